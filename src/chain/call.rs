@@ -19,7 +19,7 @@ use crate::wire::message::{Merging, SubtreeReply};
 use crate::wire::{Coverage, Reason, Report, Request, Status};
 
 /// Where a call came from.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(super) enum Origin {
     /// It was started here.
     Here { ticket: u64, watch: bool },
@@ -223,6 +223,14 @@ impl Call {
         self.order = None;
         self.merged = Vec::new();
         (self.report, self.awaited, self.orphans) = (None, 0, 0);
+    }
+
+    /// Whether it waits for its func or for a few children, and nothing unusual has happened to it: all that it has is what a [`Plain`](super::waiting::Plain) one has.
+    pub(super) fn is_plain(&self) -> bool {
+        let queued = matches!(self.job, JobState::Queued(_));
+        let none =
+            self.early.is_none() && self.order.is_none() && self.rising.is_none() && self.report.is_none();
+        none && !queued && self.by_id.is_empty() && self.merged.is_empty() && self.orphans == 0
     }
 
     /// The source's order: func, forward, callbacks, response; with the option, forward before func.

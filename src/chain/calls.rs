@@ -11,6 +11,7 @@ use super::Time;
 use super::call::{Call, Origin};
 use super::seeded_hash::{Seeded, SeededMap};
 use super::slot::Slot;
+use super::waiting::{Plain, Waiting};
 use crate::hint::{likely, unlikely};
 use crate::wire::{CallId, Request};
 
@@ -115,14 +116,33 @@ impl Calls {
         self.places.is_empty()
     }
 
-    /// Takes out the one that needs no table.
-    pub(super) fn take_first(&mut self) -> Option<Box<Call>> {
-        self.first.take()
+    /// The one that needs no table.
+    pub(super) fn first(&self) -> Option<&Call> {
+        self.first.as_deref()
+    }
+
+    /// Takes it out, in little room; the room that it worked in is that of the next one.
+    pub(super) fn take_first(&mut self) -> Option<Waiting> {
+        let mut call = self.first.take()?;
+        let Some(plain) = Plain::take(&mut call) else { return Some(Waiting::Whole(call)) };
+        self.keep_room(call);
+        Some(Waiting::Plain(plain))
     }
 
     /// Puts it back, where there is none.
-    pub(super) fn put_first(&mut self, call: Option<Box<Call>>) {
-        self.first = call;
+    pub(super) fn put_first(&mut self, waiting: Waiting) {
+        self.first = Some(match waiting {
+            Waiting::Whole(call) => call,
+            Waiting::Plain(plain) => {
+                let mut call = self.spare.pop().unwrap_or_else(|| {
+                    let nothing = self.nothing.get_or_insert_with(Calls::no_request);
+                    let origin = Origin::Here { ticket: 0, watch: false };
+                    Box::new(Call::new(Arc::clone(nothing), origin, Time::default()))
+                });
+                plain.put_into(&mut call);
+                call
+            }
+        });
     }
 
     /// Takes a call out.
@@ -138,12 +158,22 @@ impl Calls {
     }
 
     /// Keeps the room of a call that has ended, and nothing that it held. An id that has had no other call may never have one.
-    pub(super) fn recycle(&mut self, mut call: Box<Call>) {
-        if self.seen.1 && self.spare.len() < SPARE_MAX {
-            let request = || Arc::new(Request::new(CallId { root: 0, sequence: 0 }, IdList::range(0..0)));
-            call.empty(self.nothing.get_or_insert_with(request));
+    pub(super) fn recycle(&mut self, call: Box<Call>) {
+        if self.seen.1 {
+            self.keep_room(call);
+        }
+    }
+
+    fn keep_room(&mut self, mut call: Box<Call>) {
+        if self.spare.len() < SPARE_MAX {
+            call.empty(self.nothing.get_or_insert_with(Calls::no_request));
             self.spare.push(call);
         }
+    }
+
+    /// What stands for the request of a call that has ended.
+    fn no_request() -> Arc<Request> {
+        Arc::new(Request::new(CallId { root: 0, sequence: 0 }, IdList::range(0..0)))
     }
 
     /// Whether calls have ended since room was given back, of so many at once that the tables are large.

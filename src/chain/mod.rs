@@ -77,6 +77,7 @@ mod spots;
 mod steps;
 mod suspects;
 mod time;
+mod waiting;
 
 pub use alone::OwnAnswer;
 pub use driver::{Config, Input, Job, JobResult, Output, Outputs, Reply, Start, Taken, Work};

@@ -2,10 +2,10 @@
 
 use gpc_trees::Id;
 
-use super::call::Call;
 use super::kept::KeptAnswers;
 use super::liveness::Liveness;
 use super::recent::Recent;
+use super::waiting::Waiting;
 use super::{Node, Time};
 use crate::wire::CallId;
 use crate::wire::budget::Budget;
@@ -16,10 +16,11 @@ pub struct Rested {
     now: Time,
     next_sequence: u64,
     memory: Budget,
-    /// The one call in flight, the job of it that runs, and when it must have ended.
-    call: Option<Box<Call>>,
-    running: Option<(u8, CallId)>,
-    due: Option<(Time, CallId)>,
+    /// The one call in flight, and the workers that run a job of it.
+    call: Option<Waiting>,
+    class: Option<u8>,
+    /// A job that runs for a call that has ended.
+    left_behind: Option<Box<(u8, CallId)>>,
     /// Of most ids there is nothing to remember.
     recent: Option<Box<Recent>>,
     liveness: Option<Box<Liveness>>,
@@ -50,8 +51,8 @@ impl Rested {
             next_sequence: incarnation,
             memory,
             call: None,
-            running: None,
-            due: None,
+            class: None,
+            left_behind: None,
             recent: None,
             liveness: None,
             kept: None,
@@ -66,7 +67,7 @@ impl Rested {
 
     /// As [`Node::jobs_running`].
     pub fn jobs_running(&self) -> usize {
-        usize::from(self.running.is_some())
+        usize::from(self.class.is_some() || self.left_behind.is_some())
     }
 
     /// Whether something is due: see [`Node::next_deadline`].
@@ -86,7 +87,8 @@ impl Node {
     pub fn can_rest(&self) -> bool {
         let spots = self.spots.as_ref().map_or(0, |spots| spots.len());
         let few = spots == 0 && self.tickets.is_empty() && self.calls.are_few();
-        few && self.runs.only().is_ok() && self.deadlines.only().is_ok()
+        let due = self.calls.first().map(|call| (call.deadline, call.request.call));
+        few && self.runs.only().is_ok() && self.deadlines.only() == Ok(due)
     }
 
     /// Takes out what a node that [can rest](Self::can_rest) goes on with; of others the calls in flight are lost. When [something is due](Self::next_deadline), its driver is to have it go on then.
@@ -97,6 +99,9 @@ impl Node {
         running.into_iter().for_each(|(_, call)| self.runs.done(call));
         let due = self.deadlines.only().unwrap_or_default();
         due.into_iter().for_each(|(at, call)| self.deadlines.remove(at, call));
+        let own = |job: &(u8, CallId)| due.is_some_and(|(_, call)| call == job.1);
+        let class = running.filter(own).map(|(class, _)| class);
+        let left_behind = running.filter(|job| !own(job)).map(Box::new);
         self.spots = None;
         let none_kept = || KeptAnswers::of(Budget::default(), self.config.me);
         let kept = (!self.kept.is_new()).then(none_kept).map(|none| std::mem::replace(&mut self.kept, none));
@@ -105,8 +110,8 @@ impl Node {
             next_sequence: self.next_sequence,
             memory: std::mem::take(&mut self.config.memory),
             call: self.calls.take_first(),
-            running,
-            due,
+            class,
+            left_behind,
             recent: recent.map(|mut recent| {
                 recent.release_room();
                 Box::new(recent)
@@ -123,10 +128,13 @@ impl Node {
         (self.config.me, self.config.incarnation) = (me, incarnation);
         (self.config.started, self.config.first_run) = (started, first_run);
         let rested = rested.unwrap_or_else(|| Rested::new(incarnation, memory()));
-        let Rested { now, next_sequence, memory, call, running, due, recent, liveness, kept, closed } =
+        let Rested { now, next_sequence, memory, call, class, left_behind, recent, liveness, kept, closed } =
             rested;
         (self.now, self.next_sequence, self.closed) = (now, next_sequence, closed);
-        self.calls.put_first(call);
+        call.into_iter().for_each(|call| self.calls.put_first(call));
+        let due = self.calls.first().map(|call| (call.deadline, call.request.call));
+        let own = class.zip(due).map(|(class, (_, call))| (class, call));
+        let running = own.or(left_behind.map(|job| *job));
         running.into_iter().for_each(|(class, call)| self.runs.begin(class, call));
         due.into_iter().for_each(|(at, call)| self.deadlines.add(at, call));
         recent.into_iter().for_each(|recent| self.recent = *recent);

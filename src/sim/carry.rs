@@ -18,6 +18,9 @@ use crate::wire::budget::Budget;
 use crate::wire::message::{Answer, Response};
 use crate::wire::{Body, CallId, Message, Request};
 
+/// Outputs for which a node's queue keeps its room.
+const MANY_OUTPUTS: usize = 1 << 12;
+
 impl World {
     /// Gives a node one input and carries out what it asks for.
     pub(super) fn input(&mut self, id: Id, input: Input) {
@@ -30,6 +33,10 @@ impl World {
         // Nothing that is carried out gives an input by itself, so the node is drained before its next one.
         while let Some(output) = self.outputs.pop_front() {
             self.carry_out(id, output);
+            if self.outputs.capacity() > MANY_OUTPUTS && self.outputs.len() < self.outputs.capacity() / 2 {
+                // What a million children are sent is under way by and by, and needs no room here any more.
+                self.outputs.shrink_to_fit();
+            }
         }
         self.settle(id);
         if !more {

@@ -21,9 +21,6 @@ const LIMITS_MAX: u64 = 3;
 /// Of so many calls one is of the other kind: whole among partial ones, or partial among whole ones.
 const OTHER_KIND_PARTS: u64 = 5;
 
-/// By how much clocks are ahead that are: a process that begins again begins before its last run, as far as anybody can tell.
-const AHEAD_NS: u64 = BEGIN;
-
 /// Latest time after a loss at which an end learns of it, in latencies.
 const NOTICED_LATENCIES: u64 = 50;
 
@@ -76,7 +73,7 @@ impl World {
         // What was sent before the last fault was over may be late.
         let end = mishaps.end + mishaps.longest;
         if self.random.chance(1, 3) {
-            (0..n).for_each(|id| self.hosts.at(id).ahead = AHEAD_NS * self.random.below(2));
+            (0..n).for_each(|id| self.hosts.at(id).ahead = self.random.below(2) == 1);
         }
         let anew = |it: &Timed| if let Mishap::Restart(id) = it.mishap { Some((id, it.at)) } else { None };
         let mut roots: Vec<(Id, u64)> = timed.iter().filter_map(anew).collect();

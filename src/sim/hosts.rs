@@ -7,8 +7,11 @@ use gpc_trees::Id;
 use super::check::Held;
 use super::cost::{LinkCost, Topology};
 use super::ranked::IdSet;
-use super::world::held;
+use super::world::{BEGIN, held};
 use crate::chain::{Node, Rested};
+
+/// By how much clocks are ahead that are: a process that begins again begins before its last run, as far as anybody can tell.
+const AHEAD_NS: u64 = BEGIN;
 
 /// One id's process.
 #[derive(Debug, Default)]
@@ -31,15 +34,15 @@ pub(super) struct Host {
     pub(super) started: u32,
     /// When this run began; its incarnation counts from there.
     pub(super) begun: u64,
-    /// By how much its clock is ahead.
-    pub(super) ahead: u64,
+    /// Whether its clock is ahead.
+    pub(super) ahead: bool,
     pub(super) down: bool,
 }
 
 impl Host {
     /// What its clock said when it began.
     pub(super) fn incarnation(&self) -> u64 {
-        self.begun + self.ahead
+        self.begun + if self.ahead { AHEAD_NS } else { 0 }
     }
 
     /// What its node holds, also where that has been let go.

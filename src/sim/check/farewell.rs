@@ -37,12 +37,15 @@ struct Upward {
     released: bool,
     /// It has answered with a failure, or was given up.
     failed: bool,
-    /// To whom it has given its part of a partial call last, which it keeps for that one.
-    keeps_for: Option<Id>,
+    /// It has given its part of a partial call, and to whom last.
+    gave: bool,
+    given: Id,
+    /// It keeps that part for that one.
+    keeps: bool,
     /// It may keep its answer still.
     kept: bool,
-    /// To whom it has given it last, whether it keeps it or not.
-    given: Option<Id>,
+    /// Who asked it last.
+    asker: Id,
     /// It had no memory for an answer: whoever gave that keeps it until its time is over, and is not told.
     full: bool,
 }
@@ -55,8 +58,6 @@ struct Ties {
     /// With others, by who asked and the position asked.
     by_others: BTreeMap<(Id, u32), Tie>,
     upward: Vec<Upward>,
-    /// By position: who asked it last.
-    askers: Vec<Id>,
 }
 
 /// Something that an id has to do before its next input.
@@ -85,7 +86,7 @@ impl Farewell {
             Observation::Started { call, plan } => {
                 let n = plan.ids.len() as usize;
                 let (by_parent, upward) = (vec![Tie::None; n], vec![Upward::default(); n]);
-                let ties = Ties { by_parent, upward, askers: vec![0; n], ..Ties::default() };
+                let ties = Ties { by_parent, upward, ..Ties::default() };
                 self.calls.insert(*call, ties);
             }
             Observation::Received { at, from, message } => {
@@ -175,13 +176,13 @@ impl Farewell {
         let state = ties.upward[place as usize];
         let below = ties.tie(record, at, other);
         let was_asked = below == Some(Tie::Asked);
-        let alone = place == 0 || state.asked == 1 && ties.askers[place as usize] == from;
+        let alone = place == 0 || state.asked == 1 && state.asker == from;
         // One who has been asked by several knows which of them counts; who looks on does not.
         let certain = place == 0 || state.asked == 1;
         match message {
             Message::Request(_) => {
                 ties.upward[place as usize].asked = (state.asked + 1).min(2);
-                ties.askers[place as usize] = from;
+                ties.upward[place as usize].asker = from;
             }
             Message::Response(response) if was_asked => {
                 let failed = match &response.answer {
@@ -206,7 +207,7 @@ impl Farewell {
                 self.end(at, call, place, true);
             }
             Message::Release(_)
-                if (alone || state.keeps_for == Some(from)) && state.ended && !state.failed =>
+                if (alone || state.keeps && state.given == from) && state.ended && !state.failed =>
             {
                 ties.upward[place as usize].released = true;
                 ties.upward[place as usize].lets_go(from);
@@ -217,7 +218,7 @@ impl Farewell {
             }
             // One that has answered drops the answer that it keeps.
             Message::Moved(_) if below.is_some() && !certain => {
-                ties.upward[place as usize].keeps_for = None;
+                ties.upward[place as usize].keeps = false;
                 ties.upward[place as usize].kept &= below != Some(Tie::Answered);
             }
             Message::Moved(_) if below.is_some() && certain && place > 0 => {
@@ -249,7 +250,7 @@ impl Farewell {
             match record.plan.partial {
                 true if asked => self.due.push((at, call, Due::Adopt(other))),
                 false if asked => self.due.push((at, call, Due::End("an id that it waits for is lost"))),
-                false if place > 0 && ties.askers[place as usize] == peer => {
+                false if place > 0 && state.asker == peer => {
                     ties.upward[place as usize].dismissed = true;
                     self.end(at, call, place, false);
                 }
@@ -284,7 +285,7 @@ impl Farewell {
                 ties.upward[place as usize].failed |= failure.is_some();
                 if matches!(response.answer, Answer::Partial(_)) {
                     let state = &mut ties.upward[place as usize];
-                    (state.keeps_for, state.given, state.kept) = (Some(to), Some(to), true);
+                    (state.given, state.gave, state.keeps, state.kept) = (to, true, true, true);
                 }
                 self.settle(from, call, failure);
                 if !certain {
@@ -374,7 +375,7 @@ impl Farewell {
 impl Upward {
     /// Its root has what it needs, says the one to whom it has given its answer.
     fn lets_go(&mut self, from: Id) {
-        self.kept &= self.given != Some(from);
+        self.kept &= !(self.gave && self.given == from);
     }
 }
 

@@ -1,0 +1,157 @@
+//! A call that waits for its func or for its children, in little room: what it goes on with, without the room that it works in.
+//!
+//! Of a large world nearly every id has such a call at the same time, and a whole one would be three times as large.
+
+use std::sync::Arc;
+
+use super::Time;
+use super::arrived::Arrived;
+use super::call::{Call, Child, JobState, Origin, Own};
+use super::holding::Held;
+use crate::wire::Request;
+
+/// A call between two inputs.
+#[derive(Debug)]
+pub(super) enum Waiting {
+    /// One that has nothing but what most have.
+    Plain(Plain),
+    /// Any other, as it is.
+    Whole(Box<Call>),
+}
+
+/// The call in flight at an id to which nothing unusual has happened.
+#[derive(Debug)]
+pub(super) struct Plain {
+    request: Arc<Request>,
+    origin: Origin,
+    deadline: Time,
+    until: Time,
+    begun: Time,
+    /// `None` where func has not run.
+    own: Option<Box<Own>>,
+    children: Option<Box<[Child]>>,
+    /// `None` where no reply waits.
+    arrived: Option<Box<Arrived>>,
+    held: Held,
+    awaited: u32,
+    running: bool,
+    adopted: bool,
+}
+
+impl Plain {
+    /// Takes a call's part out of it, if that is all that it has; what is left is to be emptied.
+    pub(super) fn take(call: &mut Call) -> Option<Plain> {
+        let awaited = u32::try_from(call.awaited).ok().filter(|_| call.is_plain())?;
+        Some(Plain {
+            request: Arc::clone(&call.request),
+            origin: call.origin,
+            deadline: call.deadline,
+            until: call.until,
+            begun: call.begun,
+            own: match std::mem::replace(&mut call.own, Own::Lent) {
+                Own::Pending => None,
+                own => Some(Box::new(own)),
+            },
+            children: call.children.take().map(|children| children.into_boxed_slice()),
+            arrived: (!call.arrived.is_empty()).then(|| Box::new(std::mem::take(&mut call.arrived))),
+            held: std::mem::take(&mut call.held),
+            awaited,
+            running: call.job == JobState::Running,
+            adopted: call.adopted,
+        })
+    }
+
+    /// Makes an [emptied](Call::empty) call that which it was taken out of.
+    pub(super) fn put_into(self, call: &mut Call) {
+        let Plain {
+            request,
+            origin,
+            deadline,
+            until,
+            begun,
+            own,
+            children,
+            arrived,
+            held,
+            awaited,
+            running,
+            adopted,
+        } = self;
+        call.renew(request, origin, begun);
+        (call.deadline, call.until) = (deadline, until);
+        call.own = own.map_or(Own::Pending, |own| *own);
+        call.children = children.map(|children| children.into_vec().into());
+        arrived.into_iter().for_each(|arrived| call.arrived = *arrived);
+        (call.held, call.awaited, call.adopted) = (held, awaited as usize, adopted);
+        call.job = if running { JobState::Running } else { JobState::Idle };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use gpc_trees::{Group, IdList};
+    use proptest::prelude::*;
+
+    use super::super::Reply;
+    use super::super::call::{Child, ChildAnswer};
+    use super::*;
+    use crate::wire::message::SubtreeReply;
+    use crate::wire::{CallId, Coverage, Report, Status};
+
+    fn call() -> Call {
+        let request =
+            Request { partial: true, ..Request::new(CallId { root: 1, sequence: 2 }, IdList::range(3..30)) };
+        Call::new(
+            Arc::new(request),
+            Origin::Parent { id: 1, skipped: 2, credit_owed: true },
+            Time::from_nanos(4),
+        )
+    }
+
+    fn child(start: u32) -> Child {
+        let group = Group { start, len: 1 };
+        Child {
+            id: start + 3,
+            group,
+            answer: ChildAnswer::Awaited,
+            skipped: 1,
+            fresh: start % 2 == 0,
+            report: None,
+        }
+    }
+
+    proptest! {
+        /// What waits in little room and goes on in the room of another call is the call that it was.
+        #[test]
+        fn it_goes_on_as_what_it_was(executed: bool, children: Option<u8>, replies in 0u32..4, running: bool, adopted: bool, later in 1u64..9) {
+            let mut call = call();
+            if executed {
+                call.own = Own::Ready(Reply { header: vec![1], ..Reply::default() });
+            }
+            let children = children.map(|children| u32::from(children % 16));
+            children.into_iter().for_each(|children| call.forwarded((1..=children).map(child).collect()));
+            (0..replies).for_each(|place| call.arrived.push(place, SubtreeReply::default()));
+            call.job = if running { JobState::Running } else { JobState::Idle };
+            call.adopted = adopted;
+            call.deadline = call.deadline.plus(std::time::Duration::from_nanos(later));
+            let before = format!("{call:?}");
+            let nothing = Arc::new(Request::new(CallId { root: 0, sequence: 0 }, IdList::range(0..0)));
+            let mut room = self::call();
+            (room.own, room.awaited, room.job) = (Own::Given, 7, JobState::Running);
+            room.arrived.push(9, SubtreeReply::default());
+            room.empty(&nothing);
+            let plain = Plain::take(&mut call).expect("nothing unusual has happened");
+            plain.put_into(&mut room);
+            prop_assert_eq!(format!("{room:?}"), before);
+        }
+    }
+
+    #[test]
+    fn what_is_unusual_waits_as_it_is() {
+        let mut call = call();
+        call.report =
+            Some(Box::new(Report { coverage: Coverage::all(Status::Failed, 1), causes: Vec::new() }));
+        assert!(Plain::take(&mut call).is_none());
+        assert!(call.report.is_some());
+    }
+}
