@@ -3,12 +3,13 @@
 //! At most as many as the node takes calls, and so many bytes, so that a root that never releases takes no more than its share; beyond them those go that had the least time left.
 
 use std::cell::OnceCell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use gpc_trees::{Id, IdList};
 
 use super::Time;
+use super::few::FewMap;
 use crate::wire::CallId;
 use crate::wire::budget::{Budget, Share};
 use crate::wire::message::Answer;
@@ -51,7 +52,7 @@ impl Kept {
 #[derive(Debug, Default)]
 pub(super) struct KeptAnswers {
     /// In boxes, since a map makes room for several at once.
-    answers: BTreeMap<CallId, Box<Kept>>,
+    answers: FewMap<CallId, Box<Kept>>,
     /// Of some; of a few it is looked for.
     by_time: BTreeSet<(Time, CallId)>,
     /// The node's memory, and what it is called in refusals.

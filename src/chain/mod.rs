@@ -53,6 +53,7 @@ mod calls;
 mod deadlines;
 mod driver;
 mod failing;
+mod few;
 mod gather;
 mod holding;
 mod involved;

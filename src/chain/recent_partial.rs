@@ -3,9 +3,10 @@
 //! A root counts its calls up, so that those that follow each other are one entry, however many. An entry is known as long as the last of its calls has to be, and longer: time alone makes nothing
 //! forgotten, for a process that was stopped reads what was sent to it when all time has passed.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use super::Time;
+use super::few::FewMap;
 use crate::wire::CallId;
 
 /// Entries that are known at most: calls that do not follow each other, a thousand in each second of the usual limit, and some MiB. Beyond them the one goes that has, or had, the least time left.
@@ -25,7 +26,7 @@ struct Run {
 #[derive(Debug, Default)]
 pub(super) struct RecentPartial {
     /// By the first call of each.
-    runs: BTreeMap<CallId, Run>,
+    runs: FewMap<CallId, Run>,
     /// Made when there are so many that some are dropped.
     by_time: BTreeSet<(Time, CallId)>,
 }
@@ -78,7 +79,7 @@ impl RecentPartial {
 
     /// The last entry that does not begin behind a call of the same root.
     fn before(&self, call: CallId) -> Option<(CallId, Run)> {
-        let (first, run) = self.runs.range(..=call).next_back()?;
+        let (first, run) = self.runs.last_up_to(&call)?;
         (first.root == call.root).then_some((*first, *run))
     }
 

@@ -146,6 +146,28 @@ mod tests {
         }
     }
 
+    /// Calls take the room of those that have ended: what one leaves there would be the next one's.
+    #[test]
+    fn a_call_that_is_emptied_leaves_nothing() {
+        let mut full = call();
+        full.request = Arc::new(Request { callback: Some(2), ..(*full.request).clone() });
+        full.forwarded((1..=20).map(child).collect());
+        full.adopt([child(25)].into_iter());
+        full.own = Own::Ready(Reply { header: vec![1], ..Reply::default() });
+        full.early = Some(Box::new(Ok(Reply::default())));
+        full.job = JobState::Running;
+        full.arrived.push(9, SubtreeReply::default());
+        full.rising = Some(Box::default());
+        full.merged.push(SubtreeReply::default());
+        full.report =
+            Some(Box::new(Report { coverage: Coverage::all(Status::Failed, 1), causes: Vec::new() }));
+        full.adopted = true;
+        full.empty(&Arc::new(Request::new(CallId { root: 0, sequence: 0 }, IdList::range(0..0))));
+        let new = call();
+        full.renew(Arc::clone(&new.request), new.origin, new.begun);
+        assert_eq!(format!("{full:?}"), format!("{new:?}"));
+    }
+
     #[test]
     fn what_is_unusual_waits_as_it_is() {
         let mut call = call();

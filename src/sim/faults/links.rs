@@ -55,16 +55,43 @@ struct End {
     /// Of the loss that it has not been told of: whether there never was a link.
     unreached: bool,
     /// An epoch of whose loss it is still to be told, and the last one behind it of which it hears nothing: the other end could not connect to it.
-    unheard: Option<(u32, u32)>,
+    unheard: Option<Box<(u32, u32)>>,
     /// When the last message arrives at it: the next one does not overtake it.
     last_arrival: u64,
+}
+
+/// The pairs by the lower and the higher id. Never iterated: a million of them are looked up many times each, so a table of their places is all that is hashed, and that grows in one piece.
+#[derive(Debug)]
+struct Pairs {
+    places: SeededMap<(Id, Id), u32>,
+    all: Vec<Pair>,
+}
+
+impl Pairs {
+    /// A pair, and `new` is called for one that is not there yet.
+    fn of(&mut self, key: (Id, Id), new: impl FnOnce()) -> &mut Pair {
+        let Pairs { places, all } = self;
+        let place = *places.entry(key).or_insert_with(|| {
+            new();
+            all.push(Pair::default());
+            u32::try_from(all.len() - 1).expect("fewer pairs than memory could hold")
+        });
+        &mut all[place as usize]
+    }
+
+    fn get(&self, key: &(Id, Id)) -> Option<&Pair> {
+        self.all.get(*self.places.get(key)? as usize)
+    }
+
+    fn get_mut(&mut self, key: &(Id, Id)) -> Option<&mut Pair> {
+        self.all.get_mut(*self.places.get(key)? as usize)
+    }
 }
 
 /// All links of a world. Bounded by the pairs that have talked.
 #[derive(Debug)]
 pub(in crate::sim) struct Links {
-    /// By the lower and the higher id. Never iterated: a million of them are looked up many times each.
-    pairs: SeededMap<(Id, Id), Pair>,
+    pairs: Pairs,
     /// By id: with whom it has talked.
     peers: Vec<Vec<Id>>,
     /// The pairs whose link is up.
@@ -74,7 +101,7 @@ pub(in crate::sim) struct Links {
 impl Default for Links {
     fn default() -> Links {
         // Ids are nobody's choice here.
-        let pairs = SeededMap::with_hasher(Seeded::new(0));
+        let pairs = Pairs { places: SeededMap::with_hasher(Seeded::new(0)), all: Vec::new() };
         Links { pairs, peers: Vec::new(), up: Sorted::default() }
     }
 }
@@ -88,9 +115,9 @@ impl End {
     fn hears_nothing_of(&mut self, before: u32, epoch: u32) {
         match &mut self.unheard {
             _ if self.seen == before => self.seen = epoch,
-            Some((_, last)) if *last == before => *last = epoch,
+            Some(unheard) if unheard.1 == before => unheard.1 = epoch,
             // It is still to be told of a loss.
-            unheard => *unheard = Some((before, epoch)),
+            unheard => *unheard = Some(Box::new((before, epoch))),
         }
     }
 }
@@ -120,10 +147,9 @@ impl Links {
     /// A message is sent; `opens` if it may open a link, `alive` if there is somebody to answer.
     pub(in crate::sim) fn send(&mut self, from: Id, to: Id, opens: bool, alive: bool) -> Fate {
         let Links { pairs, peers, up } = self;
-        let pair = pairs.entry(key(from, to)).or_insert_with(|| {
+        let pair = pairs.of(key(from, to), || {
             note(peers, from, to);
             note(peers, to, from);
-            Pair::default()
         });
         if pair.end(from, to).seen < pair.epoch {
             return Fate::Vanishes;
@@ -189,7 +215,7 @@ impl Links {
             return None;
         }
         end.seen = match end.unheard.take() {
-            Some((told, last)) if told == epoch => last,
+            Some(unheard) if unheard.0 == epoch => unheard.1,
             other => {
                 end.unheard = other;
                 epoch
