@@ -230,7 +230,9 @@ impl Call {
         let queued = matches!(self.job, JobState::Queued(_));
         let none =
             self.early.is_none() && self.order.is_none() && self.rising.is_none() && self.report.is_none();
-        none && !queued && self.by_id.is_empty() && self.merged.is_empty() && self.orphans == 0
+        let mut children = self.children.iter().flatten();
+        let usual = children.all(|child| child.skipped == 0 && child.report.is_none());
+        none && usual && !queued && self.by_id.is_empty() && self.merged.is_empty() && self.orphans == 0
     }
 
     /// The source's order: func, forward, callbacks, response; with the option, forward before func.

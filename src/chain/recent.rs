@@ -174,6 +174,10 @@ struct Old {
 }
 
 impl Old {
+    fn new(hasher: &Seeded) -> Box<Old> {
+        Box::new(Old { order: VecDeque::new(), calls: SeededSet::with_hasher(*hasher) })
+    }
+
     fn remember(&mut self, call: CallId, ended: u64) {
         if self.calls.insert(call) {
             self.order.push_back((ended, call));
@@ -204,11 +208,12 @@ pub(super) struct Recent {
     windows: Vec<Window>,
     /// The place of the one that was used last.
     used: usize,
+    /// Where the windows are, when there are several.
     places: SeededMap<Id, u32>,
     /// The runs of those that this id is linked with.
     runs: SeededMap<Id, u64>,
-    /// Those that are too old for their root's window, or whose root has none.
-    old: Old,
+    /// Those that are too old for their root's window, or whose root has none. Most nodes have none of them.
+    old: Option<Box<Old>>,
     /// How many calls have ended.
     ended: u64,
     pub(super) partial: RecentPartial,
@@ -221,7 +226,7 @@ impl Recent {
             used: 0,
             places: SeededMap::with_hasher(Seeded::new(seed)),
             runs: SeededMap::with_hasher(Seeded::new(seed)),
-            old: Old { order: VecDeque::new(), calls: SeededSet::with_hasher(Seeded::new(seed)) },
+            old: None,
             ended: 0,
             partial: RecentPartial::default(),
         }
@@ -240,7 +245,7 @@ impl Recent {
     #[inline(always)]
     pub(super) fn add(&mut self, call: CallId) {
         let usual = self.windows.get_mut(self.used).filter(|window| window.root == call.root);
-        if likely(self.old.order.is_empty() && usual.is_some_and(|window| window.add_next(call.sequence))) {
+        if likely(self.old.is_none() && usual.is_some_and(|window| window.add_next(call.sequence))) {
             self.ended += 1;
         } else {
             self.add_any(call);
@@ -250,14 +255,17 @@ impl Recent {
     #[inline(never)]
     fn add_any(&mut self, call: CallId) {
         self.ended += 1;
-        self.old.forget(self.ended);
+        self.old.as_mut().into_iter().for_each(|old| old.forget(self.ended));
+        self.old.take_if(|old| old.order.is_empty());
         let place = self.window(call.root).or_else(|| self.add_window(call));
         let Some(place) = place else { return self.add_old(call) };
         self.used = place;
-        let Recent { windows, old, ended, .. } = self;
+        let Recent { windows, runs, old, ended, .. } = self;
         let (root, ended) = (call.root, *ended);
-        let in_order =
-            windows[place].add(call.sequence, |sequence| old.remember(CallId { root, sequence }, ended));
+        let in_order = windows[place].add(call.sequence, |sequence| {
+            let old = old.get_or_insert_with(|| Old::new(runs.hasher()));
+            old.remember(CallId { root, sequence }, ended);
+        });
         if !in_order {
             self.add_old(call);
         }
@@ -278,13 +286,24 @@ impl Recent {
         if place >= WINDOWS_MAX {
             return None;
         }
+        if place == 0 {
+            // Most nodes have calls of one root.
+            self.windows.reserve_exact(1);
+        }
         self.windows.push(Window::new(call, self.runs.get(&call.root).copied()));
-        self.places.insert(call.root, place as u32);
+        if place == 1 {
+            // Until now it was the only one, which is found without a table.
+            self.places.insert(self.windows[0].root, 0);
+        }
+        if place > 0 {
+            self.places.insert(call.root, place as u32);
+        }
         Some(place)
     }
 
     fn add_old(&mut self, call: CallId) {
-        self.old.remember(call, self.ended);
+        let old = self.old.get_or_insert_with(|| Old::new(self.runs.hasher()));
+        old.remember(call, self.ended);
     }
 
     /// This id is linked with a run of an id. If it is another one than that whose calls are remembered, it counts its own from its incarnation on, and those of the earlier one are no calls that have ended: where its clock was
@@ -292,7 +311,7 @@ impl Recent {
     /// still be asked for by its children.
     pub(super) fn linked(&mut self, root: Id, run: u64) {
         self.runs.insert(root, run);
-        let Some(place) = self.places.get(&root).map(|place| *place as usize) else { return };
+        let Some(place) = self.window(root) else { return };
         if let Some(before) = self.windows[place].run.replace(run).filter(|before| *before != run) {
             let stays = |sequence: u64| sequence >= run && (run > before || sequence < before);
             self.forget(root, place, stays);
@@ -306,7 +325,8 @@ impl Recent {
 
     /// Forgets the calls of a root, but for those with numbers that stay.
     fn forget(&mut self, root: Id, place: usize, stays: impl Fn(u64) -> bool) {
-        self.old.retain_of(root, &stays);
+        self.old.as_mut().into_iter().for_each(|old| old.retain_of(root, &stays));
+        self.old.take_if(|old| old.order.is_empty());
         if self.windows[place].retain(stays) {
             return;
         }
@@ -321,14 +341,14 @@ impl Recent {
     #[inline(always)]
     pub(super) fn contains(&self, call: CallId) -> bool {
         let window = self.window(call.root).map(|place| &self.windows[place]);
-        let further = !self.old.calls.is_empty() | !self.partial.is_empty();
+        let further = self.old.is_some() | !self.partial.is_empty();
         unlikely(window.is_some_and(|window| window.contains(call.sequence)))
             || (unlikely(further) && self.contains_further(call))
     }
 
     #[inline(never)]
     fn contains_further(&self, call: CallId) -> bool {
-        self.old.calls.contains(&call) || self.partial.contains(call)
+        self.old.as_ref().is_some_and(|old| old.calls.contains(&call)) || self.partial.contains(call)
     }
 }
 
@@ -343,6 +363,11 @@ mod tests {
         CallId { root: 1, sequence }
     }
 
+    /// How many calls no window remembers: in their order, and in the set.
+    fn old(recent: &Recent) -> (usize, usize) {
+        recent.old.as_ref().map_or((0, 0), |old| (old.order.len(), old.calls.len()))
+    }
+
     #[test]
     fn the_last_of_each_root_are_known_and_no_more() {
         let mut recent = Recent::new(1);
@@ -352,14 +377,14 @@ mod tests {
         }
         assert!(recent.contains(call(9999)) && recent.contains(call(10_000 - 4096)));
         assert!(!recent.contains(call(10_000 - 4097)) && !recent.contains(call(10_000)));
-        assert!(recent.old.order.is_empty());
+        assert!(recent.old.is_none());
     }
 
     #[test]
     fn strangers_with_many_names_take_no_more_memory() {
         let mut recent = Recent::new(1);
         (0..5000).for_each(|root| recent.add(CallId { root, sequence: 7 }));
-        let lengths = (recent.windows.len(), recent.old.order.len(), recent.old.calls.len());
+        let lengths = (recent.windows.len(), old(&recent).0, old(&recent).1);
         assert_eq!(lengths, (64, 1024, 1024));
         assert!(recent.contains(CallId { root: 4999, sequence: 7 }));
         assert!(recent.contains(CallId { root: 0, sequence: 7 }));
@@ -410,7 +435,7 @@ mod tests {
         recent.add(of(1, 5));
         recent.add(of(3, 9002));
         assert!(recent.contains(of(1, 5)) && !recent.contains(of(1, 9000)) && recent.contains(of(3, 9002)));
-        assert_eq!((recent.windows.len(), recent.places.len(), recent.old.order.len()), (3, 3, 2));
+        assert_eq!((recent.windows.len(), recent.places.len(), old(&recent).0), (3, 3, 2));
     }
 
     /// A call of a new run had come through another parent before the run's link, was forgotten with those of the run before, and executed once more when it came from its root: the simulator found it.
@@ -457,7 +482,7 @@ mod tests {
             (0..500).all(|sequence| recent.contains(of(1, sequence)) && recent.contains(of(2, sequence)))
         );
         (0..REMEMBERED as u64).for_each(|more| recent.add(of(1, (1 << 40) + 1 + more)));
-        assert!(recent.old.order.is_empty() && recent.old.calls.is_empty());
+        assert!(recent.old.is_none());
     }
 
     proptest! {
@@ -497,8 +522,8 @@ mod tests {
                     prop_assert!(recent.contains(*call), "{call}");
                     prop_assert!(!recent.contains(next) || all.contains(&next), "{next}");
                 }
-                prop_assert!(recent.old.order.len() <= REMEMBERED + WINDOWS_MAX * 2 * REMEMBERED);
-                prop_assert_eq!(recent.old.order.len(), recent.old.calls.len());
+                prop_assert!(old(&recent).0 <= REMEMBERED + WINDOWS_MAX * 2 * REMEMBERED);
+                prop_assert_eq!(old(&recent).0, old(&recent).1);
             }
         }
     }

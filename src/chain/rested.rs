@@ -13,19 +13,30 @@ use crate::wire::budget::Budget;
 /// What a [`Node`] goes on with that [can rest](Node::can_rest).
 #[derive(Debug)]
 pub struct Rested {
-    now: Time,
     next_sequence: u64,
     memory: Budget,
     /// The one call in flight, and the workers that run a job of it.
     call: Option<Waiting>,
     class: Option<u8>,
-    /// A job that runs for a call that has ended.
-    left_behind: Option<Box<(u8, CallId)>>,
-    /// Of most ids there is nothing to remember.
-    recent: Option<Box<Recent>>,
+    /// Of most ids there is nothing else.
+    remembered: Option<Box<Remembered>>,
+    closed: bool,
+}
+
+/// What a node has beside a call in flight.
+#[derive(Debug)]
+struct Remembered {
+    recent: Option<Recent>,
     liveness: Option<Box<Liveness>>,
     kept: Option<Box<KeptAnswers>>,
-    closed: bool,
+    /// A job that runs for a call that has ended.
+    left_behind: Option<Box<(u8, CallId)>>,
+}
+
+impl Remembered {
+    fn is_nothing(&self) -> bool {
+        self.recent.is_none() && self.liveness.is_none() && self.kept.is_none() && self.left_behind.is_none()
+    }
 }
 
 /// Whose node one that takes turns is to be.
@@ -47,17 +58,17 @@ impl Rested {
     /// That of a node that has done nothing yet.
     fn new(incarnation: u64, memory: Budget) -> Rested {
         Rested {
-            now: Time::default(),
             next_sequence: incarnation,
             memory,
             call: None,
             class: None,
-            left_behind: None,
-            recent: None,
-            liveness: None,
-            kept: None,
+            remembered: None,
             closed: false,
         }
+    }
+
+    fn remembered<'a, T>(&'a self, what: impl FnOnce(&'a Remembered) -> Option<T>) -> Option<T> {
+        self.remembered.as_deref().and_then(what)
     }
 
     /// As [`Node::calls`].
@@ -67,18 +78,18 @@ impl Rested {
 
     /// As [`Node::jobs_running`].
     pub fn jobs_running(&self) -> usize {
-        usize::from(self.class.is_some() || self.left_behind.is_some())
+        usize::from(self.class.is_some() || self.remembered(|it| it.left_behind.as_ref()).is_some())
     }
 
     /// Whether something is due: see [`Node::next_deadline`].
     pub fn has_deadline(&self) -> bool {
-        let forgets = || self.recent.as_ref().is_some_and(|recent| recent.partial.next().is_some());
+        let forgets = || self.remembered(|it| it.recent.as_ref()?.partial.next()).is_some();
         self.calls() + self.answers_kept() > 0 || forgets()
     }
 
     /// Answers that are kept for an adopter.
     pub fn answers_kept(&self) -> usize {
-        self.kept.as_ref().map_or(0, |kept| kept.len())
+        self.remembered(|it| it.kept.as_ref()).map_or(0, |kept| kept.len())
     }
 }
 
@@ -105,39 +116,54 @@ impl Node {
         self.spots = None;
         let none_kept = || KeptAnswers::of(Budget::default(), self.config.me);
         let kept = (!self.kept.is_new()).then(none_kept).map(|none| std::mem::replace(&mut self.kept, none));
+        let remembered = Remembered {
+            recent: recent.map(|mut recent| {
+                recent.release_room();
+                recent
+            }),
+            liveness: (!self.liveness.is_blank()).then(|| Box::new(std::mem::take(&mut self.liveness))),
+            kept: kept.map(Box::new),
+            left_behind,
+        };
         Rested {
-            now: self.now,
             next_sequence: self.next_sequence,
             memory: std::mem::take(&mut self.config.memory),
             call: self.calls.take_first(),
             class,
-            left_behind,
-            recent: recent.map(|mut recent| {
-                recent.release_room();
-                Box::new(recent)
-            }),
-            liveness: (!self.liveness.is_blank()).then(|| Box::new(std::mem::take(&mut self.liveness))),
-            kept: kept.map(Box::new),
+            remembered: (!remembered.is_nothing()).then(|| Box::new(remembered)),
             closed: self.closed,
         }
     }
 
-    /// Has a node that rests be another one: the one that `rested`, or a new one. All that take turns are configured alike but for what a turn says.
+    /// Drops what a node that [can rest](Self::can_rest) remembers, and has no call in flight: nobody is to hear of it any more.
+    pub fn rest_for_good(&mut self) {
+        let seed = self.config.seed;
+        if !self.recent.is_new() {
+            self.recent = Recent::new(seed);
+        }
+        (self.liveness, self.spots) = (Liveness::default(), None);
+        self.kept = KeptAnswers::of(Budget::default(), self.config.me);
+        let left_behind = self.runs.only().unwrap_or_default();
+        left_behind.into_iter().for_each(|(_, call)| self.runs.done(call));
+    }
+
+    /// Has a node that rests be another one: the one that `rested`, or a new one. All that take turns are configured alike but for what a turn says, and have one clock.
     pub fn go_on<M: FnOnce() -> Budget>(&mut self, turn: Turn<M>, rested: Option<Rested>) {
         let Turn { me, incarnation, started, first_run, memory } = turn;
         (self.config.me, self.config.incarnation) = (me, incarnation);
         (self.config.started, self.config.first_run) = (started, first_run);
         let rested = rested.unwrap_or_else(|| Rested::new(incarnation, memory()));
-        let Rested { now, next_sequence, memory, call, class, left_behind, recent, liveness, kept, closed } =
-            rested;
-        (self.now, self.next_sequence, self.closed) = (now, next_sequence, closed);
+        let Rested { next_sequence, memory, call, class, remembered, closed } = rested;
+        let nothing = Remembered { recent: None, liveness: None, kept: None, left_behind: None };
+        let Remembered { recent, liveness, kept, left_behind } = remembered.map_or(nothing, |it| *it);
+        (self.next_sequence, self.closed) = (next_sequence, closed);
         call.into_iter().for_each(|call| self.calls.put_first(call));
         let due = self.calls.first().map(|call| (call.deadline, call.request.call));
         let own = class.zip(due).map(|(class, (_, call))| (class, call));
         let running = own.or(left_behind.map(|job| *job));
         running.into_iter().for_each(|(class, call)| self.runs.begin(class, call));
         due.into_iter().for_each(|(at, call)| self.deadlines.add(at, call));
-        recent.into_iter().for_each(|recent| self.recent = *recent);
+        recent.into_iter().for_each(|recent| self.recent = recent);
         liveness.into_iter().for_each(|liveness| self.liveness = *liveness);
         match kept {
             Some(kept) => self.kept = *kept,

@@ -4,10 +4,12 @@
 
 use std::sync::Arc;
 
-use super::Time;
+use gpc_trees::Group;
+
 use super::arrived::Arrived;
-use super::call::{Call, Child, JobState, Origin, Own};
+use super::call::{Call, Child, ChildAnswer, JobState, Origin, Own};
 use super::holding::Held;
+use super::{Reply, Time};
 use crate::wire::Request;
 
 /// A call between two inputs.
@@ -19,6 +21,26 @@ pub(super) enum Waiting {
     Whole(Box<Call>),
 }
 
+/// A child of such a call.
+#[derive(Clone, Copy, Debug)]
+struct Asked {
+    group: Group,
+    answer: ChildAnswer,
+    fresh: bool,
+}
+
+impl Asked {
+    fn of(child: &Child) -> Asked {
+        Asked { group: child.group, answer: child.answer, fresh: child.fresh }
+    }
+
+    fn child(self, request: &Request) -> Child {
+        let Asked { group, answer, fresh } = self;
+        let id = request.ids.id(group.start).unwrap_or_default();
+        Child { id, group, answer, skipped: 0, fresh, report: None }
+    }
+}
+
 /// The call in flight at an id to which nothing unusual has happened.
 #[derive(Debug)]
 pub(super) struct Plain {
@@ -27,9 +49,11 @@ pub(super) struct Plain {
     deadline: Time,
     until: Time,
     begun: Time,
-    /// `None` where func has not run.
+    /// A reply that is nothing but data, as most are.
+    data: Option<Box<[u8]>>,
+    /// Any other, or that there is none; both are `None` where func has not run.
     own: Option<Box<Own>>,
-    children: Option<Box<[Child]>>,
+    children: Option<Box<[Asked]>>,
     /// `None` where no reply waits.
     arrived: Option<Box<Arrived>>,
     held: Held,
@@ -42,17 +66,22 @@ impl Plain {
     /// Takes a call's part out of it, if that is all that it has; what is left is to be emptied.
     pub(super) fn take(call: &mut Call) -> Option<Plain> {
         let awaited = u32::try_from(call.awaited).ok().filter(|_| call.is_plain())?;
+        let (data, own) = match std::mem::replace(&mut call.own, Own::Lent) {
+            Own::Pending => (None, None),
+            Own::Ready(Reply { header, data, shared }) if header.is_empty() && shared.is_empty() => {
+                (Some(data.into_boxed_slice()), None)
+            }
+            own => (None, Some(Box::new(own))),
+        };
         Some(Plain {
             request: Arc::clone(&call.request),
             origin: call.origin,
             deadline: call.deadline,
             until: call.until,
             begun: call.begun,
-            own: match std::mem::replace(&mut call.own, Own::Lent) {
-                Own::Pending => None,
-                own => Some(Box::new(own)),
-            },
-            children: call.children.take().map(|children| children.into_boxed_slice()),
+            data,
+            own,
+            children: call.children.take().map(|children| children.iter().map(Asked::of).collect()),
             arrived: (!call.arrived.is_empty()).then(|| Box::new(std::mem::take(&mut call.arrived))),
             held: std::mem::take(&mut call.held),
             awaited,
@@ -69,6 +98,7 @@ impl Plain {
             deadline,
             until,
             begun,
+            data,
             own,
             children,
             arrived,
@@ -79,8 +109,10 @@ impl Plain {
         } = self;
         call.renew(request, origin, begun);
         (call.deadline, call.until) = (deadline, until);
-        call.own = own.map_or(Own::Pending, |own| *own);
-        call.children = children.map(|children| children.into_vec().into());
+        let reply = |data: Box<[u8]>| Own::Ready(Reply { data: data.into_vec(), ..Reply::default() });
+        call.own = data.map(reply).or(own.map(|own| *own)).unwrap_or(Own::Pending);
+        let asked = |all: Box<[Asked]>| all.iter().map(|asked| asked.child(&call.request)).collect();
+        call.children = children.map(asked);
         arrived.into_iter().for_each(|arrived| call.arrived = *arrived);
         (call.held, call.awaited, call.adopted) = (held, awaited as usize, adopted);
         call.job = if running { JobState::Running } else { JobState::Idle };
@@ -89,11 +121,9 @@ impl Plain {
 
 #[cfg(test)]
 mod tests {
-    use gpc_trees::{Group, IdList};
+    use gpc_trees::IdList;
     use proptest::prelude::*;
 
-    use super::super::Reply;
-    use super::super::call::{Child, ChildAnswer};
     use super::*;
     use crate::wire::message::SubtreeReply;
     use crate::wire::{CallId, Coverage, Report, Status};
@@ -114,7 +144,7 @@ mod tests {
             id: start + 3,
             group,
             answer: ChildAnswer::Awaited,
-            skipped: 1,
+            skipped: 0,
             fresh: start % 2 == 0,
             report: None,
         }
@@ -123,10 +153,11 @@ mod tests {
     proptest! {
         /// What waits in little room and goes on in the room of another call is the call that it was.
         #[test]
-        fn it_goes_on_as_what_it_was(executed: bool, children: Option<u8>, replies in 0u32..4, running: bool, adopted: bool, later in 1u64..9) {
+        fn it_goes_on_as_what_it_was(header: Option<bool>, children: Option<u8>, replies in 0u32..4, running: bool, adopted: bool, later in 1u64..9) {
             let mut call = call();
-            if executed {
-                call.own = Own::Ready(Reply { header: vec![1], ..Reply::default() });
+            if let Some(header) = header {
+                let header = if header { vec![1] } else { Vec::new() };
+                call.own = Own::Ready(Reply { header, data: vec![2, 3], ..Reply::default() });
             }
             let children = children.map(|children| u32::from(children % 16));
             children.into_iter().for_each(|children| call.forwarded((1..=children).map(child).collect()));

@@ -449,8 +449,10 @@ impl World {
             return;
         }
         if let Some(mut node) = host.node.take_if(|node| node.can_rest()) {
-            let rested = node.rest();
-            host.rested = (!forgets || rested.calls() > 0).then(|| Box::new(rested));
+            match forgets && node.calls() == 0 {
+                true => node.rest_for_good(),
+                false => host.rested = Some(Box::new(node.rest())),
+            }
             self.spare = Some(node);
         }
     }
