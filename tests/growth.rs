@@ -85,10 +85,10 @@ fn faults_cost_what_they_touch() {
 }
 
 /// Bytes that a world may hold for each id: of a node that waits in a call and of the messages, and half as many for those that have nothing to do.
-const HELD_PLAIN: usize = 1_700;
+const HELD_PLAIN: usize = 900;
 
 /// The same of a world with faults, where what has ended must be remembered, and where the checkers know all links.
-const HELD_FAULTY: usize = 5_500;
+const HELD_FAULTY: usize = 3_000;
 
 #[test]
 fn a_node_that_waits_holds_little() {

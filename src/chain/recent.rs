@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 
 use gpc_trees::Id;
 
+use super::few::FewMap;
 use super::recent_partial::RecentPartial;
 use super::seeded_hash::{Seeded, SeededMap, SeededSet};
 use crate::hint::{likely, unlikely};
@@ -211,7 +212,7 @@ pub(super) struct Recent {
     /// Where the windows are, when there are several.
     places: SeededMap<Id, u32>,
     /// The runs of those that this id is linked with.
-    runs: SeededMap<Id, u64>,
+    runs: FewMap<Id, u64>,
     /// Those that are too old for their root's window, or whose root has none. Most nodes have none of them.
     old: Option<Box<Old>>,
     /// How many calls have ended.
@@ -225,7 +226,7 @@ impl Recent {
             windows: Vec::new(),
             used: 0,
             places: SeededMap::with_hasher(Seeded::new(seed)),
-            runs: SeededMap::with_hasher(Seeded::new(seed)),
+            runs: FewMap::default(),
             old: None,
             ended: 0,
             partial: RecentPartial::default(),
@@ -260,10 +261,10 @@ impl Recent {
         let place = self.window(call.root).or_else(|| self.add_window(call));
         let Some(place) = place else { return self.add_old(call) };
         self.used = place;
-        let Recent { windows, runs, old, ended, .. } = self;
+        let Recent { windows, places, old, ended, .. } = self;
         let (root, ended) = (call.root, *ended);
         let in_order = windows[place].add(call.sequence, |sequence| {
-            let old = old.get_or_insert_with(|| Old::new(runs.hasher()));
+            let old = old.get_or_insert_with(|| Old::new(places.hasher()));
             old.remember(CallId { root, sequence }, ended);
         });
         if !in_order {
@@ -302,7 +303,7 @@ impl Recent {
     }
 
     fn add_old(&mut self, call: CallId) {
-        let old = self.old.get_or_insert_with(|| Old::new(self.runs.hasher()));
+        let old = self.old.get_or_insert_with(|| Old::new(self.places.hasher()));
         old.remember(call, self.ended);
     }
 

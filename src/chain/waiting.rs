@@ -145,7 +145,7 @@ mod tests {
             group,
             answer: ChildAnswer::Awaited,
             skipped: 0,
-            fresh: start % 2 == 0,
+            fresh: start.is_multiple_of(2),
             report: None,
         }
     }
