@@ -12,11 +12,14 @@ use super::faults::{Fate, Fault, Passage, Receipt};
 use super::forged::call_of;
 use super::path::Came;
 use super::trace::{Shown, digest};
-use super::world::{EXECUTOR, Event, Parcel, Question, World, class_of, classes_of, held};
+use super::world::{EXECUTOR, Event, LARGE, Parcel, Question, World, class_of, classes_of, held};
 use crate::chain::{Config, Input, Node, Output, Time, Turn};
 use crate::wire::budget::Budget;
 use crate::wire::message::{Answer, Response};
 use crate::wire::{Body, CallId, Message, Request};
+
+/// At so many events it is asked who is involved.
+const INVOLVED_EVERY: u64 = 4;
 
 /// Outputs for which a node's queue keeps its room.
 const MANY_OUTPUTS: usize = 1 << 12;
@@ -39,6 +42,7 @@ impl World {
             }
         }
         self.settle(id);
+        self.ask_who_is_involved(id);
         if !more {
             self.rest(id);
         }
@@ -94,6 +98,14 @@ impl World {
             self.queue.push_timer(next, id);
         }
         self.checkers.observe(now, &Observation::Held { id, held, workers });
+    }
+
+    /// Now and then it is asked of a node of a small world whom a driver that is short of something would spare.
+    pub(super) fn ask_who_is_involved(&mut self, id: Id) {
+        let asked = self.scenario.n <= LARGE && self.counts.events.is_multiple_of(INVOLVED_EVERY);
+        let Some(node) = self.hosts.at(id).node.as_deref().filter(|_| asked) else { return };
+        let with = node.involved();
+        self.observe(&Observation::Involved { id, with: &with });
     }
 
     pub(super) fn carry_out(&mut self, id: Id, output: Output) {

@@ -69,14 +69,15 @@ impl Flows {
 
 /// A reply that takes more than a frame, as its sender knows it.
 fn long(answer: &Answer) -> Option<ArrivingReply> {
-    let (level, header, data) = match answer {
-        Answer::Arriving(reply) => return Some(ArrivingReply::clone(reply)),
-        Answer::Reply(SubtreeReply { level, header, data }) => (*level, header.clone(), data),
-        Answer::Completed | Answer::Failed(_) | Answer::Partial(_) => return None,
-    };
-    let mut flow = Flow::default();
-    flow.push_here(data);
-    (data.len() > SEGMENT).then_some(ArrivingReply { level, header, data: flow })
+    match answer {
+        Answer::Arriving(reply) => Some(ArrivingReply::clone(reply)),
+        Answer::Reply(SubtreeReply { level, header, data }) if data.len() > SEGMENT => {
+            let mut flow = Flow::default();
+            flow.push_here(data);
+            Some(ArrivingReply { level: *level, header: header.clone(), data: flow })
+        }
+        Answer::Reply(_) | Answer::Completed | Answer::Failed(_) | Answer::Partial(_) => None,
+    }
 }
 
 impl World {

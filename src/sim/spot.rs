@@ -184,6 +184,7 @@ impl World {
             Heard::Unusual => None,
             Heard::Waits => {
                 self.settle(id);
+                self.ask_who_is_involved(id);
                 Some(())
             }
             Heard::Complete(place) => self.complete_on_the_spot(id, place),
@@ -224,6 +225,7 @@ impl World {
             self.carry_out(id, output);
         }
         self.settle(id);
+        self.ask_who_is_involved(id);
     }
 }
 

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 use gpc_trees::{Group, Id, IdList, edges};
 
-use super::{Findings, Limits, Observation, Outcome, Plan, content, shape};
+use super::{Findings, Limits, NAMES, Observation, Outcome, Plan, content, forget_keys, shape};
 use crate::sim::faults::{Fault, FaultSet};
 use crate::sim::world::LARGE;
-use crate::wire::{CallId, Stage};
+use crate::wire::{CallId, Message, Stage};
 
 const NAME: &str = "book";
 
@@ -200,6 +200,8 @@ pub(super) struct Book {
     pub(super) limits: Option<Limits>,
     /// Ids that others have lost their links to, and whether those were up before.
     lost: BTreeSet<(Id, bool)>,
+    /// Which ids have sent requests of which calls: see [`has_forwarded`](Book::has_forwarded).
+    forwarded: BTreeSet<(Id, CallId)>,
 }
 
 impl Book {
@@ -243,7 +245,15 @@ impl Book {
                 self.lost.insert((*peer, true));
             }
             Observation::Limits(limits) => self.limits = Some(*limits),
-            Observation::Ended { id } => self.ended.entry(*id).or_default().push(at),
+            Observation::Sent { from, message: Message::Request(request), .. } => {
+                let small = |record: &Record| record.plan.ids.len() <= LARGE;
+                let known = self.calls.get(&request.call).is_some_and(small);
+                self.forwarded.extend(known.then_some((*from, request.call)));
+            }
+            Observation::Ended { id } => {
+                self.ended.entry(*id).or_default().push(at);
+                forget_keys(&mut self.forwarded, (*id, NAMES[0])..=(*id, NAMES[1]));
+            }
             Observation::Resumed { id } => {
                 self.resumed.insert(*id, at);
             }
@@ -271,6 +281,11 @@ impl Book {
     /// Whether nodes have so little memory that there may be none for an answer.
     pub(super) fn has_little_memory(&self) -> bool {
         self.limits.is_some_and(|limits| limits.memory_max < u64::MAX)
+    }
+
+    /// Whether the present run of an id has sent a request of a call to anybody; known of worlds of some size only.
+    pub(super) fn has_forwarded(&self, id: Id, call: CallId) -> bool {
+        self.forwarded.contains(&(id, call))
     }
 
     pub(super) fn times(&self, fault: Fault) -> u64 {

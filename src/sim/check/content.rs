@@ -30,7 +30,9 @@ fn fill(kind: Kind, call: CallId, id: Id, len: usize, out: &mut Vec<u8>) {
 
 /// One id's own reply, as long as asked for: its id, and then what no other call has.
 pub(in crate::sim) fn part(call: CallId, id: Id, len: u32) -> Vec<u8> {
-    let mut part = id.to_le_bytes().to_vec();
+    let id_bytes = id.to_le_bytes();
+    let mut part = Vec::with_capacity(id_bytes.len().max(len as usize));
+    part.extend_from_slice(&id_bytes);
     fill(Kind::Part, call, id, len as usize, &mut part);
     part
 }

@@ -1,9 +1,13 @@
-//! Who executes: ids of the list only, each once; a new run of an id never what an earlier one did; and nobody who was said to be unreached.
+//! Who executes: ids of the list only, each once, and where the call asks for that they have forwarded it before func fails; a new run of an id never what an earlier one did; and nobody who was said to be unreached.
+
+use gpc_trees::Id;
 
 use super::book::Book;
 use super::{Findings, Observation};
 use crate::sim::faults::Fault;
-use crate::wire::CallId;
+use crate::sim::world::LARGE;
+use crate::wire::message::{Answer, Response};
+use crate::wire::{CallId, Message, Stage};
 
 const NAME: &str = "execution";
 
@@ -12,10 +16,35 @@ pub(super) fn observe(book: &mut Book, seen: &Observation<'_>, findings: &mut Fi
         let fault = executed(book, *call, *id, *run);
         fault.into_iter().for_each(|what| findings.add(NAME, format!("id {id} executes call {call} {what}")));
     }
+    let failed = match seen {
+        Observation::Sent { from, message: Message::Response(Response { call, answer }), .. } => match answer
+        {
+            Answer::Failed(failure) => Some((*from, *call, &failure.cause)),
+            _ => None,
+        },
+        Observation::Finished { call, outcome } => {
+            outcome.result.as_ref().err().map(|failure| (call.root, *call, &failure.cause))
+        }
+        _ => None,
+    };
+    if let Some((id, call, cause)) = failed
+        && (cause.id, cause.stage) == (id, Stage::Func)
+        && keeps_back(book, id, call)
+    {
+        findings.add(NAME, format!("func fails at id {id}, which has not forwarded call {call} first"));
+    }
+}
+
+/// Whether an id that is to forward a call before it executes it has not.
+fn keeps_back(book: &Book, id: Id, call: CallId) -> bool {
+    let Some(record) = book.calls.get(&call) else { return false };
+    let first = record.plan.forward_first && record.plan.ids.len() <= LARGE;
+    let below = |place| !record.is_forged(place) && !record.groups(place).is_empty();
+    first && record.position(id).is_some_and(below) && !book.has_forwarded(id, call)
 }
 
 /// Takes an execution down; says what is wrong with it.
-fn executed(book: &mut Book, call: CallId, id: gpc_trees::Id, run: u32) -> Option<String> {
+fn executed(book: &mut Book, call: CallId, id: Id, run: u32) -> Option<String> {
     let copied = book.any(&[Fault::Duplicate]);
     let orphaned = book.calls.get(&call).is_some_and(|record| book.root_ended(record));
     let Some(record) = book.calls.get_mut(&call) else { return Some("that nobody started".into()) };

@@ -119,7 +119,8 @@ impl Life {
             }
             Observation::Sent { from, to, message: Message::Ping } => {
                 let wrong = self.asks(book, *from, *to, now);
-                self.asked(*from, *to, now);
+                let awake = book.resumed.get(from).copied().unwrap_or_default();
+                self.asked(*from, *to, now, awake);
                 wrong.into_iter().for_each(|what| findings.add(NAME, format!("id {from} {what}")));
             }
             Observation::Heard { at, from } => drop(self.heard(*at, *from, now)),
@@ -249,12 +250,12 @@ impl Life {
         }
     }
 
-    fn asked(&mut self, id: Id, peer: Id, now: u64) {
+    fn asked(&mut self, id: Id, peer: Id, now: u64, awake: u64) {
         let first = Peer { first_asked: now, ..Peer::default() };
         let every = self.rules.map_or(0, |(every, _)| every);
         let peer = self.peers.entry((id, peer)).or_insert(first);
-        // One that is not awaited is forgotten when it is not asked any more, and may be asked again later.
-        if peer.awaited.is_empty() && now > peer.last_question + every * 3 / 2 {
+        // One that is not awaited is forgotten when it is not asked any more, and may be asked again later; whoever has stood still meanwhile has forgotten nobody.
+        if peer.awaited.is_empty() && now > peer.last_question.max(awake) + every * 3 / 2 {
             peer.asked = 0;
         }
         (peer.asked, peer.last_question) = (peer.asked + 1, now);

@@ -17,6 +17,7 @@ mod levels;
 mod life;
 mod limits;
 mod merging;
+mod parents;
 mod progress;
 mod refusals;
 mod route;
@@ -312,6 +313,13 @@ pub enum Observation<'a> {
         /// Jobs that may run: on the default workers, and on the executor with a name.
         workers: [usize; 2],
     },
+    /// Whom a node counts as having part in the calls that are in flight there.
+    Involved {
+        /// Which node.
+        id: Id,
+        /// Whom.
+        with: &'a BTreeSet<Id>,
+    },
     /// A call ends at its root.
     Finished {
         /// Which.
@@ -400,6 +408,7 @@ pub struct Checkers {
     farewell: farewell::Farewell,
     life: life::Life,
     limits: limits::Limits,
+    parents: parents::Parents,
     progress: progress::Progress,
     refusals: refusals::Refusals,
     statuses: statuses::Statuses,
@@ -428,6 +437,7 @@ impl Checkers {
             farewell: farewell::Farewell::default(),
             life: life::Life::default(),
             limits: limits::Limits::default(),
+            parents: parents::Parents::default(),
             progress: progress::Progress::default(),
             refusals: refusals::Refusals::default(),
             statuses: statuses::Statuses::default(),
@@ -449,6 +459,7 @@ impl Checkers {
             farewell,
             life,
             limits,
+            parents,
             progress,
             refusals,
             statuses,
@@ -467,6 +478,7 @@ impl Checkers {
         farewell.observe(book, seen, findings);
         life.observe(book, seen, findings);
         limits.observe(book, seen, findings);
+        parents.observe(book, seen, findings);
         progress.observe(book, seen, findings);
         statuses.observe(book, seen, findings);
         tokens.observe(seen, findings);

@@ -117,6 +117,7 @@ impl Progress {
                 forget_keys(&mut self.begun, (*id, NAMES[0])..=(*id, NAMES[1]));
             }
             Observation::Held { id, workers, .. } => self.judge(*id, *workers, findings),
+            Observation::Involved { id, with } => self.involves(*id, with, findings),
             Observation::Quiet { .. } => {
                 for ((id, call), here) in &self.calls {
                     for asker in &here.owed {
@@ -199,6 +200,17 @@ impl Progress {
                 here.into_iter().for_each(|here| here.rising.clear());
             }
             _ => {}
+        }
+    }
+
+    /// Whoever has asked for a call in flight, and whoever was asked and has not answered, has part in it.
+    fn involves(&mut self, id: Id, with: &BTreeSet<Id>, findings: &mut Findings) {
+        let open = self.at(id).filter(|(_, here)| here.owes());
+        let part = open
+            .flat_map(|(call, here)| here.owed.iter().chain(&here.awaited).map(move |other| (call, *other)));
+        let left: Vec<(CallId, Id)> = part.filter(|(_, other)| !with.contains(other)).collect();
+        for (call, other) in left {
+            findings.add(NAME, format!("id {id} does not count {other} as one that has part in call {call}"));
         }
     }
 

@@ -162,6 +162,9 @@ impl Statuses {
         let said = Said { id: from, place, coverage, causes };
         let state = self.state_of(from, call);
         said.of_itself(record, state).into_iter().for_each(|what| findings.add(NAME, what));
+        let nobody = !record.plan.partial && !book.has_forwarded(from, call);
+        let wrong = said.of_those_not_asked(record).filter(|_| nobody);
+        wrong.into_iter().for_each(|what| findings.add(NAME, what));
         // Of a call that was cancelled here and comes again, what was heard before counts for nothing.
         let Some(here) = here.filter(|_| speaks && !book.may_run_anew(record)) else { return };
         here.judge(record, &said).into_iter().for_each(|what| findings.add(NAME, what));
@@ -229,6 +232,13 @@ impl Said<'_> {
             _ => return None,
         };
         Some(format!("func {what} at id {}, and it says of itself that it is {own:?}", self.id))
+    }
+
+    /// Whoever has sent the request to nobody knows that those below have done nothing.
+    fn of_those_not_asked(&self, record: &Record) -> Option<String> {
+        let below = self.coverage.statuses().skip(1).find(|status| *status != Status::Unreached);
+        let below = below.filter(|_| record.plan.ids.len() <= LARGE)?;
+        Some(format!("id {} has asked nobody, and says of one below that it is {below:?}", self.id))
     }
 }
 
