@@ -1,6 +1,6 @@
 //! Histories for the checkers: what a call looks like from outside when all goes well, and what changes it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -52,6 +52,7 @@ pub(super) enum Seen {
     Ended(Id),
     Resumed(Id),
     Held(Id, Held),
+    Involved(Id, BTreeSet<Id>),
     Finished(Outcome),
     Quiet(Vec<(Id, Held)>),
     /// Nothing, for so many nanoseconds.
@@ -254,6 +255,7 @@ pub(super) fn judged(history: &[Seen]) -> Vec<&'static str> {
             Seen::Ended(id) => Observation::Ended { id: *id },
             Seen::Resumed(id) => Observation::Resumed { id: *id },
             Seen::Held(id, held) => Observation::Held { id: *id, held: *held, workers: [1, 1] },
+            Seen::Involved(id, with) => Observation::Involved { id: *id, with },
             Seen::Finished(outcome) => Observation::Finished { call: CALL, outcome },
             Seen::Quiet(held) => Observation::Quiet { held },
             Seen::Later(ns) => {

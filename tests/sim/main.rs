@@ -7,6 +7,7 @@ mod faults;
 mod history;
 mod limits;
 mod own_part;
+mod parents;
 mod refusals;
 mod rising;
 mod silence;

@@ -17,11 +17,11 @@ pub(super) fn observe(book: &mut Book, seen: &Observation<'_>, findings: &mut Fi
         fault.into_iter().for_each(|what| findings.add(NAME, format!("id {id} executes call {call} {what}")));
     }
     let failed = match seen {
-        Observation::Sent { from, message: Message::Response(Response { call, answer }), .. } => match answer
-        {
-            Answer::Failed(failure) => Some((*from, *call, &failure.cause)),
-            _ => None,
-        },
+        Observation::Sent {
+            from,
+            message: Message::Response(Response { call, answer: Answer::Failed(failure) }),
+            ..
+        } => Some((*from, *call, &failure.cause)),
         Observation::Finished { call, outcome } => {
             outcome.result.as_ref().err().map(|failure| (call.root, *call, &failure.cause))
         }

@@ -216,13 +216,13 @@ impl Farewell {
                     self.due.push((at, call, Due::Tell { released: true }));
                 }
             }
-            // One that has answered drops the answer that it keeps.
+            // One that has answered drops the answer that it keeps, if that has the part of the one that has moved.
             Message::Moved(_) if below.is_some() && !certain => {
                 ties.upward[place as usize].keeps = false;
-                ties.upward[place as usize].kept &= below != Some(Tie::Answered);
+                ties.upward[place as usize].kept &= below != Some(Tie::Answered) || state.full;
             }
             Message::Moved(_) if below.is_some() && certain && place > 0 => {
-                ties.upward[place as usize].kept &= below != Some(Tie::Answered);
+                ties.upward[place as usize].kept &= below != Some(Tie::Answered) || state.full;
                 ties.upward[place as usize].failed = true;
                 if !state.ended {
                     self.due.push((at, call, Due::End("its children have another parent")));

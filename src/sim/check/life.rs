@@ -119,8 +119,7 @@ impl Life {
             }
             Observation::Sent { from, to, message: Message::Ping } => {
                 let wrong = self.asks(book, *from, *to, now);
-                let awake = book.resumed.get(from).copied().unwrap_or_default();
-                self.asked(*from, *to, now, awake);
+                self.asked(book, *from, *to, now);
                 wrong.into_iter().for_each(|what| findings.add(NAME, format!("id {from} {what}")));
             }
             Observation::Heard { at, from } => drop(self.heard(*at, *from, now)),
@@ -250,7 +249,8 @@ impl Life {
         }
     }
 
-    fn asked(&mut self, id: Id, peer: Id, now: u64, awake: u64) {
+    fn asked(&mut self, book: &Book, id: Id, peer: Id, now: u64) {
+        let awake = book.resumed.get(&id).copied().unwrap_or_default();
         let first = Peer { first_asked: now, ..Peer::default() };
         let every = self.rules.map_or(0, |(every, _)| every);
         let peer = self.peers.entry((id, peer)).or_insert(first);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use gpc_trees::Id;
 
-use super::book::Book;
+use super::book::{Book, Record};
 use super::{Findings, NAMES, Observation, forget};
 use crate::sim::world::LARGE;
 use crate::wire::{CallId, Message};
@@ -19,13 +19,14 @@ pub(super) struct Parents {
 
 impl Parents {
     pub(super) fn observe(&mut self, book: &Book, seen: &Observation<'_>, findings: &mut Findings) {
+        let small = |record: &Record| record.plan.ids.len() <= LARGE;
         match seen {
-            Observation::Received { at, from, message: Message::Request(request) } if request.partial => {
-                if book.calls.get(&request.call).is_some_and(|record| record.plan.ids.len() <= LARGE) {
-                    let askers = self.askers.entry((*at, request.call)).or_default();
-                    let most = askers.entry(*from).or_default();
-                    *most = request.skipped.max(*most);
-                }
+            Observation::Received { at, from, message: Message::Request(request) }
+                if request.partial && book.calls.get(&request.call).is_some_and(small) =>
+            {
+                let askers = self.askers.entry((*at, request.call)).or_default();
+                let most = askers.entry(*from).or_default();
+                *most = request.skipped.max(*most);
             }
             Observation::Sent { from, to, message: Message::Moved(call) } => {
                 let Some(askers) = self.askers.get(&(*from, *call)) else { return };

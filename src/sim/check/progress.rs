@@ -117,7 +117,7 @@ impl Progress {
                 forget_keys(&mut self.begun, (*id, NAMES[0])..=(*id, NAMES[1]));
             }
             Observation::Held { id, workers, .. } => self.judge(*id, *workers, findings),
-            Observation::Involved { id, with } => self.involves(*id, with, findings),
+            Observation::Involved { id, with } => self.involves(book, *id, with, findings),
             Observation::Quiet { .. } => {
                 for ((id, call), here) in &self.calls {
                     for asker in &here.owed {
@@ -204,8 +204,10 @@ impl Progress {
     }
 
     /// Whoever has asked for a call in flight, and whoever was asked and has not answered, has part in it.
-    fn involves(&mut self, id: Id, with: &BTreeSet<Id>, findings: &mut Findings) {
-        let open = self.at(id).filter(|(_, here)| here.owes());
+    fn involves(&mut self, book: &Book, id: Id, with: &BTreeSet<Id>, findings: &mut Findings) {
+        // Of a call that comes again where it was cancelled, those who were asked before have no part any more.
+        let anew = |call: &CallId| book.calls.get(call).is_some_and(|record| book.may_run_anew(record));
+        let open = self.at(id).filter(|(call, here)| here.owes() && !anew(call));
         let part = open
             .flat_map(|(call, here)| here.owed.iter().chain(&here.awaited).map(move |other| (call, *other)));
         let left: Vec<(CallId, Id)> = part.filter(|(_, other)| !with.contains(other)).collect();

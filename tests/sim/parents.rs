@@ -1,0 +1,68 @@
+//! Doctored histories of who has part in a call, of which of two parents counts, and of what is said of those whom nobody has asked.
+
+use std::collections::BTreeSet;
+
+use chained_gpc::sim::check::Plan;
+use chained_gpc::wire::message::{Answer, Response};
+use chained_gpc::wire::{Failure, Message, Stage, Status};
+
+use super::history::*;
+
+/// An id below two others hears from its parent, and from one above that one, in this order; and tells one of them that it has moved.
+fn told(first: u32, second: u32, told: u32) -> bool {
+    let asks = |from, skipped| {
+        let message = meant(&plan(true), request(2..3, SECOND_NS, skipped));
+        [Seen::Received(2, from, message), Seen::Requested(2, from)]
+    };
+    let mut history = vec![Seen::Started(plan(true))];
+    // Id 1 is the parent, and id 0 stands above it.
+    for from in [first, second] {
+        history.extend(asks(from, u32::from(from == 0)));
+    }
+    history.push(Seen::Sent(2, told, Message::Moved(CALL)));
+    judged(&history).contains(&"parents")
+}
+
+#[test]
+fn the_lower_of_two_parents_is_told_whichever_comes_first() {
+    assert!(!told(1, 0, 1) && !told(0, 1, 1));
+    assert!(told(1, 0, 0) && told(0, 1, 0));
+}
+
+#[test]
+fn who_has_asked_and_who_is_asked_has_part() {
+    let involved = |with: &[u32]| {
+        let seen = Seen::Involved(1, BTreeSet::from_iter(with.iter().copied()));
+        !judged(&then(down(plan(false)), &[seen])).contains(&"progress")
+    };
+    assert!(involved(&[0, 2]) && involved(&[0, 2, 5]));
+    assert!(!involved(&[0]) && !involved(&[2]) && !involved(&[]));
+}
+
+/// Id 1 fails as it is asked, and has asked nobody.
+fn fails(plan: Plan, stage: Stage, below: Status) -> Vec<&'static str> {
+    let asked = meant(&plan, request(1..3, FIRST_NS, 0));
+    let failure = Failure { cause: cause(1, stage), coverage: runs(&[(Status::Failed, 1), (below, 1)]) };
+    let answer = Answer::Failed(Box::new(failure));
+    judged(&[
+        Seen::Started(plan),
+        Seen::Sent(0, 1, asked.clone()),
+        Seen::Received(1, 0, asked),
+        Seen::Sent(1, 0, Message::Response(Response { call: CALL, answer })),
+    ])
+}
+
+#[test]
+fn of_those_whom_nobody_has_asked_it_is_known_that_they_have_done_nothing() {
+    let says = |below| fails(plan(false), Stage::Func, below).contains(&"statuses");
+    assert!(says(Status::Unknown) && says(Status::Done) && !says(Status::Unreached));
+}
+
+#[test]
+fn who_forwards_first_has_forwarded_when_func_fails() {
+    let says = |forward_first| {
+        let plan = Plan { forward_first, ..plan(false) };
+        fails(plan, Stage::Func, Status::Unreached).contains(&"execution")
+    };
+    assert!(says(true) && !says(false));
+}
