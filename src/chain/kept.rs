@@ -51,7 +51,7 @@ impl Kept {
 /// The kept answers of a node.
 #[derive(Debug, Default)]
 pub(super) struct KeptAnswers {
-    /// In boxes, since a map makes room for several at once.
+    /// In boxes, since a map of many makes room for several at once.
     answers: FewMap<CallId, Box<Kept>>,
     /// Of some; of a few it is looked for.
     by_time: BTreeSet<(Time, CallId)>,

@@ -18,7 +18,7 @@ use crate::wire::budget::Budget;
 use crate::wire::message::{Answer, Response};
 use crate::wire::{Body, CallId, Message, Request};
 
-/// At so many events it is asked who is involved.
+/// Whom a node counts as involved is asked at one event of so many: often enough to be seen, and seldom enough to cost little.
 const INVOLVED_EVERY: u64 = 4;
 
 /// Outputs for which a node's queue keeps its room.

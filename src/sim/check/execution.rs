@@ -1,4 +1,4 @@
-//! Who executes: ids of the list only, each once, and where the call asks for that they have forwarded it before func fails; a new run of an id never what an earlier one did; and nobody who was said to be unreached.
+//! Who executes: ids of the list only, each once; a new run of an id never what an earlier one did; and nobody who was said to be unreached. Of a call that is forwarded first: an id whose func fails has sent the request on before.
 
 use gpc_trees::Id;
 

@@ -1,4 +1,4 @@
-//! Of two parents that have asked an id for its part of a partial call the one counts that stands higher, whichever comes first: it has given up the other one. Only that one is told that the id has moved.
+//! Of two parents that have asked an id for its part of a partial call the one counts that stands higher, whichever comes first: it has given up the other one. The one that does not count is told that the id has moved, and nobody else is.
 
 use std::collections::BTreeMap;
 
