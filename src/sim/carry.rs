@@ -11,6 +11,7 @@ use super::cost::wire_bytes;
 use super::faults::{Fate, Fault, Passage, Receipt};
 use super::forged::call_of;
 use super::path::Came;
+use super::rooms::Room;
 use super::trace::{Shown, digest};
 use super::world::{EXECUTOR, Event, LARGE, Parcel, Question, World, class_of, classes_of, held};
 use crate::chain::{Config, Input, Node, Output, Time, Turn};
@@ -55,7 +56,7 @@ impl World {
         let host = self.hosts.at(id);
         let (down, begun, first_run) = (host.down, host.begun, host.run == 0);
         let incarnation = host.incarnation();
-        let (rested, spare) = (&mut host.rested, &mut self.spare);
+        let (rested, spare, rooms) = (&mut host.rested, &mut self.spare, &mut self.rested);
         let memory = || match limits {
             Some(Limits { memory_max, .. }) if memory_max < u64::MAX => {
                 Budget::new(memory_max, format!("id {id}"))
@@ -81,7 +82,7 @@ impl World {
             let mut node = spare.take().unwrap_or_else(new);
             let started = Time::from_nanos(begun);
             let turn = Turn { me: id, incarnation, started, first_run, memory };
-            node.go_on(turn, rested.take().map(|rested| *rested));
+            node.go_on(turn, rested.take().map(|rested| rooms.take(rested)));
             node
         };
         (!down).then(|| &mut **host.node.get_or_insert_with(node))
@@ -154,7 +155,8 @@ impl World {
         }
         let begun = self.hosts.at(from).incarnation();
         let parcel = Parcel { from, to, passage: Passage::default(), begun, sent, message, data, lie: false };
-        self.queue.push(arrival, Event::Arrive(Box::new(parcel)));
+        let parcel = self.parcels.put(parcel);
+        self.queue.push(arrival, Event::Arrive(parcel));
     }
 
     fn send_where_links_break(&mut self, from: Id, to: Id, message: Message, arrival: u64, data: bool) {
@@ -186,7 +188,8 @@ impl World {
                 let copy = forged.then(|| message.clone());
                 let lied = call_of(&message).filter(|_| mishaps.is_lied_about(sent));
                 let parcel = Parcel { from, to, passage, begun, sent, message, data, lie: false };
-                self.queue.push(arrival, Event::Arrive(Box::new(parcel)));
+                let parcel = self.parcels.put(parcel);
+                self.queue.push(arrival, Event::Arrive(parcel));
                 if late > 0 {
                     self.inject(Fault::Delay, &[from, to]);
                 }
@@ -235,7 +238,7 @@ impl World {
     }
 
     /// A message reaches its receiver, who takes it in as soon as it can.
-    pub(super) fn arrive(&mut self, parcel: Box<Parcel>) {
+    pub(super) fn arrive(&mut self, parcel: Room<Parcel>) {
         let (from, to) = (parcel.from, parcel.to);
         let cut = self.mishaps.as_ref().and_then(|mishaps| mishaps.cut_until(from, to, self.now));
         if let Some(until) = cut {

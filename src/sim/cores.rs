@@ -83,7 +83,8 @@ impl World {
             },
             Event::Handle(parcel) => {
                 let id = parcel.to;
-                self.handle(*parcel);
+                let parcel = self.parcels.take(parcel);
+                self.handle(parcel);
                 self.go_on(id);
             }
             Event::Turn(id) => self.turn(id),

@@ -142,7 +142,8 @@ impl World {
     fn arrives(&mut self, parcel: Parcel, at: u64) {
         let Some(mishaps) = &mut self.mishaps else { return };
         let at = mishaps.links.in_order(parcel.from, parcel.to, at);
-        self.queue.push(at, Event::Arrive(Box::new(parcel)));
+        let parcel = self.parcels.put(parcel);
+        self.queue.push(at, Event::Arrive(parcel));
     }
 }
 

@@ -181,6 +181,7 @@ impl World {
         let (mut data, header) = (part(call, id, len), reply_header(call, id, header));
         let mut random = Random::new(call.sequence ^ u64::from(id) << 40);
         let owned = match random.below(4) {
+            _ if self.mishaps.is_none() => data.len(),
             0 => 0,
             1 => random.below(data.len() as u64 + 1) as usize,
             _ => data.len(),

@@ -321,7 +321,8 @@ impl World {
         self.trace.say(self.now, format_args!("*** again: {}", super::trace::Shown(from, to, &message)));
         let (begun, sent) = (self.hosts.at(from).incarnation(), self.now);
         let parcel = Parcel { from, to, passage, begun, sent, message, data: false, lie: false };
-        self.queue.push(self.now, Event::Arrive(Box::new(parcel)));
+        let parcel = self.parcels.put(parcel);
+        self.queue.push(self.now, Event::Arrive(parcel));
     }
 
     /// A node gives the link up by itself; the other end learns of it.

@@ -4,9 +4,11 @@
 
 use gpc_trees::Id;
 
+use super::ahead::soon;
 use super::check::Held;
 use super::cost::{LinkCost, Topology};
 use super::ranked::IdSet;
+use super::rooms::Room;
 use super::world::{BEGIN, held};
 use crate::chain::{Node, Rested};
 
@@ -19,7 +21,7 @@ pub(super) struct Host {
     /// Made at the first message: an id that has heard nothing holds nothing.
     pub(super) node: Option<Box<Node>>,
     /// What the node goes on with where it has been let go.
-    pub(super) rested: Option<Box<Rested>>,
+    pub(super) rested: Option<Room<Rested>>,
     /// Until when its processor has messages to handle.
     busy_until: u64,
     /// When the next message may leave.
@@ -77,6 +79,16 @@ impl Hosts {
 
     pub(super) fn at(&mut self, id: Id) -> &mut Host {
         &mut self.hosts[id as usize]
+    }
+
+    /// An id is to have a turn soon.
+    pub(super) fn expect(&self, id: Id) {
+        soon(&self.hosts[id as usize]);
+    }
+
+    /// And sooner: what its node goes on with is needed, too.
+    pub(super) fn expect_node(&self, id: Id) {
+        self.hosts[id as usize].rested.iter().for_each(|rested| soon(&**rested));
     }
 
     pub(super) fn is_up(&self, id: Id) -> bool {

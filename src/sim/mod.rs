@@ -23,6 +23,7 @@
 //! assert_eq!(report.calls[0].coverage.done, 1000);
 //! ```
 
+mod ahead;
 mod as_bytes;
 mod carry;
 pub mod check;
@@ -44,12 +45,14 @@ mod profile;
 mod queue;
 mod random;
 mod ranked;
+mod rooms;
 mod run;
 mod scenario;
 mod spot;
 #[cfg(test)]
 mod tests;
 mod trace;
+mod upcoming;
 mod world;
 pub mod worlds;
 

@@ -6,6 +6,8 @@ use std::fmt;
 
 use gpc_trees::Id;
 
+use super::ahead::soon;
+
 /// One message of a critical path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Hop {
@@ -74,6 +76,12 @@ impl Paths {
     pub(super) fn new(n: u32) -> Paths {
         let none = || vec![NONE; n as usize];
         Paths { begun: 0, request: none(), last_answer: none() }
+    }
+
+    /// Something is to come at an id soon.
+    pub(super) fn expect(&self, id: Id) {
+        soon(&self.request[id as usize]);
+        soon(&self.last_answer[id as usize]);
     }
 
     /// A call begins at its root; what is known of the one before does not count.

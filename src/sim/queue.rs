@@ -7,22 +7,19 @@ use std::collections::BinaryHeap;
 
 use gpc_trees::Id;
 
+use super::ahead::soon;
+use super::upcoming::{Entry, Upcoming};
+
 /// A queue of things of type `T`, and of the ids' timers: a timer for each of a million ids, which are mostly never due, do not stand in the way of the rest.
 #[derive(Debug)]
 pub(super) struct Queue<T> {
-    events: BinaryHeap<Reverse<Entry>>,
+    /// Each names its slot.
+    events: Upcoming,
+    /// Each names its id.
     timers: BinaryHeap<Reverse<Entry>>,
     slots: Vec<Option<T>>,
     free: Vec<u32>,
     sequence: u64,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-struct Entry {
-    time: u64,
-    sequence: u64,
-    /// The slot of an event, the id of a timer.
-    what: u32,
 }
 
 /// What happens next.
@@ -35,7 +32,7 @@ pub(super) enum Next<T> {
 
 impl<T> Queue<T> {
     pub(super) fn new() -> Queue<T> {
-        let (events, timers) = (BinaryHeap::new(), BinaryHeap::new());
+        let (events, timers) = (Upcoming::new(), BinaryHeap::new());
         Queue { events, timers, slots: Vec::new(), free: Vec::new(), sequence: 0 }
     }
 
@@ -52,7 +49,7 @@ impl<T> Queue<T> {
             }
         };
         let entry = self.entry(time, slot);
-        self.events.push(Reverse(entry));
+        self.events.push(entry);
     }
 
     /// Arranges for an id's timer.
@@ -64,22 +61,34 @@ impl<T> Queue<T> {
     fn entry(&mut self, time: u64, what: u32) -> Entry {
         let sequence = self.sequence;
         self.sequence += 1;
-        Entry { time, sequence, what }
+        Entry::new(time, sequence, what)
     }
 
     pub(super) fn pop(&mut self) -> Option<(u64, Next<T>)> {
-        let timer_first = match (self.events.peek(), self.timers.peek()) {
-            (Some(Reverse(event)), Some(Reverse(timer))) => timer < event,
+        let timer_first = match (self.events.first(), self.timers.peek()) {
+            (Some(event), Some(Reverse(timer))) => *timer < event,
             (event, _) => event.is_none(),
         };
         if timer_first {
-            let Reverse(Entry { time, what, .. }) = self.timers.pop()?;
-            return Some((time, Next::Timer(what)));
+            let Reverse(entry) = self.timers.pop()?;
+            return Some((entry.time, Next::Timer(entry.what())));
         }
-        let Reverse(Entry { time, what, .. }) = self.events.pop()?;
+        let entry = self.events.pop()?;
+        let what = entry.what();
         self.free.push(what);
-        let event = self.slots[what as usize].take().expect("an entry of the heap owns its slot");
-        Some((time, Next::Event(event)))
+        let event = self.slots[what as usize].take().expect("an entry owns its slot");
+        Some((entry.time, Next::Event(event)))
+    }
+
+    /// The event that comes behind so many others, if that is known already.
+    pub(super) fn at_place(&self, place: usize) -> Option<&T> {
+        let entry = self.events.at_place(place)?;
+        self.slots[entry.what() as usize].as_ref()
+    }
+
+    /// It is to be looked at soon.
+    pub(super) fn expect(&self, place: usize) {
+        self.events.at_place(place).into_iter().for_each(|entry| soon(&self.slots[entry.what() as usize]));
     }
 
     /// Whether timers alone are left.
@@ -89,7 +98,7 @@ impl<T> Queue<T> {
 
     /// Drops the timers of ids that need none.
     pub(super) fn keep_timers(&mut self, needed: impl Fn(Id) -> bool) {
-        self.timers.retain(|Reverse(entry)| needed(entry.what));
+        self.timers.retain(|Reverse(entry)| needed(entry.what()));
     }
 }
 

@@ -21,9 +21,10 @@ use super::pieces::Pieces;
 use super::profile::Profile;
 use super::queue::{Next, Queue};
 use super::random::Random;
+use super::rooms::{Room, Rooms};
 use super::scenario::{REPLY_BYTES, Scenario};
 use super::trace::Trace;
-use crate::chain::{Heartbeat, Input, JobResult, Node, Outputs, Reply, Start};
+use crate::chain::{Heartbeat, Input, JobResult, Node, Outputs, Reply, Rested, Start};
 use crate::wire::message::Classes;
 use crate::wire::{Body, CallId, Message, Reason};
 
@@ -86,9 +87,9 @@ pub(super) enum Event {
     /// A call that must reach everybody who lives.
     Probe { partial: bool },
     /// A message reaches its receiver.
-    Arrive(Box<Parcel>),
+    Arrive(Room<Parcel>),
     /// Its receiver has taken it in.
-    Handle(Box<Parcel>),
+    Handle(Room<Parcel>),
     /// A function has ended.
     Ran { id: Id, run: u32, call: CallId, result: Box<JobResult> },
     /// A token is used.
@@ -149,6 +150,9 @@ pub(super) struct World {
     pub(super) mishaps: Option<Mishaps>,
     pub(super) profile: Profile,
     pub(super) pieces: Pieces,
+    /// Where what is under way stands, and what nodes go on with that were let go.
+    pub(super) parcels: Rooms<Parcel>,
+    pub(super) rested: Rooms<Rested>,
     pub(super) calls: Vec<CallState>,
     pub(super) flows: Flows,
     pub(super) names: BTreeMap<CallId, usize>,
@@ -190,6 +194,8 @@ impl World {
             mishaps: None,
             profile: Profile::default(),
             pieces: Pieces::default(),
+            parcels: Rooms::default(),
+            rested: Rooms::default(),
             calls: Vec::new(),
             flows: Flows::default(),
             names: BTreeMap::new(),
@@ -258,6 +264,9 @@ impl World {
         loop {
             self.crash_those_due();
             let Some((at, next)) = self.queue.pop() else { break };
+            if self.scenario.n > LARGE {
+                self.look_ahead();
+            }
             self.step(at, next);
             if self.scenario.n > LARGE && self.mishaps.is_none() && self.queue.only_timers() {
                 // Most of a million are of ids that have been let go.
@@ -335,7 +344,10 @@ impl World {
             }
             Event::Probe { partial } => self.probe(partial),
             Event::Arrive(parcel) => self.arrive(parcel),
-            Event::Handle(parcel) => self.handle(*parcel),
+            Event::Handle(parcel) => {
+                let parcel = self.parcels.take(parcel);
+                self.handle(parcel);
+            }
             Event::Ran { id, run, call, result } => {
                 if self.hosts.is_up(id) && self.hosts.run(id) == run {
                     self.trace.fold([self.now, 2, id.into(), call.sequence]);
@@ -451,7 +463,7 @@ impl World {
         if let Some(mut node) = host.node.take_if(|node| node.can_rest()) {
             match forgets && node.calls() == 0 {
                 true => node.rest_for_good(),
-                false => host.rested = Some(Box::new(node.rest())),
+                false => host.rested = Some(self.rested.put(node.rest())),
             }
             self.spare = Some(node);
         }
@@ -474,7 +486,7 @@ impl World {
 
 impl Event {
     /// Who has part in it, beside those who are sent something because of it.
-    fn parts(&self) -> [Option<Id>; 2] {
+    pub(super) fn parts(&self) -> [Option<Id>; 2] {
         match self {
             Event::Arrive(parcel) | Event::Handle(parcel) => [Some(parcel.from), Some(parcel.to)],
             Event::Notice { id, peer, .. } | Event::Taken { id, peer, .. } => [Some(*id), Some(*peer)],

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use gpc_trees::{Group, Id, IdList, edges};
 
 use super::{Findings, Limits, NAMES, Observation, Outcome, Plan, content, forget_keys, shape};
+use crate::sim::ahead::soon;
 use crate::sim::faults::{Fault, FaultSet};
 use crate::sim::world::LARGE;
 use crate::wire::{CallId, Message, Stage};
@@ -92,6 +93,11 @@ impl Record {
         }
         let place = self.by_id.binary_search_by_key(&id, |&(id, _)| id).ok()?;
         Some(self.by_id[place].1)
+    }
+
+    /// A position is to be looked at soon.
+    pub(super) fn expect(&self, position: usize) {
+        [&self.parents, &self.sizes, &self.executed].into_iter().for_each(|all| soon(&all[position]));
     }
 
     pub(super) fn root(&self) -> Option<Id> {
@@ -206,6 +212,7 @@ pub(super) struct Book {
 
 impl Book {
     /// Takes down what happened.
+    #[inline(always)]
     pub(super) fn note(&mut self, at: u64, seen: &Observation<'_>, findings: &mut Findings) {
         match seen {
             Observation::Started { call, plan } => match Record::new(*call, plan.clone(), at) {

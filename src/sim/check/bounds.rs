@@ -25,6 +25,7 @@ pub(super) struct Bounds {
 }
 
 impl Bounds {
+    #[inline(always)]
     pub(super) fn observe(&mut self, book: &Book, seen: &Observation<'_>, findings: &mut Findings) {
         match seen {
             Observation::Forged { .. } => self.forged += 1,

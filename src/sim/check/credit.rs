@@ -21,6 +21,7 @@ pub(super) struct Credit {
 }
 
 impl Credit {
+    #[inline(always)]
     pub(super) fn observe(&mut self, book: &Book, seen: &Observation<'_>, findings: &mut Findings) {
         match seen {
             Observation::Requested { at, from } => *self.owed.entry((*at, *from)).or_default() += 1,

@@ -35,6 +35,7 @@ pub(super) struct Doubt {
 }
 
 impl Doubt {
+    #[inline(always)]
     pub(super) fn observe(&mut self, book: &Book, seen: &Observation<'_>, findings: &mut Findings) {
         match seen {
             Observation::Received { at, from, message: Message::Request(request) } => {

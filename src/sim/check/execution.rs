@@ -11,6 +11,7 @@ use crate::wire::{CallId, Message, Stage};
 
 const NAME: &str = "execution";
 
+#[inline(always)]
 pub(super) fn observe(book: &mut Book, seen: &Observation<'_>, findings: &mut Findings) {
     if let Observation::Executed { id, run, call } = seen {
         let fault = executed(book, *call, *id, *run);

@@ -10,6 +10,7 @@ use gpc_trees::{Group, Id};
 
 use super::book::{Book, Record};
 use super::{Findings, Observation};
+use crate::sim::ahead::soon;
 use crate::wire::message::{Answer, Message, Response};
 use crate::wire::{CallId, Request};
 
@@ -27,6 +28,13 @@ pub(super) struct Faithful {
 }
 
 impl Faithful {
+    /// A position is to be looked at soon.
+    pub(super) fn expect(&self, call: CallId, position: usize) {
+        self.done.get(&call).into_iter().for_each(|done| soon(&done[position]));
+        self.own.get(&call).into_iter().for_each(|own| soon(&own[position]));
+    }
+
+    #[inline(always)]
     pub(super) fn observe(&mut self, book: &Book, seen: &Observation<'_>, findings: &mut Findings) {
         match seen {
             Observation::Started { call, plan } => {

@@ -9,6 +9,7 @@ use gpc_trees::Id;
 
 use super::book::{Book, Record};
 use super::{Findings, Observation, forget};
+use crate::sim::ahead::soon;
 use crate::wire::message::{Answer, Message, Response};
 use crate::wire::{CallId, Cause, CauseKind};
 
@@ -81,6 +82,14 @@ pub(super) struct Farewell {
 }
 
 impl Farewell {
+    /// A position is to be looked at soon.
+    pub(super) fn expect(&self, call: CallId, position: usize) {
+        let Some(ties) = self.calls.get(&call) else { return };
+        soon(&ties.by_parent[position]);
+        soon(&ties.upward[position]);
+    }
+
+    #[inline(always)]
     pub(super) fn observe(&mut self, book: &Book, seen: &Observation<'_>, findings: &mut Findings) {
         match seen {
             Observation::Started { call, plan } => {

@@ -11,6 +11,7 @@ use crate::wire::{CallId, Message};
 
 const NAME: &str = "levels";
 
+#[inline(always)]
 pub(super) fn observe(book: &Book, seen: &Observation<'_>, findings: &mut Findings) {
     let wrong = match seen {
         Observation::Sent { from, message: Message::Response(response), .. } => match &response.answer {

@@ -93,6 +93,7 @@ const BESIDE_MAX: usize = 64;
 const SUSPECTED_AFTER: u64 = 3;
 
 impl Life {
+    #[inline(always)]
     pub(super) fn observe(&mut self, book: &Book, seen: &Observation<'_>, findings: &mut Findings) {
         let now = findings.at;
         match seen {

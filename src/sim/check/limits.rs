@@ -56,6 +56,7 @@ pub(super) struct Limits {
 }
 
 impl Limits {
+    #[inline(always)]
     pub(super) fn observe(&mut self, book: &Book, seen: &Observation<'_>, findings: &mut Findings) {
         let now = findings.at;
         self.judge_those_due(now, findings);

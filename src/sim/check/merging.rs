@@ -10,6 +10,7 @@ use crate::wire::{CallId, CauseKind, Message, Report, Status};
 
 const NAME: &str = "merging";
 
+#[inline(always)]
 pub(super) fn observe(book: &Book, seen: &Observation<'_>, findings: &mut Findings) {
     let wrong = match seen {
         Observation::Sent { from, message: Message::Response(response), .. } => match &response.answer {

@@ -492,6 +492,16 @@ impl Checkers {
         }
     }
 
+    /// Something is to happen soon in a call at this id: asks memory for what is known of it.
+    pub(in crate::sim) fn expect(&self, call: CallId, id: Id) {
+        let Some(record) = self.book.calls.get(&call) else { return };
+        let Some(place) = record.position(id).map(|place| place as usize) else { return };
+        record.expect(place);
+        self.route.expect(call, place);
+        self.faithful.expect(call, place);
+        self.farewell.expect(call, place);
+    }
+
     /// What must not be and was.
     pub fn violations(&self) -> &[Violation] {
         &self.findings.found

@@ -18,6 +18,7 @@ pub(super) struct Parents {
 }
 
 impl Parents {
+    #[inline(always)]
     pub(super) fn observe(&mut self, book: &Book, seen: &Observation<'_>, findings: &mut Findings) {
         let small = |record: &Record| record.plan.ids.len() <= LARGE;
         match seen {

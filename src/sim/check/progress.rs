@@ -63,6 +63,7 @@ pub(super) struct Progress {
 }
 
 impl Progress {
+    #[inline(always)]
     pub(super) fn observe(&mut self, book: &Book, seen: &Observation<'_>, findings: &mut Findings) {
         match seen {
             Observation::Started { call, plan } if plan.ids.len() <= LARGE => {

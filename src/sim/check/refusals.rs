@@ -40,6 +40,7 @@ pub(super) struct Refusals {
 }
 
 impl Refusals {
+    #[inline(always)]
     pub(super) fn observe(&mut self, book: &mut Book, seen: &Observation<'_>, findings: &mut Findings) {
         match seen {
             Observation::Limits(limits) => self.limits = Some(*limits),

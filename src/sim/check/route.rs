@@ -6,6 +6,7 @@ use gpc_trees::Id;
 
 use super::book::Book;
 use super::{Findings, Observation};
+use crate::sim::ahead::soon;
 use crate::sim::faults::Fault;
 use crate::wire::message::{Answer, Message, Response};
 use crate::wire::{CallId, Request};
@@ -34,6 +35,14 @@ struct Asked {
 }
 
 impl Route {
+    /// A position is to be looked at soon.
+    pub(super) fn expect(&self, call: CallId, position: usize) {
+        let Some(asked) = self.calls.get(&call) else { return };
+        soon(&asked.by_parent[position]);
+        soon(&asked.limits[position]);
+    }
+
+    #[inline(always)]
     pub(super) fn observe(&mut self, book: &Book, seen: &Observation<'_>, findings: &mut Findings) {
         match seen {
             Observation::Started { call, plan } => {

@@ -49,6 +49,7 @@ pub(super) struct Statuses {
 }
 
 impl Statuses {
+    #[inline(always)]
     pub(super) fn observe(&mut self, book: &Book, seen: &Observation<'_>, findings: &mut Findings) {
         match seen {
             Observation::Sent { from, to, message: Message::Request(request) } => {

@@ -28,6 +28,7 @@ pub(super) struct Tokens {
 }
 
 impl Tokens {
+    #[inline(always)]
     pub(super) fn observe(&mut self, seen: &Observation<'_>, findings: &mut Findings) {
         match seen {
             Observation::Ran { id, call, end: FunctionEnd::Deferred } => {

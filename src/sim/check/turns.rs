@@ -22,6 +22,7 @@ pub(super) struct Turns {
 }
 
 impl Turns {
+    #[inline(always)]
     pub(super) fn observe(&mut self, book: &Book, seen: &Observation<'_>, findings: &mut Findings) {
         match seen {
             Observation::Started { call, plan } if !plan.watch => {

@@ -1,0 +1,59 @@
+//! What the next events of a large world will touch is asked of memory before their turn comes: a million ids do not fit into any cache, and an event that waits for each of its places one after another takes three times as long.
+
+use super::forged::call_of;
+use super::world::{Event, World};
+
+/// Bytes that come from memory at a time.
+const LINE: usize = 64;
+
+/// Asks for what is needed soon. Nothing waits for it, and nothing is different after it but how long the next look at it takes.
+#[inline]
+pub(super) fn soon<T>(what: &T) {
+    let start = std::ptr::from_ref(what).cast::<u8>();
+    for line in 0..size_of::<T>().div_ceil(LINE) {
+        fetch(start.wrapping_add(line * LINE));
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[inline]
+#[allow(unsafe_code)]
+fn fetch(at: *const u8) {
+    use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+    // SAFETY: this is no access: it reads nothing, and no address is wrong for it.
+    unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+#[inline]
+fn fetch(_: *const u8) {}
+
+/// How many events before its turn what an event itself takes is asked for; what its message takes, which the event names; its ids, which the message names; and what their hosts name, with what is known of them.
+const EVENT: usize = 8;
+const MESSAGE: usize = 6;
+const IDS: usize = 4;
+const NODE: usize = 2;
+
+impl World {
+    /// Asks for what the next events will touch.
+    pub(super) fn look_ahead(&self) {
+        self.queue.expect(EVENT);
+        if let Some(Event::Arrive(parcel) | Event::Handle(parcel)) = self.queue.at_place(MESSAGE) {
+            soon(&**parcel);
+        }
+        let ids = self.queue.at_place(IDS).map(Event::parts).into_iter().flatten().flatten();
+        ids.for_each(|id| self.hosts.expect(id));
+        let Some(event) = self.queue.at_place(NODE) else { return };
+        let call = match event {
+            Event::Handle(parcel) => call_of(&parcel.message),
+            Event::Ran { call, .. } => Some(*call),
+            _ => None,
+        };
+        let Some(call) = call else { return };
+        event.at().into_iter().for_each(|id| self.hosts.expect_node(id));
+        for id in event.parts().into_iter().flatten() {
+            self.checkers.expect(call, id);
+            self.paths.iter().for_each(|paths| paths.expect(id));
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! Rooms for things that come and go by the million: one that is left is the next one's, so that none goes back to the allocator and is looked for there again.
+
+use std::ops::{Deref, DerefMut};
+
+/// Rooms that were left, the last one last.
+#[derive(Debug)]
+pub(super) struct Rooms<T>(Vec<Box<Option<T>>>);
+
+/// A room with what it holds.
+#[derive(Debug)]
+pub(super) struct Room<T>(Box<Option<T>>);
+
+impl<T> Default for Rooms<T> {
+    fn default() -> Rooms<T> {
+        Rooms(Vec::new())
+    }
+}
+
+impl<T> Rooms<T> {
+    pub(super) fn put(&mut self, what: T) -> Room<T> {
+        match self.0.pop() {
+            Some(mut room) => {
+                *room = Some(what);
+                Room(room)
+            }
+            None => Room(Box::new(Some(what))),
+        }
+    }
+
+    pub(super) fn take(&mut self, room: Room<T>) -> T {
+        let Room(mut room) = room;
+        let what = room.take().expect(HOLDS);
+        if self.0.len() < KEPT {
+            self.0.push(room);
+        }
+        what
+    }
+}
+
+/// Rooms that are kept: what comes and goes within a short time, and not all that was ever taken at one time, which others can use.
+const KEPT: usize = 1 << 14;
+
+const HOLDS: &str = "a room is left when what it holds is taken";
+
+impl<T> Deref for Room<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        self.0.as_ref().as_ref().expect(HOLDS)
+    }
+}
+
+impl<T> DerefMut for Room<T> {
+    fn deref_mut(&mut self) -> &mut T {
+        self.0.as_mut().as_mut().expect(HOLDS)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_room_that_was_left_is_the_next_ones() {
+        let mut rooms = Rooms::default();
+        let mut first = rooms.put(1);
+        *first += 1;
+        let place = std::ptr::from_ref(&*first);
+        assert_eq!((*first, rooms.take(first)), (2, 2));
+        let second = rooms.put(3);
+        assert_eq!((*second, std::ptr::from_ref(&*second)), (3, place));
+        assert_eq!(*rooms.put(4), 4);
+    }
+}
