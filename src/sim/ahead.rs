@@ -51,9 +51,8 @@ impl World {
         };
         let Some(call) = call else { return };
         event.at().into_iter().for_each(|id| self.hosts.expect_node(id));
-        for id in event.parts().into_iter().flatten() {
-            self.checkers.expect(call, id);
-            self.paths.iter().for_each(|paths| paths.expect(id));
-        }
+        let ids = event.parts().into_iter().flatten();
+        self.paths.iter().for_each(|paths| ids.clone().for_each(|id| paths.expect(id)));
+        self.checkers.expect(call, ids);
     }
 }

@@ -25,6 +25,7 @@
 
 mod ahead;
 mod as_bytes;
+mod by_call;
 mod carry;
 pub mod check;
 mod cores;

@@ -1,6 +1,6 @@
 //! What is due when, in the order of time, for a million things at once.
 //!
-//! Those due next stand in order. All others lie in buckets by the highest bit in which their time differs from where the order ends: as a clock comes to a bucket, its things move to lower ones, in the order in which they lie, until few enough are left to be put in order.
+//! Those due next stand in order. All others lie in buckets by the highest digit in which their time differs from where the order ends, and by what that digit is: as a clock comes to a bucket, its things move to lower ones, in the order in which they lie, until few enough are left to be put in order.
 //! So nothing is looked up in memory that is far apart, as in a heap, and what comes next is known some events ahead.
 
 use std::collections::VecDeque;
@@ -37,8 +37,13 @@ const CHUNK: usize = 1024;
 /// Chunks that are kept for the next bucket.
 const SPARE: usize = 64;
 
-/// Buckets: one for each bit, and one for what is due exactly where the order ends.
-const BUCKETS: usize = u64::BITS as usize + 1;
+/// Bits of a digit of a time; as many digits as a time has; what each can be.
+const DIGIT: u32 = 3;
+const DIGITS: u32 = u64::BITS.div_ceil(DIGIT);
+const VALUES: u32 = 1 << DIGIT;
+
+/// Buckets: one for what is due exactly where the order ends, and behind it one for each value of each digit, the lowest first.
+const BUCKETS: u32 = 1 + DIGITS * VALUES;
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -46,7 +51,7 @@ pub(super) struct Upcoming {
     /// Everything that is due before `end`.
     first: VecDeque<Entry>,
     end: u64,
-    /// Where the last bucket that was emptied began: what is not in order differs from it first in the bit of its bucket.
+    /// Where the last bucket that was emptied began: what is not in order differs from it first in the digit of its bucket.
     from: u64,
     buckets: Vec<Bucket>,
     spare: Vec<Chunk>,
@@ -59,7 +64,7 @@ type Chunk = Vec<Entry>;
 
 impl Upcoming {
     pub(super) fn new() -> Upcoming {
-        let buckets = vec![Bucket::new(); BUCKETS];
+        let buckets = vec![Bucket::new(); BUCKETS as usize];
         Upcoming { first: VecDeque::new(), end: 0, from: 0, buckets, spare: Vec::new(), len: 0 }
     }
 
@@ -100,9 +105,20 @@ impl Upcoming {
         self.first.truncate(self.first.partition_point(ends(end)));
     }
 
+    fn bucket_of(&self, time: u64) -> usize {
+        match (time ^ self.from).checked_ilog2() {
+            None => 0,
+            Some(bit) => {
+                let digit = bit / DIGIT;
+                let value = (time >> (digit * DIGIT)) as u32 % VALUES;
+                (1 + digit * VALUES + value) as usize
+            }
+        }
+    }
+
     fn put_into_bucket(&mut self, entry: Entry) {
-        let bucket = u64::BITS - (entry.time ^ self.from).leading_zeros();
-        let chunks = &mut self.buckets[bucket as usize];
+        let bucket = self.bucket_of(entry.time);
+        let chunks = &mut self.buckets[bucket];
         match chunks.last_mut().filter(|chunk| chunk.len() < CHUNK) {
             Some(chunk) => chunk.push(entry),
             None => {
@@ -139,10 +155,13 @@ impl Upcoming {
         // Ends: each round goes to a lower bucket, and the lowest is put in order whatever it has.
         while let Some(bucket) = self.buckets.iter().position(|bucket| !bucket.is_empty()) {
             let chunks = std::mem::take(&mut self.buckets[bucket]);
-            let low = bucket.saturating_sub(1);
-            if bucket > 0 {
-                // Above its bit nothing differs; below it the bucket begins with nothing set.
-                self.from = (self.from >> low | 1) << low;
+            let mut low = 0;
+            if let Some(place) = bucket.checked_sub(1) {
+                let (digit, value) = (place as u32 / VALUES, place as u64 % u64::from(VALUES));
+                low = digit * DIGIT;
+                // Above its digit nothing differs; below it the bucket begins with nothing set.
+                let above = self.from.checked_shr(low + DIGIT).unwrap_or(0);
+                self.from = above.checked_shl(low + DIGIT).unwrap_or(0) | value << low;
             }
             let few = chunks.len() == 1 && chunks[0].len() <= IN_ORDER;
             let last = few || bucket == 0;
@@ -158,7 +177,7 @@ impl Upcoming {
                 self.spare.extend(Some(chunk).filter(|_| self.spare.len() < SPARE));
             }
             if last {
-                let lasts = if bucket > 0 { (1 << low) - 1 } else { 0 };
+                let lasts = (1 << low) - 1;
                 self.end = (self.from | lasts).saturating_add(1);
                 return;
             }

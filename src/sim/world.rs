@@ -9,6 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use gpc_trees::{Id, IdList, Tree};
 
+use super::by_call::ByCall;
 use super::check::{Carries, Checkers, FunctionEnd, Held, Observation, Outcome, Plan, data, header};
 use super::cores::Cores;
 use super::cost::Topology;
@@ -155,7 +156,7 @@ pub(super) struct World {
     pub(super) rested: Rooms<Rested>,
     pub(super) calls: Vec<CallState>,
     pub(super) flows: Flows,
-    pub(super) names: BTreeMap<CallId, usize>,
+    pub(super) names: ByCall<usize>,
     pub(super) checkers: Checkers,
     pub(super) trace: Trace,
     pub(super) paths: Option<Paths>,
@@ -198,7 +199,7 @@ impl World {
             rested: Rooms::default(),
             calls: Vec::new(),
             flows: Flows::default(),
-            names: BTreeMap::new(),
+            names: ByCall::default(),
             checkers: Checkers::new(),
             trace: Trace::new(scenario.trace),
             paths: faultless.then(|| Paths::new(scenario.n)),

@@ -8,6 +8,7 @@ use gpc_trees::{Group, Id, IdList, edges};
 
 use super::{Findings, Limits, NAMES, Observation, Outcome, Plan, content, forget_keys, shape};
 use crate::sim::ahead::soon;
+use crate::sim::by_call::ByCall;
 use crate::sim::faults::{Fault, FaultSet};
 use crate::sim::world::LARGE;
 use crate::wire::{CallId, Message, Stage};
@@ -193,7 +194,7 @@ fn depth(parents: &[u32]) -> u32 {
 /// Everything that is known.
 #[derive(Default)]
 pub(super) struct Book {
-    pub(super) calls: BTreeMap<CallId, Record>,
+    pub(super) calls: ByCall<Record>,
     /// The faults that touched an id.
     touched: BTreeMap<Id, FaultSet>,
     /// And those that touched everybody.

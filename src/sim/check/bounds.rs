@@ -73,7 +73,7 @@ impl Bounds {
         for (id, held) in held.iter().filter(|(_, held)| *held != Held::default()) {
             findings.add(NAME, format!("id {id} still holds {held:?} when all is quiet"));
         }
-        for (call, record) in &book.calls {
+        for (call, record) in book.calls.iter() {
             if !record.finished && !book.root_ended(record) {
                 findings.add(NAME, format!("call {call} never ended"));
             }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use gpc_trees::Id;
 
 use super::book::{Book, Record};
+use super::by_id::ById;
 use super::{Findings, FunctionEnd, NAMES, Observation, forget};
 use crate::sim::world::LARGE;
 use crate::wire::{CallId, Message, Response};
@@ -15,7 +16,7 @@ const NAME: &str = "credit";
 #[derive(Default)]
 pub(super) struct Credit {
     /// By receiver and sender: requests that came in over their link and are not consumed yet.
-    owed: BTreeMap<(Id, Id), u64>,
+    owed: ById<u64>,
     /// Whose request each id has taken in and is still to execute; none when it has, or will not.
     waiting: BTreeMap<(Id, CallId), Option<Id>>,
 }
@@ -24,11 +25,11 @@ impl Credit {
     #[inline(always)]
     pub(super) fn observe(&mut self, book: &Book, seen: &Observation<'_>, findings: &mut Findings) {
         match seen {
-            Observation::Requested { at, from } => *self.owed.entry((*at, *from)).or_default() += 1,
+            Observation::Requested { at, from } => *self.owed.or_insert(*at, *from, 0) += 1,
             Observation::Consumed { at, from } => self.consumed(*at, *from, findings),
             Observation::Received { at, from, message: Message::Request(request) } => {
                 let small = |it: &Record| it.plan.ids.len() <= LARGE && it.root() != Some(*at);
-                let came = self.owed.contains_key(&(*at, *from));
+                let came = self.owed.get(*at, *from).is_some();
                 if came && book.calls.get(&request.call).is_some_and(small) {
                     self.waiting.entry((*at, request.call)).or_insert(Some(*from));
                 }
@@ -47,14 +48,14 @@ impl Credit {
                 self.waiting.get_mut(&(*id, *call)).into_iter().for_each(|waiting| *waiting = None);
             }
             Observation::LinkEnded { at, peer, .. } => {
-                self.owed.remove(&(*at, *peer));
+                self.owed.remove(*at, *peer);
                 let here = self.waiting.range_mut((*at, NAMES[0])..=(*at, NAMES[1]));
                 let theirs = here.filter(|(_, from)| **from == Some(*peer));
                 theirs.for_each(|(_, from)| *from = None);
             }
             Observation::Ended { id } => {
                 // Its peers owe it until they learn that the link is gone.
-                forget(&mut self.owed, (*id, 0)..=(*id, Id::MAX));
+                self.owed.forget(*id);
                 forget(&mut self.waiting, (*id, NAMES[0])..=(*id, NAMES[1]));
             }
             Observation::Held { id, .. } => self.judge(*id, findings),
@@ -72,8 +73,8 @@ impl Credit {
 
     fn consumed(&mut self, at: Id, from: Id, findings: &mut Findings) {
         // Of a link that has ended nothing is owed, and no credit is given.
-        match self.owed.get_mut(&(at, from)) {
-            Some(1) => drop(self.owed.remove(&(at, from))),
+        match self.owed.get_mut(at, from) {
+            Some(1) => self.owed.remove(at, from),
             Some(owed) => *owed -= 1,
             None => findings.add(NAME, format!("id {at} gives {from} credit for a request that never came")),
         }
@@ -88,11 +89,14 @@ impl Credit {
 
     /// After an input credit is owed for every request whose func is still to run.
     fn judge(&self, id: Id, findings: &mut Findings) {
+        if self.waiting.is_empty() {
+            return;
+        }
         let mut waiting: BTreeMap<Id, u64> = BTreeMap::new();
         let here = self.waiting.range((id, NAMES[0])..=(id, NAMES[1]));
         here.filter_map(|(_, from)| *from).for_each(|from| *waiting.entry(from).or_default() += 1);
         for (from, waiting) in waiting {
-            let owed = self.owed.get(&(id, from)).copied().unwrap_or_default();
+            let owed = self.owed.get(id, from).copied().unwrap_or_default();
             if owed < waiting {
                 let early = waiting - owed;
                 findings.add(

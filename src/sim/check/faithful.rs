@@ -11,6 +11,7 @@ use gpc_trees::{Group, Id};
 use super::book::{Book, Record};
 use super::{Findings, Observation};
 use crate::sim::ahead::soon;
+use crate::sim::by_call::ByCall;
 use crate::wire::message::{Answer, Message, Response};
 use crate::wire::{CallId, Request};
 
@@ -20,9 +21,9 @@ const NAME: &str = "faithful";
 #[derive(Default)]
 pub(super) struct Faithful {
     /// By position: whether it has said that its whole subtree is done.
-    done: BTreeMap<CallId, Vec<bool>>,
+    done: ByCall<Vec<bool>>,
     /// By position: how large the subtree was of the child that it asked last.
-    own: BTreeMap<CallId, Vec<u32>>,
+    own: ByCall<Vec<u32>>,
     /// The same of others: of whom an id has asked the children.
     adopted: BTreeMap<(CallId, Id, u32), u32>,
 }

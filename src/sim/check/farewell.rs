@@ -10,6 +10,7 @@ use gpc_trees::Id;
 use super::book::{Book, Record};
 use super::{Findings, Observation, forget};
 use crate::sim::ahead::soon;
+use crate::sim::by_call::ByCall;
 use crate::wire::message::{Answer, Message, Response};
 use crate::wire::{CallId, Cause, CauseKind};
 
@@ -77,7 +78,7 @@ enum Due {
 /// The ties of all calls, and what is due from the id that has an input.
 #[derive(Default)]
 pub(super) struct Farewell {
-    calls: BTreeMap<CallId, Ties>,
+    calls: ByCall<Ties>,
     due: Vec<(Id, CallId, Due)>,
 }
 
@@ -320,7 +321,7 @@ impl Farewell {
 
     /// A process has ended: the next run of its id knows nothing.
     fn forget(&mut self, book: &Book, id: Id) {
-        for (call, ties) in &mut self.calls {
+        for (call, ties) in self.calls.iter_mut() {
             let Some(record) = book.calls.get(call) else { continue };
             let Some(place) = record.position(id) else { continue };
             ties.upward[place as usize] = Upward::default();
@@ -344,7 +345,8 @@ impl Farewell {
 
     /// An id has done what it does for an input.
     fn judge(&mut self, book: &Book, id: Id, findings: &mut Findings) {
-        for (at, call, due) in std::mem::take(&mut self.due) {
+        let mut all = std::mem::take(&mut self.due);
+        for (at, call, due) in all.drain(..) {
             let (Some(record), Some(ties)) = (book.calls.get(&call), self.calls.get(&call)) else { continue };
             let place = record.position(at).filter(|&place| at == id && !record.is_forged(place));
             let Some(place) = place else { continue };
@@ -378,6 +380,7 @@ impl Farewell {
             };
             wrong.into_iter().for_each(|what| findings.add(NAME, format!("id {id} {what}")));
         }
+        self.due = all;
     }
 }
 

@@ -11,6 +11,7 @@ use gpc_trees::Id;
 use smallvec::SmallVec;
 
 use super::book::{Book, Record};
+use super::by_id::ById;
 use super::{Findings, Observation, forget, forget_keys, is_refusal};
 use crate::chain::PAUSE_MAX;
 use crate::wire::message::Answer;
@@ -66,15 +67,15 @@ impl Peer {
 pub(super) struct Life {
     /// How often silent peers are asked, and how long one may be silent, nanoseconds.
     rules: Option<(u64, u64)>,
-    peers: BTreeMap<(Id, Id), Peer>,
+    peers: ById<Peer>,
     /// Since when a peer has to be known for silent, because one above it was given up for that; and when the last such one was.
     suspected: BTreeMap<(Id, Id), (u64, u64)>,
     /// When the pauses end that peers have announced, as far as each id knows.
     pauses: BTreeMap<(Id, Id), u64>,
     /// Who was asked by whom, and has not said yes by the end of its input.
     questions: BTreeSet<(Id, Id)>,
-    /// When it is looked at next whether an id has left somebody unasked, or has not given it up.
-    looks: BTreeMap<Id, u64>,
+    /// By id: when it is looked at next whether one has left somebody unasked, or has not given it up.
+    looks: Vec<u64>,
     /// Who was asked in the present input that is not awaited, and has not said anything to what it was asked before.
     silent: Vec<Id>,
     /// Who has given somebody up last, and when.
@@ -125,7 +126,7 @@ impl Life {
             }
             Observation::Heard { at, from } => drop(self.heard(*at, *from, now)),
             Observation::PingLeft { at, peer, asked_ns } => {
-                let known = self.peers.get_mut(&(*at, *peer)).filter(|peer| peer.asked > 0);
+                let known = self.peers.get_mut(*at, *peer).filter(|peer| peer.asked > 0);
                 known.into_iter().for_each(|peer| {
                     peer.left = peer.left.or(Some(now));
                     peer.left_since = peer.left_since.or(Some(now).filter(|_| *asked_ns > peer.anew));
@@ -147,11 +148,11 @@ impl Life {
                 self.suspected.remove(&(*at, *peer));
                 self.pauses.remove(&(*at, *peer));
                 self.awaited(seen, now);
-                self.peers.get_mut(&(*at, *peer)).into_iter().for_each(|peer| peer.given_up = true);
+                self.peers.get_mut(*at, *peer).into_iter().for_each(|peer| peer.given_up = true);
             }
             Observation::Ended { id } => {
                 let of_id = (*id, 0)..=(*id, Id::MAX);
-                forget(&mut self.peers, of_id.clone());
+                self.peers.forget(*id);
                 forget(&mut self.suspected, of_id.clone());
                 forget(&mut self.pauses, of_id.clone());
                 forget_keys(&mut self.questions, of_id);
@@ -178,7 +179,7 @@ impl Life {
         match seen {
             Observation::Sent { from, to, message: Message::Request(request) } => {
                 let first = Peer { first_asked: now, ..Peer::default() };
-                let peer = self.peers.entry((*from, *to)).or_insert(first);
+                let peer = self.peers.or_insert(*from, *to, first);
                 // Whoever is asked because one above it was given up is asked at once.
                 if self.suspected.get(&(*from, *to)).is_some_and(|(_, last)| *last < now) {
                     self.suspected.remove(&(*from, *to));
@@ -203,12 +204,12 @@ impl Life {
                 self.ends(*from, response.call);
             }
             Observation::Sent { from, to, message: Message::Cancel(call) } => {
-                let peer = self.peers.get_mut(&(*from, *to));
+                let peer = self.peers.get_mut(*from, *to);
                 peer.into_iter().for_each(|peer| peer.await_no_more(*call));
             }
             Observation::Finished { call, .. } => self.ends(call.root, *call),
             Observation::LinkEnded { at, peer, .. } | Observation::Abandoned { at, peer } => {
-                let Some(peer) = self.peers.get_mut(&(*at, *peer)) else { return };
+                let Some(peer) = self.peers.get_mut(*at, *peer) else { return };
                 // What was asked may have gone with it.
                 peer.begin_anew(now);
                 peer.awaited.clear();
@@ -219,7 +220,7 @@ impl Life {
 
     /// Those whom an id has asked.
     fn of(&mut self, id: Id) -> impl Iterator<Item = &mut Peer> {
-        self.peers.range_mut((id, 0)..=(id, Id::MAX)).map(|(_, peer)| peer)
+        self.peers.of_mut(id).iter_mut().map(|(_, peer)| peer)
     }
 
     /// A call has ended at an id: nobody's answer is awaited for it any more.
@@ -230,7 +231,7 @@ impl Life {
     /// Something came to an id from a peer whom it has asked.
     fn heard(&mut self, at: Id, from: Id, now: u64) -> Option<&mut Peer> {
         self.suspected.remove(&(at, from));
-        let peer = self.peers.get_mut(&(at, from))?;
+        let peer = self.peers.get_mut(at, from)?;
         (peer.heard, peer.asked, peer.given_up) = (now, 0, false);
         (peer.left, peer.left_since) = (None, None);
         Some(peer)
@@ -239,12 +240,15 @@ impl Life {
     /// Nobody looks on at a silence for ever: who is awaited is asked, and given up in time.
     fn looks_on(&mut self, book: &Book, id: Id, findings: &mut Findings) {
         let (now, Some((every, _))) = (findings.at, self.rules) else { return };
-        let next = self.looks.entry(id).or_default();
+        if self.looks.len() <= id as usize {
+            self.looks.resize(id as usize + 1, 0);
+        }
+        let next = &mut self.looks[id as usize];
         if now < *next {
             return;
         }
         *next = now + every;
-        for ((_, peer), known) in self.peers.range((id, 0)..=(id, Id::MAX)) {
+        for (peer, known) in self.peers.of(id) {
             let late = if known.awaited.is_empty() { None } else { self.late(book, id, *peer, now) };
             late.into_iter().for_each(|late| findings.add(NAME, format!("id {id} awaits {peer}, {late}")));
         }
@@ -254,7 +258,7 @@ impl Life {
         let awake = book.resumed.get(&id).copied().unwrap_or_default();
         let first = Peer { first_asked: now, ..Peer::default() };
         let every = self.rules.map_or(0, |(every, _)| every);
-        let peer = self.peers.entry((id, peer)).or_insert(first);
+        let peer = self.peers.or_insert(id, peer, first);
         // One that is not awaited is forgotten when it is not asked any more, and may be asked again later; whoever has stood still meanwhile has forgotten nobody.
         if peer.awaited.is_empty() && now > peer.last_question.max(awake) + every * 3 / 2 {
             peer.asked = 0;
@@ -280,13 +284,12 @@ impl Life {
                 "asks {peer} for a heartbeat, which has announced a pause that is not over"
             ));
         }
-        let (every, last) =
-            (self.rules?.0, self.peers.get(&(id, peer)).map_or(0, |known| known.last_question));
+        let (every, last) = (self.rules?.0, self.peers.get(id, peer).map_or(0, |known| known.last_question));
         // Once in an interval, by its own clock; it counts the intervals anew when a call begins.
         if last > 0 && now > last && now < last + every / 4 {
             return Some(format!("asks {peer} for a heartbeat {} ns after it has asked before", now - last));
         }
-        if self.peers.get(&(id, peer)).is_none_or(|peer| peer.awaited.is_empty()) {
+        if self.peers.get(id, peer).is_none_or(|peer| peer.awaited.is_empty()) {
             return self.asks_beside(book, id, peer, now);
         }
         let late = self.late(book, id, peer, now)?;
@@ -295,9 +298,9 @@ impl Life {
 
     /// An id asks somebody whose answer it does not await; what is wrong with that.
     fn asks_beside(&mut self, book: &Book, id: Id, peer: Id, now: u64) -> Option<String> {
-        let of_id = self.peers.range((id, 0)..=(id, Id::MAX)).filter(|(_, known)| known.asked > 0);
+        let of_id = self.peers.of(id).iter().filter(|(_, known)| known.asked > 0);
         let mut silent =
-            of_id.flat_map(|((_, other), known)| known.awaited.iter().map(|(call, _)| (*other, call)));
+            of_id.flat_map(|(other, known)| known.awaited.iter().map(|(call, _)| (*other, call)));
         if !silent.any(|(other, call)| book.calls.get(call).is_some_and(|record| below(record, other, peer)))
         {
             return Some(format!(
@@ -308,7 +311,7 @@ impl Life {
         self.beside = (now, id, before + 1);
         // By its own clock: what was asked too long ago does not count.
         let every = self.rules.map_or(0, |(every, _)| every);
-        let known = self.peers.get(&(id, peer));
+        let known = self.peers.get(id, peer);
         if known.is_some_and(|known| known.asked > 0 && now <= known.last_question + every * 3 / 2) {
             self.silent.push(peer);
         }
@@ -322,16 +325,15 @@ impl Life {
         if most && asked.2 >= BESIDE_MAX {
             return None;
         }
-        let of_id = self.peers.range((id, 0)..=(id, Id::MAX)).filter(|(_, known)| known.asked > 0);
-        let calls =
-            of_id.flat_map(|((_, other), known)| known.awaited.iter().map(|(call, _)| (*other, call)));
+        let of_id = self.peers.of(id).iter().filter(|(_, known)| known.asked > 0);
+        let calls = of_id.flat_map(|(other, known)| known.awaited.iter().map(|(call, _)| (*other, call)));
         let records = calls.filter_map(|(other, call)| Some((other, book.calls.get(call)?)));
         let mut left = None;
         for (_, record) in records.filter(|(other, record)| below(record, *other, peer)) {
             let groups = record.groups(record.position(peer)?);
             let children = groups.iter().filter_map(|group| record.plan.ids.id(group.start));
             let unasked = |child: &Id| {
-                let known = self.peers.get(&(id, *child));
+                let known = self.peers.get(id, *child);
                 self.back(id, *child) <= now && known.is_none_or(|known| known.last_question != now)
             };
             // In another call one above it may have answered.
@@ -344,7 +346,7 @@ impl Life {
     fn late(&self, book: &Book, id: Id, peer: Id, now: u64) -> Option<String> {
         let (every, dead_after) = self.rules?;
         // The calls of some may have ended with one that was given up a moment before.
-        let known = self.peers.get(&(id, peer)).filter(|known| !known.awaited.is_empty())?;
+        let known = self.peers.get(id, peer).filter(|known| !known.awaited.is_empty())?;
         let awake = book.resumed.get(&id).copied().unwrap_or_default();
         let since = self.suspected.get(&(id, peer)).map_or(known.awaited_since(), |(since, _)| *since);
         let silent = now - known.heard.max(since).max(awake).max(self.back(id, peer)).min(now);
@@ -360,7 +362,7 @@ impl Life {
 
     /// A peer is given up for its silence: those below it that are silent, too, are not waited for as long again.
     fn suspect_those_below(&mut self, book: &Book, id: Id, peer: Id, now: u64) {
-        let (Some((every, _)), Some(known)) = (self.rules, self.peers.get(&(id, peer))) else { return };
+        let (Some((every, _)), Some(known)) = (self.rules, self.peers.get(id, peer)) else { return };
         let awake = book.resumed.get(&id).copied().unwrap_or_default();
         // Those below one that was itself below a silent one have been asked as long as it, unless it was heard since.
         let suspected = self.suspected.get(&(id, peer)).copied();
@@ -383,7 +385,7 @@ impl Life {
             }
             let mut position = place + 1;
             while let Some(other) = record.plan.ids.id(position).filter(|_| position < end) {
-                let known = self.peers.get(&(id, other));
+                let known = self.peers.get(id, other);
                 if known.is_some_and(|known| known.heard > begun) {
                     // One that lives looks after those below it.
                     position += record.sizes[position as usize];
@@ -403,7 +405,7 @@ impl Life {
         let Some((every, dead_after)) = self.rules else {
             return Some(format!("gives {peer} up, and nobody is to be given up"));
         };
-        let Some(known) = self.peers.get(&(id, peer)) else {
+        let Some(known) = self.peers.get(id, peer) else {
             return Some(format!("gives {peer} up, whom it never asked"));
         };
         // With those that are given up together the call may have ended.

@@ -6,6 +6,7 @@
 mod answers;
 mod book;
 mod bounds;
+mod by_id;
 mod causes;
 mod content;
 mod credit;
@@ -492,14 +493,16 @@ impl Checkers {
         }
     }
 
-    /// Something is to happen soon in a call at this id: asks memory for what is known of it.
-    pub(in crate::sim) fn expect(&self, call: CallId, id: Id) {
+    /// Something is to happen soon in a call at these ids: asks memory for what is known of them.
+    pub(in crate::sim) fn expect(&self, call: CallId, ids: impl Iterator<Item = Id>) {
         let Some(record) = self.book.calls.get(&call) else { return };
-        let Some(place) = record.position(id).map(|place| place as usize) else { return };
-        record.expect(place);
-        self.route.expect(call, place);
-        self.faithful.expect(call, place);
-        self.farewell.expect(call, place);
+        for place in ids.filter_map(|id| record.position(id)) {
+            let place = place as usize;
+            record.expect(place);
+            self.route.expect(call, place);
+            self.faithful.expect(call, place);
+            self.farewell.expect(call, place);
+        }
     }
 
     /// What must not be and was.

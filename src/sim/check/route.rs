@@ -7,6 +7,7 @@ use gpc_trees::Id;
 use super::book::Book;
 use super::{Findings, Observation};
 use crate::sim::ahead::soon;
+use crate::sim::by_call::ByCall;
 use crate::sim::faults::Fault;
 use crate::wire::message::{Answer, Message, Response};
 use crate::wire::{CallId, Request};
@@ -16,7 +17,7 @@ const NAME: &str = "route";
 /// Who asked whom.
 #[derive(Default)]
 pub(super) struct Route {
-    calls: BTreeMap<CallId, Asked>,
+    calls: ByCall<Asked>,
 }
 
 /// The requests of one call.
