@@ -82,6 +82,8 @@ pub(super) struct Running {
     pub(super) silent: bool,
     /// Until when it stands still, and until when nobody may rely on its answers.
     pub(super) paused: u64,
+    /// Until when peers stand still, as they have announced.
+    pub(super) pauses: BTreeMap<Id, u64>,
     pub(super) tick_at: Option<u64>,
 }
 
@@ -169,7 +171,8 @@ impl World {
             Output::Ask { key, peer } => {
                 self.see(Seen::Asked(end(key), peer));
                 self.send_frame(process, key, PING);
-                let until = self.time().plus(ANSWER_LIMIT);
+                let pauses = self.processes[process].pauses.get(&peer).copied().unwrap_or_default();
+                let until = Time::from_nanos(self.now.max(pauses)).plus(ANSWER_LIMIT);
                 self.see(Seen::Input(process, Input::AnswersUntil(peer, self.since(until))));
                 self.processes[process].peering.hold_until(peer, until);
             }

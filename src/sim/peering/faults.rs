@@ -191,7 +191,7 @@ impl World {
     }
 
     /// A process forgets a peer, which may begin anew meanwhile, and learns it again.
-    fn forget_for_a_while(&mut self, process: usize, peer: Id) {
+    pub(super) fn forget_for_a_while(&mut self, process: usize, peer: Id) {
         let id = self.processes[process].who.id;
         self.forget(process, peer);
         if self.random.chance(1, 4) {
@@ -337,11 +337,7 @@ impl World {
         if self.processes[process].peering.up(peer).is_none() {
             return self.want(process, peer);
         }
-        // Its connections do not end: it is gone, or it is stopped.
-        match self.random.chance(2, 3) {
-            true => self.die(before, false),
-            false => self.processes[before].paused = self.now + 3_500 * MS,
-        }
+        self.hinder(process, before, peer);
         let lower = self.random_bit();
         let incarnation = self.incarnation(lower);
         let later = self.begin(peer, incarnation, None, self.config.psk);
@@ -351,13 +347,54 @@ impl World {
         self.want(later, me);
         for _ in 0..self.random.between(1, 3) {
             let at = self.now + self.random.between(20 * MS, 1_900 * MS);
-            let what = match self.random.below(4) {
+            let what = match self.random.below(6) {
                 0 => Event::Anew(later, me),
-                3 => Event::Anew(before, me),
                 1 => Event::Usurp { process, later },
-                _ => Event::ListOld { process, of: if self.random_bit() { before } else { later } },
+                2 => Event::ListOld { process, of: if self.random_bit() { before } else { later } },
+                3 => Event::Third { process, later },
+                4 => Event::Forgets(process, peer),
+                _ => Event::Anew(before, me),
             };
             self.queue.push(at, what);
+        }
+    }
+
+    /// A linked peer does not answer at once, and the link does not end: its process is gone, or stands still for a while, perhaps a long one that it has announced; or the link has become slow, and the peer connects anew.
+    fn hinder(&mut self, process: usize, before: usize, peer: Id) {
+        match self.random.below(6) {
+            0..3 => self.die(before, false),
+            3 => self.processes[before].paused = self.now + 3_500 * MS,
+            4 => {
+                // Longer than a connection may take until it is a link.
+                let until = self.now + self.random.between(3_000 * MS, 14_000 * MS);
+                self.processes[before].paused = until;
+                self.processes[process].pauses.insert(peer, until);
+            }
+            _ => {
+                let latency = self.random.between(2_100 * MS, 4_000 * MS);
+                let link = self.processes[process].peering.up(peer);
+                let local = link.and_then(|key| self.processes[process].locals.get(&key));
+                if let Some(pipe) = local.map(|local| local.pipe) {
+                    (self.pipes[pipe].latency, self.pipes[pipe].troubled) = (latency, u64::MAX / 2);
+                }
+                let at = self.some_later(1_500 * MS);
+                let me = self.processes[process].who.id;
+                self.queue.push(at, Event::Anew(before, me));
+            }
+        }
+    }
+
+    /// One more run of the id that waits for a link, with the same key: it tries again and again.
+    pub(super) fn third(&mut self, process: usize, later: usize) {
+        let (who, me) = (self.processes[later].who, self.processes[process].who.id);
+        let lower = self.random_bit();
+        let (incarnation, private) = (self.incarnation(lower), self.processes[later].private);
+        let third = self.begin(who.id, incarnation, Some(private), self.config.psk);
+        self.processes[third].peering.book.peers.insert(me);
+        self.see(Seen::Input(third, Input::Knows(me, None)));
+        for _ in 0..4 {
+            let at = self.some_later(1_500 * MS);
+            self.queue.push(at, Event::Want(third, me));
         }
     }
 

@@ -64,6 +64,12 @@ pub(super) enum Event {
         process: usize,
         of: usize,
     },
+    /// One more run of an id of which one waits for a link; who has that link forgets the id.
+    Third {
+        process: usize,
+        later: usize,
+    },
+    Forgets(usize, Id),
     Attack(usize, Box<Member>),
     /// A process begins under an id; a peer is learned again.
     Begin {
@@ -270,6 +276,7 @@ impl World {
             alive: true,
             silent: false,
             paused: 0,
+            pauses: BTreeMap::new(),
             tick_at: None,
         });
         self.processes.len() - 1
@@ -358,9 +365,15 @@ impl World {
             Event::Wants(..) => {}
             Event::Act(fault) => self.act(fault),
             Event::Usurp { .. } | Event::ListOld { .. } | Event::Attack(..) if self.calm => {}
+            Event::Third { .. } | Event::Forgets(..) if self.calm => {}
             Event::Anew(process, peer) => self.anew(process, peer),
             Event::Usurp { process, later } => self.usurp(process, later),
             Event::ListOld { process, of } => self.list_old(process, of),
+            Event::Third { process, later } => self.third(process, later),
+            Event::Forgets(process, peer) if self.processes[process].alive => {
+                self.forget_for_a_while(process, peer);
+            }
+            Event::Forgets(..) => {}
             Event::Attack(process, member) => self.attack(process, Owner::Member(member)),
             Event::Begin { id, lower } => self.begin_anew(id, lower),
             Event::Learn(id, peer) => self.learn(self.at[id as usize], peer, self.listed(peer)),
