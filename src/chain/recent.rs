@@ -428,6 +428,8 @@ mod tests {
         recent.unlinked(1);
         recent.linked(1, 50);
         assert!([9000, 9001, 5].iter().all(|&sequence| recent.contains(of(1, sequence))), "it is the same");
+        // Which run it was is known longer than its link stands.
+        recent.unlinked(1);
         recent.linked(1, 40);
         assert!(![9000, 9001, 5].iter().any(|&sequence| recent.contains(of(1, sequence))));
         for root in [2, 3] {
