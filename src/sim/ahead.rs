@@ -41,8 +41,11 @@ impl World {
         if let Some(Event::Arrive(parcel) | Event::Handle(parcel)) = self.queue.at_place(MESSAGE) {
             soon(&**parcel);
         }
-        let ids = self.queue.at_place(IDS).map(Event::parts).into_iter().flatten().flatten();
-        ids.for_each(|id| self.hosts.expect(id));
+        let event = self.queue.at_place(IDS);
+        event.map(Event::parts).into_iter().flatten().flatten().for_each(|id| self.hosts.expect(id));
+        if let (Some(mishaps), Some(Event::Handle(parcel))) = (&self.mishaps, event) {
+            mishaps.links.expect(parcel.passage);
+        }
         let Some(event) = self.queue.at_place(NODE) else { return };
         let call = match event {
             Event::Handle(parcel) => call_of(&parcel.message),

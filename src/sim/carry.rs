@@ -183,7 +183,7 @@ impl World {
                     mishaps.remember(sent, from, to, runs, copy);
                 }
                 let (late, due) = (mishaps.lateness(&mut self.random, sent), arrival);
-                let arrival = mishaps.links.in_order(from, to, arrival.saturating_add(late));
+                let arrival = mishaps.links.in_order(from, to, passage, arrival.saturating_add(late));
                 let (orphans, forged) = if is_request { mishaps.request(sent) } else { (false, false) };
                 let copy = forged.then(|| message.clone());
                 let lied = call_of(&message).filter(|_| mishaps.is_lied_about(sent));

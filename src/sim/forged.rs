@@ -141,7 +141,7 @@ impl World {
 
     fn arrives(&mut self, parcel: Parcel, at: u64) {
         let Some(mishaps) = &mut self.mishaps else { return };
-        let at = mishaps.links.in_order(parcel.from, parcel.to, at);
+        let at = mishaps.links.in_order(parcel.from, parcel.to, parcel.passage, at);
         let parcel = self.parcels.put(parcel);
         self.queue.push(at, Event::Arrive(parcel));
     }

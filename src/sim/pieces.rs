@@ -75,8 +75,7 @@ impl Pieces {
 
     /// What is between two ids, or comes to one or from it, and will not come any more. What is let go gives back the memory of its body.
     pub(super) fn drop_lost(&mut self, concerns: impl Fn(Id, Id) -> bool, links: &Links) {
-        let lost =
-            |(_, it): &(&u64, &Coming)| concerns(it.at, it.from) && !links.stands(it.from, it.at, it.passage);
+        let lost = |(_, it): &(&u64, &Coming)| concerns(it.at, it.from) && !links.stands(it.passage);
         let lost: Vec<u64> = self.coming.iter().filter(lost).map(|(place, _)| *place).collect();
         lost.into_iter().for_each(|place| drop(self.remove(place)));
     }
@@ -122,7 +121,7 @@ impl World {
         for each in pieces.places(at, from, call) {
             let passage = pieces.coming.get(&each).map(|coming| coming.passage);
             let links = mishaps.as_ref().map(|mishaps| &mishaps.links);
-            match passage.zip(links).is_some_and(|(passage, links)| links.stands(from, at, passage)) {
+            match passage.zip(links).is_some_and(|(passage, links)| links.stands(passage)) {
                 true => place = place.or(Some(each)),
                 false => drop(pieces.remove(each)),
             }

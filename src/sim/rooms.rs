@@ -38,7 +38,7 @@ impl<T> Rooms<T> {
 }
 
 /// Rooms that are kept: what comes and goes within a short time, and not all that was ever taken at one time, which others can use.
-const KEPT: usize = 1 << 14;
+const KEPT: usize = 1 << 18;
 
 const HOLDS: &str = "a room is left when what it holds is taken";
 

@@ -6,11 +6,15 @@
 use gpc_trees::Id;
 
 use crate::chain::{Seeded, SeededMap};
+use crate::sim::ahead::soon;
 use crate::sim::ranked::Sorted;
 
-/// The link that a message left on.
+/// The link that a message left on: the pair's place, so that nobody looks for the pair again while the message is under way.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub(in crate::sim) struct Passage(u32);
+pub(in crate::sim) struct Passage {
+    place: u32,
+    epoch: u32,
+}
 
 /// What becomes of a message as it is sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -68,15 +72,15 @@ struct Pairs {
 }
 
 impl Pairs {
-    /// A pair, and `new` is called for one that is not there yet.
-    fn of(&mut self, key: (Id, Id), new: impl FnOnce()) -> &mut Pair {
+    /// A pair and its place, and `new` is called for one that is not there yet.
+    fn of(&mut self, key: (Id, Id), new: impl FnOnce()) -> (u32, &mut Pair) {
         let Pairs { places, all } = self;
         let place = *places.entry(key).or_insert_with(|| {
             new();
             all.push(Pair::default());
             u32::try_from(all.len() - 1).expect("fewer pairs than memory could hold")
         });
-        &mut all[place as usize]
+        (place, &mut all[place as usize])
     }
 
     fn get(&self, key: &(Id, Id)) -> Option<&Pair> {
@@ -147,7 +151,7 @@ impl Links {
     /// A message is sent; `opens` if it may open a link, `alive` if there is somebody to answer.
     pub(in crate::sim) fn send(&mut self, from: Id, to: Id, opens: bool, alive: bool) -> Fate {
         let Links { pairs, peers, up } = self;
-        let pair = pairs.of(key(from, to), || {
+        let (place, pair) = pairs.of(key(from, to), || {
             note(peers, from, to);
             note(peers, to, from);
         });
@@ -155,12 +159,12 @@ impl Links {
             return Fate::Vanishes;
         }
         match (pair.up, opens, alive) {
-            (true, ..) => Fate::Goes(Passage(pair.epoch)),
+            (true, ..) => Fate::Goes(Passage { place, epoch: pair.epoch }),
             (false, false, _) => Fate::Vanishes,
             (false, true, true) => {
                 pair.up = true;
                 up.insert(key(from, to));
-                Fate::Goes(Passage(pair.epoch))
+                Fate::Goes(Passage { place, epoch: pair.epoch })
             }
             (false, true, false) => {
                 let before = pair.epoch;
@@ -173,9 +177,9 @@ impl Links {
     }
 
     /// When a message arrives that would arrive at `at` by itself.
-    pub(in crate::sim) fn in_order(&mut self, from: Id, to: Id, at: u64) -> u64 {
+    pub(in crate::sim) fn in_order(&mut self, from: Id, to: Id, passage: Passage, at: u64) -> u64 {
         // Nothing arrives that was not sent.
-        let Some(pair) = self.pairs.get_mut(&key(from, to)) else { return at };
+        let Some(pair) = self.pairs.all.get_mut(passage.place as usize) else { return at };
         let end = pair.end(to, from);
         end.last_arrival = end.last_arrival.max(at);
         end.last_arrival
@@ -183,29 +187,34 @@ impl Links {
 
     /// A message comes to its receiver.
     pub(in crate::sim) fn receive(&mut self, from: Id, to: Id, passage: Passage) -> Receipt {
-        let Some(pair) = self.pairs.get_mut(&key(from, to)) else { return Receipt::Dropped };
-        let lost = passage.0 < pair.epoch && pair.hard;
+        let Some(pair) = self.pairs.all.get_mut(passage.place as usize) else { return Receipt::Dropped };
+        let lost = passage.epoch < pair.epoch && pair.hard;
         let end = pair.end(to, from);
-        if lost || passage.0 < end.seen {
+        if lost || passage.epoch < end.seen {
             return Receipt::Dropped;
         }
-        if passage.0 == end.seen {
+        if passage.epoch == end.seen {
             return Receipt::In;
         }
-        end.seen = passage.0;
+        end.seen = passage.epoch;
         Receipt::InAfterLoss { unreached: end.unreached }
     }
 
     /// Whether the link that a message came on stands, and its receiver has come to no other.
-    pub(in crate::sim) fn stands(&self, from: Id, to: Id, passage: Passage) -> bool {
-        let stands = |pair: &Pair| pair.up && pair.epoch == passage.0;
-        self.pairs.get(&key(from, to)).is_some_and(stands)
+    pub(in crate::sim) fn stands(&self, passage: Passage) -> bool {
+        let stands = |pair: &Pair| pair.up && pair.epoch == passage.epoch;
+        self.pairs.all.get(passage.place as usize).is_some_and(stands)
+    }
+
+    /// Something on this link is to come soon.
+    pub(in crate::sim) fn expect(&self, passage: Passage) {
+        self.pairs.all.get(passage.place as usize).into_iter().for_each(soon);
     }
 
     /// Whether this message is the first that comes to its receiver on its link: before it, that end hears which run of the peer the link is with.
     pub(in crate::sim) fn comes_up(&mut self, from: Id, to: Id, passage: Passage) -> bool {
-        let Some(pair) = self.pairs.get_mut(&key(from, to)) else { return false };
-        pair.end(to, from).linked.replace(passage.0) != Some(passage.0)
+        let Some(pair) = self.pairs.all.get_mut(passage.place as usize) else { return false };
+        pair.end(to, from).linked.replace(passage.epoch) != Some(passage.epoch)
     }
 
     /// An end learns of the loss of an epoch: whether there never was a link, or `None` if it knows already.
@@ -262,10 +271,11 @@ impl Links {
 
     /// A new link where there is none, for what comes once more.
     pub(in crate::sim) fn reopen(&mut self, from: Id, to: Id) -> Option<Passage> {
-        let pair = self.pairs.get_mut(&key(from, to))?;
+        let place = *self.pairs.places.get(&key(from, to))?;
+        let pair = &mut self.pairs.all[place as usize];
         pair.up = true;
         self.up.insert(key(from, to));
-        Some(Passage(pair.epoch))
+        Some(Passage { place, epoch: pair.epoch })
     }
 
     /// With whom an id has talked, in ascending order.
@@ -310,8 +320,8 @@ mod tests {
         assert_eq!(links.send(2, 1, false, true), Fate::Goes(passage));
         assert_eq!(links.receive(1, 2, passage), Receipt::In);
         assert_eq!(
-            (links.in_order(1, 2, 50), links.in_order(1, 2, 40), links.in_order(2, 1, 7)),
-            (50, 50, 7)
+            [(1, 2, 50), (1, 2, 40), (2, 1, 7)].map(|(from, to, at)| links.in_order(from, to, passage, at)),
+            [50, 50, 7]
         );
         assert_eq!((links.up(), links.up_at(0), links.up_at(1)), (1, Some((1, 2)), None));
     }

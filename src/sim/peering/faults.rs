@@ -345,7 +345,7 @@ impl World {
         self.processes[later].peering.book.peers.insert(me);
         self.see(Seen::Input(later, Input::Knows(me, None)));
         self.want(later, me);
-        for _ in 0..self.random.between(1, 3) {
+        for _ in 0..self.random.between(1, 5) {
             let at = self.now + self.random.between(20 * MS, 1_900 * MS);
             let what = match self.random.below(6) {
                 0 => Event::Anew(later, me),
