@@ -93,6 +93,10 @@ const PLACES: [u64; 9] = [0, 4, 6, 8, 10, 66, 102, 132, 206];
 
 impl Fault {
     pub(super) fn draw(random: &mut Random) -> Fault {
+        // Much can happen while a run waits for a link.
+        if random.chance(1, 10) {
+            return Fault::Wait;
+        }
         let fault = random.pick(&Fault::ALL).copied().unwrap_or(Fault::Crash);
         // These are seldom: a flood takes as long as a hundred others, and so on.
         let (one_of, other) = match fault {
@@ -345,7 +349,7 @@ impl World {
         self.processes[later].peering.book.peers.insert(me);
         self.see(Seen::Input(later, Input::Knows(me, None)));
         self.want(later, me);
-        for _ in 0..self.random.between(1, 5) {
+        for _ in 0..self.random.between(1, 3) {
             let at = self.now + self.random.between(20 * MS, 1_900 * MS);
             let what = match self.random.below(6) {
                 0 => Event::Anew(later, me),
