@@ -30,7 +30,7 @@ use super::duration::Span;
 use super::wait::WaitName;
 use chained_gpc::launch::PROCESSES_MAX;
 use chained_gpc::runtime::{Address, LinkKind};
-use chained_gpc::sim::{Crash, CrashError, FaultSet, LinkCost};
+use chained_gpc::sim::{Crash, CrashError, FaultSet, LinkCost, Linking};
 
 /// Most positions of a tree that is drawn: a million, with room.
 pub const DRAWN_MAX: u32 = 1 << 20;
@@ -442,6 +442,10 @@ pub struct SimArgs {
     /// What may go wrong: all, none, or a list such as crash,delay; a run draws some of it
     #[arg(long, value_name = "LIST", default_value = "none")]
     pub faults: FaultSet,
+
+    /// How links come about: modelled, or peering, by hellos over connections as real nodes make them
+    #[arg(long, value_name = "HOW", default_value_t = Linking::Modelled, conflicts_with_all = ["world", "fit"])]
+    pub links: Linking,
 
     /// Calls go on without the ids that are lost; with faults, one call in five is of the other kind
     #[arg(long)]

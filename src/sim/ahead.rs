@@ -43,7 +43,7 @@ impl World {
         }
         let event = self.queue.at_place(IDS);
         event.map(Event::parts).into_iter().flatten().flatten().for_each(|id| self.hosts.expect(id));
-        if let (Some(mishaps), Some(Event::Handle(parcel))) = (&self.mishaps, event) {
+        if let (Some(mishaps), None, Some(Event::Handle(parcel))) = (&self.mishaps, &self.linked, event) {
             mishaps.links.expect(parcel.passage);
         }
         let Some(event) = self.queue.at_place(NODE) else { return };

@@ -10,6 +10,7 @@ use super::check::{Limits, Observation, Outcome};
 use super::cost::wire_bytes;
 use super::faults::{Fate, Fault, Passage, Receipt};
 use super::forged::call_of;
+use super::linked::{Leaving, Said};
 use super::path::Came;
 use super::rooms::Room;
 use super::trace::{Shown, digest};
@@ -141,6 +142,9 @@ impl World {
 
     /// So many bytes leave for their receiver.
     pub(super) fn transmit(&mut self, from: Id, to: Id, message: Message, bytes: u64, data: bool) {
+        if !self.is_linked(from, to) {
+            return self.send_when_up(from, to, Leaving { message, bytes, data, said: Said::ByNode });
+        }
         let slowness = self.slowness(from);
         let arrival = self.hosts.leave(self.now, from, to, bytes, slowness);
         let sent = self.now;
@@ -150,6 +154,12 @@ impl World {
             self.queue.push(left, Event::PingLeft { id: from, run: self.hosts.run(from), question });
         }
         self.fill_socket(from, to, arrival);
+        if self.linked.is_some() {
+            let Some(passage) = self.passage(from, to) else {
+                return self.trace.say(sent, format_args!("  into a link that is lost"));
+            };
+            return self.goes(from, to, passage, message, arrival, data);
+        }
         if self.mishaps.is_some() {
             return self.send_where_links_break(from, to, message, arrival, data);
         }
@@ -163,10 +173,8 @@ impl World {
         let (sent, lives) = (self.now, self.hosts.is_up(to));
         let refuses = self.mishaps.as_ref().is_some_and(|mishaps| mishaps.refuses(from, to, sent));
         let up = lives && !refuses;
-        let (runs, begun) = ([self.hosts.run(from), self.hosts.run(to)], self.hosts.at(from).incarnation());
         let Some(mishaps) = &mut self.mishaps else { return };
-        let is_request = matches!(message, Message::Request(_));
-        let opens = is_request || matches!(message, Message::Ping);
+        let opens = matches!(message, Message::Request(_) | Message::Ping);
         match mishaps.links.send(from, to, opens, up) {
             Fate::Vanishes => self.trace.say(sent, format_args!("  into a link that is lost")),
             Fate::Refused(epoch) => {
@@ -177,32 +185,56 @@ impl World {
                 let run = self.hosts.run(from);
                 self.queue.push(arrival + latency, Event::Notice { id: from, run, peer: to, epoch });
             }
-            Fate::Goes(passage) => {
-                let again = mishaps.used.has(Fault::Duplicate) && !data;
-                if let Some(copy) = again.then(|| may_come_again(&message)).flatten() {
-                    mishaps.remember(sent, from, to, runs, copy);
-                }
-                let (late, due) = (mishaps.lateness(&mut self.random, sent), arrival);
-                let arrival = mishaps.links.in_order(from, to, passage, arrival.saturating_add(late));
-                let (orphans, forged) = if is_request { mishaps.request(sent) } else { (false, false) };
-                let copy = forged.then(|| message.clone());
-                let lied = call_of(&message).filter(|_| mishaps.is_lied_about(sent));
-                let parcel = Parcel { from, to, passage, begun, sent, message, data, lie: false };
-                let parcel = self.parcels.put(parcel);
-                self.queue.push(arrival, Event::Arrive(parcel));
-                if late > 0 {
-                    self.inject(Fault::Delay, &[from, to]);
-                }
-                if orphans {
-                    self.orphan(from, to, arrival);
-                }
-                copy.into_iter().for_each(|copy| self.forge(from, to, copy, arrival));
-                lied.into_iter().for_each(|call| self.lie(from, to, call, due));
+            Fate::Goes(passage) => self.goes(from, to, passage, message, arrival, data),
+        }
+    }
+
+    /// A message goes its way over a link, on which much can happen.
+    fn goes(&mut self, from: Id, to: Id, passage: Passage, message: Message, arrival: u64, data: bool) {
+        let (sent, begun) = (self.now, self.hosts.at(from).incarnation());
+        let (mut late, mut orphans, mut copy, mut lied) = (0, false, None, None);
+        if let Some(mishaps) = &mut self.mishaps {
+            let again = mishaps.used.has(Fault::Duplicate) && !data;
+            if let Some(copy) = again.then(|| may_come_again(&message)).flatten() {
+                let runs = [self.hosts.run(from), self.hosts.run(to)];
+                mishaps.remember(sent, from, to, runs, copy);
             }
+            late = mishaps.lateness(&mut self.random, sent);
+            if matches!(message, Message::Request(_)) {
+                let forged;
+                (orphans, forged) = mishaps.request(sent);
+                copy = forged.then(|| message.clone());
+            }
+            lied = call_of(&message).filter(|_| mishaps.is_lied_about(sent));
+        }
+        let due = arrival;
+        let arrival = self.in_order(from, to, passage, arrival.saturating_add(late));
+        let parcel = Parcel { from, to, passage, begun, sent, message, data, lie: false };
+        let parcel = self.parcels.put(parcel);
+        self.queue.push(arrival, Event::Arrive(parcel));
+        if late > 0 {
+            self.inject(Fault::Delay, &[from, to]);
+        }
+        if orphans {
+            self.orphan(from, to, arrival);
+        }
+        copy.into_iter().for_each(|copy| self.forge(from, to, copy, arrival));
+        lied.into_iter().for_each(|call| self.lie(from, to, call, due));
+    }
+
+    /// When a message arrives that would arrive at `at` by itself.
+    pub(super) fn in_order(&mut self, from: Id, to: Id, passage: Passage, at: u64) -> u64 {
+        match (&mut self.linked, &mut self.mishaps) {
+            (Some(linked), _) => linked.in_order(to, passage, at),
+            (None, Some(mishaps)) => mishaps.links.in_order(from, to, passage, at),
+            (None, None) => at,
         }
     }
 
     fn epoch_at(&self, id: Id, peer: Id) -> u32 {
+        if let Some(linked) = &self.linked {
+            return linked.epoch_at(id, peer);
+        }
         self.mishaps.as_ref().map_or(0, |mishaps| mishaps.links.epoch_at(id, peer))
     }
 
@@ -254,7 +286,11 @@ impl World {
         if !self.hosts.is_up(to) {
             return;
         }
-        if let Some(mishaps) = &mut self.mishaps {
+        if self.linked.is_some() {
+            if !self.comes_over_link(&parcel) {
+                return;
+            }
+        } else if let Some(mishaps) = &mut self.mishaps {
             match mishaps.links.receive(from, to, passage) {
                 Receipt::Dropped => return,
                 Receipt::In => {}

@@ -5,7 +5,7 @@
 use gpc_trees::{Id, IdList};
 
 use super::check::Observation;
-use super::faults::{Fate, Fault};
+use super::faults::{Fate, Fault, Passage};
 use super::world::{Event, Parcel, World};
 use crate::wire::message::{Answer, Partial, Response, SubtreeReply};
 use crate::wire::{
@@ -124,6 +124,11 @@ impl World {
 
     /// What somebody sends whose node knows nothing of it; `None` if it does not come through.
     fn in_the_name_of(&mut self, liar: Id, to: Id, message: Message) -> Option<Parcel> {
+        if self.linked.is_some() {
+            let (begun, passage) = (self.hosts.at(liar).incarnation(), Passage::default());
+            let parcel = Parcel { from: liar, to, passage, begun, sent: self.now, message, data: false, lie: false };
+            return self.may_speak(liar, to).then_some(parcel);
+        }
         let up = self.hosts.is_up(to);
         let passage = match self.mishaps.as_mut()?.links.send(liar, to, true, up) {
             Fate::Goes(passage) => passage,
@@ -140,8 +145,10 @@ impl World {
     }
 
     fn arrives(&mut self, parcel: Parcel, at: u64) {
-        let Some(mishaps) = &mut self.mishaps else { return };
-        let at = mishaps.links.in_order(parcel.from, parcel.to, parcel.passage, at);
+        if self.linked.is_some() {
+            return self.comes_in_the_name_of(parcel, at);
+        }
+        let at = self.in_order(parcel.from, parcel.to, parcel.passage, at);
         let parcel = self.parcels.put(parcel);
         self.queue.push(at, Event::Arrive(parcel));
     }

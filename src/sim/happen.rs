@@ -22,7 +22,7 @@ const LIMITS_MAX: u64 = 3;
 const OTHER_KIND_PARTS: u64 = 5;
 
 /// Latest time after a loss at which an end learns of it, in latencies.
-const NOTICED_LATENCIES: u64 = 50;
+pub(super) const NOTICED_LATENCIES: u64 = 50;
 
 /// A request is taken to be under way for no longer than this, where no fault lasts longer.
 const UNDER_WAY_MIN: Duration = Duration::from_secs(1);
@@ -218,6 +218,7 @@ impl World {
                 self.inject(Fault::Slow, &[id]);
                 self.with_mishaps(|mishaps| mishaps.slow_down(id, factor, until));
             }
+            Mishap::Break { hard, of } if self.linked.is_some() => self.break_connection(hard, of),
             Mishap::Break { hard, of } => self.break_one(hard, of),
             Mishap::Cut { .. } if self.mishaps.as_ref().is_some_and(|mishaps| mishaps.is_cut(self.now)) => {}
             Mishap::Cut { ids, until } => {
@@ -240,7 +241,8 @@ impl World {
 
     /// A process says to all peers that it has links with that it pauses, or is back.
     fn tell_peers(&mut self, id: Id, length: Duration) {
-        let peers = self.mishaps.as_ref().map(|mishaps| mishaps.links.peers_of(id)).unwrap_or_default();
+        let modelled = || self.mishaps.as_ref().map(|mishaps| mishaps.links.peers_of(id)).unwrap_or_default();
+        let peers = self.linked.as_ref().map_or_else(modelled, |linked| linked.peers_of(id));
         for peer in peers {
             self.send(id, peer, Message::Pause(length));
         }
@@ -269,7 +271,10 @@ impl World {
         let Some(mishaps) = &mut self.mishaps else { return };
         mishaps.forget(id);
         let told = mishaps.links.end_of(id, hard);
-        self.pieces.drop_lost(|at, from| [at, from].contains(&id), &mishaps.links);
+        if self.linked.is_some() {
+            self.end_connections(id, hard);
+        }
+        self.drop_lost_pieces(|at, from| [at, from].contains(&id));
         self.observe(&Observation::Ended { id });
         for (peer, epoch) in told {
             self.tell(peer, id, epoch);
@@ -300,6 +305,11 @@ impl World {
         self.inject(fault, &[a, b]);
         self.tell(a, b, epoch);
         self.tell(b, a, epoch);
+        self.come_again(a, b, again);
+    }
+
+    /// Messages of a link that broke are to come once more, some time from now.
+    pub(super) fn come_again(&mut self, a: Id, b: Id, again: Vec<Again>) {
         let latest = self.hosts.cost(a, b).latency_ns * NOTICED_LATENCIES * 2;
         for Again { from, to, runs, message } in again {
             let at = self.now + 1 + self.random.below(latest.max(1));
@@ -315,6 +325,9 @@ impl World {
         if !same(from, runs[0]) || !same(to, runs[1]) {
             return;
         }
+        if self.linked.is_some() {
+            return self.send_again(from, to, message);
+        }
         let Some(passage) = self.mishaps.as_mut().and_then(|mishaps| mishaps.links.reopen(from, to)) else {
             return;
         };
@@ -329,9 +342,12 @@ impl World {
     pub(super) fn abandon(&mut self, id: Id, peer: Id) {
         self.observe(&Observation::Abandoned { at: id, peer });
         self.flows.lost(id, peer);
+        if self.linked.is_some() {
+            return self.abandon_link(id, peer);
+        }
         let Some(mishaps) = &mut self.mishaps else { return };
         let closed = mishaps.links.abandon(id, peer);
-        self.pieces.drop_lost(|at, from| [[at, from], [from, at]].contains(&[id, peer]), &mishaps.links);
+        self.drop_lost_pieces(|at, from| [[at, from], [from, at]].contains(&[id, peer]));
         self.observe(&Observation::LinkEnded { at: id, peer, unreached: false });
         let Some(epoch) = closed else { return };
         self.inject(Fault::Link, &[id, peer]);
@@ -348,16 +364,19 @@ impl World {
     }
 
     pub(super) fn lose_link(&mut self, id: Id, peer: Id, unreached: bool) {
+        let why = if unreached { "connection refused" } else { "connection reset" };
+        let kind = if unreached { CauseKind::Unreachable } else { CauseKind::LinkLost };
+        self.lose_link_for(id, peer, kind, why.into(), unreached);
+    }
+
+    /// The same, for a reason that is known.
+    pub(super) fn lose_link_for(&mut self, id: Id, peer: Id, kind: CauseKind, why: String, unreached: bool) {
         self.trace.fold([self.now, 9, id.into(), peer.into()]);
         self.trace.say(self.now, format_args!("{id} has lost its link to {peer}"));
         self.observe(&Observation::LinkEnded { at: id, peer, unreached });
         self.flows.lost(id, peer);
-        if let Some(mishaps) = &self.mishaps {
-            self.pieces.drop_lost(|at, from| [[at, from], [from, at]].contains(&[id, peer]), &mishaps.links);
-        }
-        let why = if unreached { "connection refused" } else { "connection reset" };
-        let kind = if unreached { CauseKind::Unreachable } else { CauseKind::LinkLost };
-        self.input(id, Input::LinkLost { peer, kind, why: why.into(), unreached });
+        self.drop_lost_pieces(|at, from| [[at, from], [from, at]].contains(&[id, peer]));
+        self.input(id, Input::LinkLost { peer, kind, why, unreached });
     }
 
     fn give_up(&mut self, index: usize) {

@@ -6,7 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gpc_trees::Id;
 
-use super::faults::{Links, Passage};
+use super::faults::{Mishaps, Passage};
+use super::linked::Linked;
 use super::world::{Event, World};
 use crate::chain::Input;
 use crate::wire::body::Spare;
@@ -74,8 +75,9 @@ impl Pieces {
     }
 
     /// What is between two ids, or comes to one or from it, and will not come any more. What is let go gives back the memory of its body.
-    pub(super) fn drop_lost(&mut self, concerns: impl Fn(Id, Id) -> bool, links: &Links) {
-        let lost = |(_, it): &(&u64, &Coming)| concerns(it.at, it.from) && !links.stands(it.passage);
+    fn drop_lost(&mut self, concerns: impl Fn(Id, Id) -> bool, stands: impl Fn(Id, Passage) -> bool) {
+        let lost =
+            |(_, it): &(&u64, &Coming)| concerns(it.at, it.from) && !stands(it.at, it.passage);
         let lost: Vec<u64> = self.coming.iter().filter(lost).map(|(place, _)| *place).collect();
         lost.into_iter().for_each(|place| drop(self.remove(place)));
     }
@@ -87,7 +89,26 @@ impl Pieces {
     }
 }
 
+/// Whether the link that something came on stands.
+fn stands(
+    mishaps: &Option<Mishaps>,
+    linked: &Option<Box<Linked>>,
+    at: Id,
+    passage: Passage,
+) -> bool {
+    match (linked, mishaps) {
+        (Some(linked), _) => linked.stands(at, passage),
+        (None, mishaps) => mishaps.as_ref().is_some_and(|mishaps| mishaps.links.stands(passage)),
+    }
+}
+
 impl World {
+    /// Drops what comes between some ids over links that are lost.
+    pub(super) fn drop_lost_pieces(&mut self, concerns: impl Fn(Id, Id) -> bool) {
+        let World { pieces, mishaps, linked, .. } = self;
+        pieces.drop_lost(concerns, |at, passage| stands(mishaps, linked, at, passage));
+    }
+
     /// A request has come in: where its data come in pieces, they come later.
     pub(super) fn begin_pieces(&mut self, at: Id, from: Id, passage: Passage, message: Message) -> Message {
         let Message::Request(mut request) = message else { return message };
@@ -116,12 +137,11 @@ impl World {
 
     /// More comes of what is there at the sender.
     pub(super) fn piece(&mut self, at: Id, run: u32, from: Id, call: CallId) {
-        let World { pieces, mishaps, random, .. } = self;
+        let World { pieces, mishaps, linked, random, .. } = self;
         let mut place = None;
         for each in pieces.places(at, from, call) {
             let passage = pieces.coming.get(&each).map(|coming| coming.passage);
-            let links = mishaps.as_ref().map(|mishaps| &mishaps.links);
-            match passage.zip(links).is_some_and(|(passage, links)| links.stands(passage)) {
+            match passage.is_some_and(|passage| stands(mishaps, linked, at, passage)) {
                 true => place = place.or(Some(each)),
                 false => drop(pieces.remove(each)),
             }

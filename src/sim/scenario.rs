@@ -7,6 +7,7 @@ use gpc_trees::Tree;
 use super::cost::{Costs, Sharing};
 use super::exhaustive::Crash;
 use super::faults::FaultSet;
+use super::linked::Linking;
 use super::random::Random;
 
 /// Bytes of each id's reply where nobody says otherwise.
@@ -43,6 +44,8 @@ pub struct Scenario {
     pub reply_bytes: Option<u32>,
     /// Bytes of each request's data. `None`: none, and where there are faults drawn for each call.
     pub data_bytes: Option<u32>,
+    /// How links come about.
+    pub links: Linking,
     /// Whether to keep a readable trace.
     pub trace: bool,
 }
@@ -65,6 +68,7 @@ impl Scenario {
             callback_ns: 0,
             reply_bytes: None,
             data_bytes: None,
+            links: Linking::Modelled,
             trace: false,
         }
     }
@@ -128,6 +132,7 @@ impl Scenario {
         option("callback-cost", &format!("{}ns", self.callback_ns), self.callback_ns == plain.callback_ns);
         option("reply-bytes", &self.reply_bytes.unwrap_or_default(), self.reply_bytes.is_none());
         option("data-bytes", &self.data_bytes.unwrap_or_default(), self.data_bytes.is_none());
+        option("links", &self.links, self.links == plain.links);
         line.push_str(" --trace");
         line
     }

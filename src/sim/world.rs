@@ -17,6 +17,7 @@ use super::exhaustive::{Crash, Parts};
 use super::faults::{Act, Fault, Mishap, Mishaps, Passage};
 use super::flows::Flows;
 use super::hosts::Hosts;
+use super::linked::{Linked, Linking, Step};
 use super::path::{Hop, Paths};
 use super::pieces::Pieces;
 use super::profile::Profile;
@@ -103,6 +104,10 @@ pub(super) enum Event {
     PingLeft { id: Id, run: u32, question: Question },
     /// A socket that was full has taken bytes.
     Taken { id: Id, run: u32, peer: Id, epoch: u32 },
+    /// Something happens to a connection.
+    Connection(Box<Step>),
+    /// The machine that makes the links of a process has something to do.
+    Due { id: Id, run: u32 },
     /// A process that has a core can do the next thing.
     Turn(Id),
     /// A function has had a core for its time.
@@ -149,6 +154,8 @@ pub(super) struct World {
     pub(super) cores: Option<Cores>,
     /// None where nothing can go wrong.
     pub(super) mishaps: Option<Mishaps>,
+    /// None where links are modelled.
+    pub(super) linked: Option<Box<Linked>>,
     pub(super) profile: Profile,
     pub(super) pieces: Pieces,
     /// Where what is under way stands, and what nodes go on with that were let go.
@@ -193,6 +200,8 @@ impl World {
                 .filter(|_| scenario.faults.is_empty())
                 .map(|it| Cores::new(it, &topology)),
             mishaps: None,
+            linked: (scenario.links == Linking::Peering)
+                .then(|| Box::new(Linked::new(scenario.n, scenario.seed, !faultless))),
             profile: Profile::default(),
             pieces: Pieces::default(),
             parcels: Rooms::default(),
@@ -293,6 +302,9 @@ impl World {
             }
             Next::Event(event) => self.happen(event),
         }
+        if self.linked.is_some() {
+            self.take_in_arrivals();
+        }
     }
 
     /// Nothing is left of what has happened.
@@ -378,6 +390,8 @@ impl World {
             Event::Resumed(id) if self.paused_until(id).is_some() || !self.hosts.is_up(id) => {}
             Event::Resumed(id) => self.resume(id),
             Event::Mishap(mishap) => self.mishap(*mishap),
+            Event::Connection(step) => self.step_of_connection(*step),
+            Event::Due { id, run } => self.peering_is_due(id, run),
             // They are for cores that are shared.
             Event::Turn(_) | Event::Worked { .. } => {}
         }
@@ -492,6 +506,7 @@ impl Event {
             Event::Arrive(parcel) | Event::Handle(parcel) => [Some(parcel.from), Some(parcel.to)],
             Event::Notice { id, peer, .. } | Event::Taken { id, peer, .. } => [Some(*id), Some(*peer)],
             Event::Piece { id, from, .. } => [Some(*id), Some(*from)],
+            Event::Connection(step) => [Some(step.from), Some(step.to)],
             Event::PingLeft { id, question, .. } => [Some(*id), Some(question.peer)],
             other => [other.at(), None],
         }
@@ -505,8 +520,10 @@ impl Event {
             Event::Piece { id, .. }
             | Event::PingLeft { id, .. }
             | Event::Taken { id, .. }
+            | Event::Due { id, .. }
             | Event::Turn(id)
             | Event::Worked { id, .. } => Some(*id),
+            Event::Connection(step) => Some(step.to).filter(|_| step.is_for_process()),
             Event::Start(_) | Event::Settled | Event::Probe { .. } | Event::Resumed(_) | Event::Mishap(_) => {
                 None
             }

@@ -224,6 +224,7 @@ fn scenario(args: &SimArgs, costs: &RunCosts, name: &TreeName, n: u32) -> Result
         callback_ns: nanos(args.callback_cost),
         reply_bytes: args.reply_bytes,
         data_bytes: args.data_bytes,
+        links: args.links,
         trace: args.trace,
         ..Scenario::new(n, tree)
     })

@@ -147,6 +147,18 @@ impl Pair {
     }
 }
 
+impl Passage {
+    /// That of what goes over a connection of this number.
+    pub(in crate::sim) fn over(connection: u32) -> Passage {
+        Passage { place: connection, epoch: 0 }
+    }
+
+    /// The number of the connection.
+    pub(in crate::sim) fn connection(self) -> u32 {
+        self.place
+    }
+}
+
 impl Links {
     /// A message is sent; `opens` if it may open a link, `alive` if there is somebody to answer.
     pub(in crate::sim) fn send(&mut self, from: Id, to: Id, opens: bool, alive: bool) -> Fate {

@@ -24,4 +24,5 @@ mod world;
 
 pub use super::worlds::{acts_text, exhaustive, parse_acts, run, run_all};
 pub use faults::Fault;
+pub(super) use model::crypto;
 pub use scenario::{Report, Scenario, Swarm};

@@ -113,6 +113,11 @@ pub(super) struct Model {
     pub(super) random: Random,
 }
 
+/// What a process of a world of calls proves itself with.
+pub(in crate::sim) fn crypto(psk: u64, private: u64) -> Box<dyn Crypto> {
+    Box::new(Model { psk, private, random: Random::new(psk ^ private) })
+}
+
 /// Shows nothing of the numbers, as the real one does.
 impl fmt::Debug for Model {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,0 +1,214 @@
+//! What drives the machine of each process: as `runtime::greeting` and `runtime::links` do, with connections of the world in place of sockets.
+
+use gpc_trees::Id;
+
+use super::arrivals::Arrival;
+use super::pipe::{What, of_key};
+use super::{Leaving, Process, Said};
+use crate::chain::Time;
+use crate::peering::{ANSWER_LIMIT, LinkKey, Output, Standing, State, Wanted};
+use crate::sim::check::Observation;
+use crate::sim::cost::wire_bytes;
+use crate::sim::faults::{Fault, Passage};
+use crate::sim::world::{Event, Parcel, World};
+use crate::wire::{CauseKind, Message};
+
+impl World {
+    /// What a process knows of its links.
+    pub(super) fn process(&mut self, id: Id) -> &mut Process {
+        let (run, incarnation) = (self.hosts.run(id), self.hosts.at(id).incarnation());
+        self.linked().process(id, run, incarnation)
+    }
+
+    /// Whether what leaves for a peer goes at once: links are modelled, or its link is up.
+    pub(in crate::sim) fn is_linked(&self, from: Id, to: Id) -> bool {
+        self.linked.as_ref().is_none_or(|linked| linked.up(from, to).is_some())
+    }
+
+    /// Keeps a message until there is a link, if it needs one, and opens that.
+    pub(in crate::sim) fn send_when_up(&mut self, from: Id, to: Id, leaving: Leaving) {
+        // As it is in the runtime: anything else is for calls of a link that is gone.
+        let opens = matches!(leaving.message, Message::Request(_) | Message::Ping) || leaving.said != Said::ByNode;
+        let process = self.process(from);
+        match process.peering.want(to) {
+            Wanted::Open if opens => {
+                process.pending.entry(to).or_default().push(leaving);
+                self.connect(from, to);
+            }
+            Wanted::Coming | Wanted::Up(_) => process.pending.entry(to).or_default().push(leaving),
+            Wanted::Open | Wanted::Unknown => {
+                self.trace.say(self.now, format_args!("  there is no link for it"));
+            }
+        }
+    }
+
+    /// The way of what leaves now over the link to a peer; none where that is broken.
+    pub(in crate::sim) fn passage(&mut self, from: Id, to: Id) -> Option<Passage> {
+        let (pipe, _) = of_key(self.linked().up(from, to)?);
+        (!self.pipe(pipe).is_broken()).then_some(Passage::over(pipe))
+    }
+
+    /// Carries out what the machine of a process asks for, and sees to its next time.
+    pub(super) fn settle_peering(&mut self, id: Id) {
+        // Ends: every connection ends once, and what is asked of it is bounded.
+        while let Some(output) = self.process(id).peering.poll() {
+            self.carry_out_for(id, output);
+        }
+        let process = self.process(id);
+        let next = process.peering.next_deadline().map(Time::as_nanos);
+        if let Some(at) = next.filter(|at| process.due.is_none_or(|before| *at < before)) {
+            process.due = Some(at);
+            let run = process.run;
+            self.queue.push(at, Event::Due { id, run });
+        }
+    }
+
+    fn carry_out_for(&mut self, id: Id, output: Output) {
+        match output {
+            Output::Write { key, bytes } => {
+                let (pipe, side) = of_key(key);
+                self.convey(pipe, 1 - side, What::Bytes(bytes));
+            }
+            // What was written leaves before the end does.
+            Output::Finish { key } | Output::Close { key } | Output::Replaced { key, .. } => self.discard(key),
+            Output::Refused { key, why } => {
+                self.trace.say(self.now, format_args!("{id} refuses connection {}: {why}", of_key(key).0));
+            }
+            Output::Up(standing) => self.establish(id, *standing),
+            Output::Ask { key, peer } => self.ask_whether_it_lives(id, key, peer),
+            Output::Lost { peer, kind, why, stood } => self.lost(id, peer, kind, why, !stood),
+            Output::Unreached { peer, kind, why } => self.lost(id, peer, kind, why, true),
+        }
+    }
+
+    /// Both hellos are through: what waited leaves.
+    fn establish(&mut self, id: Id, standing: Standing) {
+        let Standing { key, hello, accepted, .. } = standing;
+        let (peer, incarnation, generation) = (hello.from, hello.incarnation, hello.generation);
+        let (pipe, by) = (of_key(key).0, if accepted { peer } else { id });
+        self.trace.say(
+            self.now,
+            format_args!("{id} has connection {pipe}, which {by} has opened, for its link to {peer}, generation {generation}"),
+        );
+        for leaving in self.process(id).pending.remove(&peer).unwrap_or_default() {
+            self.leave(id, peer, leaving);
+        }
+        self.is_to_hear(id, Arrival::Up { peer, incarnation });
+    }
+
+    /// A message leaves on a link that is up.
+    fn leave(&mut self, from: Id, to: Id, leaving: Leaving) {
+        let Leaving { message, bytes, data, said } = leaving;
+        match said {
+            Said::ByNode => self.transmit(from, to, message, bytes, data),
+            Said::Forged | Said::Lie => self.say_for(from, to, message, self.now, said),
+        }
+    }
+
+    /// Whether something can be said in the name of a node: one that stands still opens no link.
+    pub(in crate::sim) fn may_speak(&self, from: Id, to: Id) -> bool {
+        self.hosts.is_up(to) && (self.is_linked(from, to) || self.paused_until(from).is_none())
+    }
+
+    /// A message of which its sender knows nothing is to come at a time, or when there is a link.
+    pub(in crate::sim) fn comes_in_the_name_of(&mut self, parcel: Parcel, at: u64) {
+        let Parcel { from, to, message, data, lie, .. } = parcel;
+        let said = if lie { Said::Lie } else { Said::Forged };
+        if self.is_linked(from, to) {
+            return self.say_for(from, to, message, at, said);
+        }
+        let bytes = wire_bytes(&message);
+        self.send_when_up(from, to, Leaving { message, bytes, data, said });
+    }
+
+    /// A message that its sender's node does not know of leaves on the link that is up, to come at `at` if it can.
+    fn say_for(&mut self, from: Id, to: Id, message: Message, at: u64, said: Said) {
+        let Some(passage) = self.passage(from, to) else { return };
+        let (begun, sent) = (self.hosts.at(from).incarnation(), self.now);
+        let latency = self.hosts.cost(from, to).latency_ns;
+        let at = self.linked().in_order(to, passage, at.max(sent + latency));
+        let parcel = Parcel { from, to, passage, begun, sent, message, data: false, lie: said == Said::Lie };
+        let parcel = self.parcels.put(parcel);
+        self.queue.push(at, Event::Arrive(parcel));
+    }
+
+    /// Another run of a peer has connected: the one that is linked is asked for a heartbeat.
+    fn ask_whether_it_lives(&mut self, id: Id, key: LinkKey, peer: Id) {
+        self.trace.say(self.now, format_args!("{id} asks the run of {peer} that it is linked with, for another one is there"));
+        self.say_for(id, peer, Message::Ping, self.now, Said::Lie);
+        let (pipe, side) = of_key(key);
+        let back_at = self.pipe(pipe).ends[side].back_at.max(self.now);
+        let until = Time::from_nanos(back_at).plus(ANSWER_LIMIT);
+        self.process(id).peering.hold_until(peer, until);
+    }
+
+    /// What waits for a peer is lost.
+    fn lost(&mut self, id: Id, peer: Id, kind: CauseKind, why: String, unreached: bool) {
+        self.process(id).pending.remove(&peer);
+        self.is_to_hear(id, Arrival::Lost { peer, kind, why, unreached });
+    }
+
+    /// A message has come over a connection: whether it counts, and what the machine learns of it.
+    pub(in crate::sim) fn comes_over_link(&mut self, parcel: &Parcel) -> bool {
+        let (from, to, pipe) = (parcel.from, parcel.to, parcel.passage.connection());
+        let Some(side) = self.pipe(pipe).end_of(to) else { return false };
+        let (end, gone) = (self.pipe(pipe).ends[side], self.pipe(pipe).is_gone());
+        if gone || !end.open {
+            return false;
+        }
+        let key = super::pipe::key_of(pipe, side);
+        assert_eq!(self.process(to).peering.up(from), Some(key), "{from} -> {to}: nothing leaves before its link is up");
+        let ended = end.ends_at <= self.now;
+        match &parcel.message {
+            // One with the link's end behind it is no answer.
+            Message::Pong if !ended && self.process(to).peering.holds_any() => {
+                self.process(to).peering.lives(from);
+                self.settle_peering(to);
+            }
+            Message::Pause(length) => {
+                let length = length.as_nanos() as u64;
+                self.pipe(pipe).ends[side].back_at = if length == 0 { 0 } else { self.now + length };
+            }
+            _ => {}
+        }
+        if ended && self.random.chance(1, 2) {
+            // It was read together with the end: the link is lost before the chain has what came on it.
+            self.connection_ended(pipe, side, "connection reset");
+        }
+        true
+    }
+
+    /// The machine of a process has something to do.
+    pub(in crate::sim) fn peering_is_due(&mut self, id: Id, run: u32) {
+        let now = self.time();
+        if self.hosts.is_up(id) && self.hosts.run(id) == run {
+            self.process(id).due = None;
+            self.process(id).peering.tick(now);
+            self.settle_peering(id);
+        }
+    }
+
+    /// A node gives the link to a silent peer up by itself.
+    pub(in crate::sim) fn abandon_link(&mut self, id: Id, peer: Id) {
+        let process = self.process(id);
+        process.pending.remove(&peer);
+        if let State::Up(key) = process.peering.state(peer) {
+            if !self.pipe(of_key(key).0).is_broken() {
+                self.inject(Fault::Link, &[id, peer]);
+            }
+            self.discard(key);
+        }
+        self.process(id).peering.abandon(peer);
+        self.drop_lost_pieces(|at, from| [[at, from], [from, at]].contains(&[id, peer]));
+        self.observe(&Observation::LinkEnded { at: id, peer, unreached: false });
+        self.settle_peering(id);
+    }
+
+    /// A message of a link that broke comes once more, on the next one.
+    pub(in crate::sim) fn send_again(&mut self, from: Id, to: Id, message: Message) {
+        if self.paused_until(from).is_none() {
+            let bytes = wire_bytes(&message);
+            self.transmit(from, to, message, bytes, false);
+        }
+    }
+}
