@@ -210,8 +210,12 @@ impl World {
         let due = arrival;
         let arrival = self.in_order(from, to, passage, arrival.saturating_add(late));
         let parcel = Parcel { from, to, passage, begun, sent, message, data, lie: false };
-        let parcel = self.parcels.put(parcel);
-        self.queue.push(arrival, Event::Arrive(parcel));
+        if self.linked.is_some() {
+            self.comes_over(arrival, parcel);
+        } else {
+            let parcel = self.parcels.put(parcel);
+            self.queue.push(arrival, Event::Arrive(parcel));
+        }
         if late > 0 {
             self.inject(Fault::Delay, &[from, to]);
         }
@@ -278,6 +282,9 @@ impl World {
         }
         let slowness = self.slowness(to);
         let taken_in = self.hosts.take_in(self.now, from, to, slowness);
+        if let Some(linked) = &mut self.linked {
+            linked.taken_in(to, parcel.passage, taken_in);
+        }
         self.queue.push(taken_in, Event::Handle(parcel));
     }
 

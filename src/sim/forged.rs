@@ -126,7 +126,8 @@ impl World {
     fn in_the_name_of(&mut self, liar: Id, to: Id, message: Message) -> Option<Parcel> {
         if self.linked.is_some() {
             let (begun, passage) = (self.hosts.at(liar).incarnation(), Passage::default());
-            let parcel = Parcel { from: liar, to, passage, begun, sent: self.now, message, data: false, lie: false };
+            let parcel =
+                Parcel { from: liar, to, passage, begun, sent: self.now, message, data: false, lie: false };
             return self.may_speak(liar, to).then_some(parcel);
         }
         let up = self.hosts.is_up(to);

@@ -10,6 +10,7 @@ use super::profile::Profile;
 use super::scenario::Scenario;
 use super::world::{BEGIN, CallState, Event, LARGE, Parcel, World, expected_ns};
 use crate::chain::{Heartbeat, Input, Node};
+use crate::peering::GREETING_LIMIT;
 use crate::wire::{CauseKind, Message};
 
 /// Shortest time limit of a call in a world with faults, nanoseconds; longer ones for calls that take long.
@@ -111,7 +112,11 @@ impl World {
     }
 
     /// When all is to be settled: what is held then is looked at, before anything wakes a node; and calls are to show that everybody is reached.
-    pub(super) fn settled_at(&mut self, settled: u64) {
+    pub(super) fn settled_at(&mut self, mut settled: u64) {
+        if self.linked.is_some() {
+            // Nobody waits for a hello any more.
+            settled += GREETING_LIMIT.as_nanos() as u64;
+        }
         self.queue.push(settled, Event::Settled);
         self.queue.push(settled, Event::Probe { partial: false });
         // In a large world the second one follows the first: a node with two calls in flight takes far more room than one that rests.

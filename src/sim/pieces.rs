@@ -76,8 +76,7 @@ impl Pieces {
 
     /// What is between two ids, or comes to one or from it, and will not come any more. What is let go gives back the memory of its body.
     fn drop_lost(&mut self, concerns: impl Fn(Id, Id) -> bool, stands: impl Fn(Id, Passage) -> bool) {
-        let lost =
-            |(_, it): &(&u64, &Coming)| concerns(it.at, it.from) && !stands(it.at, it.passage);
+        let lost = |(_, it): &(&u64, &Coming)| concerns(it.at, it.from) && !stands(it.at, it.passage);
         let lost: Vec<u64> = self.coming.iter().filter(lost).map(|(place, _)| *place).collect();
         lost.into_iter().for_each(|place| drop(self.remove(place)));
     }
@@ -90,12 +89,7 @@ impl Pieces {
 }
 
 /// Whether the link that something came on stands.
-fn stands(
-    mishaps: &Option<Mishaps>,
-    linked: &Option<Box<Linked>>,
-    at: Id,
-    passage: Passage,
-) -> bool {
+fn stands(mishaps: &Option<Mishaps>, linked: &Option<Box<Linked>>, at: Id, passage: Passage) -> bool {
     match (linked, mishaps) {
         (Some(linked), _) => linked.stands(at, passage),
         (None, mishaps) => mishaps.as_ref().is_some_and(|mishaps| mishaps.links.stands(passage)),

@@ -104,6 +104,8 @@ pub(super) enum Event {
     PingLeft { id: Id, run: u32, question: Question },
     /// A socket that was full has taken bytes.
     Taken { id: Id, run: u32, peer: Id, epoch: u32 },
+    /// What is next of a connection's stream reaches the end of that side.
+    Delivery { pipe: u32, side: u8 },
     /// Something happens to a connection.
     Connection(Box<Step>),
     /// The machine that makes the links of a process has something to do.
@@ -353,6 +355,7 @@ impl World {
                 self.planned_is_over();
                 // What a sender has never had whole, and nobody waits for any more.
                 self.pieces = Pieces::default();
+                self.links_are_settled();
                 self.quiet();
             }
             Event::Probe { partial } => self.probe(partial),
@@ -390,6 +393,7 @@ impl World {
             Event::Resumed(id) if self.paused_until(id).is_some() || !self.hosts.is_up(id) => {}
             Event::Resumed(id) => self.resume(id),
             Event::Mishap(mishap) => self.mishap(*mishap),
+            Event::Delivery { pipe, side } => self.delivery(pipe, side.into()),
             Event::Connection(step) => self.step_of_connection(*step),
             Event::Due { id, run } => self.peering_is_due(id, run),
             // They are for cores that are shared.
@@ -523,10 +527,13 @@ impl Event {
             | Event::Due { id, .. }
             | Event::Turn(id)
             | Event::Worked { id, .. } => Some(*id),
-            Event::Connection(step) => Some(step.to).filter(|_| step.is_for_process()),
-            Event::Start(_) | Event::Settled | Event::Probe { .. } | Event::Resumed(_) | Event::Mishap(_) => {
-                None
-            }
+            Event::Connection(step) => Some(step.to),
+            Event::Delivery { .. }
+            | Event::Start(_)
+            | Event::Settled
+            | Event::Probe { .. }
+            | Event::Resumed(_)
+            | Event::Mishap(_) => None,
         }
     }
 }

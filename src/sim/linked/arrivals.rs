@@ -9,8 +9,8 @@ use crate::wire::CauseKind;
 /// What a chain is to hear.
 #[derive(Debug)]
 pub(super) enum Arrival {
-    /// A link is up, with this run of the peer.
-    Up { peer: Id, incarnation: u64 },
+    /// A link is up, with the run of the peer that began at `incarnation`, as the machine says; the one at its other end began at `begun`.
+    Up { peer: Id, incarnation: u64, begun: u64 },
     /// `unreached` when no link ever came up: nothing that was sent can have arrived.
     Lost { peer: Id, kind: CauseKind, why: String, unreached: bool },
 }
@@ -29,7 +29,9 @@ impl World {
                 continue;
             }
             match arrival {
-                Arrival::Up { peer, incarnation } => {
+                Arrival::Up { peer, incarnation, begun } => {
+                    let wrong = self.process(id).told.up(peer, incarnation, begun);
+                    self.blame(id, wrong);
                     self.trace.say(
                         self.now,
                         format_args!("{id} is linked with the run of {peer} that began at {incarnation}"),
@@ -40,6 +42,8 @@ impl World {
                     // The chain takes all that it has sent there for lost: what it sent since then goes, too.
                     self.process(id).pending.remove(&peer);
                     let unreached = unreached && self.process(id).peering.up(peer).is_none();
+                    let wrong = self.process(id).told.lost(peer, unreached);
+                    self.blame(id, wrong);
                     self.lose_link_for(id, peer, kind, why, unreached);
                 }
             }

@@ -28,7 +28,8 @@ impl World {
     /// Keeps a message until there is a link, if it needs one, and opens that.
     pub(in crate::sim) fn send_when_up(&mut self, from: Id, to: Id, leaving: Leaving) {
         // As it is in the runtime: anything else is for calls of a link that is gone.
-        let opens = matches!(leaving.message, Message::Request(_) | Message::Ping) || leaving.said != Said::ByNode;
+        let opens =
+            matches!(leaving.message, Message::Request(_) | Message::Ping) || leaving.said != Said::ByNode;
         let process = self.process(from);
         match process.peering.want(to) {
             Wanted::Open if opens => {
@@ -70,7 +71,9 @@ impl World {
                 self.convey(pipe, 1 - side, What::Bytes(bytes));
             }
             // What was written leaves before the end does.
-            Output::Finish { key } | Output::Close { key } | Output::Replaced { key, .. } => self.discard(key),
+            Output::Finish { key } | Output::Close { key } | Output::Replaced { key, .. } => {
+                self.discard(key)
+            }
             Output::Refused { key, why } => {
                 self.trace.say(self.now, format_args!("{id} refuses connection {}: {why}", of_key(key).0));
             }
@@ -85,7 +88,8 @@ impl World {
     fn establish(&mut self, id: Id, standing: Standing) {
         let Standing { key, hello, accepted, .. } = standing;
         let (peer, incarnation, generation) = (hello.from, hello.incarnation, hello.generation);
-        let (pipe, by) = (of_key(key).0, if accepted { peer } else { id });
+        let ((pipe, side), by) = (of_key(key), if accepted { peer } else { id });
+        let begun = self.pipe(pipe).ends[1 - side].begun;
         self.trace.say(
             self.now,
             format_args!("{id} has connection {pipe}, which {by} has opened, for its link to {peer}, generation {generation}"),
@@ -93,7 +97,7 @@ impl World {
         for leaving in self.process(id).pending.remove(&peer).unwrap_or_default() {
             self.leave(id, peer, leaving);
         }
-        self.is_to_hear(id, Arrival::Up { peer, incarnation });
+        self.is_to_hear(id, Arrival::Up { peer, incarnation, begun });
     }
 
     /// A message leaves on a link that is up.
@@ -128,13 +132,15 @@ impl World {
         let latency = self.hosts.cost(from, to).latency_ns;
         let at = self.linked().in_order(to, passage, at.max(sent + latency));
         let parcel = Parcel { from, to, passage, begun, sent, message, data: false, lie: said == Said::Lie };
-        let parcel = self.parcels.put(parcel);
-        self.queue.push(at, Event::Arrive(parcel));
+        self.comes_over(at, parcel);
     }
 
     /// Another run of a peer has connected: the one that is linked is asked for a heartbeat.
     fn ask_whether_it_lives(&mut self, id: Id, key: LinkKey, peer: Id) {
-        self.trace.say(self.now, format_args!("{id} asks the run of {peer} that it is linked with, for another one is there"));
+        self.trace.say(
+            self.now,
+            format_args!("{id} asks the run of {peer} that it is linked with, for another one is there"),
+        );
         self.say_for(id, peer, Message::Ping, self.now, Said::Lie);
         let (pipe, side) = of_key(key);
         let back_at = self.pipe(pipe).ends[side].back_at.max(self.now);
@@ -151,14 +157,20 @@ impl World {
     /// A message has come over a connection: whether it counts, and what the machine learns of it.
     pub(in crate::sim) fn comes_over_link(&mut self, parcel: &Parcel) -> bool {
         let (from, to, pipe) = (parcel.from, parcel.to, parcel.passage.connection());
+        let now = self.now;
         let Some(side) = self.pipe(pipe).end_of(to) else { return false };
-        let (end, gone) = (self.pipe(pipe).ends[side], self.pipe(pipe).is_gone());
+        let (gone, end) = (self.pipe(pipe).is_gone(), &self.pipe(pipe).ends[side]);
+        let ended = end.ends_at <= now;
         if gone || !end.open {
             return false;
         }
         let key = super::pipe::key_of(pipe, side);
-        assert_eq!(self.process(to).peering.up(from), Some(key), "{from} -> {to}: nothing leaves before its link is up");
-        let ended = end.ends_at <= self.now;
+        if self.process(to).peering.up(from) != Some(key) {
+            self.blame(to, Some(format!("hears {from} on connection {pipe}, which is not its link")));
+            return false;
+        }
+        let wrong = self.process(to).told.comes(from, parcel.begun);
+        self.blame(to, wrong);
         match &parcel.message {
             // One with the link's end behind it is no answer.
             Message::Pong if !ended && self.process(to).peering.holds_any() => {
@@ -192,10 +204,14 @@ impl World {
     pub(in crate::sim) fn abandon_link(&mut self, id: Id, peer: Id) {
         let process = self.process(id);
         process.pending.remove(&peer);
-        if let State::Up(key) = process.peering.state(peer) {
-            if !self.pipe(of_key(key).0).is_broken() {
-                self.inject(Fault::Link, &[id, peer]);
-            }
+        process.told.lost(peer, false);
+        let state = process.peering.state(peer);
+        if let State::Up(key) | State::Connecting(key) = state
+            && !self.pipe(of_key(key).0).is_broken()
+        {
+            self.inject(Fault::Link, &[id, peer]);
+        }
+        if let State::Up(key) = state {
             self.discard(key);
         }
         self.process(id).peering.abandon(peer);

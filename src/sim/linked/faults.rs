@@ -3,9 +3,9 @@
 use gpc_trees::Id;
 
 use super::pipe::of_key;
+use crate::sim::faults::Fault;
 use crate::sim::happen::NOTICED_LATENCIES;
 use crate::sim::world::World;
-use crate::sim::faults::Fault;
 
 impl World {
     /// One of the connections breaks, a link or one that is still to become one; one of this id's links, if it has any. Each end learns of it in its own time.
@@ -31,13 +31,11 @@ impl World {
     fn break_pipe(&mut self, pipe: u32, hard: bool, told: [bool; 2]) {
         self.forget_intact(pipe);
         self.pipe(pipe).break_up(hard);
-        let [a, b] = self.pipe(pipe).ends.map(|end| end.id);
+        let (a, b) = self.pipe(pipe).between();
         let latest = self.hosts.cost(a, b).latency_ns * NOTICED_LATENCIES;
-        for side in 0..2 {
-            if told[side] {
-                let at = self.now + 1 + self.random.below(latest.max(1));
-                self.tell_end(pipe, side, at);
-            }
+        for (side, _) in told.into_iter().enumerate().filter(|(_, told)| *told) {
+            let at = self.now + 1 + self.random.below(latest.max(1));
+            self.tell_end(pipe, side, at);
         }
     }
 

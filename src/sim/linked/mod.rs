@@ -6,6 +6,7 @@
 //! Faults act on connections here. Everything else of a world is as it is where links are modelled, in `faults::links`.
 
 mod arrivals;
+mod check;
 mod driver;
 mod faults;
 mod network;
@@ -24,11 +25,10 @@ use gpc_trees::Id;
 use super::faults::Passage;
 use super::random::Random;
 use super::ranked::Sorted;
-use crate::peering::{
-    Book, Crypto, Identity, LinkKey, Peering, PublicKey, Strictness, Way,
-};
+use crate::peering::{Book, Crypto, Identity, LinkKey, Peering, PublicKey, Strictness, Way};
 use crate::wire::{Job, Message};
 use arrivals::Arrival;
+use check::Told;
 use pipe::Pipe;
 
 /// Requests that a node takes without having acknowledged them; credit is not modelled.
@@ -119,10 +119,12 @@ pub(super) enum Said {
 pub(super) struct Process {
     run: u32,
     peering: Peering<Everybody>,
-    /// The connections that it knows of and has not closed.
+    /// The connections that it knows of, or that wait to be accepted, and that it has not closed.
     open: BTreeSet<LinkKey>,
     /// What waits for links that are not up yet.
     pending: BTreeMap<Id, Vec<Leaving>>,
+    /// What its chain has been told.
+    told: Told,
     /// When it is woken next for its machine, if it is.
     due: Option<u64>,
 }
@@ -180,7 +182,7 @@ impl Linked {
         match self.manner.ways {
             Ways::Network => Way::Network,
             Ways::User => Way::User,
-            Ways::Both if (a ^ b) % 2 == 0 => Way::User,
+            Ways::Both if (a ^ b).is_multiple_of(2) => Way::User,
             Ways::Both => Way::Network,
         }
     }
@@ -196,7 +198,8 @@ impl Linked {
             let me = Identity { me: id, incarnation, job: Job::default(), hiwater: HIWATER };
             let strictness = Strictness { insecure: true, ..Strictness::default() };
             let peering = Peering::new(me, crypto, strictness, Everybody);
-            Box::new(Process { run, peering, open: BTreeSet::new(), pending: BTreeMap::new(), due: None })
+            let (open, pending, told) = (BTreeSet::new(), BTreeMap::new(), Told::default());
+            Box::new(Process { run, peering, open, pending, told, due: None })
         })
     }
 
@@ -218,7 +221,9 @@ impl Linked {
 
     /// The peers of an id that it has links with.
     pub(super) fn peers_of(&self, id: Id) -> Vec<Id> {
-        self.known(id).map(|process| process.peering.all_up().map(|(peer, _)| peer).collect()).unwrap_or_default()
+        self.known(id)
+            .map(|process| process.peering.all_up().map(|(peer, _)| peer).collect())
+            .unwrap_or_default()
     }
 
     /// Whether the connection that a message came on stands, as far as its receiver knows.
@@ -233,9 +238,15 @@ impl Linked {
         pipe.end_of(to).map_or(at, |side| pipe.in_order(side, at))
     }
 
+    /// A message that has come over a connection is taken in by its receiver at this time.
+    pub(super) fn taken_in(&mut self, to: Id, passage: Passage, at: u64) {
+        let pipe = &mut self.pipes[passage.connection() as usize];
+        pipe.end_of(to).into_iter().for_each(|side| pipe.ends[side].taken_in = at);
+    }
+
     /// How far the link of an id to a peer has come.
     #[cfg(test)]
-    fn state(&self, id: Id, peer: Id) -> State {
-        self.known(id).map_or(State::Absent, |process| process.peering.state(peer))
+    fn state(&self, id: Id, peer: Id) -> crate::peering::State {
+        self.known(id).map_or(crate::peering::State::Absent, |process| process.peering.state(peer))
     }
 }

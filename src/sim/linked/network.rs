@@ -2,12 +2,12 @@
 
 use gpc_trees::Id;
 
-use super::pipe::{End, Pipe, What, key_of, of_key};
+use super::pipe::{Item, Pipe, What, key_of, of_key};
 use super::{Linked, Step};
 use crate::chain::Time;
 use crate::peering::{Here, LinkKey, Source, Way};
 use crate::sim::faults::Fault;
-use crate::sim::world::{Event, World};
+use crate::sim::world::{Event, Parcel, World};
 use crate::wire::CauseKind;
 
 impl World {
@@ -37,6 +37,7 @@ impl World {
         linked.pipes.push(Pipe::new(from, to));
         linked.intact.insert((from.min(to), from.max(to), pipe));
         let key = key_of(pipe, 0);
+        self.pipe(pipe).ends[0].begun = self.hosts.at(from).incarnation();
         let process = self.process(from);
         process.open.insert(key);
         process.peering.opened(now, key, to);
@@ -44,6 +45,7 @@ impl World {
         match way {
             Way::User => {
                 self.pipe(pipe).listener = self.hosts.run(to);
+                self.process(to).open.insert(key_of(pipe, 1));
                 self.convey(pipe, 1, What::Accepted);
                 self.process(from).peering.connected(key, way, false);
             }
@@ -64,7 +66,7 @@ impl World {
 
     /// Something goes to a side of a connection, behind what went there before.
     pub(super) fn convey(&mut self, pipe: u32, side: usize, what: What) {
-        let [from, to] = [1 - side, side].map(|side| self.pipe(pipe).ends[side].id);
+        let [from, to] = self.sender_and_receiver(pipe, side);
         if self.pipe(pipe).is_broken() {
             return;
         }
@@ -80,11 +82,56 @@ impl World {
         if matches!(what, What::Ends | What::Refused) {
             self.ends_at(pipe, side, at);
         }
-        self.push_step(at, Step { pipe, side, from, to, what, taken: false });
+        self.is_under_way(pipe, side, at, Item::Other(what));
     }
 
-    fn push_step(&mut self, at: u64, step: Step) {
-        self.queue.push(at, Event::Connection(Box::new(step)));
+    /// Something is under way to a side of a connection, and there at that time.
+    pub(super) fn is_under_way(&mut self, pipe: u32, side: usize, at: u64, item: Item) {
+        self.pipe(pipe).ends[side].coming.push_back(item);
+        self.queue.push(at, Event::Delivery { pipe, side: side as u8 });
+    }
+
+    /// A message is under way over a connection.
+    pub(in crate::sim) fn comes_over(&mut self, at: u64, parcel: Parcel) {
+        let (pipe, to) = (parcel.passage.connection(), parcel.to);
+        if let Some(side) = self.pipe(pipe).end_of(to) {
+            let parcel = self.parcels.put(parcel);
+            self.is_under_way(pipe, side, at, Item::Message(parcel));
+        }
+    }
+
+    /// The next thing of a stream is there, unless something holds it back.
+    pub(in crate::sim) fn delivery(&mut self, pipe: u32, side: usize) {
+        let [from, to] = self.sender_and_receiver(pipe, side);
+        [from, to].into_iter().for_each(|id| self.took_part(id));
+        let cut = self.mishaps.as_ref().and_then(|mishaps| mishaps.cut_until(from, to, self.now));
+        // To connect is between hosts: a process that stands still has no part in it.
+        let opens = matches!(self.pipe(pipe).ends[side].coming.front(), Some(Item::Other(What::Opens)));
+        let paused = self.paused_until(to).filter(|_| !opens);
+        if let Some(until) = cut.max(paused) {
+            return self.queue.push(until, Event::Delivery { pipe, side: side as u8 });
+        }
+        let item = self.pipe(pipe).ends[side].coming.pop_front();
+        match item.filter(|_| !self.pipe(pipe).is_gone()) {
+            Some(Item::Message(parcel)) => self.arrive(parcel),
+            Some(Item::Other(What::Opens)) => self.opens(pipe, from, to),
+            Some(Item::Other(what)) => {
+                // A hello costs its process no time, and stays behind the message before it.
+                let at = self.pipe(pipe).ends[side].taken_in.max(self.now);
+                self.happens(at, pipe, side, what);
+            }
+            None => {}
+        }
+    }
+
+    fn happens(&mut self, at: u64, pipe: u32, side: usize, what: What) {
+        let [from, to] = self.sender_and_receiver(pipe, side);
+        self.queue.push(at, Event::Connection(Box::new(Step { pipe, side, from, to, what })));
+    }
+
+    /// Who is at the other end of a connection than this one, and at this one.
+    fn sender_and_receiver(&mut self, pipe: u32, side: usize) -> [Id; 2] {
+        [1 - side, side].map(|side| self.pipe(pipe).ends[side].id)
     }
 
     /// What comes to a side ends then, if not before.
@@ -96,40 +143,24 @@ impl World {
     /// The end of a broken connection comes to a side, ahead of whatever is still under way.
     pub(super) fn tell_end(&mut self, pipe: u32, side: usize, at: u64) {
         self.ends_at(pipe, side, at);
-        let [from, to] = [1 - side, side].map(|side| self.pipe(pipe).ends[side].id);
-        self.push_step(at, Step { pipe, side, from, to, what: What::Ends, taken: false });
+        self.happens(at, pipe, side, What::Ends);
     }
 
     /// Something happens to a connection.
     pub(in crate::sim) fn step_of_connection(&mut self, step: Step) {
-        let (from, to) = (step.from, step.to);
-        let cut = self.mishaps.as_ref().and_then(|mishaps| mishaps.cut_until(from, to, self.now));
-        if let Some(until) = cut.filter(|_| !step.taken) {
-            return self.push_step(until, step);
-        }
-        if step.is_for_process() && !step.taken {
-            // Behind what its process has begun to take in.
-            let at = self.hosts.busy_until(to).max(self.now);
-            return self.push_step(at, Step { taken: true, ..step });
-        }
         let lost = self.pipe(step.pipe).is_gone() && !matches!(step.what, What::Ends);
         if !lost {
             let place = u64::from(step.pipe) << 1 | step.side as u64;
-            self.trace.fold([self.now, 10, u64::from(from) << 32 | u64::from(to), place]);
+            self.trace.fold([self.now, 10, u64::from(step.from) << 32 | u64::from(step.to), place]);
             self.carry_on(step);
         }
     }
 
     fn carry_on(&mut self, step: Step) {
-        let Step { pipe, side, from, to, what, .. } = step;
+        let Step { pipe, side, from, to, what } = step;
         let (now, key) = (self.time(), key_of(pipe, side));
         match what {
-            What::Opens if self.is_refused(from, to) => self.convey(pipe, 0, What::Refused),
-            What::Opens => {
-                self.pipe(pipe).listener = self.hosts.run(to);
-                self.convey(pipe, 0, What::Stands);
-                self.push_step(self.now, Step { what: What::Accepted, ..step });
-            }
+            What::Opens => {}
             What::Accepted => self.accept(pipe, from, to),
             _ if !self.pipe(pipe).ends[side].open => {}
             What::Stands => {
@@ -146,17 +177,29 @@ impl World {
         }
     }
 
+    /// A connection comes to the host that it leads to, which takes it for whoever listens there.
+    fn opens(&mut self, pipe: u32, from: Id, to: Id) {
+        if self.is_refused(from, to) {
+            return self.convey(pipe, 0, What::Refused);
+        }
+        self.pipe(pipe).listener = self.hosts.run(to);
+        // Who ends now ends what waits to be accepted, too.
+        self.process(to).open.insert(key_of(pipe, 1));
+        self.convey(pipe, 0, What::Stands);
+        self.is_under_way(pipe, 1, self.now, Item::Other(What::Accepted));
+    }
+
     fn accept(&mut self, pipe: u32, from: Id, to: Id) {
         if !self.hosts.is_up(to) || self.hosts.run(to) != self.pipe(pipe).listener {
-            // It has ended since its host took the connection.
-            return self.convey(pipe, 0, What::Ends);
+            // It has ended since its host took the connection, which has ended with it.
+            return;
         }
         let (now, way, key) = (self.time(), self.linked().way(from, to), key_of(pipe, 1));
-        self.pipe(pipe).ends[1].open = true;
-        let process = self.process(to);
-        process.open.insert(key);
+        let begun = self.hosts.at(to).incarnation();
+        let end = &mut self.pipe(pipe).ends[1];
+        (end.open, end.begun) = (true, begun);
         let source = (way != Way::User).then_some(Source::from(from));
-        process.peering.accepted(now, key, way, source);
+        self.process(to).peering.accepted(now, key, way, source);
         self.settle_peering(to);
         if self.pipe(pipe).ends[1].ends_at <= self.now {
             self.connection_ended(pipe, 1, "connection reset");
@@ -165,7 +208,7 @@ impl World {
 
     /// A process learns that a connection has ended.
     pub(super) fn connection_ended(&mut self, pipe: u32, side: usize, why: &str) {
-        let [End { id: peer, .. }, End { id, .. }] = [1 - side, side].map(|side| self.pipe(pipe).ends[side]);
+        let [peer, id] = self.sender_and_receiver(pipe, side);
         let key = key_of(pipe, side);
         self.trace.say(self.now, format_args!("{id} learns that connection {pipe} to {peer} has ended"));
         let up = Some(peer).filter(|peer| self.process(id).peering.up(*peer) == Some(key));
@@ -189,7 +232,9 @@ impl World {
         let (pipe, side) = of_key(key);
         let id = self.pipe(pipe).ends[side].id;
         let known = self.linked().processes[id as usize].as_deref_mut();
-        known.is_some_and(|process| process.open.remove(&key));
+        if let Some(process) = known {
+            process.open.remove(&key);
+        }
         std::mem::replace(&mut self.pipe(pipe).ends[side].open, false)
     }
 

@@ -1,17 +1,34 @@
 //! A connection between two processes, and what is under way on it beside messages of calls.
 
+use std::collections::VecDeque;
+
 use gpc_trees::Id;
 
 use crate::peering::LinkKey;
+use crate::sim::rooms::Room;
+use crate::sim::world::Parcel;
+
+/// What is under way on a connection.
+#[derive(Debug)]
+pub(super) enum Item {
+    Message(Room<Parcel>),
+    Other(What),
+}
 
 /// One end of a connection.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(super) struct End {
     pub(super) id: Id,
+    /// When the run of it began that has this end; 0 until it has.
+    pub(super) begun: u64,
     /// Its process knows of it and has not closed it.
     pub(super) open: bool,
+    /// What comes, in order: a partition and a process that stands still hold back all of it.
+    pub(super) coming: VecDeque<Item>,
     /// When the last thing arrives here: the next one does not overtake it.
     last_arrival: u64,
+    /// When its process has the last message that has come: hellos cost it no time, and stay behind what they follow.
+    pub(super) taken_in: u64,
     /// When the end of what comes is here; `u64::MAX` as long as nothing has ended it.
     pub(super) ends_at: u64,
     /// Until when the peer stays away, as far as it has said.
@@ -50,7 +67,16 @@ pub(super) fn of_key(key: LinkKey) -> (u32, usize) {
 
 impl Pipe {
     pub(super) fn new(from: Id, to: Id) -> Pipe {
-        let end = |id, open| End { id, open, last_arrival: 0, ends_at: u64::MAX, back_at: 0 };
+        let end = |id, open| End {
+            id,
+            begun: 0,
+            open,
+            coming: VecDeque::new(),
+            last_arrival: 0,
+            taken_in: 0,
+            ends_at: u64::MAX,
+            back_at: 0,
+        };
         Pipe { ends: [end(from, true), end(to, false)], listener: 0, health: Health::Intact }
     }
 
@@ -61,7 +87,7 @@ impl Pipe {
 
     /// The lower id at its ends, and the higher one.
     pub(super) fn between(&self) -> (Id, Id) {
-        let [a, b] = self.ends.map(|end| end.id);
+        let [a, b] = [0, 1].map(|side| self.ends[side].id);
         (a.min(b), a.max(b))
     }
 
@@ -113,15 +139,6 @@ pub(in crate::sim) struct Step {
     pub(in crate::sim) from: Id,
     pub(in crate::sim) to: Id,
     pub(super) what: What,
-    /// Its process has been busy, and has it now.
-    pub(super) taken: bool,
-}
-
-impl Step {
-    /// Whether the process that it comes to has a part in it; to connect is between hosts.
-    pub(in crate::sim) fn is_for_process(&self) -> bool {
-        !matches!(self.what, What::Opens)
-    }
 }
 
 #[cfg(test)]
