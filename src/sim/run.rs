@@ -58,7 +58,10 @@ pub fn run(scenario: &Scenario) -> Report {
 /// What a world that has come to its end came to.
 pub(super) fn report(mut world: World) -> Report {
     let since_begin = |at: u64| at.saturating_sub(BEGIN);
-    let mut violations = world.checkers.violations().to_vec();
+    let mut violations =
+        world.linked.as_mut().map(|linked| std::mem::take(&mut linked.wrong)).unwrap_or_default();
+    violations.extend_from_slice(world.checkers.violations());
+    violations.sort_by_key(|violation| violation.at_ns);
     violations.iter_mut().for_each(|violation| violation.at_ns = since_begin(violation.at_ns));
     let at_ns = since_begin(world.now);
     let mut add = |checker, what: String| violations.push(Violation { checker, at_ns, what });

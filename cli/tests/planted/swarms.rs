@@ -25,6 +25,9 @@ const PATIENCE: Duration = Duration::from_secs(900);
 const PEERING: &str = "--peering";
 const GROUPS: &str = "--groups";
 
+/// Worlds of calls that name it have links which nodes make.
+const LINKS: &str = "--links";
+
 /// Worlds of one kind.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Mode {
@@ -52,6 +55,7 @@ impl Mode {
         let without: &[&str] = match (self.is(PEERING), self.is(GROUPS)) {
             (true, _) => &["src/chain/", "trees/", "bnr/"],
             (_, true) => &["src/peering/"],
+            _ if self.is(LINKS) => &["bnr/"],
             _ => &["src/peering/", "bnr/"],
         };
         let is_without = |piece: &Piece| without.iter().any(|folder| piece.file.starts_with(folder));
@@ -182,13 +186,13 @@ fn a_bug_is_tried_where_its_code_runs() {
     };
     let tried = |files: &[&str]| {
         let bug = bug(files);
-        let modes = "calls: -n 4 --runs 1\nlinks: -n 4 --peering --runs 1\ngroups: -n 4 --groups --runs 1\n";
+        let modes = "calls: -n 4 --runs 1\nlinks: -n 4 --peering --runs 1\nboth: -n 4 --links peering --runs 1\ngroups: -n 4 --groups --runs 1\n";
         let modes = modes_of(modes).unwrap();
         modes.into_iter().filter(|mode| mode.reaches(&bug)).map(|mode| mode.name).collect::<Vec<_>>()
     };
-    assert_eq!(tried(&["src/chain/call.rs"]), ["calls", "groups"]);
-    assert_eq!(tried(&["src/peering/peer.rs"]), ["links"]);
+    assert_eq!(tried(&["src/chain/call.rs"]), ["calls", "both", "groups"]);
+    assert_eq!(tried(&["src/peering/peer.rs"]), ["links", "both"]);
     assert_eq!(tried(&["bnr/src/domain/deaths.rs"]), ["groups"]);
-    assert_eq!(tried(&["bnr/src/order.rs", "src/peering/peer.rs"]), ["links", "groups"]);
-    assert_eq!(tried(&["src/wire/head.rs"]), ["calls", "links", "groups"]);
+    assert_eq!(tried(&["bnr/src/order.rs", "src/peering/peer.rs"]), ["links", "both", "groups"]);
+    assert_eq!(tried(&["src/wire/head.rs"]), ["calls", "links", "both", "groups"]);
 }

@@ -505,12 +505,6 @@ impl Checkers {
         }
     }
 
-    /// Something must not be that a world has found out by itself.
-    pub(in crate::sim) fn blame(&mut self, at: u64, checker: &'static str, what: String) {
-        self.findings.at = at;
-        self.findings.add(checker, what);
-    }
-
     /// What must not be and was.
     pub fn violations(&self) -> &[Violation] {
         &self.findings.found

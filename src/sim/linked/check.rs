@@ -5,9 +5,13 @@ use std::collections::BTreeMap;
 use gpc_trees::Id;
 
 use super::pipe::of_key;
+use crate::sim::check::Violation;
 use crate::sim::world::World;
 
 const NAME: &str = "links";
+
+/// Most that is kept of what is wrong: the first say why.
+const WRONG_MAX: usize = 32;
 
 /// The links that a chain knows of: with which run of each peer.
 #[derive(Default, Debug)]
@@ -46,8 +50,11 @@ impl Told {
 
 impl World {
     pub(super) fn blame(&mut self, id: Id, wrong: Option<String>) {
-        if let Some(what) = wrong {
-            self.checkers.blame(self.now, NAME, format!("id {id} {what}"));
+        let Some(what) = wrong else { return };
+        let at_ns = self.now;
+        let wrong = &mut self.linked().wrong;
+        if wrong.len() < WRONG_MAX {
+            wrong.push(Violation { checker: NAME, at_ns, what: format!("id {id} {what}") });
         }
     }
 

@@ -74,9 +74,7 @@ impl World {
             Output::Finish { key } | Output::Close { key } | Output::Replaced { key, .. } => {
                 self.discard(key)
             }
-            Output::Refused { key, why } => {
-                self.trace.say(self.now, format_args!("{id} refuses connection {}: {why}", of_key(key).0));
-            }
+            Output::Refused { key, why } => self.refuses(id, key, &why),
             Output::Up(standing) => self.establish(id, *standing),
             Output::Ask { key, peer } => self.ask_whether_it_lives(id, key, peer),
             Output::Lost { peer, kind, why, stood } => self.lost(id, peer, kind, why, !stood),
@@ -171,6 +169,11 @@ impl World {
         }
         let wrong = self.process(to).told.comes(from, parcel.begun);
         self.blame(to, wrong);
+        let given_up = !self.pipe(pipe).ends[1 - side].open;
+        if given_up && matches!(&parcel.message, Message::Request(request) if request.partial) {
+            // What was sent before a link was given up still comes: meanwhile an adopter may have passed its receiver.
+            self.inject(Fault::Duplicate, &[from, to]);
+        }
         match &parcel.message {
             // One with the link's end behind it is no answer.
             Message::Pong if !ended && self.process(to).peering.holds_any() => {

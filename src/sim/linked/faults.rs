@@ -3,6 +3,7 @@
 use gpc_trees::Id;
 
 use super::pipe::of_key;
+use crate::peering::{GREETING_LIMIT, LinkKey, State};
 use crate::sim::faults::Fault;
 use crate::sim::happen::NOTICED_LATENCIES;
 use crate::sim::world::World;
@@ -36,6 +37,43 @@ impl World {
         for (side, _) in told.into_iter().enumerate().filter(|(_, told)| *told) {
             let at = self.now + 1 + self.random.below(latest.max(1));
             self.tell_end(pipe, side, at);
+        }
+    }
+
+    /// A process refuses somebody who can say hello: whoever has had one run only is no other than who is linked, and nobody else waits in its name.
+    pub(super) fn refuses(&mut self, id: Id, key: LinkKey, why: &str) {
+        let (pipe, side) = of_key(key);
+        let now = self.now;
+        let ends = &self.pipe(pipe).ends;
+        let (peer, ended, since) = (ends[1 - side].id, ends[side].ends_at <= now, ends[side].since);
+        self.trace.say(now, format_args!("{id} refuses connection {pipe} of {peer}: {why}"));
+        if ended || self.pipe(pipe).is_broken() {
+            return;
+        }
+        let heard_nothing = now >= since + GREETING_LIMIT.as_nanos() as u64;
+        if self.hosts.run(peer) == 0 && !heard_nothing {
+            self.blame(id, Some(format!("refuses {peer}, of which there has been one run: {why}")));
+        }
+        self.inject(Fault::Refused, &[id, peer]);
+    }
+
+    /// A process that was told to wait for a peer's connection waits in vain where that leads to an earlier run of it, whose end the peer has not seen: until it gives up, the two do not reach each other, though both live.
+    pub(super) fn owns_up_to_a_wait_in_vain(&mut self, id: Id, peer: Id) {
+        let Some(linked) = self.linked.as_deref() else { return };
+        if !matches!(linked.state(id, peer), State::Expecting(_)) {
+            return;
+        }
+        let run = self.hosts.run(id);
+        let leads_here = |key| {
+            let pipe = &linked.pipes[of_key(key).0 as usize];
+            !pipe.is_broken() && pipe.listener.is_none_or(|listener| listener == run)
+        };
+        let comes = match linked.state(peer, id) {
+            State::Connecting(key) | State::Up(key) => leads_here(key),
+            State::Absent | State::Expecting(_) => false,
+        };
+        if !comes && (run > 0 || self.hosts.run(peer) > 0) {
+            self.inject(Fault::Refused, &[id, peer]);
         }
     }
 

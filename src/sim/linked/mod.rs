@@ -22,10 +22,11 @@ use std::str::FromStr;
 
 use gpc_trees::Id;
 
+use super::check::Violation;
 use super::faults::Passage;
 use super::random::Random;
 use super::ranked::Sorted;
-use crate::peering::{Book, Crypto, Identity, LinkKey, Peering, PublicKey, Strictness, Way};
+use crate::peering::{Book, Crypto, Identity, LinkKey, Peering, PublicKey, State, Strictness, Way};
 use crate::wire::{Job, Message};
 use arrivals::Arrival;
 use check::Told;
@@ -158,6 +159,8 @@ pub(super) struct Linked {
     intact: Sorted<(Id, Id, u32)>,
     /// What chains are to hear when the input at hand is done with.
     arrivals: VecDeque<(Id, u32, Arrival)>,
+    /// What must not be of links, and was.
+    pub(super) wrong: Vec<Violation>,
 }
 
 impl Linked {
@@ -174,6 +177,7 @@ impl Linked {
             pipes: Vec::new(),
             intact: Sorted::default(),
             arrivals: VecDeque::new(),
+            wrong: Vec::new(),
         }
     }
 
@@ -245,8 +249,7 @@ impl Linked {
     }
 
     /// How far the link of an id to a peer has come.
-    #[cfg(test)]
-    fn state(&self, id: Id, peer: Id) -> crate::peering::State {
-        self.known(id).map_or(crate::peering::State::Absent, |process| process.peering.state(peer))
+    fn state(&self, id: Id, peer: Id) -> State {
+        self.known(id).map_or(State::Absent, |process| process.peering.state(peer))
     }
 }

@@ -44,7 +44,7 @@ impl World {
         self.trace.say(self.now, format_args!("{from} connects to {to}, connection {pipe}"));
         match way {
             Way::User => {
-                self.pipe(pipe).listener = self.hosts.run(to);
+                self.pipe(pipe).listener = Some(self.hosts.run(to));
                 self.process(to).open.insert(key_of(pipe, 1));
                 self.convey(pipe, 1, What::Accepted);
                 self.process(from).peering.connected(key, way, false);
@@ -171,6 +171,7 @@ impl World {
             What::Bytes(bytes) => {
                 self.process(to).peering.feed(now, key, &bytes, &Here::default());
                 self.settle_peering(to);
+                self.owns_up_to_a_wait_in_vain(to, from);
             }
             What::Refused => self.connection_ended(pipe, side, "connection refused"),
             What::Ends => self.connection_ended(pipe, side, "connection reset"),
@@ -182,7 +183,7 @@ impl World {
         if self.is_refused(from, to) {
             return self.convey(pipe, 0, What::Refused);
         }
-        self.pipe(pipe).listener = self.hosts.run(to);
+        self.pipe(pipe).listener = Some(self.hosts.run(to));
         // Who ends now ends what waits to be accepted, too.
         self.process(to).open.insert(key_of(pipe, 1));
         self.convey(pipe, 0, What::Stands);
@@ -190,14 +191,14 @@ impl World {
     }
 
     fn accept(&mut self, pipe: u32, from: Id, to: Id) {
-        if !self.hosts.is_up(to) || self.hosts.run(to) != self.pipe(pipe).listener {
+        if !self.hosts.is_up(to) || Some(self.hosts.run(to)) != self.pipe(pipe).listener {
             // It has ended since its host took the connection, which has ended with it.
             return;
         }
         let (now, way, key) = (self.time(), self.linked().way(from, to), key_of(pipe, 1));
-        let begun = self.hosts.at(to).incarnation();
+        let (begun, since) = (self.hosts.at(to).incarnation(), self.now);
         let end = &mut self.pipe(pipe).ends[1];
-        (end.open, end.begun) = (true, begun);
+        (end.open, end.begun, end.since) = (true, begun, since);
         let source = (way != Way::User).then_some(Source::from(from));
         self.process(to).peering.accepted(now, key, way, source);
         self.settle_peering(to);

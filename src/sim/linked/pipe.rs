@@ -21,6 +21,8 @@ pub(super) struct End {
     pub(super) id: Id,
     /// When the run of it began that has this end; 0 until it has.
     pub(super) begun: u64,
+    /// Since when its process knows of it.
+    pub(super) since: u64,
     /// Its process knows of it and has not closed it.
     pub(super) open: bool,
     /// What comes, in order: a partition and a process that stands still hold back all of it.
@@ -49,8 +51,8 @@ enum Health {
 #[derive(Debug)]
 pub(super) struct Pipe {
     pub(super) ends: [End; 2],
-    /// The run of the id that it leads to when it came there: another one does not find it.
-    pub(super) listener: u32,
+    /// The run of the id that it leads to that was there when it came: another one does not find it.
+    pub(super) listener: Option<u32>,
     health: Health,
 }
 
@@ -70,6 +72,7 @@ impl Pipe {
         let end = |id, open| End {
             id,
             begun: 0,
+            since: 0,
             open,
             coming: VecDeque::new(),
             last_arrival: 0,
@@ -77,7 +80,7 @@ impl Pipe {
             ends_at: u64::MAX,
             back_at: 0,
         };
-        Pipe { ends: [end(from, true), end(to, false)], listener: 0, health: Health::Intact }
+        Pipe { ends: [end(from, true), end(to, false)], listener: None, health: Health::Intact }
     }
 
     /// The end that is at an id: no process connects to itself.
