@@ -93,6 +93,15 @@ const BESIDE_MAX: usize = 64;
 /// After so many questions without an answer those below a silent peer have been asked, too.
 const SUSPECTED_AFTER: u64 = 3;
 
+/// The id at which a call may end with this, or one that it awaits leaves it.
+fn ends_at(seen: &Observation<'_>) -> Option<Id> {
+    match seen {
+        Observation::Sent { from, message: Message::Response(_) | Message::Cancel(_), .. } => Some(*from),
+        Observation::Finished { call, .. } => Some(call.root),
+        _ => None,
+    }
+}
+
 impl Life {
     #[inline(always)]
     pub(super) fn observe(&mut self, book: &Book, seen: &Observation<'_>, findings: &mut Findings) {
@@ -110,10 +119,7 @@ impl Life {
             }
             Observation::Held { id, .. } => {
                 self.looks_on(book, *id, findings);
-                for peer in std::mem::take(&mut self.silent) {
-                    let wrong = self.stops_at(book, *id, peer, now);
-                    wrong.into_iter().for_each(|what| findings.add(NAME, format!("id {id} {what}")));
-                }
+                self.has_asked(book, *id, findings);
                 while let Some(&(_, asker)) = self.questions.range((*id, 0)..=(*id, Id::MAX)).next() {
                     self.questions.remove(&(*id, asker));
                     findings.add(NAME, format!("id {id} sends {asker} no heartbeat, which asked for one"));
@@ -162,7 +168,21 @@ impl Life {
                 self.awaited(seen, now);
             }
             _ if self.rules.is_none() => {}
-            other => self.awaited(other, now),
+            other => {
+                // With the call that it ends, at the same moment, goes why those below were asked.
+                if let Some(id) = ends_at(other) {
+                    self.has_asked(book, id, findings);
+                }
+                self.awaited(other, now);
+            }
+        }
+    }
+
+    /// An id has asked all whom it asks at this moment.
+    fn has_asked(&mut self, book: &Book, id: Id, findings: &mut Findings) {
+        for peer in std::mem::take(&mut self.silent) {
+            let wrong = self.stops_at(book, id, peer, findings.at);
+            wrong.into_iter().for_each(|what| findings.add(NAME, format!("id {id} {what}")));
         }
     }
 
