@@ -343,6 +343,9 @@ impl World {
             let later = u64::from(matches!(event, Event::Ran { .. } | Event::Answered { .. }));
             return self.queue.push(until + later, event);
         }
+        if let Some(at) = self.behind_what_has_come(&event) {
+            return self.queue.push(at, event);
+        }
         let event = self.share_cores(event);
         event.into_iter().for_each(|event| self.happen_at_once(event));
     }

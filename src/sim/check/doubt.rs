@@ -11,7 +11,7 @@ use super::book::{Book, Record};
 use super::{Findings, NAMES, Observation, forget, is_refusal};
 use crate::sim::world::LARGE;
 use crate::wire::message::{Answer, Response};
-use crate::wire::{CallId, Message, Request, Status};
+use crate::wire::{CallId, CauseKind, Message, Request, Status};
 
 const NAME: &str = "doubt";
 
@@ -72,6 +72,15 @@ impl Doubt {
             {
                 self.calls.remove(&(*from, response.call));
             }
+            Observation::Sent { from, to, message: Message::Response(response) }
+                if is_young(*from, response) =>
+            {
+                // It remembers nothing of what it has refused.
+                let here = self.calls.get(&(*from, response.call)).filter(|here| here.awaited.is_empty());
+                if here.is_some_and(|here| here.parent.is_some_and(|(parent, _)| parent == *to)) {
+                    self.calls.remove(&(*from, response.call));
+                }
+            }
             Observation::Finished { call, .. } => drop(self.calls.remove(&(call.root, *call))),
             Observation::Ended { id } => forget(&mut self.calls, (*id, NAMES[0])..=(*id, NAMES[1])),
             _ => {}
@@ -82,6 +91,12 @@ impl Doubt {
     fn at(&mut self, id: Id) -> impl Iterator<Item = &mut Here> {
         self.calls.range_mut((id, NAMES[0])..=(id, NAMES[1])).map(|(_, here)| here)
     }
+}
+
+/// Whether an id refuses a request since an earlier run of it may have executed the call.
+fn is_young(from: Id, response: &Response) -> bool {
+    let young = (from, CauseKind::LostIncarnation);
+    matches!(&response.answer, Answer::Failed(failure) if (failure.cause.id, failure.cause.kind) == young)
 }
 
 impl Here {

@@ -372,6 +372,11 @@ impl Mishaps {
         self.paused.get(&id).copied().filter(|&until| until > now)
     }
 
+    /// When the last pause of a process is over, or was.
+    pub(in crate::sim) fn back_at(&self, id: Id) -> Option<u64> {
+        self.paused.get(&id).copied()
+    }
+
     /// A process ends, and with it what was wrong with it.
     pub(in crate::sim) fn forget(&mut self, id: Id) {
         self.paused.remove(&id);

@@ -193,6 +193,14 @@ impl World {
         true
     }
 
+    /// When what is done at an id goes on that has stood still: behind all that came over its links meanwhile, of which a link's end may be the last.
+    pub(in crate::sim) fn behind_what_has_come(&self, event: &Event) -> Option<u64> {
+        let (Event::Ran { id, .. } | Event::Answered { id, .. }) = event else { return None };
+        let back_at = self.linked.as_ref().and(self.mishaps.as_ref())?.back_at(*id)?;
+        let busy_until = self.hosts.busy_until(*id);
+        (self.now == back_at + 1 && busy_until > self.now).then_some(busy_until + 1)
+    }
+
     /// The machine of a process has something to do.
     pub(in crate::sim) fn peering_is_due(&mut self, id: Id, run: u32) {
         let now = self.time();

@@ -33,11 +33,14 @@ impl World {
         self.forget_intact(pipe);
         self.pipe(pipe).break_up(hard);
         let (a, b) = self.pipe(pipe).between();
+        self.linked().broken.insert((a, b));
         let latest = self.hosts.cost(a, b).latency_ns * NOTICED_LATENCIES;
         for (side, _) in told.into_iter().enumerate().filter(|(_, told)| *told) {
             let at = self.now + 1 + self.random.below(latest.max(1));
             self.tell_end(pipe, side, at);
         }
+        self.owns_up_to_a_wait_in_vain(a, b);
+        self.owns_up_to_a_wait_in_vain(b, a);
     }
 
     /// A process refuses somebody who can say hello: whoever has had one run only is no other than who is linked, and nobody else waits in its name.
@@ -57,7 +60,7 @@ impl World {
         self.inject(Fault::Refused, &[id, peer]);
     }
 
-    /// A process that was told to wait for a peer's connection waits in vain where that leads to an earlier run of it, whose end the peer has not seen: until it gives up, the two do not reach each other, though both live.
+    /// A process that was told to wait for a peer's connection waits in vain where that has broken, or leads to an earlier run of it whose end the peer has not seen: until it gives up, the two do not reach each other, though both live.
     pub(super) fn owns_up_to_a_wait_in_vain(&mut self, id: Id, peer: Id) {
         let Some(linked) = self.linked.as_deref() else { return };
         if !matches!(linked.state(id, peer), State::Expecting(_)) {
@@ -72,7 +75,8 @@ impl World {
             State::Connecting(key) | State::Up(key) => leads_here(key),
             State::Absent | State::Expecting(_) => false,
         };
-        if !comes && (run > 0 || self.hosts.run(peer) > 0) {
+        let broken = linked.broken.contains(&(id.min(peer), id.max(peer)));
+        if !comes && (broken || run > 0 || self.hosts.run(peer) > 0) {
             self.inject(Fault::Refused, &[id, peer]);
         }
     }

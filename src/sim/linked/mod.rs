@@ -157,6 +157,8 @@ pub(super) struct Linked {
     pipes: Vec<Pipe>,
     /// The connections that nothing has ended yet, with the ids at their ends, the lower one first.
     intact: Sorted<(Id, Id, u32)>,
+    /// The pairs of ids of which a connection has broken, the lower one first.
+    broken: BTreeSet<(Id, Id)>,
     /// What chains are to hear when the input at hand is done with.
     arrivals: VecDeque<(Id, u32, Arrival)>,
     /// What must not be of links, and was.
@@ -176,6 +178,7 @@ impl Linked {
             processes: std::iter::repeat_with(|| None).take(n as usize).collect(),
             pipes: Vec::new(),
             intact: Sorted::default(),
+            broken: BTreeSet::new(),
             arrivals: VecDeque::new(),
             wrong: Vec::new(),
         }
