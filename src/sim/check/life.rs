@@ -117,14 +117,7 @@ impl Life {
             Observation::Sent { from, to, message: Message::Pong } => {
                 self.questions.remove(&(*from, *to));
             }
-            Observation::Held { id, .. } => {
-                self.looks_on(book, *id, findings);
-                self.has_asked(book, *id, findings);
-                while let Some(&(_, asker)) = self.questions.range((*id, 0)..=(*id, Id::MAX)).next() {
-                    self.questions.remove(&(*id, asker));
-                    findings.add(NAME, format!("id {id} sends {asker} no heartbeat, which asked for one"));
-                }
-            }
+            Observation::Held { id, .. } => self.is_through(book, *id, findings),
             Observation::Sent { from, to, message: Message::Ping } => {
                 let wrong = self.asks(book, *from, *to, now);
                 self.asked(book, *from, *to, now);
@@ -175,6 +168,17 @@ impl Life {
                 }
                 self.awaited(other, now);
             }
+        }
+    }
+
+    /// An id has done what an input asks of it.
+    fn is_through(&mut self, book: &Book, id: Id, findings: &mut Findings) {
+        self.looks_on(book, id, findings);
+        self.has_asked(book, id, findings);
+        // Ends: each round takes one away.
+        while let Some(&(_, asker)) = self.questions.range((id, 0)..=(id, Id::MAX)).next() {
+            self.questions.remove(&(id, asker));
+            findings.add(NAME, format!("id {id} sends {asker} no heartbeat, which asked for one"));
         }
     }
 
