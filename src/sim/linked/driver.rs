@@ -224,6 +224,7 @@ impl World {
         }
         if let State::Up(key) = state {
             self.discard(key);
+            self.owns_up_to_a_late_end(key);
         }
         self.process(id).peering.abandon(peer);
         self.drop_lost_pieces(|at, from| [[at, from], [from, at]].contains(&[id, peer]));

@@ -81,6 +81,16 @@ impl World {
         }
     }
 
+    /// Whoever learns late that its link was given up goes on with what it was asked meanwhile, and an adopter may have passed it, as with a copy.
+    pub(super) fn owns_up_to_a_late_end(&mut self, key: LinkKey) {
+        let (pipe, side) = of_key(key);
+        let [id, peer] = [side, 1 - side].map(|side| self.pipe(pipe).ends[side].id);
+        let noticed = self.now + self.hosts.cost(id, peer).latency_ns * NOTICED_LATENCIES;
+        if self.pipe(pipe).ends[1 - side].ends_at > noticed {
+            self.inject(Fault::Duplicate, &[id, peer]);
+        }
+    }
+
     /// A process ends, and with it its ends of all connections. `hard` if what it has sent last is lost with it.
     pub(in crate::sim) fn end_connections(&mut self, id: Id, hard: bool) {
         let Some(process) = self.linked().processes[id as usize].take() else { return };
