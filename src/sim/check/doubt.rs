@@ -9,6 +9,7 @@ use gpc_trees::Id;
 
 use super::book::{Book, Record};
 use super::{Findings, NAMES, Observation, forget, is_refusal};
+use crate::sim::faults::Fault;
 use crate::sim::world::LARGE;
 use crate::wire::message::{Answer, Response};
 use crate::wire::{CallId, CauseKind, Message, Request, Status};
@@ -32,6 +33,10 @@ struct Here {
 #[derive(Default)]
 pub(super) struct Doubt {
     calls: BTreeMap<(Id, CallId), Here>,
+    /// When the present run of an id began, if that is not its first.
+    began: BTreeMap<Id, u64>,
+    /// Of calls that such a run was asked: whether it may execute them, since somebody has asked who knows that nobody else has, or since it is older than the call.
+    may_execute: BTreeMap<(Id, CallId), bool>,
 }
 
 impl Doubt {
@@ -41,6 +46,7 @@ impl Doubt {
             Observation::Received { at, from, message: Message::Request(request) } => {
                 let small = |record: &Record| record.plan.ids.len() <= LARGE && record.root() != Some(*at);
                 if book.calls.get(&request.call).is_some_and(small) {
+                    self.may_execute(*at, request, findings.at);
                     self.calls.entry((*at, request.call)).or_default().asked(*from, request);
                 }
             }
@@ -82,9 +88,32 @@ impl Doubt {
                 }
             }
             Observation::Finished { call, .. } => drop(self.calls.remove(&(call.root, *call))),
-            Observation::Ended { id } => forget(&mut self.calls, (*id, NAMES[0])..=(*id, NAMES[1])),
+            Observation::Executed { id, call, .. } if self.may_execute.get(&(*id, *call)) == Some(&false) => {
+                findings.add(
+                    NAME,
+                    format!(
+                        "id {id} executes call {call}, which others may have sent to an earlier run of it"
+                    ),
+                );
+            }
+            Observation::Injected { fault: Fault::Restart, ids } => {
+                self.began.extend(ids.iter().map(|id| (*id, findings.at)));
+            }
+            Observation::Ended { id } => {
+                self.began.remove(id);
+                forget(&mut self.calls, (*id, NAMES[0])..=(*id, NAMES[1]));
+                forget(&mut self.may_execute, (*id, NAMES[0])..=(*id, NAMES[1]));
+            }
             _ => {}
         }
+    }
+
+    /// A run of an id is asked.
+    fn may_execute(&mut self, id: Id, request: &Request, now: u64) {
+        let Some(began) = self.began.get(&id) else { return };
+        let young = u128::from(now.saturating_sub(*began)) < request.age.as_nanos();
+        let may = self.may_execute.entry((id, request.call)).or_default();
+        *may |= !request.partial || !request.adopted || !young;
     }
 
     /// The calls at an id.
