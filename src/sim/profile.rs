@@ -20,6 +20,9 @@ const NARROW: u64 = 256;
 /// Longest of them where nodes have little memory and no other limits for them: longer than what the fast path holds uncounted.
 const FILLING: u64 = 24 << 10;
 
+/// So many calls that carry as much as they may fit into the memory of a node where there is enough.
+const FILLED_CALLS: u64 = 8;
+
 /// What a reply takes beside its own bytes where it goes up, or somewhat more.
 const FRAMED: u64 = 24;
 
@@ -175,7 +178,9 @@ fn narrow(random: &mut Random, scenario: &Scenario) -> Limits {
             u64::MAX
         } else {
             let two = 2 * (CALL + CHILD * children + (LISTED + 64 + levels) * n);
-            two + random.below(two + FILLING)
+            // In some worlds it is counted, and there is enough.
+            let enough = if random.chance(1, 3) { FILLED_CALLS * n * FILLING } else { 0 };
+            two + random.below(two + FILLING) + enough
         },
     }
 }

@@ -78,7 +78,7 @@ impl World {
     /// Runs func at an id that has nobody below it, and answers.
     fn run_alone(&mut self, id: Id, from: Id, call: CallId, act: Option<Act>) -> Option<()> {
         let result = self.func_on_the_spot(id, call, act);
-        self.ran_on_the_spot(id, call);
+        self.ran_on_the_spot(id, call, result.is_ok());
         self.observe(&Observation::Consumed { at: id, from });
         let node = self.node(id)?;
         let (ids, room) = node.spot_alone()?;
@@ -100,13 +100,14 @@ impl World {
     }
 
     /// Func has run.
-    fn ran_on_the_spot(&mut self, id: Id, call: CallId) {
+    fn ran_on_the_spot(&mut self, id: Id, call: CallId, well: bool) {
         let run = self.hosts.run(id);
         self.trace.say(self.now, format_args!("{id} executes {call} on the spot"));
         self.observe(&Observation::Began { id, call, until: None });
         self.observe(&Observation::Executed { id, run, call });
         self.settle(id);
-        self.observe(&Observation::Ran { id, call, end: FunctionEnd::Through });
+        let end = if well { FunctionEnd::Through } else { FunctionEnd::Failed };
+        self.observe(&Observation::Ran { id, call, end });
     }
 
     /// Runs func, and carries out what becomes of it. The call's age and what is left of its limit are exact here, as in all messages of the simulator; frames have whole milliseconds.
@@ -122,7 +123,7 @@ impl World {
         let watches = matches!(asker, Asker::Here { watch: true, .. });
         let result = self.func_on_the_spot(id, call, act.filter(|_| !watches));
         if !watches {
-            self.ran_on_the_spot(id, call);
+            self.ran_on_the_spot(id, call, result.is_ok());
         }
         if let Asker::Parent(from) = asker {
             self.observe(&Observation::Consumed { at: id, from });

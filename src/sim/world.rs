@@ -374,7 +374,8 @@ impl World {
                     let end = match *result {
                         JobResult::Deferred => FunctionEnd::Deferred,
                         JobResult::Taken(_) => FunctionEnd::Unfinished,
-                        _ => FunctionEnd::Through,
+                        JobResult::Failed(_) | JobResult::Refused(_) => FunctionEnd::Failed,
+                        JobResult::Replied(_) => FunctionEnd::Through,
                     };
                     self.observe(&Observation::Ran { id, call, end });
                     self.input(id, Input::Ran { call, result: *result });

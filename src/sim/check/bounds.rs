@@ -2,7 +2,7 @@
 
 use gpc_trees::Id;
 
-use super::book::Book;
+use super::book::{Book, Record};
 use super::{Findings, Held, Observation};
 use crate::wire::Message;
 use crate::wire::message::Answer;
@@ -14,6 +14,11 @@ const LATE_NS: u64 = 1_000;
 
 /// Least that an answer takes of a node's memory while it is kept, bytes.
 const KEPT_MIN: u64 = 128;
+
+/// Most that a call takes of a node's memory beside its data and replies, and that each id below takes, with what each level adds to its part of a reply.
+const CALL: u64 = 2 << 10;
+const MEMBER: u64 = 1 << 10;
+const LEVEL: u64 = 8;
 
 /// What is under way as far as bounds speak of it.
 #[derive(Default)]
@@ -44,6 +49,9 @@ impl Bounds {
                 let least = KEPT_MIN * held.answers_kept as u64;
                 if book.has_little_memory() && held.memory < least {
                     findings.add(NAME, format!("id {id} counts less than {least} bytes, and holds {held:?}"));
+                }
+                if let Some(most) = most_held(book, *id, held).filter(|most| held.memory > *most) {
+                    findings.add(NAME, format!("id {id} counts more than {most} bytes, and holds {held:?}"));
                 }
                 let most = book.calls.len() + self.forged;
                 if held.calls > most || held.answers_kept > most || held.jobs > workers.iter().sum() {
@@ -79,4 +87,25 @@ impl Bounds {
             }
         }
     }
+}
+
+/// Most that an id may count with the calls and the answers that it holds: the data of all calls, twice where another parent sends them, too; and of each that it holds every reply of those below.
+fn most_held(book: &Book, id: Id, held: &Held) -> Option<u64> {
+    let counted = book.has_little_memory() && held.memory > 0;
+    let records = || counted.then(|| book.calls.values());
+    let data = records()?.map(|record| 2 * u64::from(record.plan.data_bytes)).sum::<u64>();
+    let largest = records()?.map(|record| largest(record, id)).max().unwrap_or_default();
+    Some(data + (held.calls + held.answers_kept) as u64 * largest)
+}
+
+/// Most that a call takes at an id besides its data. In a partial call it may have to do with all there are.
+fn largest(record: &Record, id: Id) -> u64 {
+    let (plan, carries) = (&record.plan, &record.plan.carries);
+    let own = record.position(id).filter(|&place| !plan.partial && !record.is_forged(place));
+    let below = own.map_or(plan.ids.len(), |place| record.sizes[place as usize]);
+    let reply = u64::from(plan.reply_bytes) + u64::from(carries.reply_header_bytes);
+    // What callback has merged is kept besides where the call may end without it.
+    let reply = if plan.partial { 2 * reply } else { reply };
+    let each = MEMBER + reply + LEVEL * u64::from(record.depth);
+    CALL + u64::from(carries.header_bytes) + u64::from(below) * each
 }

@@ -44,7 +44,7 @@ impl Credit {
             Observation::Sent { from, to, message: Message::Response(Response { call, .. }) } => {
                 self.settles(*from, *to, *call);
             }
-            Observation::Ran { id, call, end: FunctionEnd::Through | FunctionEnd::Deferred } => {
+            Observation::Ran { id, call, end } if *end != FunctionEnd::Unfinished => {
                 self.waiting.get_mut(&(*id, *call)).into_iter().for_each(|waiting| *waiting = None);
             }
             Observation::LinkEnded { at, peer, .. } => {

@@ -1,17 +1,18 @@
 //! What a request says is what the caller meant, at every id: the functions, the options, the tree, the data, the time. And an id sends only what it may by then: its request when its
-//! own func has begun, its answer when all of its children have given theirs.
+//! own func has begun, and has not failed; its answer when all of its children have given theirs.
 //!
 //! Source: the ARMCI design of chained GPC (2007), "A chained GPC's propagation works in the following steps".
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use gpc_trees::{Group, Id};
 
 use super::book::{Book, Record};
-use super::{Findings, Observation};
+use super::{Findings, FunctionEnd, NAMES, Observation, forget_keys};
 use crate::sim::ahead::soon;
 use crate::sim::by_call::ByCall;
+use crate::sim::world::LARGE;
 use crate::wire::message::{Answer, Message, Response};
 use crate::wire::{CallId, Request};
 
@@ -26,6 +27,8 @@ pub(super) struct Faithful {
     own: ByCall<Vec<u32>>,
     /// The same of others: of whom an id has asked the children.
     adopted: BTreeMap<(CallId, Id, u32), u32>,
+    /// Whose func has failed before anybody below was asked.
+    failed: BTreeSet<(Id, CallId)>,
 }
 
 impl Faithful {
@@ -47,6 +50,7 @@ impl Faithful {
                 let wrong = altered(record, *to, request).or_else(|| early(record, *from));
                 let wrong = wrong.or_else(|| self.in_turn(record, *from, *to, request.call));
                 let wrong = wrong.or_else(|| kept_back(book, record, *from, request));
+                let wrong = wrong.or_else(|| self.goes_on(*from, request.call));
                 wrong.into_iter().for_each(|what| {
                     findings.add(NAME, format!("{from} -> {to}: a request of call {} {what}", request.call));
                 });
@@ -57,8 +61,22 @@ impl Faithful {
                     findings.add(NAME, format!("id {from} answers call {} {what}", response.call));
                 });
             }
+            Observation::Ran { id, call, end: FunctionEnd::Failed } => {
+                let ends = |it: &Record| {
+                    !it.plan.partial && !it.plan.forward_first && it.plan.ids.len() <= LARGE
+                };
+                if book.calls.get(call).is_some_and(ends) && !book.has_forwarded(*id, *call) {
+                    self.failed.insert((*id, *call));
+                }
+            }
+            Observation::Ended { id } => forget_keys(&mut self.failed, (*id, NAMES[0])..=(*id, NAMES[1])),
             _ => {}
         }
+    }
+
+    /// Whether whoever asks another has failed before: in a call that is not partial that is the end of it there.
+    fn goes_on(&self, from: Id, call: CallId) -> Option<String> {
+        self.failed.contains(&(from, call)).then(|| "comes from an id whose func has failed".into())
     }
 
     /// What is wrong with the order in which the children of one parent are asked: those with the largest subtrees first, since they take longest.

@@ -142,8 +142,10 @@ pub struct Held {
 /// How a function ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FunctionEnd {
-    /// With its reply, or with a failure.
+    /// With its reply.
     Through,
+    /// With a failure.
+    Failed,
     /// It answers later.
     Deferred,
     /// It is func, has taken what there was of its data, and goes on when more has come.

@@ -70,7 +70,7 @@ impl Statuses {
                 self.begun.extend(Some((*id, *call)).filter(|_| small));
             }
             Observation::TokenUsed { id, call } => drop(self.through.insert((*id, *call))),
-            Observation::Ran { id, call, end: FunctionEnd::Through } => {
+            Observation::Ran { id, call, end: FunctionEnd::Through | FunctionEnd::Failed } => {
                 let small = book.calls.get(call).is_some_and(|record| record.plan.ids.len() <= LARGE);
                 self.through.extend(Some((*id, *call)).filter(|_| small));
                 if small && !self.answered.contains(&(*id, *call)) && !book.faults_of(*id).has_any(&OF_FUNC) {
