@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 /// So many entries lie side by side, which is as fast to search and to add to as a tree.
-const FEW: usize = 8;
+const FEW: usize = 4;
 
 /// A map from `K` to `V`, in the order of its keys.
 #[derive(Debug)]

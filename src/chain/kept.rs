@@ -62,7 +62,7 @@ pub(super) struct KeptAnswers {
 }
 
 /// So many answers are looked through for the one with the least time left.
-const FEW: usize = 8;
+const FEW: usize = 4;
 
 impl KeptAnswers {
     /// Answers that take at most so much.

@@ -168,7 +168,7 @@ impl Exhaustive {
         world.parts = Some(Parts::default());
         world.run();
         let parts = world.parts.take().unwrap_or_default().seen;
-        let report = report(world);
+        let report = report(&mut world);
         let failed = !report.violations.is_empty();
         let failures = if failed { vec![(scenario.clone(), report.violations)] } else { Vec::new() };
         self.add(Exhaustive { worlds: 1, events: report.events, failures, failed: failed.into() });

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use gpc_trees::{Group, Id};
 
 use super::book::{Book, Record};
-use super::{Findings, FunctionEnd, NAMES, Observation, forget_keys};
+use super::{Findings, FunctionEnd, NAMES, Observation, forget, forget_keys};
 use crate::sim::ahead::soon;
 use crate::sim::by_call::ByCall;
 use crate::sim::world::LARGE;
@@ -26,7 +26,7 @@ pub(super) struct Faithful {
     /// By position: how large the subtree was of the child that it asked last.
     own: ByCall<Vec<u32>>,
     /// The same of others: of whom an id has asked the children.
-    adopted: BTreeMap<(CallId, Id, u32), u32>,
+    adopted: BTreeMap<(Id, CallId, u32), u32>,
     /// Whose func has failed before anybody below was asked.
     failed: BTreeSet<(Id, CallId)>,
 }
@@ -62,15 +62,25 @@ impl Faithful {
                 });
             }
             Observation::Ran { id, call, end: FunctionEnd::Failed } => {
-                let ends = |it: &Record| {
-                    !it.plan.partial && !it.plan.forward_first && it.plan.ids.len() <= LARGE
-                };
+                let ends =
+                    |it: &Record| !it.plan.partial && !it.plan.forward_first && it.plan.ids.len() <= LARGE;
                 if book.calls.get(call).is_some_and(ends) && !book.has_forwarded(*id, *call) {
                     self.failed.insert((*id, *call));
                 }
             }
-            Observation::Ended { id } => forget_keys(&mut self.failed, (*id, NAMES[0])..=(*id, NAMES[1])),
+            Observation::Ended { id } => self.ended(book, *id),
             _ => {}
+        }
+    }
+
+    /// A run of an id knows nothing of whom the one before it has asked.
+    fn ended(&mut self, book: &Book, id: Id) {
+        forget_keys(&mut self.failed, (id, NAMES[0])..=(id, NAMES[1]));
+        forget(&mut self.adopted, (id, NAMES[0], 0)..=(id, NAMES[1], u32::MAX));
+        for (call, record) in book.calls.iter() {
+            if let (Some(place), Some(own)) = (record.position(id), self.own.get_mut(call)) {
+                own[place as usize] = u32::MAX;
+            }
         }
     }
 
@@ -87,7 +97,7 @@ impl Faithful {
         let own = self.own.get_mut(&call).filter(|_| record.parent(place) == Some(from));
         let least = match own.and_then(|own| own.get_mut(parent as usize)) {
             Some(least) => least,
-            None => self.adopted.entry((call, from, parent)).or_insert(u32::MAX),
+            None => self.adopted.entry((from, call, parent)).or_insert(u32::MAX),
         };
         let larger = size > *least;
         *least = size;
