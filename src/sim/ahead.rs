@@ -39,7 +39,7 @@ impl World {
     pub(super) fn look_ahead(&self) {
         self.queue.expect(EVENT);
         if let Some(Event::Arrive(parcel) | Event::Handle(parcel)) = self.queue.at_place(MESSAGE) {
-            soon(&**parcel);
+            parcel.expect();
         }
         let event = self.queue.at_place(IDS);
         event.map(Event::parts).into_iter().flatten().flatten().for_each(|id| self.hosts.expect(id));

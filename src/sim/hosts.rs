@@ -88,7 +88,7 @@ impl Hosts {
 
     /// And sooner: what its node goes on with is needed, too.
     pub(super) fn expect_node(&self, id: Id) {
-        self.hosts[id as usize].rested.iter().for_each(|rested| soon(&**rested));
+        self.hosts[id as usize].rested.iter().for_each(Room::expect);
     }
 
     pub(super) fn is_up(&self, id: Id) -> bool {

@@ -2,6 +2,8 @@
 
 use std::ops::{Deref, DerefMut};
 
+use super::ahead::soon;
+
 /// Rooms that were left, the last one last.
 #[derive(Debug)]
 pub(super) struct Rooms<T>(Vec<Box<Option<T>>>);
@@ -39,6 +41,13 @@ impl<T> Rooms<T> {
 
 /// Rooms that are kept: what comes and goes within a short time, and not all that was ever taken at one time, which others can use.
 const KEPT: usize = 1 << 18;
+
+impl<T> Room<T> {
+    /// What is in it is to be looked at soon: asks for it, and does not look whether it is there.
+    pub(super) fn expect(&self) {
+        soon(&*self.0);
+    }
+}
 
 const HOLDS: &str = "a room is left when what it holds is taken";
 

@@ -1,23 +1,31 @@
 //! What is known of pairs of ids: what the first knows of the second. Of most ids there are a few such, of a million ids millions: each id has its own, side by side, where a map of all would be searched through memory that is far apart.
 
 use gpc_trees::Id;
+use smallvec::SmallVec;
 
-/// A map by two ids. Bounded by the pairs that have talked.
-pub(super) struct ById<V> {
+use crate::sim::ahead::soon;
+
+/// A map by two ids. Bounded by the pairs that have talked. Of each id so many lie here that most know no more.
+pub(super) struct ById<V, const HERE: usize> {
     /// By the first id: in the order of the second.
-    all: Vec<Vec<(Id, V)>>,
+    all: Vec<SmallVec<[(Id, V); HERE]>>,
 }
 
 /// An id that knows so few gets room for one more at a time.
 const FEW: usize = 4;
 
-impl<V> Default for ById<V> {
-    fn default() -> ById<V> {
+impl<V, const HERE: usize> Default for ById<V, HERE> {
+    fn default() -> ById<V, HERE> {
         ById { all: Vec::new() }
     }
 }
 
-impl<V> ById<V> {
+impl<V, const HERE: usize> ById<V, HERE> {
+    /// What an id knows is to be looked at soon.
+    pub(super) fn expect(&self, id: Id) {
+        self.all.get(id as usize).into_iter().for_each(soon);
+    }
+
     /// Those that an id knows.
     pub(super) fn of(&self, id: Id) -> &[(Id, V)] {
         self.all.get(id as usize).map_or(&[], |known| known)
@@ -42,13 +50,13 @@ impl<V> ById<V> {
     /// What an id knows of another: `new` if it has known nothing.
     pub(super) fn or_insert(&mut self, id: Id, other: Id, new: V) -> &mut V {
         if self.all.len() <= id as usize {
-            self.all.resize_with(id as usize + 1, Vec::new);
+            self.all.resize_with(id as usize + 1, SmallVec::new);
         }
         let known = &mut self.all[id as usize];
         let place = match known.binary_search_by_key(&other, |(other, _)| *other) {
             Ok(place) => place,
             Err(place) => {
-                if known.len() < FEW {
+                if (HERE..FEW).contains(&known.len()) {
                     known.reserve_exact(1);
                 }
                 known.insert(place, (other, new));
@@ -63,16 +71,16 @@ impl<V> ById<V> {
             && let Ok(place) = known.binary_search_by_key(&other, |(other, _)| *other)
         {
             known.remove(place);
-            if known.is_empty() {
+            if known.is_empty() && known.spilled() {
                 // A million that are seldom used would keep room each.
-                *known = Vec::new();
+                *known = SmallVec::new();
             }
         }
     }
 
     /// Forgets what an id knows.
     pub(super) fn forget(&mut self, id: Id) {
-        self.all.get_mut(id as usize).into_iter().for_each(|known| *known = Vec::new());
+        self.all.get_mut(id as usize).into_iter().for_each(|known| *known = SmallVec::new());
     }
 
     /// All pairs, in their order.
@@ -93,7 +101,7 @@ mod tests {
     proptest! {
         #[test]
         fn it_knows_what_a_map_knows(steps: Vec<(u8, u8, Option<u8>)>) {
-            let (mut by_id, mut map) = (ById::default(), BTreeMap::new());
+            let (mut by_id, mut map) = (ById::<_, 1>::default(), BTreeMap::new());
             for (id, other, what) in steps {
                 let (id, other) = (Id::from(id % 8), Id::from(other % 16));
                 match what {

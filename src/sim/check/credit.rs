@@ -16,12 +16,17 @@ const NAME: &str = "credit";
 #[derive(Default)]
 pub(super) struct Credit {
     /// By receiver and sender: requests that came in over their link and are not consumed yet.
-    owed: ById<u64>,
+    owed: ById<u32, 1>,
     /// Whose request each id has taken in and is still to execute; none when it has, or will not.
     waiting: BTreeMap<(Id, CallId), Option<Id>>,
 }
 
 impl Credit {
+    /// An id is to be looked at soon.
+    pub(super) fn expect(&self, id: Id) {
+        self.owed.expect(id);
+    }
+
     #[inline(always)]
     pub(super) fn observe(&mut self, book: &Book, seen: &Observation<'_>, findings: &mut Findings) {
         match seen {
@@ -92,7 +97,7 @@ impl Credit {
         if self.waiting.is_empty() {
             return;
         }
-        let mut waiting: BTreeMap<Id, u64> = BTreeMap::new();
+        let mut waiting: BTreeMap<Id, u32> = BTreeMap::new();
         let here = self.waiting.range((id, NAMES[0])..=(id, NAMES[1]));
         here.filter_map(|(_, from)| *from).for_each(|from| *waiting.entry(from).or_default() += 1);
         for (from, waiting) in waiting {

@@ -67,7 +67,7 @@ impl Peer {
 pub(super) struct Life {
     /// How often silent peers are asked, and how long one may be silent, nanoseconds.
     rules: Option<(u64, u64)>,
-    peers: ById<Peer>,
+    peers: ById<Peer, 0>,
     /// Since when a peer has to be known for silent, because one above it was given up for that; and when the last such one was.
     suspected: BTreeMap<(Id, Id), (u64, u64)>,
     /// When the pauses end that peers have announced, as far as each id knows.

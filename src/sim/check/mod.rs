@@ -498,7 +498,8 @@ impl Checkers {
     /// Something is to happen soon in a call at these ids: asks memory for what is known of them.
     pub(in crate::sim) fn expect(&self, call: CallId, ids: impl Iterator<Item = Id>) {
         let Some(record) = self.book.calls.get(&call) else { return };
-        for place in ids.filter_map(|id| record.position(id)) {
+        for (id, place) in ids.filter_map(|id| Some((id, record.position(id)?))) {
+            self.credit.expect(id);
             let place = place as usize;
             record.expect(place);
             self.route.expect(call, place);
