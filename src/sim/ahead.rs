@@ -38,8 +38,10 @@ impl World {
     /// Asks for what the next events will touch.
     pub(super) fn look_ahead(&self) {
         self.queue.expect(EVENT);
-        if let Some(Event::Arrive(parcel) | Event::Handle(parcel)) = self.queue.at_place(MESSAGE) {
-            parcel.expect();
+        match self.queue.at_place(MESSAGE) {
+            Some(Event::Arrive(parcel) | Event::Handle(parcel)) => parcel.expect(),
+            Some(Event::Ran { result, .. }) => soon(&**result),
+            _ => {}
         }
         let event = self.queue.at_place(IDS);
         event.map(Event::parts).into_iter().flatten().flatten().for_each(|id| self.hosts.expect(id));

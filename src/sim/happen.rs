@@ -279,7 +279,7 @@ impl World {
         if self.linked.is_some() {
             self.end_connections(id, hard);
         }
-        self.drop_lost_pieces(|at, from| [at, from].contains(&id));
+        self.drop_lost_pieces(id, None);
         self.observe(&Observation::Ended { id });
         for (peer, epoch) in told {
             self.tell(peer, id, epoch);
@@ -352,7 +352,7 @@ impl World {
         }
         let Some(mishaps) = &mut self.mishaps else { return };
         let closed = mishaps.links.abandon(id, peer);
-        self.drop_lost_pieces(|at, from| [[at, from], [from, at]].contains(&[id, peer]));
+        self.drop_lost_pieces(id, Some(peer));
         self.observe(&Observation::LinkEnded { at: id, peer, unreached: false });
         let Some(epoch) = closed else { return };
         self.inject(Fault::Link, &[id, peer]);
@@ -380,7 +380,7 @@ impl World {
         self.trace.say(self.now, format_args!("{id} has lost its link to {peer}"));
         self.observe(&Observation::LinkEnded { at: id, peer, unreached });
         self.flows.lost(id, peer);
-        self.drop_lost_pieces(|at, from| [[at, from], [from, at]].contains(&[id, peer]));
+        self.drop_lost_pieces(id, Some(peer));
         self.input(id, Input::LinkLost { peer, kind, why, unreached });
     }
 

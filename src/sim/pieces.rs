@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gpc_trees::Id;
 
+use super::check::NAMES;
 use super::faults::{Mishaps, Passage};
 use super::linked::Linked;
 use super::world::{Event, World};
@@ -21,70 +22,64 @@ const APART: u64 = 3;
 
 /// Data on their way from one id to another.
 struct Coming {
-    at: Id,
-    from: Id,
-    call: CallId,
     passage: Passage,
     /// What the sender has of them, and where they go.
     source: Body,
     writer: BodyWriter,
 }
 
+/// To whom data come, from whom, of which call, and which of them: the later, the higher.
+type Way = (Id, Id, CallId, u64);
+
 /// All data that are on their way. Bounded by the requests in flight.
 #[derive(Default)]
 pub(super) struct Pieces {
-    /// By their places: what has come whole gives its place to the last one.
-    coming: BTreeMap<u64, Coming>,
-    /// The places of those that come to an id from another one.
-    to: BTreeSet<(Id, Id, CallId, u64)>,
-    /// And of those that an id sends.
-    from: BTreeSet<(Id, CallId, u64)>,
+    coming: BTreeMap<Way, Coming>,
+    /// The same by who sends them: of which call, which of them, and to whom.
+    from: BTreeSet<(Id, CallId, u64, Id)>,
+    next: u64,
 }
 
 impl Pieces {
-    fn insert(&mut self, place: u64, it: Coming) {
-        self.to.insert((it.at, it.from, it.call, place));
-        self.from.insert((it.from, it.call, place));
-        self.coming.insert(place, it);
+    fn push(&mut self, at: Id, from: Id, call: CallId, it: Coming) {
+        let place = self.next;
+        self.next += 1;
+        self.from.insert((from, call, place, at));
+        self.coming.insert((at, from, call, place), it);
     }
 
-    fn push(&mut self, it: Coming) {
-        let last = self.coming.last_key_value().map(|(place, _)| *place);
-        self.insert(last.map_or(0, |last| last + 1), it);
+    fn remove(&mut self, way: Way) {
+        let (at, from, call, place) = way;
+        self.coming.remove(&way);
+        self.from.remove(&(from, call, place, at));
     }
 
-    fn remove(&mut self, place: u64) -> Option<Coming> {
-        let it = self.coming.remove(&place)?;
-        self.to.remove(&(it.at, it.from, it.call, place));
-        self.from.remove(&(it.from, it.call, place));
-        Some(it)
-    }
-
-    /// What has come whole.
-    fn end(&mut self, place: u64) {
-        self.remove(place);
-        let last = self.coming.last_key_value().map(|(last, _)| *last).filter(|last| *last > place);
-        let moved = last.and_then(|last| self.remove(last));
-        moved.into_iter().for_each(|it| self.insert(place, it));
-    }
-
-    /// The places of what comes to an id from another one.
-    fn places(&self, at: Id, from: Id, call: CallId) -> Vec<u64> {
+    /// What comes to an id from another one.
+    fn ways(&self, at: Id, from: Id, call: CallId) -> Vec<Way> {
         let all = (at, from, call, 0)..=(at, from, call, u64::MAX);
-        self.to.range(all).map(|(.., place)| *place).collect()
+        self.coming.range(all).map(|(way, _)| *way).collect()
     }
 
-    /// What is between two ids, or comes to one or from it, and will not come any more. What is let go gives back the memory of its body.
-    fn drop_lost(&mut self, concerns: impl Fn(Id, Id) -> bool, stands: impl Fn(Id, Passage) -> bool) {
-        let lost = |(_, it): &(&u64, &Coming)| concerns(it.at, it.from) && !stands(it.at, it.passage);
-        let lost: Vec<u64> = self.coming.iter().filter(lost).map(|(place, _)| *place).collect();
-        lost.into_iter().for_each(|place| drop(self.remove(place)));
+    /// What is between these ids, from the first to the second or back, or of the first and whoever else, and will not come any more. What is let go gives back the memory of its body.
+    fn drop_lost(&mut self, id: Id, peer: Option<Id>, stands: impl Fn(Id, Passage) -> bool) {
+        let [first, last] = NAMES;
+        let (least, most) = (peer.unwrap_or(0), peer.unwrap_or(Id::MAX));
+        let to = self.coming.range((id, least, first, 0)..=(id, most, last, u64::MAX)).map(|(way, _)| *way);
+        let sent = self.from.range((id, first, 0, 0)..=(id, last, u64::MAX, Id::MAX));
+        let sent = sent.filter(|(.., at)| (least..=most).contains(at));
+        let sent = sent.map(|&(from, call, place, at)| (at, from, call, place));
+        let ways: Vec<Way> = to.chain(sent).collect();
+        for way in ways {
+            if self.coming.get(&way).is_some_and(|it| !stands(way.0, it.passage)) {
+                self.remove(way);
+            }
+        }
     }
 
     /// To whom an id sends data of a call.
     fn below(&self, from: Id, call: CallId) -> Vec<Id> {
-        let all = self.from.range((from, call, 0)..=(from, call, u64::MAX));
-        all.filter_map(|(.., place)| Some(self.coming.get(place)?.at)).collect()
+        let all = self.from.range((from, call, 0, 0)..=(from, call, u64::MAX, Id::MAX));
+        all.map(|(.., at)| *at).collect()
     }
 }
 
@@ -97,10 +92,10 @@ fn stands(mishaps: &Option<Mishaps>, linked: &Option<Box<Linked>>, at: Id, passa
 }
 
 impl World {
-    /// Drops what comes between some ids over links that are lost.
-    pub(super) fn drop_lost_pieces(&mut self, concerns: impl Fn(Id, Id) -> bool) {
+    /// Drops what comes between two ids, or an id and whoever else, over links that are lost.
+    pub(super) fn drop_lost_pieces(&mut self, id: Id, peer: Option<Id>) {
         let World { pieces, mishaps, linked, .. } = self;
-        pieces.drop_lost(concerns, |at, passage| stands(mishaps, linked, at, passage));
+        pieces.drop_lost(id, peer, |at, passage| stands(mishaps, linked, at, passage));
     }
 
     /// A request has come in: where its data come in pieces, they come later.
@@ -118,7 +113,7 @@ impl World {
         let source = request.data.fork();
         std::sync::Arc::make_mut(&mut request).data = body;
         let call = request.call;
-        self.pieces.push(Coming { at, from, call, passage, source, writer });
+        self.pieces.push(at, from, call, Coming { passage, source, writer });
         self.next_piece(at, from, call);
         Message::Request(request)
     }
@@ -132,16 +127,16 @@ impl World {
     /// More comes of what is there at the sender.
     pub(super) fn piece(&mut self, at: Id, run: u32, from: Id, call: CallId) {
         let World { pieces, mishaps, linked, random, .. } = self;
-        let mut place = None;
-        for each in pieces.places(at, from, call) {
+        let mut way = None;
+        for each in pieces.ways(at, from, call) {
             let passage = pieces.coming.get(&each).map(|coming| coming.passage);
             match passage.is_some_and(|passage| stands(mishaps, linked, at, passage)) {
-                true => place = place.or(Some(each)),
-                false => drop(pieces.remove(each)),
+                true => way = way.or(Some(each)),
+                false => pieces.remove(each),
             }
         }
         let (mut whole, mut came, mut due, mut refused) = (false, 0, false, None);
-        if let Some(coming) = place.and_then(|place| pieces.coming.get_mut(&place)) {
+        if let Some(coming) = way.and_then(|way| pieces.coming.get_mut(&way)) {
             let most = 1 + random.below(2 * coming.source.len() / PIECES + 1);
             let bytes = coming.source.read(coming.source.len() - coming.writer.missing(), most as usize);
             came = coming.writer.push(&bytes);
@@ -149,7 +144,7 @@ impl World {
             due = whole || coming.writer.usage() != Use::Whole;
             refused = coming.writer.is_refused().then(|| coming.writer.refusal());
         }
-        place.filter(|_| whole || refused.is_some()).into_iter().for_each(|place| pieces.end(place));
+        way.filter(|_| whole || refused.is_some()).into_iter().for_each(|way| pieces.remove(way));
         if came == 0 && refused.is_none() || !self.hosts.is_up(at) || self.hosts.run(at) != run {
             return;
         }

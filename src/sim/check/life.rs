@@ -14,6 +14,7 @@ use super::book::{Book, Record};
 use super::by_id::ById;
 use super::{Findings, Observation, forget, forget_keys, is_refusal};
 use crate::chain::PAUSE_MAX;
+use crate::sim::ahead::soon;
 use crate::wire::message::Answer;
 use crate::wire::{CallId, Message};
 
@@ -103,6 +104,12 @@ fn ends_at(seen: &Observation<'_>) -> Option<Id> {
 }
 
 impl Life {
+    /// An id is to be looked at soon.
+    pub(super) fn expect(&self, id: Id) {
+        self.looks.get(id as usize).into_iter().for_each(soon);
+        self.peers.expect(id);
+    }
+
     #[inline(always)]
     pub(super) fn observe(&mut self, book: &Book, seen: &Observation<'_>, findings: &mut Findings) {
         let now = findings.at;

@@ -500,6 +500,7 @@ impl Checkers {
         let Some(record) = self.book.calls.get(&call) else { return };
         for (id, place) in ids.filter_map(|id| Some((id, record.position(id)?))) {
             self.credit.expect(id);
+            self.life.expect(id);
             let place = place as usize;
             record.expect(place);
             self.route.expect(call, place);

@@ -227,7 +227,7 @@ impl World {
             self.owns_up_to_a_late_end(key);
         }
         self.process(id).peering.abandon(peer);
-        self.drop_lost_pieces(|at, from| [[at, from], [from, at]].contains(&[id, peer]));
+        self.drop_lost_pieces(id, Some(peer));
         self.observe(&Observation::LinkEnded { at: id, peer, unreached: false });
         self.settle_peering(id);
     }
