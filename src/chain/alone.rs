@@ -118,7 +118,7 @@ impl Node {
         self.recent.add(call);
         if let Err(reason) = result {
             cold_path();
-            return Err(Box::new(self.func_failed(1, *reason)));
+            return Err(Box::new(self.failed_alone(1, Cause::of(self.config.me, Stage::Func, *reason))));
         }
         let (me, reply_max) = (self.config.me, self.config.reply_max);
         let spots = self.spots();
@@ -144,12 +144,11 @@ impl Node {
         self.spots().empty_reply();
     }
 
-    /// The answer of a call whose func has failed here, with nothing sent on to the ids of its list.
+    /// The answer of a call that has failed here, with nothing sent on to the ids of its list.
     #[cold]
-    pub(super) fn func_failed(&self, ids: u32, reason: Reason) -> Answer {
+    pub(super) fn failed_alone(&self, ids: u32, cause: Cause) -> Answer {
         let mut coverage = Coverage::all(Status::Failed, 1);
         coverage.push(Status::Unreached, ids - 1);
-        let cause = Cause::of(self.config.me, Stage::Func, reason);
         Answer::Failed(Box::new(Failure { cause, coverage }))
     }
 }

@@ -6,10 +6,9 @@ use gpc_trees::Tree;
 
 use super::call::{Call, Own};
 use super::slot::Slot;
-use super::spots::Place;
 use super::{Node, Reply};
 use crate::wire::budget::{Budget, Share};
-use crate::wire::message::SubtreeReply;
+use crate::wire::message::{Answer, SubtreeReply};
 use crate::wire::short::SHORT_MAX;
 use crate::wire::{CallId, Cause, CauseKind, Request, Stage};
 
@@ -86,10 +85,15 @@ impl Node {
         self.room(slot, Stage::Reply, |held| held.share.grow(reply.len()))
     }
 
-    /// Whether the node's own reply is longer than a call on the fast path holds uncounted: as long as all of its children's together may be.
-    pub(super) fn holds_long_reply(&self, place: Place) -> bool {
-        let spot = self.spots.as_ref().and_then(|spots| spots.get(place));
-        spot.is_some_and(|spot| spot.own.len() > SHORT_MAX)
+    /// The answer of a call on the fast path that has no memory for the long reply of its func: before it is sent on.
+    #[cold]
+    pub(super) fn no_room_for_long_reply(&mut self, ids: u32) -> Option<Answer> {
+        let (reply, mut share) = (self.spots().reply_len(), self.config.memory.share());
+        if share.grow(CALL + reply as u64) {
+            return None;
+        }
+        drop(self.spots().take_reply());
+        Some(self.failed_alone(ids, self.over_memory(Stage::Reply)))
     }
 
     /// Has such a call counted like those in the tables.

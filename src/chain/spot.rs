@@ -197,8 +197,16 @@ impl Node {
         }
         let forwards = ids > 1 && (result.is_ok() || forward_first);
         if forwards {
+            // Longer than a call on the fast path holds uncounted: as long as all of its children's replies together may be.
+            let long = result.is_ok() & (spots.reply_len() > SHORT_MAX);
+            if unlikely(long & !forward_first)
+                && let Some(answer) = self.no_room_for_long_reply(ids)
+            {
+                self.recent.add(of.call);
+                return Ran::Answered(answer);
+            }
             let place = self.spot_waits(asker, of, &mut send);
-            if unlikely(place.is_some_and(|place| self.holds_long_reply(place)) & result.is_ok()) {
+            if unlikely(long & place.is_some()) {
                 cold_path();
                 self.outside(outputs, |node| node.take_over_long(of.call));
             }
@@ -216,7 +224,7 @@ impl Node {
         self.recent.add(of.call);
         Ran::Answered(match result {
             Ok(()) => gather::alone_or_failed(me, wanted, merged, self.spots().take_reply(), reply_max),
-            Err(reason) => self.func_failed(ids, *reason),
+            Err(reason) => self.failed_alone(ids, Cause::of(me, Stage::Func, *reason)),
         })
     }
 

@@ -302,6 +302,12 @@ impl Spots {
         Some(spot)
     }
 
+    /// How long what func has [replied](Self::reply_room) is.
+    #[inline(always)]
+    pub(super) fn reply_len(&self) -> usize {
+        self.next.as_ref().map_or(0, |spot| spot.own.len())
+    }
+
     /// Takes what func has replied out of the call that comes next.
     pub(super) fn take_reply(&mut self) -> Reply {
         self.next.as_mut().map(|spot| std::mem::take(&mut spot.own)).unwrap_or_default()

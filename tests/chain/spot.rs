@@ -10,7 +10,7 @@ use chained_gpc::chain::{
 use chained_gpc::wire::message::{Answer, SubtreeReply};
 use chained_gpc::wire::short::{Particulars, ShortRequest, ShortResponse, Template};
 use chained_gpc::wire::{
-    Body, CallId, CauseKind, Coverage, Message, Reason, Request, Response, Stage, Status,
+    Body, Budget, CallId, CauseKind, Coverage, Message, Reason, Request, Response, Stage, Status,
 };
 use gpc_trees::{Id, Shape, Tree};
 use proptest::prelude::*;
@@ -398,5 +398,27 @@ fn what_a_failed_func_has_written_is_nobodys() {
             let result = if sequence % 2 == 1 { Err(bad_luck()) } else { Ok(Reply::default()) };
             assert!(one.request(0, &call(sequence), result).is_some(), "{forward_first} {list} {sequence}");
         }
+    }
+}
+
+/// A func's long reply was in its place when the call had taken it, and memory had not been asked: the reply waited uncounted.
+#[test]
+fn a_long_reply_that_finds_no_memory_fails_its_call_as_on_the_long_way() {
+    for (forward_first, fits) in [(false, false), (true, false), (false, true)] {
+        let node = || {
+            let memory = Budget::new(100 << 10, "this node");
+            (Config { memory: memory.clone(), ..Config::new(1, 5) }, memory)
+        };
+        let ((config, used_short), (other, used_long)) = (node(), node());
+        let (mut short, mut long) = (Spotter::new(config), One::with(other));
+        let asked = Request { forward_first, ..request("1-9") };
+        let len = if fits { 60 << 10 } else { 101 << 10 };
+        let reply = || Reply { data: vec![b'x'; len], ..Default::default() };
+        let on_the_spot = short.request(0, &asked, Ok(reply())).unwrap();
+        let mut said = long.request(0, asked);
+        said.extend(long.ran(JobResult::Replied(reply())));
+        assert_eq!((said.iter().any(|said| said.contains("no-memory")), used_long.used() > 0), (!fits, fits));
+        assert_eq!(used_short.used() >= len as u64, fits, "counted, or given back");
+        assert_eq!(sorted(on_the_spot), sorted(said));
     }
 }
