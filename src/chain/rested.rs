@@ -5,7 +5,7 @@ use gpc_trees::Id;
 use super::kept::KeptAnswers;
 use super::liveness::Liveness;
 use super::recent::Recent;
-use super::waiting::Waiting;
+use super::waiting::{Waiting, bytes_of};
 use super::{Node, Time};
 use crate::wire::CallId;
 use crate::wire::budget::Budget;
@@ -69,6 +69,12 @@ impl Rested {
 
     fn remembered<'a, T>(&'a self, what: impl FnOnce(&'a Remembered) -> Option<T>) -> Option<T> {
         self.remembered.as_deref().and_then(what)
+    }
+
+    /// Where the parts lie that this names, and how many bytes each has: for a driver of many nodes that asks memory for them before [this goes on](Node::go_on).
+    pub fn parts(&self) -> impl Iterator<Item = (*const u8, usize)> {
+        let call = self.call.as_ref().map(Waiting::parts).into_iter().flatten();
+        call.chain([self.remembered.as_deref().map(bytes_of)]).flatten()
     }
 
     /// As [`Node::calls`].

@@ -62,6 +62,23 @@ pub(super) struct Plain {
     adopted: bool,
 }
 
+impl Waiting {
+    /// Where the parts lie that this names: their bytes.
+    pub(super) fn parts(&self) -> [Option<(*const u8, usize)>; 2] {
+        match self {
+            Waiting::Plain(Plain { request, children, .. }) => {
+                [Some(bytes_of(&**request)), children.as_deref().map(bytes_of)]
+            }
+            Waiting::Whole(call) => [Some(bytes_of(&**call)), None],
+        }
+    }
+}
+
+/// Where something lies, and how long it is.
+pub(super) fn bytes_of<T: ?Sized>(what: &T) -> (*const u8, usize) {
+    (std::ptr::from_ref(what).cast(), size_of_val(what))
+}
+
 impl Plain {
     /// Takes a call's part out of it, if that is all that it has; what is left is to be emptied.
     pub(super) fn take(call: &mut Call) -> Option<Plain> {

@@ -6,11 +6,19 @@ use super::world::{Event, World};
 /// Bytes that come from memory at a time.
 const LINE: usize = 64;
 
+/// As much as is asked for of one thing: more than that is looked at one after the other.
+const LONGEST: usize = 16 * LINE;
+
 /// Asks for what is needed soon. Nothing waits for it, and nothing is different after it but how long the next look at it takes.
 #[inline]
 pub(super) fn soon<T>(what: &T) {
-    let start = std::ptr::from_ref(what).cast::<u8>();
-    for line in 0..size_of::<T>().div_ceil(LINE) {
+    soon_at(std::ptr::from_ref(what).cast(), size_of::<T>());
+}
+
+/// The same, of so many bytes from there on.
+#[inline]
+pub(super) fn soon_at(start: *const u8, bytes: usize) {
+    for line in 0..bytes.min(LONGEST).div_ceil(LINE) {
         fetch(start.wrapping_add(line * LINE));
     }
 }
@@ -28,11 +36,12 @@ fn fetch(at: *const u8) {
 #[inline]
 fn fetch(_: *const u8) {}
 
-/// How many events before its turn what an event itself takes is asked for; what its message takes, which the event names; its ids, which the message names; and what their hosts name, with what is known of them.
+/// How many events before its turn what an event itself takes is asked for; what its message takes, which the event names; its ids, which the message names; what their hosts name, with what is known of them; and what that names.
 const EVENT: usize = 8;
 const MESSAGE: usize = 6;
 const IDS: usize = 4;
 const NODE: usize = 2;
+const PARTS: usize = 1;
 
 impl World {
     /// Asks for what the next events will touch.
@@ -48,10 +57,14 @@ impl World {
         if let (Some(mishaps), None, Some(Event::Handle(parcel))) = (&self.mishaps, &self.linked, event) {
             mishaps.links.expect(parcel.passage);
         }
+        if let Some(event) = self.queue.at_place(PARTS) {
+            event.at().into_iter().for_each(|id| self.hosts.expect_parts(id));
+            event.parts().into_iter().flatten().for_each(|id| self.checkers.expect_parts(id));
+        }
         let Some(event) = self.queue.at_place(NODE) else { return };
         let call = match event {
             Event::Handle(parcel) => call_of(&parcel.message),
-            Event::Ran { call, .. } => Some(*call),
+            Event::Ran { call, .. } | Event::Answered { call, .. } | Event::Piece { call, .. } => Some(*call),
             _ => None,
         };
         let Some(call) = call else { return };

@@ -4,7 +4,7 @@
 
 use gpc_trees::Id;
 
-use super::ahead::soon;
+use super::ahead::{soon, soon_at};
 use super::check::Held;
 use super::cost::{LinkCost, Topology};
 use super::ranked::IdSet;
@@ -89,6 +89,12 @@ impl Hosts {
     /// And sooner: what its node goes on with is needed, too.
     pub(super) fn expect_node(&self, id: Id) {
         self.hosts[id as usize].rested.iter().for_each(Room::expect);
+    }
+
+    /// And at last: what that names.
+    pub(super) fn expect_parts(&self, id: Id) {
+        let rested = self.hosts[id as usize].rested.iter();
+        rested.flat_map(|rested| rested.parts()).for_each(|(at, bytes)| soon_at(at, bytes));
     }
 
     pub(super) fn is_up(&self, id: Id) -> bool {

@@ -15,6 +15,9 @@ use crate::wire::{CallId, Message, Stage};
 
 const NAME: &str = "book";
 
+/// So many runs of ids are looked at sooner than a table with a line for each id.
+const FEW_RUNS: usize = 8;
+
 /// One call.
 pub(super) struct Record {
     pub(super) plan: Arc<Plan>,
@@ -31,7 +34,7 @@ pub(super) struct Record {
     pub(super) executed: Vec<u32>,
     /// Positions that were said never to have executed.
     pub(super) unreached: BTreeSet<u32>,
-    /// Positions and their ids, by id; empty for a list that is one run.
+    /// Positions and their ids, by id; empty for a list of so few runs that they are looked at one after another.
     by_id: Vec<(Id, u32)>,
     /// How many levels are below the root.
     pub(super) depth: u32,
@@ -62,7 +65,7 @@ impl Record {
         }
         let depth = depth(&parents);
         let mut by_id: Vec<(Id, u32)> = match plan.ids.runs().count() {
-            0 | 1 => Vec::new(),
+            0..=FEW_RUNS => Vec::new(),
             _ => plan.ids.iter().zip(0..).collect(),
         };
         by_id.sort_unstable();

@@ -20,6 +20,9 @@ use crate::wire::{CallId, Message};
 
 const NAME: &str = "life";
 
+/// So many peers of an id are asked of memory ahead of its turn: most have no more.
+const FIRST_PEERS: usize = 4;
+
 /// What one id knows of another whom it has asked.
 #[derive(Default)]
 struct Peer {
@@ -108,6 +111,11 @@ impl Life {
     pub(super) fn expect(&self, id: Id) {
         self.looks.get(id as usize).into_iter().for_each(soon);
         self.peers.expect(id);
+    }
+
+    /// And sooner: whom it has asked, or the first of them.
+    pub(super) fn expect_parts(&self, id: Id) {
+        self.peers.of(id).iter().take(FIRST_PEERS).for_each(soon);
     }
 
     #[inline(always)]

@@ -509,6 +509,11 @@ impl Checkers {
         }
     }
 
+    /// And sooner: what that names is needed, too.
+    pub(in crate::sim) fn expect_parts(&self, id: Id) {
+        self.life.expect_parts(id);
+    }
+
     /// What must not be and was.
     pub fn violations(&self) -> &[Violation] {
         &self.findings.found

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use gpc_trees::Id;
 
 use super::{Findings, FunctionEnd, NAMES, Observation, forget, is_refusal};
+use crate::sim::ranked::IdSet;
 use crate::wire::message::Answer;
 use crate::wire::{CallId, Message};
 
@@ -23,6 +24,8 @@ struct Token {
 #[derive(Default)]
 pub(super) struct Tokens {
     tokens: BTreeMap<(Id, CallId), Token>,
+    /// At whom there has been one: at most ids there is none, and each of a million is asked about.
+    whose: IdSet,
     /// The calls that have ended at an id in its present input.
     ended: BTreeSet<(Id, CallId)>,
 }
@@ -32,10 +35,10 @@ impl Tokens {
     pub(super) fn observe(&mut self, seen: &Observation<'_>, findings: &mut Findings) {
         match seen {
             Observation::Ran { id, call, end: FunctionEnd::Deferred } => {
-                self.tokens.entry((*id, *call)).or_default().kept += 1;
+                self.of(*id, *call).kept += 1;
             }
-            Observation::TokenUsed { id, call } => self.tokens.entry((*id, *call)).or_default().used += 1,
-            Observation::Stopped { id, call } => self.tokens.entry((*id, *call)).or_default().stopped = true,
+            Observation::TokenUsed { id, call } => self.of(*id, *call).used += 1,
+            Observation::Stopped { id, call } => self.of(*id, *call).stopped = true,
             Observation::Sent { from, message: Message::Response(response), .. }
                 if !is_refusal(*from, response) && !matches!(response.answer, Answer::Arriving(_)) =>
             {
@@ -62,8 +65,14 @@ impl Tokens {
         }
     }
 
+    fn of(&mut self, id: Id, call: CallId) -> &mut Token {
+        self.whose.insert(id);
+        self.tokens.entry((id, call)).or_default()
+    }
+
     fn ends(&mut self, id: Id, call: CallId) {
-        if self.tokens.get(&(id, call)).is_some_and(|token| token.kept > token.used) {
+        let waits = |token: &Token| token.kept > token.used;
+        if self.whose.contains(id) && self.tokens.get(&(id, call)).is_some_and(waits) {
             self.ended.insert((id, call));
         }
     }

@@ -147,6 +147,8 @@ pub(in crate::sim) struct Mishaps {
     /// When the last fault is over.
     pub(in crate::sim) end: u64,
     paused: BTreeMap<Id, u64>,
+    /// Those, and others: asked of everybody at every event.
+    ever_paused: IdSet,
     /// Of these the ones that have told their peers.
     announced: BTreeSet<Id>,
     slow: BTreeMap<Id, (u64, u64)>,
@@ -190,6 +192,7 @@ impl Mishaps {
             longest,
             end,
             paused: BTreeMap::new(),
+            ever_paused: IdSet::default(),
             announced: BTreeSet::new(),
             slow: BTreeMap::new(),
             cut: None,
@@ -329,6 +332,7 @@ impl Mishaps {
     /// A process that goes on later keeps the order of what waits for it, so it does not stand still for longer than it first was to.
     pub(in crate::sim) fn pause(&mut self, id: Id, until: u64) {
         self.paused.insert(id, until);
+        self.ever_paused.insert(id);
     }
 
     /// The same, of one that has told its peers.
@@ -369,7 +373,8 @@ impl Mishaps {
 
     /// Until when an id stands still, if it does.
     pub(in crate::sim) fn paused_until(&self, id: Id, now: u64) -> Option<u64> {
-        self.paused.get(&id).copied().filter(|&until| until > now)
+        let ever = self.ever_paused.contains(id);
+        ever.then(|| self.paused.get(&id).copied()).flatten().filter(|&until| until > now)
     }
 
     /// When the last pause of a process is over, or was.
