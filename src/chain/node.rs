@@ -7,6 +7,7 @@ use super::deadlines::Deadlines;
 use super::kept::KeptAnswers;
 use super::liveness::Liveness;
 use super::recent::Recent;
+use super::rested::Boxes;
 use super::runs::Runs;
 use super::seeded_hash::{Seeded, SeededMap};
 use super::spots::Spots;
@@ -33,6 +34,8 @@ pub struct Node {
     pub(super) liveness: Liveness,
     /// None before the first short call.
     pub(super) spots: Option<Box<Spots>>,
+    /// Of a node that takes turns.
+    pub(super) boxes: Boxes,
     /// The driver's, for as long as an input is taken.
     outputs: Outputs,
 }
@@ -53,6 +56,7 @@ impl Node {
             kept: KeptAnswers::of(config.memory.clone(), config.me),
             liveness: Liveness::default(),
             spots: None,
+            boxes: Boxes::default(),
             outputs: Outputs::new(),
             config,
         }

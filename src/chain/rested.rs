@@ -24,7 +24,7 @@ pub struct Rested {
 }
 
 /// What a node has beside a call in flight.
-#[derive(Debug)]
+#[derive(Default, Debug)]
 struct Remembered {
     recent: Option<Recent>,
     liveness: Option<Box<Liveness>>,
@@ -37,6 +37,33 @@ impl Remembered {
     fn is_nothing(&self) -> bool {
         self.recent.is_none() && self.liveness.is_none() && self.kept.is_none() && self.left_behind.is_none()
     }
+}
+
+/// The boxes that a node has come out of with which it [has gone on](Node::go_on), for when it rests: each of a million nodes does so several times for a call.
+#[derive(Default, Debug)]
+pub(super) struct Boxes {
+    remembered: Option<Box<Remembered>>,
+    liveness: Option<Box<Liveness>>,
+    kept: Option<Box<KeptAnswers>>,
+}
+
+/// Puts something into the box that is left, if there is one.
+fn boxed<T>(left: &mut Option<Box<T>>, what: T) -> Box<T> {
+    match left.take() {
+        Some(mut room) => {
+            *room = what;
+            room
+        }
+        None => Box::new(what),
+    }
+}
+
+/// Takes something out of its box, which is left.
+fn unboxed<T: Default>(left: &mut Option<Box<T>>, room: Option<Box<T>>) -> Option<T> {
+    let mut room = room?;
+    let what = std::mem::take(&mut *room);
+    *left = Some(room);
+    Some(what)
 }
 
 /// Whose node one that takes turns is to be.
@@ -122,13 +149,15 @@ impl Node {
         self.spots = None;
         let none_kept = || KeptAnswers::of(Budget::default(), self.config.me);
         let kept = (!self.kept.is_new()).then(none_kept).map(|none| std::mem::replace(&mut self.kept, none));
+        let liveness = (!self.liveness.is_blank()).then(|| std::mem::take(&mut self.liveness));
+        let boxes = &mut self.boxes;
         let remembered = Remembered {
             recent: recent.map(|mut recent| {
                 recent.release_room();
                 recent
             }),
-            liveness: (!self.liveness.is_blank()).then(|| Box::new(std::mem::take(&mut self.liveness))),
-            kept: kept.map(Box::new),
+            liveness: liveness.map(|liveness| boxed(&mut boxes.liveness, liveness)),
+            kept: kept.map(|kept| boxed(&mut boxes.kept, kept)),
             left_behind,
         };
         Rested {
@@ -136,7 +165,7 @@ impl Node {
             memory: std::mem::take(&mut self.config.memory),
             call: self.calls.take_first(),
             class,
-            remembered: (!remembered.is_nothing()).then(|| Box::new(remembered)),
+            remembered: (!remembered.is_nothing()).then(|| boxed(&mut boxes.remembered, remembered)),
             closed: self.closed,
         }
     }
@@ -160,8 +189,8 @@ impl Node {
         (self.config.started, self.config.first_run) = (started, first_run);
         let rested = rested.unwrap_or_else(|| Rested::new(incarnation, memory()));
         let Rested { next_sequence, memory, call, class, remembered, closed } = rested;
-        let nothing = Remembered { recent: None, liveness: None, kept: None, left_behind: None };
-        let Remembered { recent, liveness, kept, left_behind } = remembered.map_or(nothing, |it| *it);
+        let remembered = unboxed(&mut self.boxes.remembered, remembered);
+        let Remembered { recent, liveness, kept, left_behind } = remembered.unwrap_or_default();
         (self.next_sequence, self.closed) = (next_sequence, closed);
         call.into_iter().for_each(|call| self.calls.put_first(call));
         let due = self.calls.first().map(|call| (call.deadline, call.request.call));
@@ -170,9 +199,10 @@ impl Node {
         running.into_iter().for_each(|(class, call)| self.runs.begin(class, call));
         due.into_iter().for_each(|(at, call)| self.deadlines.add(at, call));
         recent.into_iter().for_each(|recent| self.recent = recent);
-        liveness.into_iter().for_each(|liveness| self.liveness = *liveness);
-        match kept {
-            Some(kept) => self.kept = *kept,
+        let liveness = unboxed(&mut self.boxes.liveness, liveness);
+        liveness.into_iter().for_each(|liveness| self.liveness = liveness);
+        match unboxed(&mut self.boxes.kept, kept) {
+            Some(kept) => self.kept = kept,
             None => self.kept.belong_to(memory.clone(), me),
         }
         self.config.memory = memory;

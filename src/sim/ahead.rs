@@ -49,7 +49,7 @@ impl World {
         self.queue.expect(EVENT);
         match self.queue.at_place(MESSAGE) {
             Some(Event::Arrive(parcel) | Event::Handle(parcel)) => parcel.expect(),
-            Some(Event::Ran { result, .. }) => soon(&**result),
+            Some(Event::Ran { result, .. }) => result.expect(),
             _ => {}
         }
         let event = self.queue.at_place(IDS);

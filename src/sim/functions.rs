@@ -59,7 +59,8 @@ impl World {
                     _ => JobResult::Replied(self.of_nobody(id)),
                 };
                 let ns = self.scenario.func_ns * slowness;
-                return self.work(id, ns, Event::Ran { id, run, call, result: Box::new(result) });
+                let result = self.results.put(result);
+                return self.work(id, ns, Event::Ran { id, run, call, result });
             };
         }
         // Drivers have brought the data into one place; a node does without that.
@@ -116,7 +117,8 @@ impl World {
                 deferred
             }
         };
-        self.work(id, ns, Event::Ran { id, run, call, result: Box::new(result) });
+        let result = self.results.put(result);
+        self.work(id, ns, Event::Ran { id, run, call, result });
     }
 
     /// What a function gives that answers later, and when that is: its token may be used before it has returned.
@@ -151,7 +153,8 @@ impl World {
             true => self.later(id, call, ns, reply).0,
             false => reply.map_or_else(JobResult::Failed, JobResult::Replied),
         };
-        self.work(id, ns, Event::Ran { id, run, call, result: Box::new(result) });
+        let result = self.results.put(result);
+        self.work(id, ns, Event::Ran { id, run, call, result });
     }
 
     /// Whether func takes the data of a call as they come.

@@ -25,7 +25,7 @@ impl<T> Rooms<T> {
                 *room = Some(what);
                 Room(room)
             }
-            None => Room(Box::new(Some(what))),
+            None => what.into(),
         }
     }
 
@@ -41,6 +41,12 @@ impl<T> Rooms<T> {
 
 /// Rooms that are kept: what comes and goes within a short time, and not all that was ever taken at one time, which others can use.
 const KEPT: usize = 1 << 18;
+
+impl<T> From<T> for Room<T> {
+    fn from(what: T) -> Room<T> {
+        Room(Box::new(Some(what)))
+    }
+}
 
 impl<T> Room<T> {
     /// What is in it is to be looked at soon: asks for it, and does not look whether it is there.

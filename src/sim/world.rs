@@ -93,7 +93,7 @@ pub(super) enum Event {
     /// Its receiver has taken it in.
     Handle(Room<Parcel>),
     /// A function has ended.
-    Ran { id: Id, run: u32, call: CallId, result: Box<JobResult> },
+    Ran { id: Id, run: u32, call: CallId, result: Room<JobResult> },
     /// A token is used.
     Answered { id: Id, run: u32, call: CallId, reply: Box<Result<Reply, Box<Reason>>> },
     /// More of a request's data comes.
@@ -162,6 +162,8 @@ pub(super) struct World {
     pub(super) pieces: Pieces,
     /// Where what is under way stands, and what nodes go on with that were let go.
     pub(super) parcels: Rooms<Parcel>,
+    /// Those of results of functions.
+    pub(super) results: Rooms<JobResult>,
     pub(super) rested: Rooms<Rested>,
     pub(super) calls: Vec<CallState>,
     pub(super) flows: Flows,
@@ -207,6 +209,7 @@ impl World {
             profile: Profile::default(),
             pieces: Pieces::default(),
             parcels: Rooms::default(),
+            results: Rooms::default(),
             rested: Rooms::default(),
             calls: Vec::new(),
             flows: Flows::default(),
@@ -378,7 +381,8 @@ impl World {
                         JobResult::Replied(_) => FunctionEnd::Through,
                     };
                     self.observe(&Observation::Ran { id, call, end });
-                    self.input(id, Input::Ran { call, result: *result });
+                    let result = self.results.take(result);
+                    self.input(id, Input::Ran { call, result });
                 }
             }
             Event::Answered { id, run, call, reply } => {

@@ -156,16 +156,10 @@ impl Record {
     }
 
     /// The subtrees of a position's children.
-    pub(super) fn groups(&self, position: u32) -> Vec<Group> {
+    pub(super) fn groups(&self, position: u32) -> impl Iterator<Item = Group> {
         let end = position + self.sizes[position as usize];
-        let mut groups = Vec::new();
-        let mut start = position + 1;
-        while start < end {
-            let len = self.sizes[start as usize];
-            groups.push(Group { start, len });
-            start += len;
-        }
-        groups
+        let group = move |start: u32| (start < end).then(|| Group { start, len: self.sizes[start as usize] });
+        std::iter::successors(group(position + 1), move |before| group(before.start + before.len))
     }
 
     /// How many positions stand between one and another below it; `None` if it is not below.

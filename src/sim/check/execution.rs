@@ -40,7 +40,7 @@ pub(super) fn observe(book: &mut Book, seen: &Observation<'_>, findings: &mut Fi
 fn keeps_back(book: &Book, id: Id, call: CallId) -> bool {
     let Some(record) = book.calls.get(&call) else { return false };
     let first = record.plan.forward_first && record.plan.ids.len() <= LARGE;
-    let below = |place| !record.is_forged(place) && !record.groups(place).is_empty();
+    let below = |place| !record.is_forged(place) && record.groups(place).next().is_some();
     first && record.position(id).is_some_and(below) && !book.has_forwarded(id, call)
 }
 

@@ -325,7 +325,7 @@ impl Farewell {
             let Some(record) = book.calls.get(call) else { continue };
             let Some(place) = record.position(id) else { continue };
             ties.upward[place as usize] = Upward::default();
-            record.groups(place).iter().for_each(|group| ties.by_parent[group.start as usize] = Tie::None);
+            record.groups(place).for_each(|group| ties.by_parent[group.start as usize] = Tie::None);
             forget(&mut ties.by_others, (id, 0)..=(id, u32::MAX));
         }
     }
@@ -364,12 +364,11 @@ impl Farewell {
                 Due::Pass(cause) => Some(format!("does not pass on at once why call {call} fails: {cause}")),
                 Due::Adopt(lost) => {
                     let asked = |start| ties.tie(record, id, start).is_some();
-                    let orphans = record.groups(lost);
+                    let orphans = || record.groups(lost);
                     // All of them are adopted, or where they would be too many none.
-                    let all = ties.adopted(id) + orphans.len();
+                    let all = ties.adopted(id) + orphans().count();
                     let most = book.limits.map_or(u32::MAX, |limits| limits.adopted_max);
-                    let mut orphans = orphans
-                        .into_iter()
+                    let mut orphans = orphans()
                         .map(|group| group.start)
                         .filter(|_| u32::try_from(all).is_ok_and(|all| all <= most));
                     let left = orphans.find(|&start| !ended && !asked(start));
@@ -416,7 +415,7 @@ impl Ties {
     /// Somebody whom an id has asked and not told that its call has ended.
     fn left(&self, record: &Record, id: Id, place: u32, released: bool) -> Option<Id> {
         let left = |tie: Tie| tie == Tie::Asked || released && tie == Tie::Answered;
-        let own = record.groups(place).into_iter().map(|group| group.start);
+        let own = record.groups(place).map(|group| group.start);
         let own = own.filter(|&start| left(self.by_parent[start as usize]));
         let others = self.by_others.range((id, 0)..=(id, u32::MAX));
         let others = others.filter(|(_, tie)| left(**tie)).map(|((_, start), _)| *start);

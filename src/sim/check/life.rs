@@ -370,13 +370,13 @@ impl Life {
         let mut left = None;
         for (_, record) in records.filter(|(other, record)| below(record, *other, peer)) {
             let groups = record.groups(record.position(peer)?);
-            let children = groups.iter().filter_map(|group| record.plan.ids.id(group.start));
+            let mut children = groups.filter_map(|group| record.plan.ids.id(group.start));
             let unasked = |child: &Id| {
                 let known = self.peers.get(id, *child);
                 self.back(id, *child) <= now && known.is_none_or(|known| known.last_question != now)
             };
             // In another call one above it may have answered.
-            left = Some(children.into_iter().find(unasked)?);
+            left = Some(children.find(unasked)?);
         }
         left.map(|child| format!("asks {peer}, which is silent, for a heartbeat, and not {child} below it"))
     }

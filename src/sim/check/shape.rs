@@ -5,7 +5,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use gpc_trees::{Tree, send_order};
+use gpc_trees::{Group, Tree, send_order};
 
 use super::Findings;
 use super::book::Record;
@@ -77,7 +77,7 @@ fn last_knows(record: &Record, lag: u64) -> u64 {
     let mut knows = vec![0; record.parents.len()];
     // Parents stand before their children.
     for parent in 0..record.parents.len() as u32 {
-        let groups = record.groups(parent);
+        let groups: Vec<Group> = record.groups(parent).collect();
         for (turn, index) in (0..).zip(send_order(&groups)) {
             knows[groups[index].start as usize] = knows[parent as usize] + turn * GAP + lag;
         }
