@@ -32,6 +32,8 @@ pub(super) enum Seen {
     Told(Id, u64),
     /// A function ends; whether it answers later.
     Ran(Id, bool),
+    /// A function ends, and has failed.
+    Failed(Id),
     /// func has taken what there was of its data.
     Took(Id),
     TokenUsed(Id),
@@ -226,6 +228,7 @@ pub(super) fn judged(history: &[Seen]) -> Vec<&'static str> {
                 let end = if *deferred { FunctionEnd::Deferred } else { FunctionEnd::Through };
                 Observation::Ran { id: *id, call: CALL, end }
             }
+            Seen::Failed(id) => Observation::Ran { id: *id, call: CALL, end: FunctionEnd::Failed },
             Seen::Took(id) => Observation::Ran { id: *id, call: CALL, end: FunctionEnd::Unfinished },
             Seen::TokenUsed(id) => Observation::TokenUsed { id: *id, call: CALL },
             Seen::Stopped(id) => Observation::Stopped { id: *id, call: CALL },

@@ -1,10 +1,11 @@
 //! Is it seen what an id owes to those beside it: a question for whom it awaits, a word for whoever keeps a token, a value that is merged, an answer that is kept, and the truth about its own func?
 
 use chained_gpc::sim::Fault;
-use chained_gpc::sim::check::{Carries, Held, Outcome, Plan};
+use chained_gpc::sim::check::{Carries, Held, Limits, Outcome, Plan};
 use chained_gpc::wire::level::{Leveled, aggregate};
 use chained_gpc::wire::message::{Answer, Merging, Partial, Response, SubtreeReply};
 use chained_gpc::wire::{Failure, Message, Report, Stage, Status};
+use chained_gpc::{IdList, Tree};
 
 use super::history::*;
 
@@ -144,4 +145,54 @@ fn a_request_says_where_its_receiver_stands() {
     };
     let history = with(down(plan(false)), 2, Seen::Sent(0, 1, elsewhere(request(1..3, FIRST_NS, 0))));
     assert!(judged(&history).contains(&"faithful"));
+}
+
+#[test]
+fn whose_func_has_failed_asks_nobody_any_more() {
+    let goes_on = |plan: Plan, place: usize, more: &[Seen]| {
+        let mut history = down(plan);
+        history.splice(place..place, [&[Seen::Failed(1)], more].concat());
+        judged(&history).contains(&"faithful")
+    };
+    // Id 1 asks id 2 at place 6.
+    assert!(goes_on(plan(false), 6, &[]));
+    assert!(!goes_on(plan(false), 7, &[]), "it had asked before");
+    assert!(!goes_on(plan(true), 6, &[]), "in a partial call those below may do their part");
+    assert!(!goes_on(Plan { forward_first: true, ..plan(false) }, 6, &[]), "it was to ask first");
+    assert!(!goes_on(plan(false), 6, &[Seen::Ended(1)]), "that was another run");
+}
+
+/// The order in which a run had asked was held against the next run of the same id.
+#[test]
+fn the_largest_subtree_is_asked_first_by_each_run_for_itself() {
+    let plan = Plan { ids: IdList::range(0..4), tree: Tree::Binary, ..plan(false) };
+    let asks = |ids: std::ops::Range<u32>| {
+        let to = ids.start;
+        let Message::Request(mut request) = request(ids, FIRST_NS, 0) else { unreachable!("it is one") };
+        let meant = std::sync::Arc::make_mut(&mut request);
+        (meant.tree, meant.total) = (Ok(Tree::Binary), 4);
+        Seen::Sent(0, to, Message::Request(request))
+    };
+    let wrong = |more: &[Seen]| {
+        let begun = vec![Seen::Started(plan.clone()), Seen::Executed(0, 0)];
+        judged(&then(begun, more)).contains(&"faithful")
+    };
+    let (large, small) = (asks(1..3), asks(3..4));
+    assert!(!wrong(&[large.clone(), small.clone()]));
+    assert!(wrong(&[small.clone(), large.clone()]));
+    assert!(!wrong(&[large.clone(), small, Seen::Ended(0), large]), "that was another run");
+}
+
+/// Each reply that came was counted anew with all that had come before it, and calls failed for want of memory that was there.
+#[test]
+fn what_an_id_counts_of_its_memory_is_bounded_from_above() {
+    let little =
+        Limits { calls_max: 9, data_max: u64::MAX, reply_max: u64::MAX, adopted_max: 9, memory_max: 99_000 };
+    let counts = |calls, memory| {
+        let held = Seen::Held(1, Held { calls, memory, ..Held::default() });
+        judged(&then(down(plan(false)), &[Seen::Limits(little), held])).contains(&"bounds")
+    };
+    // It holds one call, with two ids.
+    assert!(!counts(1, 4_000) && counts(1, 5_000));
+    assert!(counts(0, 1), "a call that is gone has left it");
 }
