@@ -15,7 +15,7 @@ use crate::wire::budget::{Budget, Share};
 use crate::wire::message::Answer;
 
 /// How long past the root's time limit a call is known: after it nobody adopts any more, and what was sent before is on its way no longer than this.
-pub(super) const KEEP: Duration = Duration::from_secs(2);
+pub(crate) const KEEP: Duration = Duration::from_secs(2);
 
 /// An answer that was given, and may be asked for again.
 #[derive(Debug)]

@@ -82,6 +82,7 @@ mod waiting;
 
 pub use alone::OwnAnswer;
 pub use driver::{Config, Input, Job, JobResult, Output, Outputs, Reply, Start, Taken, Work};
+pub(crate) use kept::KEEP;
 pub use liveness::{Heartbeat, PAUSE_MAX};
 pub use node::Node;
 pub use rested::{Rested, Turn};

@@ -121,7 +121,10 @@ impl World {
     ) -> Option<()> {
         let call = of.call;
         let watches = matches!(asker, Asker::Here { watch: true, .. });
-        let result = self.func_on_the_spot(id, call, act.filter(|_| !watches));
+        let result = match watches {
+            true => Ok(Reply::default()),
+            false => self.func_on_the_spot(id, call, act),
+        };
         if !watches {
             self.ran_on_the_spot(id, call, result.is_ok());
         }

@@ -9,12 +9,17 @@ use gpc_trees::Id;
 
 use super::book::{Book, Record};
 use super::{Findings, Observation, forget};
+use crate::chain::KEEP;
 use crate::sim::ahead::soon;
 use crate::sim::by_call::ByCall;
+use crate::sim::world::LARGE;
 use crate::wire::message::{Answer, Message, Response};
 use crate::wire::{CallId, Cause, CauseKind};
 
 const NAME: &str = "farewell";
+
+/// By how much what is due at a moment may come after it: what happens together is seen one after the other.
+const LATE_NS: u64 = 1_000;
 
 /// How somebody who was asked stands with the one who asked.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -60,6 +65,8 @@ struct Ties {
     /// With others, by who asked and the position asked.
     by_others: BTreeMap<(Id, u32), Tie>,
     upward: Vec<Upward>,
+    /// Of a partial call, by position: when the root's time has passed as far as the id knows, at the latest.
+    over: BTreeMap<u32, u64>,
 }
 
 /// Something that an id has to do before its next input.
@@ -190,7 +197,12 @@ impl Farewell {
         // One who has been asked by several knows which of them counts; who looks on does not.
         let certain = place == 0 || state.asked == 1;
         match message {
-            Message::Request(_) => {
+            Message::Request(request) => {
+                if record.plan.partial && record.plan.ids.len() <= LARGE {
+                    let left = u64::try_from(request.left.max(request.limit).as_nanos()).unwrap_or(u64::MAX);
+                    let over = ties.over.entry(place).or_default();
+                    *over = now.saturating_add(left).max(*over);
+                }
                 ties.upward[place as usize].asked = (state.asked + 1).min(2);
                 ties.upward[place as usize].asker = from;
             }
@@ -330,12 +342,16 @@ impl Farewell {
         }
     }
 
-    /// An id keeps no more answers than it has given, and was not told to let go.
+    /// An id keeps no more answers than it has given, and was not told to let go; and none for longer than somebody may ask for it.
     fn counts(&self, book: &Book, id: Id, kept: usize, findings: &mut Findings) {
+        // Who stands still lets nothing go.
+        let awake = book.resumed.get(&id).copied().unwrap_or_default();
         let may_keep = |(call, ties): &(&CallId, &Ties)| {
             let Some(record) = book.calls.get(call) else { return false };
             let Some(place) = record.position(id) else { return false };
-            record.is_forged(place) || ties.upward[place as usize].kept
+            let over = ties.over.get(&place).map(|over| over.saturating_add(KEEP.as_nanos() as u64));
+            let over = over.is_some_and(|over| findings.at > over.max(awake).saturating_add(LATE_NS));
+            record.is_forged(place) || ties.upward[place as usize].kept && !over
         };
         let most = self.calls.iter().filter(may_keep).count();
         if kept > most {
