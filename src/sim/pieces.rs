@@ -20,6 +20,9 @@ const PIECES: u64 = 3;
 /// Longest that a piece is behind what came before it, in latencies.
 const APART: u64 = 3;
 
+/// The same where memory is all that nodes lack: other parents ask while data come that find none.
+const FAR_APART: u64 = 40;
+
 /// Data on their way from one id to another.
 struct Coming {
     passage: Passage,
@@ -119,7 +122,8 @@ impl World {
     }
 
     fn next_piece(&mut self, at: Id, from: Id, call: CallId) {
-        let latest = self.hosts.cost(from, at).latency_ns * APART;
+        let apart = if self.profile.is_filled() { FAR_APART } else { APART };
+        let latest = self.hosts.cost(from, at).latency_ns * apart;
         let when = self.now + 1 + self.random.below(latest.max(1));
         self.queue.push(when, Event::Piece { id: at, run: self.hosts.run(at), from, call });
     }

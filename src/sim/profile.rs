@@ -64,7 +64,7 @@ pub(super) struct Profile {
     pub(super) limits: Option<Limits>,
     /// Messages go through the bytes of the wire.
     pub(super) as_bytes: bool,
-    /// The data of requests come in pieces.
+    /// The data of requests come in pieces, in any case where they may find no memory.
     pub(super) in_pieces: bool,
     /// Nodes that wait are let go, as those of a large world are, and their ids keep what they go on with.
     pub(super) rests: bool,
@@ -116,10 +116,15 @@ impl Profile {
             short_ways: random.pick(&short_ways).copied().unwrap_or(ShortWays::Odd),
             limits,
             as_bytes: random.chance(1, 4),
-            in_pieces: random.chance(1, 2),
+            in_pieces: random.chance(1, 2) | limits.is_some_and(is_filled),
             rests: random.chance(1, 4),
             full_sockets: random.chance(1, 3),
         }
+    }
+
+    /// Whether memory is all that nodes lack.
+    pub(super) fn is_filled(&self) -> bool {
+        self.limits.is_some_and(is_filled)
     }
 
     /// Bytes of each id's reply and of each request's data, and what else a call carries.

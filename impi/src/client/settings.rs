@@ -239,7 +239,7 @@ fn check(cluster: &Cluster) -> Result<(), ClientSettingsError> {
     within(Label::C_COLL_MAXLINEAR, Place::Cluster, cluster.coll_maxlinear.map(i64::from), -1, int4)?;
     for (i, host) in cluster.hosts.iter().enumerate() {
         let at = Place::Host(i);
-        within(Label::H_PORT, at, host.port.map(i64::from), 0, 65_535)?;
+        within(Label::H_PORT, at, host.port.map(i64::from), 1, 65_535)?;
         within(Label::H_ACKMARK, at, host.ackmark.map(i64::from), 1, uint4)?;
         within(Label::H_HIWATER, at, host.hiwater.map(i64::from), 1, uint4)?;
         match (host.ackmark, host.hiwater) {

@@ -40,8 +40,10 @@ fn each_with_what_is_wrong() {
         (refused(|it| it.cluster.hosts[1].hiwater = Some(0)), "H_HIWATER of host 1 is 0"),
         (
             refused(|it| it.cluster.hosts[1].port = Some(65_536)),
-            "H_PORT of host 1 is 65536; allowed are 0 to 65535",
+            "H_PORT of host 1 is 65536; allowed are 1 to 65535",
         ),
+        // A client took it, and a server that checks values refused the whole session for it.
+        (refused(|it| it.cluster.hosts[1].port = Some(0)), "H_PORT of host 1 is 0; allowed are 1 to 65535"),
         (refused(|it| it.cluster.datalen = Some(0)), "C_DATALEN of the cluster is 0"),
         (
             refused(|it| it.cluster.tag_ub = Some(32_766)),

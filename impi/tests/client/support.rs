@@ -233,7 +233,7 @@ fn any_host(rank: u8, i: u8, procs: usize, says: [bool; 13], seed: u64) -> Host 
     let number = |j: usize, of: u64| (seed ^ (j as u64 * 7919) ^ (u64::from(i) << 17)).rotate_left(of as u32);
     Host {
         address: says[4].then_some(address),
-        port: says[5].then(|| number(0, 1) as u32 & 0xffff),
+        port: says[5].then(|| (number(0, 1) as u32 & 0xffff).max(1)),
         ackmark: says[6].then_some(1 + u32::from(seed as u8)),
         hiwater: says[7].then_some(256 + u32::from(i)),
         procs: (0..procs)
