@@ -4,7 +4,6 @@ mod costs;
 mod exhaustive;
 mod fastest;
 mod fit;
-mod large_pages;
 mod output;
 mod worlds;
 
@@ -34,7 +33,6 @@ pub(super) fn run(args: &SimArgs) -> CommandResult {
         return fit::run(args, file);
     }
     check_crashes(args)?;
-    large_pages::execute_with(args.ids());
     if args.runs.is_some() || args.exhaustive.is_some() {
         start_threads().map_err(cannot_start("threads for the runs"))?;
     }
