@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use chained_gpc::sim::check::Plan;
 use chained_gpc::wire::message::{Answer, Response};
-use chained_gpc::wire::{Failure, Message, Stage, Status};
+use chained_gpc::wire::{CauseKind, Failure, Message, Stage, Status};
 
 use super::history::*;
 
@@ -27,6 +27,31 @@ fn told(first: u32, second: u32, told: u32) -> bool {
 fn the_lower_of_two_parents_is_told_whichever_comes_first() {
     assert!(!told(1, 0, 1) && !told(0, 1, 1));
     assert!(told(1, 0, 0) && told(0, 1, 0));
+}
+
+/// An id refuses one that asks it past so many others, for such a reason, and executes the call when its parent asks, too.
+fn executes_after_a_refusal(skipped: u32, kind: CauseKind) -> bool {
+    let plan = plan(true);
+    let asks = |from, skipped| {
+        let message = meant(&plan, request(2..3, SECOND_NS, skipped));
+        [Seen::Received(2, from, message), Seen::Requested(2, from)]
+    };
+    let mut why = cause(2, Stage::Setup);
+    why.kind = kind;
+    let failure = Failure { cause: why, coverage: runs(&[(Status::Failed, 1)]) };
+    let answer = Answer::Failed(Box::new(failure));
+    let refuses = Seen::Sent(2, 0, Message::Response(Response { call: CALL, answer }));
+    let mut history = vec![Seen::Started(plan.clone())];
+    history.extend(asks(0, skipped).into_iter().chain([refuses]).chain(asks(1, 0)));
+    history.push(Seen::Executed(2, 0));
+    judged(&history).contains(&"parents")
+}
+
+#[test]
+fn who_has_refused_an_adopter_takes_nothing_from_the_one_that_was_given_up() {
+    assert!(executes_after_a_refusal(1, CauseKind::Busy) && executes_after_a_refusal(1, CauseKind::NoMemory));
+    assert!(!executes_after_a_refusal(0, CauseKind::Busy), "a parent like any other");
+    assert!(!executes_after_a_refusal(1, CauseKind::SecondParent), "it goes on for the first one");
 }
 
 #[test]

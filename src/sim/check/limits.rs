@@ -8,11 +8,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use gpc_trees::Id;
 
 use super::book::Book;
-use super::{Findings, NAMES, Observation, forget, is_refusal};
+use super::{Findings, NAMES, Observation, forget, is_refusal, takes_no_more};
 use crate::sim::faults::Fault;
 use crate::sim::world::LARGE;
-use crate::wire::message::Answer;
-use crate::wire::{CallId, Cause, CauseKind, Message, Request, Response, Stage};
+use crate::wire::{CallId, Cause, CauseKind, Message, Request, Response};
 
 const NAME: &str = "limits";
 
@@ -228,14 +227,7 @@ impl Limits {
 
 /// Whether an id has not taken on what it was asked, for whatever reason.
 fn refuses(from: Id, response: &Response) -> bool {
-    let own = |cause: &Cause| cause.id == from && cause.stage == Stage::Setup;
-    let full = |cause: &Cause| {
-        use CauseKind::{Busy, NoMemory, OverLimit, ShuttingDown};
-        matches!(cause.kind, Busy | NoMemory | OverLimit | ShuttingDown)
-    };
-    let refused =
-        matches!(&response.answer, Answer::Failed(failure) if own(&failure.cause) && full(&failure.cause));
-    refused || is_refusal(from, response)
+    takes_no_more(from, response) || is_refusal(from, response)
 }
 
 /// The limit of a request.

@@ -382,6 +382,17 @@ fn is_refusal(from: Id, response: &Response) -> bool {
     }
 }
 
+/// Whether an id refuses a request since it takes no more of its kind.
+fn takes_no_more(from: Id, response: &Response) -> bool {
+    use CauseKind::{Busy, NoMemory, OverLimit, ShuttingDown};
+    match &response.answer {
+        Answer::Failed(failure) if (failure.cause.id, failure.cause.stage) == (from, Stage::Setup) => {
+            matches!(failure.cause.kind, Busy | NoMemory | OverLimit | ShuttingDown)
+        }
+        _ => false,
+    }
+}
+
 /// Drops what a map has under these keys, without a look at the others.
 pub(in crate::sim) fn forget<K: Ord + Copy, V>(map: &mut BTreeMap<K, V>, keys: RangeInclusive<K>) {
     while let Some((&key, _)) = map.range(keys.clone()).next() {

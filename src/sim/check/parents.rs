@@ -1,11 +1,13 @@
 //! Of two parents that have asked an id for its part of a partial call the one counts that stands higher, whichever comes first: it has given up the other one. The one that does not count is told that the id has moved, and nobody else is.
+//!
+//! Whoever has refused the higher one takes nothing from the other: those below are asked in its place.
 
 use std::collections::BTreeMap;
 
 use gpc_trees::Id;
 
 use super::book::{Book, Record};
-use super::{Findings, NAMES, Observation, forget};
+use super::{Findings, NAMES, Observation, forget, takes_no_more};
 use crate::sim::world::LARGE;
 use crate::wire::{CallId, Message};
 
@@ -15,6 +17,9 @@ const NAME: &str = "parents";
 #[derive(Default)]
 pub(super) struct Parents {
     askers: BTreeMap<(Id, CallId), BTreeMap<Id, u32>>,
+    /// Until when the time limit runs that the last adopter has named; and who has refused one, until when.
+    limits: BTreeMap<(Id, CallId), u64>,
+    refused: BTreeMap<(Id, CallId), u64>,
 }
 
 impl Parents {
@@ -28,6 +33,26 @@ impl Parents {
                 let askers = self.askers.entry((*at, request.call)).or_default();
                 let most = askers.entry(*from).or_default();
                 *most = request.skipped.max(*most);
+                if request.skipped > 0 {
+                    let left = request.left.max(request.limit).as_nanos();
+                    let until = findings.at.saturating_add(u64::try_from(left).unwrap_or(u64::MAX));
+                    self.limits.insert((*at, request.call), until);
+                }
+            }
+            Observation::Sent { from, to, message: Message::Response(response) }
+                if takes_no_more(*from, response) =>
+            {
+                let at = (*from, response.call);
+                let skipped = self.askers.get(&at).and_then(|askers| askers.get(to));
+                if let (Some(1..), Some(until)) = (skipped, self.limits.get(&at)) {
+                    self.refused.insert(at, *until);
+                }
+            }
+            Observation::Executed { id, call, .. }
+                if self.refused.get(&(*id, *call)).is_some_and(|until| findings.at < *until) =>
+            {
+                let what = "and has refused one that adopts it, which asks those below";
+                findings.add(NAME, format!("id {id} executes call {call}, {what}"));
             }
             Observation::Sent { from, to, message: Message::Moved(call) } => {
                 let Some(askers) = self.askers.get(&(*from, *call)) else { return };
@@ -43,7 +68,12 @@ impl Parents {
                         .add(NAME, format!("id {from} tells {to} that it has moved in call {call}, {what}"));
                 }
             }
-            Observation::Ended { id } => forget(&mut self.askers, (*id, NAMES[0])..=(*id, NAMES[1])),
+            Observation::Ended { id } => {
+                forget(&mut self.askers, (*id, NAMES[0])..=(*id, NAMES[1]));
+                for known in [&mut self.limits, &mut self.refused] {
+                    forget(known, (*id, NAMES[0])..=(*id, NAMES[1]));
+                }
+            }
             _ => {}
         }
     }

@@ -652,6 +652,7 @@ impl Checkers {
             self.wrong(End { process, key: *key }, "is closed for another link, which does not come");
         }
         self.closes_rightly(process, &step);
+        self.waits_for_too_much(process, &step);
         self.overdue(process, &step);
     }
 }

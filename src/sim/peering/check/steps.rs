@@ -6,6 +6,7 @@ use super::rules::{Expected, Held, Input, LATE, Step, Why};
 use super::said::{First, first};
 use super::{Checkers, Connection, End, Process, REFUSED};
 use crate::peering::{GREETING_LIMIT, LinkKey};
+use crate::wire::frame::{FIRST_MAX, FRAME_HEADER};
 use crate::wire::head::GoodbyeReason;
 
 impl Checkers {
@@ -140,6 +141,22 @@ impl Checkers {
             } else if !judged && logs != logged {
                 self.wrong(end, &format!("is closed, and whether that is told is {logged}: {step:?}"));
             }
+        }
+    }
+
+    /// Whoever announces a first frame in clear that is longer than any may be is not waited for: its connection is closed at its header.
+    pub(super) fn waits_for_too_much(&mut self, process: Process, step: &Step) {
+        let Some(Why::Hears(key)) = step.why else { return };
+        let end = End { process, key };
+        let Some(connection) = self.ends.get(&end).filter(|it| it.open && !it.ours && it.up.is_none()) else {
+            return;
+        };
+        let announced = connection.took.first_chunk().map(|length| u32::from_le_bytes(*length) as usize);
+        let announced = announced.filter(|_| connection.took.len() >= FRAME_HEADER);
+        let in_clear = !connection.took.starts_with(b"cGPC");
+        let ended = step.closed.contains(&key) || step.finished.contains(&key);
+        if let Some(length) = announced.filter(|length| in_clear && !ended && *length > FIRST_MAX) {
+            self.wrong(end, &format!("is waited for, and announces a first frame of {length} bytes"));
         }
     }
 

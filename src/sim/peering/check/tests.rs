@@ -175,6 +175,21 @@ fn what_is_closed_for_nothing_or_for_nobody() {
 }
 
 #[test]
+fn who_announces_too_long_a_first_frame_is_not_waited_for() {
+    let c = End { process: 1, key: LinkKey(1) };
+    let announces = |length: u32, ends: Vec<Seen>| {
+        let header = [&length.to_le_bytes()[..], &[1, 0, 0, 0]].concat();
+        and([opened(c, None, None), settled(1), Seen::Took(c, header)]
+            .into_iter()
+            .chain(ends)
+            .chain([settled(1)]))
+    };
+    assert_eq!(announces(512, vec![]), [""; 0]);
+    assert_eq!(announces(513, vec![]), ["rules"]);
+    assert_eq!(announces(513, vec![Seen::Closed(c), Seen::Refused(c)]), [""; 0]);
+}
+
+#[test]
 fn what_is_overdue() {
     let late = |at, why| {
         let mut checkers = Checkers::default();
