@@ -39,6 +39,21 @@ fn requests_that_wait_are_refused_when_there_is_no_memory_for_more() {
     assert_eq!((one.node.calls(), memory.used()), (0, 0));
 }
 
+/// A request's header may have 64 KiB: counted by their data alone, requests that wait would hold many times what a node may.
+#[test]
+fn headers_of_requests_that_wait_are_counted() {
+    let (mut one, memory) = node_of(100 << 10);
+    let mut ask = |sequence| {
+        let call = CallId { root: 0, sequence };
+        one.request(0, Request { call, header: vec![7; 40 * KIB].into(), ..request("1") })
+    };
+    assert_eq!((ask(0), ask(1)), (vec!["run func".into()], vec![]));
+    assert!(memory.used() > 80 << 10);
+    assert_eq!(ask(2).len(), 2, "refused, and consumed");
+    one.lost(0);
+    assert_eq!((one.node.calls(), memory.used()), (0, 0));
+}
+
 /// What a func replied was held until the children had answered, however long it was and however many calls waited.
 #[test]
 fn replies_that_wait_for_others_fail_their_call_when_there_is_no_memory_for_them() {
