@@ -38,7 +38,7 @@ const CHUNK: usize = 1024;
 const SPARE: usize = 64;
 
 /// Bits of a digit of a time; as many digits as a time has; what each can be.
-const DIGIT: u32 = 3;
+const DIGIT: u32 = 4;
 const DIGITS: u32 = u64::BITS.div_ceil(DIGIT);
 const VALUES: u32 = 1 << DIGIT;
 
@@ -54,6 +54,8 @@ pub(super) struct Upcoming {
     /// Where the last bucket that was emptied began: what is not in order differs from it first in the digit of its bucket.
     from: u64,
     buckets: Vec<Bucket>,
+    /// Which buckets have anything, a bit for each, the lowest first.
+    filled: [u64; BUCKETS.div_ceil(u64::BITS) as usize],
     spare: Vec<Chunk>,
     len: usize,
 }
@@ -65,7 +67,8 @@ type Chunk = Vec<Entry>;
 impl Upcoming {
     pub(super) fn new() -> Upcoming {
         let buckets = vec![Bucket::new(); BUCKETS as usize];
-        Upcoming { first: VecDeque::new(), end: 0, from: 0, buckets, spare: Vec::new(), len: 0 }
+        let filled = [0; BUCKETS.div_ceil(u64::BITS) as usize];
+        Upcoming { first: VecDeque::new(), end: 0, from: 0, buckets, filled, spare: Vec::new(), len: 0 }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -116,8 +119,10 @@ impl Upcoming {
         }
     }
 
+    #[inline]
     fn put_into_bucket(&mut self, entry: Entry) {
         let bucket = self.bucket_of(entry.time);
+        self.filled[bucket / u64::BITS as usize] |= 1 << (bucket % u64::BITS as usize);
         let chunks = &mut self.buckets[bucket];
         match chunks.last_mut().filter(|chunk| chunk.len() < CHUNK) {
             Some(chunk) => chunk.push(entry),
@@ -130,6 +135,7 @@ impl Upcoming {
     }
 
     /// What is due first.
+    #[inline]
     pub(super) fn first(&mut self) -> Option<Entry> {
         if self.first.is_empty() && self.len > 0 {
             self.put_in_order();
@@ -150,10 +156,17 @@ impl Upcoming {
         self.first.get(place).copied()
     }
 
+    /// The lowest bucket that has anything.
+    fn lowest(&self) -> Option<usize> {
+        let word = self.filled.iter().position(|bits| *bits != 0)?;
+        Some(word * u64::BITS as usize + self.filled[word].trailing_zeros() as usize)
+    }
+
     /// Goes on to the next bucket that has anything, and through those that it is spread over.
     fn put_in_order(&mut self) {
         // Ends: each round goes to a lower bucket, and the lowest is put in order whatever it has.
-        while let Some(bucket) = self.buckets.iter().position(|bucket| !bucket.is_empty()) {
+        while let Some(bucket) = self.lowest() {
+            self.filled[bucket / u64::BITS as usize] &= !(1 << (bucket % u64::BITS as usize));
             let chunks = std::mem::take(&mut self.buckets[bucket]);
             let mut low = 0;
             if let Some(place) = bucket.checked_sub(1) {
