@@ -87,7 +87,13 @@ impl KeptAnswers {
     }
 
     /// The one with the least time left.
+    #[inline]
     fn soonest(&self) -> Option<(Time, CallId)> {
+        // At most times none is kept, and after every input it is asked for.
+        if self.answers.is_empty() { None } else { self.soonest_of_some() }
+    }
+
+    fn soonest_of_some(&self) -> Option<(Time, CallId)> {
         match self.by_time.first() {
             Some(soonest) => Some(*soonest),
             None => self.answers.iter().map(|(call, kept)| (kept.until, *call)).min(),
