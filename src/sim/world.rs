@@ -9,6 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use gpc_trees::{Id, IdList, Tree};
 
+use super::ahead::each;
 use super::by_call::ByCall;
 use super::check::{Carries, Checkers, FunctionEnd, Held, Observation, Outcome, Plan, data, header};
 use super::cores::Cores;
@@ -354,7 +355,9 @@ impl World {
     }
 
     pub(super) fn happen_at_once(&mut self, event: Event) {
-        event.parts().into_iter().flatten().for_each(|id| self.took_part(id));
+        if self.parts.is_some() {
+            each(event.parts(), |id| self.took_part(id));
+        }
         match event {
             Event::Start(index) => self.start(index),
             Event::Settled => {

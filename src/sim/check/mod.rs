@@ -37,6 +37,7 @@ use std::sync::Arc;
 
 use gpc_trees::{Id, IdList, Tree};
 
+use super::ahead::each;
 use super::faults::Fault;
 use crate::wire::message::{Answer, Merging, Response, SubtreeReply};
 use crate::wire::{CallId, CauseKind, Failure, Message, Report, Stage};
@@ -450,8 +451,25 @@ impl Checkers {
         }
     }
 
-    /// Looks at one thing that happened at `at` nanoseconds.
+    /// Looks at one thing that happened at `at` nanoseconds. Each of the kinds that come often has code of its own, made for it alone, in which nothing is left of the checkers that do not look at it.
     pub fn observe(&mut self, at: u64, seen: &Observation<'_>) {
+        use Observation::{Began, Consumed, Executed, Heard, Held, Ran, Received, Requested, Sent};
+        match *seen {
+            Held { id, held, workers } => self.judge(at, &Held { id, held, workers }),
+            Sent { from, to, message } => self.judge(at, &Sent { from, to, message }),
+            Received { at: id, from, message } => self.judge(at, &Received { at: id, from, message }),
+            Requested { at: id, from } => self.judge(at, &Requested { at: id, from }),
+            Consumed { at: id, from } => self.judge(at, &Consumed { at: id, from }),
+            Executed { id, run, call } => self.judge(at, &Executed { id, run, call }),
+            Began { id, call, until } => self.judge(at, &Began { id, call, until }),
+            Ran { id, call, end } => self.judge(at, &Ran { id, call, end }),
+            Heard { at: id, from } => self.judge(at, &Heard { at: id, from }),
+            _ => self.judge(at, seen),
+        }
+    }
+
+    #[inline(always)]
+    fn judge(&mut self, at: u64, seen: &Observation<'_>) {
         let Checkers {
             book,
             route,
@@ -496,9 +514,10 @@ impl Checkers {
     }
 
     /// Something is to happen soon in a call at these ids: asks memory for what is known of them.
-    pub(in crate::sim) fn expect(&self, call: CallId, ids: impl Iterator<Item = Id>) {
+    pub(in crate::sim) fn expect(&self, call: CallId, ids: [Option<Id>; 2]) {
         let Some(record) = self.book.calls.get(&call) else { return };
-        for (id, place) in ids.filter_map(|id| Some((id, record.position(id)?))) {
+        each(ids, |id| {
+            let Some(place) = record.position(id) else { return };
             self.credit.expect(id);
             self.life.expect(id);
             let place = place as usize;
@@ -506,7 +525,7 @@ impl Checkers {
             self.route.expect(call, place);
             self.faithful.expect(call, place);
             self.farewell.expect(call, place);
-        }
+        });
     }
 
     /// And sooner: what that names is needed, too.
