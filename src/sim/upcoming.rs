@@ -168,34 +168,60 @@ impl Upcoming {
         while let Some(bucket) = self.lowest() {
             self.filled[bucket / u64::BITS as usize] &= !(1 << (bucket % u64::BITS as usize));
             let chunks = std::mem::take(&mut self.buckets[bucket]);
-            let mut low = 0;
-            if let Some(place) = bucket.checked_sub(1) {
-                let (digit, value) = (place as u32 / VALUES, place as u64 % u64::from(VALUES));
-                low = digit * DIGIT;
-                // Above its digit nothing differs; below it the bucket begins with nothing set.
-                let above = self.from.checked_shr(low + DIGIT).unwrap_or(0);
-                self.from = above.checked_shl(low + DIGIT).unwrap_or(0) | value << low;
-            }
-            let few = chunks.len() == 1 && chunks[0].len() <= IN_ORDER;
-            let last = few || bucket == 0;
-            for mut chunk in chunks {
-                match last {
-                    true => {
-                        // Stable: what is due at one time lies in the order in which it was arranged.
-                        chunk.sort_by_key(|entry| entry.time);
-                        self.first.extend(chunk.drain(..));
-                    }
-                    false => chunk.drain(..).for_each(|entry| self.put_into_bucket(entry)),
-                }
-                self.spare.extend(Some(chunk).filter(|_| self.spare.len() < SPARE));
-            }
-            if last {
-                let lasts = (1 << low) - 1;
+            if chunks.len() == 1 && chunks[0].len() <= IN_ORDER {
+                let lasts = self.enter(bucket);
                 self.end = (self.from | lasts).saturating_add(1);
-                return;
+                return self.order(chunks, true);
+            }
+            let times = chunks.iter().flatten().map(|entry| entry.time);
+            let (least, most) = times.fold((u64::MAX, 0), |(least, most), at| (at.min(least), at.max(most)));
+            let Some(bit) = (least ^ most).checked_ilog2() else {
+                // What is due at one time lies in the order in which it was arranged.
+                (self.from, self.end) = (least, least.saturating_add(1));
+                return self.order(chunks, false);
+            };
+            // Where all have the same digits they go by the first that is not the same, at once.
+            self.from = floor(least, bit / DIGIT * DIGIT + DIGIT);
+            for mut chunk in chunks {
+                chunk.drain(..).for_each(|entry| self.put_into_bucket(entry));
+                self.keep(chunk);
             }
         }
     }
+
+    /// What comes next begins where a bucket does; what all that is in it may differ in is returned.
+    fn enter(&mut self, bucket: usize) -> u64 {
+        let Some(place) = bucket.checked_sub(1) else { return 0 };
+        let (digit, value) = (place as u32 / VALUES, place as u64 % u64::from(VALUES));
+        let low = digit * DIGIT;
+        // Above its digit nothing differs; below it the bucket begins with nothing set.
+        self.from = floor(self.from, low + DIGIT) | value << low;
+        (1 << low) - 1
+    }
+
+    /// What is in these is due next.
+    fn order(&mut self, chunks: Bucket, mixed: bool) {
+        for mut chunk in chunks {
+            if mixed {
+                // Stable, for what is due at one time.
+                chunk.sort_by_key(|entry| entry.time);
+            }
+            self.first.extend(chunk.drain(..));
+            self.keep(chunk);
+        }
+    }
+
+    /// Keeps an empty chunk, if there are few.
+    fn keep(&mut self, chunk: Chunk) {
+        if self.spare.len() < SPARE {
+            self.spare.push(chunk);
+        }
+    }
+}
+
+/// A time without its lowest bits, perhaps all of them.
+fn floor(time: u64, bits: u32) -> u64 {
+    time.checked_shr(bits).and_then(|above| above.checked_shl(bits)).unwrap_or(0)
 }
 
 #[cfg(test)]
