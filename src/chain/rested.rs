@@ -78,9 +78,10 @@ impl Rested {
     }
 
     /// Where the parts lie that this names, and how many bytes each has: for a driver of many nodes that asks memory for them before [this goes on](Node::go_on).
-    pub fn parts(&self) -> impl Iterator<Item = (*const u8, usize)> {
-        let call = self.call.as_ref().map(Waiting::parts).into_iter().flatten();
-        call.chain([self.remembered.as_deref().map(bytes_of)]).flatten()
+    #[inline]
+    pub fn parts(&self) -> [Option<(*const u8, usize)>; 3] {
+        let [request, children] = self.call.as_ref().map_or([None, None], Waiting::parts);
+        [request, children, self.remembered.as_deref().map(bytes_of)]
     }
 
     /// As [`Node::calls`].
