@@ -356,8 +356,7 @@ impl World {
     /// A request as a node takes it whose functions have their places, and say how they merge: those of every other call run on an executor with a name.
     fn placed(&self, message: Message) -> Message {
         let Message::Request(mut request) = message else { return message };
-        let plan = self.call(request.call).map(|state| state.plan.clone());
-        let merging = plan.map(|plan| plan.carries.merging).unwrap_or_default();
+        let merging = self.call(request.call).map(|state| state.plan.carries.merging).unwrap_or_default();
         let classes = if class_of(request.call) > 0 { classes_of(request.call) } else { request.classes };
         if (classes, merging) != (request.classes, request.merging) {
             let request = Arc::make_mut(&mut request);
