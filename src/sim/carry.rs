@@ -94,8 +94,9 @@ impl World {
         let (now, workers) = (self.now, [self.workers, EXECUTOR]);
         let host = self.hosts.at(id);
         let Some(node) = host.node.as_deref() else { return };
-        let held = held(node);
-        if let Some(next) = node.next_deadline().map(Time::as_nanos).filter(|&next| next < host.timer) {
+        let next = node.next_deadline();
+        let held = held(node, next);
+        if let Some(next) = next.map(Time::as_nanos).filter(|&next| next < host.timer) {
             host.timer = next;
             self.queue.push_timer(next, id);
         }

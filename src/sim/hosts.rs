@@ -50,7 +50,7 @@ impl Host {
     /// What its node holds, also where that has been let go.
     pub(super) fn held(&self) -> Held {
         match (&self.node, &self.rested) {
-            (Some(node), _) => held(node),
+            (Some(node), _) => held(node, node.next_deadline()),
             (None, Some(rested)) => {
                 let (calls, answers_kept) = (rested.calls(), rested.answers_kept());
                 let (jobs, deadline) = (rested.jobs_running(), rested.has_deadline());

@@ -163,6 +163,7 @@ impl Upcoming {
     }
 
     /// Goes on to the next bucket that has anything, and through those that it is spread over.
+    #[inline(never)]
     fn put_in_order(&mut self) {
         // Ends: each round goes to a lower bucket, and the lowest is put in order whatever it has.
         while let Some(bucket) = self.lowest() {
