@@ -51,6 +51,10 @@ impl Deadlines {
         let entry = (at, call);
         self.take(entry);
         if self.first == Some(entry) {
+            if self.queue.is_empty() && self.others.is_empty() {
+                self.first = self.only;
+                return;
+            }
             let queued = self.queue.front().map(|(entry, _)| *entry);
             self.first = [self.only, queued, self.others.first().copied()].into_iter().flatten().min();
         }

@@ -35,6 +35,18 @@ impl<K: Ord, V> FewMap<K, V> {
         self.len() == 0
     }
 
+    /// The one entry, where there are no others.
+    #[inline]
+    pub(super) fn only(&self) -> Option<(&K, &V)> {
+        match self {
+            FewMap::Few(few) => match &few[..] {
+                [(key, value)] => Some((key, value)),
+                _ => None,
+            },
+            FewMap::Many(_) => None,
+        }
+    }
+
     pub(super) fn get(&self, key: &K) -> Option<&V> {
         match self {
             FewMap::Few(few) => few.iter().find(|(at, _)| at == key).map(|(_, value)| value),

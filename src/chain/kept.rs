@@ -73,24 +73,36 @@ impl KeptAnswers {
     fn budget(&self) -> &Budget {
         let part =
             |(memory, me): &(Budget, Id)| memory.part(1, 4, format!("id {me} for answers that it keeps"));
-        self.budget.get_or_init(|| self.memory.as_ref().map(part).unwrap_or_default())
+        // Where there is no bound, nothing is counted and nothing needs a name.
+        let memory = || self.memory.as_ref().filter(|(memory, _)| !memory.is_unbounded());
+        self.budget.get_or_init(|| memory().map(part).unwrap_or_default())
     }
 
     /// They are those of another id from now on, where there are none yet.
     pub(super) fn belong_to(&mut self, memory: Budget, id: Id) {
         self.memory = Some((memory, id));
+        self.budget.take();
     }
 
-    /// Whether none is kept, and none ever was.
+    /// Whether none is kept, and nothing is counted of those that were.
     pub(super) fn is_new(&self) -> bool {
-        self.answers.is_empty() && self.budget.get().is_none()
+        self.answers.is_empty() && self.budget.get().is_none_or(Budget::is_unbounded)
     }
 
     /// The one with the least time left.
+    #[inline]
     fn soonest(&self) -> Option<(Time, CallId)> {
+        // At most times none is kept, and after every input it is asked for.
+        if self.answers.is_empty() { None } else { self.soonest_of_some() }
+    }
+
+    fn soonest_of_some(&self) -> Option<(Time, CallId)> {
         match self.by_time.first() {
             Some(soonest) => Some(*soonest),
-            None => self.answers.iter().map(|(call, kept)| (kept.until, *call)).min(),
+            None => match self.answers.only() {
+                Some((call, kept)) => Some((kept.until, *call)),
+                None => self.answers.iter().map(|(call, kept)| (kept.until, *call)).min(),
+            },
         }
     }
 

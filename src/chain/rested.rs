@@ -26,17 +26,12 @@ pub struct Rested {
 /// What a node has beside a call in flight.
 #[derive(Default, Debug)]
 struct Remembered {
+    /// Perhaps one that remembers nothing: its room is another node's then.
     recent: Option<Recent>,
     liveness: Option<Box<Liveness>>,
     kept: Option<Box<KeptAnswers>>,
     /// A job that runs for a call that has ended.
     left_behind: Option<Box<(u8, CallId)>>,
-}
-
-impl Remembered {
-    fn is_nothing(&self) -> bool {
-        self.recent.is_none() && self.liveness.is_none() && self.kept.is_none() && self.left_behind.is_none()
-    }
 }
 
 /// The boxes that a node has come out of with which it [has gone on](Node::go_on), for when it rests: each of a million nodes does so several times for a call.
@@ -47,23 +42,19 @@ pub(super) struct Boxes {
     kept: Option<Box<KeptAnswers>>,
 }
 
-/// Puts something into the box that is left, if there is one.
-fn boxed<T>(left: &mut Option<Box<T>>, what: T) -> Box<T> {
-    match left.take() {
-        Some(mut room) => {
-            *room = what;
-            room
-        }
-        None => Box::new(what),
-    }
+/// Puts something into the box that is left, or a new one. What stands there, which is nothing, changes places with it: nothing is made and dropped for that.
+fn boxed<T: Default>(left: &mut Option<Box<T>>, what: &mut T) -> Box<T> {
+    let mut room = left.take().unwrap_or_default();
+    std::mem::swap(&mut *room, what);
+    room
 }
 
-/// Takes something out of its box, which is left.
-fn unboxed<T: Default>(left: &mut Option<Box<T>>, room: Option<Box<T>>) -> Option<T> {
-    let mut room = room?;
-    let what = std::mem::take(&mut *room);
+/// Takes something out of its box, which is left; says whether there was anything.
+fn unboxed<T>(left: &mut Option<Box<T>>, room: Option<Box<T>>, what: &mut T) -> bool {
+    let Some(mut room) = room else { return false };
+    std::mem::swap(&mut *room, what);
     *left = Some(room);
-    Some(what)
+    true
 }
 
 /// Whose node one that takes turns is to be.
@@ -82,26 +73,15 @@ pub struct Turn<M: FnOnce() -> Budget> {
 }
 
 impl Rested {
-    /// That of a node that has done nothing yet.
-    fn new(incarnation: u64, memory: Budget) -> Rested {
-        Rested {
-            next_sequence: incarnation,
-            memory,
-            call: None,
-            class: None,
-            remembered: None,
-            closed: false,
-        }
-    }
-
     fn remembered<'a, T>(&'a self, what: impl FnOnce(&'a Remembered) -> Option<T>) -> Option<T> {
         self.remembered.as_deref().and_then(what)
     }
 
     /// Where the parts lie that this names, and how many bytes each has: for a driver of many nodes that asks memory for them before [this goes on](Node::go_on).
-    pub fn parts(&self) -> impl Iterator<Item = (*const u8, usize)> {
-        let call = self.call.as_ref().map(Waiting::parts).into_iter().flatten();
-        call.chain([self.remembered.as_deref().map(bytes_of)]).flatten()
+    #[inline]
+    pub fn parts(&self) -> [Option<(*const u8, usize)>; 3] {
+        let [request, children] = self.call.as_ref().map_or([None, None], Waiting::parts);
+        [request, children, self.remembered.as_deref().map(bytes_of)]
     }
 
     /// As [`Node::calls`].
@@ -137,8 +117,6 @@ impl Node {
 
     /// Takes out what a node that [can rest](Self::can_rest) goes on with; of others the calls in flight are lost. When [something is due](Self::next_deadline), its driver is to have it go on then.
     pub fn rest(&mut self) -> Rested {
-        let seed = self.config.seed;
-        let recent = (!self.recent.is_new()).then(|| std::mem::replace(&mut self.recent, Recent::new(seed)));
         let running = self.runs.only().unwrap_or_default();
         running.into_iter().for_each(|(_, call)| self.runs.done(call));
         let due = self.deadlines.only().unwrap_or_default();
@@ -147,27 +125,38 @@ impl Node {
         let class = running.filter(own).map(|(class, _)| class);
         let left_behind = running.filter(|job| !own(job)).map(Box::new);
         self.spots = None;
-        let none_kept = || KeptAnswers::of(Budget::default(), self.config.me);
-        let kept = (!self.kept.is_new()).then(none_kept).map(|none| std::mem::replace(&mut self.kept, none));
-        let liveness = (!self.liveness.is_blank()).then(|| std::mem::take(&mut self.liveness));
-        let boxes = &mut self.boxes;
-        let remembered = Remembered {
-            recent: recent.map(|mut recent| {
-                recent.release_room();
-                recent
-            }),
-            liveness: liveness.map(|liveness| boxed(&mut boxes.liveness, liveness)),
-            kept: kept.map(|kept| boxed(&mut boxes.kept, kept)),
-            left_behind,
-        };
         Rested {
             next_sequence: self.next_sequence,
             memory: std::mem::take(&mut self.config.memory),
             call: self.calls.take_first(),
             class,
-            remembered: (!remembered.is_nothing()).then(|| boxed(&mut boxes.remembered, remembered)),
+            remembered: self.remember(left_behind),
             closed: self.closed,
         }
+    }
+
+    /// Takes out what there is beside a call in flight.
+    fn remember(&mut self, left_behind: Option<Box<(u8, CallId)>>) -> Option<Box<Remembered>> {
+        let (recent, watches, keeps) =
+            (!self.recent.is_new(), !self.liveness.is_blank(), !self.kept.is_new());
+        if !recent && !watches && !keeps && left_behind.is_none() {
+            return None;
+        }
+        let mut remembered = self.boxes.remembered.take().unwrap_or_default();
+        remembered.left_behind = left_behind;
+        if recent {
+            self.recent.release_room();
+            let new = remembered.recent.get_or_insert_with(|| Recent::new(self.config.seed));
+            std::mem::swap(new, &mut self.recent);
+        }
+        if watches {
+            remembered.liveness = Some(boxed(&mut self.boxes.liveness, &mut self.liveness));
+        }
+        if keeps {
+            remembered.kept = Some(boxed(&mut self.boxes.kept, &mut self.kept));
+            self.kept.belong_to(Budget::default(), self.config.me);
+        }
+        Some(remembered)
     }
 
     /// Drops what a node that [can rest](Self::can_rest) remembers, and has no call in flight: nobody is to hear of it any more.
@@ -187,25 +176,38 @@ impl Node {
         let Turn { me, incarnation, started, first_run, memory } = turn;
         (self.config.me, self.config.incarnation) = (me, incarnation);
         (self.config.started, self.config.first_run) = (started, first_run);
-        let rested = rested.unwrap_or_else(|| Rested::new(incarnation, memory()));
+        let Some(rested) = rested else {
+            (self.next_sequence, self.closed) = (incarnation, false);
+            self.config.memory = memory();
+            return self.kept.belong_to(self.config.memory.clone(), me);
+        };
         let Rested { next_sequence, memory, call, class, remembered, closed } = rested;
-        let remembered = unboxed(&mut self.boxes.remembered, remembered);
-        let Remembered { recent, liveness, kept, left_behind } = remembered.unwrap_or_default();
-        (self.next_sequence, self.closed) = (next_sequence, closed);
+        (self.next_sequence, self.closed, self.config.memory) = (next_sequence, closed, memory);
+        let left_behind = self.remember_again(remembered);
         call.into_iter().for_each(|call| self.calls.put_first(call));
         let due = self.calls.first().map(|call| (call.deadline, call.request.call));
         let own = class.zip(due).map(|(class, (_, call))| (class, call));
         let running = own.or(left_behind.map(|job| *job));
         running.into_iter().for_each(|(class, call)| self.runs.begin(class, call));
         due.into_iter().for_each(|(at, call)| self.deadlines.add(at, call));
-        recent.into_iter().for_each(|recent| self.recent = recent);
-        let liveness = unboxed(&mut self.boxes.liveness, liveness);
-        liveness.into_iter().for_each(|liveness| self.liveness = liveness);
-        match unboxed(&mut self.boxes.kept, kept) {
-            Some(kept) => self.kept = kept,
-            None => self.kept.belong_to(memory.clone(), me),
+    }
+
+    /// Puts back what there is beside a call in flight, in place of what a node has that has done nothing; the job that was left behind is returned.
+    fn remember_again(&mut self, remembered: Option<Box<Remembered>>) -> Option<Box<(u8, CallId)>> {
+        let mut left_behind = None;
+        let mut kept = None;
+        if let Some(mut remembered) = remembered {
+            if let Some(recent) = &mut remembered.recent {
+                std::mem::swap(recent, &mut self.recent);
+            }
+            unboxed(&mut self.boxes.liveness, remembered.liveness.take(), &mut self.liveness);
+            (kept, left_behind) = (remembered.kept.take(), remembered.left_behind.take());
+            self.boxes.remembered = Some(remembered);
         }
-        self.config.memory = memory;
+        if !unboxed(&mut self.boxes.kept, kept, &mut self.kept) {
+            self.kept.belong_to(self.config.memory.clone(), self.config.me);
+        }
+        left_behind
     }
 }
 

@@ -64,6 +64,7 @@ pub(super) struct Plain {
 
 impl Waiting {
     /// Where the parts lie that this names: their bytes.
+    #[inline]
     pub(super) fn parts(&self) -> [Option<(*const u8, usize)>; 2] {
         match self {
             Waiting::Plain(Plain { request, children, .. }) => {

@@ -1,5 +1,7 @@
 //! What the next events of a large world will touch is asked of memory before their turn comes: a million ids do not fit into any cache, and an event that waits for each of its places one after another takes three times as long.
 
+use gpc_trees::Id;
+
 use super::forged::call_of;
 use super::world::{Event, World};
 
@@ -43,6 +45,17 @@ const IDS: usize = 4;
 const NODE: usize = 2;
 const PARTS: usize = 1;
 
+/// Each of those who have part in an event.
+#[inline(always)]
+pub(super) fn each([one, other]: [Option<Id>; 2], mut what: impl FnMut(Id)) {
+    if let Some(id) = one {
+        what(id);
+    }
+    if let Some(id) = other {
+        what(id);
+    }
+}
+
 impl World {
     /// Asks for what the next events will touch.
     pub(super) fn look_ahead(&self) {
@@ -52,14 +65,17 @@ impl World {
             Some(Event::Ran { result, .. }) => result.expect(),
             _ => {}
         }
-        let event = self.queue.at_place(IDS);
-        event.map(Event::parts).into_iter().flatten().flatten().for_each(|id| self.hosts.expect(id));
-        if let (Some(mishaps), None, Some(Event::Handle(parcel))) = (&self.mishaps, &self.linked, event) {
-            mishaps.links.expect(parcel.passage);
+        if let Some(event) = self.queue.at_place(IDS) {
+            each(event.parts(), |id| self.hosts.expect(id));
+            if let (Some(mishaps), None, Event::Handle(parcel)) = (&self.mishaps, &self.linked, event) {
+                mishaps.links.expect(parcel.passage);
+            }
         }
         if let Some(event) = self.queue.at_place(PARTS) {
-            event.at().into_iter().for_each(|id| self.hosts.expect_parts(id));
-            event.parts().into_iter().flatten().for_each(|id| self.checkers.expect_parts(id));
+            if let Some(id) = event.at() {
+                self.hosts.expect_parts(id);
+            }
+            each(event.parts(), |id| self.checkers.expect_parts(id));
         }
         let Some(event) = self.queue.at_place(NODE) else { return };
         let call = match event {
@@ -68,9 +84,13 @@ impl World {
             _ => None,
         };
         let Some(call) = call else { return };
-        event.at().into_iter().for_each(|id| self.hosts.expect_node(id));
-        let ids = event.parts().into_iter().flatten();
-        self.paths.iter().for_each(|paths| ids.clone().for_each(|id| paths.expect(id)));
+        if let Some(id) = event.at() {
+            self.hosts.expect_node(id);
+        }
+        let ids = event.parts();
+        if let Some(paths) = &self.paths {
+            each(ids, |id| paths.expect(id));
+        }
         self.checkers.expect(call, ids);
     }
 }

@@ -94,8 +94,9 @@ impl World {
         let (now, workers) = (self.now, [self.workers, EXECUTOR]);
         let host = self.hosts.at(id);
         let Some(node) = host.node.as_deref() else { return };
-        let held = held(node);
-        if let Some(next) = node.next_deadline().map(Time::as_nanos).filter(|&next| next < host.timer) {
+        let next = node.next_deadline();
+        let held = held(node, next);
+        if let Some(next) = next.map(Time::as_nanos).filter(|&next| next < host.timer) {
             host.timer = next;
             self.queue.push_timer(next, id);
         }
@@ -356,8 +357,7 @@ impl World {
     /// A request as a node takes it whose functions have their places, and say how they merge: those of every other call run on an executor with a name.
     fn placed(&self, message: Message) -> Message {
         let Message::Request(mut request) = message else { return message };
-        let plan = self.call(request.call).map(|state| state.plan.clone());
-        let merging = plan.map(|plan| plan.carries.merging).unwrap_or_default();
+        let merging = self.call(request.call).map(|state| state.plan.carries.merging).unwrap_or_default();
         let classes = if class_of(request.call) > 0 { classes_of(request.call) } else { request.classes };
         if (classes, merging) != (request.classes, request.merging) {
             let request = Arc::make_mut(&mut request);

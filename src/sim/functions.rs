@@ -179,7 +179,7 @@ impl World {
 
     /// What func gives at an id: its own part, and a header. The data are shared at some, partly or all of them.
     fn parts_given(&self, id: Id, call: CallId) -> Reply {
-        let plan = self.call(call).map(|state| state.plan.clone());
+        let plan = self.call(call).map(|state| &state.plan);
         let (len, header) = plan.map_or((4, 0), |plan| (plan.reply_bytes, plan.carries.reply_header_bytes));
         let (mut data, header) = (part(call, id, len), reply_header(call, id, header));
         let mut random = Random::new(call.sequence ^ u64::from(id) << 40);

@@ -50,7 +50,7 @@ impl Host {
     /// What its node holds, also where that has been let go.
     pub(super) fn held(&self) -> Held {
         match (&self.node, &self.rested) {
-            (Some(node), _) => held(node),
+            (Some(node), _) => held(node, node.next_deadline()),
             (None, Some(rested)) => {
                 let (calls, answers_kept) = (rested.calls(), rested.answers_kept());
                 let (jobs, deadline) = (rested.jobs_running(), rested.has_deadline());
@@ -88,13 +88,18 @@ impl Hosts {
 
     /// And sooner: what its node goes on with is needed, too.
     pub(super) fn expect_node(&self, id: Id) {
-        self.hosts[id as usize].rested.iter().for_each(Room::expect);
+        if let Some(rested) = &self.hosts[id as usize].rested {
+            rested.expect();
+        }
     }
 
     /// And at last: what that names.
     pub(super) fn expect_parts(&self, id: Id) {
-        let rested = self.hosts[id as usize].rested.iter();
-        rested.flat_map(|rested| rested.parts()).for_each(|(at, bytes)| soon_at(at, bytes));
+        if let Some(rested) = &self.hosts[id as usize].rested {
+            for (at, bytes) in rested.parts().into_iter().flatten() {
+                soon_at(at, bytes);
+            }
+        }
     }
 
     pub(super) fn is_up(&self, id: Id) -> bool {

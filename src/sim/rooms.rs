@@ -19,6 +19,7 @@ impl<T> Default for Rooms<T> {
 }
 
 impl<T> Rooms<T> {
+    #[inline]
     pub(super) fn put(&mut self, what: T) -> Room<T> {
         match self.0.pop() {
             Some(mut room) => {
@@ -29,6 +30,7 @@ impl<T> Rooms<T> {
         }
     }
 
+    #[inline]
     pub(super) fn take(&mut self, room: Room<T>) -> T {
         let Room(mut room) = room;
         let what = room.take().expect(HOLDS);
@@ -60,6 +62,7 @@ const HOLDS: &str = "a room is left when what it holds is taken";
 impl<T> Deref for Room<T> {
     type Target = T;
 
+    #[inline]
     fn deref(&self) -> &T {
         self.0.as_ref().as_ref().expect(HOLDS)
     }

@@ -58,13 +58,26 @@ impl World {
     }
 
     fn request_on_the_spot(&mut self, id: Id, from: Id, request: &Request) -> Option<()> {
-        let (now, data) = (Time::from_nanos(self.now), request.data.as_bytes()?);
-        let act = self.call(request.call).and_then(|state| state.acts.get(&id)).copied();
-        let mut room = Vec::new();
-        let short = ShortRequest::of(request, &data, &mut room)?;
-        if !is_quick(act) || class_of(request.call) > 0 {
+        if class_of(request.call) > 0 {
             return None;
         }
+        let act = self.call(request.call).and_then(|state| state.acts.get(&id)).copied();
+        let mut room = std::mem::take(&mut self.plan_room);
+        let begun = is_quick(act).then(|| self.begin_on_the_spot(id, from, request, act, &mut room));
+        self.plan_room = room;
+        begun?
+    }
+
+    fn begin_on_the_spot(
+        &mut self,
+        id: Id,
+        from: Id,
+        request: &Request,
+        act: Option<Act>,
+        room: &mut Vec<u8>,
+    ) -> Option<()> {
+        let (now, data) = (Time::from_nanos(self.now), request.data.as_bytes()?);
+        let short = ShortRequest::of(request, &data, room)?;
         match self.node(id)?.spot_begins(|| now, from, &short) {
             Begun::Unusual => None,
             Begun::Alone => self.run_alone(id, from, request.call, act),

@@ -38,7 +38,7 @@ const CHUNK: usize = 1024;
 const SPARE: usize = 64;
 
 /// Bits of a digit of a time; as many digits as a time has; what each can be.
-const DIGIT: u32 = 3;
+const DIGIT: u32 = 4;
 const DIGITS: u32 = u64::BITS.div_ceil(DIGIT);
 const VALUES: u32 = 1 << DIGIT;
 
@@ -54,6 +54,8 @@ pub(super) struct Upcoming {
     /// Where the last bucket that was emptied began: what is not in order differs from it first in the digit of its bucket.
     from: u64,
     buckets: Vec<Bucket>,
+    /// Which buckets have anything, a bit for each, the lowest first.
+    filled: [u64; BUCKETS.div_ceil(u64::BITS) as usize],
     spare: Vec<Chunk>,
     len: usize,
 }
@@ -65,7 +67,8 @@ type Chunk = Vec<Entry>;
 impl Upcoming {
     pub(super) fn new() -> Upcoming {
         let buckets = vec![Bucket::new(); BUCKETS as usize];
-        Upcoming { first: VecDeque::new(), end: 0, from: 0, buckets, spare: Vec::new(), len: 0 }
+        let filled = [0; BUCKETS.div_ceil(u64::BITS) as usize];
+        Upcoming { first: VecDeque::new(), end: 0, from: 0, buckets, filled, spare: Vec::new(), len: 0 }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -116,8 +119,10 @@ impl Upcoming {
         }
     }
 
+    #[inline]
     fn put_into_bucket(&mut self, entry: Entry) {
         let bucket = self.bucket_of(entry.time);
+        self.filled[bucket / u64::BITS as usize] |= 1 << (bucket % u64::BITS as usize);
         let chunks = &mut self.buckets[bucket];
         match chunks.last_mut().filter(|chunk| chunk.len() < CHUNK) {
             Some(chunk) => chunk.push(entry),
@@ -130,6 +135,7 @@ impl Upcoming {
     }
 
     /// What is due first.
+    #[inline]
     pub(super) fn first(&mut self) -> Option<Entry> {
         if self.first.is_empty() && self.len > 0 {
             self.put_in_order();
@@ -150,39 +156,73 @@ impl Upcoming {
         self.first.get(place).copied()
     }
 
+    /// The lowest bucket that has anything.
+    fn lowest(&self) -> Option<usize> {
+        let word = self.filled.iter().position(|bits| *bits != 0)?;
+        Some(word * u64::BITS as usize + self.filled[word].trailing_zeros() as usize)
+    }
+
     /// Goes on to the next bucket that has anything, and through those that it is spread over.
+    #[inline(never)]
     fn put_in_order(&mut self) {
         // Ends: each round goes to a lower bucket, and the lowest is put in order whatever it has.
-        while let Some(bucket) = self.buckets.iter().position(|bucket| !bucket.is_empty()) {
+        while let Some(bucket) = self.lowest() {
+            self.filled[bucket / u64::BITS as usize] &= !(1 << (bucket % u64::BITS as usize));
             let chunks = std::mem::take(&mut self.buckets[bucket]);
-            let mut low = 0;
-            if let Some(place) = bucket.checked_sub(1) {
-                let (digit, value) = (place as u32 / VALUES, place as u64 % u64::from(VALUES));
-                low = digit * DIGIT;
-                // Above its digit nothing differs; below it the bucket begins with nothing set.
-                let above = self.from.checked_shr(low + DIGIT).unwrap_or(0);
-                self.from = above.checked_shl(low + DIGIT).unwrap_or(0) | value << low;
-            }
-            let few = chunks.len() == 1 && chunks[0].len() <= IN_ORDER;
-            let last = few || bucket == 0;
-            for mut chunk in chunks {
-                match last {
-                    true => {
-                        // Stable: what is due at one time lies in the order in which it was arranged.
-                        chunk.sort_by_key(|entry| entry.time);
-                        self.first.extend(chunk.drain(..));
-                    }
-                    false => chunk.drain(..).for_each(|entry| self.put_into_bucket(entry)),
-                }
-                self.spare.extend(Some(chunk).filter(|_| self.spare.len() < SPARE));
-            }
-            if last {
-                let lasts = (1 << low) - 1;
+            if chunks.len() == 1 && chunks[0].len() <= IN_ORDER {
+                let lasts = self.enter(bucket);
                 self.end = (self.from | lasts).saturating_add(1);
-                return;
+                return self.order(chunks, true);
+            }
+            let times = chunks.iter().flatten().map(|entry| entry.time);
+            let (least, most) = times.fold((u64::MAX, 0), |(least, most), at| (at.min(least), at.max(most)));
+            let Some(bit) = (least ^ most).checked_ilog2() else {
+                // What is due at one time lies in the order in which it was arranged.
+                (self.from, self.end) = (least, least.saturating_add(1));
+                return self.order(chunks, false);
+            };
+            // Where all have the same digits they go by the first that is not the same, at once.
+            self.from = floor(least, bit / DIGIT * DIGIT + DIGIT);
+            for mut chunk in chunks {
+                chunk.drain(..).for_each(|entry| self.put_into_bucket(entry));
+                self.keep(chunk);
             }
         }
     }
+
+    /// What comes next begins where a bucket does; what all that is in it may differ in is returned.
+    fn enter(&mut self, bucket: usize) -> u64 {
+        let Some(place) = bucket.checked_sub(1) else { return 0 };
+        let (digit, value) = (place as u32 / VALUES, place as u64 % u64::from(VALUES));
+        let low = digit * DIGIT;
+        // Above its digit nothing differs; below it the bucket begins with nothing set.
+        self.from = floor(self.from, low + DIGIT) | value << low;
+        (1 << low) - 1
+    }
+
+    /// What is in these is due next.
+    fn order(&mut self, chunks: Bucket, mixed: bool) {
+        for mut chunk in chunks {
+            if mixed {
+                // Stable, for what is due at one time.
+                chunk.sort_by_key(|entry| entry.time);
+            }
+            self.first.extend(chunk.drain(..));
+            self.keep(chunk);
+        }
+    }
+
+    /// Keeps an empty chunk, if there are few.
+    fn keep(&mut self, chunk: Chunk) {
+        if self.spare.len() < SPARE {
+            self.spare.push(chunk);
+        }
+    }
+}
+
+/// A time without its lowest bits, perhaps all of them.
+fn floor(time: u64, bits: u32) -> u64 {
+    time.checked_shr(bits).and_then(|above| above.checked_shl(bits)).unwrap_or(0)
 }
 
 #[cfg(test)]

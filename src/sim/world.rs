@@ -9,6 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use gpc_trees::{Id, IdList, Tree};
 
+use super::ahead::each;
 use super::by_call::ByCall;
 use super::check::{Carries, Checkers, FunctionEnd, Held, Observation, Outcome, Plan, data, header};
 use super::cores::Cores;
@@ -26,7 +27,7 @@ use super::random::Random;
 use super::rooms::{Room, Rooms};
 use super::scenario::{REPLY_BYTES, Scenario};
 use super::trace::Trace;
-use crate::chain::{Heartbeat, Input, JobResult, Node, Outputs, Reply, Rested, Start};
+use crate::chain::{Heartbeat, Input, JobResult, Node, Outputs, Reply, Rested, Start, Time};
 use crate::wire::message::Classes;
 use crate::wire::{Body, CallId, Message, Reason};
 
@@ -176,6 +177,8 @@ pub(super) struct World {
     pub(super) counts: Counts,
     /// What the node that has an input asks for; empty between inputs.
     pub(super) outputs: Outputs,
+    /// Room for what a short request has in common with others.
+    pub(super) plan_room: Vec<u8>,
     pub(super) heartbeat: Option<Heartbeat>,
     pub(super) workers: usize,
     /// Longest that a request may be under way.
@@ -220,6 +223,7 @@ impl World {
             path: Vec::new(),
             counts: Counts::default(),
             outputs: Outputs::new(),
+            plan_room: Vec::new(),
             heartbeat: None,
             workers: 1,
             under_way_max: Duration::from_secs(1),
@@ -354,7 +358,9 @@ impl World {
     }
 
     pub(super) fn happen_at_once(&mut self, event: Event) {
-        event.parts().into_iter().flatten().for_each(|id| self.took_part(id));
+        if self.parts.is_some() {
+            each(event.parts(), |id| self.took_part(id));
+        }
         match event {
             Event::Start(index) => self.start(index),
             Event::Settled => {
@@ -546,13 +552,13 @@ impl Event {
     }
 }
 
-/// What a node holds.
-pub(super) fn held(node: &Node) -> Held {
+/// What a node holds whose next deadline is this.
+pub(super) fn held(node: &Node, next: Option<Time>) -> Held {
     Held {
         calls: node.calls(),
         answers_kept: node.answers_kept(),
         jobs: node.jobs_running(),
-        deadline: node.next_deadline().is_some(),
+        deadline: next.is_some(),
         memory: node.config().memory.used(),
     }
 }

@@ -89,6 +89,11 @@ impl Budget {
         self.0.as_ref().map_or(u64::MAX, |inner| inner.most())
     }
 
+    /// Whether it has no bound.
+    pub fn is_unbounded(&self) -> bool {
+        self.0.is_none()
+    }
+
     /// Bytes taken.
     pub fn used(&self) -> u64 {
         self.0.as_ref().map_or(0, |inner| inner.used.load(Ordering::Relaxed))

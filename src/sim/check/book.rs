@@ -1,10 +1,11 @@
 //! What the checkers know in common: the calls with their trees, who executed what, and who was touched by a fault.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use gpc_trees::{Group, Id, IdList, edges};
+use gpc_trees::{Group, Id, IdList, Run, edges};
 
 use super::{Findings, Limits, NAMES, Observation, Outcome, Plan, content, forget_keys, shape};
 use crate::sim::ahead::soon;
@@ -17,6 +18,59 @@ const NAME: &str = "book";
 
 /// So many runs of ids are looked at sooner than a table with a line for each id.
 const FEW_RUNS: usize = 8;
+
+/// Where the ids of a call stand in its list: asked for several times at every event.
+enum Places {
+    /// Runs of ids and the position of each first one, the longest run first, since most ids are in it.
+    Runs(Vec<(Id, u32, u32)>),
+    /// By id: its position, or [`NOWHERE`].
+    All(Vec<u32>),
+    /// Of ids that are far apart: by id.
+    Some(Vec<(Id, u32)>),
+}
+
+/// The position of no id.
+const NOWHERE: u32 = u32::MAX;
+
+impl Places {
+    fn of(ids: &IdList) -> Places {
+        if ids.runs().count() <= FEW_RUNS {
+            let mut start = 0;
+            let placed = |Run { first, count }| {
+                start += count;
+                (first, count, start - count)
+            };
+            let mut runs: Vec<_> = ids.runs().map(placed).collect();
+            runs.sort_by_key(|&(_, count, _)| Reverse(count));
+            return Places::Runs(runs);
+        }
+        let highest = ids.iter().max().unwrap_or_default();
+        // No more room than pairs take.
+        if u64::from(highest) < 2 * u64::from(ids.len()) {
+            let mut all = vec![NOWHERE; highest as usize + 1];
+            ids.iter().zip(0..).for_each(|(id, place)| all[id as usize] = place);
+            return Places::All(all);
+        }
+        let mut some: Vec<(Id, u32)> = ids.iter().zip(0..).collect();
+        some.sort_unstable();
+        Places::Some(some)
+    }
+
+    #[inline]
+    fn of_id(&self, id: Id) -> Option<u32> {
+        match self {
+            Places::Runs(runs) => {
+                let run = runs.iter().find(|(first, count, _)| id.wrapping_sub(*first) < *count);
+                run.map(|(first, _, start)| start + (id - first))
+            }
+            Places::All(all) => all.get(id as usize).copied().filter(|&place| place != NOWHERE),
+            Places::Some(some) => {
+                let place = some.binary_search_by_key(&id, |&(id, _)| id).ok()?;
+                Some(some[place].1)
+            }
+        }
+    }
+}
 
 /// One call.
 pub(super) struct Record {
@@ -34,8 +88,7 @@ pub(super) struct Record {
     pub(super) executed: Vec<u32>,
     /// Positions that were said never to have executed.
     pub(super) unreached: BTreeSet<u32>,
-    /// Positions and their ids, by id; empty for a list of so few runs that they are looked at one after another.
-    by_id: Vec<(Id, u32)>,
+    places: Places,
     /// How many levels are below the root.
     pub(super) depth: u32,
     pub(super) started: u64,
@@ -64,11 +117,7 @@ impl Record {
             }
         }
         let depth = depth(&parents);
-        let mut by_id: Vec<(Id, u32)> = match plan.ids.runs().count() {
-            0..=FEW_RUNS => Vec::new(),
-            _ => plan.ids.iter().zip(0..).collect(),
-        };
-        by_id.sort_unstable();
+        let places = Places::of(&plan.ids);
         let executed = vec![0; n as usize];
         let unreached = BTreeSet::new();
         let data = content::data(call, plan.data_bytes).into();
@@ -82,7 +131,7 @@ impl Record {
             heights,
             executed,
             unreached,
-            by_id,
+            places,
             depth,
             started,
             finished: false,
@@ -91,17 +140,16 @@ impl Record {
         })
     }
 
+    #[inline]
     pub(super) fn position(&self, id: Id) -> Option<u32> {
-        if self.by_id.is_empty() {
-            return self.plan.ids.position(id);
-        }
-        let place = self.by_id.binary_search_by_key(&id, |&(id, _)| id).ok()?;
-        Some(self.by_id[place].1)
+        self.places.of_id(id)
     }
 
     /// A position is to be looked at soon.
     pub(super) fn expect(&self, position: usize) {
-        [&self.parents, &self.sizes, &self.executed].into_iter().for_each(|all| soon(&all[position]));
+        soon(&self.parents[position]);
+        soon(&self.sizes[position]);
+        soon(&self.executed[position]);
     }
 
     pub(super) fn root(&self) -> Option<Id> {
@@ -197,6 +245,8 @@ pub(super) struct Book {
     /// And those that touched everybody.
     everybody: FaultSet,
     times: BTreeMap<Fault, u64>,
+    /// Those of which there is a number.
+    seen: FaultSet,
     /// When an id stood still last.
     pub(super) resumed: BTreeMap<Id, u64>,
     pub(super) ended: BTreeMap<Id, Vec<u64>>,
@@ -224,6 +274,7 @@ impl Book {
             },
             Observation::Injected { fault, ids } => {
                 *self.times.entry(*fault).or_default() += 1;
+                self.seen.insert(*fault);
                 // Nobody does anything worse for being young, or for what strangers say.
                 if matches!(fault, Fault::Fresh | Fault::Forged) {
                     return;
@@ -309,7 +360,7 @@ impl Book {
 
     /// Whether any of these faults has taken effect on anybody.
     pub(super) fn any(&self, faults: &[Fault]) -> bool {
-        faults.iter().any(|fault| self.times(*fault) > 0)
+        self.seen.has_any(faults)
     }
 
     /// Whether any fault has.

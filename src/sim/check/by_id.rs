@@ -23,7 +23,9 @@ impl<V, const HERE: usize> Default for ById<V, HERE> {
 impl<V, const HERE: usize> ById<V, HERE> {
     /// What an id knows is to be looked at soon.
     pub(super) fn expect(&self, id: Id) {
-        self.all.get(id as usize).into_iter().for_each(soon);
+        if let Some(known) = self.all.get(id as usize) {
+            soon(known);
+        }
     }
 
     /// Those that an id knows.

@@ -34,8 +34,10 @@ pub(super) struct Faithful {
 impl Faithful {
     /// A position is to be looked at soon.
     pub(super) fn expect(&self, call: CallId, position: usize) {
-        self.done.get(&call).into_iter().for_each(|done| soon(&done[position]));
-        self.own.get(&call).into_iter().for_each(|own| soon(&own[position]));
+        if let (Some(done), Some(own)) = (self.done.get(&call), self.own.get(&call)) {
+            soon(&done[position]);
+            soon(&own[position]);
+        }
     }
 
     #[inline(always)]

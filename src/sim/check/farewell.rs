@@ -138,7 +138,9 @@ impl Farewell {
             }
             Observation::Ended { id } => self.forget(book, *id),
             Observation::Held { id, held, .. } => {
-                self.judge(book, *id, findings);
+                if !self.due.is_empty() {
+                    self.judge(book, *id, findings);
+                }
                 if held.answers_kept > 0 {
                     self.counts(book, *id, held.answers_kept, findings);
                 }

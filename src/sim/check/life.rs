@@ -109,7 +109,9 @@ fn ends_at(seen: &Observation<'_>) -> Option<Id> {
 impl Life {
     /// An id is to be looked at soon.
     pub(super) fn expect(&self, id: Id) {
-        self.looks.get(id as usize).into_iter().for_each(soon);
+        if let Some(look) = self.looks.get(id as usize) {
+            soon(look);
+        }
         self.peers.expect(id);
     }
 
@@ -187,9 +189,13 @@ impl Life {
     }
 
     /// An id has done what an input asks of it.
+    #[inline(always)]
     fn is_through(&mut self, book: &Book, id: Id, findings: &mut Findings) {
         self.looks_on(book, id, findings);
         self.has_asked(book, id, findings);
+        if self.questions.is_empty() {
+            return;
+        }
         // Ends: each round takes one away.
         while let Some(&(_, asker)) = self.questions.range((id, 0)..=(id, Id::MAX)).next() {
             self.questions.remove(&(id, asker));
@@ -198,7 +204,11 @@ impl Life {
     }
 
     /// An id has asked all whom it asks at this moment.
+    #[inline]
     fn has_asked(&mut self, book: &Book, id: Id, findings: &mut Findings) {
+        if self.silent.is_empty() {
+            return;
+        }
         for peer in std::mem::take(&mut self.silent) {
             let wrong = self.stops_at(book, id, peer, findings.at);
             wrong.into_iter().for_each(|what| findings.add(NAME, format!("id {id} {what}")));
@@ -214,6 +224,7 @@ impl Life {
     }
 
     /// Takes down whose answers are awaited.
+    #[inline(always)]
     fn awaited(&mut self, seen: &Observation<'_>, now: u64) {
         match seen {
             Observation::Sent { from, to, message: Message::Request(request) } => {

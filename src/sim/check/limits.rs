@@ -58,7 +58,9 @@ impl Limits {
     #[inline(always)]
     pub(super) fn observe(&mut self, book: &Book, seen: &Observation<'_>, findings: &mut Findings) {
         let now = findings.at;
-        self.judge_those_due(now, findings);
+        if !self.due.is_empty() {
+            self.judge_those_due(now, findings);
+        }
         match seen {
             Observation::Started { call, plan } if plan.ids.len() <= LARGE => {
                 self.watched.insert(*call);

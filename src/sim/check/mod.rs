@@ -30,6 +30,7 @@ mod turns;
 pub(in crate::sim) use causes::reason;
 pub(in crate::sim) use content::{data, header, merged, part, reply_header};
 
+use std::borrow::Borrow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -37,6 +38,7 @@ use std::sync::Arc;
 
 use gpc_trees::{Id, IdList, Tree};
 
+use super::ahead::each;
 use super::faults::Fault;
 use crate::wire::message::{Answer, Merging, Response, SubtreeReply};
 use crate::wire::{CallId, CauseKind, Failure, Message, Report, Stage};
@@ -461,8 +463,26 @@ impl Checkers {
         }
     }
 
-    /// Looks at one thing that happened at `at` nanoseconds.
+    /// Looks at one thing that happened at `at` nanoseconds. Each of the kinds that come often has code of its own, made for it alone, in which nothing is left of the checkers that do not look at it.
     pub fn observe(&mut self, at: u64, seen: &Observation<'_>) {
+        use Observation::{Began, Consumed, Executed, Heard, Held, Ran, Received, Requested, Sent};
+        match *seen {
+            Held { id, held, workers } => self.judge(at, || Held { id, held, workers }),
+            Sent { from, to, message } => self.judge(at, || Sent { from, to, message }),
+            Received { at: id, from, message } => self.judge(at, || Received { at: id, from, message }),
+            Requested { at: id, from } => self.judge(at, || Requested { at: id, from }),
+            Consumed { at: id, from } => self.judge(at, || Consumed { at: id, from }),
+            Executed { id, run, call } => self.judge(at, || Executed { id, run, call }),
+            Began { id, call, until } => self.judge(at, || Began { id, call, until }),
+            Ran { id, call, end } => self.judge(at, || Ran { id, call, end }),
+            Heard { at: id, from } => self.judge(at, || Heard { at: id, from }),
+            _ => self.judge(at, || seen),
+        }
+    }
+
+    /// Every checker is given the observation anew: of one that has been passed on by reference the compiler does not know any more which kind it is.
+    #[inline(always)]
+    fn judge<'a, S: Borrow<Observation<'a>>>(&mut self, at: u64, seen: impl Fn() -> S) {
         let Checkers {
             book,
             route,
@@ -482,34 +502,35 @@ impl Checkers {
             findings,
         } = self;
         findings.at = at;
-        book.note(at, seen, findings);
-        refusals.observe(book, seen, findings);
-        route.observe(book, seen, findings);
-        faithful.observe(book, seen, findings);
-        bounds.observe(book, seen, findings);
-        credit.observe(book, seen, findings);
-        doubt.observe(book, seen, findings);
-        farewell.observe(book, seen, findings);
-        life.observe(book, seen, findings);
-        limits.observe(book, seen, findings);
-        parents.observe(book, seen, findings);
-        progress.observe(book, seen, findings);
-        statuses.observe(book, seen, findings);
-        tokens.observe(seen, findings);
-        turns.observe(book, seen, findings);
-        levels::observe(book, seen, findings);
-        merging::observe(book, seen, findings);
-        execution::observe(book, seen, findings);
-        if let Observation::Finished { call, outcome } = seen {
+        book.note(at, seen().borrow(), findings);
+        refusals.observe(book, seen().borrow(), findings);
+        route.observe(book, seen().borrow(), findings);
+        faithful.observe(book, seen().borrow(), findings);
+        bounds.observe(book, seen().borrow(), findings);
+        credit.observe(book, seen().borrow(), findings);
+        doubt.observe(book, seen().borrow(), findings);
+        farewell.observe(book, seen().borrow(), findings);
+        life.observe(book, seen().borrow(), findings);
+        limits.observe(book, seen().borrow(), findings);
+        parents.observe(book, seen().borrow(), findings);
+        progress.observe(book, seen().borrow(), findings);
+        statuses.observe(book, seen().borrow(), findings);
+        tokens.observe(seen().borrow(), findings);
+        turns.observe(book, seen().borrow(), findings);
+        levels::observe(book, seen().borrow(), findings);
+        merging::observe(book, seen().borrow(), findings);
+        execution::observe(book, seen().borrow(), findings);
+        if let Observation::Finished { call, outcome } = seen().borrow() {
             answers::check(book, *call, outcome, findings);
             causes::check(book, *call, outcome, findings);
         }
     }
 
     /// Something is to happen soon in a call at these ids: asks memory for what is known of them.
-    pub(in crate::sim) fn expect(&self, call: CallId, ids: impl Iterator<Item = Id>) {
+    pub(in crate::sim) fn expect(&self, call: CallId, ids: [Option<Id>; 2]) {
         let Some(record) = self.book.calls.get(&call) else { return };
-        for (id, place) in ids.filter_map(|id| Some((id, record.position(id)?))) {
+        each(ids, |id| {
+            let Some(place) = record.position(id) else { return };
             self.credit.expect(id);
             self.life.expect(id);
             let place = place as usize;
@@ -517,7 +538,7 @@ impl Checkers {
             self.route.expect(call, place);
             self.faithful.expect(call, place);
             self.farewell.expect(call, place);
-        }
+        });
     }
 
     /// And sooner: what that names is needed, too.

@@ -94,6 +94,7 @@ impl Refusals {
     }
 
     /// What an id asks of those whom it adopts, and what it says at the end of a call.
+    #[inline(always)]
     fn answered(&mut self, book: &mut Book, seen: &Observation<'_>, findings: &mut Findings) {
         match seen {
             Observation::Sent { from, message: Message::Request(request), .. } if request.skipped > 0 => {

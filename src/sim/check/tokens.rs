@@ -48,7 +48,7 @@ impl Tokens {
             Observation::Ended { id } => {
                 forget(&mut self.tokens, (*id, NAMES[0])..=(*id, NAMES[1]));
             }
-            Observation::Held { id, .. } => {
+            Observation::Held { id, .. } if !self.ended.is_empty() => {
                 for (at, call) in std::mem::take(&mut self.ended) {
                     let told = self.tokens.get(&(at, call)).is_none_or(|token| token.stopped);
                     if at == *id && !told {
