@@ -58,9 +58,7 @@ impl Limits {
     #[inline(always)]
     pub(super) fn observe(&mut self, book: &Book, seen: &Observation<'_>, findings: &mut Findings) {
         let now = findings.at;
-        if !self.due.is_empty() {
-            self.judge_those_due(now, findings);
-        }
+        self.judge_those_due(now, findings);
         match seen {
             Observation::Started { call, plan } if plan.ids.len() <= LARGE => {
                 self.watched.insert(*call);
@@ -165,8 +163,16 @@ impl Limits {
         }
     }
 
-    /// Whoever owes an answer when its limit has passed is late.
+    /// At most times nothing is.
+    #[inline]
     fn judge_those_due(&mut self, now: u64, findings: &mut Findings) {
+        if !self.due.is_empty() {
+            self.judge_the_first(now, findings);
+        }
+    }
+
+    /// Whoever owes an answer when its limit has passed is late.
+    fn judge_the_first(&mut self, now: u64, findings: &mut Findings) {
         while let Some(&(until, id, call)) = self.due.first().filter(|(until, ..)| until + LATE_NS < now) {
             self.due.pop_first();
             if self.still.contains(&id) || self.calls.get(&(id, call)).is_none_or(|here| here.last > until) {
