@@ -193,9 +193,6 @@ impl Life {
     fn is_through(&mut self, book: &Book, id: Id, findings: &mut Findings) {
         self.looks_on(book, id, findings);
         self.has_asked(book, id, findings);
-        if self.questions.is_empty() {
-            return;
-        }
         // Ends: each round takes one away.
         while let Some(&(_, asker)) = self.questions.range((id, 0)..=(id, Id::MAX)).next() {
             self.questions.remove(&(id, asker));
