@@ -89,11 +89,11 @@ impl Bounds {
     }
 }
 
-/// Most that an id may count with the calls and the answers that it holds: the data of all calls, twice where another parent sends them, too; and of each that it holds every reply of those below.
+/// Most that an id may count with the calls and the answers that it holds: the data of all calls, several times where other parents send them, too, and links that are lost have brought some; and of each that it holds every reply of those below.
 fn most_held(book: &Book, id: Id, held: &Held) -> Option<u64> {
     let counted = book.has_little_memory() && held.memory > 0;
     let records = || counted.then(|| book.calls.values());
-    let data = records()?.map(|record| 2 * u64::from(record.plan.data_bytes)).sum::<u64>();
+    let data = records()?.map(|record| 4 * u64::from(record.plan.data_bytes)).sum::<u64>();
     let largest = records()?.map(|record| largest(record, id)).max().unwrap_or_default();
     Some(data + (held.calls + held.answers_kept) as u64 * largest)
 }
