@@ -50,7 +50,7 @@ impl Bounds {
                 if book.has_little_memory() && held.memory < least {
                     findings.add(NAME, format!("id {id} counts less than {least} bytes, and holds {held:?}"));
                 }
-                if let Some(most) = most_held(book, *id, held).filter(|most| held.memory > *most) {
+                if let Some(most) = self.most_held(book, *id, held).filter(|most| held.memory > *most) {
                     findings.add(NAME, format!("id {id} counts more than {most} bytes, and holds {held:?}"));
                 }
                 let most = book.calls.len() + self.forged;
@@ -77,6 +77,16 @@ impl Bounds {
         }
     }
 
+    /// Most that an id may count with the calls and the answers that it holds: the data of all calls, from each that may send them, which are those above and strangers; and of each call that it holds every reply of those below.
+    fn most_held(&self, book: &Book, id: Id, held: &Held) -> Option<u64> {
+        let counted = book.has_little_memory() && held.memory > 0;
+        let records = || counted.then(|| book.calls.values());
+        let senders = |record: &Record| u64::from(record.depth) + 1 + self.forged as u64;
+        let data = records()?.map(|record| senders(record) * u64::from(record.plan.data_bytes)).sum::<u64>();
+        let largest = records()?.map(|record| largest(record, id)).max().unwrap_or_default();
+        Some(data + (held.calls + held.answers_kept) as u64 * largest)
+    }
+
     fn quiet(&self, book: &Book, held: &[(Id, Held)], findings: &mut Findings) {
         for (id, held) in held.iter().filter(|(_, held)| *held != Held::default()) {
             findings.add(NAME, format!("id {id} still holds {held:?} when all is quiet"));
@@ -87,15 +97,6 @@ impl Bounds {
             }
         }
     }
-}
-
-/// Most that an id may count with the calls and the answers that it holds: the data of all calls, several times where other parents send them, too, and links that are lost have brought some; and of each that it holds every reply of those below.
-fn most_held(book: &Book, id: Id, held: &Held) -> Option<u64> {
-    let counted = book.has_little_memory() && held.memory > 0;
-    let records = || counted.then(|| book.calls.values());
-    let data = records()?.map(|record| 4 * u64::from(record.plan.data_bytes)).sum::<u64>();
-    let largest = records()?.map(|record| largest(record, id)).max().unwrap_or_default();
-    Some(data + (held.calls + held.answers_kept) as u64 * largest)
 }
 
 /// Most that a call takes at an id besides its data. In a partial call it may have to do with all there are.
