@@ -532,7 +532,15 @@ impl World {
         let first = noise(&mut self.random, FIRST_LENGTH);
         let third = noise(&mut self.random, THIRD_LENGTH);
         match self.random.below(4) {
-            0 => noise(&mut self.random, 300),
+            0 => {
+                let mut noise = noise(&mut self.random, 300);
+                if noise[0] & 1 > 0 {
+                    // A hello of up to a MiB.
+                    noise[2] &= 15;
+                    noise[3..8].copy_from_slice(&[0, 1, 0, 0, 0]);
+                }
+                noise
+            }
             1 => {
                 let from = (to + 1) % self.scenario.n;
                 let incarnation = (self.now - BEGIN) / MS;
