@@ -142,6 +142,15 @@ fn what_follows_a_head_is_judged() {
     assert_eq!(seen(&[&cancelled[..], &[input(1)]].concat()), ["farewell"], "its child goes on");
 }
 
+/// A second parent that was refused cancelled the call in vain; the failure of a child, which goes to the first one, was taken for one too many.
+#[test]
+fn a_cancel_of_another_than_the_parent_ends_nothing() {
+    let another = [Seen::Received(1, 2, Message::Cancel(CALL)), input(1)];
+    let lost = [Seen::Injected(chained_gpc::sim::Fault::Link, vec![1, 2]), Seen::LinkEnded(1, 2)];
+    let fails = [Seen::Sent(1, 0, failed(2, Stage::Link)), input(1)];
+    assert_eq!(seen(&[&another[..], &lost, &fails].concat()), [""; 0]);
+}
+
 #[test]
 fn who_has_said_all_has_nothing_to_add() {
     let whole = [Seen::Received(1, 2, data()), input(1)];

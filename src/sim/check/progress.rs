@@ -30,8 +30,8 @@ struct Here {
     awaited: Vec<Id>,
     /// Who has asked and has no answer.
     owed: Vec<Id>,
-    /// It has answered, and the data follow of those whose replies are still arriving.
-    given: bool,
+    /// To whom it has answered, and the data follow of those whose replies are still arriving.
+    given: Option<Id>,
     rising: Vec<Id>,
 }
 
@@ -148,8 +148,10 @@ impl Progress {
                 let call = response.call;
                 let here = self.calls.get_mut(&(from, call));
                 let open = here.is_some_and(|here| {
-                    here.given |= matches!(response.answer, Answer::Arriving(_));
-                    here.owed.contains(&to) || here.given && !here.rising.is_empty()
+                    if matches!(response.answer, Answer::Arriving(_)) {
+                        here.given = Some(to);
+                    }
+                    here.owed.contains(&to) || here.given.is_some() && !here.rising.is_empty()
                 });
                 self.answered(from, to, call);
                 // Whoever refuses a second parent goes on for the first.
@@ -197,7 +199,9 @@ impl Progress {
             }
             Message::Cancel(call) => {
                 self.answered(at, from, *call);
+                // Of one that was refused, since it is a second parent, it says nothing to the first.
                 let here = self.calls.get_mut(&(at, *call));
+                let here = here.filter(|here| here.given.is_none_or(|given| given == from));
                 here.into_iter().for_each(|here| here.rising.clear());
             }
             _ => {}
