@@ -2,15 +2,13 @@
 //!
 //! An id that has some of the data passes on what it has; who is below follows. A piece is on its way as long as the link stands; what has not come by then never does.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use gpc_trees::Id;
+use smallvec::SmallVec;
 
-use super::check::NAMES;
 use super::faults::{Mishaps, Passage};
 use super::linked::Linked;
 use super::world::{Event, World};
-use crate::chain::Input;
+use crate::chain::{Input, Seeded, SeededMap};
 use crate::wire::body::Spare;
 use crate::wire::{Body, BodyWriter, CallId, Message, Use};
 
@@ -31,58 +29,121 @@ struct Coming {
     writer: BodyWriter,
 }
 
-/// To whom data come, from whom, of which call, and which of them: the later, the higher.
-type Way = (Id, Id, CallId, u64);
+/// Which data these are: the later, the higher.
+type Place = u64;
+
+/// Data that come to an id for a call, by their places; from whom.
+type Here = SmallVec<[(Place, Id, Coming); 1]>;
 
 /// All data that are on their way. Bounded by the requests in flight.
-#[derive(Default)]
+///
+/// Who has to do with them is found by its hash: of a large world a hundred thousand get data at one time. Never iterated.
 pub(super) struct Pieces {
-    coming: BTreeMap<Way, Coming>,
-    /// The same by who sends them: of which call, which of them, and to whom.
-    from: BTreeSet<(Id, CallId, u64, Id)>,
-    next: u64,
+    coming: SeededMap<(Id, CallId), Here>,
+    /// The same by who sends them: to whom they go, in the order of their places.
+    from: SeededMap<(Id, CallId), Receivers>,
+    next: Place,
+    /// Calls whose data have come in pieces.
+    calls: Vec<CallId>,
+}
+
+/// To whom data of a call go. A root may send them to a million: what has come stays here until it is half of all.
+#[derive(Default)]
+struct Receivers {
+    all: Vec<(Place, Option<Id>)>,
+    gone: usize,
+}
+
+impl Receivers {
+    /// Those at these places are sent nothing any more: whether there is nobody else.
+    fn remove(&mut self, place: Place) -> bool {
+        if let Ok(at) = self.all.binary_search_by_key(&place, |(place, _)| *place)
+            && self.all[at].1.take().is_some()
+        {
+            self.gone += 1;
+        }
+        if self.gone * 2 > self.all.len() {
+            self.all.retain(|(_, to)| to.is_some());
+            self.gone = 0;
+        }
+        self.all.is_empty()
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (Place, Id)> {
+        self.all.iter().filter_map(|&(place, to)| Some((place, to?)))
+    }
+}
+
+impl Default for Pieces {
+    fn default() -> Pieces {
+        // Ids and calls are nobody's choice here.
+        let hash = Seeded::new(0);
+        let (coming, from) = (SeededMap::with_hasher(hash), SeededMap::with_hasher(hash));
+        Pieces { coming, from, next: 0, calls: Vec::new() }
+    }
 }
 
 impl Pieces {
     fn push(&mut self, at: Id, from: Id, call: CallId, it: Coming) {
         let place = self.next;
         self.next += 1;
-        self.from.insert((from, call, place, at));
-        self.coming.insert((at, from, call, place), it);
+        self.from.entry((from, call)).or_default().all.push((place, Some(at)));
+        self.coming.entry((at, call)).or_default().push((place, from, it));
+        if !self.calls.contains(&call) {
+            self.calls.push(call);
+        }
     }
 
-    fn remove(&mut self, way: Way) {
-        let (at, from, call, place) = way;
-        self.coming.remove(&way);
-        self.from.remove(&(from, call, place, at));
+    fn remove(&mut self, at: Id, call: CallId, place: Place) {
+        let Some(here) = self.coming.get_mut(&(at, call)) else { return };
+        let Some(index) = here.iter().position(|(its, ..)| *its == place) else { return };
+        let (_, from, _) = here.remove(index);
+        if here.is_empty() {
+            self.coming.remove(&(at, call));
+        }
+        if self.from.get_mut(&(from, call)).is_some_and(|to| to.remove(place)) {
+            self.from.remove(&(from, call));
+        }
     }
 
-    /// What comes to an id from another one.
-    fn ways(&self, at: Id, from: Id, call: CallId) -> Vec<Way> {
-        let all = (at, from, call, 0)..=(at, from, call, u64::MAX);
-        self.coming.range(all).map(|(way, _)| *way).collect()
+    /// What comes to an id from another one: the first that comes over a link that stands; the others do not come any more.
+    fn first(
+        &mut self,
+        at: Id,
+        from: Id,
+        call: CallId,
+        stands: impl Fn(Passage) -> bool,
+    ) -> Option<(Place, &mut Coming)> {
+        let here = self.coming.get(&(at, call))?;
+        let its = here.iter().filter(|(_, sender, _)| *sender == from);
+        let lost: SmallVec<[Place; 2]> =
+            its.filter(|(.., it)| !stands(it.passage)).map(|(place, ..)| *place).collect();
+        lost.into_iter().for_each(|place| self.remove(at, call, place));
+        let here = self.coming.get_mut(&(at, call))?;
+        let (place, _, it) = here.iter_mut().find(|(_, sender, _)| *sender == from)?;
+        Some((*place, it))
     }
 
     /// What is between these ids, from the first to the second or back, or of the first and whoever else, and will not come any more. What is let go gives back the memory of its body.
     fn drop_lost(&mut self, id: Id, peer: Option<Id>, stands: impl Fn(Id, Passage) -> bool) {
-        let [first, last] = NAMES;
-        let (least, most) = (peer.unwrap_or(0), peer.unwrap_or(Id::MAX));
-        let to = self.coming.range((id, least, first, 0)..=(id, most, last, u64::MAX)).map(|(way, _)| *way);
-        let sent = self.from.range((id, first, 0, 0)..=(id, last, u64::MAX, Id::MAX));
-        let sent = sent.filter(|(.., at)| (least..=most).contains(at));
-        let sent = sent.map(|&(from, call, place, at)| (at, from, call, place));
-        let ways: Vec<Way> = to.chain(sent).collect();
-        for way in ways {
-            if self.coming.get(&way).is_some_and(|it| !stands(way.0, it.passage)) {
-                self.remove(way);
-            }
+        let concerned = |other: Id| peer.is_none_or(|peer| peer == other);
+        for call in self.calls.clone() {
+            let to = self.coming.get(&(id, call)).into_iter().flatten();
+            let to = to.filter(|(_, from, _)| concerned(*from)).map(|(place, ..)| (id, *place));
+            let sent = self.from.get(&(id, call)).into_iter().flat_map(Receivers::iter);
+            let sent = sent.filter(|(_, to)| concerned(*to)).map(|(place, to)| (to, place));
+            let lost = |&(at, place): &(Id, Place)| {
+                let mut here = self.coming.get(&(at, call)).into_iter().flatten();
+                here.any(|(its, _, it)| *its == place && !stands(at, it.passage))
+            };
+            let lost: Vec<(Id, Place)> = to.chain(sent).filter(lost).collect();
+            lost.into_iter().for_each(|(at, place)| self.remove(at, call, place));
         }
     }
 
     /// To whom an id sends data of a call.
-    fn below(&self, from: Id, call: CallId) -> Vec<Id> {
-        let all = self.from.range((from, call, 0, 0)..=(from, call, u64::MAX, Id::MAX));
-        all.map(|(.., at)| *at).collect()
+    fn below(&self, from: Id, call: CallId) -> SmallVec<[Id; 4]> {
+        self.from.get(&(from, call)).into_iter().flat_map(Receivers::iter).map(|(_, to)| to).collect()
     }
 }
 
@@ -131,24 +192,18 @@ impl World {
     /// More comes of what is there at the sender.
     pub(super) fn piece(&mut self, at: Id, run: u32, from: Id, call: CallId) {
         let World { pieces, mishaps, linked, random, .. } = self;
-        let mut way = None;
-        for each in pieces.ways(at, from, call) {
-            let passage = pieces.coming.get(&each).map(|coming| coming.passage);
-            match passage.is_some_and(|passage| stands(mishaps, linked, at, passage)) {
-                true => way = way.or(Some(each)),
-                false => pieces.remove(each),
-            }
-        }
         let (mut whole, mut came, mut due, mut refused) = (false, 0, false, None);
-        if let Some(coming) = way.and_then(|way| pieces.coming.get_mut(&way)) {
+        let first = pieces.first(at, from, call, |passage| stands(mishaps, linked, at, passage));
+        let over = first.and_then(|(place, coming)| {
             let most = 1 + random.below(2 * coming.source.len() / PIECES + 1);
             let bytes = coming.source.read(coming.source.len() - coming.writer.missing(), most as usize);
             came = coming.writer.push(&bytes);
             whole = coming.writer.missing() == 0;
             due = whole || coming.writer.usage() != Use::Whole;
             refused = coming.writer.is_refused().then(|| coming.writer.refusal());
-        }
-        way.filter(|_| whole || refused.is_some()).into_iter().for_each(|way| pieces.remove(way));
+            (whole || refused.is_some()).then_some(place)
+        });
+        over.into_iter().for_each(|place| pieces.remove(at, call, place));
         if came == 0 && refused.is_none() || !self.hosts.is_up(at) || self.hosts.run(at) != run {
             return;
         }

@@ -2,11 +2,12 @@
 //!
 //! Swarm testing: a run uses some of the faults it may use, each as often as it draws, so that one fault does not hide what another would show.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 
 use gpc_trees::Id;
 
 use super::{Fault, FaultSet, Links};
+use crate::chain::{Seeded, SeededMap};
 use crate::sim::random::Random;
 use crate::sim::ranked::IdSet;
 use crate::wire::Message;
@@ -129,7 +130,19 @@ const PARTITIONS_MAX: u64 = 64;
 /// Messages of a link that may come again after it broke.
 const KEPT: usize = 4;
 
-/// A message that comes once more, and the runs of its sender and its receiver between which it was sent.
+/// A message, and the runs of its sender and its receiver between which it was sent.
+#[derive(Debug)]
+struct Sent {
+    runs: [u32; 2],
+    message: Message,
+}
+
+fn nothing_sent() -> SeededMap<(Id, Id), Vec<Sent>> {
+    // Ids are nobody's choice here.
+    SeededMap::with_hasher(Seeded::new(0))
+}
+
+/// A message that comes once more.
 #[derive(Debug)]
 pub(in crate::sim) struct Again {
     pub(in crate::sim) from: Id,
@@ -170,7 +183,8 @@ pub(in crate::sim) struct Mishaps {
     span: u64,
     /// Of eight funcs so many answer later.
     deferring: u64,
-    sent: BTreeMap<(Id, Id), VecDeque<Again>>,
+    /// By sender and receiver: messages that may come again, the last one last. Bounded by the pairs that have talked, [`KEPT`] of each.
+    sent: SeededMap<(Id, Id), Vec<Sent>>,
     /// No link breaks later by itself.
     breaks_until: u64,
 }
@@ -205,7 +219,7 @@ impl Mishaps {
             messages: 0,
             span: times.span,
             deferring: 1,
-            sent: BTreeMap::new(),
+            sent: nothing_sent(),
             // Who cannot be connected to is left by the way at any time until it can.
             breaks_until: if used.has(Fault::Refused) { end } else { times.from + times.span },
         };
@@ -432,21 +446,24 @@ impl Mishaps {
     /// Remembers a message that may come again, in a run in which some do.
     pub(in crate::sim) fn remember(&mut self, now: u64, from: Id, to: Id, runs: [u32; 2], message: Message) {
         if now > self.breaks_until {
-            self.sent = BTreeMap::new();
+            self.sent = nothing_sent();
             return;
         }
         let sent = self.sent.entry((from, to)).or_default();
-        sent.push_back(Again { from, to, runs, message });
-        if sent.len() > KEPT {
-            sent.pop_front();
+        if sent.len() == KEPT {
+            sent.remove(0);
         }
+        // Of most pairs of a large world there are one or two.
+        sent.reserve_exact(1);
+        sent.push(Sent { runs, message });
     }
 
     /// What comes again after a link broke, in any order.
     pub(in crate::sim) fn again(&mut self, random: &mut Random, a: Id, b: Id) -> Vec<Again> {
         let mut again = Vec::new();
         for (from, to) in [(a, b), (b, a)] {
-            again.extend(self.sent.remove(&(from, to)).unwrap_or_default());
+            let sent = self.sent.remove(&(from, to)).unwrap_or_default();
+            again.extend(sent.into_iter().map(|Sent { runs, message }| Again { from, to, runs, message }));
         }
         random.shuffle(&mut again);
         again.truncate(random.below(again.len() as u64 + 1) as usize);
