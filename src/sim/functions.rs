@@ -6,8 +6,8 @@ use gpc_trees::Id;
 use super::check::{Observation, merged, part, reason, reply_header};
 use super::faults::{Act, Fault};
 use super::random::Random;
-use super::world::{CallState, Event, World};
-use crate::chain::{Job, JobResult, Reply, Taken, Work};
+use super::world::{CallState, Event, LARGE, World};
+use crate::chain::{Input, Job, JobResult, Reply, Taken, Work};
 use crate::wire::{CallId, Reason, Request};
 
 /// What of a deferred reply is given after its function has ended, nanoseconds beyond twice what that takes.
@@ -15,6 +15,9 @@ const LATER_NS: u64 = 20_000;
 
 /// Latest that the second answer of a token comes behind the first, nanoseconds.
 const AGAIN_NS: u64 = 100_000;
+
+/// One of so many functions waits for something while it runs.
+const WAIT_PARTS: u64 = 8;
 
 impl World {
     /// Runs a function: what it does is known at once, when it ends is its cost.
@@ -99,6 +102,7 @@ impl World {
         };
         fault.into_iter().for_each(|fault| self.inject(fault, &[id]));
         let mut ns = self.scenario.func_ns * slowness;
+        self.waits_meanwhile(id, call, ns);
         let result = match act {
             None => JobResult::Replied(reply),
             Some(Act::Fail) => JobResult::Failed(reason(Fault::Fail, id)),
@@ -119,6 +123,25 @@ impl World {
         };
         let result = self.results.put(result);
         self.work(id, ns, Event::Ran { id, run, call, result });
+    }
+
+    /// Some functions wait for something until half of their time is over, and tell their node.
+    fn waits_meanwhile(&mut self, id: Id, call: CallId, ns: u64) {
+        let waits = Random::new(call.sequence ^ u64::from(id) << 32).chance(1, WAIT_PARTS);
+        if waits && self.mishaps.is_some() && self.scenario.n <= LARGE {
+            let run = self.hosts.run(id);
+            self.queue.push(self.now, Event::Waits { id, run, call, begins: true });
+            self.queue.push(self.now + ns / 2, Event::Waits { id, run, call, begins: false });
+        }
+    }
+
+    /// What it waits for is somebody else's, and not looked at.
+    pub(super) fn function_waits(&mut self, id: Id, run: u32, call: CallId, begins: bool) {
+        if self.hosts.is_up(id) && self.hosts.run(id) == run {
+            let what = format!("id {id} waits for what is not in this world");
+            self.trace.say(self.now, format_args!("{what}: {begins}"));
+            self.input(id, Input::Waits { call, what: begins.then(|| what.into()) });
+        }
     }
 
     /// What a function gives that answers later, and when that is: its token may be used before it has returned.

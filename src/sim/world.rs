@@ -95,6 +95,8 @@ pub(super) enum Event {
     Handle(Room<Parcel>),
     /// A function has ended.
     Ran { id: Id, run: u32, call: CallId, result: Room<JobResult> },
+    /// A function waits for something, or does not any more.
+    Waits { id: Id, run: u32, call: CallId, begins: bool },
     /// A token is used.
     Answered { id: Id, run: u32, call: CallId, reply: Box<Result<Reply, Box<Reason>>> },
     /// More of a request's data comes.
@@ -399,6 +401,7 @@ impl World {
                     self.input(id, Input::Answered { call, result: *reply });
                 }
             }
+            Event::Waits { id, run, call, begins } => self.function_waits(id, run, call, begins),
             Event::Piece { id, run, from, call } => self.piece(id, run, from, call),
             Event::Notice { id, run, peer, epoch } => self.notice(id, run, peer, epoch),
             Event::PingLeft { id, run, question } => self.ping_left(id, run, question),
@@ -536,6 +539,7 @@ impl Event {
             Event::Arrive(parcel) | Event::Handle(parcel) => Some(parcel.to),
             Event::Ran { id, .. } | Event::Answered { id, .. } | Event::Notice { id, .. } => Some(*id),
             Event::Piece { id, .. }
+            | Event::Waits { id, .. }
             | Event::PingLeft { id, .. }
             | Event::Taken { id, .. }
             | Event::Due { id, .. }

@@ -186,6 +186,11 @@ impl Record {
         self.forged.get(position as usize).is_some_and(|forged| *forged)
     }
 
+    /// Whether a copy of a request of it has come from elsewhere.
+    pub(super) fn is_copied(&self) -> bool {
+        !self.forged.is_empty()
+    }
+
     /// Whether a copy of a request, perhaps for its own part alone, came to an id in the name of one that may ask it, too: what it answers to that one may be to the copy.
     pub(super) fn is_misled(&self, id: Id, by: Id) -> bool {
         self.forgers.contains(&(by, id))
@@ -330,7 +335,7 @@ impl Book {
 
     /// Whether a copy of a request may be executed again: what is known of the calls of a root ends with its run.
     pub(super) fn may_run_anew(&self, record: &Record) -> bool {
-        let copied = self.any(&[Fault::Duplicate]) || !record.forged.is_empty();
+        let copied = self.any(&[Fault::Duplicate]) || record.is_copied();
         copied && self.root_ended(record) && !record.plan.partial
     }
 

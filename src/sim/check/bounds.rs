@@ -12,9 +12,6 @@ const NAME: &str = "bounds";
 /// How long past its limit a call may end at a root that is awake: timers are exact here.
 const LATE_NS: u64 = 1_000;
 
-/// Least that an answer takes of a node's memory while it is kept, bytes.
-const KEPT_MIN: u64 = 128;
-
 /// Most that a call takes of a node's memory beside its data and replies, and that each id below takes, with what each level adds to its part of a reply.
 const CALL: u64 = 2 << 10;
 const MEMBER: u64 = 1 << 10;
@@ -45,10 +42,6 @@ impl Bounds {
             Observation::Held { id, held, workers } => {
                 if self.answered.take() == Some(*id) && held.answers_kept == 0 {
                     findings.add(NAME, format!("id {id} has answered a partial call, and keeps no answer"));
-                }
-                let least = KEPT_MIN * held.answers_kept as u64;
-                if book.has_little_memory() && held.memory < least {
-                    findings.add(NAME, format!("id {id} counts less than {least} bytes, and holds {held:?}"));
                 }
                 if let Some(most) = self.most_held(book, *id, held).filter(|most| held.memory > *most) {
                     findings.add(NAME, format!("id {id} counts more than {most} bytes, and holds {held:?}"));

@@ -37,11 +37,22 @@ pub(super) struct Doubt {
     began: BTreeMap<Id, u64>,
     /// Of calls that such a run was asked: whether it may execute them, since somebody has asked who knows that nobody else has, or since it is older than the call.
     may_execute: BTreeMap<(Id, CallId), bool>,
+    /// Whom an id has given its answer to a partial call first.
+    answered: BTreeMap<(Id, CallId), Id>,
 }
 
 impl Doubt {
     #[inline(always)]
     pub(super) fn observe(&mut self, book: &Book, seen: &Observation<'_>, findings: &mut Findings) {
+        if let Observation::Sent { from, to, message: Message::Response(response) } = seen
+            && let Answer::Partial(partial) = &response.answer
+            && book.calls.get(&response.call).is_some_and(|record| record.plan.ids.len() <= LARGE)
+            && *self.answered.entry((*from, response.call)).or_insert(*to) != *to
+            && partial.report.coverage.statuses().skip(1).any(|status| status == Status::Unreached)
+        {
+            let call = response.call;
+            findings.add(NAME, format!("{from} -> {to}: an answer to call {call} of ids that nobody has reached, where the parent before may have asked them"));
+        }
         match seen {
             Observation::Received { at, from, message: Message::Request(request) } => {
                 let small = |record: &Record| record.plan.ids.len() <= LARGE && record.root() != Some(*at);
@@ -88,6 +99,10 @@ impl Doubt {
                 }
             }
             Observation::Finished { call, .. } => drop(self.calls.remove(&(call.root, *call))),
+            Observation::Began { id, call, .. } if book.calls.get(call).is_some_and(|it| it.plan.partial) => {
+                // Where a call runs anew, what was said before is forgotten.
+                self.answered.remove(&(*id, *call));
+            }
             Observation::Executed { id, call, .. } if self.may_execute.get(&(*id, *call)) == Some(&false) => {
                 findings.add(
                     NAME,
@@ -103,6 +118,7 @@ impl Doubt {
                 self.began.remove(id);
                 forget(&mut self.calls, (*id, NAMES[0])..=(*id, NAMES[1]));
                 forget(&mut self.may_execute, (*id, NAMES[0])..=(*id, NAMES[1]));
+                forget(&mut self.answered, (*id, NAMES[0])..=(*id, NAMES[1]));
             }
             _ => {}
         }

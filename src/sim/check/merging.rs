@@ -1,29 +1,104 @@
-//! A callback merges all that there is: an id of a partial call whose own part is in its answer passes nothing on unmerged, unless its time has passed.
+//! A callback merges all that there is: it is run for the answer of each child before an id answers well, also for one that says nothing but that it is done. An id of a partial call whose own part is in its answer passes nothing on unmerged, unless its time has passed.
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use gpc_trees::Id;
 
-use super::book::Book;
-use super::{Findings, Observation};
+use super::book::{Book, Record};
+use super::{Findings, NAMES, Observation, forget};
+use crate::sim::world::LARGE;
 use crate::wire::level::{Leaves, Limits};
 use crate::wire::message::{Answer, SubtreeReply};
 use crate::wire::{CallId, CauseKind, Message, Report, Status};
 
 const NAME: &str = "merging";
 
-#[inline(always)]
-pub(super) fn observe(book: &Book, seen: &Observation<'_>, findings: &mut Findings) {
-    let wrong = match seen {
-        Observation::Sent { from, message: Message::Response(response), .. } => match &response.answer {
-            Answer::Partial(partial) => left(book, *from, response.call, &partial.reply, &partial.report),
+/// A whole call with a callback, at an id.
+#[derive(Default)]
+struct Here {
+    /// Children that have answered well.
+    well: BTreeSet<Id>,
+    /// Functions that have begun: func, and a callback for each of them.
+    begun: usize,
+}
+
+/// What callbacks there are still to be. Bounded by the calls at each id.
+#[derive(Default)]
+pub(super) struct Merging {
+    calls: BTreeMap<(Id, CallId), Here>,
+}
+
+impl Merging {
+    #[inline(always)]
+    pub(super) fn observe(&mut self, book: &Book, seen: &Observation<'_>, findings: &mut Findings) {
+        self.count(book, seen, findings);
+        let wrong = match seen {
+            Observation::Sent { from, message: Message::Response(response), .. } => match &response.answer {
+                Answer::Partial(partial) => left(book, *from, response.call, &partial.reply, &partial.report),
+                _ => None,
+            },
+            Observation::Finished { call, outcome } => match (&outcome.result, &outcome.report) {
+                (Ok(Some(reply)), Some(report)) => left(book, call.root, *call, reply, report),
+                _ => None,
+            },
             _ => None,
-        },
-        Observation::Finished { call, outcome } => match (&outcome.result, &outcome.report) {
-            (Ok(Some(reply)), Some(report)) => left(book, call.root, *call, reply, report),
+        };
+        wrong.into_iter().for_each(|what| findings.add(NAME, what));
+    }
+
+    #[inline(always)]
+    fn count(&mut self, book: &Book, seen: &Observation<'_>, findings: &mut Findings) {
+        let ends = match seen {
+            Observation::Began { id, call, .. } if counted(book, *call).is_some() => {
+                self.calls.entry((*id, *call)).or_default().begun += 1;
+                None
+            }
+            Observation::Received { at, from, message: Message::Response(response) }
+                if is_well(&response.answer) =>
+            {
+                let parent = counted(book, response.call).and_then(|it| it.parent(it.position(*from)?));
+                if parent == Some(*at) {
+                    self.calls.entry((*at, response.call)).or_default().well.insert(*from);
+                }
+                None
+            }
+            Observation::Sent { from, message: Message::Response(response), .. }
+                if is_well(&response.answer) =>
+            {
+                Some((*from, response.call))
+            }
+            Observation::Finished { call, outcome } if outcome.result.is_ok() => Some((call.root, *call)),
+            Observation::Ended { id } => {
+                forget(&mut self.calls, (*id, NAMES[0])..=(*id, NAMES[1]));
+                None
+            }
             _ => None,
-        },
-        _ => None,
-    };
-    wrong.into_iter().for_each(|what| findings.add(NAME, what));
+        };
+        let Some((id, call)) = ends else { return };
+        let Some(plan) = counted(book, call).map(|record| &record.plan) else { return };
+        let Some(Here { well, begun }) = self.calls.remove(&(id, call)) else { return };
+        let func = if plan.watch && call.root == id { 0 } else { 1 };
+        let callbacks = begun.saturating_sub(func);
+        if callbacks < well.len() {
+            let why = format!(
+                "id {id} answers call {call} after {callbacks} callbacks for {} children",
+                well.len()
+            );
+            findings.add(NAME, why);
+        }
+    }
+}
+
+/// A whole call whose callbacks are counted. One whose request comes from elsewhere, too, may have answered for the one and run for the other; and a func that takes its data as they come begins more than once.
+fn counted(book: &Book, call: CallId) -> Option<&Record> {
+    let record = book.calls.get(&call)?;
+    let plan = &record.plan;
+    let whole = plan.callback && !plan.partial && plan.ids.len() <= LARGE;
+    (whole && !plan.carries.as_they_come && !record.is_copied()).then_some(record)
+}
+
+fn is_well(answer: &Answer) -> bool {
+    matches!(answer, Answer::Completed | Answer::Reply(_))
 }
 
 /// What an id has left unmerged that says of itself that it is done.

@@ -17,6 +17,7 @@ mod farewell;
 mod levels;
 mod life;
 mod limits;
+mod memory;
 mod merging;
 mod parents;
 mod progress;
@@ -424,6 +425,8 @@ pub struct Checkers {
     farewell: farewell::Farewell,
     life: life::Life,
     limits: limits::Limits,
+    memory: memory::Memory,
+    merging: merging::Merging,
     parents: parents::Parents,
     progress: progress::Progress,
     refusals: refusals::Refusals,
@@ -453,6 +456,8 @@ impl Checkers {
             farewell: farewell::Farewell::default(),
             life: life::Life::default(),
             limits: limits::Limits::default(),
+            memory: memory::Memory::default(),
+            merging: merging::Merging::default(),
             parents: parents::Parents::default(),
             progress: progress::Progress::default(),
             refusals: refusals::Refusals::default(),
@@ -493,6 +498,8 @@ impl Checkers {
             farewell,
             life,
             limits,
+            memory,
+            merging,
             parents,
             progress,
             refusals,
@@ -512,13 +519,14 @@ impl Checkers {
         farewell.observe(book, seen().borrow(), findings);
         life.observe(book, seen().borrow(), findings);
         limits.observe(book, seen().borrow(), findings);
+        memory.observe(book, seen().borrow(), findings);
         parents.observe(book, seen().borrow(), findings);
         progress.observe(book, seen().borrow(), findings);
         statuses.observe(book, seen().borrow(), findings);
         tokens.observe(seen().borrow(), findings);
         turns.observe(book, seen().borrow(), findings);
         levels::observe(book, seen().borrow(), findings);
-        merging::observe(book, seen().borrow(), findings);
+        merging.observe(book, seen().borrow(), findings);
         execution::observe(book, seen().borrow(), findings);
         if let Observation::Finished { call, outcome } = seen().borrow() {
             answers::check(book, *call, outcome, findings);
