@@ -102,13 +102,6 @@ pub(in crate::sim) struct Links {
     up: Sorted<(Id, Id)>,
 }
 
-impl Default for Links {
-    fn default() -> Links {
-        // Ids are nobody's choice here.
-        let pairs = Pairs { places: SeededMap::with_hasher(Seeded::new(0)), all: Vec::new() };
-        Links { pairs, peers: Vec::new(), up: Sorted::default() }
-    }
-}
 
 fn key(a: Id, b: Id) -> (Id, Id) {
     (a.min(b), a.max(b))
@@ -160,6 +153,15 @@ impl Passage {
 }
 
 impl Links {
+    /// None yet, of a world of `n` ids: with room for those of one tree, that a table of a million need not move while it grows.
+    pub(in crate::sim) fn over(n: u32) -> Links {
+        let n = n as usize;
+        // Ids are nobody's choice here.
+        let places = SeededMap::with_capacity_and_hasher(n, Seeded::new(0));
+        let pairs = Pairs { places, all: Vec::with_capacity(n) };
+        Links { pairs, peers: Vec::with_capacity(n), up: Sorted::default() }
+    }
+
     /// A message is sent; `opens` if it may open a link, `alive` if there is somebody to answer.
     pub(in crate::sim) fn send(&mut self, from: Id, to: Id, opens: bool, alive: bool) -> Fate {
         let Links { pairs, peers, up } = self;
@@ -319,14 +321,14 @@ mod tests {
     use super::*;
 
     fn opened() -> (Links, Passage) {
-        let mut links = Links::default();
+        let mut links = Links::over(3);
         let Fate::Goes(passage) = links.send(1, 2, true, true) else { panic!("a request opens a link") };
         (links, passage)
     }
 
     #[test]
     fn a_link_opens_with_a_request_and_carries_both_ways() {
-        let mut links = Links::default();
+        let mut links = Links::over(3);
         assert_eq!(links.send(2, 1, false, true), Fate::Vanishes, "an answer opens none");
         let (mut links, passage) = opened();
         assert_eq!(links.send(2, 1, false, true), Fate::Goes(passage));
