@@ -16,7 +16,7 @@ use smallvec::{SmallVec, smallvec};
 const DEBUG_BYTES_MAX: usize = 32;
 
 /// Bytes that lie in the payload itself: the header that nobody uses, of a subtree of some ids, in no more room than a payload of shared bytes needs.
-const INLINE_MAX: usize = 23;
+const INLINE_MAX: usize = 22;
 
 /// Parts shorter than this are copied where payloads are joined. To pass a part on by reference takes as long as copying 1 to 2 KiB
 /// (`benches/level.rs`), at every level it goes through, and again an entry of the gather write, of which the system
@@ -36,15 +36,24 @@ const DEPTH_MAX: u8 = 64;
 #[derive(Clone, Default)]
 pub struct Payload(Repr);
 
+/// In two steps, since shared bytes have one value that they never are: it says that this is the other case, and costs no room.
 #[derive(Clone)]
 enum Repr {
-    /// The first `len` of these.
-    Inline { len: u8, bytes: [u8; INLINE_MAX] },
     /// More than fit inline.
     One(Bytes),
+    Other(Other),
+}
+
+#[derive(Clone)]
+enum Other {
+    /// The first `len` of these.
+    Inline { len: u8, bytes: [u8; INLINE_MAX] },
     /// Two or more parts.
     Many(Arc<Many>),
 }
+
+/// Every message holds two of them, and every answer that is kept.
+const _: () = assert!(size_of::<Payload>() == size_of::<Bytes>());
 
 #[derive(Clone, Default)]
 struct Many {
@@ -132,7 +141,7 @@ pub enum Part<'a> {
 
 impl Default for Repr {
     fn default() -> Repr {
-        Repr::Inline { len: 0, bytes: [0; INLINE_MAX] }
+        Repr::Other(Other::Inline { len: 0, bytes: [0; INLINE_MAX] })
     }
 }
 
@@ -183,7 +192,7 @@ impl Payload {
         if len <= INLINE_MAX {
             let mut bytes = [0; INLINE_MAX];
             write(&mut bytes[..len]);
-            return Self(Repr::Inline { len: len as u8, bytes });
+            return Self(Repr::Other(Other::Inline { len: len as u8, bytes }));
         }
         let mut bytes = Vec::with_capacity(len);
         bytes.resize(len, 0);
@@ -206,15 +215,15 @@ impl Payload {
     fn inline(from: &[u8]) -> Option<Self> {
         let mut bytes = [0; INLINE_MAX];
         bytes.get_mut(..from.len())?.copy_from_slice(from);
-        Some(Self(Repr::Inline { len: from.len() as u8, bytes }))
+        Some(Self(Repr::Other(Other::Inline { len: from.len() as u8, bytes })))
     }
 
     /// Total length of all parts, in bytes.
     pub fn len(&self) -> usize {
         match &self.0 {
-            Repr::Inline { len, .. } => usize::from(*len),
+            Repr::Other(Other::Inline { len, .. }) => usize::from(*len),
             Repr::One(part) => part.len(),
-            Repr::Many(many) => many.len,
+            Repr::Other(Other::Many(many)) => many.len,
         }
     }
 
@@ -227,10 +236,12 @@ impl Payload {
     pub fn parts(&self) -> impl ExactSizeIterator<Item = Part<'_>> + Clone {
         let none = || Leaves(SmallVec::new());
         let (single, many, left) = match &self.0 {
-            Repr::Inline { len: 0, .. } => (None, none(), 0),
-            Repr::Inline { len, bytes } => (Some(Part::Held(&bytes[..usize::from(*len)])), none(), 1),
+            Repr::Other(Other::Inline { len: 0, .. }) => (None, none(), 0),
+            Repr::Other(Other::Inline { len, bytes }) => {
+                (Some(Part::Held(&bytes[..usize::from(*len)])), none(), 1)
+            }
             Repr::One(part) => (Some(Part::Shared(part)), none(), 1),
-            Repr::Many(many) => (None, many.parts(), many.count),
+            Repr::Other(Other::Many(many)) => (None, many.parts(), many.count),
         };
         Parts { single, many, left }
     }
@@ -238,19 +249,19 @@ impl Payload {
     /// How many bytes are copied where this payload is joined with others: its short parts, unless they are as much together as a part that is not copied.
     pub(super) fn len_copied(&self) -> usize {
         match &self.0 {
-            Repr::Inline { len, .. } => usize::from(*len),
+            Repr::Other(Other::Inline { len, .. }) => usize::from(*len),
             Repr::One(part) => small(part),
-            Repr::Many(many) if many.small < COPY_BYTES_MAX => many.small,
-            Repr::Many(_) => 0,
+            Repr::Other(Other::Many(many)) if many.small < COPY_BYTES_MAX => many.small,
+            Repr::Other(Other::Many(_)) => 0,
         }
     }
 
     /// Appends all bytes.
     pub fn copy_to(&self, out: &mut impl BufMut) {
         match &self.0 {
-            Repr::Inline { len, bytes } => out.put_slice(&bytes[..usize::from(*len)]),
+            Repr::Other(Other::Inline { len, bytes }) => out.put_slice(&bytes[..usize::from(*len)]),
             Repr::One(part) => out.put_slice(part),
-            Repr::Many(many) => many.parts().for_each(|part| out.put_slice(part)),
+            Repr::Other(Other::Many(many)) => many.parts().for_each(|part| out.put_slice(part)),
         }
     }
 
@@ -279,19 +290,21 @@ impl Payload {
             return *self = other.clone();
         }
         match &other.0 {
-            Repr::Many(many) => self.many().nest(many),
+            Repr::Other(Other::Many(many)) => self.many().nest(many),
             _ => other.parts().for_each(|part| self.push(part.into())),
         }
     }
 
     /// The list of its parts, made where there is none yet.
     fn many(&mut self) -> &mut Many {
-        if let Repr::Inline { .. } | Repr::One(_) = &self.0 {
+        if let Repr::Other(Other::Inline { .. }) | Repr::One(_) = &self.0 {
             let mut many = Many::default();
             self.parts().for_each(|part| many.push(part.into()));
-            self.0 = Repr::Many(Arc::new(many));
+            self.0 = Repr::Other(Other::Many(Arc::new(many)));
         }
-        let Repr::Many(many) = &mut self.0 else { unreachable!("it has just been made a list") };
+        let Repr::Other(Other::Many(many)) = &mut self.0 else {
+            unreachable!("it has just been made a list")
+        };
         Arc::make_mut(many)
     }
 
@@ -310,19 +323,19 @@ impl Payload {
     /// All bytes in one piece; copies if there are several.
     pub fn as_slice(&self) -> Cow<'_, [u8]> {
         match &self.0 {
-            Repr::Inline { len, bytes } => Cow::Borrowed(&bytes[..usize::from(*len)]),
+            Repr::Other(Other::Inline { len, bytes }) => Cow::Borrowed(&bytes[..usize::from(*len)]),
             Repr::One(part) => Cow::Borrowed(part),
-            Repr::Many(many) => Cow::Owned(many.concat()),
+            Repr::Other(Other::Many(many)) => Cow::Owned(many.concat()),
         }
     }
 
     /// All bytes in one piece; shares the part if there is only one, else copies.
     pub fn to_bytes(&self) -> Bytes {
         match &self.0 {
-            Repr::Inline { len: 0, .. } => Bytes::new(),
-            Repr::Inline { len, bytes } => Bytes::copy_from_slice(&bytes[..usize::from(*len)]),
+            Repr::Other(Other::Inline { len: 0, .. }) => Bytes::new(),
+            Repr::Other(Other::Inline { len, bytes }) => Bytes::copy_from_slice(&bytes[..usize::from(*len)]),
             Repr::One(part) => part.clone(),
-            Repr::Many(many) => many.concat().into(),
+            Repr::Other(Other::Many(many)) => many.concat().into(),
         }
     }
 
@@ -462,7 +475,7 @@ mod tests {
             longer.append(&payload);
             bytes.splice(0..0, format!("{step:030}").into_bytes());
             payload = longer;
-            let Repr::Many(many) = &payload.0 else { panic!("{payload:?}") };
+            let Repr::Other(Other::Many(many)) = &payload.0 else { panic!("{payload:?}") };
             assert!(many.depth <= DEPTH_MAX && many.pieces.len() <= (step + 2) as usize);
         }
         bytes.extend(vec![b'.'; 30]);

@@ -23,6 +23,29 @@ const NAME: &str = "life";
 /// So many peers of an id are asked of memory ahead of its turn: most have no more.
 const FIRST_PEERS: usize = 4;
 
+/// A moment, nanoseconds, or none, in no more room: a large world has some for each link.
+#[derive(Clone, Copy)]
+struct Moment(u64);
+
+impl Moment {
+    const NONE: Moment = Moment(u64::MAX);
+
+    fn get(self) -> Option<u64> {
+        (self.0 < u64::MAX).then_some(self.0)
+    }
+
+    /// This one, or else `now`.
+    fn or(self, now: u64) -> Moment {
+        Moment(self.get().unwrap_or(now))
+    }
+}
+
+impl Default for Moment {
+    fn default() -> Moment {
+        Moment::NONE
+    }
+}
+
 /// What one id knows of another whom it has asked.
 #[derive(Default)]
 struct Peer {
@@ -35,9 +58,9 @@ struct Peer {
     asked: u32,
     last_question: u64,
     question: u64,
-    left: Option<u64>,
+    left: Moment,
     /// When the first left of those that were asked after `anew`: since then an answer is awaited, the link is the same, and the id that asks has not stood still.
-    left_since: Option<u64>,
+    left_since: Moment,
     anew: u64,
     /// Whether it was given up since it was heard.
     given_up: bool,
@@ -62,7 +85,7 @@ impl Peer {
 
     /// Whoever has asked it begins anew: a question of before that leaves later counts for nothing.
     fn begin_anew(&mut self, now: u64) {
-        (self.left_since, self.anew) = (None, now);
+        (self.left_since, self.anew) = (Moment::NONE, now);
     }
 }
 
@@ -144,8 +167,10 @@ impl Life {
             Observation::PingLeft { at, peer, asked_ns } => {
                 let known = self.peers.get_mut(*at, *peer).filter(|peer| peer.asked > 0);
                 known.into_iter().for_each(|peer| {
-                    peer.left = peer.left.or(Some(now));
-                    peer.left_since = peer.left_since.or(Some(now).filter(|_| *asked_ns > peer.anew));
+                    peer.left = peer.left.or(now);
+                    if *asked_ns > peer.anew {
+                        peer.left_since = peer.left_since.or(now);
+                    }
                 });
             }
             Observation::Resumed { id } => {
@@ -280,7 +305,7 @@ impl Life {
         self.suspected.remove(&(at, from));
         let peer = self.peers.get_mut(at, from)?;
         (peer.heard, peer.asked, peer.given_up) = (now, 0, false);
-        (peer.left, peer.left_since) = (None, None);
+        (peer.left, peer.left_since) = (Moment::NONE, Moment::NONE);
         Some(peer)
     }
 
@@ -312,7 +337,7 @@ impl Life {
         }
         (peer.asked, peer.last_question) = (peer.asked + 1, now);
         if peer.asked == 1 {
-            (peer.question, peer.left, peer.left_since) = (now, None, None);
+            (peer.question, peer.left, peer.left_since) = (now, Moment::NONE, Moment::NONE);
         }
     }
 
@@ -398,7 +423,7 @@ impl Life {
         let since = self.suspected.get(&(id, peer)).map_or(known.awaited_since(), |(since, _)| *since);
         let silent = now - known.heard.max(since).max(awake).max(self.back(id, peer)).min(now);
         // It was asked by the time that lies between two questions; one that has not left yet has asked nobody.
-        let waited = match (known.asked, known.left_since) {
+        let waited = match (known.asked, known.left_since.get()) {
             (0, _) => u64::MAX,
             (_, None) => 0,
             (_, Some(left)) => now - left.min(now),
@@ -413,12 +438,13 @@ impl Life {
         let awake = book.resumed.get(&id).copied().unwrap_or_default();
         // Those below one that was itself below a silent one have been asked as long as it, unless it was heard since.
         let suspected = self.suspected.get(&(id, peer)).copied();
-        let silent = known.heard.max(known.awaited_since()).max(awake).max(known.left.unwrap_or_default());
+        let silent =
+            known.heard.max(known.awaited_since()).max(awake).max(known.left.get().unwrap_or_default());
         let silent = silent.max(self.back(id, peer));
         let asked = suspected.map(|(since, _)| since).filter(|since| *since > known.heard);
         let asked = asked.unwrap_or(silent + SUSPECTED_AFTER * every);
         // Nobody suspects one whose question has hardly left.
-        let asked = asked.max(known.left.unwrap_or_default() + (SUSPECTED_AFTER - 1) * every);
+        let asked = asked.max(known.left.get().unwrap_or_default() + (SUSPECTED_AFTER - 1) * every);
         let begun = asked.saturating_sub(SUSPECTED_AFTER * every);
         for (call, since) in &known.awaited {
             let Some(record) = book.calls.get(call) else { continue };
@@ -465,7 +491,7 @@ impl Life {
         if silent < patience {
             return Some(format!("gives {peer} up after {silent} ns, where {patience} must pass"));
         }
-        let waited = now - known.left.unwrap_or(known.question);
+        let waited = now - known.left.get().unwrap_or(known.question);
         if asked > 0 && waited < patience {
             return Some(format!(
                 "gives {peer} up {waited} ns after its question, where {patience} must pass"

@@ -102,7 +102,6 @@ pub(in crate::sim) struct Links {
     up: Sorted<(Id, Id)>,
 }
 
-
 fn key(a: Id, b: Id) -> (Id, Id) {
     (a.min(b), a.max(b))
 }
