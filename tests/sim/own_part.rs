@@ -80,6 +80,28 @@ fn what_a_callback_can_merge_it_has() {
     assert!(!merged_in(2, &[(2, Stage::Reply)], Status::Done), "its time has passed");
 }
 
+/// Id 1 has heard that id 2 is done, and has run so many functions, when it answers.
+fn answers_after(functions: usize, plan: Plan, more: &[Seen]) -> bool {
+    let mut history = down(plan);
+    history.extend_from_slice(more);
+    history.extend(std::iter::repeat_n(Seen::Began(1), functions));
+    history.extend([Seen::Sent(2, 1, completed()), Seen::Received(1, 2, completed())]);
+    history.push(Seen::Sent(1, 0, completed()));
+    judged(&history).contains(&"merging")
+}
+
+#[test]
+fn a_callback_is_called_for_each_child() {
+    let calls_back = Plan { callback: true, reply_wanted: false, ..plan(false) };
+    assert!(answers_after(1, calls_back.clone(), &[]), "func alone");
+    assert!(!answers_after(2, calls_back.clone(), &[]));
+    assert!(!answers_after(1, plan(false), &[]), "there is none");
+    assert!(!answers_after(2, calls_back, &[Seen::Received(1, 2, completed())]), "said twice");
+    let carries = Carries { as_they_come: true, ..Carries::default() };
+    let as_they_come = Plan { callback: true, carries, ..plan(false) };
+    assert!(!answers_after(1, as_they_come, &[]), "func begins more than once");
+}
+
 /// A callback that merges as replies come may have them in any order, and each of them once.
 #[test]
 fn what_is_merged_as_it_comes_is_whole() {
@@ -195,4 +217,31 @@ fn what_an_id_counts_of_its_memory_is_bounded_from_above() {
     // It holds one call, with two ids.
     assert!(!counts(1, 4_000) && counts(1, 5_000));
     assert!(counts(0, 1), "a call that is gone has left it");
+}
+
+/// Id 1 has little memory, a partial call in flight with so many bytes of header, and what its func has given.
+fn counts(header: usize, func_has_ended: bool, memory: u64, calls: usize) -> bool {
+    let little =
+        Limits { calls_max: 9, data_max: u64::MAX, reply_max: u64::MAX, adopted_max: 9, memory_max: 99_000 };
+    let plan = Plan { reply_bytes: 5_000, ..plan(true) };
+    let Message::Request(mut request) = meant(&plan, request(1..3, FIRST_NS, 0)) else {
+        unreachable!("it is one")
+    };
+    std::sync::Arc::make_mut(&mut request).header = vec![0; header].into();
+    let asked = Seen::Received(1, 0, Message::Request(request));
+    let mut history = vec![Seen::Limits(little), Seen::Started(plan), asked];
+    if func_has_ended {
+        let before = Held { calls, memory: memory.min(90_000), ..Held::default() };
+        history.extend([Seen::Ran(1, false), Seen::Held(1, before)]);
+    }
+    history.push(Seen::Held(1, Held { calls, memory, ..Held::default() }));
+    !judged(&history).contains(&"memory")
+}
+
+#[test]
+fn what_an_id_holds_is_counted() {
+    assert!(counts(3_000, false, 4_000, 1) && !counts(3_000, false, 3_000, 1), "a request");
+    assert!(counts(3_000, false, 0, 0), "a call that is gone");
+    assert!(counts(0, true, 6_000, 1) && !counts(0, true, 5_000, 1), "its own reply");
+    assert!(counts(0, true, 98_000, 1), "there may have been no room for it");
 }
