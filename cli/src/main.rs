@@ -2,6 +2,11 @@
 
 use std::process::ExitCode;
 
+/// What worlds of a million nodes make and drop takes a quarter of their time otherwise.
+#[cfg(feature = "mimalloc")]
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     gpc_cli::main()
 }

@@ -1,7 +1,6 @@
 //! What a driver brings to a node, and what the node asks of it.
 
 use std::any::Any;
-use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -213,9 +212,6 @@ pub enum Input {
     /// Time has passed.
     Tick,
 }
-
-/// What a node asks for, in order. The driver owns the queue, so that its room is used again for every input of every node.
-pub type Outputs = VecDeque<Output>;
 
 /// What the node asks of its driver.
 #[derive(Debug)]

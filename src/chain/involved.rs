@@ -36,7 +36,7 @@ mod tests {
         let (mut node, mut outputs) = (Node::new(Config::new(1, 1)), Outputs::new());
         let mut feed = |node: &mut Node, input| {
             node.input(Time::default(), input, &mut outputs);
-            outputs.drain(..).collect::<Vec<Output>>()
+            outputs.drain().collect::<Vec<Output>>()
         };
         assert!(node.involved().is_empty());
         let call = CallId { root: 9, sequence: 1 };

@@ -179,12 +179,6 @@ impl Node {
         std::mem::swap(&mut self.outputs, outputs);
     }
 
-    /// Room for so many outputs, and no more.
-    #[cold]
-    pub(super) fn make_room(&mut self, outputs: usize) {
-        self.outputs.reserve_exact(outputs);
-    }
-
     pub(super) fn emit(&mut self, output: Output) {
         self.outputs.push_back(output);
     }

@@ -246,7 +246,7 @@ mod tests {
         let mut outputs = Outputs::new();
         let message = Message::Request(Arc::new(request));
         node.input(Time::from_nanos(5), Input::Message { from: 3, message }, &mut outputs);
-        outputs.drain(..).collect()
+        outputs.drain().collect()
     }
 
     #[test]

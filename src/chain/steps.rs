@@ -22,9 +22,6 @@ pub(super) const UNKNOWN_DEPTH: u32 = 32;
 /// Most children that a request of a peer may give this id: no process has links for more, and a few bytes of ids can name any number.
 const FAN_OUT_FOR_PEERS: u32 = 1 << 16;
 
-/// For the requests of so many children there is room at once, and no more than they need.
-const MANY_CHILDREN: usize = 1 << 12;
-
 impl Node {
     /// Takes every step of a call that can be taken now.
     pub(super) fn advance(&mut self, slot: Slot) {
@@ -167,9 +164,6 @@ impl Node {
         });
         let children = children.collect();
         call.forwarded(children);
-        if groups.len() > MANY_CHILDREN {
-            self.make_room(groups.len());
-        }
         for index in send_order(&groups) {
             self.send_request(slot, groups[index], 0, true);
         }

@@ -23,9 +23,6 @@ use crate::wire::{Body, CallId, Message, Request};
 /// Whom a node counts as involved is asked at one event of so many: often enough to be seen, and seldom enough to cost little.
 const INVOLVED_EVERY: u64 = 4;
 
-/// Outputs for which a node's queue keeps its room.
-const MANY_OUTPUTS: usize = 1 << 12;
-
 impl World {
     /// Gives a node one input and carries out what it asks for.
     pub(super) fn input(&mut self, id: Id, input: Input) {
@@ -38,10 +35,6 @@ impl World {
         // Nothing that is carried out gives an input by itself, so the node is drained before its next one.
         while let Some(output) = self.outputs.pop_front() {
             self.carry_out(id, output);
-            if self.outputs.capacity() > MANY_OUTPUTS && self.outputs.len() < self.outputs.capacity() / 2 {
-                // What a million children are sent is under way by and by, and needs no room here any more.
-                self.outputs.shrink_to_fit();
-            }
         }
         self.settle(id);
         self.ask_who_is_involved(id);

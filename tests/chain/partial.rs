@@ -139,7 +139,7 @@ fn the_children_of_so_many_are_adopted_and_no_more() {
     let mut requests = 0;
     while let Some(input) = inputs.pop_front() {
         node.input(Time::from_nanos(0), input, &mut outputs);
-        for output in outputs.drain(..) {
+        for output in outputs.drain() {
             match output {
                 Output::Send { to, message: Message::Request(_) } => asked.push_back(to),
                 Output::Send { message: Message::Response(response), .. } => answers.push(response.answer),

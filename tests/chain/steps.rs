@@ -288,7 +288,7 @@ fn a_job_and_a_forwarded_request_hold_all_that_came() {
     };
     let message = Message::Request(Arc::new(came.clone()));
     node.input(Time::default(), Input::Message { from: 4, message }, &mut outputs);
-    let outputs = Vec::from(outputs);
+    let outputs: Vec<Output> = outputs.into_iter().collect();
     let [Output::Send { to: 7, message: Message::Request(sent) }, Output::Run(job)] = &outputs[..] else {
         panic!("{outputs:?}");
     };

@@ -1,0 +1,155 @@
+//! What nodes ask their driver to do: a queue in blocks, so that the requests for a million children are neither moved while they become more nor kept in one piece until the last one has left.
+
+use std::collections::VecDeque;
+
+use super::Output;
+use crate::hint::likely;
+
+/// Outputs of a block, and those that need no other: some hundred KiB.
+const BLOCK: usize = 1 << 11;
+
+/// What a driver is to do, in this order. It owns the queue, one for any number of nodes, and empties it after each input.
+#[derive(Debug, Default)]
+pub struct Outputs {
+    first: VecDeque<Output>,
+    /// Behind it, all but the last one full.
+    rest: Option<Box<VecDeque<VecDeque<Output>>>>,
+}
+
+impl Outputs {
+    /// None.
+    pub fn new() -> Outputs {
+        Outputs::default()
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.first.len() + self.rest.iter().flat_map(|rest| rest.iter()).map(VecDeque::len).sum::<usize>()
+    }
+
+    /// Whether there is none.
+    #[inline(always)]
+    pub fn is_empty(&self) -> bool {
+        // What is behind the first block is there as long as that is not empty.
+        self.first.is_empty()
+    }
+
+    /// All of them, in their order.
+    pub fn iter(&self) -> impl Iterator<Item = &Output> {
+        self.first.iter().chain(self.rest.iter().flat_map(|rest| rest.iter().flatten()))
+    }
+
+    #[inline(always)]
+    pub(super) fn push_back(&mut self, output: Output) {
+        if likely(self.rest.is_none() && self.first.len() < BLOCK) {
+            self.first.push_back(output);
+        } else {
+            self.push_behind(output);
+        }
+    }
+
+    #[cold]
+    fn push_behind(&mut self, output: Output) {
+        let rest = self.rest.get_or_insert_default();
+        match rest.back_mut().filter(|block| block.len() < BLOCK) {
+            Some(block) => block.push_back(output),
+            None => {
+                let mut block = VecDeque::with_capacity(BLOCK);
+                block.push_back(output);
+                rest.push_back(block);
+            }
+        }
+    }
+
+    /// Takes out the first one.
+    #[inline(always)]
+    pub fn pop_front(&mut self) -> Option<Output> {
+        let output = self.first.pop_front();
+        if self.rest.is_some() && self.first.is_empty() {
+            self.next_block();
+        }
+        output
+    }
+
+    #[cold]
+    fn next_block(&mut self) {
+        if let Some(rest) = &mut self.rest {
+            self.first = rest.pop_front().unwrap_or_default();
+        }
+        self.rest.take_if(|rest| rest.is_empty());
+    }
+
+    /// Takes out one after another, as long as there are some.
+    pub fn drain(&mut self) -> impl Iterator<Item = Output> {
+        std::iter::from_fn(|| self.pop_front())
+    }
+
+    /// Drops all of them.
+    pub fn clear(&mut self) {
+        self.first.clear();
+        self.rest = None;
+    }
+
+    /// Gives back room that nothing is in.
+    pub fn shrink_to_fit(&mut self) {
+        self.first.shrink_to_fit();
+    }
+}
+
+impl IntoIterator for Outputs {
+    type Item = Output;
+    type IntoIter = std::iter::Chain<
+        std::collections::vec_deque::IntoIter<Output>,
+        std::iter::Flatten<std::collections::vec_deque::IntoIter<VecDeque<Output>>>,
+    >;
+
+    fn into_iter(self) -> Self::IntoIter {
+        let rest = self.rest.map(|rest| *rest).unwrap_or_default();
+        self.first.into_iter().chain(rest.into_iter().flatten())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn from(output: Output) -> u32 {
+        let Output::Consumed { from } = output else { panic!("{output:?} was not put in") };
+        from
+    }
+
+    #[test]
+    fn they_come_out_in_the_order_in_which_they_went_in() {
+        let mut outputs = Outputs::new();
+        let (mut next, mut first) = (0, 0);
+        let most = 3 * BLOCK as u32;
+        // Two go in for one that comes out, and then they only come out.
+        while first < most {
+            for _ in 0..2 {
+                if next < most {
+                    outputs.push_back(Output::Consumed { from: next });
+                    next += 1;
+                }
+            }
+            assert_eq!(outputs.len(), (next - first) as usize);
+            assert_eq!(outputs.iter().count(), outputs.len());
+            assert_eq!(outputs.pop_front().map(from), Some(first));
+            first += 1;
+            assert_eq!(outputs.is_empty(), outputs.len() == 0);
+        }
+        assert!(outputs.pop_front().is_none());
+    }
+
+    #[test]
+    fn all_are_taken_out_at_once() {
+        let mut outputs = Outputs::new();
+        for from in 0..2 * BLOCK as u32 + 1 {
+            outputs.push_back(Output::Consumed { from });
+        }
+        assert!(outputs.drain().map(from).eq(0..2 * BLOCK as u32 + 1));
+        assert!(outputs.is_empty());
+        outputs.push_back(Output::Consumed { from: 1 });
+        outputs.clear();
+        assert!(outputs.is_empty() && outputs.pop_front().is_none());
+    }
+}
