@@ -14,7 +14,7 @@ use super::linked::{Leaving, Said};
 use super::path::Came;
 use super::rooms::Room;
 use super::trace::{Shown, digest};
-use super::world::{EXECUTOR, Event, LARGE, Parcel, Question, World, class_of, classes_of, held};
+use super::world::{EXECUTOR, Event, LARGE, Parcel, Question, Sent, World, class_of, classes_of, held};
 use crate::chain::{Config, Input, Node, Output, Time, Turn};
 use crate::wire::budget::Budget;
 use crate::wire::message::{Answer, Response};
@@ -158,7 +158,8 @@ impl World {
             return self.send_where_links_break(from, to, message, arrival, data);
         }
         let begun = self.hosts.at(from).incarnation();
-        let parcel = Parcel { from, to, passage: Passage::default(), begun, sent, message, data, lie: false };
+        let sent = Sent::at(sent).data(data);
+        let parcel = Parcel { from, to, passage: Passage::default(), begun, sent, message };
         let parcel = self.parcels.put(parcel);
         self.queue.push(arrival, Event::Arrive(parcel));
     }
@@ -203,7 +204,8 @@ impl World {
         }
         let due = arrival;
         let arrival = self.in_order(from, to, passage, arrival.saturating_add(late));
-        let parcel = Parcel { from, to, passage, begun, sent, message, data, lie: false };
+        let sent = Sent::at(sent).data(data);
+        let parcel = Parcel { from, to, passage, begun, sent, message };
         if self.linked.is_some() {
             self.comes_over(arrival, parcel);
         } else {
@@ -283,7 +285,7 @@ impl World {
     }
 
     pub(super) fn handle(&mut self, parcel: Parcel) {
-        let Parcel { from, to, passage, begun, sent, ref message, data, lie } = parcel;
+        let Parcel { from, to, passage, begun, sent, ref message } = parcel;
         if !self.hosts.is_up(to) {
             return;
         }
@@ -300,7 +302,7 @@ impl World {
             self.link_comes_up(to, from, passage, begun);
         }
         self.trace.fold([self.now, 8, u64::from(from) << 32 | u64::from(to), 0]);
-        if lie {
+        if sent.is_lie() {
             // It changes nothing, but that somebody was heard.
             self.observe(&Observation::Heard { at: to, from });
             if self.on_the_spot(to, from, message) {
@@ -317,10 +319,10 @@ impl World {
         }
         if self.paths.is_some() {
             let alone = self.hosts.cost(from, to).message_ns(wire_bytes(message));
-            let came = Came { from, to, down, sent, received: self.now, alone };
+            let came = Came { from, to, down, sent: sent.time(), received: self.now, alone };
             self.paths.as_mut().into_iter().for_each(|paths| paths.came(came));
         }
-        if data {
+        if sent.is_data() {
             return self.data_came(parcel);
         }
         let message = self.begin_pieces(to, from, passage, parcel.message);

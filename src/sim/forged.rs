@@ -6,7 +6,7 @@ use gpc_trees::{Id, IdList};
 
 use super::check::Observation;
 use super::faults::{Fate, Fault, Passage};
-use super::world::{Event, Parcel, World};
+use super::world::{Event, Parcel, Sent, World};
 use crate::wire::message::{Answer, Partial, Response, SubtreeReply};
 use crate::wire::{
     CallId, Cause, CauseKind, Coverage, Failure, Message, Payload, Report, Request, Stage, Status,
@@ -96,7 +96,8 @@ impl World {
         let when = self.now + 1 + self.random.below(2 * (arrival - self.now) + 1) + behind;
         if let Some(parcel) = self.in_the_name_of(liar, at, message) {
             self.inject(Fault::Forged, &[liar, at]);
-            self.arrives(Parcel { lie: true, ..parcel }, when);
+            let sent = parcel.sent.lie(true);
+            self.arrives(Parcel { sent, ..parcel }, when);
         }
     }
 
@@ -126,8 +127,7 @@ impl World {
     fn in_the_name_of(&mut self, liar: Id, to: Id, message: Message) -> Option<Parcel> {
         if self.linked.is_some() {
             let (begun, passage) = (self.hosts.at(liar).incarnation(), Passage::default());
-            let parcel =
-                Parcel { from: liar, to, passage, begun, sent: self.now, message, data: false, lie: false };
+            let parcel = Parcel { from: liar, to, passage, begun, sent: Sent::at(self.now), message };
             return self.may_speak(liar, to).then_some(parcel);
         }
         let up = self.hosts.is_up(to);
@@ -141,8 +141,8 @@ impl World {
                 return None;
             }
         };
-        let (begun, sent) = (self.hosts.at(liar).incarnation(), self.now);
-        Some(Parcel { from: liar, to, passage, begun, sent, message, data: false, lie: false })
+        let (begun, sent) = (self.hosts.at(liar).incarnation(), Sent::at(self.now));
+        Some(Parcel { from: liar, to, passage, begun, sent, message })
     }
 
     fn arrives(&mut self, parcel: Parcel, at: u64) {

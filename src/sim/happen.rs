@@ -8,7 +8,7 @@ use super::check::{Carries, Observation, Plan};
 use super::faults::{Acts, Again, Fault, Mishap, Mishaps, Timed, Times, some_of};
 use super::profile::Profile;
 use super::scenario::Scenario;
-use super::world::{BEGIN, CallState, Event, LARGE, Parcel, World, expected_ns};
+use super::world::{BEGIN, CallState, Event, LARGE, Parcel, Sent, World, expected_ns};
 use crate::chain::{Heartbeat, Input, Node};
 use crate::peering::GREETING_LIMIT;
 use crate::wire::{CauseKind, Message};
@@ -337,8 +337,8 @@ impl World {
             return;
         };
         self.trace.say(self.now, format_args!("*** again: {}", super::trace::Shown(from, to, &message)));
-        let (begun, sent) = (self.hosts.at(from).incarnation(), self.now);
-        let parcel = Parcel { from, to, passage, begun, sent, message, data: false, lie: false };
+        let (begun, sent) = (self.hosts.at(from).incarnation(), Sent::at(self.now));
+        let parcel = Parcel { from, to, passage, begun, sent, message };
         let parcel = self.parcels.put(parcel);
         self.queue.push(self.now, Event::Arrive(parcel));
     }

@@ -64,12 +64,44 @@ pub(super) struct Parcel {
     pub(super) passage: Passage,
     /// When the run of the sender began that has sent it: its incarnation.
     pub(super) begun: u64,
-    pub(super) sent: u64,
+    pub(super) sent: Sent,
     pub(super) message: Message,
-    /// It is the data of a long reply, whose head has gone before.
-    pub(super) data: bool,
-    /// Its sender has no part in what it speaks of.
-    pub(super) lie: bool,
+}
+
+/// When a message was sent, nanoseconds, and as what. In one word, so that a parcel takes two lines of memory and not three.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sent(u64);
+
+impl Sent {
+    const DATA: u64 = 1 << 63;
+    const LIE: u64 = 1 << 62;
+
+    /// No world lasts so long that a time has these bits.
+    pub(super) fn at(now: u64) -> Sent {
+        Sent(now & !(Sent::DATA | Sent::LIE))
+    }
+
+    /// Perhaps as the data of a long reply, whose head has gone before.
+    pub(super) fn data(self, is: bool) -> Sent {
+        Sent(self.0 | if is { Sent::DATA } else { 0 })
+    }
+
+    /// Perhaps by one that has no part in what it speaks of.
+    pub(super) fn lie(self, is: bool) -> Sent {
+        Sent(self.0 | if is { Sent::LIE } else { 0 })
+    }
+
+    pub(super) fn is_data(self) -> bool {
+        self.0 & Sent::DATA > 0
+    }
+
+    pub(super) fn is_lie(self) -> bool {
+        self.0 & Sent::LIE > 0
+    }
+
+    pub(super) fn time(self) -> u64 {
+        Sent::at(self.0).0
+    }
 }
 
 /// A heartbeat request that waits to leave: on which link, and since when.

@@ -10,7 +10,7 @@ use crate::peering::{ANSWER_LIMIT, LinkKey, Output, Standing, State, Wanted};
 use crate::sim::check::Observation;
 use crate::sim::cost::wire_bytes;
 use crate::sim::faults::{Fault, Passage};
-use crate::sim::world::{Event, Parcel, World};
+use crate::sim::world::{Event, Parcel, Sent, World};
 use crate::wire::{CauseKind, Message};
 
 impl World {
@@ -114,7 +114,8 @@ impl World {
 
     /// A message of which its sender knows nothing is to come at a time, or when there is a link.
     pub(in crate::sim) fn comes_in_the_name_of(&mut self, parcel: Parcel, at: u64) {
-        let Parcel { from, to, message, data, lie, .. } = parcel;
+        let Parcel { from, to, message, sent, .. } = parcel;
+        let (data, lie) = (sent.is_data(), sent.is_lie());
         let said = if lie { Said::Lie } else { Said::Forged };
         if self.is_linked(from, to) {
             return self.say_for(from, to, message, at, said);
@@ -129,7 +130,8 @@ impl World {
         let (begun, sent) = (self.hosts.at(from).incarnation(), self.now);
         let latency = self.hosts.cost(from, to).latency_ns;
         let at = self.linked().in_order(to, passage, at.max(sent + latency));
-        let parcel = Parcel { from, to, passage, begun, sent, message, data: false, lie: said == Said::Lie };
+        let sent = Sent::at(sent).lie(said == Said::Lie);
+        let parcel = Parcel { from, to, passage, begun, sent, message };
         self.comes_over(at, parcel);
     }
 
