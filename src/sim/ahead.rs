@@ -80,7 +80,8 @@ impl World {
         let Some(event) = self.queue.at_place(NODE) else { return };
         let call = match event {
             Event::Handle(parcel) => call_of(&parcel.message),
-            Event::Ran { call, .. } | Event::Answered { call, .. } | Event::Piece { call, .. } => Some(*call),
+            Event::Ran { call, .. } | Event::Answered { call, .. } => Some(call.call()),
+            Event::Piece { call, .. } => Some(*call),
             _ => None,
         };
         let Some(call) = call else { return };

@@ -63,7 +63,7 @@ impl World {
                 };
                 let ns = self.scenario.func_ns * slowness;
                 let result = self.results.put(result);
-                return self.work(id, ns, Event::Ran { id, run, call, result });
+                return self.work(id, ns, Event::Ran { id, run, call: call.into(), result });
             };
         }
         // Drivers have brought the data into one place; a node does without that.
@@ -117,12 +117,12 @@ impl World {
                 let (deferred, first) = self.later(id, call, ns, Ok(reply));
                 let again = first + self.random.below(AGAIN_NS);
                 let reply = Box::new(Ok(self.of_nobody(id)));
-                self.queue.push(again, Event::Answered { id, run, call, reply });
+                self.queue.push(again, Event::Answered { id, run, call: call.into(), reply });
                 deferred
             }
         };
         let result = self.results.put(result);
-        self.work(id, ns, Event::Ran { id, run, call, result });
+        self.work(id, ns, Event::Ran { id, run, call: call.into(), result });
     }
 
     /// Some functions wait for something until half of their time is over, and tell their node.
@@ -153,7 +153,7 @@ impl World {
         reply: Result<Reply, Box<Reason>>,
     ) -> (JobResult, u64) {
         let (at, run) = (self.now + self.random.below(2 * ns + LATER_NS), self.hosts.run(id));
-        self.queue.push(at, Event::Answered { id, run, call, reply: Box::new(reply) });
+        self.queue.push(at, Event::Answered { id, run, call: call.into(), reply: Box::new(reply) });
         (JobResult::Deferred, at)
     }
 
@@ -177,7 +177,7 @@ impl World {
             false => reply.map_or_else(JobResult::Failed, JobResult::Replied),
         };
         let result = self.results.put(result);
-        self.work(id, ns, Event::Ran { id, run, call, result });
+        self.work(id, ns, Event::Ran { id, run, call: call.into(), result });
     }
 
     /// Whether func takes the data of a call as they come.

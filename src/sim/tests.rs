@@ -93,7 +93,7 @@ fn a_function_whose_end_is_never_told_is_missed() {
 fn a_reply_of_another_id_is_noticed() {
     let found = meddled(false, |event| match event {
         Event::Ran { id: 5, run, call, .. } => {
-            let reply = Reply { data: super::check::part(call, 6, 8), ..Default::default() };
+            let reply = Reply { data: super::check::part(call.call(), 6, 8), ..Default::default() };
             Verdict::Happens(Event::Ran { id: 5, run, call, result: JobResult::Replied(reply).into() })
         }
         event => Verdict::Happens(event),

@@ -104,6 +104,29 @@ impl Sent {
     }
 }
 
+/// The name of a call in an event, which has no room for one as it lies elsewhere.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Name {
+    root: Id,
+    sequence: [u32; 2],
+}
+
+impl From<CallId> for Name {
+    fn from(CallId { root, sequence }: CallId) -> Name {
+        Name { root, sequence: [(sequence >> 32) as u32, sequence as u32] }
+    }
+}
+
+impl Name {
+    pub(super) fn call(self) -> CallId {
+        let [high, low] = self.sequence.map(u64::from);
+        CallId { root: self.root, sequence: high << 32 | low }
+    }
+}
+
+/// Half a line of memory.
+const _: () = assert!(size_of::<Event>() == 32);
+
 /// A heartbeat request that waits to leave: on which link, and since when.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Question {
@@ -126,11 +149,11 @@ pub(super) enum Event {
     /// Its receiver has taken it in.
     Handle(Room<Parcel>),
     /// A function has ended.
-    Ran { id: Id, run: u32, call: CallId, result: Room<JobResult> },
+    Ran { id: Id, run: u32, call: Name, result: Room<JobResult> },
     /// A function waits for something, or does not any more.
     Waits { id: Id, run: u32, call: CallId, begins: bool },
     /// A token is used.
-    Answered { id: Id, run: u32, call: CallId, reply: Box<Result<Reply, Box<Reason>>> },
+    Answered { id: Id, run: u32, call: Name, reply: Box<Result<Reply, Box<Reason>>> },
     /// More of a request's data comes.
     Piece { id: Id, run: u32, from: Id, call: CallId },
     /// An end learns that its link is lost.
@@ -411,6 +434,7 @@ impl World {
                 self.handle(parcel);
             }
             Event::Ran { id, run, call, result } => {
+                let call = call.call();
                 if self.hosts.is_up(id) && self.hosts.run(id) == run {
                     self.trace.fold([self.now, 2, id.into(), call.sequence]);
                     self.trace.say(self.now, format_args!("{id} ends a function of {call}"));
@@ -426,6 +450,7 @@ impl World {
                 }
             }
             Event::Answered { id, run, call, reply } => {
+                let call = call.call();
                 if self.hosts.is_up(id) && self.hosts.run(id) == run {
                     self.trace.fold([self.now, 3, id.into(), call.sequence]);
                     self.trace.say(self.now, format_args!("{id} gives its deferred reply to {call}"));
