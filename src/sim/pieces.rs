@@ -5,6 +5,7 @@
 use gpc_trees::Id;
 use smallvec::SmallVec;
 
+use super::check::Observation;
 use super::faults::{Mishaps, Passage};
 use super::linked::Linked;
 use super::world::{Event, World};
@@ -213,6 +214,9 @@ impl World {
         }
         self.trace
             .say(self.now, format_args!("{at} has {came} more bytes of the data of {call} from {from}"));
+        if whole {
+            self.observe(&Observation::DataCame { at, from, call });
+        }
         if due {
             self.input(at, Input::DataArrived(call));
         }

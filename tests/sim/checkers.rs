@@ -419,6 +419,26 @@ fn who_waits_for_nothing_is_seen() {
     assert!(after(&lost).contains(&"progress"), "its child is lost");
 }
 
+/// A func takes its data as they come; what id 1 sends, and then an adopter.
+#[test]
+fn who_has_all_data_goes_on() {
+    let takes = Seen::Took(2);
+    let after = |more: &[Seen]| judged(&then(down(plan(true)), more)).contains(&"progress");
+    let begun = [Seen::Began(2), takes, input(2)];
+    assert!(!after(&begun), "more is to come");
+    let came = |from| then(begun.to_vec(), &[Seen::DataCame(2, from)]);
+    assert!(after(&then(came(1), &[input(2)])));
+    assert!(!after(&then(came(1), &[Seen::Began(2), input(2)])));
+    assert!(!after(&then(came(0), &[input(2)])), "nobody answers that one");
+    let adopts = meant(&plan(true), request(2..3, SECOND_NS, 1));
+    let adopted = [Seen::LinkEnded(2, 1), Seen::Received(2, 0, adopts.clone()), input(2)];
+    let adopted = then(begun.to_vec(), &adopted);
+    assert!(!after(&adopted));
+    assert!(after(&then(adopted, &[Seen::DataCame(2, 0), input(2)])));
+    let again = then(came(1), &[Seen::Received(2, 1, adopts), input(2)]);
+    assert!(!after(&again), "they come anew");
+}
+
 #[test]
 fn too_many_functions_and_too_few_answers_are_seen() {
     let after = |more: &[Seen]| judged(&then(down(plan(false)), more));

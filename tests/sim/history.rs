@@ -42,6 +42,7 @@ pub(super) enum Seen {
     Sent(Id, Id, Message),
     Received(Id, Id, Message),
     Requested(Id, Id),
+    DataCame(Id, Id),
     Consumed(Id, Id),
     Heartbeat(u64, u64),
     Limits(Limits),
@@ -250,6 +251,7 @@ pub(super) fn judged(history: &[Seen]) -> Vec<&'static str> {
             }
             Seen::Abandoned(at, peer) => Observation::Abandoned { at: *at, peer: *peer },
             Seen::GivenUp => Observation::GivenUp { call: CALL },
+            Seen::DataCame(at, from) => Observation::DataCame { at: *at, from: *from, call: CALL },
             Seen::Requested(at, from) => Observation::Requested { at: *at, from: *from },
             Seen::Consumed(at, from) => Observation::Consumed { at: *at, from: *from },
             Seen::LinkEnded(at, peer) => Observation::LinkEnded { at: *at, peer: *peer, unreached: false },

@@ -44,15 +44,7 @@ pub(super) struct Doubt {
 impl Doubt {
     #[inline(always)]
     pub(super) fn observe(&mut self, book: &Book, seen: &Observation<'_>, findings: &mut Findings) {
-        if let Observation::Sent { from, to, message: Message::Response(response) } = seen
-            && let Answer::Partial(partial) = &response.answer
-            && book.calls.get(&response.call).is_some_and(|record| record.plan.ids.len() <= LARGE)
-            && *self.answered.entry((*from, response.call)).or_insert(*to) != *to
-            && partial.report.coverage.statuses().skip(1).any(|status| status == Status::Unreached)
-        {
-            let call = response.call;
-            findings.add(NAME, format!("{from} -> {to}: an answer to call {call} of ids that nobody has reached, where the parent before may have asked them"));
-        }
+        self.judge_second_answer(book, seen, findings);
         match seen {
             Observation::Received { at, from, message: Message::Request(request) } => {
                 let small = |record: &Record| record.plan.ids.len() <= LARGE && record.root() != Some(*at);
@@ -99,10 +91,6 @@ impl Doubt {
                 }
             }
             Observation::Finished { call, .. } => drop(self.calls.remove(&(call.root, *call))),
-            Observation::Began { id, call, .. } if book.calls.get(call).is_some_and(|it| it.plan.partial) => {
-                // Where a call runs anew, what was said before is forgotten.
-                self.answered.remove(&(*id, *call));
-            }
             Observation::Executed { id, call, .. } if self.may_execute.get(&(*id, *call)) == Some(&false) => {
                 findings.add(
                     NAME,
@@ -121,6 +109,26 @@ impl Doubt {
                 forget(&mut self.answered, (*id, NAMES[0])..=(*id, NAMES[1]));
             }
             _ => {}
+        }
+    }
+
+    /// Whoever answers a second parent does not know whom the first has asked.
+    #[inline(always)]
+    fn judge_second_answer(&mut self, book: &Book, seen: &Observation<'_>, findings: &mut Findings) {
+        if let Observation::Began { id, call, .. } = seen
+            && book.calls.get(call).is_some_and(|record| record.plan.partial)
+        {
+            // Where a call runs anew, what was said before is forgotten.
+            self.answered.remove(&(*id, *call));
+        }
+        if let Observation::Sent { from, to, message: Message::Response(response) } = seen
+            && let Answer::Partial(partial) = &response.answer
+            && book.calls.get(&response.call).is_some_and(|record| record.plan.ids.len() <= LARGE)
+            && *self.answered.entry((*from, response.call)).or_insert(*to) != *to
+            && partial.report.coverage.statuses().skip(1).any(|status| status == Status::Unreached)
+        {
+            let call = response.call;
+            findings.add(NAME, format!("{from} -> {to}: an answer to call {call} of ids that nobody has reached, where the parent before may have asked them"));
         }
     }
 

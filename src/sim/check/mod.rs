@@ -240,6 +240,15 @@ pub enum Observation<'a> {
         /// Which call.
         call: CallId,
     },
+    /// Data of a request that came in pieces have all come.
+    DataCame {
+        /// Where.
+        at: Id,
+        /// From whom.
+        from: Id,
+        /// Of which call.
+        call: CallId,
+    },
     /// A request came in.
     Requested {
         /// Where.

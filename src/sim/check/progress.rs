@@ -1,4 +1,4 @@
-//! Nobody waits for nothing: an id whose func has ended, whose children have answered or are lost, and which has a worker to spare, has answered by the end of that input; and a func whose class has a worker to spare has begun. Whoever
+//! Nobody waits for nothing: an id whose func has ended, whose children have answered or are lost, and which has a worker to spare, has answered by the end of that input; and a func whose class has a worker to spare has begun, and goes on when all of its data have come. Whoever
 //! asks gets an answer, is told that the id has moved, cancels, or loses the link. Nobody fails a call of which all has been said, or that is over. And at one id no more functions of a class run than it has workers, never two of one call.
 //!
 //! What an id waits for is kept for worlds of some size only: a million ids would need more memory for it than for their nodes.
@@ -33,12 +33,19 @@ struct Here {
     /// To whom it has answered, and the data follow of those whose replies are still arriving.
     given: Option<Id>,
     rising: Vec<Id>,
+    /// From whom all of its data have come, where they came in pieces.
+    whole: Option<Id>,
 }
 
 impl Here {
     /// Whether nothing stands between it and its answer.
     fn is_through(&self) -> bool {
         self.ran && self.used >= self.kept && self.jobs == 0 && self.awaited.is_empty()
+    }
+
+    /// Whether there is nothing that func waits for: all data of the one who waits for the answer are there.
+    fn may_go_on(&self) -> bool {
+        !self.ran && self.jobs == 0 && self.whole.is_some_and(|from| self.owed == [from])
     }
 
     fn owes(&self) -> bool {
@@ -96,6 +103,10 @@ impl Progress {
                 here.jobs = here.jobs.saturating_sub(1);
                 here.kept += u32::from(*end == FunctionEnd::Deferred);
                 here.ran |= *end != FunctionEnd::Unfinished;
+            }
+            Observation::DataCame { at, from, call } => {
+                let here = self.calls.get_mut(&(*at, *call));
+                here.into_iter().for_each(|here| here.whole = Some(*from));
             }
             Observation::TokenUsed { id, call } => {
                 let here = self.calls.get_mut(&(*id, *call));
@@ -184,6 +195,8 @@ impl Progress {
                 if !here.owed.contains(&from) {
                     here.owed.push(from);
                 }
+                // Its data come anew.
+                here.whole.take_if(|whole| *whole == from);
             }
             Message::Response(response) => {
                 let here = self.calls.get_mut(&(at, response.call));
@@ -236,6 +249,10 @@ impl Progress {
             let (running, workers) = (running[class], workers[class]);
             if here.owes() && !here.ran && here.jobs == 0 && running < workers {
                 idle.push(call);
+            }
+            if here.may_go_on() && running < workers {
+                findings
+                    .add(NAME, format!("id {id} has all data of call {call}, and its func does not go on"));
             }
             match (here.is_through(), here.owes()) {
                 (true, true) if running < workers => {
