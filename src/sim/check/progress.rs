@@ -35,6 +35,9 @@ struct Here {
     rising: Vec<Id>,
     /// From whom all of its data have come, where they came in pieces.
     whole: Option<Id>,
+    /// Who has asked, and who was answered or has asked more than once: the data that come then are nobody's.
+    asked: Vec<Id>,
+    again: Vec<Id>,
 }
 
 impl Here {
@@ -106,6 +109,7 @@ impl Progress {
             }
             Observation::DataCame { at, from, call } => {
                 let here = self.calls.get_mut(&(*at, *call));
+                let here = here.filter(|here| !here.again.contains(from));
                 here.into_iter().for_each(|here| here.whole = Some(*from));
             }
             Observation::TokenUsed { id, call } => {
@@ -185,7 +189,12 @@ impl Progress {
     /// An id has told another what became of its request.
     fn answered(&mut self, id: Id, asker: Id, call: CallId) {
         let here = self.calls.get_mut(&(id, call));
-        here.into_iter().for_each(|here| here.owed.retain(|owed| *owed != asker));
+        here.into_iter().for_each(|here| {
+            here.owed.retain(|owed| *owed != asker);
+            // Its data may still come, and be nobody's.
+            here.whole.take_if(|whole| *whole == asker);
+            here.again.push(asker);
+        });
     }
 
     fn received(&mut self, at: Id, from: Id, message: &Message) {
@@ -195,8 +204,10 @@ impl Progress {
                 if !here.owed.contains(&from) {
                     here.owed.push(from);
                 }
-                // Its data come anew.
-                here.whole.take_if(|whole| *whole == from);
+                match here.asked.contains(&from) {
+                    true => here.again.push(from),
+                    false => here.asked.push(from),
+                }
             }
             Message::Response(response) => {
                 let here = self.calls.get_mut(&(at, response.call));
