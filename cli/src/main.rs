@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-/// What worlds of a million nodes make and drop takes a quarter of their time otherwise.
+/// What worlds make and drop takes a quarter of their time otherwise; nodes take more memory with it.
 #[cfg(feature = "mimalloc")]
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
