@@ -86,7 +86,7 @@ pub use placement::Placement;
 pub use polled::{PolledNode, Prepared};
 pub use request::{ChildReply, Deferred, Request};
 pub use row::{AddressRow, AddressRowError};
-pub use shm::one_heap;
+pub use shm::{large_apart, one_heap};
 pub use socket::Listener;
 pub use stream::Streaming;
 pub use wait::Wait;

@@ -17,7 +17,7 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 pub(super) use self::sealed::{Region, SealedFile, View};
 pub(in crate::runtime) use self::trim::give_back;
-pub use self::trim::one_heap;
+pub use self::trim::{large_apart, one_heap};
 use super::ring::{CONTROL, Memory};
 
 /// Bytes of a ring, a power of two. One segment of a long message: a link then holds no more than a Unix socket would, while two processes copy different halves of it at once.

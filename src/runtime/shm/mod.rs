@@ -18,5 +18,5 @@ mod socket;
 
 pub(super) use extents::Extents;
 pub(super) use mapping::give_back;
-pub use mapping::one_heap;
+pub use mapping::{large_apart, one_heap};
 pub(super) use socket::RingSocket;

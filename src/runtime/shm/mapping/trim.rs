@@ -15,6 +15,12 @@ mod gnu {
 
     /// How many heaps there are at most.
     pub(super) const ARENA_MAX: c_int = -8;
+
+    /// From how many bytes on a piece lies apart from the heaps. Without this the system's library moves the bound up to the largest that was given back.
+    pub(super) const MMAP_THRESHOLD: c_int = -3;
+
+    /// What it is at first.
+    pub(super) const LARGE: c_int = 128 << 10;
 }
 
 /// Gives back all whole pages that nothing lies in.
@@ -28,4 +34,10 @@ pub(in crate::runtime) fn give_back() {
 pub fn one_heap() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     gnu::mallopt(gnu::ARENA_MAX, 1);
+}
+
+/// Has large pieces lie apart from the heap for as long as this process lives, so that what they took is given back when they go: for a simulation, which has large ones once, and then a million small ones. Not for a node, whose buffers come and go.
+pub fn large_apart() {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    gnu::mallopt(gnu::MMAP_THRESHOLD, gnu::LARGE);
 }
