@@ -377,6 +377,7 @@ const FLOORS: &[Floor] = &[
             "sha2",
             "base64",
             "indicatif",
+            "mimalloc",
             "signal_hook",
             "tracing_subscriber",
             "rustix",
