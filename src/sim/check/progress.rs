@@ -107,11 +107,7 @@ impl Progress {
                 here.kept += u32::from(*end == FunctionEnd::Deferred);
                 here.ran |= *end != FunctionEnd::Unfinished;
             }
-            Observation::DataCame { at, from, call } => {
-                let here = self.calls.get_mut(&(*at, *call));
-                let here = here.filter(|here| !here.again.contains(from));
-                here.into_iter().for_each(|here| here.whole = Some(*from));
-            }
+            Observation::DataCame { at, from, call } => self.data_came(*at, *from, *call),
             Observation::TokenUsed { id, call } => {
                 let here = self.calls.get_mut(&(*id, *call));
                 here.into_iter().for_each(|here| here.used += 1);
@@ -144,6 +140,12 @@ impl Progress {
             }
             _ => {}
         }
+    }
+
+    /// All data of a request are there, and count if it is the first one of who sends them.
+    fn data_came(&mut self, at: Id, from: Id, call: CallId) {
+        let here = self.calls.get_mut(&(at, call)).filter(|here| !here.again.contains(&from));
+        here.into_iter().for_each(|here| here.whole = Some(from));
     }
 
     /// The calls at an id.
