@@ -50,11 +50,13 @@ impl Memory {
                 let plan = record.map(|record| &*record.plan).filter(counts);
                 self.own = plan.map(|plan| (*id, *call, plan.reply_bytes.into()));
             }
-            Observation::Sent { from, message: Message::Response(Response { call, answer }), .. } => {
-                if let Answer::Partial(partial) = answer {
-                    self.in_flight.remove(&(*from, *call));
-                    self.given.insert((*from, *call), KEPT_MIN + partial.reply.len());
-                }
+            Observation::Sent {
+                from,
+                message: Message::Response(Response { call, answer: Answer::Partial(partial) }),
+                ..
+            } => {
+                self.in_flight.remove(&(*from, *call));
+                self.given.insert((*from, *call), KEPT_MIN + partial.reply.len());
             }
             Observation::Held { id, held, .. } => self.judge(*id, *held, limits.memory_max, findings),
             Observation::Ended { id } => {
