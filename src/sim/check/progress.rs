@@ -195,7 +195,9 @@ impl Progress {
             here.owed.retain(|owed| *owed != asker);
             // Its data may still come, and be nobody's.
             here.whole.take_if(|whole| *whole == asker);
-            here.again.push(asker);
+            if !here.again.contains(&asker) {
+                here.again.push(asker);
+            }
         });
     }
 
