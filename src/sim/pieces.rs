@@ -38,7 +38,7 @@ type Here = SmallVec<[(Place, Id, Coming); 1]>;
 
 /// All data that are on their way. Bounded by the requests in flight.
 ///
-/// Who has to do with them is found by its hash: of a large world a hundred thousand get data at one time. Never iterated.
+/// Found by a hash of the id and the call, since a hundred thousand ids of a large world get data at one time. Never iterated.
 pub(super) struct Pieces {
     coming: SeededMap<(Id, CallId), Here>,
     /// The same by who sends them: to whom they go, in the order of their places.
@@ -56,7 +56,7 @@ struct Receivers {
 }
 
 impl Receivers {
-    /// Those at these places are sent nothing any more: whether there is nobody else.
+    /// Nothing more is sent of the data at this place. Says whether nobody is left who is sent any.
     fn remove(&mut self, place: Place) -> bool {
         if let Ok(at) = self.all.binary_search_by_key(&place, |(place, _)| *place)
             && self.all[at].1.take().is_some()

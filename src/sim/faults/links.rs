@@ -152,7 +152,7 @@ impl Passage {
 }
 
 impl Links {
-    /// None yet, of a world of `n` ids: with room for those of one tree, that a table of a million need not move while it grows.
+    /// None yet, of a world of `n` ids: with room for those of one tree, so that the tables of a million ids do not move while they grow.
     pub(in crate::sim) fn over(n: u32) -> Links {
         let n = n as usize;
         // Ids are nobody's choice here.

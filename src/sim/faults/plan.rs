@@ -132,12 +132,12 @@ const KEPT: usize = 4;
 
 /// A message, and the runs of its sender and its receiver between which it was sent.
 #[derive(Debug)]
-struct Sent {
+struct Repeatable {
     runs: [u32; 2],
     message: Message,
 }
 
-fn nothing_sent() -> SeededMap<(Id, Id), Vec<Sent>> {
+fn nothing_sent() -> SeededMap<(Id, Id), Vec<Repeatable>> {
     // Ids are nobody's choice here.
     SeededMap::with_hasher(Seeded::new(0))
 }
@@ -184,7 +184,7 @@ pub(in crate::sim) struct Mishaps {
     /// Of eight funcs so many answer later.
     deferring: u64,
     /// By sender and receiver: messages that may come again, the last one last. Bounded by the pairs that have talked, [`KEPT`] of each.
-    sent: SeededMap<(Id, Id), Vec<Sent>>,
+    sent: SeededMap<(Id, Id), Vec<Repeatable>>,
     /// No link breaks later by itself.
     breaks_until: u64,
 }
@@ -455,7 +455,7 @@ impl Mishaps {
         }
         // Of most pairs of a large world there are one or two.
         sent.reserve_exact(1);
-        sent.push(Sent { runs, message });
+        sent.push(Repeatable { runs, message });
     }
 
     /// What comes again after a link broke, in any order.
@@ -463,7 +463,12 @@ impl Mishaps {
         let mut again = Vec::new();
         for (from, to) in [(a, b), (b, a)] {
             let sent = self.sent.remove(&(from, to)).unwrap_or_default();
-            again.extend(sent.into_iter().map(|Sent { runs, message }| Again { from, to, runs, message }));
+            again.extend(sent.into_iter().map(|Repeatable { runs, message }| Again {
+                from,
+                to,
+                runs,
+                message,
+            }));
         }
         random.shuffle(&mut again);
         again.truncate(random.below(again.len() as u64 + 1) as usize);
