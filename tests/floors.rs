@@ -377,6 +377,7 @@ const FLOORS: &[Floor] = &[
             "sha2",
             "base64",
             "indicatif",
+            "libmimalloc_sys",
             "mimalloc",
             "signal_hook",
             "tracing_subscriber",

@@ -5,6 +5,8 @@
 //! Answers go to standard output, all else to standard error; a reader who leaves early (`| head`) is no error.
 #![allow(clippy::disallowed_methods, reason = "the command waits, and measures")]
 
+#[cfg(feature = "mimalloc")]
+pub mod allocator;
 pub mod args;
 mod bench;
 pub mod builtin;

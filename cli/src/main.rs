@@ -2,10 +2,9 @@
 
 use std::process::ExitCode;
 
-/// What worlds make and drop takes a quarter of their time otherwise; nodes take more memory with it.
 #[cfg(feature = "mimalloc")]
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: gpc_cli::allocator::Allocator = gpc_cli::allocator::Allocator;
 
 fn main() -> ExitCode {
     gpc_cli::main()

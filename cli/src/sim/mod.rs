@@ -29,6 +29,8 @@ use output::{Compared, Measured, Summary, SwarmSummary};
 
 /// Runs the sub-command. A tree file gives its shape; the ids are in order.
 pub(super) fn run(args: &SimArgs) -> CommandResult {
+    #[cfg(feature = "mimalloc")]
+    super::allocator::for_worlds();
     if let (None, Some(file)) = (args.n, &args.fit) {
         return fit::run(args, file);
     }
