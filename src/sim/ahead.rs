@@ -67,6 +67,9 @@ impl World {
         }
         if let Some(event) = self.queue.at_place(IDS) {
             each(event.parts(), |id| self.hosts.expect(id));
+            if let Event::Piece { .. } = event {
+                each(event.parts(), |id| self.pieces.expect(id));
+            }
             if let (Some(mishaps), None, Event::Handle(parcel)) = (&self.mishaps, &self.linked, event) {
                 mishaps.links.expect(parcel.passage);
             }
@@ -78,20 +81,37 @@ impl World {
             each(event.parts(), |id| self.checkers.expect_parts(id));
         }
         let Some(event) = self.queue.at_place(NODE) else { return };
+        if let Some(id) = event.at() {
+            self.hosts.expect_node(id);
+        }
         let call = match event {
             Event::Handle(parcel) => call_of(&parcel.message),
             Event::Ran { call, .. } | Event::Answered { call, .. } => Some(call.call()),
             Event::Piece { call, .. } => Some(*call),
             _ => None,
         };
-        let Some(call) = call else { return };
-        if let Some(id) = event.at() {
-            self.hosts.expect_node(id);
+        if let Event::Piece { .. } = event {
+            each(event.parts(), |id| self.pieces.expect_parts(id));
         }
+        let Some(call) = call else { return };
         let ids = event.parts();
         if let Some(paths) = &self.paths {
             each(ids, |id| paths.expect(id));
         }
         self.checkers.expect(call, ids);
+    }
+
+    /// The same for the next timers: they are due one after the other where calls reach their limits.
+    pub(super) fn look_ahead_at_timers(&self) {
+        let [next, then, later] = self.queue.next_timers();
+        later.for_each(|id| self.hosts.expect(id));
+        then.for_each(|id| {
+            self.hosts.expect_node(id);
+            self.checkers.expect_of(id);
+        });
+        next.for_each(|id| {
+            self.hosts.expect_parts(id);
+            self.checkers.expect_parts(id);
+        });
     }
 }

@@ -5,11 +5,12 @@
 use gpc_trees::Id;
 use smallvec::SmallVec;
 
+use super::ahead::soon;
 use super::check::Observation;
 use super::faults::{Mishaps, Passage};
 use super::linked::Linked;
 use super::world::{Event, World};
-use crate::chain::{Input, Seeded, SeededMap};
+use crate::chain::Input;
 use crate::wire::body::Spare;
 use crate::wire::{Body, BodyWriter, CallId, Message, Use};
 
@@ -33,29 +34,38 @@ struct Coming {
 /// Which data these are: the later, the higher.
 type Place = u64;
 
-/// Data that come to an id for a call, by their places; from whom.
-type Here = SmallVec<[(Place, Id, Coming); 1]>;
-
 /// All data that are on their way. Bounded by the requests in flight.
 ///
-/// Found by a hash of the id and the call, since a hundred thousand ids of a large world get data at one time. Never iterated.
+/// Each id has its own, since a hundred thousand ids of a large world get data at one time.
+#[derive(Default)]
 pub(super) struct Pieces {
-    coming: SeededMap<(Id, CallId), Here>,
-    /// The same by who sends them: to whom they go, in the order of their places.
-    from: SeededMap<(Id, CallId), Receivers>,
+    /// By the id; none where nothing comes or goes.
+    all: Vec<Option<Box<AtId>>>,
     next: Place,
     /// Calls whose data have come in pieces.
     calls: Vec<CallId>,
 }
 
-/// To whom data of a call go. A root may send them to a million: what has come stays here until it is half of all.
+/// What comes to an id and what it sends on: of one call, mostly.
 #[derive(Default)]
+struct AtId {
+    /// In the order of their places.
+    coming: SmallVec<[(Place, CallId, Id, Coming); 1]>,
+    below: SmallVec<[(CallId, Receivers); 1]>,
+}
+
+/// To whom data of a call go. A root may send them to a million: what has come stays here until it is half of all.
 struct Receivers {
-    all: Vec<(Place, Option<Id>)>,
+    all: SmallVec<[(Place, Option<Id>); 2]>,
     gone: usize,
 }
 
 impl Receivers {
+    /// The first of them.
+    fn of(place: Place, to: Id) -> Receivers {
+        Receivers { all: SmallVec::from_iter([(place, Some(to))]), gone: 0 }
+    }
+
     /// Nothing more is sent of the data at this place. Says whether nobody is left who is sent any.
     fn remove(&mut self, place: Place) -> bool {
         if let Ok(at) = self.all.binary_search_by_key(&place, |(place, _)| *place)
@@ -75,36 +85,66 @@ impl Receivers {
     }
 }
 
-impl Default for Pieces {
-    fn default() -> Pieces {
-        // Ids and calls are nobody's choice here.
-        let hash = Seeded::new(0);
-        let (coming, from) = (SeededMap::with_hasher(hash), SeededMap::with_hasher(hash));
-        Pieces { coming, from, next: 0, calls: Vec::new() }
+impl AtId {
+    fn coming(&self, call: CallId) -> impl Iterator<Item = (Place, Id, &Coming)> {
+        let all = self.coming.iter().filter(move |(_, its, ..)| *its == call);
+        all.map(|(place, _, from, it)| (*place, *from, it))
+    }
+
+    fn below(&self, call: CallId) -> impl Iterator<Item = (Place, Id)> {
+        let all = self.below.iter().filter(move |(its, _)| *its == call);
+        all.flat_map(|(_, receivers)| receivers.iter())
     }
 }
 
 impl Pieces {
+    fn of(&self, id: Id) -> Option<&AtId> {
+        self.all.get(id as usize)?.as_deref()
+    }
+
+    fn or_new(&mut self, id: Id) -> &mut AtId {
+        if self.all.len() <= id as usize {
+            self.all.resize_with(id as usize + 1, || None);
+        }
+        self.all[id as usize].get_or_insert_default()
+    }
+
+    /// An id is to have a turn soon.
+    pub(super) fn expect(&self, id: Id) {
+        self.all.get(id as usize).into_iter().for_each(soon);
+    }
+
+    /// And sooner: what comes to it is to be looked at.
+    pub(super) fn expect_parts(&self, id: Id) {
+        self.of(id).into_iter().for_each(soon);
+    }
+
     fn push(&mut self, at: Id, from: Id, call: CallId, it: Coming) {
         let place = self.next;
         self.next += 1;
-        self.from.entry((from, call)).or_default().all.push((place, Some(at)));
-        self.coming.entry((at, call)).or_default().push((place, from, it));
+        let below = &mut self.or_new(from).below;
+        match below.iter_mut().find(|(its, _)| *its == call) {
+            Some((_, receivers)) => receivers.all.push((place, Some(at))),
+            None => below.push((call, Receivers::of(place, at))),
+        }
+        self.or_new(at).coming.push((place, call, from, it));
         if !self.calls.contains(&call) {
             self.calls.push(call);
         }
     }
 
     fn remove(&mut self, at: Id, call: CallId, place: Place) {
-        let Some(here) = self.coming.get_mut(&(at, call)) else { return };
-        let Some(index) = here.iter().position(|(its, ..)| *its == place) else { return };
-        let (_, from, _) = here.remove(index);
-        if here.is_empty() {
-            self.coming.remove(&(at, call));
-        }
-        if self.from.get_mut(&(from, call)).is_some_and(|to| to.remove(place)) {
-            self.from.remove(&(from, call));
-        }
+        let Some(here) = self.all.get_mut(at as usize).and_then(Option::as_deref_mut) else { return };
+        let Some(index) = here.coming.iter().position(|(its, ..)| *its == place) else { return };
+        let (_, _, from, _) = here.coming.remove(index);
+        self.drop_unused(at);
+        let Some(there) = self.all.get_mut(from as usize).and_then(Option::as_deref_mut) else { return };
+        there.below.retain(|(its, to)| *its != call || !to.remove(place));
+        self.drop_unused(from);
+    }
+
+    fn drop_unused(&mut self, id: Id) {
+        self.all[id as usize].take_if(|it| it.coming.is_empty() && it.below.is_empty());
     }
 
     /// What comes to an id from another one: the first that comes over a link that stands; the others do not come any more.
@@ -115,13 +155,12 @@ impl Pieces {
         call: CallId,
         stands: impl Fn(Passage) -> bool,
     ) -> Option<(Place, &mut Coming)> {
-        let here = self.coming.get(&(at, call))?;
-        let its = here.iter().filter(|(_, sender, _)| *sender == from);
+        let its = self.of(at)?.coming(call).filter(|(_, sender, _)| *sender == from);
         let lost: SmallVec<[Place; 2]> =
-            its.filter(|(.., it)| !stands(it.passage)).map(|(place, ..)| *place).collect();
+            its.filter(|(.., it)| !stands(it.passage)).map(|(place, ..)| place).collect();
         lost.into_iter().for_each(|place| self.remove(at, call, place));
-        let here = self.coming.get_mut(&(at, call))?;
-        let (place, _, it) = here.iter_mut().find(|(_, sender, _)| *sender == from)?;
+        let here = self.all[at as usize].as_deref_mut()?;
+        let (place, .., it) = here.coming.iter_mut().find(|(_, its, sender, _)| (*its, *sender) == (call, from))?;
         Some((*place, it))
     }
 
@@ -129,13 +168,12 @@ impl Pieces {
     fn drop_lost(&mut self, id: Id, peer: Option<Id>, stands: impl Fn(Id, Passage) -> bool) {
         let concerned = |other: Id| peer.is_none_or(|peer| peer == other);
         for call in self.calls.clone() {
-            let to = self.coming.get(&(id, call)).into_iter().flatten();
-            let to = to.filter(|(_, from, _)| concerned(*from)).map(|(place, ..)| (id, *place));
-            let sent = self.from.get(&(id, call)).into_iter().flat_map(Receivers::iter);
-            let sent = sent.filter(|(_, to)| concerned(*to)).map(|(place, to)| (to, place));
+            let Some(here) = self.of(id) else { return };
+            let to = here.coming(call).filter(|(_, from, _)| concerned(*from)).map(|(place, ..)| (id, place));
+            let sent = here.below(call).filter(|(_, to)| concerned(*to)).map(|(place, to)| (to, place));
             let lost = |&(at, place): &(Id, Place)| {
-                let mut here = self.coming.get(&(at, call)).into_iter().flatten();
-                here.any(|(its, _, it)| *its == place && !stands(at, it.passage))
+                let mut there = self.of(at).into_iter().flat_map(|there| there.coming(call));
+                there.any(|(its, _, it)| its == place && !stands(at, it.passage))
             };
             let lost: Vec<(Id, Place)> = to.chain(sent).filter(lost).collect();
             lost.into_iter().for_each(|(at, place)| self.remove(at, call, place));
@@ -144,7 +182,7 @@ impl Pieces {
 
     /// To whom an id sends data of a call.
     fn below(&self, from: Id, call: CallId) -> SmallVec<[Id; 4]> {
-        self.from.get(&(from, call)).into_iter().flat_map(Receivers::iter).map(|(_, to)| to).collect()
+        self.of(from).into_iter().flat_map(|here| here.below(call)).map(|(_, to)| to).collect()
     }
 }
 

@@ -4,6 +4,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::ops::Range;
 
 use gpc_trees::Id;
 
@@ -89,6 +90,17 @@ impl<T> Queue<T> {
     /// It is to be looked at soon.
     pub(super) fn expect(&self, place: usize) {
         self.events.at_place(place).into_iter().for_each(|entry| soon(&self.slots[entry.what() as usize]));
+    }
+
+    /// The ids of the timers among which the next one is, the one behind it, and the third.
+    pub(super) fn next_timers(&self) -> [impl Iterator<Item = Id>; 3] {
+        // A heap: what is due as the nth lies among the first n levels, each of which has twice as many as the one above.
+        let level = |places: Range<usize>| {
+            let timers = self.timers.as_slice();
+            let places = places.start.min(timers.len())..places.end.min(timers.len());
+            timers[places].iter().map(|Reverse(entry)| entry.what())
+        };
+        [level(0..1), level(1..3), level(3..7)]
     }
 
     /// Whether timers alone are left.

@@ -340,8 +340,10 @@ impl World {
         loop {
             self.crash_those_due();
             let Some((at, next)) = self.queue.pop() else { break };
-            if self.scenario.n > LARGE {
-                self.look_ahead();
+            match next {
+                _ if self.scenario.n <= LARGE => {}
+                Next::Timer(_) => self.look_ahead_at_timers(),
+                Next::Event(_) => self.look_ahead(),
             }
             self.step(at, next);
             if self.scenario.n > LARGE && self.mishaps.is_none() && self.queue.only_timers() {

@@ -558,6 +558,12 @@ impl Checkers {
         });
     }
 
+    /// The same of an id, whatever the call is.
+    pub(in crate::sim) fn expect_of(&self, id: Id) {
+        self.credit.expect(id);
+        self.life.expect(id);
+    }
+
     /// And sooner: what that names is needed, too.
     pub(in crate::sim) fn expect_parts(&self, id: Id) {
         self.life.expect_parts(id);
