@@ -76,3 +76,55 @@ unsafe impl GlobalAlloc for Allocator {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FEW: Layout = Layout::new::<[u8; 100]>();
+    const MORE: Layout = Layout::new::<[u8; 5000]>();
+
+    /// Memory that is filled from its first byte on.
+    fn filled(byte: u8) -> *mut u8 {
+        // SAFETY: the layout has a size, and as much is written as it has.
+        unsafe {
+            let memory = Allocator.alloc(FEW);
+            assert!(!memory.is_null());
+            memory.write_bytes(byte, FEW.size());
+            memory
+        }
+    }
+
+    /// Makes it larger, looks whether it holds what it held, and gives it back.
+    fn grow_and_drop(memory: *mut u8, byte: u8) {
+        // SAFETY: it came from `filled`, and nobody has another pointer to it.
+        unsafe {
+            let larger = Allocator.realloc(memory, FEW, MORE.size());
+            assert!(!larger.is_null());
+            assert!(std::slice::from_raw_parts(larger, FEW.size()).iter().all(|it| *it == byte));
+            Allocator.dealloc(larger, MORE);
+        }
+    }
+
+    #[test]
+    fn memory_goes_back_to_who_gave_it_out() {
+        let [grows, stays] = [filled(1), filled(2)];
+        assert!(!of_worlds(grows));
+        for_worlds();
+        assert!(!of_worlds(grows) && !of_worlds(stays), "given out before");
+        let new = filled(3);
+        assert!(of_worlds(new));
+        grow_and_drop(grows, 1);
+        grow_and_drop(new, 3);
+        let dropped = std::thread::spawn(|| filled(4) as usize).join().unwrap();
+        grow_and_drop(dropped as *mut u8, 4);
+        // SAFETY: both layouts have a size, and each pointer goes back once.
+        unsafe {
+            Allocator.dealloc(stays, FEW);
+            let blank = Allocator.alloc_zeroed(MORE);
+            assert!(of_worlds(blank));
+            assert!(std::slice::from_raw_parts(blank, MORE.size()).iter().all(|it| *it == 0));
+            Allocator.dealloc(blank, MORE);
+        }
+    }
+}

@@ -4,6 +4,7 @@
 //! the command and its tests share it; nothing of it is an interface for others. It never prints a panic at a user: whatever can go wrong outside is an error that says what to do.
 //! Answers go to standard output, all else to standard error; a reader who leaves early (`| head`) is no error.
 #![allow(clippy::disallowed_methods, reason = "the command waits, and measures")]
+#![deny(unsafe_code)]
 
 #[cfg(feature = "mimalloc")]
 pub mod allocator;

@@ -160,7 +160,8 @@ impl Pieces {
             its.filter(|(.., it)| !stands(it.passage)).map(|(place, ..)| place).collect();
         lost.into_iter().for_each(|place| self.remove(at, call, place));
         let here = self.all[at as usize].as_deref_mut()?;
-        let (place, .., it) = here.coming.iter_mut().find(|(_, its, sender, _)| (*its, *sender) == (call, from))?;
+        let (place, .., it) =
+            here.coming.iter_mut().find(|(_, its, sender, _)| (*its, *sender) == (call, from))?;
         Some((*place, it))
     }
 

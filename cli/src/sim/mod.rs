@@ -75,6 +75,7 @@ fn check_crashes(args: &SimArgs) -> Result<(), Refused> {
 
 /// One run.
 fn one(args: &SimArgs, costs: &RunCosts) -> CommandResult {
+    #[cfg(not(feature = "mimalloc"))]
     chained_gpc::runtime::large_apart();
     let name = tree_name(args, costs)?;
     let scenario = scenario(args, costs, &name, args.ids())?;
