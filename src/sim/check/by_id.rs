@@ -1,5 +1,7 @@
 //! What is known of pairs of ids: what the first knows of the second. Of most ids there are a few such, of a million ids millions: each id has its own, side by side, where a map of all would be searched through memory that is far apart.
 
+use std::collections::BTreeMap;
+
 use gpc_trees::Id;
 use smallvec::SmallVec;
 
@@ -9,14 +11,19 @@ use crate::sim::ahead::soon;
 pub(super) struct ById<V, const HERE: usize> {
     /// By the first id: in the order of the second.
     all: Vec<SmallVec<[(Id, V); HERE]>>,
+    /// Of one that has come to know many, in no order: all of them.
+    many: BTreeMap<Id, BTreeMap<Id, V>>,
 }
 
 /// An id that knows so few gets room for one more at a time.
 const FEW: usize = 4;
 
+/// Among more than these none is put between two others: they would be moved for it again and again, the hundred thousand that a root of a flat tree knows.
+const MANY: usize = 1024;
+
 impl<V, const HERE: usize> Default for ById<V, HERE> {
     fn default() -> ById<V, HERE> {
-        ById { all: Vec::new() }
+        ById { all: Vec::new(), many: BTreeMap::new() }
     }
 }
 
@@ -28,25 +35,32 @@ impl<V, const HERE: usize> ById<V, HERE> {
         }
     }
 
-    /// Those that an id knows.
-    pub(super) fn of(&self, id: Id) -> &[(Id, V)] {
-        self.all.get(id as usize).map_or(&[], |known| known)
+    /// Those that an id knows, in their order.
+    pub(super) fn of(&self, id: Id) -> impl Iterator<Item = (Id, &V)> {
+        let few = self.all.get(id as usize).into_iter().flatten().map(|(other, what)| (*other, what));
+        let many = self.many.get(&id).into_iter().flatten().map(|(other, what)| (*other, what));
+        few.chain(many)
     }
 
-    pub(super) fn of_mut(&mut self, id: Id) -> &mut [(Id, V)] {
-        self.all.get_mut(id as usize).map_or(&mut [], |known| known)
+    pub(super) fn of_mut(&mut self, id: Id) -> impl Iterator<Item = &mut V> {
+        let few = self.all.get_mut(id as usize).into_iter().flatten().map(|(_, what)| what);
+        few.chain(self.many.get_mut(&id).into_iter().flat_map(BTreeMap::values_mut))
     }
 
     pub(super) fn get(&self, id: Id, other: Id) -> Option<&V> {
-        let known = self.of(id);
-        let place = known.binary_search_by_key(&other, |(other, _)| *other).ok()?;
-        Some(&known[place].1)
+        let known = self.all.get(id as usize)?;
+        match known.binary_search_by_key(&other, |(other, _)| *other) {
+            Ok(place) => Some(&known[place].1),
+            Err(_) => self.many.get(&id)?.get(&other),
+        }
     }
 
     pub(super) fn get_mut(&mut self, id: Id, other: Id) -> Option<&mut V> {
-        let known = self.of_mut(id);
-        let place = known.binary_search_by_key(&other, |(other, _)| *other).ok()?;
-        Some(&mut known[place].1)
+        let known = self.all.get_mut(id as usize)?;
+        match known.binary_search_by_key(&other, |(other, _)| *other) {
+            Ok(place) => Some(&mut known[place].1),
+            Err(_) => self.many.get_mut(&id)?.get_mut(&other),
+        }
     }
 
     /// What an id knows of another: `new` if it has known nothing.
@@ -55,47 +69,51 @@ impl<V, const HERE: usize> ById<V, HERE> {
             self.all.resize_with(id as usize + 1, SmallVec::new);
         }
         let known = &mut self.all[id as usize];
-        let place = match known.binary_search_by_key(&other, |(other, _)| *other) {
-            Ok(place) => place,
-            Err(place) => {
-                if (HERE..FEW).contains(&known.len()) {
-                    known.reserve_exact(1);
-                }
-                known.insert(place, (other, new));
-                place
+        let place = known.binary_search_by_key(&other, |(other, _)| *other);
+        if place.is_err_and(|place| place < known.len()) && known.len() >= MANY {
+            self.many.insert(id, std::mem::take(known).into_iter().collect());
+        }
+        if let Some(many) = self.many.get_mut(&id) {
+            return many.entry(other).or_insert(new);
+        }
+        let place = place.unwrap_or_else(|place| {
+            if (HERE..FEW).contains(&known.len()) {
+                known.reserve_exact(1);
             }
-        };
+            known.insert(place, (other, new));
+            place
+        });
         &mut known[place].1
     }
 
     pub(super) fn remove(&mut self, id: Id, other: Id) {
-        if let Some(known) = self.all.get_mut(id as usize)
-            && let Ok(place) = known.binary_search_by_key(&other, |(other, _)| *other)
-        {
+        let Some(known) = self.all.get_mut(id as usize) else { return };
+        if let Ok(place) = known.binary_search_by_key(&other, |(other, _)| *other) {
             known.remove(place);
             if known.is_empty() && known.spilled() {
                 // A million that are seldom used would keep room each.
                 *known = SmallVec::new();
             }
+        } else if let Some(many) = self.many.get_mut(&id) {
+            many.remove(&other);
         }
     }
 
     /// Forgets what an id knows.
     pub(super) fn forget(&mut self, id: Id) {
         self.all.get_mut(id as usize).into_iter().for_each(|known| *known = SmallVec::new());
+        self.many.remove(&id);
     }
 
     /// All pairs, in their order.
     pub(super) fn iter(&self) -> impl Iterator<Item = ((Id, Id), &V)> {
-        let all = (0..).zip(&self.all);
-        all.flat_map(|(id, known)| known.iter().map(move |(other, what)| ((id, *other), what)))
+        let ids = (0..).zip(&self.all).map(|(id, _)| id);
+        ids.flat_map(|id| self.of(id).map(move |(other, what)| ((id, other), what)))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use proptest::prelude::*;
 
     use super::*;
@@ -122,10 +140,33 @@ mod tests {
                     }
                 }
                 prop_assert_eq!(by_id.get(id, other), map.get(&(id, other)));
-                prop_assert_eq!(by_id.of(id).len(), map.range((id, 0)..=(id, Id::MAX)).count());
+                prop_assert_eq!(by_id.of(id).count(), map.range((id, 0)..=(id, Id::MAX)).count());
                 let pairs: Vec<_> = map.iter().map(|(pair, what)| (*pair, what)).collect();
                 prop_assert_eq!(by_id.iter().collect::<Vec<_>>(), pairs);
             }
         }
+    }
+
+    /// The root of a flat tree of a hundred thousand that asked them in no order took a minute.
+    #[test]
+    fn many_are_known_in_any_order() {
+        let (mut by_id, mut map) = (ById::<_, 1>::default(), BTreeMap::new());
+        let others = (0..4 * MANY as Id).map(|step| step * 977 % 4099);
+        for other in others.clone() {
+            assert_eq!(by_id.or_insert(7, other, other), map.entry(other).or_insert(other));
+        }
+        assert!(by_id.all[7].is_empty() && by_id.many.len() == 1);
+        for other in others.step_by(3) {
+            by_id.remove(7, other);
+            map.remove(&other);
+            assert_eq!(by_id.get(7, other), None);
+        }
+        by_id.of_mut(7).for_each(|what| *what += 1);
+        map.values_mut().for_each(|what| *what += 1);
+        by_id.get_mut(7, 2).into_iter().for_each(|what| *what = 0);
+        map.get_mut(&2).into_iter().for_each(|what| *what = 0);
+        assert!(by_id.iter().eq(map.iter().map(|(other, what)| ((7, *other), what))));
+        by_id.forget(7);
+        assert_eq!(by_id.iter().count(), 0);
     }
 }

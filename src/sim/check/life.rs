@@ -140,7 +140,7 @@ impl Life {
 
     /// And sooner: whom it has asked, or the first of them.
     pub(super) fn expect_parts(&self, id: Id) {
-        self.peers.of(id).iter().take(FIRST_PEERS).for_each(soon);
+        self.peers.of(id).take(FIRST_PEERS).for_each(|(_, peer)| soon(peer));
     }
 
     #[inline(always)]
@@ -292,7 +292,7 @@ impl Life {
 
     /// Those whom an id has asked.
     fn of(&mut self, id: Id) -> impl Iterator<Item = &mut Peer> {
-        self.peers.of_mut(id).iter_mut().map(|(_, peer)| peer)
+        self.peers.of_mut(id)
     }
 
     /// A call has ended at an id: nobody's answer is awaited for it any more.
@@ -321,7 +321,7 @@ impl Life {
         }
         *next = now + every;
         for (peer, known) in self.peers.of(id) {
-            let late = if known.awaited.is_empty() { None } else { self.late(book, id, *peer, now) };
+            let late = if known.awaited.is_empty() { None } else { self.late(book, id, peer, now) };
             late.into_iter().for_each(|late| findings.add(NAME, format!("id {id} awaits {peer}, {late}")));
         }
     }
@@ -370,9 +370,9 @@ impl Life {
 
     /// An id asks somebody whose answer it does not await; what is wrong with that.
     fn asks_beside(&mut self, book: &Book, id: Id, peer: Id, now: u64) -> Option<String> {
-        let of_id = self.peers.of(id).iter().filter(|(_, known)| known.asked > 0);
+        let of_id = self.peers.of(id).filter(|(_, known)| known.asked > 0);
         let mut silent =
-            of_id.flat_map(|(other, known)| known.awaited.iter().map(|(call, _)| (*other, call)));
+            of_id.flat_map(|(other, known)| known.awaited.iter().map(move |(call, _)| (other, call)));
         if !silent.any(|(other, call)| book.calls.get(call).is_some_and(|record| below(record, other, peer)))
         {
             return Some(format!(
@@ -397,8 +397,8 @@ impl Life {
         if most && asked.2 >= BESIDE_MAX {
             return None;
         }
-        let of_id = self.peers.of(id).iter().filter(|(_, known)| known.asked > 0);
-        let calls = of_id.flat_map(|(other, known)| known.awaited.iter().map(|(call, _)| (*other, call)));
+        let of_id = self.peers.of(id).filter(|(_, known)| known.asked > 0);
+        let calls = of_id.flat_map(|(other, known)| known.awaited.iter().map(move |(call, _)| (other, call)));
         let records = calls.filter_map(|(other, call)| Some((other, book.calls.get(call)?)));
         let mut left = None;
         for (_, record) in records.filter(|(other, record)| below(record, *other, peer)) {

@@ -46,10 +46,9 @@ pub(super) struct Limits {
     due: BTreeSet<(u64, Id, CallId)>,
     /// Who stands still.
     still: BTreeSet<Id>,
-    /// The calls that are looked at.
+    /// The calls that are looked at; none after a large one has begun.
     watched: BTreeSet<CallId>,
-    /// Whether there are others: then a node may hold calls that nothing is known of here.
-    others: bool,
+    blind: bool,
     /// What is kept back of the limit of a request under way, by call, sender and receiver.
     under_way: BTreeMap<(CallId, Id, Id), u64>,
 }
@@ -61,13 +60,17 @@ impl Limits {
         self.judge_those_due(now, findings);
         match seen {
             Observation::Started { call, plan } if plan.ids.len() <= LARGE => {
+                if self.blind {
+                    return;
+                }
                 self.watched.insert(*call);
                 if let Some(root) = plan.ids.first() {
                     // Its caller asks.
                     self.asked(root, root, *call, now.saturating_add(plan.limit_ns));
                 }
             }
-            Observation::Started { .. } => self.others = true,
+            // A node may hold it, and nothing is known of that here.
+            Observation::Started { .. } => *self = Limits { blind: true, ..Limits::default() },
             _ if self.watched.is_empty() => {}
             Observation::Finished { call, outcome } => {
                 if let Some(root) = book.calls.get(call).and_then(|record| record.root()) {
@@ -192,7 +195,7 @@ impl Limits {
 
     /// After an input an id holds no call whose limit has passed.
     fn holds(&mut self, id: Id, calls: usize, findings: &mut Findings) {
-        if calls == 0 || self.others {
+        if calls == 0 {
             return;
         }
         let open = self.at(id).count();

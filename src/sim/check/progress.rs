@@ -59,8 +59,9 @@ impl Here {
 /// What is under way.
 #[derive(Default)]
 pub(super) struct Progress {
-    /// The calls that are looked at.
+    /// The calls that are looked at; none after a large one has begun.
     watched: BTreeSet<CallId>,
+    blind: bool,
     /// Those of them that go on without ids that are lost: an id may have to say more than once what became of it.
     partial: BTreeSet<CallId>,
     calls: BTreeMap<(Id, CallId), Here>,
@@ -77,6 +78,9 @@ impl Progress {
     pub(super) fn observe(&mut self, book: &Book, seen: &Observation<'_>, findings: &mut Findings) {
         match seen {
             Observation::Started { call, plan } if plan.ids.len() <= LARGE => {
+                if self.blind {
+                    return;
+                }
                 self.watched.insert(*call);
                 self.partial.extend(Some(*call).filter(|_| plan.partial));
                 self.with_data.extend(Some(*call).filter(|_| plan.data_bytes > 0));
@@ -84,6 +88,8 @@ impl Progress {
                 let root = plan.ids.first();
                 root.into_iter().for_each(|root| drop(self.calls.insert((root, *call), here())));
             }
+            // All of them begin and end functions: who runs how many is not known any more.
+            Observation::Started { .. } => *self = Progress { blind: true, ..Progress::default() },
             _ if self.watched.is_empty() => {}
             Observation::Finished { call, .. } => {
                 self.calls.retain(|(_, of), here| of != call || !std::mem::take(&mut here.open_root));
