@@ -1,7 +1,7 @@
 //! The program's allocator: the system's, and for `gpc sim` another one.
 //!
-//! Worlds make and drop small things by the hundred million, and what they do with them later is mostly to wait for memory that is far apart. mimalloc keeps things of one size together: small worlds take half the time with it, large ones three
-//! quarters ([docs/performance.md](../../docs/performance.md)). A node, which allocates nothing for a message, would only have 10 MB more with it and a gigabyte of addresses. So the command chooses when it knows what it will do, and what it
+//! Worlds make and drop small things by the hundred million, and what takes time is memory that is far apart. mimalloc keeps things of one size together: small worlds take two thirds of the time with it, large ones four
+//! fifths ([docs/performance.md](../../docs/performance.md)). A node, which allocates nothing for a message, would only have 10 MB more with it and a gigabyte of addresses. So the command chooses when it knows what it will do, and what it
 //! has allocated until then goes back to where it came from.
 //!
 //! Memory is given out and taken back by what knows how; this decides only who. Hence the `unsafe`, which asks of the two what is asked of this.

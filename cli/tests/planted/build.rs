@@ -146,7 +146,7 @@ fn cargo(folder: &str, features: &[&str]) -> Command {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     // Its own target folder: no build waits for another's lock. What is run often is made fast: half a minute more for the build, a third of the time for each run; nobody debugs it.
     cargo.args(["build", "--package", "gpc-cli", "--bin", "gpc"]);
-    // What simulates needs nothing else, and takes half the time with its allocator.
+    // What simulates needs nothing else, and takes two thirds of the time with its allocator.
     cargo.args(["--no-default-features", "--features", "mimalloc"]).args(features);
     cargo.arg("--target-dir").arg(folder.join("target"));
     for package in ["chained-gpc", "gpc-trees", "gpc-bnr", "bytes", "libmimalloc-sys", "mimalloc", "smallvec"]

@@ -35,6 +35,12 @@ impl<V, const HERE: usize> ById<V, HERE> {
         }
     }
 
+    /// And sooner: the first of those that it knows.
+    pub(super) fn expect_parts(&self, id: Id, most: usize) {
+        let known = self.all.get(id as usize).map_or(&[][..], |known| known);
+        known.iter().take(most).for_each(soon);
+    }
+
     /// Those that an id knows, in their order.
     pub(super) fn of(&self, id: Id) -> impl Iterator<Item = (Id, &V)> {
         let few = self.all.get(id as usize).into_iter().flatten().map(|(other, what)| (*other, what));

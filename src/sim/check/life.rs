@@ -140,7 +140,7 @@ impl Life {
 
     /// And sooner: whom it has asked, or the first of them.
     pub(super) fn expect_parts(&self, id: Id) {
-        self.peers.of(id).take(FIRST_PEERS).for_each(|(_, peer)| soon(peer));
+        self.peers.expect_parts(id, FIRST_PEERS);
     }
 
     #[inline(always)]

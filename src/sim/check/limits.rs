@@ -59,10 +59,7 @@ impl Limits {
         let now = findings.at;
         self.judge_those_due(now, findings);
         match seen {
-            Observation::Started { call, plan } if plan.ids.len() <= LARGE => {
-                if self.blind {
-                    return;
-                }
+            Observation::Started { call, plan } if !self.blind && plan.ids.len() <= LARGE => {
                 self.watched.insert(*call);
                 if let Some(root) = plan.ids.first() {
                     // Its caller asks.

@@ -77,10 +77,7 @@ impl Progress {
     #[inline(always)]
     pub(super) fn observe(&mut self, book: &Book, seen: &Observation<'_>, findings: &mut Findings) {
         match seen {
-            Observation::Started { call, plan } if plan.ids.len() <= LARGE => {
-                if self.blind {
-                    return;
-                }
+            Observation::Started { call, plan } if !self.blind && plan.ids.len() <= LARGE => {
                 self.watched.insert(*call);
                 self.partial.extend(Some(*call).filter(|_| plan.partial));
                 self.with_data.extend(Some(*call).filter(|_| plan.data_bytes > 0));

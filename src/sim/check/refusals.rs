@@ -30,8 +30,8 @@ const KEPT_PARTS: u64 = 4;
 #[derive(Default)]
 pub(super) struct Refusals {
     limits: Option<Limits>,
-    /// Calls in flight at an id when it took its last input. Empty where there are no limits.
-    calls: BTreeMap<Id, usize>,
+    /// By id: calls in flight there when it took its last input. Empty where there are no limits.
+    calls: Vec<usize>,
     /// What each id was asked before it took no more calls, and who takes none.
     known: BTreeSet<(Id, CallId)>,
     closed: BTreeSet<Id>,
@@ -46,7 +46,7 @@ impl Refusals {
             Observation::Limits(limits) => self.limits = Some(*limits),
             Observation::Held { id, held, .. } => {
                 let Some(most) = self.limits.map(|limits| limits.calls_max) else { return };
-                self.calls.insert(*id, held.calls);
+                self.holds(*id, held.calls);
                 if held.calls > most {
                     findings.add(NAME, format!("id {id} holds {} calls, and takes {most}", held.calls));
                 }
@@ -74,7 +74,7 @@ impl Refusals {
                 findings.add(NAME, format!("id {id} executes call {call}, and takes no more calls"));
             }
             Observation::Ended { id } => {
-                self.calls.remove(id);
+                self.calls.get_mut(*id as usize).into_iter().for_each(|calls| *calls = 0);
                 self.closed.remove(id);
                 forget_keys(&mut self.known, (*id, NAMES[0])..=(*id, NAMES[1]));
             }
@@ -171,16 +171,23 @@ impl Refusals {
         }
     }
 
+    fn holds(&mut self, id: Id, calls: usize) {
+        if self.calls.len() <= id as usize {
+            self.calls.resize(id as usize + 1, 0);
+        }
+        self.calls[id as usize] = calls;
+    }
+
     /// Whether an id has come to the limit because of which it refuses.
     fn is_true(&self, book: &Book, id: Id, call: CallId, cause: &Cause) -> bool {
         let (Some(limits), Some(record)) = (self.limits, book.calls.get(&call)) else { return false };
         match (cause.stage, cause.kind) {
             (Stage::Setup, CauseKind::Busy) => {
-                self.calls.get(&id).is_some_and(|calls| *calls >= limits.calls_max)
+                self.calls.get(id as usize).is_some_and(|calls| *calls >= limits.calls_max)
             }
             (Stage::Setup | Stage::Forward | Stage::Reply, CauseKind::NoMemory) => {
                 // The one that it refuses is perhaps not among those that it holds.
-                let calls = self.calls.get(&id).map_or(1, |calls| *calls as u64 + 1);
+                let calls = self.calls.get(id as usize).map_or(1, |calls| *calls as u64 + 1);
                 let largest = book.calls.values().map(largest).max().unwrap_or_default();
                 // Answers that it keeps have a part of it, whatever is in them.
                 calls * largest > limits.memory_max - limits.memory_max / KEPT_PARTS
