@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use gpc_trees::Id;
+use smallvec::SmallVec;
 
 use super::check::{Limits, Observation, Outcome};
 use super::cost::wire_bytes;
@@ -14,7 +15,9 @@ use super::linked::{Leaving, Said};
 use super::path::Came;
 use super::rooms::Room;
 use super::trace::{Shown, digest};
-use super::world::{EXECUTOR, Event, LARGE, Parcel, Question, Sent, World, class_of, classes_of, held};
+use super::world::{
+    CallState, EXECUTOR, Event, LARGE, Parcel, Question, Sent, World, class_of, classes_of, held,
+};
 use crate::chain::{Config, Input, Node, Output, Time, Turn};
 use crate::wire::budget::Budget;
 use crate::wire::message::{Answer, Response};
@@ -96,12 +99,21 @@ impl World {
         self.checkers.observe(now, &Observation::Held { id, held, workers });
     }
 
-    /// Now and then it is asked of a node of a small world whom a driver that is short of something would spare.
+    /// Now and then it is asked of a node of a small world whom a driver that is short of something would spare, and what its own calls need workers for.
     pub(super) fn ask_who_is_involved(&mut self, id: Id) {
         let asked = self.scenario.n <= LARGE && self.counts.events.is_multiple_of(INVOLVED_EVERY);
         let Some(node) = self.hosts.at(id).node.as_deref().filter(|_| asked) else { return };
         let with = node.involved();
+        let in_flight =
+            |call: &CallState| call.name.is_some_and(|name| name.root == id) && call.ended.is_none();
+        // Tickets are places in the list of calls.
+        let calls = (0..).zip(&self.calls).filter(|(_, call)| in_flight(call));
+        let needs: SmallVec<[_; 4]> =
+            calls.filter_map(|(ticket, call)| Some((call.name?, node.needs_workers(ticket)))).collect();
         self.observe(&Observation::Involved { id, with: &with });
+        for (call, classes) in needs {
+            self.observe(&Observation::Needs { call, classes });
+        }
     }
 
     pub(super) fn carry_out(&mut self, id: Id, output: Output) {

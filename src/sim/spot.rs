@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use gpc_trees::Id;
 
 use super::check::{FunctionEnd, Observation, Outcome, reason};
@@ -14,6 +14,7 @@ use super::profile::ShortWays;
 use super::world::{World, class_of};
 use crate::chain::{Asker, Begun, Heard, Outputs, Place, Ran, Reply, RootReply, Start, Time, ToChild};
 use crate::wire::head::{AnswerKind, ResponseHead};
+use crate::wire::level::{Leveled, aggregate, level0};
 use crate::wire::message::{Answer, Response, SubtreeReply};
 use crate::wire::short::{Particulars, ShortRequest, ShortResponse};
 use crate::wire::{CallId, Message, Payload, Reason, Request};
@@ -222,7 +223,7 @@ impl World {
             }
             None => {
                 if let Some(ended) = node.spot_ends_here(|| now, place, &mut outputs) {
-                    let reply = ended.reply.map(RootReply::aggregated);
+                    let reply = ended.reply.map(|reply| as_asked(ended.call, reply));
                     let answer = reply.map_or(Answer::Completed, Answer::Reply);
                     self.end_on_the_spot(id, ended.ticket, ended.call, answer);
                 }
@@ -271,4 +272,22 @@ fn reply_into(room: &mut Reply, result: Result<Reply, Box<Reason>>) -> Result<()
         }
     }
     Ok(())
+}
+
+/// A root's reply as its application asks for it: of some calls part by part, of others in one piece.
+fn as_asked(call: CallId, reply: RootReply) -> SubtreeReply {
+    let RootReply::Parts(parts) = &reply else { return reply.aggregated() };
+    let (mut headers, mut data) = (Vec::new(), Vec::new());
+    let of_level_0 = |bytes: &[u8]| Leveled { level: 0, data: level0(Bytes::copy_from_slice(bytes)) };
+    let whole = parts.parts(|header, part| {
+        headers.push(of_level_0(header));
+        data.push(of_level_0(part));
+    });
+    let joined = |values: &[Leveled]| aggregate(None, values).map(|it| it.data);
+    match (joined(&headers), joined(&data)) {
+        (Ok(header), Ok(data)) if whole && call.sequence % 4 < 2 => {
+            SubtreeReply { level: parts.level(), header, data }
+        }
+        _ => reply.aggregated(),
+    }
 }

@@ -56,6 +56,7 @@ pub(super) enum Seen {
     Resumed(Id),
     Held(Id, Held),
     Involved(Id, BTreeSet<Id>),
+    Needs(u64),
     Finished(Outcome),
     Quiet(Vec<(Id, Held)>),
     /// Nothing, for so many nanoseconds.
@@ -260,6 +261,7 @@ pub(super) fn judged(history: &[Seen]) -> Vec<&'static str> {
             Seen::Ended(id) => Observation::Ended { id: *id },
             Seen::Resumed(id) => Observation::Resumed { id: *id },
             Seen::Held(id, held) => Observation::Held { id: *id, held: *held, workers: [1, 1] },
+            Seen::Needs(classes) => Observation::Needs { call: CALL, classes: *classes },
             Seen::Involved(id, with) => Observation::Involved { id: *id, with },
             Seen::Finished(outcome) => Observation::Finished { call: CALL, outcome },
             Seen::Quiet(held) => Observation::Quiet { held },

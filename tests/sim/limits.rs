@@ -50,6 +50,21 @@ fn a_hop_that_keeps_much_back_is_seen() {
     assert!(kept(LIMIT_NS - 20_000).contains(&"limits"), "a hundredth is enough");
 }
 
+/// The hop above the last id kept back what was for the last one, too: who waits for it had no time left to say so.
+#[test]
+fn a_hop_that_keeps_the_part_of_those_below_is_seen() {
+    let limit_ns = 40_000_000;
+    let kept = |levels: u32, kept_ns| {
+        let mut plan = plan(false);
+        (plan.ids, plan.limit_ns) = (chained_gpc::IdList::range(0..levels + 1), limit_ns);
+        let asked = meant(&plan, request(1..levels + 1, limit_ns - kept_ns, 0));
+        let history = [Seen::Started(plan), Seen::AtOnce, Seen::Executed(0, 0), Seen::AtOnce];
+        judged(&then(history.to_vec(), &[Seen::Sent(0, 1, asked)])).contains(&"limits")
+    };
+    assert!(!kept(20, 200_000) && !kept(20, 210_000) && kept(20, 230_000), "a twentieth of a tenth");
+    assert!(!kept(2, 390_000) && kept(2, 410_000), "a hundredth");
+}
+
 #[test]
 fn a_function_is_told_the_limit_of_its_request() {
     // Ids 1 and 2 were asked 5 and 9 microseconds after the beginning.

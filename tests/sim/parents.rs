@@ -64,6 +64,28 @@ fn who_has_asked_and_who_is_asked_has_part() {
     assert!(!involved(&[0]) && !involved(&[2]) && !involved(&[]));
 }
 
+/// As soon as func had run, a call said that it needed no workers, and its callback still did: whoever kept such a worker and waited for it was not told.
+#[test]
+fn a_call_needs_workers_until_its_functions_are_through() {
+    let needs = |callback: bool, more: &[Seen]| {
+        let plan = Plan { callback, ..plan(false) };
+        let history = then(vec![Seen::Started(plan)], more);
+        !judged(&history).contains(&"progress")
+    };
+    let class = 1 << (CALL.sequence % 2);
+    let (some, none, other) = (Seen::Needs(class), Seen::Needs(0), Seen::Needs(class ^ 3));
+    let (began, ran) = (Seen::Began(0), Seen::Ran(0, false));
+    assert!(needs(false, std::slice::from_ref(&some)) && !needs(false, std::slice::from_ref(&none)));
+    assert!(!needs(false, &[other]), "another class");
+    let through = [began.clone(), ran.clone()];
+    assert!(needs(false, &then(through.to_vec(), std::slice::from_ref(&none))));
+    assert!(!needs(false, &then(through.to_vec(), std::slice::from_ref(&some))), "func is through");
+    assert!(needs(true, &then(through.to_vec(), std::slice::from_ref(&some))));
+    assert!(!needs(true, &then(through.to_vec(), std::slice::from_ref(&none))), "callback is still to come");
+    let later = [began, Seen::Ran(0, true)];
+    assert!(needs(false, &then(later.to_vec(), &[some])) && needs(false, &then(later.to_vec(), &[none])));
+}
+
 /// Id 1 fails as it is asked, and has asked nobody.
 fn fails(plan: Plan, stage: Stage, below: Status) -> Vec<&'static str> {
     let asked = meant(&plan, request(1..3, FIRST_NS, 0));

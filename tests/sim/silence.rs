@@ -43,6 +43,24 @@ fn who_was_given_up_is_awaited_no_more() {
     assert!(found(5_000), "and now for six");
 }
 
+/// The silence of a peer that a second call awaited counted from when the peers of the first one had been asked: it was given up a question too soon.
+#[test]
+fn silence_counts_from_the_call_that_awaits_the_peer() {
+    let found = |later| {
+        // The call began at id 1 as the fifth thing that happened, and each takes a microsecond.
+        let asked = [Seen::Sent(1, 2, Message::Ping), Seen::AtOnce, Seen::PingLeft(1, 2)];
+        let again =
+            [Seen::Later(8_000), Seen::Sent(1, 2, Message::Ping), Seen::Injected(Fault::Pause, vec![2])];
+        let lost =
+            [Seen::Later(later), Seen::Abandoned(1, 2), Seen::Sent(1, 0, failed(2, Stage::Link)), input(1)];
+        let mut history = vec![Seen::Heartbeat(8_000, 24_000)];
+        history.extend(down(plan(false)));
+        judged(&then(history, &[&asked[..], &again, &lost].concat()))
+    };
+    assert_eq!(found(5_000), ["life"], "patience is over, and the time that it may be silent is not");
+    assert_eq!(found(8_000), [""; 0]);
+}
+
 /// A node that had stood still asked its peers anew, and the questions took their time to leave. It was to give them up by when the questions of before had left.
 #[test]
 fn who_stood_still_asks_anew() {

@@ -12,9 +12,10 @@ use smallvec::SmallVec;
 
 use super::book::{Book, Record};
 use super::by_id::ById;
-use super::{Findings, Observation, forget, forget_keys, is_refusal};
+use super::{Findings, NAMES, Observation, forget, forget_keys, is_refusal};
 use crate::chain::PAUSE_MAX;
 use crate::sim::ahead::soon;
+use crate::sim::world::LARGE;
 use crate::wire::message::Answer;
 use crate::wire::{CallId, Message};
 
@@ -105,6 +106,8 @@ pub(super) struct Life {
     looks: Vec<u64>,
     /// Who was asked in the present input that is not awaited, and has not said anything to what it was asked before.
     silent: Vec<Id>,
+    /// When each call began at each id, but for those of large calls.
+    begun: BTreeMap<(Id, CallId), u64>,
     /// Who has given somebody up last, and when.
     gave_up: (Id, u64),
     /// When somebody who is not awaited was asked last, by whom, and how many such were asked at that moment.
@@ -196,6 +199,7 @@ impl Life {
                 self.peers.forget(*id);
                 forget(&mut self.suspected, of_id.clone());
                 forget(&mut self.pauses, of_id.clone());
+                forget(&mut self.begun, (*id, NAMES[0])..=(*id, NAMES[1]));
                 forget_keys(&mut self.questions, of_id);
             }
             Observation::LinkEnded { at, peer, .. } => {
@@ -203,7 +207,15 @@ impl Life {
                 self.awaited(seen, now);
             }
             _ if self.rules.is_none() => {}
+            Observation::Started { call, plan } if plan.ids.len() <= LARGE => {
+                self.begun.insert((call.root, *call), now);
+            }
             other => {
+                if let Observation::Received { at, message: Message::Request(request), .. } = other
+                    && book.calls.get(&request.call).is_some_and(|record| record.plan.ids.len() <= LARGE)
+                {
+                    self.begun.entry((*at, request.call)).or_insert(now);
+                }
                 // With the call that it ends, at the same moment, goes why those below were asked.
                 if let Some(id) = ends_at(other) {
                     self.has_asked(book, id, findings);
@@ -473,6 +485,13 @@ impl Life {
         }
     }
 
+    /// When the call began at an id for which alone it has ever asked a peer.
+    fn begun_for(&self, id: Id, peer: Id, known: &Peer) -> Option<u64> {
+        let [(call, since)] = known.awaited[..] else { return None };
+        let alone = since == known.first_asked && !self.suspected.contains_key(&(id, peer));
+        self.begun.get(&(id, call)).copied().filter(|_| alone)
+    }
+
     /// An id gives a peer up; what is wrong with that.
     fn gives_up(&self, book: &Book, id: Id, peer: Id, now: u64) -> Option<String> {
         let Some((every, dead_after)) = self.rules else {
@@ -490,6 +509,12 @@ impl Life {
         // Whether it was heard before the first look at it, the node has not noted.
         if silent < patience {
             return Some(format!("gives {peer} up after {silent} ns, where {patience} must pass"));
+        }
+        if let Some(begun) = self.begun_for(id, peer, known).filter(|begun| now - begun < dead_after) {
+            let silent = now - begun;
+            return Some(format!(
+                "gives {peer} up {silent} ns after the call began that awaits it, where {dead_after} must pass"
+            ));
         }
         let waited = now - known.left.get().unwrap_or(known.question);
         if asked > 0 && waited < patience {

@@ -207,14 +207,23 @@ impl Limits {
     /// What is wrong with the limit that a request gives a child.
     fn kept_back(&mut self, book: &Book, from: Id, request: &Request, now: u64) -> Option<String> {
         let (record, here) = (book.calls.get(&request.call)?, self.calls.get(&(from, request.call))?);
-        let (call, limit) = (request.call, record.plan.limit_ns);
+        let (call, limit, child) = (request.call, record.plan.limit_ns, request.ids.first()?);
         let kept = here.first.saturating_sub(now).saturating_sub(nanos(request));
-        let all = here.kept + kept;
-        self.under_way.insert((call, from, request.ids.first()?), all);
+        let (above, all) = (here.kept, here.kept + kept);
+        // Of what those above have left of the tenth each level has its part.
+        let levels = record.position(child).and_then(|place| record.heights.get(place as usize));
+        let levels = levels.filter(|_| here.requests == 1).map(|below| u64::from(*below) + 1);
+        self.under_way.insert((call, from, child), all);
         let (most, most_of_all) = (KEPT_MAX_NS.min(limit / KEPT_PARTS), limit / KEPT_PARTS_ALL);
         if kept > most + LATE_NS {
             return Some(format!(
                 "keeps {kept} ns back of what is left of call {call}, and may keep {most} of its limit of {limit}"
+            ));
+        }
+        let part = (most_of_all.saturating_sub(above) + ROUNDED_NS) / levels.unwrap_or(1) + LATE_NS;
+        if kept > part {
+            return Some(format!(
+                "keeps {kept} ns back of what is left of call {call}, and its part is {part}"
             ));
         }
         let hops = u64::from(record.depth);

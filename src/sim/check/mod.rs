@@ -335,6 +335,13 @@ pub enum Observation<'a> {
         /// Whom.
         with: &'a BTreeSet<Id>,
     },
+    /// Which workers a node says that a call still needs which is in flight at its root.
+    Needs {
+        /// Which.
+        call: CallId,
+        /// A bit for each class of workers.
+        classes: u64,
+    },
     /// A call ends at its root.
     Finished {
         /// Which.

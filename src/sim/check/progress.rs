@@ -133,6 +133,7 @@ impl Progress {
             }
             Observation::Held { id, workers, .. } => self.judge(*id, *workers, findings),
             Observation::Involved { id, with } => self.involves(book, *id, with, findings),
+            Observation::Needs { call, classes } => self.needs(book, *call, *classes, findings),
             Observation::Quiet { .. } => {
                 for ((id, call), here) in &self.calls {
                     for asker in &here.owed {
@@ -249,6 +250,19 @@ impl Progress {
         let left: Vec<(CallId, Id)> = part.filter(|(_, other)| !with.contains(other)).collect();
         for (call, other) in left {
             findings.add(NAME, format!("id {id} does not count {other} as one that has part in call {call}"));
+        }
+    }
+
+    /// A root says which workers its call still needs: those of func until it is through, and those of callback until the call ends. Whoever keeps such a worker and waits for the call would wait for ever.
+    fn needs(&self, book: &Book, call: CallId, classes: u64, findings: &mut Findings) {
+        let here = self.calls.get(&(call.root, call)).filter(|here| here.open_root);
+        let Some((here, record)) = here.zip(book.calls.get(&call)) else { return };
+        let callback = record.plan.callback && record.plan.ids.len() > 1;
+        let (must, may) = (callback || !here.ran, callback || !here.ran || here.used < here.kept);
+        let class = 1 << class_of(call);
+        if classes & class == 0 && must || classes != 0 && !may || classes & !class != 0 {
+            findings
+                .add(NAME, format!("id {} says that call {call} needs the workers {classes:#b}", call.root));
         }
     }
 
