@@ -65,6 +65,8 @@ struct Peer {
     anew: u64,
     /// Whether it was given up since it was heard.
     given_up: bool,
+    /// Whether an answer was ever awaited of it in another call than the first.
+    others: bool,
 }
 
 impl Peer {
@@ -76,6 +78,7 @@ impl Peer {
     /// An answer is awaited, perhaps since before.
     fn await_answer(&mut self, call: CallId, now: u64) {
         if let Err(place) = self.awaited.binary_search_by_key(&call, |(call, _)| *call) {
+            self.others |= !self.awaited.is_empty() || now != self.first_asked;
             self.awaited.insert(place, (call, now));
         }
     }
@@ -487,8 +490,8 @@ impl Life {
 
     /// When the call began at an id for which alone it has ever asked a peer.
     fn begun_for(&self, id: Id, peer: Id, known: &Peer) -> Option<u64> {
-        let [(call, since)] = known.awaited[..] else { return None };
-        let alone = since == known.first_asked && !self.suspected.contains_key(&(id, peer));
+        let [(call, _)] = known.awaited[..] else { return None };
+        let alone = !known.others && !self.suspected.contains_key(&(id, peer));
         self.begun.get(&(id, call)).copied().filter(|_| alone)
     }
 
