@@ -229,4 +229,19 @@ mod tests {
         assert!(answers.remove(call(4)).is_some() && answers.remove(call(4)).is_none());
         assert_eq!((answers.len(), answers.next()), (0, None));
     }
+
+    /// Of many the one with the most time left went, mostly the one that had just come, and its adopter heard that it was gone.
+    #[test]
+    fn of_many_those_with_the_least_time_left_go_first() {
+        let most = 2 * FEW;
+        let mut answers = KeptAnswers::default();
+        let call = |sequence| CallId { root: 1, sequence };
+        for sequence in 1..=3 * most as u64 {
+            // The times go up and down.
+            answers.insert(call(sequence), kept(sequence * 7 % 25), most);
+        }
+        let left = (1..=3 * most as u64).filter(|&sequence| answers.get(call(sequence)).is_some());
+        let least = left.clone().map(|sequence| sequence * 7 % 25).min();
+        assert_eq!((left.clone().count(), least), (most, Some(17)), "{:?}", left.collect::<Vec<_>>());
+    }
 }

@@ -403,6 +403,20 @@ mod tests {
         }
     }
 
+    /// Of a root whose other calls had gone elsewhere, the number behind the last one took the place of one a window before it, and nobody knew that one any more.
+    #[test]
+    fn one_whose_place_the_next_number_takes_is_known_as_long_as_others() {
+        let mut recent = Recent::new(1);
+        for sequence in [1, WINDOW, WINDOW + 1] {
+            recent.add(call(sequence));
+            assert!(recent.contains(call(1)), "{sequence} has ended");
+        }
+        for sequence in WINDOW + 2..WINDOW + REMEMBERED as u64 {
+            recent.add(call(sequence));
+            assert!(recent.contains(call(1)), "{sequence} has ended");
+        }
+    }
+
     /// The number behind the last there is was taken for the next one, and those before it were forgotten; the last there is was never known.
     #[test]
     fn the_last_numbers_there_are_are_known_like_others() {
