@@ -1,4 +1,4 @@
-//! Heartbeats: asked only of those whose answers are awaited, and of those below one that is silent; nobody is given up who was heard, or before its time, and nobody is asked for ever.
+//! Heartbeats: asked only of those whose answers are awaited, and of those below one that is silent; nobody is given up who was heard, or before its time, and nobody is asked for ever. A silence begins no sooner than the call that awaits the peer.
 //!
 //! Silence is found within the time that a peer may be silent, counted from the request or the last thing heard, or a little less after a question that took its time to leave. Of several generations that are silent together all are
 //! found in that time and a little more: those below a silent one are asked at once, so that they need not be waited for one after the other.

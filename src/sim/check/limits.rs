@@ -1,5 +1,5 @@
 //! Time limits, at every id: whoever has a request has answered it when the limit of that request has passed, and holds nothing of the call any more; not only the root. And none ends early: what the hops keep back
-//! on the way down is little, all of them together at most a tenth of the call's limit.
+//! on the way down is little, all of them together at most a tenth of the call's limit, and each no more than its part of what those above have left of that.
 //!
 //! An id that stands still is judged when it goes on. What an id answers to is the limit that the request had when it came: the time on links is not counted.
 

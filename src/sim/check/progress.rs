@@ -1,5 +1,6 @@
 //! Nobody waits for nothing: an id whose func has ended, whose children have answered or are lost, and which has a worker to spare, has answered by the end of that input; and a func whose class has a worker to spare has begun, and goes on when all of its data have come. Whoever
 //! asks gets an answer, is told that the id has moved, cancels, or loses the link. Nobody fails a call of which all has been said, or that is over. And at one id no more functions of a class run than it has workers, never two of one call.
+//! A root says which workers its calls still need, until func is through and callback cannot be wanted any more.
 //!
 //! What an id waits for is kept for worlds of some size only: a million ids would need more memory for it than for their nodes.
 
