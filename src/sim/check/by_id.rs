@@ -44,7 +44,7 @@ impl<V, const HERE: usize> ById<V, HERE> {
     /// Those that an id knows, in their order.
     pub(super) fn of(&self, id: Id) -> impl Iterator<Item = (Id, &V)> {
         let few = self.all.get(id as usize).into_iter().flatten().map(|(other, what)| (*other, what));
-        let many = self.many.get(&id).into_iter().flatten().map(|(other, what)| (*other, what));
+        let many = self.many.get(&id).into_iter().flatten().map(|(id, known)| (*id, known));
         few.chain(many)
     }
 

@@ -171,13 +171,7 @@ impl Life {
             }
             Observation::Heard { at, from } => drop(self.heard(*at, *from, now)),
             Observation::PingLeft { at, peer, asked_ns } => {
-                let known = self.peers.get_mut(*at, *peer).filter(|peer| peer.asked > 0);
-                known.into_iter().for_each(|peer| {
-                    peer.left = peer.left.or(now);
-                    if *asked_ns > peer.anew {
-                        peer.left_since = peer.left_since.or(now);
-                    }
-                });
+                self.question_left(*at, *peer, *asked_ns, now);
             }
             Observation::Resumed { id } => {
                 // It may ask as soon as it goes on.
@@ -210,15 +204,8 @@ impl Life {
                 self.awaited(seen, now);
             }
             _ if self.rules.is_none() => {}
-            Observation::Started { call, plan } if plan.ids.len() <= LARGE => {
-                self.begun.insert((call.root, *call), now);
-            }
             other => {
-                if let Observation::Received { at, message: Message::Request(request), .. } = other
-                    && book.calls.get(&request.call).is_some_and(|record| record.plan.ids.len() <= LARGE)
-                {
-                    self.begun.entry((*at, request.call)).or_insert(now);
-                }
+                self.begins(book, other, now);
                 // With the call that it ends, at the same moment, goes why those below were asked.
                 if let Some(id) = ends_at(other) {
                     self.has_asked(book, id, findings);
@@ -226,6 +213,29 @@ impl Life {
                 self.awaited(other, now);
             }
         }
+    }
+
+    /// A call may begin at an id, the first time that it comes there.
+    fn begins(&mut self, book: &Book, seen: &Observation<'_>, now: u64) {
+        let (id, call) = match seen {
+            Observation::Started { call, .. } => (call.root, *call),
+            Observation::Received { at, message: Message::Request(request), .. } => (*at, request.call),
+            _ => return,
+        };
+        if book.calls.get(&call).is_some_and(|record| record.plan.ids.len() <= LARGE) {
+            self.begun.entry((id, call)).or_insert(now);
+        }
+    }
+
+    /// A question that was asked then has left for a peer.
+    fn question_left(&mut self, id: Id, peer: Id, asked: u64, now: u64) {
+        let known = self.peers.get_mut(id, peer).filter(|peer| peer.asked > 0);
+        known.into_iter().for_each(|peer| {
+            peer.left = peer.left.or(now);
+            if asked > peer.anew {
+                peer.left_since = peer.left_since.or(now);
+            }
+        });
     }
 
     /// An id has done what an input asks of it.

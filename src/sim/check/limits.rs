@@ -80,17 +80,8 @@ impl Limits {
                 self.asked(*at, *from, request.call, now.saturating_add(nanos(request)));
             }
             Observation::Began { id, call, until: Some(until) } => {
-                // Of one that was asked more than once only itself knows which request counts.
-                let here = self.calls.get(&(*id, *call)).filter(|here| here.requests == 1);
-                if let Some(here) = here.filter(|here| here.first.abs_diff(*until) > LATE_NS) {
-                    let (told, left) = (until.saturating_sub(now), here.first.saturating_sub(now));
-                    findings.add(
-                        NAME,
-                        format!(
-                            "id {id} tells a function of call {call} that {told} ns are left, and {left} are"
-                        ),
-                    );
-                }
+                let wrong = self.tells(*id, *call, *until, now);
+                wrong.into_iter().for_each(|what| findings.add(NAME, format!("id {id} {what}")));
             }
             Observation::Received { at, from, message: Message::Cancel(call) } => {
                 self.told(*at, *from, *call);
@@ -150,6 +141,15 @@ impl Limits {
     fn told(&mut self, at: Id, asker: Id, call: CallId) {
         let here = self.calls.get_mut(&(at, call));
         here.into_iter().for_each(|here| here.askers.retain(|id| *id != asker));
+    }
+
+    /// What is wrong with the limit that an id tells a function.
+    fn tells(&self, id: Id, call: CallId, until: u64, now: u64) -> Option<String> {
+        // Of one that was asked more than once only itself knows which request counts.
+        let here = self.calls.get(&(id, call)).filter(|here| here.requests == 1)?;
+        let (told, left) = (until.saturating_sub(now), here.first.saturating_sub(now));
+        (here.first.abs_diff(until) > LATE_NS)
+            .then(|| format!("tells a function of call {call} that {told} ns are left, and {left} are"))
     }
 
     /// An id goes on: what was due while it stood still is due now.
