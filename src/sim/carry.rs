@@ -40,7 +40,7 @@ impl World {
             self.carry_out(id, output);
         }
         self.settle(id);
-        self.ask_who_is_involved(id);
+        self.ask_about_calls(id);
         if !more {
             self.rest(id);
         }
@@ -99,8 +99,8 @@ impl World {
         self.checkers.observe(now, &Observation::Held { id, held, workers });
     }
 
-    /// Now and then it is asked of a node of a small world whom a driver that is short of something would spare, and what its own calls need workers for.
-    pub(super) fn ask_who_is_involved(&mut self, id: Id) {
+    /// Now and then a node of a small world is asked what drivers ask: who has part in its calls, and which workers its own calls still need.
+    pub(super) fn ask_about_calls(&mut self, id: Id) {
         let asked = self.scenario.n <= LARGE && self.counts.events.is_multiple_of(INVOLVED_EVERY);
         let Some(node) = self.hosts.at(id).node.as_deref().filter(|_| asked) else { return };
         let with = node.involved();

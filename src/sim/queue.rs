@@ -92,7 +92,7 @@ impl<T> Queue<T> {
         self.events.at_place(place).into_iter().for_each(|entry| soon(&self.slots[entry.what() as usize]));
     }
 
-    /// The ids of the timers among which the next one is, the one behind it, and the third.
+    /// The id of the next timer, the ids among which that of the second is, and those among which that of the third is.
     pub(super) fn next_timers(&self) -> [impl Iterator<Item = Id>; 3] {
         // A heap: what is due as the nth lies among the first n levels, each of which has twice as many as the one above.
         let level = |places: Range<usize>| {

@@ -202,7 +202,7 @@ impl World {
             Heard::Unusual => None,
             Heard::Waits => {
                 self.settle(id);
-                self.ask_who_is_involved(id);
+                self.ask_about_calls(id);
                 Some(())
             }
             Heard::Complete(place) => self.complete_on_the_spot(id, place),
@@ -243,7 +243,7 @@ impl World {
             self.carry_out(id, output);
         }
         self.settle(id);
-        self.ask_who_is_involved(id);
+        self.ask_about_calls(id);
     }
 }
 

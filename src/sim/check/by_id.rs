@@ -11,14 +11,14 @@ use crate::sim::ahead::soon;
 pub(super) struct ById<V, const HERE: usize> {
     /// By the first id: in the order of the second.
     all: Vec<SmallVec<[(Id, V); HERE]>>,
-    /// Of one that has come to know many, in no order: all of them.
+    /// Of an id that has come to know many, in no order, all of them are here, and none in `all`.
     many: BTreeMap<Id, BTreeMap<Id, V>>,
 }
 
 /// An id that knows so few gets room for one more at a time.
 const FEW: usize = 4;
 
-/// Among more than these none is put between two others: they would be moved for it again and again, the hundred thousand that a root of a flat tree knows.
+/// An id that knows as many gets a map of its own before one is put between two others: to make place for it, all behind it would be moved.
 const MANY: usize = 1024;
 
 impl<V, const HERE: usize> Default for ById<V, HERE> {
@@ -153,7 +153,7 @@ mod tests {
         }
     }
 
-    /// The root of a flat tree of a hundred thousand that asked them in no order took a minute.
+    /// Where the root of a flat tree asked a hundred thousand in no order, three quarters of the run went into moving them.
     #[test]
     fn many_are_known_in_any_order() {
         let (mut by_id, mut map) = (ById::<_, 1>::default(), BTreeMap::new());

@@ -48,6 +48,7 @@ pub(super) struct Limits {
     still: BTreeSet<Id>,
     /// The calls that are looked at; none after a large one has begun.
     watched: BTreeSet<CallId>,
+    /// Whether a large one has begun.
     blind: bool,
     /// What is kept back of the limit of a request under way, by call, sender and receiver.
     under_way: BTreeMap<(CallId, Id, Id), u64>,
@@ -66,7 +67,7 @@ impl Limits {
                     self.asked(root, root, *call, now.saturating_add(plan.limit_ns));
                 }
             }
-            // A node may hold it, and nothing is known of that here.
+            // Its ids hold a call of which nothing is known here, so what they may hold is not known any more.
             Observation::Started { .. } => *self = Limits { blind: true, ..Limits::default() },
             _ if self.watched.is_empty() => {}
             Observation::Finished { call, outcome } => {

@@ -335,7 +335,7 @@ pub enum Observation<'a> {
         /// Whom.
         with: &'a BTreeSet<Id>,
     },
-    /// Which workers a node says that a call still needs which is in flight at its root.
+    /// Which workers a root says that its call in flight still needs.
     Needs {
         /// Which.
         call: CallId,

@@ -62,6 +62,7 @@ impl Here {
 pub(super) struct Progress {
     /// The calls that are looked at; none after a large one has begun.
     watched: BTreeSet<CallId>,
+    /// Whether a large one has begun.
     blind: bool,
     /// Those of them that go on without ids that are lost: an id may have to say more than once what became of it.
     partial: BTreeSet<CallId>,
@@ -86,7 +87,7 @@ impl Progress {
                 let root = plan.ids.first();
                 root.into_iter().for_each(|root| drop(self.calls.insert((root, *call), here())));
             }
-            // All of them begin and end functions: who runs how many is not known any more.
+            // Its ids run functions that are not counted here, so what they have workers for is not known any more.
             Observation::Started { .. } => *self = Progress { blind: true, ..Progress::default() },
             _ if self.watched.is_empty() => {}
             Observation::Finished { call, .. } => {
