@@ -8,7 +8,7 @@ use super::check::{Carries, Observation, Plan};
 use super::faults::{Acts, Again, Fault, Mishap, Mishaps, Timed, Times, some_of};
 use super::profile::Profile;
 use super::scenario::Scenario;
-use super::world::{BEGIN, CallState, Event, LARGE, Parcel, Sent, World, expected_ns};
+use super::world::{BEGIN, Event, LARGE, Parcel, Sent, World, expected_ns};
 use crate::chain::{Heartbeat, Input, Node};
 use crate::peering::GREETING_LIMIT;
 use crate::wire::{CauseKind, Message};
@@ -118,19 +118,9 @@ impl World {
             settled += GREETING_LIMIT.as_nanos() as u64;
         }
         self.queue.push(settled, Event::Settled);
-        self.queue.push(settled, Event::Probe { partial: false });
-        // In a large world the second one follows the first: a node with two calls in flight takes far more room than one that rests.
-        if self.scenario.n <= LARGE {
-            self.queue.push(settled, Event::Probe { partial: true });
-        }
-    }
-
-    /// A call has ended that shows that all is well.
-    pub(super) fn probed(&mut self, index: usize) {
-        let CallState { plan, probe, .. } = &self.calls[index];
-        if *probe && !plan.partial && self.scenario.n > LARGE {
-            self.queue.push(self.now, Event::Probe { partial: true });
-        }
+        // In a large world of one kind, as it comes: two such calls take most of its time, and a node with both in flight takes far more room than one that rests.
+        let kinds = if self.scenario.n > LARGE { vec![self.random.chance(1, 2)] } else { vec![false, true] };
+        kinds.into_iter().for_each(|partial| self.queue.push(settled, Event::Probe { partial }));
     }
 
     /// A call, perhaps of one of these `roots`, at any time or behind that when it begins anew.

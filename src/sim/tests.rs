@@ -141,17 +141,18 @@ fn an_answer_that_claims_too_little_is_noticed() {
     assert_eq!(found, ["causes", "statuses"]);
 }
 
-/// In a large world the two calls that show that all is well came at the same time, and each node had both in flight.
+/// In a large world the two calls that show that all is well took two thirds of its time.
 #[test]
-fn a_large_world_is_probed_twice_one_after_the_other() {
-    let plain = Scenario::new(LARGE + 1, Tree::Binary);
-    let mut world = World::new(&Scenario { seed: 2, faults: FaultSet::ALL, ..plain });
-    world.run();
-    let probes: Vec<_> = world.calls.iter().filter(|call| call.probe).collect();
-    let [first, second] = &probes[..] else { panic!("there are {} probes", probes.len()) };
-    assert_eq!((first.plan.partial, second.plan.partial), (false, true));
-    let (ended, outcome) = first.ended.as_ref().unwrap();
-    assert!(outcome.result.is_ok() && second.started >= *ended);
-    assert!(second.ended.as_ref().unwrap().1.result.is_ok());
-    assert_eq!(world.checkers.violations(), []);
+fn a_large_world_is_probed_once_by_a_call_of_either_kind() {
+    let kinds = [1, 2, 3, 4].map(|seed| {
+        let plain = Scenario::new(LARGE + 1, Tree::Binary);
+        let mut world = World::new(&Scenario { seed, faults: FaultSet::ALL, ..plain });
+        world.run();
+        let probes: Vec<_> = world.calls.iter().filter(|call| call.probe).collect();
+        let [probe] = &probes[..] else { panic!("there are {} probes", probes.len()) };
+        assert!(probe.ended.as_ref().unwrap().1.result.is_ok());
+        assert_eq!(world.checkers.violations(), []);
+        probe.plan.partial
+    });
+    assert!(kinds.contains(&true) && kinds.contains(&false), "{kinds:?}");
 }

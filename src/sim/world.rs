@@ -17,7 +17,7 @@ use super::cost::Topology;
 use super::exhaustive::{Crash, Parts};
 use super::faults::{Act, Fault, Mishap, Mishaps, Passage};
 use super::flows::Flows;
-use super::hosts::Hosts;
+use super::hosts::{Host, Hosts};
 use super::linked::{Linked, Linking, Step};
 use super::path::{Hop, Paths};
 use super::pieces::Pieces;
@@ -396,9 +396,13 @@ impl World {
             self.hosts.at(id).timer = until;
             return self.queue.push_timer(until, id);
         }
-        let host = self.hosts.at(id);
-        if host.node.is_some() || host.rested.is_some() {
+        let Host { node, rested, .. } = self.hosts.at(id);
+        // Who had a deadline when it was let go, and has none now, has nothing to look at.
+        let due = node.is_some() || rested.as_ref().is_some_and(|rested| rested.has_deadline());
+        if node.is_some() || rested.is_some() {
             self.trace.fold([self.now, 1, id.into(), 0]);
+        }
+        if due {
             self.input(id, Input::Tick);
         }
     }
@@ -541,7 +545,6 @@ impl World {
             self.path = paths.critical(root);
         }
         self.calls[index].ended = Some((self.now, outcome));
-        self.probed(index);
         if self.mishaps.is_none() && index + 1 < self.calls.len() {
             self.queue.push(self.now, Event::Start(index + 1));
         }
