@@ -113,8 +113,14 @@ fn credit_is_given_when_func_has_run() {
     assert_eq!(after(&[began.clone(), executed.clone(), consumed.clone(), input(1)]), ["credit"], "early");
     let took = [began.clone(), executed.clone(), Seen::Took(1), consumed.clone(), input(1)];
     assert_eq!(after(&took), ["credit"], "it goes on when more data come");
-    let later = [began, executed, Seen::Ran(1, true), consumed.clone(), input(1)];
+    let later = [began.clone(), executed.clone(), Seen::Ran(1, true), consumed.clone(), input(1)];
     assert!(!after(&later).contains(&"credit"), "its answer is not waited for");
+    for deferred in [false, true] {
+        // Whoever sent it waits for that as long as the call lasts.
+        let late =
+            [began.clone(), executed.clone(), Seen::Ran(1, deferred), input(1), consumed.clone(), input(1)];
+        assert!(after(&late).contains(&"credit"), "an input too late");
+    }
     let lost = [Seen::LinkEnded(1, 0), input(1)];
     assert!(!after(&lost).contains(&"credit"), "credit belongs to a link");
     let refused = [Seen::Sent(1, 0, failed(1, Stage::Setup)), consumed, input(1)];

@@ -245,3 +245,21 @@ fn what_an_id_holds_is_counted() {
     assert!(counts(0, true, 6_000, 1) && !counts(0, true, 5_000, 1), "its own reply");
     assert!(counts(0, true, 98_000, 1), "there may have been no room for it");
 }
+
+/// Whole calls that had left the fast path were held beyond all limits.
+#[test]
+fn a_long_reply_of_a_whole_call_is_counted() {
+    let little =
+        Limits { calls_max: 9, data_max: u64::MAX, reply_max: u64::MAX, adopted_max: 9, memory_max: 99_000 };
+    let counts = |reply_bytes, more: &[Seen], memory, calls| {
+        let plan = Plan { reply_bytes, ..plan(false) };
+        let asked = Seen::Received(1, 0, meant(&plan, request(1..3, FIRST_NS, 0)));
+        let held = Seen::Held(1, Held { calls, memory, ..Held::default() });
+        let history =
+            vec![Seen::Limits(little), Seen::Started(plan), asked, Seen::Ran(1, false), held.clone()];
+        !judged(&then(history, &[more, &[held]].concat())).contains(&"memory")
+    };
+    assert!(counts(20_000, &[], 20_000, 1) && !counts(20_000, &[], 19_000, 1));
+    assert!(counts(16_000, &[], 0, 1), "the fast path counts nothing short");
+    assert!(counts(20_000, &[Seen::Sent(1, 0, completed())], 0, 0), "it has answered");
+}

@@ -88,8 +88,10 @@ fn is_true(book: &Book, record: &Record, cause: &Cause) -> bool {
     let Some(position) = record.position(cause.id) else { return false };
     let own = book.faults_of(cause.id);
     let late = || {
-        // A fault above may have left so little of the time that a function of any length is too long.
+        // A fault above may have left so little of the time that a function of any length is too long; one beside it, where an id that takes no more refuses and another asks it when its parent has waited in vain.
+        let refuses = record.plan.partial && own.has(Fault::Limits);
         late_above(book, record, position)
+            || refuses && silent_below(book, record, record.parents[position as usize])
             || own.has_any(&[Fault::Hang, Fault::Pause, Fault::Announced, Fault::Slow, Fault::Delay])
     };
     let failed = |fault| own.has(fault) && is_of(fault, cause);

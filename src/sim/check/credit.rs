@@ -1,4 +1,4 @@
-//! Credit for requests: a request counts as consumed when its func has run, or will not; not before, and not never. Of a link that has ended nothing is owed.
+//! Credit for requests: a request counts as consumed when its func has run, or will not; not before, and not later. Of a link that has ended nothing is owed.
 
 use std::collections::BTreeMap;
 
@@ -19,6 +19,8 @@ pub(super) struct Credit {
     owed: ById<u32, 1>,
     /// Whose request each id has taken in and is still to execute; none when it has, or will not.
     waiting: BTreeMap<(Id, CallId), Option<Id>>,
+    /// A func has ended in the input that is being taken, and its request is not consumed: where, and whose request it is.
+    ran: Option<(Id, Id)>,
 }
 
 impl Credit {
@@ -50,7 +52,10 @@ impl Credit {
                 self.settles(*from, *to, *call);
             }
             Observation::Ran { id, call, end } if *end != FunctionEnd::Unfinished => {
-                self.waiting.get_mut(&(*id, *call)).into_iter().for_each(|waiting| *waiting = None);
+                let from = self.waiting.get_mut(&(*id, *call)).and_then(Option::take);
+                // Where a call has begun anew, the job may be one that the first has left.
+                let own = from.filter(|_| !book.calls.get(call).is_some_and(|it| book.may_run_anew(it)));
+                self.ran = own.filter(|from| self.owed.get(*id, *from).is_some()).map(|from| (*id, from));
             }
             Observation::LinkEnded { at, peer, .. } => {
                 self.owed.remove(*at, *peer);
@@ -63,7 +68,10 @@ impl Credit {
                 self.owed.forget(*id);
                 forget(&mut self.waiting, (*id, NAMES[0])..=(*id, NAMES[1]));
             }
-            Observation::Held { id, .. } => self.judge(*id, findings),
+            Observation::Held { id, .. } => {
+                self.judge_late(*id, findings);
+                self.judge(*id, findings);
+            }
             Observation::Quiet { .. } => {
                 for ((at, from), owed) in self.owed.iter().filter(|(_, owed)| **owed > 0) {
                     findings.add(
@@ -77,6 +85,7 @@ impl Credit {
     }
 
     fn consumed(&mut self, at: Id, from: Id, findings: &mut Findings) {
+        self.ran = self.ran.filter(|ran| *ran != (at, from));
         // Of a link that has ended nothing is owed, and no credit is given.
         match self.owed.get_mut(at, from) {
             Some(1) => self.owed.remove(at, from),
@@ -89,6 +98,14 @@ impl Credit {
     fn settles(&mut self, id: Id, asker: Id, call: CallId) {
         if let Some(waiting) = self.waiting.get_mut(&(id, call)).filter(|waiting| **waiting == Some(asker)) {
             *waiting = None;
+        }
+    }
+
+    /// After the input in which func has ended, its request is consumed.
+    fn judge_late(&mut self, id: Id, findings: &mut Findings) {
+        if let Some((_, from)) = self.ran.take().filter(|(at, _)| *at == id) {
+            findings
+                .add(NAME, format!("id {id} keeps the credit of {from} for a request whose func has run"));
         }
     }
 

@@ -1,6 +1,6 @@
-//! What a node holds is counted, where it has little memory: at least the answers that it keeps, the requests of partial calls in flight, and what their funcs have given.
+//! What a node holds is counted, where it has little memory: at least the answers that it keeps, the requests of partial calls in flight, and what their funcs have given; of whole calls, long replies of func.
 //!
-//! Source: [`holding`](crate::chain), what calls hold. Whole calls may be on the fast path, which counts nothing but what is long; roots do not count what they have started themselves. How much may be counted at most is said in `bounds`.
+//! Source: [`holding`](crate::chain), what calls hold. Whole calls may be on the fast path, which counts nothing but what is long, and where func's reply is the whole answer nothing is held; roots do not count what they have started themselves. How much may be counted at most is said in `bounds`.
 
 use std::collections::BTreeMap;
 
@@ -46,7 +46,9 @@ impl Memory {
                 // Where a call begins anew, the job may be one that the first has left.
                 let record = book.calls.get(call).filter(|record| !book.may_run_anew(record));
                 // callback changes what there is of it.
-                let counts = |plan: &&Plan| plan.partial && plan.reply_wanted && !plan.callback;
+                let long = |plan: &Plan| u64::from(plan.reply_bytes) > SHORT_MAX as u64;
+                let counts =
+                    |plan: &&Plan| (plan.partial || long(plan)) && plan.reply_wanted && !plan.callback;
                 let plan = record.map(|record| &*record.plan).filter(counts);
                 self.own = plan.map(|plan| (*id, *call, plan.reply_bytes.into()));
             }
@@ -57,6 +59,14 @@ impl Memory {
             } => {
                 self.in_flight.remove(&(*from, *call));
                 self.given.insert((*from, *call), KEPT_MIN + partial.reply.len());
+            }
+            Observation::Sent { from, message: Message::Response(Response { call, answer }), .. } => {
+                match answer {
+                    Answer::Completed | Answer::Reply(_) => drop(self.in_flight.remove(&(*from, *call))),
+                    // Its data are on their way, and held no more.
+                    Answer::Arriving(_) => drop(self.in_flight.insert((*from, *call), 0)),
+                    Answer::Failed(_) | Answer::Partial(_) => {}
+                }
             }
             Observation::Held { id, held, .. } => self.judge(*id, *held, limits.memory_max, findings),
             Observation::Ended { id } => {
@@ -70,9 +80,11 @@ impl Memory {
     fn judge(&mut self, id: Id, held: Held, most: u64, findings: &mut Findings) {
         if let Some((_, call, bytes)) = self.own.take().filter(|(at, ..)| *at == id)
             && held.memory + bytes <= most
-            && let Some(least) = self.in_flight.get_mut(&(id, call)).filter(|least| **least > 0)
+            && let Some(least) = self.in_flight.get_mut(&(id, call)).filter(|_| call.root != id)
         {
-            *least = (*least).max(CALL_MIN + bytes);
+            // Of a whole call that was on the fast path the reply alone is counted.
+            let call = if *least > 0 { CALL_MIN } else { 0 };
+            *least = (*least).max(call + bytes);
         }
         // Which of them are held is not seen from outside.
         let fewest = |of: &BTreeMap<(Id, CallId), u64>, count: usize| {

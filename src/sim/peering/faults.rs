@@ -268,7 +268,7 @@ impl World {
         let lower = self.random.chance(1, 2);
         let (own, known) = (self.random.draw() >> 4, self.processes[self.at[id as usize]].who.incarnation);
         let other = self.incarnation(lower);
-        let (mut strictness, mut job) = (self.config.strictness, self.config.job);
+        let (mut strictness, mut job) = (self.config.strictness_of(id), self.config.job);
         let (psk, private, incarnation) = match fault {
             // Where nothing is proved, it is the job alone that tells it apart.
             Fault::Stranger => {

@@ -91,6 +91,8 @@ pub(super) struct Config {
     pub(super) ways: Vec<Way>,
     pub(super) job: Job,
     pub(super) strictness: Strictness,
+    /// Every other id allows links in clear, and the rest do not: those connect to it, and get them encrypted.
+    mixed: bool,
     /// The private keys of ids whose public ones are listed.
     pub(super) listed: BTreeMap<Id, u64>,
     /// Who wants whom.
@@ -131,8 +133,25 @@ impl Config {
                 wanted.extend((kind != 1).then_some((high, low)));
             }
         }
-        Config { psk, ways, job, strictness, listed, wanted }
+        // Drawn from the secret, which is nothing else's.
+        let mixed = psk.is_some_and(|psk| Random::new(psk).chance(1, 6));
+        wanted.retain(|(by, _)| !mixed || !allows_clear(*by));
+        Config { psk, ways, job, strictness, mixed, listed, wanted }
     }
+
+    /// How strict a member is.
+    pub(super) fn strictness_of(&self, id: Id) -> Strictness {
+        let (no_encryption, encrypt_loopback) = (allows_clear(id), !allows_clear(id));
+        match self.mixed {
+            true => Strictness { no_encryption, encrypt_loopback, ..self.strictness },
+            false => self.strictness,
+        }
+    }
+}
+
+/// Whether an id allows links in clear where not all do.
+fn allows_clear(id: Id) -> bool {
+    id % 2 == 1
 }
 
 /// One run.
@@ -238,7 +257,7 @@ impl World {
         private: Option<u64>,
         psk: Option<u64>,
     ) -> usize {
-        self.begin_as(id, incarnation, private, psk, self.config.strictness, self.config.job)
+        self.begin_as(id, incarnation, private, psk, self.config.strictness_of(id), self.config.job)
     }
 
     pub(super) fn begin_as(
