@@ -100,7 +100,7 @@ impl Profile {
         let limits = used.has(Fault::Limits).then(|| narrow(random, scenario));
         let most = match random.below(8) {
             // Requests that may take the fast path, whose funcs give what that does not hold uncounted.
-            0..4 if limits.is_some_and(is_filled) => {
+            0..2 if limits.is_some_and(is_filled) => {
                 Most { reply: 2 * FILLING, reply_header: 32, data: NARROW, header: 32 }
             }
             _ if limits.is_some_and(is_filled) => {

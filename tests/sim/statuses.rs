@@ -2,7 +2,7 @@
 
 use chained_gpc::sim::Fault;
 use chained_gpc::wire::message::{Answer, Partial, Response};
-use chained_gpc::wire::{Failure, Message, Report, Stage, Status};
+use chained_gpc::wire::{Cause, CauseKind, Failure, Message, Report, Stage, Status};
 use chained_gpc::{Id, IdList};
 
 use super::history::*;
@@ -42,6 +42,27 @@ fn who_was_heard_to_be_done_is_done() {
     assert!(!fails_behind(&[(Status::Failed, 1), (DONE, 1)]));
     assert!(fails_behind(&[(Status::Failed, 1), (Status::Unknown, 1)]));
     assert!(fails_behind(&[(Status::Failed, 2)]), "who replied has not failed");
+}
+
+/// What an id had no memory for was excused from all that it said of others.
+#[test]
+fn who_was_heard_to_be_done_is_done_where_there_was_no_memory_for_the_reply() {
+    let lacks = |kind, coverage: &[(Status, u32)]| {
+        let failure =
+            Failure { cause: Cause::new(1, Stage::Reply, kind, "as told"), coverage: runs(coverage) };
+        let answer = Answer::Failed(Box::new(failure));
+        is_contradicted(
+            false,
+            &[
+                Seen::Injected(Fault::Limits, vec![1]),
+                Seen::Received(1, 2, completed()),
+                Seen::Sent(1, 0, Message::Response(Response { call: CALL, answer })),
+            ],
+        )
+    };
+    assert!(!lacks(CauseKind::NoMemory, &[(Status::Failed, 1), (DONE, 1)]));
+    assert!(lacks(CauseKind::NoMemory, &[(Status::Failed, 1), (Status::Unknown, 1)]));
+    assert!(!lacks(CauseKind::OverLimit, &[(Status::Failed, 2)]), "what is too long is lost whole");
 }
 
 #[test]

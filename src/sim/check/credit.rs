@@ -69,7 +69,7 @@ impl Credit {
                 forget(&mut self.waiting, (*id, NAMES[0])..=(*id, NAMES[1]));
             }
             Observation::Held { id, .. } => {
-                self.judge_late(*id, findings);
+                self.judge_late(findings);
                 self.judge(*id, findings);
             }
             Observation::Quiet { .. } => {
@@ -102,8 +102,8 @@ impl Credit {
     }
 
     /// After the input in which func has ended, its request is consumed.
-    fn judge_late(&mut self, id: Id, findings: &mut Findings) {
-        if let Some((_, from)) = self.ran.take().filter(|(at, _)| *at == id) {
+    fn judge_late(&mut self, findings: &mut Findings) {
+        if let Some((id, from)) = self.ran.take() {
             findings
                 .add(NAME, format!("id {id} keeps the credit of {from} for a request whose func has run"));
         }

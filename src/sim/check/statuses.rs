@@ -251,10 +251,10 @@ impl Here {
             // Who says too little, or too much, says nothing of anybody.
             return None;
         }
-        // A reply that is too long, or for which there is no memory, is lost whole, and with it what those below have done.
-        let lost = [CauseKind::OverLimit, CauseKind::NoMemory];
-        let too_long = |cause: &Cause| cause.id == *id && lost.contains(&cause.kind);
-        if causes.iter().any(too_long) {
+        let lacks = |kind| causes.iter().any(|cause| cause.id == *id && cause.kind == kind);
+        // A reply that is too long is lost whole, and with it what those below have done; in a partial call also one for which there is no memory.
+        let no_memory = lacks(CauseKind::NoMemory);
+        if lacks(CauseKind::OverLimit) || no_memory && record.plan.partial {
             return None;
         }
         let statuses: Vec<Status> = coverage.statuses().collect();
@@ -275,7 +275,8 @@ impl Here {
                 ));
             }
         }
-        let own = statuses.first();
+        // Its own reply may be the one.
+        let own = statuses.first().filter(|_| !no_memory);
         if self.ran && !record.plan.callback && own.is_some_and(|own| *own != Status::Done) {
             return Some(format!("func has run at id {id}, and it says of itself that it is {own:?}"));
         }

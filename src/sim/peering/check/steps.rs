@@ -118,7 +118,7 @@ impl Checkers {
                     (true, !ours && !silent && step.was_held != Some(*key))
                 }
                 Some(Why::Input(Input::Tick)) => {
-                    (over || step.was_held == Some(*key), !ours && !silent || step.was_held.is_some())
+                    (over || step.was_held == Some(*key), !ours && !silent || step.was_held == Some(*key))
                 }
                 Some(Why::Input(Input::Stands(stands))) if stands == key => {
                     let id = connection.to.unwrap_or_default();
