@@ -133,7 +133,7 @@ impl Config {
                 wanted.extend((kind != 1).then_some((high, low)));
             }
         }
-        // Drawn from the secret, which is nothing else's.
+        // From the secret: nothing else is drawn differently for it.
         let mixed = psk.is_some_and(|psk| Random::new(psk).chance(1, 6));
         wanted.retain(|(by, _)| !mixed || !allows_clear(*by));
         Config { psk, ways, job, strictness, mixed, listed, wanted }
