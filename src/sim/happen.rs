@@ -25,6 +25,9 @@ const OTHER_KIND_PARTS: u64 = 5;
 /// Latest time after a loss at which an end learns of it, in latencies.
 pub(super) const NOTICED_LATENCIES: u64 = 50;
 
+/// Heartbeats within the shortest time limit in a large world: who is silent is still given up before it is over.
+const HEARTBEATS_OF_MANY: u64 = 5;
+
 /// A request is taken to be under way for no longer than this, where no fault lasts longer.
 const UNDER_WAY_MIN: Duration = Duration::from_secs(1);
 
@@ -65,7 +68,12 @@ impl World {
         let silent = used.has_any(&[Fault::Announced, Fault::Pause, Fault::Partition, Fault::Slow]);
         if self.random.chance(if silent { 3 } else { 2 }, 4) {
             // Some are given up long before their call's limit; what a fault of time may last is in between.
-            let every_ns = if self.random.chance(1, 2) { limit / 20 } else { took };
+            let every_ns = match self.random.chance(1, 2) {
+                // Of many that wait for one, each asks.
+                _ if n > LARGE => limit / HEARTBEATS_OF_MANY,
+                true => limit / 20,
+                false => took,
+            };
             let dead_after_ns = every_ns * 4;
             let (every, dead_after) = (Duration::from_nanos(every_ns), Duration::from_nanos(dead_after_ns));
             self.heartbeat = Some(Heartbeat { every, dead_after });

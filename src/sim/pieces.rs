@@ -9,13 +9,16 @@ use super::ahead::soon;
 use super::check::Observation;
 use super::faults::{Mishaps, Passage};
 use super::linked::Linked;
-use super::world::{Event, World};
+use super::world::{Event, LARGE, World};
 use crate::chain::Input;
 use crate::wire::body::Spare;
 use crate::wire::{Body, BodyWriter, CallId, Message, Use};
 
 /// Pieces that the data of a request come in, about.
 const PIECES: u64 = 3;
+
+/// The same in a large world: what is cut is cut again on each of many levels.
+const PIECES_OF_MANY: u64 = 1;
 
 /// Longest that a piece is behind what came before it, in latencies.
 const APART: u64 = 3;
@@ -29,6 +32,8 @@ struct Coming {
     /// What the sender has of them, and where they go.
     source: Body,
     writer: BodyWriter,
+    /// More of them is on its way.
+    is_due: bool,
 }
 
 /// Which data these are: the later, the higher.
@@ -165,6 +170,14 @@ impl Pieces {
         Some((*place, it))
     }
 
+    /// Whether more of what comes to an id from another one is on its way; from now on it is.
+    fn is_due(&mut self, at: Id, from: Id, call: CallId) -> bool {
+        let here = self.all.get_mut(at as usize).and_then(Option::as_deref_mut);
+        let coming = here.into_iter().flat_map(|here| &mut here.coming);
+        let mut its = coming.filter(|(_, its, sender, _)| (*its, *sender) == (call, from));
+        its.next().is_some_and(|(.., it)| std::mem::replace(&mut it.is_due, true))
+    }
+
     /// What is between these ids, from the first to the second or back, or of the first and whoever else, and will not come any more. What is let go gives back the memory of its body.
     fn drop_lost(&mut self, id: Id, peer: Option<Id>, stands: impl Fn(Id, Passage) -> bool) {
         let concerned = |other: Id| peer.is_none_or(|peer| peer == other);
@@ -217,12 +230,16 @@ impl World {
         let source = request.data.fork();
         std::sync::Arc::make_mut(&mut request).data = body;
         let call = request.call;
-        self.pieces.push(at, from, call, Coming { passage, source, writer });
+        self.pieces.push(at, from, call, Coming { passage, source, writer, is_due: false });
         self.next_piece(at, from, call);
         Message::Request(request)
     }
 
+    /// More is to come of what there is at the sender. Each time that there is more of it, in any case; in a large world one piece is under way at a time, for most of many would find that nothing is left to come.
     fn next_piece(&mut self, at: Id, from: Id, call: CallId) {
+        if self.scenario.n > LARGE && self.pieces.is_due(at, from, call) {
+            return;
+        }
         let apart = if self.profile.is_filled() { FAR_APART } else { APART };
         let latest = self.hosts.cost(from, at).latency_ns * apart;
         let when = self.now + 1 + self.random.below(latest.max(1));
@@ -231,11 +248,13 @@ impl World {
 
     /// More comes of what is there at the sender.
     pub(super) fn piece(&mut self, at: Id, run: u32, from: Id, call: CallId) {
+        let about = if self.scenario.n > LARGE { PIECES_OF_MANY } else { PIECES };
         let World { pieces, mishaps, linked, random, .. } = self;
         let (mut whole, mut came, mut due, mut refused) = (false, 0, false, None);
         let first = pieces.first(at, from, call, |passage| stands(mishaps, linked, at, passage));
         let over = first.and_then(|(place, coming)| {
-            let most = 1 + random.below(2 * coming.source.len() / PIECES + 1);
+            coming.is_due = false;
+            let most = 1 + random.below(2 * coming.source.len() / about + 1);
             let bytes = coming.source.read(coming.source.len() - coming.writer.missing(), most as usize);
             came = coming.writer.push(&bytes);
             whole = coming.writer.missing() == 0;

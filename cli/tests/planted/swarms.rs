@@ -10,7 +10,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::bug::{Bug, Piece};
-use super::{Run, root, simulate};
+use super::{Run, parts, root, simulate};
 
 /// So many times the processor time of a run without a bug, and so long besides: what takes more never ends. It is the processor's time, so a busy machine does not matter.
 const SLOWER: u32 = 10;
@@ -107,8 +107,10 @@ pub(super) fn sound(gpc: &Path, modes: Vec<Mode>) -> Result<Vec<Mode>, String> {
 /// Tries a bug in one mode after the other until one catches it.
 pub(super) fn caught(gpc: &Path, bug: &Bug, modes: &[Mode]) -> Option<Caught> {
     modes.iter().filter(|mode| mode.reaches(bug)).find_map(|mode| {
-        let run = simulate(gpc, &mode.sim, Some(&bug.name), mode.patience);
-        by(&run).map(|by| Caught { mode: mode.name.clone(), by, runs: runs(&run, &mode.sim) })
+        parts(&mode.sim).iter().find_map(|part| {
+            let run = simulate(gpc, part, Some(&bug.name), mode.patience);
+            by(&run).map(|by| Caught { mode: mode.name.clone(), by, runs: runs(&run, &mode.sim) })
+        })
     })
 }
 

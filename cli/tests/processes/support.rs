@@ -53,6 +53,19 @@ pub(crate) struct Process {
     proc: PathBuf,
 }
 
+/// Names another `gpc` than the one that was built with the tests: what only a release build holds is tested without a second one.
+const TESTED: &str = "GPC_TESTED";
+
+/// The `gpc` that is tested.
+fn tested() -> PathBuf {
+    std::env::var_os(TESTED).map_or_else(|| env!("CARGO_BIN_EXE_gpc").into(), PathBuf::from)
+}
+
+/// Whether it is made without optimizations.
+pub(crate) fn is_debug_build() -> bool {
+    cfg!(debug_assertions) && std::env::var_os(TESTED).is_none()
+}
+
 impl Gpc {
     /// Starts it with arguments that are separated by spaces.
     pub(crate) fn start(line: &str) -> Gpc {
@@ -68,13 +81,13 @@ impl Gpc {
     pub(crate) fn start_under(limit: &str, line: &str) -> Gpc {
         let mut shell = Command::new("bash");
         let limited = format!("ulimit {limit} && exec \"$0\" \"$@\"");
-        shell.args(["-c", &limited, env!("CARGO_BIN_EXE_gpc")]);
+        shell.args(["-c", &limited]).arg(tested());
         Gpc::spawn(shell, line, b"", &[])
     }
 
     /// The same with variables in the environment.
     pub(crate) fn start_in(line: &str, input: &[u8], environment: &[(&str, &str)]) -> Gpc {
-        Gpc::spawn(Command::new(env!("CARGO_BIN_EXE_gpc")), line, input, environment)
+        Gpc::spawn(Command::new(tested()), line, input, environment)
     }
 
     fn spawn(mut command: Command, line: &str, input: &[u8], environment: &[(&str, &str)]) -> Gpc {

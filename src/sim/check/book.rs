@@ -208,6 +208,12 @@ impl Record {
         (position > 0).then(|| self.plan.ids.id(parent))?
     }
 
+    /// Whether an id is the parent of a position. Cheaper than to ask for the parent, whose id must be searched for.
+    pub(super) fn is_parent(&self, id: Id, position: u32) -> bool {
+        let parent = self.parents.get(position as usize).filter(|_| position > 0);
+        parent.is_some_and(|&parent| self.position(id) == Some(parent))
+    }
+
     /// The subtrees of a position's children.
     pub(super) fn groups(&self, position: u32) -> impl Iterator<Item = Group> {
         let end = position + self.sizes[position as usize];

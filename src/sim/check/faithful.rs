@@ -96,7 +96,7 @@ impl Faithful {
         let place = record.position(to).filter(|&place| place > 0 && !record.is_forged(place))?;
         let parent = record.parents[place as usize];
         let size = record.sizes[place as usize];
-        let own = self.own.get_mut(&call).filter(|_| record.parent(place) == Some(from));
+        let own = self.own.get_mut(&call).filter(|_| record.is_parent(from, place));
         let least = match own.and_then(|own| own.get_mut(parent as usize)) {
             Some(least) => least,
             None => self.adopted.entry((from, call, parent)).or_insert(u32::MAX),

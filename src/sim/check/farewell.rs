@@ -411,7 +411,7 @@ impl Upward {
 impl Ties {
     /// How a position stands with one who may have asked it; `None` if it was not asked.
     fn tie(&self, record: &Record, above: Id, place: u32) -> Option<Tie> {
-        let tie = match record.parent(place) == Some(above) {
+        let tie = match record.is_parent(above, place) {
             true => *self.by_parent.get(place as usize)?,
             false => *self.by_others.get(&(above, place))?,
         };
@@ -419,7 +419,7 @@ impl Ties {
     }
 
     fn set(&mut self, record: &Record, above: Id, place: u32, tie: Tie) {
-        match record.parent(place) == Some(above) {
+        match record.is_parent(above, place) {
             true => self.by_parent[place as usize] = tie,
             false => drop(self.by_others.insert((above, place), tie)),
         }

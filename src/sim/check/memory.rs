@@ -14,8 +14,8 @@ use crate::wire::{CallId, Message, Request};
 
 const NAME: &str = "memory";
 
-/// Least that an answer takes of a node's memory while it is kept, beside its reply, bytes.
-const KEPT_MIN: u64 = 128;
+/// Least that an answer takes of a node's memory while it is kept, beside its reply and the words of its report, bytes.
+const KEPT_MIN: u64 = 512;
 
 /// Least that a call in flight takes, beside what it carries.
 const CALL_MIN: u64 = 512;
@@ -58,7 +58,9 @@ impl Memory {
                 ..
             } => {
                 self.in_flight.remove(&(*from, *call));
-                self.given.insert((*from, *call), KEPT_MIN + partial.reply.len());
+                // The words of a report are most of it.
+                let said = partial.report.causes.iter().map(|cause| cause.message.len() as u64);
+                self.given.insert((*from, *call), KEPT_MIN + partial.reply.len() + said.sum::<u64>());
             }
             Observation::Sent { from, message: Message::Response(Response { call, answer }), .. } => {
                 match answer {
