@@ -174,16 +174,15 @@ fn narrow(random: &mut Random, scenario: &Scenario) -> Limits {
     let children = u64::from(scenario.tree.fan_out(scenario.n).unwrap_or(scenario.n));
     // What is asked for is to come through when all is over.
     let given = scenario.reply_bytes.is_some() || scenario.data_bytes.is_some();
+    // Where memory alone is little, what calls carry is longer.
+    let filled = !given && random.chance(1, 4);
+    let unlimited = |random: &mut Random| random.chance(1, 2) || filled || given;
     Limits {
         calls_max: random.between(2, 4) as usize,
-        data_max: if random.chance(1, 2) || given { u64::MAX } else { random.below(NARROW) },
-        reply_max: if random.chance(1, 2) || given {
-            u64::MAX
-        } else {
-            (64 + levels) * n + random.below(NARROW * n)
-        },
+        data_max: if unlimited(random) { u64::MAX } else { random.below(NARROW) },
+        reply_max: if unlimited(random) { u64::MAX } else { (64 + levels) * n + random.below(NARROW * n) },
         adopted_max: if random.chance(1, 2) { u32::MAX } else { random.below(4) as u32 },
-        memory_max: if random.chance(1, 2) || given {
+        memory_max: if !filled && (random.chance(1, 2) || given) {
             u64::MAX
         } else {
             let two = 2 * (CALL + CHILD * children + (LISTED + 64 + levels) * n);

@@ -156,23 +156,24 @@ fn functions_begin_in_the_order_in_which_their_calls_came() {
 #[test]
 fn an_answer_that_is_to_be_let_go_is_not_kept() {
     let first = meant(&plan(true), request(1..3, FIRST_NS, 0));
-    let report = Report { causes: Vec::new(), coverage: runs(&[(Status::Done, 2)]) };
-    let answer = Answer::Partial(Box::new(Partial { reply: reply(&[1, 2]), report }));
-    let answer = Message::Response(Response { call: CALL, answer });
-    let keeps = |told: &[Seen], memory: u64| {
+    let keeps_of = |causes: &[Cause], told: &[Seen], memory: u64| {
+        let report = Report { causes: causes.to_vec(), coverage: runs(&[(Status::Done, 2)]) };
+        let answer = Answer::Partial(Box::new(Partial { reply: reply(&[1, 2]), report }));
+        let answer = Message::Response(Response { call: CALL, answer });
         let mut history = vec![
             Seen::Started(plan(true)),
             Seen::Executed(0, 0),
             Seen::Sent(0, 1, first.clone()),
             Seen::Received(1, 0, first.clone()),
             Seen::Executed(1, 0),
-            Seen::Sent(1, 0, answer.clone()),
+            Seen::Sent(1, 0, answer),
         ];
         let at = if matches!(told, [Seen::Limits(_)]) { 0 } else { history.len() };
         history.splice(at..at, told.iter().cloned());
         history.push(Seen::Held(1, Held { answers_kept: 1, memory, ..Held::default() }));
         judged(&history)
     };
+    let keeps = |told: &[Seen], memory: u64| keeps_of(&[], told, memory);
     assert!(!keeps(&[], 600).contains(&"farewell"));
     let release = Seen::Received(1, 0, Message::Release(CALL));
     assert!(keeps(&[release], 600).contains(&"farewell"));
@@ -182,6 +183,9 @@ fn an_answer_that_is_to_be_let_go_is_not_kept() {
         Limits { calls_max: 9, data_max: u64::MAX, reply_max: u64::MAX, adopted_max: 9, memory_max: 9_000 };
     assert!(!keeps(&[Seen::Limits(little)], 600).contains(&"memory"));
     assert!(keeps(&[Seen::Limits(little)], 0).contains(&"memory"), "it weighs nothing");
+    let long = Cause::new(2, Stage::Func, CauseKind::Failed, "x".repeat(300));
+    assert!(!keeps_of(slice::from_ref(&long), &[Seen::Limits(little)], 900).contains(&"memory"));
+    assert!(keeps_of(&[long], &[Seen::Limits(little)], 600).contains(&"memory"), "its report weighs nothing");
 }
 
 #[test]

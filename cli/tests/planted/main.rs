@@ -215,8 +215,7 @@ fn parts(sim: &str) -> Vec<String> {
 
 #[test]
 fn parts_of_many_runs_are_all_of_them() {
-    let three =
-        ["-n 4 --seed 1 --runs 100", "-n 4 --seed 101 --runs 400", "-n 4 --seed 501 --runs 1500"];
+    let three = ["-n 4 --seed 1 --runs 100", "-n 4 --seed 101 --runs 400", "-n 4 --seed 501 --runs 1500"];
     assert_eq!(parts("-n 4 --runs 2000"), three);
     assert_eq!(parts("-n 4 --runs 501")[2], "-n 4 --seed 501 --runs 1");
     for whole in ["-n 4", "-n 4 --runs 100", "-n 4 --seed 7 --runs 200"] {

@@ -144,15 +144,16 @@ pub(super) fn summary(results: &[(Bug, Option<Caught>)]) -> String {
         results.iter().filter(|(_, caught)| caught.as_ref().is_some_and(wanted)).count()
     };
     let swarm = of(|caught| caught.mode.starts_with("default"));
+    let longer = of(|caught| caught.mode.starts_with("longer"));
     let all = of(|_| true);
     let mut checkers: BTreeMap<&str, usize> = BTreeMap::new();
     for checker in results.iter().flat_map(|(_, caught)| caught).flat_map(|caught| caught.by.split(',')) {
         *checkers.entry(checker).or_default() += 1;
     }
     let checkers: Vec<String> = checkers.iter().map(|(name, count)| format!("{name} {count}")).collect();
-    let (others, nothing, many) = (all - swarm, results.len() - all, results.len());
+    let (others, nothing, many) = (all - swarm - longer, results.len() - all, results.len());
     format!(
-        "of {many}: {swarm} caught by the default swarm, {others} by other modes, {nothing} by nothing\nby checker: {}",
+        "of {many}: {swarm} caught by the default swarm, {longer} more by longer ones, {others} by other modes, {nothing} by nothing\nby checker: {}",
         checkers.join(", ")
     )
 }

@@ -20,6 +20,9 @@ const KEPT_MIN: u64 = 512;
 /// Least that a call in flight takes, beside what it carries.
 const CALL_MIN: u64 = 512;
 
+/// Most that stands around what func has given: its header, and what is counted with it.
+const AROUND: u64 = 128;
+
 /// What is known of nodes that have little memory. Bounded by the calls at each id.
 #[derive(Default)]
 pub(super) struct Memory {
@@ -81,7 +84,7 @@ impl Memory {
 
     fn judge(&mut self, id: Id, held: Held, most: u64, findings: &mut Findings) {
         if let Some((_, call, bytes)) = self.own.take().filter(|(at, ..)| *at == id)
-            && held.memory + bytes <= most
+            && held.memory + bytes + AROUND <= most
             && let Some(least) = self.in_flight.get_mut(&(id, call)).filter(|_| call.root != id)
         {
             // Of a whole call that was on the fast path the reply alone is counted.

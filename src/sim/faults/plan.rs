@@ -527,7 +527,7 @@ fn announced(random: &mut Random, id: Id, at: u64, times: Times) -> Vec<Timed> {
 }
 
 /// Faults that show more together than each by itself, and whose meeting is rare where each is drawn alone.
-const THEMES: [&[Fault]; 40] = [
+const THEMES: [&[Fault]; 42] = [
     &[Fault::Refused, Fault::Crash],
     &[Fault::Refused, Fault::Orphan],
     &[Fault::Refused, Fault::Link],
@@ -568,6 +568,8 @@ const THEMES: [&[Fault]; 40] = [
     &[Fault::Limits, Fault::Callback, Fault::Fail],
     &[Fault::Pause, Fault::Hang],
     &[Fault::Hang, Fault::Partition],
+    &[Fault::Announced, Fault::Link, Fault::Restart],
+    &[Fault::Limits, Fault::Orphan, Fault::Delay],
 ];
 
 /// The themes, each as a set.
