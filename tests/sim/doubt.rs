@@ -1,5 +1,6 @@
 //! What requests say of having been sent before, when credit is given for them, in which order functions begin, and of which level replies are: doctored histories.
 
+use std::slice;
 use std::sync::Arc;
 
 use chained_gpc::sim::Fault;
