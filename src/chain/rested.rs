@@ -5,6 +5,7 @@ use gpc_trees::Id;
 use super::kept::KeptAnswers;
 use super::liveness::Liveness;
 use super::recent::Recent;
+use super::time::sooner;
 use super::waiting::{Waiting, bytes_of};
 use super::{Node, Time};
 use crate::wire::CallId;
@@ -94,10 +95,16 @@ impl Rested {
         usize::from(self.class.is_some() || self.remembered(|it| it.left_behind.as_ref()).is_some())
     }
 
-    /// Whether something is due: see [`Node::next_deadline`].
-    pub fn has_deadline(&self) -> bool {
-        let forgets = || self.remembered(|it| it.recent.as_ref()?.partial.next()).is_some();
-        self.calls() + self.answers_kept() > 0 || forgets()
+    /// As [`Node::next_deadline`].
+    pub fn next_deadline(&self) -> Option<Time> {
+        let forgets = self.remembered(|it| it.recent.as_ref()?.partial.next());
+        if self.calls() == 0 && self.answers_kept() == 0 {
+            return forgets;
+        }
+        let call = self.call.as_ref().map(Waiting::deadline);
+        let kept = self.remembered(|it| it.kept.as_ref()?.next());
+        let asks = self.remembered(|it| it.liveness.as_ref()?.next());
+        sooner(sooner(call, asks), sooner(forgets, kept))
     }
 
     /// Answers that are kept for an adopter.
@@ -257,7 +264,7 @@ mod tests {
             assert!(asked(&mut node, call, partial).iter().any(|output| matches!(output, Output::Run(_))));
             assert_eq!((node.calls(), node.jobs_running()), (1, 1), "a function runs");
             let rested = rest(&mut node);
-            assert_eq!((rested.calls(), rested.jobs_running()), (1, 1));
+            assert_eq!((rested.calls(), rested.jobs_running(), rested.next_deadline()), (1, 1, Some(DUE)));
             assert_eq!((node.calls(), node.jobs_running(), node.next_deadline()), (0, 0, None));
             // Another id of the same world has its turn.
             node.go_on(turn(8, 200), None);
@@ -269,7 +276,7 @@ mod tests {
             node.input(Time::from_nanos(6), Input::Ran { call, result }, &mut outputs);
             assert_eq!(node.calls(), 0);
             let (due, rested) = (node.next_deadline(), rest(&mut node));
-            assert_eq!(rested.answers_kept(), usize::from(partial));
+            assert_eq!((rested.answers_kept(), rested.next_deadline()), (usize::from(partial), due));
             node.go_on(turn(7, 100), Some(rested));
             assert_eq!((node.next_deadline(), due.is_some()), (due, partial));
             if partial {

@@ -63,6 +63,14 @@ pub(super) struct Plain {
 }
 
 impl Waiting {
+    /// When it must have ended.
+    pub(super) fn deadline(&self) -> Time {
+        match self {
+            Waiting::Plain(plain) => plain.deadline,
+            Waiting::Whole(call) => call.deadline,
+        }
+    }
+
     /// Where the parts lie that this names: their bytes.
     #[inline]
     pub(super) fn parts(&self) -> [Option<(*const u8, usize)>; 2] {

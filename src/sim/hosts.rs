@@ -53,7 +53,7 @@ impl Host {
             (Some(node), _) => held(node, node.next_deadline()),
             (None, Some(rested)) => {
                 let (calls, answers_kept) = (rested.calls(), rested.answers_kept());
-                let (jobs, deadline) = (rested.jobs_running(), rested.has_deadline());
+                let (jobs, deadline) = (rested.jobs_running(), rested.next_deadline().is_some());
                 Held { calls, answers_kept, jobs, deadline, memory: 0 }
             }
             (None, None) => Held::default(),

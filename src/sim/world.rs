@@ -397,13 +397,19 @@ impl World {
             return self.queue.push_timer(until, id);
         }
         let Host { node, rested, .. } = self.hosts.at(id);
-        // Who had a deadline when it was let go, and has none now, has nothing to look at.
-        let due = node.is_some() || rested.as_ref().is_some_and(|rested| rested.has_deadline());
         if node.is_some() || rested.is_some() {
             self.trace.fold([self.now, 1, id.into(), 0]);
         }
-        if due {
+        // Who was let go has nothing to look at until something is due: what was may be over.
+        let later = match (node, rested) {
+            (None, Some(rested)) => rested.next_deadline().map_or(u64::MAX, Time::as_nanos),
+            _ => self.now,
+        };
+        if later <= self.now {
             self.input(id, Input::Tick);
+        } else if later < u64::MAX {
+            self.hosts.at(id).timer = later;
+            self.queue.push_timer(later, id);
         }
     }
 
