@@ -6,6 +6,7 @@ use super::check::{Carries, Limits};
 use super::faults::{Fault, FaultSet};
 use super::random::Random;
 use super::scenario::Scenario;
+use super::world::LARGE;
 use crate::wire::message::Merging;
 
 /// Bytes of all replies of a call together where they are long: over a segment also two levels below the root, where what comes is passed on before it has all come.
@@ -174,8 +175,8 @@ fn narrow(random: &mut Random, scenario: &Scenario) -> Limits {
     let children = u64::from(scenario.tree.fan_out(scenario.n).unwrap_or(scenario.n));
     // What is asked for is to come through when all is over.
     let given = scenario.reply_bytes.is_some() || scenario.data_bytes.is_some();
-    // Where memory alone is little, what calls carry is longer.
-    let filled = !given && random.chance(1, 4);
+    // Where memory alone is little, what calls carry is longer: of many ids too much for this machine.
+    let filled = !given && random.chance(1, 4) && scenario.n <= LARGE;
     let unlimited = |random: &mut Random| random.chance(1, 2) || filled || given;
     Limits {
         calls_max: random.between(2, 4) as usize,
