@@ -99,12 +99,14 @@ impl Profile {
         }
         let n = u64::from(scenario.n);
         let limits = used.has(Fault::Limits).then(|| narrow(random, scenario));
+        // What one of a few can hold, many together cannot.
+        let filled = limits.is_some_and(is_filled) && scenario.n <= LARGE;
         let most = match random.below(8) {
             // Requests that may take the fast path, whose funcs give what that does not hold uncounted.
-            0..2 if limits.is_some_and(is_filled) => {
+            0..2 if filled => {
                 Most { reply: 2 * FILLING, reply_header: 32, data: NARROW, header: 32 }
             }
-            _ if limits.is_some_and(is_filled) => {
+            _ if filled => {
                 Most { reply: FILLING, reply_header: 32, data: FILLING, header: 32 }
             }
             _ if limits.is_some() => Most { reply: NARROW, reply_header: 32, data: NARROW, header: 32 },
