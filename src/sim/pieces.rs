@@ -32,8 +32,6 @@ struct Coming {
     /// What the sender has of them, and where they go.
     source: Body,
     writer: BodyWriter,
-    /// More of them is on its way.
-    is_due: bool,
 }
 
 /// Which data these are: the later, the higher.
@@ -170,14 +168,6 @@ impl Pieces {
         Some((*place, it))
     }
 
-    /// Whether more of what comes to an id from another one is on its way; from now on it is.
-    fn is_due(&mut self, at: Id, from: Id, call: CallId) -> bool {
-        let here = self.all.get_mut(at as usize).and_then(Option::as_deref_mut);
-        let coming = here.into_iter().flat_map(|here| &mut here.coming);
-        let mut its = coming.filter(|(_, its, sender, _)| (*its, *sender) == (call, from));
-        its.next().is_some_and(|(.., it)| std::mem::replace(&mut it.is_due, true))
-    }
-
     /// What is between these ids, from the first to the second or back, or of the first and whoever else, and will not come any more. What is let go gives back the memory of its body.
     fn drop_lost(&mut self, id: Id, peer: Option<Id>, stands: impl Fn(Id, Passage) -> bool) {
         let concerned = |other: Id| peer.is_none_or(|peer| peer == other);
@@ -230,16 +220,12 @@ impl World {
         let source = request.data.fork();
         std::sync::Arc::make_mut(&mut request).data = body;
         let call = request.call;
-        self.pieces.push(at, from, call, Coming { passage, source, writer, is_due: false });
+        self.pieces.push(at, from, call, Coming { passage, source, writer });
         self.next_piece(at, from, call);
         Message::Request(request)
     }
 
-    /// More is to come of what there is at the sender. Each time that there is more of it, in any case; in a large world one piece is under way at a time, for most of many would find that nothing is left to come.
     fn next_piece(&mut self, at: Id, from: Id, call: CallId) {
-        if self.scenario.n > LARGE && self.pieces.is_due(at, from, call) {
-            return;
-        }
         let apart = if self.profile.is_filled() { FAR_APART } else { APART };
         let latest = self.hosts.cost(from, at).latency_ns * apart;
         let when = self.now + 1 + self.random.below(latest.max(1));
@@ -253,7 +239,6 @@ impl World {
         let (mut whole, mut came, mut due, mut refused) = (false, 0, false, None);
         let first = pieces.first(at, from, call, |passage| stands(mishaps, linked, at, passage));
         let over = first.and_then(|(place, coming)| {
-            coming.is_due = false;
             let most = 1 + random.below(2 * coming.source.len() / about + 1);
             let bytes = coming.source.read(coming.source.len() - coming.writer.missing(), most as usize);
             came = coming.writer.push(&bytes);

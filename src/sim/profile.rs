@@ -99,12 +99,14 @@ impl Profile {
         }
         let n = u64::from(scenario.n);
         let limits = used.has(Fault::Limits).then(|| narrow(random, scenario));
-        // What one of a few can hold, many together cannot.
-        let filled = limits.is_some_and(is_filled) && scenario.n <= LARGE;
         let most = match random.below(8) {
             // Requests that may take the fast path, whose funcs give what that does not hold uncounted.
-            0..2 if filled => Most { reply: 2 * FILLING, reply_header: 32, data: NARROW, header: 32 },
-            _ if filled => Most { reply: FILLING, reply_header: 32, data: FILLING, header: 32 },
+            0..2 if limits.is_some_and(is_filled) => {
+                Most { reply: 2 * FILLING, reply_header: 32, data: NARROW, header: 32 }
+            }
+            _ if limits.is_some_and(is_filled) => {
+                Most { reply: FILLING, reply_header: 32, data: FILLING, header: 32 }
+            }
             _ if limits.is_some() => Most { reply: NARROW, reply_header: 32, data: NARROW, header: 32 },
             0 | 4 => Most { reply: LONG_REPLIES / n, reply_header: 2000 / n, data: 64, header: 64 },
             1 => Most { reply: 64, reply_header: 64, data: LONG_DATA, header: 300 },
