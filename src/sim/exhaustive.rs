@@ -191,7 +191,7 @@ impl World {
         let Scenario { n, tree, partial, .. } = self.scenario.clone();
         let reply_bytes = self.scenario.reply_bytes.unwrap_or(REPLY_BYTES);
         let (took, limit_ns) = self.expected();
-        let times = Times { from: BEGIN, span: took, limit_max: limit_ns };
+        let times = Times { from: BEGIN, span: took, limit_max: limit_ns, dead_after: [took; 2] };
         let (mishaps, _) = Mishaps::draw(&mut self.random, FaultSet::NONE, n, times);
         // As `gpc call` finds them; none is of an age at which it might have had an earlier run.
         self.begin_lately(took);

@@ -19,11 +19,18 @@ const LIMIT_MIN_NS: u64 = 50_000_000;
 /// Time limits of calls, in the shortest one: some end while others go on.
 const LIMITS_MAX: u64 = 3;
 
+/// Where functions hang, one of so many calls has a limit of about as long as it takes if none does.
+const TIGHT_PARTS: u64 = 4;
+
 /// Of so many calls one is of the other kind: whole among partial ones, or partial among whole ones.
 const OTHER_KIND_PARTS: u64 = 5;
 
 /// Latest time after a loss at which an end learns of it, in latencies.
 pub(super) const NOTICED_LATENCIES: u64 = 50;
+
+/// Heartbeats within the shortest time limit where they are not as far from each other as a call takes; and within the time after which who is silent is given up.
+const LIMIT_BEATS: u64 = 20;
+const DEAD_BEATS: u64 = 4;
 
 /// Heartbeats within the shortest time limit in a large world: who is silent is still given up before it is over.
 const HEARTBEATS_OF_MANY: u64 = 5;
@@ -54,7 +61,12 @@ impl World {
         }
         let (took, limit) = self.expected();
         let span = took * self.random.between(1, 3);
-        let times = Times { from: BEGIN, span, limit_max: limit * LIMITS_MAX };
+        let times = Times {
+            from: BEGIN,
+            span,
+            limit_max: limit * LIMITS_MAX,
+            dead_after: [took, limit / LIMIT_BEATS].map(|every| every * DEAD_BEATS),
+        };
         let (mishaps, timed) = Mishaps::draw(&mut self.random, used, n, times);
         // It may be late, and then have to wait for the end of a partition.
         self.under_way_max = Duration::from_nanos(times.after() + 2 * mishaps.longest).max(UNDER_WAY_MIN);
@@ -71,10 +83,10 @@ impl World {
             let every_ns = match self.random.chance(1, 2) {
                 // Of many that wait for one, each asks.
                 _ if n > LARGE => limit / HEARTBEATS_OF_MANY,
-                true => limit / 20,
+                true => limit / LIMIT_BEATS,
                 false => took,
             };
-            let dead_after_ns = every_ns * 4;
+            let dead_after_ns = every_ns * DEAD_BEATS;
             let (every, dead_after) = (Duration::from_nanos(every_ns), Duration::from_nanos(dead_after_ns));
             self.heartbeat = Some(Heartbeat { every, dead_after });
             self.observe(&Observation::Heartbeat { every_ns, dead_after_ns });
@@ -96,7 +108,7 @@ impl World {
         let still = timed.iter().filter(|it| is_again(it, &timed)).map(|it| it.at.saturating_sub(span));
         roots.extend(still.map(|at| (self.random.below(n.into()) as Id, at)));
         for _ in 0..calls {
-            self.draw_call(&mishaps, limit, span, &roots);
+            self.draw_call(&mishaps, (took, limit), span, &roots);
         }
         self.mishaps = Some(mishaps);
         for Timed { at, mishap } in timed {
@@ -132,7 +144,7 @@ impl World {
     }
 
     /// A call, perhaps of one of these `roots`, at any time or behind that when it begins anew.
-    fn draw_call(&mut self, mishaps: &Mishaps, limit: u64, span: u64, roots: &[(Id, u64)]) {
+    fn draw_call(&mut self, mishaps: &Mishaps, (took, limit): (u64, u64), span: u64, roots: &[(Id, u64)]) {
         let random = &mut self.random;
         let mut ids: Vec<Id> = (0..self.scenario.n).collect();
         let again = if random.chance(3, 4) { random.pick(roots).copied() } else { None };
@@ -146,7 +158,13 @@ impl World {
         if !matches!(self.scenario.tree, Tree::Explicit(_)) && random.chance(1, 3) {
             ids.truncate(1 + random.below(ids.len() as u64) as usize);
         }
-        let limit_ns = limit * random.between(1, LIMITS_MAX);
+        let limit_ns =
+            if mishaps.used.has(Fault::Hang) && self.scenario.n <= LARGE && random.chance(1, TIGHT_PARTS) {
+                // Less than the call takes, or hardly more: some of it is done when it ends.
+                World::whole_us(took / 4 + random.below(2 * took))
+            } else {
+                limit * random.between(1, LIMITS_MAX)
+            };
         let (reply_bytes, data_bytes, carries) = self.profile.carried(random, &self.scenario);
         let Acts { funcs, callbacks_fail, callbacks_later } = mishaps.acts(random, &ids, limit_ns);
         // Both kinds of calls meet at an id, and what one leaves there is not for the other.
@@ -165,6 +183,10 @@ impl World {
             carries,
         };
         let at = from + random.below(span);
+        if limit_ns < limit {
+            // All below the root have as little time as where it has hung.
+            self.inject(Fault::Hang, plan.ids.first().as_slice());
+        }
         let index = self.add_call(plan, false);
         let state = &mut self.calls[index];
         (state.acts, state.callbacks_fail, state.callbacks_later) = (funcs, callbacks_fail, callbacks_later);
@@ -179,7 +201,8 @@ impl World {
         {
             return;
         }
-        let limit_ns = self.calls.iter().map(|call| call.plan.limit_ns).max().unwrap_or(LIMIT_MIN_NS);
+        let longest = self.calls.iter().map(|call| call.plan.limit_ns).max();
+        let limit_ns = longest.unwrap_or_default().max(self.expected().1);
         let plan = Plan {
             ids: IdList::from_ids(alive).expect("every id comes once"),
             tree: self.scenario.tree.clone(),

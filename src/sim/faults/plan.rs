@@ -18,6 +18,8 @@ pub(in crate::sim) struct Times {
     pub(in crate::sim) from: u64,
     pub(in crate::sim) span: u64,
     pub(in crate::sim) limit_max: u64,
+    /// After so long a silence somebody is given up, in one run or another.
+    pub(in crate::sim) dead_after: [u64; 2],
 }
 
 /// Something that goes wrong at its time.
@@ -485,7 +487,15 @@ impl Times {
     /// How long a fault of time lasts.
     fn lasts(self, random: &mut Random) -> u64 {
         let short = self.span * LASTS_SPANS;
-        let most = if random.chance(1, 2) { short } else { short.max(self.limit_max * LASTS_LIMITS) };
+        let most = match random.below(8) {
+            0..4 => short,
+            // Hardly long enough for somebody to be given up, or hardly too long.
+            4 => {
+                let dead_after = *random.pick(&self.dead_after).unwrap_or(&short);
+                return dead_after / 2 + random.below(dead_after);
+            }
+            _ => short.max(self.limit_max * LASTS_LIMITS),
+        };
         1 + random.below(most)
     }
 }
@@ -607,7 +617,8 @@ impl FaultSet {
 mod tests {
     use super::*;
 
-    const TIMES: Times = Times { from: 1_000_000, span: 1_000, limit_max: 150_000 };
+    const TIMES: Times =
+        Times { from: 1_000_000, span: 1_000, limit_max: 150_000, dead_after: [4_000, 30_000] };
 
     fn drawn(fault: Fault) -> Vec<(Mishaps, Vec<Timed>)> {
         let allowed = FaultSet::from_iter([fault]);
