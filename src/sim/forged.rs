@@ -66,7 +66,9 @@ impl World {
         let root = Some(call.root).filter(|&root| ![from, to].contains(&root) && up.contains(root));
         let liar = if self.random.chance(1, 3) { root.unwrap_or(other) } else { other };
         let Some(mishaps) = &self.mishaps else { return };
-        let at = self.now + mishaps.copy_takes(&mut self.random, arrival - self.now);
+        // In flight a root knows its call; what is left of it is a name.
+        let late = if to_root { 2 } else { 1 };
+        let at = self.now + mishaps.copy_takes(&mut self.random, arrival - self.now, late);
         if let Some(parcel) = self.in_the_name_of(liar, to, message) {
             // A root knows that its calls have no parent.
             let concerned = if to_root { [liar, liar, liar] } else { [to, liar, from] };

@@ -5,7 +5,7 @@ use std::time::Duration;
 use gpc_trees::{Id, IdList, Tree};
 
 use super::check::{Carries, Observation, Plan};
-use super::faults::{Acts, Again, Fault, Mishap, Mishaps, Timed, Times, some_of};
+use super::faults::{Acts, Again, Fault, FaultSet, Mishap, Mishaps, Timed, Times, some_of};
 use super::profile::Profile;
 use super::scenario::Scenario;
 use super::world::{BEGIN, Event, LARGE, Parcel, Sent, World, expected_ns};
@@ -76,21 +76,7 @@ impl World {
         }
         // With one, calls wait for each other.
         self.workers = if self.random.chance(1, 2) { 1 } else { self.random.between(2, 3) as usize };
-        // Where processes are silent they are likely to be asked whether they live.
-        let silent = used.has_any(&[Fault::Announced, Fault::Pause, Fault::Partition, Fault::Slow]);
-        if self.random.chance(if silent { 3 } else { 2 }, 4) {
-            // Some are given up long before their call's limit; what a fault of time may last is in between.
-            let every_ns = match self.random.chance(1, 2) {
-                // Of many that wait for one, each asks.
-                _ if n > LARGE => limit / HEARTBEATS_OF_MANY,
-                true => limit / LIMIT_BEATS,
-                false => took,
-            };
-            let dead_after_ns = every_ns * DEAD_BEATS;
-            let (every, dead_after) = (Duration::from_nanos(every_ns), Duration::from_nanos(dead_after_ns));
-            self.heartbeat = Some(Heartbeat { every, dead_after });
-            self.observe(&Observation::Heartbeat { every_ns, dead_after_ns });
-        }
+        self.draw_heartbeat(used, took, limit);
         // What was sent before the last fault was over may be late.
         let end = mishaps.end + mishaps.longest;
         if self.random.chance(1, 3) {
@@ -107,6 +93,9 @@ impl World {
         // Whoever stands still once more is to be awaited then.
         let still = timed.iter().filter(|it| is_again(it, &timed)).map(|it| it.at.saturating_sub(span));
         roots.extend(still.map(|at| (self.random.below(n.into()) as Id, at)));
+        // Links, and what is known of those at their other ends, outlast a call where the next one goes the same ways.
+        let ways = if used.has_any(&[Fault::Announced, Fault::Link, Fault::Restart]) { 2 } else { 8 };
+        self.profile.same_ways = self.random.chance(1, ways).then(|| self.random.below(n.into()) as Id);
         for _ in 0..calls {
             self.draw_call(&mishaps, (took, limit), span, &roots);
         }
@@ -116,6 +105,25 @@ impl World {
         }
         // A function may hang for twice its limit, behind others that do.
         self.settled_at(end + limit * LIMITS_MAX * (2 * u64::from(calls) + 2) + QUIET_NS);
+    }
+
+    /// Whether those who are silent are asked for heartbeats, and how often.
+    fn draw_heartbeat(&mut self, used: FaultSet, took: u64, limit: u64) {
+        // Where processes are silent they are likely to be asked whether they live.
+        let silent = used.has_any(&[Fault::Announced, Fault::Pause, Fault::Partition, Fault::Slow]);
+        if self.random.chance(if silent { 3 } else { 2 }, 4) {
+            // Some are given up long before their call's limit; what a fault of time may last is in between.
+            let every_ns = match self.random.chance(1, 2) {
+                // Of many that wait for one, each asks.
+                _ if self.scenario.n > LARGE => limit / HEARTBEATS_OF_MANY,
+                true => limit / LIMIT_BEATS,
+                false => took,
+            };
+            let dead_after_ns = every_ns * DEAD_BEATS;
+            let (every, dead_after) = (Duration::from_nanos(every_ns), Duration::from_nanos(dead_after_ns));
+            self.heartbeat = Some(Heartbeat { every, dead_after });
+            self.observe(&Observation::Heartbeat { every_ns, dead_after_ns });
+        }
     }
 
     /// The processes have been launched just now, each at its own moment.
@@ -149,13 +157,14 @@ impl World {
         let mut ids: Vec<Id> = (0..self.scenario.n).collect();
         let again = if random.chance(3, 4) { random.pick(roots).copied() } else { None };
         let from = again.map(|(_, at)| at).filter(|_| random.chance(2, 3)).unwrap_or(BEGIN);
-        let root = again.map_or_else(|| random.below(ids.len() as u64) as usize, |(id, _)| id as usize);
-        ids.swap(0, root);
-        if random.chance(1, 2) {
+        let root = again.map_or_else(|| random.below(ids.len() as u64) as Id, |(id, _)| id);
+        let same = self.profile.same_ways;
+        ids.swap(0, same.unwrap_or(root) as usize);
+        if same.is_none() && random.chance(1, 2) {
             random.shuffle(&mut ids[1..]);
         }
         // A shape fits one length alone.
-        if !matches!(self.scenario.tree, Tree::Explicit(_)) && random.chance(1, 3) {
+        if same.is_none() && !matches!(self.scenario.tree, Tree::Explicit(_)) && random.chance(1, 3) {
             ids.truncate(1 + random.below(ids.len() as u64) as usize);
         }
         let limit_ns =

@@ -2,6 +2,8 @@
 //!
 //! What is not asked for is drawn, each kind of run as a whole, so that what is rare comes in some runs often and not in all of them hardly ever.
 
+use gpc_trees::Id;
+
 use super::check::{Carries, Limits};
 use super::faults::{Fault, FaultSet};
 use super::random::Random;
@@ -63,6 +65,8 @@ pub(super) struct Profile {
     pub(super) short_ways: ShortWays,
     /// What nodes take, where that is little.
     pub(super) limits: Option<Limits>,
+    /// All calls go the same ways, from this root.
+    pub(super) same_ways: Option<Id>,
     /// Messages go through the bytes of the wire.
     pub(super) as_bytes: bool,
     /// The data of requests come in pieces, in any case where they may find no memory.
@@ -82,6 +86,7 @@ impl Default for Profile {
             most: Most::default(),
             short_ways,
             limits,
+            same_ways: None,
             as_bytes: false,
             in_pieces: false,
             rests: false,
@@ -120,6 +125,7 @@ impl Profile {
             most,
             short_ways: random.pick(&short_ways).copied().unwrap_or(ShortWays::Odd),
             limits,
+            same_ways: None,
             as_bytes: random.chance(1, 4),
             in_pieces: random.chance(1, 2) | limits.is_some_and(is_filled),
             rests: random.chance(1, 4),

@@ -317,6 +317,7 @@ fn what_is_unusual_goes_the_long_way() {
         ("has no time left", Request { limit: Duration::ZERO, ..request("1") }),
         ("has too much data", Request { data: Body::whole("1234"), ..request("1") }),
         ("has data that are still to come", Request { data: Body::arriving(2).0, ..request("1") }),
+        ("lies beyond its tree", Request { position: request("1").total, ..request("1") }),
         ("has this id's own name", Request { call: CallId { root: 1, sequence: 9 }, ..request("1") }),
     ] {
         assert!(!fresh(unusual), "one that {what}");

@@ -439,9 +439,9 @@ impl Mishaps {
         now < self.end && self.lies.contains(&count)
     }
 
-    /// When a copy of a request comes that takes so long by itself: about when the request does, or when its call may be over and others have begun.
-    pub(in crate::sim) fn copy_takes(&self, random: &mut Random, ns: u64) -> u64 {
-        let late = if random.chance(1, 3) { random.below(self.span.max(1)) } else { 0 };
+    /// When a copy of a request comes that takes so long by itself: about when the request does, or, of three so many, when its call may be over and others have begun.
+    pub(in crate::sim) fn copy_takes(&self, random: &mut Random, ns: u64, late: u64) -> u64 {
+        let late = if random.chance(late, 3) { random.below(self.span.max(1)) } else { 0 };
         late + 1 + random.below(2 * ns + 1)
     }
 
