@@ -39,6 +39,7 @@ mod functions;
 mod happen;
 mod hosts;
 mod linked;
+mod malformed;
 mod many;
 mod path;
 pub mod peering;

@@ -99,7 +99,8 @@ impl Profile {
     /// Draws that of a run, and what functions cost in it; `used` are its faults.
     pub(super) fn draw(random: &mut Random, scenario: &mut Scenario, used: FaultSet) -> Profile {
         if scenario.func_ns == 0 && scenario.callback_ns == 0 {
-            let most = *random.pick(&[0, QUICK_NS, SLOW_NS]).unwrap_or(&0);
+            // Who takes long is awaited for long, by others that are struck meanwhile.
+            let most = *random.pick(&[0, QUICK_NS, SLOW_NS, SLOW_NS]).unwrap_or(&0);
             (scenario.func_ns, scenario.callback_ns) = (random.below(most + 1), random.below(most + 1));
         }
         let n = u64::from(scenario.n);

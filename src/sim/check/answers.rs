@@ -15,7 +15,8 @@ use crate::wire::{CallId, Coverage, Payload, Status};
 const NAME: &str = "answers";
 
 /// Faults that take time, lose answers, or end a call: those above and below an id that they touch may be missing, too.
-const TIME: [Fault; 10] = [
+const TIME: [Fault; 11] = [
+    Fault::Malformed,
     Fault::Refused,
     Fault::Hang,
     Fault::Pause,
@@ -128,6 +129,13 @@ fn differs(
     part: impl Fn(Id) -> Vec<u8>,
 ) -> Option<String> {
     let bytes = payload.to_bytes();
+    if record.garbled {
+        // Garbled parts of a tree of one level are either none, or as many as the ids.
+        let leaves: Result<Vec<&[u8]>, _> = Leaves::new(level, &bytes, Limits::default()).collect();
+        let fewer =
+            leaves.ok().filter(|leaves| level == 1 && !record.plan.callback && leaves.len() != done.len());
+        return fewer.map(|leaves| format!("is garbled, and has {} parts", leaves.len()));
+    }
     let leaves: Option<Vec<&[u8]>> = match (record.plan.callback, level) {
         (true, 0) => Some(vec![&bytes[..]]),
         (_, level) => Leaves::new(level, &bytes, Limits::default()).collect::<Result<_, _>>().ok(),

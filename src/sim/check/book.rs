@@ -97,6 +97,10 @@ pub(super) struct Record {
     forged: Vec<bool>,
     /// In whose name such a copy came, and to whom.
     forgers: BTreeSet<(Id, Id)>,
+    /// Whose answers came as answers that are none.
+    malformed: BTreeSet<Id>,
+    /// Whether bytes of its replies mean nothing.
+    pub(super) garbled: bool,
 }
 
 impl Record {
@@ -137,6 +141,8 @@ impl Record {
             finished: false,
             forged: Vec::new(),
             forgers: BTreeSet::new(),
+            malformed: BTreeSet::new(),
+            garbled: false,
         })
     }
 
@@ -184,6 +190,16 @@ impl Record {
     /// Whether an id, or one above it, may have another parent than the call's.
     pub(super) fn is_forged(&self, position: u32) -> bool {
         self.forged.get(position as usize).is_some_and(|forged| *forged)
+    }
+
+    /// Whether an answer of an id may have come as one that is none.
+    pub(super) fn is_malformed(&self, id: Id) -> bool {
+        self.malformed.contains(&id)
+    }
+
+    /// Whether any answer has.
+    pub(super) fn has_malformed(&self) -> bool {
+        !self.malformed.is_empty()
     }
 
     /// Whether a copy of a request of it has come from elsewhere.
@@ -304,6 +320,12 @@ impl Book {
                 });
                 let touched = exempt.then(|| self.touched.entry(*to).or_default());
                 touched.into_iter().for_each(|faults| faults.insert(Fault::SecondParent));
+            }
+            Observation::Malformed { from, call, garbled } => {
+                if let Some(record) = self.calls.get_mut(call) {
+                    record.malformed.insert(*from);
+                    record.garbled |= garbled;
+                }
             }
             Observation::LinkEnded { peer, unreached, .. } => {
                 self.lost.insert((*peer, !unreached));

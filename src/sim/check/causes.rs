@@ -95,8 +95,9 @@ fn is_true(book: &Book, record: &Record, cause: &Cause) -> bool {
             || own.has_any(&[Fault::Hang, Fault::Pause, Fault::Announced, Fault::Slow, Fault::Delay])
     };
     let failed = |fault| own.has(fault) && is_of(fault, cause);
-    // In a partial call whoever was lost may be asked again.
-    let asked_again = record.plan.partial && (own.has_any(&LOST) || own.has(Fault::Limits));
+    // In a partial call whoever was lost may be asked again, and those below one whose answer was none.
+    let asked_again =
+        record.plan.partial && (own.has_any(&LOST) || own.has(Fault::Limits) || record.has_malformed());
     match (cause.stage, cause.kind) {
         (Stage::Func, CauseKind::Failed) => failed(Fault::Fail),
         (Stage::Func, CauseKind::Panicked) => failed(Fault::Panic),
@@ -107,7 +108,8 @@ fn is_true(book: &Book, record: &Record, cause: &Cause) -> bool {
             late() || silent_below(book, record, position)
         }
         (Stage::Reply, CauseKind::BadReply) => {
-            record.plan.partial && record.plan.ids.iter().any(|by: Id| record.is_misled(cause.id, by))
+            record.is_malformed(cause.id)
+                || record.plan.partial && record.plan.ids.iter().any(|by: Id| record.is_misled(cause.id, by))
         }
         (Stage::Link, CauseKind::LinkLost) => own.has_any(&LOST) && book.lost(cause.id, true),
         (Stage::Link, CauseKind::Unreachable) => own.has_any(&LOST) && book.lost(cause.id, false),

@@ -194,7 +194,7 @@ impl Here {
     fn asks(&mut self, record: &Record, from: Id, to: Id, request: &Request) -> Option<String> {
         self.awaited.insert(to);
         let (above, place) = (record.position(from)?, record.position(to)?);
-        if self.unclear || record.is_forged(above) {
+        if self.unclear || record.is_forged(above) || record.has_malformed() {
             return None;
         }
         let between = record.above(place).take_while(|position| *position != above);

@@ -198,6 +198,8 @@ impl Farewell {
         let alone = place == 0 || state.asked == 1 && state.asker == from;
         // One who has been asked by several knows which of them counts; who looks on does not.
         let certain = place == 0 || state.asked == 1;
+        // What came from it may have been no answer, and then it has no part in this one's.
+        let none = record.is_malformed(from);
         match message {
             Message::Request(request) => {
                 if record.plan.partial && record.plan.ids.len() <= LARGE {
@@ -243,10 +245,10 @@ impl Farewell {
             // One that has answered drops the answer that it keeps, if that has the part of the one that has moved.
             Message::Moved(_) if below.is_some() && !certain => {
                 ties.upward[place as usize].keeps = false;
-                ties.upward[place as usize].kept &= below != Some(Tie::Answered) || state.full;
+                ties.upward[place as usize].kept &= below != Some(Tie::Answered) || state.full || none;
             }
             Message::Moved(_) if below.is_some() && certain && place > 0 => {
-                ties.upward[place as usize].kept &= below != Some(Tie::Answered) || state.full;
+                ties.upward[place as usize].kept &= below != Some(Tie::Answered) || state.full || none;
                 ties.upward[place as usize].failed = true;
                 if !state.ended {
                     self.due.push((at, call, Due::End("its children have another parent")));
@@ -438,8 +440,9 @@ impl Ties {
         let others = self.by_others.range((id, 0)..=(id, u32::MAX));
         let others = others.filter(|(_, tie)| left(**tie)).map(|((_, start), _)| *start);
         let mut left = own.chain(others).filter_map(|start| record.plan.ids.id(start));
-        // Whose answer was to a copy of the request has failed here.
-        left.find(|&below| !record.is_misled(below, id))
+        // Whose answer was to a copy of the request, or none, has failed here.
+        let none = |below: Id| record.plan.partial && record.is_malformed(below);
+        left.find(|&below| !record.is_misled(below, id) && !none(below))
     }
 }
 

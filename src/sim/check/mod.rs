@@ -217,6 +217,15 @@ pub enum Observation<'a> {
         /// Of which call.
         call: CallId,
     },
+    /// An answer leaves as one that is none.
+    Malformed {
+        /// Whose.
+        from: Id,
+        /// Of which call.
+        call: CallId,
+        /// Whether it is as it was but for the bytes of its reply.
+        garbled: bool,
+    },
     /// A node is given a message.
     Received {
         /// Which.

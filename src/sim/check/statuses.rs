@@ -115,6 +115,9 @@ impl Statuses {
         if matches!(response.answer, Answer::Arriving(_)) || !here.awaited.remove(&from) {
             return;
         }
+        if record.is_malformed(from) {
+            return;
+        }
         if !matches!(response.answer, Answer::Failed(_)) {
             here.well.insert(from);
         }
@@ -199,7 +202,8 @@ impl Statuses {
         }
         let members = whole.statuses().zip(record.plan.ids.iter()).skip(1);
         for (_, id) in members.filter(|(status, _)| *status == Status::Failed) {
-            if !self.failed.contains(&(call, id)) {
+            // Who speaks of nobody is taken to speak of itself.
+            if !self.failed.contains(&(call, id)) && !record.is_malformed(id) {
                 let what = format!("id {id} is said to have failed in call {call}, and has never said so");
                 wrong.get_or_insert(what);
             }

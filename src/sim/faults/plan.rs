@@ -181,6 +181,9 @@ pub(in crate::sim) struct Mishaps {
     /// Messages with which somebody comes who has no part in them, and how many there were.
     lies: BTreeSet<u64>,
     messages: u64,
+    /// Answers that are none, and how many answers there were.
+    malformed: BTreeSet<u64>,
+    answers: u64,
     /// Longest by which a copy of a request comes later than the request, where it comes late.
     span: u64,
     /// Of eight funcs so many answer later.
@@ -219,6 +222,8 @@ impl Mishaps {
             requests: 0,
             lies: BTreeSet::new(),
             messages: 0,
+            malformed: BTreeSet::new(),
+            answers: 0,
             span: times.span,
             deferring: 1,
             sent: nothing_sent(),
@@ -290,6 +295,7 @@ impl Mishaps {
             Fault::SecondParent => {
                 self.forged.extend([random.below(requests), random.below(requests)]);
             }
+            Fault::Malformed => self.malformed.extend([random.below(requests), random.below(requests)]),
             Fault::Forged => self.lies.extend((0..LIES).map(|_| random.below(requests * LIES))),
             Fault::Refused => {
                 let other = random.below(n.into()) as Id;
@@ -439,6 +445,13 @@ impl Mishaps {
         now < self.end && self.lies.contains(&count)
     }
 
+    /// An answer leaves: whether it is none. Nothing of that after the last fault.
+    pub(in crate::sim) fn is_malformed(&mut self, now: u64) -> bool {
+        let count = self.answers;
+        self.answers += 1;
+        now < self.end && self.malformed.contains(&count)
+    }
+
     /// When a copy of a request comes that takes so long by itself: about when the request does, or, of three so many, when its call may be over and others have begun.
     pub(in crate::sim) fn copy_takes(&self, random: &mut Random, ns: u64, late: u64) -> u64 {
         let late = if random.chance(late, 3) { random.below(self.span.max(1)) } else { 0 };
@@ -537,7 +550,7 @@ fn announced(random: &mut Random, id: Id, at: u64, times: Times) -> Vec<Timed> {
 }
 
 /// Faults that show more together than each by itself, and whose meeting is rare where each is drawn alone.
-const THEMES: [&[Fault]; 42] = [
+const THEMES: [&[Fault]; 45] = [
     &[Fault::Refused, Fault::Crash],
     &[Fault::Refused, Fault::Orphan],
     &[Fault::Refused, Fault::Link],
@@ -580,6 +593,9 @@ const THEMES: [&[Fault]; 42] = [
     &[Fault::Hang, Fault::Partition],
     &[Fault::Announced, Fault::Link, Fault::Restart],
     &[Fault::Limits, Fault::Orphan, Fault::Delay],
+    &[Fault::Malformed, Fault::Fail, Fault::Callback],
+    &[Fault::Malformed, Fault::Orphan],
+    &[Fault::Malformed, Fault::Link, Fault::Limits],
 ];
 
 /// The themes, each as a set.

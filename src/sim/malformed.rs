@@ -1,0 +1,77 @@
+//! Answers that are none: a child says less or more than it was asked, or sends a reply that is no level-n data.
+//!
+//! Bad input is normal: whoever reads such an answer knows no more of those below than if it had not come, and what it says of others is as true as without it. The bytes of a reply alone may go up unread, and then the whole reply of the call is what nobody can take apart.
+
+use gpc_trees::Id;
+
+use super::check::Observation;
+use super::faults::Fault;
+use super::world::{LARGE, World};
+use crate::wire::message::{Answer, Partial, Response, SubtreeReply};
+use crate::wire::{Coverage, Message, Payload, Report, Status};
+
+impl World {
+    /// A message as it leaves: one of few answers is none.
+    pub(super) fn as_said(&mut self, from: Id, message: Message) -> Message {
+        let Message::Response(Response { call, ref answer }) = message else { return message };
+        let now = self.now;
+        let Some(mishaps) = &mut self.mishaps else { return message };
+        if self.scenario.n > LARGE || !mishaps.is_malformed(now) {
+            return message;
+        }
+        let way = self.random.below(4);
+        let Some(answer) = malformed(answer, way) else { return message };
+        let garbled = matches!(answer, Answer::Reply(_) | Answer::Partial(_)) && way >= 2;
+        self.inject(Fault::Malformed, &[from]);
+        self.observe(&Observation::Malformed { from, call, garbled });
+        Message::Response(Response { call, answer })
+    }
+}
+
+/// An answer that is none, of four there are; `None` of one that cannot be made so.
+fn malformed(answer: &Answer, way: u64) -> Option<Answer> {
+    Some(match (answer, way) {
+        (Answer::Completed, 0 | 1) => Answer::Partial(Box::default()),
+        (Answer::Reply(_), 0) => Answer::Completed,
+        (Answer::Reply(reply), 1) => {
+            Answer::Partial(Box::new(Partial { reply: reply.clone(), report: Report::default() }))
+        }
+        (Answer::Reply(reply), _) => Answer::Reply(garbled(reply, way)?),
+        (Answer::Partial(partial), 0 | 1) => {
+            let coverage = miscounted(&partial.report.coverage, way);
+            let report = Report { coverage, ..partial.report.clone() };
+            Answer::Partial(Box::new(Partial { reply: partial.reply.clone(), report }))
+        }
+        (Answer::Partial(partial), _) => {
+            let reply = garbled(&partial.reply, way)?;
+            Answer::Partial(Box::new(Partial { reply, report: partial.report.clone() }))
+        }
+        (Answer::Failed(failure), 0 | 1) => {
+            let mut failure = failure.clone();
+            failure.coverage = miscounted(&failure.coverage, way);
+            Answer::Failed(failure)
+        }
+        (Answer::Completed | Answer::Failed(_) | Answer::Arriving(_), _) => return None,
+    })
+}
+
+/// Statuses of one id more, or of all but the first.
+fn miscounted(coverage: &Coverage, way: u64) -> Coverage {
+    if way == 0 && !coverage.is_empty() {
+        return coverage.without_first();
+    }
+    let mut more = coverage.clone();
+    more.push(Status::Done, 1);
+    more
+}
+
+/// As many bytes that mean nothing, or fewer.
+fn garbled(reply: &SubtreeReply, way: u64) -> Option<SubtreeReply> {
+    let mut data = reply.data.to_bytes().to_vec();
+    let last = data.pop()?;
+    if way == 2 {
+        data.push(!last);
+        data.reverse();
+    }
+    Some(SubtreeReply { data: Payload::copy_from_slice(&data), ..reply.clone() })
+}
