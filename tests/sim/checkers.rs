@@ -68,7 +68,13 @@ fn wrong_answers_are_seen() {
     assert_eq!(judged(&with(honest(), 13, Seen::Finished(nothing))), ["answers"], "no reply");
     let garbled = SubtreeReply { level: 2, header: Default::default(), data: b"2 4 ab".to_vec().into() };
     let garbled = Outcome { result: Ok(Some(garbled)), report: None };
-    assert_eq!(judged(&with(honest(), 13, Seen::Finished(garbled))), ["answers"], "no level-n data");
+    let no_data = with(honest(), 13, Seen::Finished(garbled));
+    assert_eq!(judged(&no_data), ["answers"], "no level-n data");
+    assert_eq!(judged(&and(no_data, 10, Seen::Garbled(1))), [""; 0], "which came so from below");
+    let fewer = SubtreeReply { level: 1, header: Default::default(), data: b"2 2 ab2 cd".to_vec().into() };
+    let fewer = with(honest(), 13, Seen::Finished(Outcome { result: Ok(Some(fewer)), report: None }));
+    let fewer = judged(&and(fewer, 10, Seen::Garbled(1)));
+    assert!(fewer.contains(&"answers"), "of three parts there are two");
     assert!(judged(&and(honest(), 14, Seen::Finished(well(&[0, 1, 2])))).contains(&"answers"), "twice");
 
     let told = |causes: &[(Id, Stage)], coverage: &[(Status, u32)]| {

@@ -52,6 +52,8 @@ pub(super) enum Seen {
     LinkEnded(Id, Id),
     Unreached(Id, Id),
     Injected(Fault, Vec<Id>),
+    /// The bytes of a reply mean nothing.
+    Garbled(Id),
     Ended(Id),
     Resumed(Id),
     Held(Id, Held),
@@ -258,6 +260,7 @@ pub(super) fn judged(history: &[Seen]) -> Vec<&'static str> {
             Seen::LinkEnded(at, peer) => Observation::LinkEnded { at: *at, peer: *peer, unreached: false },
             Seen::Unreached(at, peer) => Observation::LinkEnded { at: *at, peer: *peer, unreached: true },
             Seen::Injected(fault, ids) => Observation::Injected { fault: *fault, ids },
+            Seen::Garbled(from) => Observation::Malformed { from: *from, call: CALL, garbled: true },
             Seen::Ended(id) => Observation::Ended { id: *id },
             Seen::Resumed(id) => Observation::Resumed { id: *id },
             Seen::Held(id, held) => Observation::Held { id: *id, held: *held, workers: [1, 1] },
