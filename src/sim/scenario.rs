@@ -86,7 +86,9 @@ impl Scenario {
             2 => most,
             _ => random.between(1, most),
         };
-        let calls = random.between(1, u64::from(self.calls.max(1)));
+        let most_calls = u64::from(self.calls.max(1));
+        // What one leaves behind another finds.
+        let calls = if random.chance(1, 2) { most_calls } else { random.between(1, most_calls) };
         let drawn = TREES.iter().filter_map(|name| name.parse::<gpc_trees::TreeName>().ok()?.built_in());
         let trees: Vec<Tree> = drawn.collect();
         let tree = random.pick(&trees).cloned().unwrap_or_default();

@@ -416,10 +416,14 @@ fn a_long_reply_that_finds_no_memory_fails_its_call_as_on_the_long_way() {
         let len = if fits { 60 << 10 } else { 101 << 10 };
         let reply = || Reply { data: vec![b'x'; len], ..Default::default() };
         let on_the_spot = short.request(0, &asked, Ok(reply())).unwrap();
-        let mut said = long.request(0, asked);
+        let mut said = long.request(0, asked.clone());
         said.extend(long.ran(JobResult::Replied(reply())));
         assert_eq!((said.iter().any(|said| said.contains("no-memory")), used_long.used() > 0), (!fits, fits));
         assert_eq!(used_short.used() >= len as u64, fits, "counted, or given back");
         assert_eq!(sorted(on_the_spot), sorted(said));
+        // Its func has run, whatever became of its reply: nobody else may ask for that.
+        assert_eq!(short.request(7, &asked, Ok(reply())), None);
+        let refused = short.0.request(7, asked);
+        assert!(refused.iter().any(|said| said.contains("second-parent")), "{refused:?}");
     }
 }

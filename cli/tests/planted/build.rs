@@ -31,6 +31,9 @@ const SOURCES: [&str; 12] = [
     "cli/src",
 ];
 
+/// And what the tests of the crate need besides.
+const TESTS: [&str; 1] = ["tests"];
+
 /// What every switch asks, at the end of the crate that all the others use.
 const ASKED: &str = "
 /// Whether a planted bug is switched on.
@@ -69,6 +72,31 @@ fn built(folder: &str, features: &[&str]) -> PathBuf {
         cargo(folder, features).arg("--quiet").output().expect("cargo runs this test, so it is there");
     assert!(output.status.success(), "the test build: {}", String::from_utf8_lossy(&output.stderr));
     gpc(folder)
+}
+
+/// Makes the tests of the crate of the sources as they are in that folder; the paths of their programs.
+///
+/// # Errors
+/// What the compiler says.
+pub(super) fn build_tests(folder: &str, targets: &[&str]) -> Result<Vec<PathBuf>, String> {
+    let copy = copied(folder);
+    let mut kept = BTreeSet::new();
+    for name in TESTS {
+        copy_over(name, &copy, &mut |_, text| text.into(), &mut kept);
+    }
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.args(["test", "--no-run", "--package", "chained-gpc", "--message-format", "json"]).args(targets);
+    cargo.arg("--target-dir").arg(folder_of(folder).join("target")).current_dir(copy);
+    cargo.env("CARGO_PROFILE_DEV_DEBUG", "0").env("CARGO_INCREMENTAL", "0").env_remove("CARGO_BUILD_TARGET");
+    let output = cargo.output().expect("cargo runs this test, so it is there");
+    if !output.status.success() {
+        return Err(format!("the tests: {}", String::from_utf8_lossy(&output.stderr)));
+    }
+    let program = |line: &str| {
+        let entry: serde_json::Value = serde_json::from_str(line).ok()?;
+        Some(PathBuf::from(entry["executable"].as_str()?))
+    };
+    Ok(String::from_utf8_lossy(&output.stdout).lines().filter_map(program).collect())
 }
 
 /// Makes the test build of those bugs that compile. Each attempt leaves out at least one more, so there is an end to it.
@@ -138,6 +166,11 @@ fn folder_of(name: &str) -> PathBuf {
 
 fn gpc(folder: &str) -> PathBuf {
     folder_of(folder).join("target/debug").join(format!("gpc{}", std::env::consts::EXE_SUFFIX))
+}
+
+/// The copy of the sources in a folder.
+pub(super) fn copied(folder: &str) -> PathBuf {
+    folder_of(folder).join("copy")
 }
 
 /// The command that builds the copy.

@@ -11,10 +11,10 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use super::bug::{Bug, Piece, parse, place, planted, read_file, written};
-use super::build::build_what_compiles;
+use super::build::{build_what_compiles, copied};
 use super::mutants::mutants;
 use super::swarms::{Caught, Mode, all_modes, caught, line, sound, summary};
-use super::{root, side_by_side};
+use super::{root, side_by_side, tested};
 
 /// The environment variable that names a file of bugs.
 const FILE: &str = "GPC_BUGS";
@@ -147,11 +147,16 @@ fn source(bug: &str, file: &str) -> Result<String, String> {
     })
 }
 
-/// Builds the bugs and tries each of them; prints a line for each that is caught or not. Those that do not compile are given back apart.
+/// Builds the bugs and tries each of them, and those that nothing catches with the tests of the crate, if asked to; prints a line for each that is caught or not. Those that do not compile are given back apart.
 ///
 /// # Errors
 /// In words, where the bugs cannot be tried.
-fn tried(folder: &str, bugs: &[Bug], of: &str) -> Result<(Results, BTreeSet<String>), String> {
+fn tried(
+    folder: &str,
+    bugs: &[Bug],
+    of: &str,
+    with_tests: bool,
+) -> Result<(Results, BTreeSet<String>), String> {
     let (mut results, mut dropped) = (Vec::new(), BTreeSet::new());
     for batch in batches(bugs)? {
         let build = build_what_compiles(folder, &batch)?;
@@ -166,7 +171,15 @@ fn tried(folder: &str, bugs: &[Bug], of: &str) -> Result<(Results, BTreeSet<Stri
             println!("{}", line(bug, caught.as_ref()));
             caught
         });
-        results.extend(batch.into_iter().zip(judged));
+        let mut judged: Results = batch.into_iter().zip(judged).collect();
+        if with_tests && judged.iter().any(|(_, caught)| caught.is_none()) {
+            let programs = tested::programs(folder)?;
+            for (bug, caught) in judged.iter_mut().filter(|(_, caught)| caught.is_none()) {
+                *caught = tested::caught(&programs, &bug.name, &copied(folder));
+                println!("{}", line(bug, caught.as_ref()));
+            }
+        }
+        results.extend(judged);
     }
     Ok((results, dropped))
 }
@@ -240,7 +253,7 @@ fn a_file_of_bugs() {
         return println!("skipped: needs {FILE}, the path of a file of bugs (cli/tests/planted/try FILE)");
     };
     let bugs = read_file(Path::new(&path)).unwrap_or_else(|why| panic!("{why}"));
-    let (results, dropped) = tried(FOLDERS[0], &bugs, "").unwrap_or_else(|why| panic!("{why}"));
+    let (results, dropped) = tried(FOLDERS[0], &bugs, "", true).unwrap_or_else(|why| panic!("{why}"));
     for name in &dropped {
         println!("{name:<44} does not compile");
     }
@@ -267,7 +280,8 @@ fn automatic_mutants() {
         return fs::write(path, text.join("\n"))
             .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     }
-    let (results, dropped) = tried(FOLDERS[1], &bugs, &asked.modes).unwrap_or_else(|why| panic!("{why}"));
+    let (results, dropped) =
+        tried(FOLDERS[1], &bugs, &asked.modes, false).unwrap_or_else(|why| panic!("{why}"));
     let explained = explained();
     let mut survivors = String::new();
     let (mut known, mut unknown) = (BTreeMap::<&str, usize>::new(), 0);

@@ -11,6 +11,7 @@ mod file;
 mod mutants;
 mod reached;
 mod swarms;
+mod tested;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;

@@ -151,9 +151,10 @@ pub(super) fn summary(results: &[(Bug, Option<Caught>)]) -> String {
         *checkers.entry(checker).or_default() += 1;
     }
     let checkers: Vec<String> = checkers.iter().map(|(name, count)| format!("{name} {count}")).collect();
-    let (others, nothing, many) = (all - swarm - longer, results.len() - all, results.len());
+    let tests = of(|caught| caught.mode == "tests");
+    let (others, nothing, many) = (all - swarm - longer - tests, results.len() - all, results.len());
     format!(
-        "of {many}: {swarm} caught by the default swarm, {longer} more by longer ones, {others} by other modes, {nothing} by nothing\nby checker: {}",
+        "of {many}: {swarm} caught by the default swarm, {longer} more by ten times as many runs of it, {others} by other modes, {tests} by tests alone, {nothing} by nothing\nby checker, or test: {}",
         checkers.join(", ")
     )
 }

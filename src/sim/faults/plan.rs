@@ -618,7 +618,9 @@ pub(in crate::sim) fn some_of(random: &mut Random, allowed: FaultSet) -> (FaultS
             return (used, Some(theme.iter().copied().collect()));
         }
     }
-    let mut used: FaultSet = all.iter().copied().filter(|_| random.chance(1, 4)).collect();
+    // Where much goes wrong few calls come to their end, and what is wrong with those that do is not seen.
+    let parts = *random.pick(&[4, 8, 16]).unwrap_or(&4);
+    let mut used: FaultSet = all.iter().copied().filter(|_| random.chance(1, parts)).collect();
     used.extend_with(random.pick(&all).copied());
     (used, None)
 }

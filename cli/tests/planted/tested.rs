@@ -1,0 +1,41 @@
+//! The tests of the crate, for a bug that no world shows: they are built once, with every bug behind its switch, and run for each.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::build::{SWITCH, build_tests};
+use super::swarms::Caught;
+
+/// Tests of the crate that say something of a bug in what is simulated; others take minutes, or are of the simulator.
+const TARGETS: [&str; 6] = ["bad_bytes", "chain", "rising", "runtime", "short_frames", "wire_bytes"];
+
+/// So long all tests of one target may take: a bug may make one wait for ever.
+const SECONDS: &str = "300";
+
+/// The test programs of a build that has these bugs.
+///
+/// # Errors
+/// What the compiler says.
+pub(super) fn programs(folder: &str) -> Result<Vec<PathBuf>, String> {
+    let targets = TARGETS.iter().flat_map(|target| ["--test", target]);
+    build_tests(folder, &["--lib"].into_iter().chain(targets).collect::<Vec<_>>())
+}
+
+/// Runs them with one bug switched on; the first test that fails.
+pub(super) fn caught(programs: &[PathBuf], bug: &str, folder: &Path) -> Option<Caught> {
+    programs.iter().find_map(|program| {
+        let mut command = Command::new("timeout");
+        command.args([OsStr::new(SECONDS), program.as_os_str()]).args(["--skip", "sim::"]);
+        let output = command.current_dir(folder).env(SWITCH, bug).output().ok()?;
+        let said = String::from_utf8_lossy(&output.stdout);
+        let failed = said.lines().find_map(|line| line.strip_prefix("test ")?.strip_suffix(" ... FAILED"));
+        let by = match (output.status.success(), failed) {
+            (true, _) => return None,
+            (false, Some(test)) => test.to_owned(),
+            // It panicked where no test could say so, or did not end.
+            (false, None) => program.file_stem()?.to_string_lossy().into_owned(),
+        };
+        Some(Caught { mode: "tests".into(), by, runs: None })
+    })
+}
