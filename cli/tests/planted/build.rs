@@ -32,7 +32,7 @@ const SOURCES: [&str; 12] = [
 ];
 
 /// And what the tests of the crate need besides.
-const TESTS: [&str; 1] = ["tests"];
+const TESTS: [&str; 2] = ["tests", "docs/wire.md"];
 
 /// What every switch asks, at the end of the crate that all the others use.
 const ASKED: &str = "

@@ -234,3 +234,15 @@ fn a_first_frame_that_is_no_hello_is_told_of() {
     node.settle();
     assert_eq!(node.refused, [], "who says nothing is not told of");
 }
+
+/// A link over which nothing was proved stayed when a key was listed for its peer: nobody had asked about it, since without a secret no world lists keys.
+#[test]
+fn a_link_that_has_proved_nothing_does_not_stay_when_a_key_is_listed() {
+    let (mut one, mut node) = (side(1, &[2], None), side(2, &[1], None));
+    one.connect(0, 2, Way::Loopback);
+    node.accept(0, Way::Loopback);
+    node.hear(0, &one.next());
+    assert_eq!((node.up.len(), node.peering.contradicts(1)), (1, None));
+    node.peering.book.keys.insert(1, public(11));
+    assert_eq!((node.peering.confirms(1), node.peering.contradicts(1)), (None, Some(LinkKey(0))));
+}
