@@ -43,6 +43,9 @@ const MAIN: [&str; 3] = [
     "{ let status = gpc_cli::main(); gpc_trees::write_reached(); status }",
 ];
 
+/// Where the report is written, in the folder that tests have for files.
+const REPORT: &str = "reached.txt";
+
 /// What no run reaches, and why.
 const LIST: &str = "cli/tests/planted/unreached.txt";
 
@@ -239,8 +242,8 @@ fn unexplained(holes: &[Hole], known: &[Known]) -> (Vec<Hole>, Vec<(String, Stri
     (new, listed)
 }
 
-/// Kinds of faults that no run had, and themes that none drew; prints how often each was.
-fn never(runs: &[Run]) -> Vec<String> {
+/// Kinds of faults that no run had, and themes that none drew; the report gets how often each was.
+fn never(runs: &[Run], report: &mut Vec<String>) -> Vec<String> {
     let mut times: BTreeMap<String, u64> = BTreeMap::new();
     for fault in Fault::ALL {
         times.insert(format!("fault {fault}"), 0);
@@ -263,7 +266,7 @@ fn never(runs: &[Run]) -> Vec<String> {
             add(format!("theme {}", text(&entry[0])), &entry[1]);
         }
     }
-    times.iter().for_each(|(what, count)| println!("{count:>10}  {what}"));
+    report.extend(times.iter().map(|(what, count)| format!("{count:>10}  {what}")));
     times.into_iter().filter(|(_, count)| *count == 0).map(|(what, _)| what).collect()
 }
 
@@ -286,11 +289,12 @@ fn is_counted(name: &str) -> bool {
 fn everything_is_reached_or_explained() {
     let (counters, gpc) = Counters::build();
     let (counts, runs) = counters.count(&gpc, &default_modes());
-    let never = never(&runs);
+    let mut report = Vec::new();
+    let never = never(&runs, &mut report);
     let mut wrong: Vec<String> = never.into_iter().map(|what| format!("never: {what}")).collect();
     let (holes, hole_of) = counters.holes(&counts);
     for Rule { file, line, judged } in &counters.rules {
-        println!("{:>10}  rule {file}:{line}", counts[*judged]);
+        report.push(format!("{:>10}  rule {file}:{line}", counts[*judged]));
         // Where what decides is itself on the list, that says why.
         if hole_of.get(judged).is_some_and(Option::is_none) {
             wrong.push(format!("no run comes to judge by the rule at {file}:{line}"));
@@ -302,12 +306,18 @@ fn everything_is_reached_or_explained() {
         let of = |counted: &dyn Fn(usize) -> bool| {
             (0..counts.len()).filter(|place| counters.places[*place].file == *file && counted(*place)).count()
         };
-        println!("{:>10} of {:>4} reached  {file}", of(&|place| counts[place] > 0), of(&|_| true));
+        let (reached, all) = (of(&|place| counts[place] > 0), of(&|_| true));
+        report.push(format!("{reached:>10} of {all:>4} reached  {file}"));
     }
     for Hole { head, text, line, places } in &holes {
         let file = head.split(' ').next().unwrap_or_default();
-        println!("unreached {file}:{line} ({places})  {text}");
+        report.push(format!("unreached {file}:{line} ({places})  {text}"));
     }
+    let report = report.join("\n");
+    println!("{report}");
+    // Where the output of a test that passes is not shown, this is.
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(REPORT);
+    std::fs::write(&path, report).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     wrong
         .extend(new.iter().map(|Hole { head, text, line, .. }| {
             format!("no run reaches line {line}:\n== {head}\n- {text}")
