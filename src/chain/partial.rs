@@ -242,14 +242,15 @@ impl Node {
         let child = self.calls.get(slot).and_then(|call| call.children.as_ref()?.get(index));
         let (fresh, len) = child.map_or((false, 0), |child| (child.fresh, u64::from(child.group.len)));
         let Failure { cause, coverage } = failure;
+        // Who speaks of more or fewer ids than it was sent to says of nobody that it has done nothing.
+        let fresh = fresh && coverage.len() == len;
         let status = match coverage.statuses().next().unwrap_or(Status::Failed) {
             Status::Failed => Status::Failed,
             Status::Unreached if fresh => Status::Unreached,
             Status::Done | Status::Unknown | Status::Unreached => Status::Unknown,
         };
         let below = coverage.without_first();
-        // Who speaks of fewer ids than it was sent to says nothing of the others.
-        let fresh = fresh && coverage.len() == len && below.counts().unreached as u64 == below.len();
+        let fresh = fresh && below.counts().unreached as u64 == below.len();
         self.child_lost(slot, index, status, fresh, cause);
     }
 

@@ -216,6 +216,20 @@ fn a_failure_that_speaks_of_too_few_says_nothing_of_the_others() {
     }
 }
 
+/// A child that had executed failed, and of its two statuses the first was missing: the one behind it, of an id that had not been asked, was taken for the child's own.
+#[test]
+fn a_failure_that_speaks_of_too_few_says_of_nobody_that_it_has_done_nothing() {
+    for (statuses, told) in [(2, "[d-"), (1, "[d?")] {
+        let mut one = waiting(partial("1-5"));
+        let cause = Cause::new(2, Stage::Setup, CauseKind::NoMemory, "as told");
+        let coverage = Coverage::all(Status::Unreached, statuses);
+        one.response(2, Answer::Failed(Box::new(Failure { cause, coverage })));
+        one.response(3, done(0, "1 c", 1));
+        let outputs = one.response(4, done(0, "1 d", 2));
+        assert!(outputs.iter().any(|output| output.contains(told)), "{outputs:?}");
+    }
+}
+
 /// A parent gave an id up and adopted its child, which executed, ended and began anew. Later the id was adopted itself, and asked the child as if nobody could have asked it before: the new
 /// run executed the call again.
 #[test]
