@@ -193,7 +193,9 @@ fn altered(record: &Record, to: Id, request: &Request) -> Option<String> {
 fn kept_back(book: &Book, record: &Record, from: Id, request: &Request) -> Option<String> {
     let position = record.position(from)?;
     let had = record.executed[position as usize] != 0 || position == 0;
-    let certain = !record.plan.carries.as_they_come && !book.ended.contains_key(&from);
+    // Whoever has forgotten the call has the data of a copy before it all over again.
+    let anew = book.ended.contains_key(&from) || book.may_run_anew(record);
+    let certain = !record.plan.carries.as_they_come && !anew;
     (had && certain && !request.data.is_whole()).then(|| {
         let (arrived, all) = (request.data.arrived(), request.data.len());
         format!("has {arrived} of {all} bytes of data, and its sender has executed")
