@@ -65,6 +65,26 @@ fn who_was_heard_to_be_done_is_done_where_there_was_no_memory_for_the_reply() {
     assert!(!lacks(CauseKind::OverLimit, &[(Status::Failed, 2)]), "what is too long is lost whole");
 }
 
+/// No link to a child ever came up, and those below it were said to be unknown: the caller could not call again.
+#[test]
+fn who_was_never_linked_with_is_unreached() {
+    let fails = |below| {
+        let cause = Cause::new(2, Stage::Link, CauseKind::Unreachable, "as told");
+        let failure = Failure { cause, coverage: runs(&[(DONE, 1), (below, 1)]) };
+        let answer = Answer::Failed(Box::new(failure));
+        is_contradicted(
+            false,
+            &[
+                Seen::Injected(Fault::Crash, vec![2]),
+                Seen::Unreached(1, 2),
+                Seen::Sent(1, 0, Message::Response(Response { call: CALL, answer })),
+            ],
+        )
+    };
+    assert!(!fails(Status::Unreached));
+    assert!(fails(Status::Unknown));
+}
+
 #[test]
 fn what_an_id_was_told_of_those_further_below_counts_too() {
     let heard = |said: &[(Status, u32)]| {

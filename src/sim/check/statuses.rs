@@ -30,6 +30,8 @@ struct Here {
     well: BTreeSet<Id>,
     /// Why ids are left out, as it was told.
     causes: Vec<Cause>,
+    /// Those to whom no link came up since they were asked.
+    unreached: BTreeSet<Id>,
     /// Its own func has run to its end, and well.
     ran: bool,
 }
@@ -77,7 +79,13 @@ impl Statuses {
                     self.calls.entry((*id, *call)).or_default().ran = true;
                 }
             }
-            Observation::LinkEnded { at, peer, .. } | Observation::Abandoned { at, peer } => {
+            Observation::LinkEnded { at, peer, unreached } => {
+                for (_, here) in self.at(*at) {
+                    let asked = here.awaited.remove(peer) && *unreached;
+                    here.unreached.extend(asked.then_some(*peer));
+                }
+            }
+            Observation::Abandoned { at, peer } => {
                 for (_, here) in self.at(*at) {
                     here.awaited.remove(peer);
                 }
@@ -284,6 +292,11 @@ impl Here {
         if self.ran && !record.plan.callback && own.is_some_and(|own| *own != Status::Done) {
             return Some(format!("func has run at id {id}, and it says of itself that it is {own:?}"));
         }
+        if let Some(other) = self.perhaps_reached(record, *place, &statuses, causes) {
+            return Some(format!(
+                "no link to {other} came up, and id {id} says that somebody there may have been reached"
+            ));
+        }
         let own =
             causes.iter().filter(|cause| cause.stage != Stage::Cancelled && !self.causes.contains(cause));
         let blamed = |cause: &&Cause| {
@@ -292,5 +305,20 @@ impl Here {
         own.into_iter()
             .find(blamed)
             .map(|cause| format!("id {id} has the whole answer of one that it blames: {cause}"))
+    }
+    /// Whom a whole call has failed for because no link to it came up, while it is said of one there that it is not unreached.
+    fn perhaps_reached(
+        &self,
+        record: &Record,
+        place: u32,
+        statuses: &[Status],
+        causes: &[Cause],
+    ) -> Option<Id> {
+        let failed_for = |cause: &&Cause| (cause.stage, cause.kind) == (Stage::Link, CauseKind::Unreachable);
+        let cause = causes.iter().find(failed_for).filter(|_| !record.plan.partial)?;
+        let other = Some(cause.id).filter(|id| self.unreached.contains(id))?;
+        let begin = record.position(other)?.checked_sub(place)? as usize;
+        let there = statuses.get(begin..begin + record.sizes[begin + place as usize] as usize)?;
+        there.iter().any(|status| *status != Status::Unreached).then_some(other)
     }
 }
