@@ -34,7 +34,11 @@ type Then = Box<dyn FnOnce(Result<Answer, Fault>) + Send>;
 type Upward = Box<dyn FnMut(ResourceId, Up) + Send>;
 
 /// Who is to be told. That happens once, whatever becomes of the service.
-struct Reply(Option<Then>);
+struct Reply {
+    then: Option<Then>,
+    /// Why the service has ended by itself.
+    failed: Arc<Mutex<Option<StoreError>>>,
+}
 
 enum Task {
     /// With whether somebody waits.
@@ -74,21 +78,21 @@ pub struct Asked {
 
 impl Reply {
     fn give(mut self, answer: Result<Answer, Fault>) {
-        if let Some(then) = self.0.take() {
+        if let Some(then) = self.then.take() {
             then(answer);
         }
     }
 
     fn forget(mut self) {
-        self.0 = None;
+        self.then = None;
     }
 }
 
-/// The service ended between being asked and taking it up.
+/// The service ended between being asked and taking it up: what was asked after all that waited had been told lay in the queue, and was told of an end without a reason.
 impl Drop for Reply {
     fn drop(&mut self) {
-        if let Some(then) = self.0.take() {
-            then(Err(ended(None)));
+        if let Some(then) = self.then.take() {
+            then(Err(ended(locked(&self.failed).as_ref())));
         }
     }
 }
@@ -140,7 +144,8 @@ impl Desk {
     pub fn ask(&self, request: Request, then: impl FnOnce(Result<Answer, Fault>) + Send + 'static) -> Asked {
         let ticket = Ticket(self.tickets.fetch_add(1, Ordering::Relaxed));
         let gone = Arc::new(AtomicBool::new(false));
-        let task = Task::Ask(ticket, request, Reply(Some(Box::new(then))), Arc::clone(&gone));
+        let reply = Reply { then: Some(Box::new(then)), failed: Arc::clone(&self.failed) };
+        let task = Task::Ask(ticket, request, reply, Arc::clone(&gone));
         let refused = match self.tasks.try_send(task) {
             Ok(()) => None,
             Err(TrySendError::Full(task)) => {
