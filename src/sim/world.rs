@@ -565,7 +565,7 @@ impl World {
             return;
         }
         if let Some(mut node) = host.node.take_if(|node| node.can_rest()) {
-            match forgets && node.calls() == 0 {
+            match forgets && node.calls() == 0 && node.answers_kept() == 0 {
                 true => node.rest_for_good(),
                 false => host.rested = Some(self.rested.put(node.rest())),
             }

@@ -106,6 +106,13 @@ fn a_seed_decides_everything() {
     }
 }
 
+/// In a large world without faults who had answered was forgotten, with the answer that it kept: a release came to nobody, and went no further.
+#[test]
+fn who_keeps_an_answer_of_a_large_world_lets_it_go() {
+    let report = run(&Scenario { partial: true, ..Scenario::new(17_000, Tree::Binary) });
+    assert_eq!(report.violations, []);
+}
+
 /// What a run does must be this on every machine. Whoever changes the protocol, the costs or the draws finds other values, and writes them here.
 #[test]
 fn the_hash_of_a_run_is_the_same_everywhere() {
