@@ -556,7 +556,7 @@ Faults:
   ends between forwarding and hearing), second-parent, give-up, fresh (all begin moments before the calls, and some
   anew during them), announced-pause, refused (nobody can connect to one that lives), close (one takes no more calls,
   and ends later), limits (few calls at a time, short data and replies, few orphans), forged (words of ids that have
-  no part in a call), malformed (answers that are none)
+  no part in a call), malformed (answers that nobody can read)
 
 Examples:
   gpc sim -n 1000000 --tree binomial

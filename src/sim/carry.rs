@@ -140,7 +140,7 @@ impl World {
         self.trace.fold([self.now, 7, u64::from(from) << 32 | u64::from(to), digest(&message)]);
         self.trace.say(self.now, format_args!("{}", Shown(from, to, &message)));
         self.observe(&Observation::Sent { from, to, message: &message });
-        let message = self.as_said(from, message);
+        let message = self.perhaps_malformed(from, message);
         let message = self.through_bytes(message);
         let bytes = wire_bytes(&message);
         self.counts.messages += 1;

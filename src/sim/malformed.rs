@@ -1,4 +1,4 @@
-//! Answers that are none: a child says less or more than it was asked, or sends a reply that is no level-n data.
+//! Malformed answers: a child says less or more than it was asked, or sends a reply that is no level-n data.
 //!
 //! Bad input is normal: whoever reads such an answer knows no more of those below than if it had not come, and what it says of others is as true as without it. The bytes of a reply alone may go up unread, and then the whole reply of the call is what nobody can take apart.
 
@@ -11,8 +11,8 @@ use crate::wire::message::{Answer, Partial, Response, SubtreeReply};
 use crate::wire::{Coverage, Message, Payload, Report, Status};
 
 impl World {
-    /// A message as it leaves: one of few answers is none.
-    pub(super) fn as_said(&mut self, from: Id, message: Message) -> Message {
+    /// The message that leaves in place of what a node has said: the same, but for a few answers, which are malformed.
+    pub(super) fn perhaps_malformed(&mut self, from: Id, message: Message) -> Message {
         let Message::Response(Response { call, ref answer }) = message else { return message };
         let now = self.now;
         let Some(mishaps) = &mut self.mishaps else { return message };
@@ -28,7 +28,7 @@ impl World {
     }
 }
 
-/// An answer that is none, of four there are; `None` of one that cannot be made so.
+/// A malformed answer in place of a good one, in one of four ways; `None` where it cannot be made so.
 fn malformed(answer: &Answer, way: u64) -> Option<Answer> {
     Some(match (answer, way) {
         (Answer::Completed, 0 | 1) => Answer::Partial(Box::default()),

@@ -84,10 +84,8 @@ pub(super) fn build_tests(folder: &str, targets: &[&str]) -> Result<Vec<PathBuf>
     for name in TESTS {
         copy_over(name, &copy, &mut |_, text| text.into(), &mut kept);
     }
-    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.args(["test", "--no-run", "--package", "chained-gpc", "--message-format", "json"]).args(targets);
-    cargo.arg("--target-dir").arg(folder_of(folder).join("target")).current_dir(copy);
-    cargo.env("CARGO_PROFILE_DEV_DEBUG", "0").env("CARGO_INCREMENTAL", "0").env_remove("CARGO_BUILD_TARGET");
+    let mut cargo = cargo_in(folder, "test");
+    cargo.args(["--no-run", "--package", "chained-gpc", "--message-format", "json"]).args(targets);
     let output = cargo.output().expect("cargo runs this test, so it is there");
     if !output.status.success() {
         return Err(format!("the tests: {}", String::from_utf8_lossy(&output.stderr)));
@@ -175,18 +173,22 @@ pub(super) fn copied(folder: &str) -> PathBuf {
 
 /// The command that builds the copy.
 fn cargo(folder: &str, features: &[&str]) -> Command {
-    let folder = folder_of(folder);
-    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    // Its own target folder: no build waits for another's lock. What is run often is made fast: half a minute more for the build, a third of the time for each run; nobody debugs it.
-    cargo.args(["build", "--package", "gpc-cli", "--bin", "gpc"]);
+    let mut cargo = cargo_in(folder, "build");
+    // What is run often is made fast: half a minute more for the build, a third of the time for each run; nobody debugs it.
+    cargo.args(["--package", "gpc-cli", "--bin", "gpc"]);
     // What simulates needs nothing else, and takes two thirds of the time with its allocator.
     cargo.args(["--no-default-features", "--features", "mimalloc"]).args(features);
-    cargo.arg("--target-dir").arg(folder.join("target"));
     for package in ["chained-gpc", "gpc-trees", "gpc-bnr", "bytes", "libmimalloc-sys", "mimalloc", "smallvec"]
     {
         cargo.args(["--config", &format!("profile.dev.package.{package}.opt-level=2")]);
     }
-    cargo.current_dir(folder.join("copy"));
+    cargo
+}
+
+/// Cargo in the copy, with a target folder of its own: no build waits for another's lock.
+fn cargo_in(folder: &str, command: &str) -> Command {
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.arg(command).arg("--target-dir").arg(folder_of(folder).join("target")).current_dir(copied(folder));
     cargo.env("CARGO_PROFILE_DEV_DEBUG", "0").env("CARGO_INCREMENTAL", "0").env_remove("CARGO_BUILD_TARGET");
     cargo
 }

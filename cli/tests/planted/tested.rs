@@ -1,17 +1,18 @@
 //! The tests of the crate, for a bug that no world shows: they are built once, with every bug behind its switch, and run for each.
 
-use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use super::build::{SWITCH, build_tests};
+use super::output;
 use super::swarms::Caught;
 
 /// Tests of the crate that say something of a bug in what is simulated; others take minutes, or are of the simulator.
 const TARGETS: [&str; 6] = ["bad_bytes", "chain", "rising", "runtime", "short_frames", "wire_bytes"];
 
 /// So long all tests of one target may take: a bug may make one wait for ever.
-const SECONDS: &str = "300";
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// The test programs of a build that has these bugs.
 ///
@@ -25,9 +26,9 @@ pub(super) fn programs(folder: &str) -> Result<Vec<PathBuf>, String> {
 /// Runs them with one bug switched on; the first test that fails.
 pub(super) fn caught(programs: &[PathBuf], bug: &str, folder: &Path) -> Option<Caught> {
     programs.iter().find_map(|program| {
-        let mut command = Command::new("timeout");
-        command.args([OsStr::new(SECONDS), program.as_os_str()]).args(["--skip", "sim::"]);
-        let output = command.current_dir(folder).env(SWITCH, bug).output().ok()?;
+        let mut command = Command::new(program);
+        command.args(["--skip", "sim::"]).current_dir(folder).env(SWITCH, bug);
+        let output = output(&mut command, PATIENCE);
         let said = String::from_utf8_lossy(&output.stdout);
         let failed = said.lines().find_map(|line| line.strip_prefix("test ")?.strip_suffix(" ... FAILED"));
         let by = match (output.status.success(), failed) {

@@ -97,7 +97,7 @@ pub(super) struct Record {
     forged: Vec<bool>,
     /// In whose name such a copy came, and to whom.
     forgers: BTreeSet<(Id, Id)>,
-    /// Whose answers came as answers that are none.
+    /// Whose answers came malformed.
     malformed: BTreeSet<Id>,
     /// Whether bytes of its replies mean nothing.
     pub(super) garbled: bool,
@@ -192,7 +192,7 @@ impl Record {
         self.forged.get(position as usize).is_some_and(|forged| *forged)
     }
 
-    /// Whether an answer of an id may have come as one that is none.
+    /// Whether an answer of an id may have come malformed.
     pub(super) fn is_malformed(&self, id: Id) -> bool {
         self.malformed.contains(&id)
     }

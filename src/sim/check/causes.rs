@@ -95,7 +95,7 @@ fn is_true(book: &Book, record: &Record, cause: &Cause) -> bool {
             || own.has_any(&[Fault::Hang, Fault::Pause, Fault::Announced, Fault::Slow, Fault::Delay])
     };
     let failed = |fault| own.has(fault) && is_of(fault, cause);
-    // In a partial call whoever was lost may be asked again, and those below one whose answer was none.
+    // In a partial call whoever was lost may be asked again, and those below one whose answer was malformed.
     let asked_again =
         record.plan.partial && (own.has_any(&LOST) || own.has(Fault::Limits) || record.has_malformed());
     match (cause.stage, cause.kind) {

@@ -198,7 +198,7 @@ impl Farewell {
         let alone = place == 0 || state.asked == 1 && state.asker == from;
         // One who has been asked by several knows which of them counts; who looks on does not.
         let certain = place == 0 || state.asked == 1;
-        // What came from it may have been no answer, and then it has no part in this one's.
+        // What came from it may have been malformed, and then it has no part in this one's.
         let none = record.is_malformed(from);
         match message {
             Message::Request(request) => {
@@ -440,7 +440,7 @@ impl Ties {
         let others = self.by_others.range((id, 0)..=(id, u32::MAX));
         let others = others.filter(|(_, tie)| left(**tie)).map(|((_, start), _)| *start);
         let mut left = own.chain(others).filter_map(|start| record.plan.ids.id(start));
-        // Whose answer was to a copy of the request, or none, has failed here.
+        // Whose answer was to a copy of the request, or malformed, has failed here.
         let none = |below: Id| record.plan.partial && record.is_malformed(below);
         left.find(|&below| !record.is_misled(below, id) && !none(below))
     }

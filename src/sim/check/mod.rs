@@ -217,7 +217,7 @@ pub enum Observation<'a> {
         /// Of which call.
         call: CallId,
     },
-    /// An answer leaves as one that is none.
+    /// A malformed answer leaves in place of what a node has said.
     Malformed {
         /// Whose.
         from: Id,

@@ -56,7 +56,7 @@ faults! {
     Limits = "limits",
     /// Cancels, releases, answers and words of having moved come from ids that have no part in what they speak of.
     Forged = "forged",
-    /// An answer is none: a reply that is no level-n data, the statuses of more or fewer ids than it was asked for, or another kind of answer.
+    /// An answer is malformed: a reply that is no level-n data, the statuses of more or fewer ids than it was asked for, or another kind of answer.
     Malformed = "malformed",
 }
 

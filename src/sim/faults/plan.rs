@@ -181,7 +181,7 @@ pub(in crate::sim) struct Mishaps {
     /// Messages with which somebody comes who has no part in them, and how many there were.
     lies: BTreeSet<u64>,
     messages: u64,
-    /// Answers that are none, and how many answers there were.
+    /// Which answers are malformed, and how many answers there were.
     malformed: BTreeSet<u64>,
     answers: u64,
     /// Longest by which a copy of a request comes later than the request, where it comes late.
@@ -445,7 +445,7 @@ impl Mishaps {
         now < self.end && self.lies.contains(&count)
     }
 
-    /// An answer leaves: whether it is none. Nothing of that after the last fault.
+    /// An answer leaves: whether it is malformed. Nothing of that after the last fault.
     pub(in crate::sim) fn is_malformed(&mut self, now: u64) -> bool {
         let count = self.answers;
         self.answers += 1;
