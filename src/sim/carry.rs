@@ -217,7 +217,8 @@ impl World {
                 (orphans, forged) = mishaps.request(sent);
                 copy = forged.then(|| message.clone());
             }
-            lied = call_of(&message).filter(|_| mishaps.is_lied_about(sent));
+            let lies = call_of(&message).is_some_and(|_| mishaps.is_lied_about(sent));
+            lied = lies.then(|| message.clone());
         }
         let due = arrival;
         let arrival = self.in_order(from, to, passage, arrival.saturating_add(late));
@@ -236,7 +237,7 @@ impl World {
             self.orphan(from, to, arrival);
         }
         copy.into_iter().for_each(|copy| self.forge(from, to, copy, arrival));
-        lied.into_iter().for_each(|call| self.lie(from, to, call, due));
+        lied.into_iter().for_each(|message| self.lie(from, to, &message, due));
     }
 
     /// When a message arrives that would arrive at `at` by itself.
@@ -322,6 +323,10 @@ impl World {
         if sent.is_lie() {
             // It changes nothing, but that somebody was heard.
             self.observe(&Observation::Heard { at: to, from });
+            if let Message::Request(request) = message {
+                self.observe(&Observation::Requested { at: to, from });
+                self.observe(&Observation::Misdirected { at: to, from, call: request.call });
+            }
             if self.on_the_spot(to, from, message) {
                 return self.rest(to);
             }

@@ -29,7 +29,10 @@ impl Flows {
     /// An id tells another something that ends a long reply between them.
     fn ends(&mut self, from: Id, to: Id, message: &Message) {
         match message {
-            Message::Response(Response { call, answer: Answer::Failed(_) }) => {
+            // Another may be told that this id is not the one to ask.
+            Message::Response(Response { call, answer: Answer::Failed(_) })
+                if self.going.get(&(from, *call)).is_some_and(|(receiver, _)| *receiver == to) =>
+            {
                 self.going.remove(&(from, *call));
             }
             Message::Cancel(call) => drop(self.coming.remove(&(from, to, *call))),

@@ -2,7 +2,7 @@
 //!
 //! After a copy of a request nobody who looks on knows what becomes of the id that it came to, nor of those below. Anything else that is forged changes nothing: the checkers take it for a sign of life.
 
-use gpc_trees::{Id, IdList};
+use gpc_trees::{Id, IdList, Shape, Tree};
 
 use super::check::Observation;
 use super::faults::{Fate, Fault, Passage};
@@ -17,6 +17,9 @@ const TRIES: u32 = 8;
 
 /// Latest that a lie comes behind the message that it is about, in latencies: the call may be over where that came from.
 const BEHIND: u64 = 20;
+
+/// The wire id of a tree that nobody has registered.
+const NO_TREE: u64 = 1 << 40;
 
 impl World {
     /// The request that a root's parent would have sent it, if there were one.
@@ -39,7 +42,7 @@ impl World {
             ids: IdList::range(first..first + 1),
             skipped: request.skipped + 1,
             adopted: true,
-            tree: Ok(gpc_trees::Tree::Binary),
+            tree: Ok(Tree::Binary),
             data: request.data.fork(),
             ..request.clone()
         };
@@ -79,7 +82,8 @@ impl World {
     }
 
     /// Somebody says something about the call of a message, of which it has no part.
-    pub(super) fn lie(&mut self, from: Id, to: Id, call: CallId, arrival: u64) {
+    pub(super) fn lie(&mut self, from: Id, to: Id, message: &Message, arrival: u64) {
+        let Some(call) = call_of(message) else { return };
         let Some(plan) = self.call(call).map(|state| state.plan.clone()) else { return };
         let anybody = plan.ids.id(self.random.below(plan.ids.len().into()) as u32);
         let at = match self.random.below(4) {
@@ -92,7 +96,11 @@ impl World {
         let is_stranger =
             |id: &&Id| **id != at && self.hosts.is_up(**id) && self.checkers.is_stranger(call, at, **id);
         let Some(&liar) = strangers.iter().find(is_stranger) else { return };
-        let message = self.said_of(call, liar);
+        let request = match message {
+            Message::Request(request) if self.random.chance(1, 2) => self.none_of(at, request),
+            _ => None,
+        };
+        let message = request.unwrap_or_else(|| self.said_of(call, liar));
         let latency = self.hosts.cost(liar, at).latency_ns;
         let behind = if self.random.chance(1, 2) { self.random.below(latency * BEHIND + 1) } else { 0 };
         let when = self.now + 1 + self.random.below(2 * (arrival - self.now) + 1) + behind;
@@ -101,6 +109,24 @@ impl World {
             let sent = parcel.sent.lie(true);
             self.arrives(Parcel { sent, ..parcel }, when);
         }
+    }
+
+    /// What looks like a request and is none, whoever sends it: to somebody else than the first of its list, or in a tree that is not one of these ids.
+    fn none_of(&mut self, at: Id, request: &Request) -> Option<Message> {
+        let tree = match self.random.below(2) {
+            _ if request.ids.first() != Some(at) => request.tree.clone(),
+            // Of a partial call it may pass for that of another parent.
+            _ if request.partial => return None,
+            0 => Err(NO_TREE),
+            _ => {
+                let places = request.ids.len() + 1;
+                let sizes = std::iter::once(places).chain((1..places).map(|_| 1)).collect();
+                Ok(Tree::Explicit(Shape::from_sizes(sizes).ok()?))
+            }
+        };
+        // Nobody who was given up is asked in its place.
+        let none = Request { tree, skipped: 0, adopted: false, data: request.data.fork(), ..request.clone() };
+        Some(Message::Request(none.into()))
     }
 
     /// Something that a parent or a child may say.

@@ -209,8 +209,10 @@ impl World {
     pub(super) fn begin_pieces(&mut self, at: Id, from: Id, passage: Passage, message: Message) -> Message {
         let Message::Request(mut request) = message else { return message };
         let whole = request.data.is_whole();
+        // A large world has enough of them with one in eight: each takes as many events as a message.
+        let one_in = if self.scenario.n > LARGE { 8 } else { 2 };
         // What its sender does not have cannot be there; and of what is short there are no pieces.
-        if request.data.is_empty() || whole && !(self.profile.in_pieces && self.random.chance(1, 2)) {
+        if request.data.is_empty() || whole && !(self.profile.in_pieces && self.random.chance(1, one_in)) {
             return Message::Request(request);
         }
         // func takes them as they come, and they are kept for an adopter, and for children that get them later.

@@ -14,6 +14,9 @@ use crate::wire::message::Merging;
 /// Bytes of all replies of a call together where they are long: over a segment also two levels below the root, where what comes is passed on before it has all come.
 const LONG_REPLIES: u64 = 3 << 20;
 
+/// Bytes of all replies of a call together in a large world: what a million of them take beside their nodes.
+const MANY_REPLIES: u64 = 16 << 20;
+
 /// Longest data of a request that are long: several pieces.
 const LONG_DATA: u64 = 200 << 10;
 
@@ -120,6 +123,8 @@ impl Profile {
             3 => Most { reply: 8, ..Most::default() },
             _ => Most { reply: 40, reply_header: 16, data: 24, header: 16 },
         };
+        let fits = |bytes: u64| if scenario.n > LARGE { bytes.min(MANY_REPLIES / n) } else { bytes };
+        let most = Most { reply: fits(most.reply), reply_header: fits(most.reply_header), ..most };
         let short_ways = [ShortWays::All, ShortWays::Odd, ShortWays::Odd, ShortWays::None];
         Profile {
             theme: None,

@@ -22,6 +22,7 @@ mod merging;
 mod parents;
 mod progress;
 mod refusals;
+mod requests;
 mod route;
 mod shape;
 mod statuses;
@@ -214,6 +215,15 @@ pub enum Observation<'a> {
         from: Id,
         /// To whom.
         to: Id,
+        /// Of which call.
+        call: CallId,
+    },
+    /// What looks like a request and is none comes in, from one who has no part in the call.
+    Misdirected {
+        /// Where.
+        at: Id,
+        /// From whom.
+        from: Id,
         /// Of which call.
         call: CallId,
     },
@@ -455,6 +465,7 @@ pub struct Checkers {
     parents: parents::Parents,
     progress: progress::Progress,
     refusals: refusals::Refusals,
+    requests: requests::Requests,
     statuses: statuses::Statuses,
     tokens: tokens::Tokens,
     turns: turns::Turns,
@@ -486,6 +497,7 @@ impl Checkers {
             parents: parents::Parents::default(),
             progress: progress::Progress::default(),
             refusals: refusals::Refusals::default(),
+            requests: requests::Requests::default(),
             statuses: statuses::Statuses::default(),
             tokens: tokens::Tokens::default(),
             turns: turns::Turns::default(),
@@ -528,12 +540,16 @@ impl Checkers {
             parents,
             progress,
             refusals,
+            requests,
             statuses,
             tokens,
             turns,
             findings,
         } = self;
         findings.at = at;
+        if requests.observe(seen().borrow(), findings) {
+            return;
+        }
         book.note(at, seen().borrow(), findings);
         refusals.observe(book, seen().borrow(), findings);
         route.observe(book, seen().borrow(), findings);
