@@ -24,6 +24,7 @@ impl World {
     pub(super) fn execute(&mut self, id: Id, job: Job) {
         let call = job.call;
         let until = Some(job.until.as_nanos());
+        self.observe(&Observation::Job { id, job: &job });
         self.observe(&Observation::Began { id, call, until });
         match job.work {
             Work::Func => {

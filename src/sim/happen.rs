@@ -245,6 +245,11 @@ impl World {
                 if self.hosts.is_up(id) && self.paused_until(id).is_none() =>
             {
                 self.inject(Fault::Announced, &[id]);
+                if self.random.chance(1, 3) {
+                    // Another that it does not keep to: the later one counts.
+                    let longer = stated.saturating_mul(self.random.between(2, 8));
+                    self.tell_peers(id, Duration::from_nanos(longer));
+                }
                 self.tell_peers(id, Duration::from_nanos(stated));
                 self.with_mishaps(|mishaps| mishaps.announce(id, until));
                 self.queue.push(until, Event::Resumed(id));

@@ -14,6 +14,7 @@ mod doubt;
 mod execution;
 mod faithful;
 mod farewell;
+mod jobs;
 mod levels;
 mod life;
 mod limits;
@@ -42,6 +43,7 @@ use gpc_trees::{Id, IdList, Tree};
 
 use super::ahead::each;
 use super::faults::Fault;
+use crate::chain::Job;
 use crate::wire::message::{Answer, Merging, Response, SubtreeReply};
 use crate::wire::{CallId, CauseKind, Failure, Message, Report, Stage};
 use book::Book;
@@ -217,6 +219,13 @@ pub enum Observation<'a> {
         to: Id,
         /// Of which call.
         call: CallId,
+    },
+    /// A job is given out.
+    Job {
+        /// Where.
+        id: Id,
+        /// What.
+        job: &'a Job,
     },
     /// What looks like a request and is none comes in, from one who has no part in the call.
     Misdirected {
@@ -458,6 +467,7 @@ pub struct Checkers {
     credit: credit::Credit,
     doubt: doubt::Doubt,
     farewell: farewell::Farewell,
+    jobs: jobs::Jobs,
     life: life::Life,
     limits: limits::Limits,
     memory: memory::Memory,
@@ -490,6 +500,7 @@ impl Checkers {
             credit: credit::Credit::default(),
             doubt: doubt::Doubt::default(),
             farewell: farewell::Farewell::default(),
+            jobs: jobs::Jobs::default(),
             life: life::Life::default(),
             limits: limits::Limits::default(),
             memory: memory::Memory::default(),
@@ -533,6 +544,7 @@ impl Checkers {
             credit,
             doubt,
             farewell,
+            jobs,
             life,
             limits,
             memory,
@@ -558,13 +570,14 @@ impl Checkers {
         credit.observe(book, seen().borrow(), findings);
         doubt.observe(book, seen().borrow(), findings);
         farewell.observe(book, seen().borrow(), findings);
+        jobs.observe(book, seen().borrow(), findings);
         life.observe(book, seen().borrow(), findings);
         limits.observe(book, seen().borrow(), findings);
         memory.observe(book, seen().borrow(), findings);
         parents.observe(book, seen().borrow(), findings);
         progress.observe(book, seen().borrow(), findings);
         statuses.observe(book, seen().borrow(), findings);
-        tokens.observe(seen().borrow(), findings);
+        tokens.observe(book, seen().borrow(), findings);
         turns.observe(book, seen().borrow(), findings);
         levels::observe(book, seen().borrow(), findings);
         merging.observe(book, seen().borrow(), findings);

@@ -1,19 +1,23 @@
-//! Whoever keeps a token, to answer later, is told when its call has ended without that answer: nobody wants it any more.
+//! Whoever keeps a token, to answer later, and a function that runs is told when its call has ended without its answer: nobody wants it any more.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use gpc_trees::Id;
 
+use super::book::{Book, Record};
 use super::{Findings, FunctionEnd, NAMES, Observation, forget, is_refusal};
 use crate::sim::ranked::IdSet;
+use crate::sim::world::LARGE;
 use crate::wire::message::Answer;
 use crate::wire::{CallId, Message};
 
 const NAME: &str = "tokens";
 
-/// A function that answers later.
+/// The functions of a call at an id.
 #[derive(Default)]
 struct Token {
+    /// How many run.
+    running: u32,
     /// How often one was kept, and how often one was used.
     kept: u32,
     used: u32,
@@ -32,10 +36,25 @@ pub(super) struct Tokens {
 
 impl Tokens {
     #[inline(always)]
-    pub(super) fn observe(&mut self, seen: &Observation<'_>, findings: &mut Findings) {
+    pub(super) fn observe(&mut self, book: &Book, seen: &Observation<'_>, findings: &mut Findings) {
         match seen {
-            Observation::Ran { id, call, end: FunctionEnd::Deferred } => {
-                self.of(*id, *call).kept += 1;
+            Observation::Began { id, call, .. } if small(book, *call).is_some() => {
+                self.of(*id, *call).running += 1;
+            }
+            Observation::Ran { id, call, end } => {
+                if let Some(token) = self.tokens.get_mut(&(*id, *call)) {
+                    token.running = token.running.saturating_sub(1);
+                }
+                if *end == FunctionEnd::Deferred {
+                    self.of(*id, *call).kept += 1;
+                }
+            }
+            Observation::Received { at, from, message: Message::Cancel(call) } => {
+                // Of a partial call another may be the parent by now.
+                let own = small(book, *call).filter(|it| !it.plan.partial && !it.is_copied());
+                if own.and_then(|it| it.parent(it.position(*at)?)) == Some(*from) {
+                    self.ends(*at, *call);
+                }
             }
             Observation::TokenUsed { id, call } => self.of(*id, *call).used += 1,
             Observation::Stopped { id, call } => self.of(*id, *call).stopped = true,
@@ -55,7 +74,7 @@ impl Tokens {
                         findings.add(
                             NAME,
                             format!(
-                                "id {id} ends call {call}, and does not tell the one that keeps its token"
+                                "id {id} ends call {call}, and does not tell the function that runs, or keeps its token"
                             ),
                         );
                     }
@@ -71,9 +90,13 @@ impl Tokens {
     }
 
     fn ends(&mut self, id: Id, call: CallId) {
-        let waits = |token: &Token| token.kept > token.used;
+        let waits = |token: &Token| token.kept > token.used || token.running > 0;
         if self.whose.contains(id) && self.tokens.get(&(id, call)).is_some_and(waits) {
             self.ended.insert((id, call));
         }
     }
+}
+
+fn small(book: &Book, call: CallId) -> Option<&Record> {
+    book.calls.get(&call).filter(|record| record.plan.ids.len() <= LARGE)
 }

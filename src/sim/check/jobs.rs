@@ -1,0 +1,80 @@
+//! What a job says: who executes, at which place, for whom, and whose reply it merges.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use gpc_trees::Id;
+
+use super::book::{Book, Record};
+use super::{Findings, NAMES, Observation, forget};
+use crate::chain::{Job, Work};
+use crate::sim::world::LARGE;
+use crate::wire::{CallId, Message};
+
+const NAME: &str = "jobs";
+
+/// Who has asked an id for its part of a call, and who has answered it.
+#[derive(Default)]
+struct Here {
+    askers: BTreeSet<Id>,
+    heard: BTreeSet<Id>,
+}
+
+/// What has come to each id, by which its jobs are judged. Bounded by the calls of a run.
+#[derive(Default)]
+pub(super) struct Jobs {
+    calls: BTreeMap<(Id, CallId), Here>,
+}
+
+impl Jobs {
+    #[inline(always)]
+    pub(super) fn observe(&mut self, book: &Book, seen: &Observation<'_>, findings: &mut Findings) {
+        match seen {
+            Observation::Received { at, from, message: Message::Request(request) }
+                if small(book, request.call).is_some() =>
+            {
+                self.calls.entry((*at, request.call)).or_default().askers.insert(*from);
+            }
+            Observation::Received { at, from, message: Message::Response(response) }
+                if small(book, response.call).is_some_and(|record| record.plan.callback) =>
+            {
+                self.calls.entry((*at, response.call)).or_default().heard.insert(*from);
+            }
+            Observation::Job { id, job } => {
+                let wrong = small(book, job.call).and_then(|record| self.wrong(record, *id, job));
+                let what = wrong.map(|what| format!("a function of call {} at id {id} {what}", job.call));
+                what.into_iter().for_each(|what| findings.add(NAME, what));
+            }
+            Observation::Ended { id } => forget(&mut self.calls, (*id, NAMES[0])..=(*id, NAMES[1])),
+            _ => {}
+        }
+    }
+
+    fn wrong(&self, record: &Record, id: Id, job: &Job) -> Option<String> {
+        let request = &job.request;
+        if job.me != id || request.ids.first() != Some(id) {
+            return Some(format!("is told that it is {}, of ids {}", job.me, request.ids));
+        }
+        let place = (request.position, request.total);
+        if record.position(id).is_some_and(|position| place != (position, record.plan.ids.len())) {
+            return Some(format!("is told that its place is {} of {}", place.0, place.1));
+        }
+        let here = self.calls.get(&(id, job.call));
+        match job.parent {
+            None if record.root() != Some(id) => return Some("is told that it has no parent".into()),
+            Some(parent) if !here.is_some_and(|here| here.askers.contains(&parent)) => {
+                return Some(format!("is told that its parent is {parent}, which has not asked"));
+            }
+            _ => {}
+        }
+        match &job.work {
+            Work::Callback { from, .. } if !here.is_some_and(|here| here.heard.contains(from)) => {
+                Some(format!("merges a reply of {from}, which has sent none"))
+            }
+            _ => None,
+        }
+    }
+}
+
+fn small(book: &Book, call: CallId) -> Option<&Record> {
+    book.calls.get(&call).filter(|record| record.plan.ids.len() <= LARGE)
+}
