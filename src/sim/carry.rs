@@ -73,9 +73,11 @@ impl World {
                     plan_at_once: true,
                     ..Config::new(id, incarnation)
                 };
-                if let Some(Limits { calls_max, data_max, reply_max, adopted_max, .. }) = limits {
+                if let Some(limits) = limits {
+                    let Limits { calls_max, data_max, reply_max, adopted_max, children_max, .. } = limits;
                     (config.calls_max, config.data_max) = (calls_max, data_max);
                     (config.reply_max, config.adopted_max) = (reply_max, adopted_max);
+                    config.trees.fan_out = config.trees.fan_out.min(children_max);
                 }
                 Box::new(Node::new(config))
             };

@@ -118,6 +118,10 @@ impl World {
         let Message::Response(Response { call, answer: Answer::Arriving(head) }) = message else {
             return false;
         };
+        // Nobody takes in what nobody waits for, as in the runtime.
+        if !self.node(at).is_some_and(|node| node.awaits(from, *call)) {
+            return true;
+        }
         let passes_on = self.node(at).is_some_and(|node| node.passes_on(from, *call));
         let (data, writer) = Body::arriving(head.data.len());
         self.flows.coming.insert((at, from, *call), passes_on.then_some(writer));
@@ -138,6 +142,9 @@ impl World {
         let call = *call;
         // Without its head it is of no use to anybody.
         let Some(writer) = self.flows.coming.remove(&(at, from, call)) else { return };
+        if writer.is_none() && !self.node(at).is_some_and(|node| node.awaits(from, call)) {
+            return;
+        }
         self.observe(&Observation::Received { at, from, message: &message });
         let Some(mut writer) = writer else { return self.input(at, Input::Message { from, message }) };
         writer.fill(reply.data.clone());

@@ -211,10 +211,14 @@ impl World {
             return;
         }
         let longest = self.calls.iter().map(|call| call.plan.limit_ns).max();
-        let limit_ns = longest.unwrap_or_default().max(self.expected().1);
+        // Where nodes take fewer children than the tree has, one is enough.
+        let narrow = self.profile.limits.is_some_and(|limits| limits.children_max < u32::MAX);
+        let tree = if narrow { Tree::Chain } else { self.scenario.tree.clone() };
+        let least = self.expected().1.max(expected_ns(&self.scenario, &tree, self.scenario.n));
+        let limit_ns = longest.unwrap_or_default().max(least);
         let plan = Plan {
             ids: IdList::from_ids(alive).expect("every id comes once"),
-            tree: self.scenario.tree.clone(),
+            tree,
             partial,
             watch: false,
             reply_wanted: true,

@@ -76,6 +76,8 @@ pub(super) struct Profile {
     pub(super) in_pieces: bool,
     /// Nodes that wait are let go, as those of a large world are, and their ids keep what they go on with.
     pub(super) rests: bool,
+    /// Nodes give back now and then what calls that ended have left for others, as a driver's idle node does.
+    pub(super) gives_back: bool,
     /// Sockets are full now and then, and nodes hear when they take bytes again.
     pub(super) full_sockets: bool,
 }
@@ -93,6 +95,7 @@ impl Default for Profile {
             as_bytes: false,
             in_pieces: false,
             rests: false,
+            gives_back: false,
             full_sockets: false,
         }
     }
@@ -111,10 +114,10 @@ impl Profile {
         let most = match random.below(8) {
             // Requests that may take the fast path, whose funcs give what that does not hold uncounted.
             0..2 if limits.is_some_and(is_filled) => {
-                Most { reply: 2 * FILLING, reply_header: 32, data: NARROW, header: 32 }
+                Most { reply: 2 * FILLING, reply_header: 32, data: NARROW, header: 2000 }
             }
             _ if limits.is_some_and(is_filled) => {
-                Most { reply: FILLING, reply_header: 32, data: FILLING, header: 32 }
+                Most { reply: FILLING, reply_header: 32, data: FILLING, header: 2000 }
             }
             _ if limits.is_some() => Most { reply: NARROW, reply_header: 32, data: NARROW, header: 32 },
             0 | 4 => Most { reply: LONG_REPLIES / n, reply_header: 2000 / n, data: 64, header: 64 },
@@ -135,6 +138,7 @@ impl Profile {
             as_bytes: random.chance(1, 4),
             in_pieces: random.chance(1, 2) | limits.is_some_and(is_filled),
             rests: random.chance(1, 4),
+            gives_back: random.chance(1, 4),
             full_sockets: random.chance(1, 3),
         }
     }
@@ -195,6 +199,8 @@ fn narrow(random: &mut Random, scenario: &Scenario) -> Limits {
         data_max: if unlimited(random) { u64::MAX } else { random.below(NARROW) },
         reply_max: if unlimited(random) { u64::MAX } else { (64 + levels) * n + random.below(NARROW * n) },
         adopted_max: if random.chance(1, 2) { u32::MAX } else { random.below(4) as u32 },
+        // One less than the widest call asks, where there is one.
+        children_max: if random.chance(1, 6) && children > 1 { children as u32 - 1 } else { u32::MAX },
         memory_max: if !filled && (random.chance(1, 2) || given) {
             u64::MAX
         } else {

@@ -56,6 +56,9 @@ pub(super) fn classes_of(call: CallId) -> Classes {
 /// Worlds above this size do without an idle node that has no fault to fear; see [`World::rest`].
 pub(super) const LARGE: u32 = 16_384;
 
+/// Behind one in so many inputs a node gives back what calls that ended have left, where nodes do so.
+const GIVING_BACK: u64 = 8;
+
 /// A message under way.
 #[derive(Debug)]
 pub(super) struct Parcel {
@@ -560,7 +563,11 @@ impl World {
     /// fault can send one, that goes, too. The checkers still see every execution.
     pub(super) fn rest(&mut self, id: Id) {
         let forgets = self.mishaps.is_none();
+        let gives_back = self.profile.gives_back && self.random.chance(1, GIVING_BACK);
         let host = self.hosts.at(id);
+        if gives_back {
+            host.node.iter_mut().for_each(|node| node.release_room());
+        }
         if self.scenario.n <= LARGE && !self.profile.rests || forgets && host.started > 0 {
             return;
         }

@@ -13,6 +13,7 @@ const NONE: Limits = Limits {
     data_max: u64::MAX,
     reply_max: u64::MAX,
     adopted_max: u32::MAX,
+    children_max: u32::MAX,
     memory_max: u64::MAX,
 };
 

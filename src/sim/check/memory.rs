@@ -18,7 +18,7 @@ const NAME: &str = "memory";
 const KEPT_MIN: u64 = 512;
 
 /// Least that a call in flight takes, beside what it carries.
-const CALL_MIN: u64 = 512;
+const CALL_MIN: u64 = 1 << 10;
 
 /// Most that stands around what func has given: its header, and what is counted with it.
 const AROUND: u64 = 128;

@@ -117,6 +117,8 @@ pub struct Limits {
     pub reply_max: u64,
     /// Children of lost ids that one call adopts at an id.
     pub adopted_max: u32,
+    /// Children that an id sends a request on to.
+    pub children_max: u32,
     /// Bytes that a node may hold of calls, replies and kept answers together.
     pub memory_max: u64,
 }

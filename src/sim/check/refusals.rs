@@ -97,7 +97,17 @@ impl Refusals {
     #[inline(always)]
     fn answered(&mut self, book: &mut Book, seen: &Observation<'_>, findings: &mut Findings) {
         match seen {
-            Observation::Sent { from, message: Message::Request(request), .. } if request.skipped > 0 => {
+            Observation::Sent { from, message: Message::Request(request), .. } if request.skipped == 0 => {
+                let Some(limits) = self.limits else { return };
+                let Some(record) = book.calls.get(&request.call) else { return };
+                let children = record.position(*from).map_or(0, |place| record.groups(place).count());
+                if children > limits.children_max as usize {
+                    let most = limits.children_max;
+                    let what = format!("asks {children} children in call {}, and may ask {most}", request.call);
+                    findings.add(NAME, format!("id {from} {what}"));
+                }
+            }
+            Observation::Sent { from, message: Message::Request(request), .. } => {
                 let count = self.adopted.entry((request.call, *from)).or_default();
                 *count += 1;
                 let most = self.limits.map_or(u32::MAX, |limits| limits.adopted_max);
@@ -191,6 +201,10 @@ impl Refusals {
                 let largest = book.calls.values().map(largest).max().unwrap_or_default();
                 // Answers that it keeps have a part of it, whatever is in them.
                 calls * largest > limits.memory_max - limits.memory_max / KEPT_PARTS
+            }
+            (Stage::Forward, CauseKind::OverLimit) => {
+                let children = record.position(id).map_or(0, |place| record.groups(place).count());
+                children > limits.children_max as usize
             }
             (Stage::Setup, CauseKind::OverLimit) => u64::from(record.plan.data_bytes) > limits.data_max,
             (Stage::Reply, CauseKind::OverLimit) => {
