@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 use gpc_trees::Id;
 
 use super::check::{NAMES, Observation, forget};
-use super::world::{Parcel, World};
+use super::faults::Mishap;
+use super::world::{Event, Parcel, World};
 use crate::chain::Input;
 use crate::wire::flow::{ArrivingReply, Flow, FlowPart};
 use crate::wire::frame::{FRAME_HEADER, SEGMENT};
@@ -96,7 +97,22 @@ impl World {
         self.transmit(from, to, Message::Response(Response { call: *call, answer }), bytes, false);
         self.flows.going.insert((from, *call), (to, reply));
         self.send_data(from, *call);
+        self.perhaps_breaks(from, *call);
         true
+    }
+
+    /// One of those whose data a long reply waits for loses a link, perhaps the one that they come by.
+    fn perhaps_breaks(&mut self, id: Id, call: CallId) {
+        let Some(mishaps) = self.mishaps.as_mut().filter(|_| self.flows.going.contains_key(&(id, call))) else {
+            return;
+        };
+        let below = self.flows.coming.range((id, 0, NAMES[0])..=(id, Id::MAX, NAMES[1]));
+        let mut below = below.filter(|((_, _, of), _)| *of == call).map(|((_, child, _), _)| *child);
+        let Some(child) = below.next().filter(|_| mishaps.breaks_reply(self.now)) else { return };
+        let latest = self.hosts.cost(id, child).latency_ns;
+        let at = self.now + 1 + self.random.below(latest.max(1));
+        let hard = self.random.chance(3, 4);
+        self.queue.push(at, Event::Mishap(Box::new(Mishap::Break { hard, of: Some(child) })));
     }
 
     /// Sends the data of a long reply, if they are all there.

@@ -108,6 +108,9 @@ const GIVEN_UP: u64 = 3;
 /// Lies of each draw of them: most find nothing that they could change.
 const LIES: u64 = 4;
 
+/// Of so many long replies that are passed on before they have come one is broken off, where any is.
+const PASSED_ON: u64 = 12;
+
 /// Of eight callbacks of a call so many answer later.
 const CALLBACKS_LATER: [u64; 4] = [0, 0, 2, 6];
 
@@ -181,6 +184,9 @@ pub(in crate::sim) struct Mishaps {
     /// Messages with which somebody comes who has no part in them, and how many there were.
     lies: BTreeSet<u64>,
     messages: u64,
+    /// Long replies that pass on what has not all come and lose a link then, and how many there were.
+    broken_replies: BTreeSet<u64>,
+    passed_on: u64,
     /// Which answers are malformed, and how many answers there were.
     malformed: BTreeSet<u64>,
     answers: u64,
@@ -222,6 +228,8 @@ impl Mishaps {
             requests: 0,
             lies: BTreeSet::new(),
             messages: 0,
+            broken_replies: BTreeSet::new(),
+            passed_on: 0,
             malformed: BTreeSet::new(),
             answers: 0,
             span: times.span,
@@ -273,6 +281,9 @@ impl Mishaps {
             Fault::Pause => add(at, Mishap::Pause { id, until }),
             Fault::Announced => timed.extend(announced(random, id, at, times)),
             Fault::Slow => add(at, Mishap::Slow { id, factor: random.between(2, 50), until }),
+            Fault::Link if random.chance(1, 4) => {
+                self.broken_replies.insert(random.below(PASSED_ON));
+            }
             Fault::Link | Fault::Duplicate => add(at, Mishap::Break { hard: random.chance(1, 2), of: None }),
             Fault::Partition => {
                 add(at, Mishap::Cut { ids: cut_off(random, id, n), until });
@@ -443,6 +454,13 @@ impl Mishaps {
         let count = self.messages;
         self.messages += 1;
         now < self.end && self.lies.contains(&count)
+    }
+
+    /// A long reply goes up that has not all come: whether a link below is lost now. Nothing of that after the last fault.
+    pub(in crate::sim) fn breaks_reply(&mut self, now: u64) -> bool {
+        let count = self.passed_on;
+        self.passed_on += 1;
+        now < self.end && self.broken_replies.contains(&count)
     }
 
     /// An answer leaves: whether it is malformed. Nothing of that after the last fault.
