@@ -49,13 +49,20 @@ impl World {
         Some(Message::Request(one.into()))
     }
 
+    /// A request of a whole call, as if somebody had lost the parent: in such a call nobody adopts.
+    fn adopting(request: &Request) -> Option<Message> {
+        let skipped = Some(request.skipped + 1).filter(|_| !request.partial)?;
+        let adopting = Request { skipped, adopted: true, data: request.data.fork(), ..request.clone() };
+        Some(Message::Request(adopting.into()))
+    }
+
     /// A copy of a request comes from an id that is not its sender, or goes to the root of the call.
     pub(super) fn forge(&mut self, from: Id, to: Id, message: Message, arrival: u64) {
         let Message::Request(request) = &message else { return };
         let call = request.call;
         let other = match self.random.below(4) {
             0 => self.of_the_root(request).map(|whole| (call.root, whole)),
-            1 => World::of_one(request).map(|one| (to, one)),
+            1 => World::of_one(request).or_else(|| World::adopting(request)).map(|one| (to, one)),
             _ => None,
         };
         let to_root = other.as_ref().is_some_and(|(to, _)| *to == call.root);

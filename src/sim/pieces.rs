@@ -215,8 +215,13 @@ impl World {
         if request.data.is_empty() || whole && !(self.profile.in_pieces && self.random.chance(1, one_in)) {
             return Message::Request(request);
         }
-        // func takes them as they come, and they are kept for an adopter, and for children that get them later.
-        let usage = if self.takes_as_they_come(request.call) { Use::Kept } else { Use::Whole };
+        // As in the runtime: func takes them as they come, and they are kept where an adopter may ask for them, or children get them later.
+        let at_once = request.forward_first || request.ids.len() == 1;
+        let usage = match self.takes_as_they_come(request.call) {
+            false => Use::Whole,
+            true if at_once && !request.partial => Use::Passing,
+            true => Use::Kept,
+        };
         let memory = self.node(at).map(|node| node.config().memory.clone()).unwrap_or_default();
         let (body, writer) = Body::arriving_in(request.data.len(), usage, &Spare::default().within(&memory));
         let source = request.data.fork();

@@ -9,6 +9,7 @@ use super::faults::{Fault, FaultSet};
 use super::random::Random;
 use super::scenario::Scenario;
 use super::world::LARGE;
+use crate::wire::frame::HEADER_MAX;
 use crate::wire::message::Merging;
 
 /// Bytes of all replies of a call together where they are long: over a segment also two levels below the root, where what comes is passed on before it has all come.
@@ -154,7 +155,12 @@ impl Profile {
         // Nothing at all is a size of its own.
         let mut size = |most: u64| if random.chance(1, 8) { 0 } else { random.below(most + 1) as u32 };
         let (mut reply, mut data) = (size(reply), size(data));
-        let (reply_header_bytes, header_bytes) = (size(reply_header), size(header));
+        let (reply_header_bytes, mut header_bytes) = (size(reply_header), size(header));
+        let limited = self.limits.is_some_and(|limits| limits.memory_max == u64::MAX);
+        if limited && scenario.n <= LARGE && random.chance(1, 12) {
+            // As long as one may be, or longer.
+            header_bytes = HEADER_MAX as u32 + random.below(2) as u32;
+        }
         let data_max = self.limits.map_or(u64::MAX, |limits| limits.data_max);
         if data_max <= NARROW && random.chance(1, 3) {
             // Exactly as much as there may be.

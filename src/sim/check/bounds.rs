@@ -17,6 +17,9 @@ const CALL: u64 = 2 << 10;
 const MEMBER: u64 = 1 << 10;
 const LEVEL: u64 = 8;
 
+/// Most that the pieces of a call's data take beside their bytes, where they are not put together.
+const PIECES: u64 = 1 << 10;
+
 /// What is under way as far as bounds speak of it.
 #[derive(Default)]
 pub(super) struct Bounds {
@@ -75,7 +78,12 @@ impl Bounds {
         let counted = book.has_little_memory() && held.memory > 0;
         let records = || counted.then(|| book.calls.values());
         let senders = |record: &Record| u64::from(record.depth) + 1 + self.forged as u64;
-        let data = records()?.map(|record| senders(record) * u64::from(record.plan.data_bytes)).sum::<u64>();
+        let data = |Record { plan, .. }: &Record| match plan.carries.as_they_come {
+            // Each piece of what passes through is counted with what it takes besides.
+            true if plan.data_bytes > 0 => u64::from(plan.data_bytes) + PIECES,
+            _ => u64::from(plan.data_bytes),
+        };
+        let data = records()?.map(|record| senders(record) * data(record)).sum::<u64>();
         let largest = records()?.map(|record| largest(record, id)).max().unwrap_or_default();
         Some(data + (held.calls + held.answers_kept) as u64 * largest)
     }

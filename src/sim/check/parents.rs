@@ -54,6 +54,12 @@ impl Parents {
                 let what = "and has refused one that adopts it, which asks those below";
                 findings.add(NAME, format!("id {id} executes call {call}, {what}"));
             }
+            Observation::Sent { from, to, message: Message::Moved(call) }
+                if book.calls.get(call).is_some_and(|record| !record.plan.partial) =>
+            {
+                let what = "and only of a partial call may an id have another parent";
+                findings.add(NAME, format!("id {from} tells {to} that it has moved in call {call}, {what}"));
+            }
             Observation::Sent { from, to, message: Message::Moved(call) } => {
                 let Some(askers) = self.askers.get(&(*from, *call)) else { return };
                 // A copy in the name of the one that is told may have come before, and stood elsewhere.

@@ -10,6 +10,7 @@ use super::book::{Book, Record};
 use super::{Findings, Limits, NAMES, Observation, forget_keys};
 use crate::sim::faults::Fault;
 use crate::sim::world::LARGE;
+use crate::wire::frame::HEADER_MAX;
 use crate::wire::message::{Answer, Message, Response};
 use crate::wire::{CallId, Cause, CauseKind, Failure, Stage, Status};
 
@@ -77,6 +78,11 @@ impl Refusals {
                 self.calls.get_mut(*id as usize).into_iter().for_each(|calls| *calls = 0);
                 self.closed.remove(id);
                 forget_keys(&mut self.known, (*id, NAMES[0])..=(*id, NAMES[1]));
+            }
+            Observation::Executed { id, call, .. }
+                if book.calls.get(call).is_some_and(is_headed_too_long) =>
+            {
+                findings.add(NAME, format!("id {id} executes call {call}, whose header is over the limit"));
             }
             Observation::Executed { id, call, .. } => {
                 let (Some(limits), Some(record)) = (self.limits, book.calls.get(call)) else { return };
@@ -206,7 +212,9 @@ impl Refusals {
                 let children = record.position(id).map_or(0, |place| record.groups(place).count());
                 children > limits.children_max as usize
             }
-            (Stage::Setup, CauseKind::OverLimit) => u64::from(record.plan.data_bytes) > limits.data_max,
+            (Stage::Setup, CauseKind::OverLimit) => {
+                u64::from(record.plan.data_bytes) > limits.data_max || is_headed_too_long(record)
+            }
             (Stage::Reply, CauseKind::OverLimit) => {
                 let below = record.position(id).map_or(0, |place| record.sizes[place as usize]);
                 let plan = &record.plan;
@@ -218,6 +226,10 @@ impl Refusals {
             _ => false,
         }
     }
+}
+
+fn is_headed_too_long(record: &Record) -> bool {
+    record.plan.carries.header_bytes as usize > HEADER_MAX
 }
 
 /// What is wrong with what a refusal says of the ids that were asked: whoever takes no more has failed, and has asked nobody below; of a call that it knows from another parent nobody is known, and in a partial call
