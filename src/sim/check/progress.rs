@@ -133,7 +133,7 @@ impl Progress {
                 forget(&mut self.running, (*id, 0)..=(*id, u8::MAX));
                 forget_keys(&mut self.begun, (*id, NAMES[0])..=(*id, NAMES[1]));
             }
-            Observation::Held { id, workers, .. } => self.judge(*id, *workers, findings),
+            Observation::Held { id, workers, .. } => self.judge(book, *id, *workers, findings),
             Observation::Involved { id, with } => self.involves(book, *id, with, findings),
             Observation::Needs { call, classes } => self.needs(book, *call, *classes, findings),
             Observation::Quiet { .. } => {
@@ -269,7 +269,7 @@ impl Progress {
     }
 
     /// An id has taken an input, and done what it does about it.
-    fn judge(&mut self, id: Id, workers: [usize; 2], findings: &mut Findings) {
+    fn judge(&mut self, book: &Book, id: Id, workers: [usize; 2], findings: &mut Findings) {
         let running = [0, 1].map(|class| self.running.get(&(id, class)).copied().unwrap_or_default());
         for (running, workers) in
             running.iter().zip(workers).filter(|(running, workers)| **running > *workers)
@@ -289,6 +289,8 @@ impl Progress {
                     .add(NAME, format!("id {id} has all data of call {call}, and its func does not go on"));
             }
             match (here.is_through(), here.owes()) {
+                // One that begins anew has what the first has left: func is still to run.
+                (true, true) if book.calls.get(&call).is_some_and(|record| book.may_run_anew(record)) => {}
                 (true, true) if running < workers => {
                     findings
                         .add(NAME, format!("id {id} waits for nothing in call {call}, and does not answer"));
