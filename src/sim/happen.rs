@@ -120,8 +120,12 @@ impl World {
                 false => took,
             };
             let dead_after_ns = every_ns * DEAD_BEATS;
-            let (every, dead_after) = (Duration::from_nanos(every_ns), Duration::from_nanos(dead_after_ns));
+            // Whoever is told to ask so seldom that one late answer would be a death asks three times.
+            let seldom = self.random.chance(1, 8).then(|| self.random.between(dead_after_ns / 2, 2 * dead_after_ns));
+            let (every, dead_after) =
+                (Duration::from_nanos(seldom.unwrap_or(every_ns)), Duration::from_nanos(dead_after_ns));
             self.heartbeat = Some(Heartbeat { every, dead_after });
+            let every_ns = if seldom.is_some() { dead_after_ns / 3 } else { every_ns };
             self.observe(&Observation::Heartbeat { every_ns, dead_after_ns });
         }
     }
@@ -245,16 +249,13 @@ impl World {
                 self.with_mishaps(|mishaps| mishaps.pause(id, until));
                 self.queue.push(until, Event::Resumed(id));
             }
-            Mishap::Announced { id, stated, until }
+            Mishap::Announced { id, before, stated, until }
                 if self.hosts.is_up(id) && self.paused_until(id).is_none() =>
             {
                 self.inject(Fault::Announced, &[id]);
-                if self.random.chance(1, 3) {
-                    // Another that it does not keep to: the later one counts.
-                    let longer = stated.saturating_mul(self.random.between(2, 8));
-                    self.tell_peers(id, Duration::from_nanos(longer));
-                }
-                self.tell_peers(id, Duration::from_nanos(stated));
+                // The later one counts.
+                let said = before.into_iter().chain([stated]);
+                said.for_each(|length| self.tell_peers(id, Duration::from_nanos(length)));
                 self.with_mishaps(|mishaps| mishaps.announce(id, until));
                 self.queue.push(until, Event::Resumed(id));
             }

@@ -34,6 +34,8 @@ pub(in crate::sim) enum Mishap {
     /// A pause of which the linked peers are told that it lasts for `stated` nanoseconds.
     Announced {
         id: Id,
+        /// What it has announced just before, nanoseconds.
+        before: Option<u64>,
         stated: u64,
         until: u64,
     },
@@ -545,8 +547,11 @@ fn announced(random: &mut Random, id: Id, at: u64, times: Times) -> Vec<Timed> {
     let lasts = times.lasts(random);
     // Three of four keep their word, and some of them are back early.
     let more = random.below(lasts);
-    let mut stated = if random.chance(3, 4) { lasts + more } else { 1 + more };
-    let pause = |stated| Timed { at, mishap: Mishap::Announced { id, stated, until: at + lasts } };
+    // Some say first that they will be away for longer, and most of these have been right at first.
+    let before = random.chance(1, 3).then(|| (lasts + more).saturating_mul(random.between(1, 4)));
+    let keeps = if before.is_some() { random.chance(1, 4) } else { random.chance(3, 4) };
+    let mut stated = if keeps { lasts + more } else { 1 + more };
+    let pause = |stated| Timed { at, mishap: Mishap::Announced { id, before, stated, until: at + lasts } };
     if random.chance(1, 2) {
         return vec![pause(stated)];
     }
