@@ -103,7 +103,8 @@ impl World {
 
     /// One of those whose data a long reply waits for loses a link, perhaps the one that they come by.
     fn perhaps_breaks(&mut self, id: Id, call: CallId) {
-        let Some(mishaps) = self.mishaps.as_mut().filter(|_| self.flows.going.contains_key(&(id, call))) else {
+        let Some(mishaps) = self.mishaps.as_mut().filter(|_| self.flows.going.contains_key(&(id, call)))
+        else {
             return;
         };
         let below = self.flows.coming.range((id, 0, NAMES[0])..=(id, Id::MAX, NAMES[1]));

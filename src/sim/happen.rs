@@ -121,7 +121,8 @@ impl World {
             };
             let dead_after_ns = every_ns * DEAD_BEATS;
             // Whoever is told to ask so seldom that one late answer would be a death asks three times.
-            let seldom = self.random.chance(1, 8).then(|| self.random.between(dead_after_ns / 2, 2 * dead_after_ns));
+            let seldom =
+                self.random.chance(1, 8).then(|| self.random.between(dead_after_ns / 2, 2 * dead_after_ns));
             let (every, dead_after) =
                 (Duration::from_nanos(seldom.unwrap_or(every_ns)), Duration::from_nanos(dead_after_ns));
             self.heartbeat = Some(Heartbeat { every, dead_after });

@@ -231,7 +231,8 @@ fn wrong_routes_are_seen() {
     assert_eq!(more(12, Seen::Sent(2, 1, completed())), ["route"], "a second answer");
     assert_eq!(more(12, Seen::Sent(0, 2, Message::Cancel(CALL))), ["route"], "a cancel to a grandchild");
     assert_eq!(more(14, Seen::Sent(0, 2, Message::Release(CALL))), ["route"], "a release to a grandchild");
-    assert_eq!(more(2, Seen::Sent(1, 0, Message::Moved(CALL))), ["route"], "moved from one who never asked");
+    let moved = more(2, Seen::Sent(1, 0, Message::Moved(CALL)));
+    assert_eq!(moved, ["route", "parents"], "moved from one who never asked");
     let nameless = CallId { sequence: 8, ..CALL };
     assert_eq!(more(2, Seen::Sent(0, 1, Message::Cancel(nameless))), ["route"], "a call that nobody started");
     let adopts = Seen::Sent(0, 2, request(2..3, SECOND_NS, 0));

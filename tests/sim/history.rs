@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use chained_gpc::chain::{Job, Reply, Time, Work};
 use chained_gpc::sim::Fault;
 use chained_gpc::sim::check::{Checkers, FunctionEnd, Held, Limits, Observation, Outcome, Plan};
 use chained_gpc::wire::level::{Leveled, aggregate};
@@ -54,6 +55,10 @@ pub(super) enum Seen {
     Injected(Fault, Vec<Id>),
     /// The bytes of a reply mean nothing.
     Garbled(Id),
+    /// What looks like a request, and is none.
+    Misdirected(Id, Id),
+    /// Id, what the job says that it is, its parent, and whose reply is merged.
+    Job(Id, Id, Option<Id>, Option<Id>),
     Ended(Id),
     Resumed(Id),
     Held(Id, Held),
@@ -119,6 +124,16 @@ pub(super) fn meant(plan: &Plan, message: Message) -> Message {
         }
         other => other,
     }
+}
+
+/// A job of an id, with what it says of itself.
+fn job(id: Id, me: Id, parent: Option<Id>, merged: Option<Id>) -> Job {
+    let Message::Request(request) = request(id..3, FIRST_NS, 0) else { unreachable!("it is one") };
+    let work = match merged {
+        Some(from) => Work::Callback { from, child: Box::default(), own: Reply::default() },
+        None => Work::Func,
+    };
+    Job { call: CALL, me, parent, request, until: Time::from_nanos(LIMIT_NS), work }
 }
 
 pub(super) fn completed() -> Message {
@@ -261,6 +276,11 @@ pub(super) fn judged(history: &[Seen]) -> Vec<&'static str> {
             Seen::Unreached(at, peer) => Observation::LinkEnded { at: *at, peer: *peer, unreached: true },
             Seen::Injected(fault, ids) => Observation::Injected { fault: *fault, ids },
             Seen::Garbled(from) => Observation::Malformed { from: *from, call: CALL, garbled: true },
+            Seen::Misdirected(at, from) => Observation::Misdirected { at: *at, from: *from, call: CALL },
+            Seen::Job(id, me, parent, merged) => {
+                checkers.observe(at, &Observation::Job { id: *id, job: &job(*id, *me, *parent, *merged) });
+                continue;
+            }
             Seen::Ended(id) => Observation::Ended { id: *id },
             Seen::Resumed(id) => Observation::Resumed { id: *id },
             Seen::Held(id, held) => Observation::Held { id: *id, held: *held, workers: [1, 1] },

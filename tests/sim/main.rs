@@ -5,6 +5,7 @@ mod doubt;
 mod exhaustive;
 mod faults;
 mod history;
+mod jobs;
 mod limits;
 mod own_part;
 mod parents;

@@ -8,14 +8,7 @@ use chained_gpc::wire::{Cause, CauseKind, Failure, Message, Stage, Status};
 
 use super::history::*;
 
-const NONE: Limits = Limits {
-    calls_max: usize::MAX,
-    data_max: u64::MAX,
-    reply_max: u64::MAX,
-    adopted_max: u32::MAX,
-    children_max: u32::MAX,
-    memory_max: u64::MAX,
-};
+const NONE: Limits = Limits::NONE;
 
 /// What the checkers say where nodes have these limits.
 fn under(limits: Limits, history: &[Seen]) -> Vec<&'static str> {

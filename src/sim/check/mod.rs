@@ -123,6 +123,18 @@ pub struct Limits {
     pub memory_max: u64,
 }
 
+impl Limits {
+    /// No limits at all.
+    pub const NONE: Limits = Limits {
+        calls_max: usize::MAX,
+        data_max: u64::MAX,
+        reply_max: u64::MAX,
+        adopted_max: u32::MAX,
+        children_max: u32::MAX,
+        memory_max: u64::MAX,
+    };
+}
+
 /// How a call ended.
 #[derive(Clone, Debug)]
 pub struct Outcome {

@@ -109,7 +109,8 @@ impl Refusals {
                 let children = record.position(*from).map_or(0, |place| record.groups(place).count());
                 if children > limits.children_max as usize {
                     let most = limits.children_max;
-                    let what = format!("asks {children} children in call {}, and may ask {most}", request.call);
+                    let what =
+                        format!("asks {children} children in call {}, and may ask {most}", request.call);
                     findings.add(NAME, format!("id {from} {what}"));
                 }
             }

@@ -84,10 +84,14 @@ impl Requests {
     /// After the input that such a request was, it is answered.
     fn judge(&mut self, id: Id, findings: &mut Findings) {
         let here = self.asked.range_mut((id, 0)..=(id, Id::MAX));
-        let calls = here.flat_map(|((_, from), calls)| calls.iter_mut().map(|(call, asked)| (*from, *call, asked)));
+        let calls =
+            here.flat_map(|((_, from), calls)| calls.iter_mut().map(|(call, asked)| (*from, *call, asked)));
         for (from, call, (asked, _)) in calls.filter(|(_, _, (asked, _))| *asked > 0) {
             *asked = 0;
-            findings.add(NAME, format!("id {id} does not refuse what {from} sends it as a request of call {call}"));
+            findings.add(
+                NAME,
+                format!("id {id} does not refuse what {from} sends it as a request of call {call}"),
+            );
         }
     }
 }
