@@ -18,6 +18,9 @@ const TRIES: u32 = 8;
 /// Latest that a lie comes behind the message that it is about, in latencies: the call may be over where that came from.
 const BEHIND: u64 = 20;
 
+/// So many calls later than any of a run.
+const YET_TO_COME: u64 = 1 << 40;
+
 /// The wire id of a tree that nobody has registered.
 const NO_TREE: u64 = 1 << 40;
 
@@ -131,6 +134,21 @@ impl World {
                 Ok(Tree::Explicit(Shape::from_sizes(sizes).ok()?))
             }
         };
+        if self.random.chance(1, 4) {
+            // Under a name that the receiver gives, and has not given yet.
+            let call = CallId { root: at, sequence: request.call.sequence.saturating_add(YET_TO_COME) };
+            let own = Request {
+                call,
+                ids: IdList::range(at..at + 1),
+                position: 0,
+                total: 1,
+                tree: Ok(Tree::Binary),
+                data: request.data.fork(),
+                skipped: 0,
+                ..request.clone()
+            };
+            return Some(Message::Request(own.into()));
+        }
         // Nobody who was given up is asked in its place.
         let none = Request { tree, skipped: 0, adopted: false, data: request.data.fork(), ..request.clone() };
         Some(Message::Request(none.into()))

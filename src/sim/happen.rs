@@ -311,6 +311,14 @@ impl World {
 
     pub(super) fn crash(&mut self, id: Id) {
         self.inject(Fault::Crash, &[id]);
+        if self.profile.rests {
+            // Whatever has its turn next goes on in what this one leaves.
+            let node = self.hosts.at(id).node.take_if(|node| node.can_rest() && node.calls() == 0);
+            if let Some(mut node) = node {
+                node.rest_for_good();
+                self.spare = Some(node);
+            }
+        }
         self.hosts.end(id);
         self.flows.ended(id);
         let hard = self.random.chance(1, 2);

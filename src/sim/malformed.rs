@@ -19,7 +19,7 @@ impl World {
         if self.scenario.n > LARGE || !mishaps.is_malformed(now) {
             return message;
         }
-        let way = self.random.below(4);
+        let way = self.random.below(5);
         let Some(answer) = malformed(answer, way) else { return message };
         let garbled = matches!(answer, Answer::Reply(_) | Answer::Partial(_)) && way >= 2;
         self.inject(Fault::Malformed, &[from]);
@@ -28,7 +28,7 @@ impl World {
     }
 }
 
-/// A malformed answer in place of a good one, in one of four ways; `None` where it cannot be made so.
+/// A malformed answer in place of a good one, in one of five ways; `None` where it cannot be made so.
 fn malformed(answer: &Answer, way: u64) -> Option<Answer> {
     Some(match (answer, way) {
         (Answer::Completed, 0 | 1) => Answer::Partial(Box::default()),
@@ -65,8 +65,13 @@ fn miscounted(coverage: &Coverage, way: u64) -> Coverage {
     more
 }
 
-/// As many bytes that mean nothing, or fewer.
+/// As many bytes that mean nothing, or fewer; or a header for fewer ids than there are data of.
 fn garbled(reply: &SubtreeReply, way: u64) -> Option<SubtreeReply> {
+    if way == 4 {
+        let mut header = reply.header.to_bytes().to_vec();
+        header.pop()?;
+        return Some(SubtreeReply { header: Payload::copy_from_slice(&header), ..reply.clone() });
+    }
     let mut data = reply.data.to_bytes().to_vec();
     let last = data.pop()?;
     if way == 2 {

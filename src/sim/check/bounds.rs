@@ -20,6 +20,9 @@ const LEVEL: u64 = 8;
 /// Most that the pieces of a call's data take beside their bytes, where they are not put together.
 const PIECES: u64 = 1 << 10;
 
+/// Of so many parts of a node's memory one is for answers that it keeps.
+const KEPT_PARTS: u64 = 4;
+
 /// What is under way as far as bounds speak of it.
 #[derive(Default)]
 pub(super) struct Bounds {
@@ -85,7 +88,12 @@ impl Bounds {
         };
         let data = records()?.map(|record| senders(record) * data(record)).sum::<u64>();
         let largest = records()?.map(|record| largest(record, id)).max().unwrap_or_default();
-        Some(data + (held.calls + held.answers_kept) as u64 * largest)
+        let answers = match (held.calls, book.limits) {
+            // Answers that are kept have a part of the memory, whatever is in them.
+            (0, Some(limits)) => (limits.memory_max / KEPT_PARTS).min(held.answers_kept as u64 * largest),
+            _ => (held.calls + held.answers_kept) as u64 * largest,
+        };
+        Some(data + answers)
     }
 
     fn quiet(&self, book: &Book, held: &[(Id, Held)], findings: &mut Findings) {

@@ -81,11 +81,16 @@ impl Limits {
                 self.asked(*at, *from, request.call, now.saturating_add(nanos(request)));
             }
             Observation::Began { id, call, until: Some(until) } => {
-                let wrong = self.tells(*id, *call, *until, now);
+                let late = (*until <= now).then(|| format!("runs a function of call {call} whose limit has passed"));
+                let wrong = late.or_else(|| self.tells(*id, *call, *until, now));
                 wrong.into_iter().for_each(|what| findings.add(NAME, format!("id {id} {what}")));
             }
             Observation::Received { at, from, message: Message::Cancel(call) } => {
                 self.told(*at, *from, *call);
+            }
+            Observation::Sent { from, to, message: Message::Request(request) } if request.limit.is_zero() => {
+                let call = request.call;
+                findings.add(NAME, format!("id {from} asks {to} in call {call} with no time left"));
             }
             // Of a reply whose head has gone up the data are to follow, or a failure; until then the call is held.
             Observation::Sent { from, to, message: Message::Response(response) } => {

@@ -20,6 +20,9 @@ const KEPT_MIN: u64 = 512;
 /// Least that a call in flight takes, beside what it carries.
 const CALL_MIN: u64 = 1 << 10;
 
+/// Least that a run of the ids of its list takes.
+const RUN_MIN: u64 = 16;
+
 /// Most that stands around what func has given: its header, and what is counted with it.
 const AROUND: u64 = 128;
 
@@ -112,5 +115,5 @@ fn least(record: &Record, at: Id, request: &Request) -> u64 {
     }
     // Longer data have a share of their own.
     let data = if request.data.len() <= SHORT_MAX as u64 { request.data.len() } else { 0 };
-    CALL_MIN + request.header.len() as u64 + data
+    CALL_MIN + RUN_MIN * request.ids.runs().count() as u64 + request.header.len() as u64 + data
 }
