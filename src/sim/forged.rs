@@ -5,7 +5,7 @@
 use gpc_trees::{Id, IdList, Shape, Tree};
 
 use super::check::Observation;
-use super::faults::{Fate, Fault, Passage};
+use super::faults::{Act, Fate, Fault, Passage};
 use super::world::{Event, Parcel, Sent, World};
 use crate::wire::message::{Answer, Partial, Response, SubtreeReply};
 use crate::wire::{
@@ -79,8 +79,9 @@ impl World {
         let root = Some(call.root).filter(|&root| ![from, to].contains(&root) && up.contains(root));
         let liar = if self.random.chance(1, 3) { root.unwrap_or(other) } else { other };
         let Some(mishaps) = &self.mishaps else { return };
-        // In flight a root knows its call; what is left of it is a name.
-        let late = if to_root { 2 } else { 1 };
+        let act = self.call(call).and_then(|state| state.acts.get(&to));
+        // In flight a root knows its call; what is left of it is a name, and so it is where func fails.
+        let late = if to_root || matches!(act, Some(Act::Fail | Act::Panic)) { 2 } else { 1 };
         let at = self.now + mishaps.copy_takes(&mut self.random, arrival - self.now, late);
         if let Some(parcel) = self.in_the_name_of(liar, to, message) {
             // A root knows that its calls have no parent.

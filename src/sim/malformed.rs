@@ -2,11 +2,13 @@
 //!
 //! Bad input is normal: whoever reads such an answer knows no more of those below than if it had not come, and what it says of others is as true as without it. The bytes of a reply alone may go up unread, and then the whole reply of the call is what nobody can take apart.
 
+use bytes::Bytes;
 use gpc_trees::Id;
 
 use super::check::Observation;
 use super::faults::Fault;
 use super::world::{LARGE, World};
+use crate::wire::level::{Leaves, Leveled, Limits, aggregate, level0};
 use crate::wire::message::{Answer, Partial, Response, SubtreeReply};
 use crate::wire::{Coverage, Message, Payload, Report, Status};
 
@@ -68,9 +70,7 @@ fn miscounted(coverage: &Coverage, way: u64) -> Coverage {
 /// As many bytes that mean nothing, or fewer; or a header for fewer ids than there are data of.
 fn garbled(reply: &SubtreeReply, way: u64) -> Option<SubtreeReply> {
     if way == 4 {
-        let mut header = reply.header.to_bytes().to_vec();
-        header.pop()?;
-        return Some(SubtreeReply { header: Payload::copy_from_slice(&header), ..reply.clone() });
+        return Some(SubtreeReply { header: without_last(reply)?, ..reply.clone() });
     }
     let mut data = reply.data.to_bytes().to_vec();
     let last = data.pop()?;
@@ -79,4 +79,17 @@ fn garbled(reply: &SubtreeReply, way: u64) -> Option<SubtreeReply> {
         data.reverse();
     }
     Some(SubtreeReply { data: Payload::copy_from_slice(&data), ..reply.clone() })
+}
+
+/// The header of a reply without the part of its last id; one of several levels is cut short.
+fn without_last(reply: &SubtreeReply) -> Option<Payload> {
+    let bytes = reply.header.to_bytes();
+    if reply.level != 1 {
+        return Some(Payload::copy_from_slice(bytes.split_last()?.1));
+    }
+    let of_level_0 = |part: &[u8]| Leveled { level: 0, data: level0(Bytes::copy_from_slice(part)) };
+    let parts: Vec<Leveled> =
+        Leaves::new(1, &bytes, Limits::default()).map_while(|part| Some(of_level_0(part.ok()?))).collect();
+    let fewer = aggregate(None, parts.split_last()?.1).ok()?;
+    Some(Payload::copy_from_slice(&fewer.data.to_bytes()))
 }
