@@ -88,10 +88,6 @@ impl Limits {
             Observation::Received { at, from, message: Message::Cancel(call) } => {
                 self.told(*at, *from, *call);
             }
-            Observation::Sent { from, to, message: Message::Request(request) } if request.limit.is_zero() => {
-                let call = request.call;
-                findings.add(NAME, format!("id {from} asks {to} in call {call} with no time left"));
-            }
             // Of a reply whose head has gone up the data are to follow, or a failure; until then the call is held.
             Observation::Sent { from, to, message: Message::Response(response) } => {
                 self.told(*from, *to, response.call);
@@ -214,6 +210,9 @@ impl Limits {
     fn kept_back(&mut self, book: &Book, from: Id, request: &Request, now: u64) -> Option<String> {
         let (record, here) = (book.calls.get(&request.call)?, self.calls.get(&(from, request.call))?);
         let (call, limit, child) = (request.call, record.plan.limit_ns, request.ids.first()?);
+        if here.requests == 1 && here.first < now {
+            return Some(format!("asks {child} in call {call} with no time left"));
+        }
         let kept = here.first.saturating_sub(now).saturating_sub(nanos(request));
         let (above, all) = (here.kept, here.kept + kept);
         // Of what those above have left of the tenth each level has its part.
