@@ -295,8 +295,8 @@ impl Body {
         match &self.0 {
             Repr::Arriving(reader) if reader.body.usage != Use::Whole => {
                 let arrived = self.arrived();
-                let refused = matches!(*reader.body.received(), Received::Refused(_));
-                !refused && (arrived > reader.place.load(Ordering::Relaxed) || arrived == self.len())
+                !self.is_refused()
+                    && (arrived > reader.place.load(Ordering::Relaxed) || arrived == self.len())
             }
             _ => self.is_whole(),
         }
@@ -359,10 +359,14 @@ impl Body {
         followed.max(self.arrived_here())
     }
 
+    /// How many of them here. What was refused is gone, and whoever reads on has it of the body that is followed.
     fn arrived_here(&self) -> u64 {
         match &self.0 {
             Repr::Whole(bytes) => bytes.len() as u64,
-            Repr::Arriving(reader) => reader.body.received().len(),
+            Repr::Arriving(reader) => match &*reader.body.received() {
+                Received::Refused(_) if reader.body.instead.get().is_some() => 0,
+                received => received.len(),
+            },
         }
     }
 

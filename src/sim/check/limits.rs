@@ -81,7 +81,8 @@ impl Limits {
                 self.asked(*at, *from, request.call, now.saturating_add(nanos(request)));
             }
             Observation::Began { id, call, until: Some(until) } => {
-                let late = (*until <= now).then(|| format!("runs a function of call {call} whose limit has passed"));
+                let late =
+                    (*until <= now).then(|| format!("runs a function of call {call} whose limit has passed"));
                 let wrong = late.or_else(|| self.tells(*id, *call, *until, now));
                 wrong.into_iter().for_each(|what| findings.add(NAME, format!("id {id} {what}")));
             }

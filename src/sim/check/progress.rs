@@ -247,8 +247,9 @@ impl Progress {
         // Of a call that comes again where it was cancelled, those who were asked before have no part any more.
         let anew = |call: &CallId| book.calls.get(call).is_some_and(|record| book.may_run_anew(record));
         let open = self.at(id).filter(|(call, here)| here.owes() && !anew(call));
-        let part = open
-            .flat_map(|(call, here)| here.owed.iter().chain(&here.awaited).chain(&here.rising).map(move |other| (call, *other)));
+        let part = open.flat_map(|(call, here)| {
+            here.owed.iter().chain(&here.awaited).chain(&here.rising).map(move |other| (call, *other))
+        });
         let left: Vec<(CallId, Id)> = part.filter(|(_, other)| !with.contains(other)).collect();
         for (call, other) in left {
             findings.add(NAME, format!("id {id} does not count {other} as one that has part in call {call}"));

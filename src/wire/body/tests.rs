@@ -47,6 +47,25 @@ fn a_body_goes_on_with_the_one_that_it_follows() {
     assert_eq!(body.bytes().unwrap().as_ref(), b"0123456789");
 }
 
+/// Of a body whose first sender had found no memory, what had been refused counted as there: who took the data as they came was never given those that an adopter brought, and its call waited for its time limit.
+#[test]
+fn what_was_refused_is_had_of_the_body_that_is_followed() {
+    let spare = Spare::default().within(&Budget::new(9, "a link"));
+    let (body, mut writer) = Body::arriving_in(20, Use::Kept, &spare);
+    writer.push(&[1; 5]);
+    body.passed(5);
+    let (second, mut other) = Body::arriving_for(20, Use::Kept);
+    body.follow(&second);
+    writer.push(&[1; 10]);
+    assert!(writer.is_refused() && !body.is_refused() && !body.is_due() && body.arrived() == 0);
+    assert!(other.push(&[1; 7]) == 7 && body.is_due());
+    assert_eq!((body.arrived(), body.read(5, 100).as_ref()), (7, &[1; 2][..]));
+    body.passed(7);
+    assert!(!body.is_due());
+    assert!(other.push(&[1; 13]) == 13 && body.is_due());
+    assert_eq!((body.read(7, 100).as_ref(), body.is_whole()), (&[1; 13][..], true));
+}
+
 #[test]
 fn an_empty_body_is_whole_at_once() {
     let (body, writer) = Body::arriving(0);
