@@ -555,8 +555,8 @@ Faults:
   crash, restart, pause, slow, link, partition, delay, duplicate, fail, panic, hang, twice, callback, orphan (a parent
   ends between forwarding and hearing), second-parent, give-up, fresh (all begin moments before the calls, and some
   anew during them), announced-pause, refused (nobody can connect to one that lives), close (one takes no more calls,
-  and ends later), limits (few calls at a time, short data and replies, few orphans), forged (words of ids that have
-  no part in a call), malformed (answers that nobody can read)
+  and ends later), limits (few calls and children, short headers, data and replies, few orphans), forged (words of
+  ids that have no part in a call, and requests that are none), malformed (answers that nobody can read)
 
 Examples:
   gpc sim -n 1000000 --tree binomial
