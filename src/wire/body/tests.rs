@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::wire::Budget;
 
 #[test]
 fn a_body_grows_by_what_arrives_and_can_be_read_meanwhile() {
