@@ -21,6 +21,9 @@ const BEHIND: u64 = 20;
 /// So many calls later than any of a run.
 const YET_TO_COME: u64 = 1 << 40;
 
+/// Most ids of a tree that is another one's.
+const SHAPE_MAX: u32 = 64;
+
 /// The wire id of a tree that nobody has registered.
 const NO_TREE: u64 = 1 << 40;
 
@@ -128,7 +131,9 @@ impl World {
             _ if request.ids.first() != Some(at) => request.tree.clone(),
             // Of a partial call it may pass for that of another parent.
             _ if request.partial => return None,
+            // A shape has a word for each id.
             0 => Err(NO_TREE),
+            _ if request.ids.len() > SHAPE_MAX => Err(NO_TREE),
             _ => {
                 let places = request.ids.len() + 1;
                 let sizes = std::iter::once(places).chain((1..places).map(|_| 1)).collect();

@@ -1,5 +1,6 @@
 //! What goes wrong, carried out; and the plan of a run in which it does.
 
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use gpc_trees::{Id, IdList, Tree};
@@ -216,9 +217,10 @@ impl World {
             return;
         }
         let longest = self.calls.iter().map(|call| call.plan.limit_ns).max();
-        // Where nodes take fewer children than the tree has, one is enough.
-        let narrow = self.profile.limits.is_some_and(|limits| limits.children_max < u32::MAX);
-        let tree = if narrow { Tree::Chain } else { self.scenario.tree.clone() };
+        // Where nodes take fewer children than the tree has, as many as they take.
+        let most = self.profile.limits.map_or(u32::MAX, |limits| limits.children_max);
+        let narrow = NonZeroU32::new(most).filter(|most| most.get() < u32::MAX);
+        let tree = narrow.map_or_else(|| self.scenario.tree.clone(), Tree::Kary);
         let least = self.expected().1.max(expected_ns(&self.scenario, &tree, self.scenario.n));
         let limit_ns = longest.unwrap_or_default().max(least);
         let plan = Plan {

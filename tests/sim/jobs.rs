@@ -32,7 +32,9 @@ fn a_function_that_runs_when_its_call_ends_is_told() {
         let [sent, held] = ends;
         let begun = then(down(plan(false)), &[Seen::Began(1)]);
         let history = then(then(begun, more), &[sent]);
-        move |told: &[Seen]| judged(&then(then(history.clone(), told), &[held.clone()])).contains(&"tokens")
+        move |told: &[Seen]| {
+            judged(&then(then(history.clone(), told), std::slice::from_ref(&held))).contains(&"tokens")
+        }
     };
     let stopped = [Seen::Stopped(1)];
     assert!(failing(&[])(&[]) && !failing(&[])(&stopped));

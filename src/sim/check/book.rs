@@ -286,6 +286,11 @@ pub(super) struct Book {
 }
 
 impl Book {
+    /// What is known of a call, unless it is one of a large world.
+    pub(super) fn small(&self, call: CallId) -> Option<&Record> {
+        self.calls.get(&call).filter(|record| record.plan.ids.len() <= LARGE)
+    }
+
     /// Takes down what happened.
     #[inline(always)]
     pub(super) fn note(&mut self, at: u64, seen: &Observation<'_>, findings: &mut Findings) {

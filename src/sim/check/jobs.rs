@@ -7,7 +7,6 @@ use gpc_trees::Id;
 use super::book::{Book, Record};
 use super::{Findings, NAMES, Observation, forget};
 use crate::chain::{Job, Work};
-use crate::sim::world::LARGE;
 use crate::wire::{CallId, Message};
 
 const NAME: &str = "jobs";
@@ -30,17 +29,17 @@ impl Jobs {
     pub(super) fn observe(&mut self, book: &Book, seen: &Observation<'_>, findings: &mut Findings) {
         match seen {
             Observation::Received { at, from, message: Message::Request(request) }
-                if small(book, request.call).is_some() =>
+                if book.small(request.call).is_some() =>
             {
                 self.calls.entry((*at, request.call)).or_default().askers.insert(*from);
             }
             Observation::Received { at, from, message: Message::Response(response) }
-                if small(book, response.call).is_some_and(|record| record.plan.callback) =>
+                if book.small(response.call).is_some_and(|record| record.plan.callback) =>
             {
                 self.calls.entry((*at, response.call)).or_default().heard.insert(*from);
             }
             Observation::Job { id, job } => {
-                let wrong = small(book, job.call).and_then(|record| self.wrong(record, *id, job));
+                let wrong = book.small(job.call).and_then(|record| self.wrong(record, *id, job));
                 let what = wrong.map(|what| format!("a function of call {} at id {id} {what}", job.call));
                 what.into_iter().for_each(|what| findings.add(NAME, what));
             }
@@ -73,8 +72,4 @@ impl Jobs {
             _ => None,
         }
     }
-}
-
-fn small(book: &Book, call: CallId) -> Option<&Record> {
-    book.calls.get(&call).filter(|record| record.plan.ids.len() <= LARGE)
 }

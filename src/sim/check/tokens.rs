@@ -4,10 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gpc_trees::Id;
 
-use super::book::{Book, Record};
+use super::book::Book;
 use super::{Findings, FunctionEnd, NAMES, Observation, forget, is_refusal};
 use crate::sim::ranked::IdSet;
-use crate::sim::world::LARGE;
 use crate::wire::message::Answer;
 use crate::wire::{CallId, Message};
 
@@ -38,7 +37,7 @@ impl Tokens {
     #[inline(always)]
     pub(super) fn observe(&mut self, book: &Book, seen: &Observation<'_>, findings: &mut Findings) {
         match seen {
-            Observation::Began { id, call, .. } if small(book, *call).is_some() => {
+            Observation::Began { id, call, .. } if book.small(*call).is_some() => {
                 self.of(*id, *call).running += 1;
             }
             Observation::Ran { id, call, end } => {
@@ -51,7 +50,7 @@ impl Tokens {
             }
             Observation::Received { at, from, message: Message::Cancel(call) } => {
                 // Of a partial call another may be the parent by now.
-                let own = small(book, *call).filter(|it| !it.plan.partial && !it.is_copied());
+                let own = book.small(*call).filter(|it| !it.plan.partial && !it.is_copied());
                 if own.and_then(|it| it.parent(it.position(*at)?)) == Some(*from) {
                     self.ends(*at, *call);
                 }
@@ -95,8 +94,4 @@ impl Tokens {
             self.ended.insert((id, call));
         }
     }
-}
-
-fn small(book: &Book, call: CallId) -> Option<&Record> {
-    book.calls.get(&call).filter(|record| record.plan.ids.len() <= LARGE)
 }
