@@ -283,9 +283,7 @@ impl Mishaps {
             Fault::Pause => add(at, Mishap::Pause { id, until }),
             Fault::Announced => timed.extend(announced(random, id, at, times)),
             Fault::Slow => add(at, Mishap::Slow { id, factor: random.between(2, 50), until }),
-            Fault::Link if random.chance(1, 4) => {
-                self.broken_replies.insert(random.below(PASSED_ON));
-            }
+            Fault::Link if random.chance(1, 4) => drop(self.broken_replies.insert(random.below(PASSED_ON))),
             Fault::Link | Fault::Duplicate => add(at, Mishap::Break { hard: random.chance(1, 2), of: None }),
             Fault::Partition => {
                 add(at, Mishap::Cut { ids: cut_off(random, id, n), until });
@@ -302,9 +300,7 @@ impl Mishaps {
                     add(from + random.below(2 * span), Mishap::GiveUp { call: random.below(8) as usize });
                 }
             }
-            Fault::Orphan => {
-                self.orphans.insert(random.below(requests));
-            }
+            Fault::Orphan => drop(self.orphans.insert(random.below(requests))),
             Fault::SecondParent => {
                 self.forged.extend([random.below(requests), random.below(requests)]);
             }
