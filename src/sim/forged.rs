@@ -1,4 +1,4 @@
-//! What comes from those who have no part in it: copies of requests, and words that only a parent or a child may say.
+//! What comes from those who have no part in it: copies of requests, requests that are none, and words that only a parent or a child may say.
 //!
 //! After a copy of a request nobody who looks on knows what becomes of the id that it came to, nor of those below. Anything else that is forged changes nothing: the checkers take it for a sign of life.
 
@@ -125,6 +125,14 @@ impl World {
         }
     }
 
+    /// A request under a name that its receiver gives, and has not given yet.
+    fn yet_to_come(at: Id, request: &Request) -> Message {
+        let call = CallId { root: at, sequence: request.call.sequence.saturating_add(YET_TO_COME) };
+        let (ids, tree, data) = (IdList::range(at..at + 1), Ok(Tree::Binary), request.data.fork());
+        let own = Request { call, ids, tree, data, position: 0, total: 1, skipped: 0, ..request.clone() };
+        Message::Request(own.into())
+    }
+
     /// What looks like a request and is none, whoever sends it: to somebody else than the first of its list, or in a tree that is not one of these ids.
     fn none_of(&mut self, at: Id, request: &Request) -> Option<Message> {
         let tree = match self.random.below(2) {
@@ -141,19 +149,7 @@ impl World {
             }
         };
         if self.random.chance(1, 4) {
-            // Under a name that the receiver gives, and has not given yet.
-            let call = CallId { root: at, sequence: request.call.sequence.saturating_add(YET_TO_COME) };
-            let own = Request {
-                call,
-                ids: IdList::range(at..at + 1),
-                position: 0,
-                total: 1,
-                tree: Ok(Tree::Binary),
-                data: request.data.fork(),
-                skipped: 0,
-                ..request.clone()
-            };
-            return Some(Message::Request(own.into()));
+            return Some(World::yet_to_come(at, request));
         }
         // Nobody who was given up is asked in its place.
         let none = Request { tree, skipped: 0, adopted: false, data: request.data.fork(), ..request.clone() };

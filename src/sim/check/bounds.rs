@@ -3,6 +3,7 @@
 use gpc_trees::Id;
 
 use super::book::{Book, Record};
+use super::refusals::KEPT_PARTS;
 use super::{Findings, Held, Observation};
 use crate::wire::Message;
 use crate::wire::message::Answer;
@@ -19,9 +20,6 @@ const LEVEL: u64 = 8;
 
 /// Most that the pieces of a call's data take beside their bytes, where they are not put together.
 const PIECES: u64 = 1 << 10;
-
-/// Of so many parts of a node's memory one is for answers that it keeps.
-const KEPT_PARTS: u64 = 4;
 
 /// What is under way as far as bounds speak of it.
 #[derive(Default)]

@@ -25,7 +25,7 @@ const MEMBER: u64 = 1 << 10;
 const CALL: u64 = 2 << 10;
 
 /// Of so many parts of a node's memory one is for answers that it keeps.
-const KEPT_PARTS: u64 = 4;
+pub(super) const KEPT_PARTS: u64 = 4;
 
 /// The limits, and what nodes have by them.
 #[derive(Default)]

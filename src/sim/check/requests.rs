@@ -22,10 +22,31 @@ const REFUSALS: [CauseKind; 6] = [
     CauseKind::ShuttingDown,
 ];
 
-/// By the id that was asked, the one who asked it, and the call: requests without an answer, and answers under way.
+/// Such requests of a call from one id to another.
+#[derive(Default)]
+struct Count {
+    unanswered: u32,
+    /// Refusals under way.
+    under_way: u32,
+}
+
+impl Count {
+    fn leaves(&mut self) -> Option<()> {
+        self.unanswered = self.unanswered.checked_sub(1)?;
+        self.under_way += 1;
+        Some(())
+    }
+
+    fn comes(&mut self) -> Option<()> {
+        self.under_way = self.under_way.checked_sub(1)?;
+        Some(())
+    }
+}
+
+/// Those that have come, by the id that was asked, the one who asked it, and the call. Bounded by the lies of a run.
 #[derive(Default)]
 pub(super) struct Requests {
-    asked: BTreeMap<(Id, Id), BTreeMap<CallId, (u32, u32)>>,
+    asked: BTreeMap<(Id, Id), BTreeMap<CallId, Count>>,
 }
 
 impl Requests {
@@ -33,7 +54,7 @@ impl Requests {
     #[inline(always)]
     pub(super) fn observe(&mut self, seen: &Observation<'_>, findings: &mut Findings) -> bool {
         if let Observation::Misdirected { at, from, call } = seen {
-            self.asked.entry((*at, *from)).or_default().entry(*call).or_default().0 += 1;
+            self.asked.entry((*at, *from)).or_default().entry(*call).or_default().unanswered += 1;
             return true;
         }
         if self.asked.is_empty() {
@@ -41,10 +62,10 @@ impl Requests {
         }
         match seen {
             Observation::Sent { from, to, message: Message::Response(response) } => {
-                self.answers(*from, *to, response)
+                self.is_refusal((*from, *to), response, Count::leaves)
             }
             Observation::Received { at, from, message: Message::Response(response) } => {
-                self.hears(*at, *from, response)
+                self.is_refusal((*from, *at), response, Count::comes)
             }
             Observation::Held { id, .. } => {
                 self.judge(*id, findings);
@@ -58,36 +79,23 @@ impl Requests {
         }
     }
 
-    fn answers(&mut self, id: Id, to: Id, response: &Response) -> bool {
-        let asked = self.asked.get_mut(&(id, to)).and_then(|calls| calls.get_mut(&response.call));
-        match asked {
-            Some((asked, under_way)) if *asked > 0 && refuses(id, response) => {
-                *asked -= 1;
-                *under_way += 1;
-                true
-            }
-            _ => false,
-        }
-    }
-
-    fn hears(&mut self, at: Id, id: Id, response: &Response) -> bool {
-        let asked = self.asked.get_mut(&(id, at)).and_then(|calls| calls.get_mut(&response.call));
-        match asked {
-            Some((_, under_way)) if *under_way > 0 && refuses(id, response) => {
-                *under_way -= 1;
-                true
-            }
-            _ => false,
-        }
+    /// Whether an answer is the refusal of such a request, and comes from who was asked and goes to who has asked; it is counted as `counts` says, if that finds one.
+    fn is_refusal(
+        &mut self,
+        (asked, asker): (Id, Id),
+        response: &Response,
+        counts: fn(&mut Count) -> Option<()>,
+    ) -> bool {
+        let count = self.asked.get_mut(&(asked, asker)).and_then(|calls| calls.get_mut(&response.call));
+        refuses(asked, response) && count.and_then(counts).is_some()
     }
 
     /// After the input that such a request was, it is answered.
     fn judge(&mut self, id: Id, findings: &mut Findings) {
         let here = self.asked.range_mut((id, 0)..=(id, Id::MAX));
-        let calls =
-            here.flat_map(|((_, from), calls)| calls.iter_mut().map(|(call, asked)| (*from, *call, asked)));
-        for (from, call, (asked, _)) in calls.filter(|(_, _, (asked, _))| *asked > 0) {
-            *asked = 0;
+        let calls = here.flat_map(|((_, from), calls)| calls.iter_mut().map(move |it| (*from, it)));
+        for (from, (call, count)) in calls.filter(|(_, (_, count))| count.unanswered > 0) {
+            count.unanswered = 0;
             findings.add(
                 NAME,
                 format!("id {id} does not refuse what {from} sends it as a request of call {call}"),

@@ -14,7 +14,7 @@ const NAME: &str = "tokens";
 
 /// The functions of a call at an id.
 #[derive(Default)]
-struct Token {
+struct Here {
     /// How many run.
     running: u32,
     /// How often one was kept, and how often one was used.
@@ -26,7 +26,7 @@ struct Token {
 /// The tokens of all ids.
 #[derive(Default)]
 pub(super) struct Tokens {
-    tokens: BTreeMap<(Id, CallId), Token>,
+    tokens: BTreeMap<(Id, CallId), Here>,
     /// At whom there has been one: at most ids there is none, and each of a million is asked about.
     whose: IdSet,
     /// The calls that have ended at an id in its present input.
@@ -83,13 +83,13 @@ impl Tokens {
         }
     }
 
-    fn of(&mut self, id: Id, call: CallId) -> &mut Token {
+    fn of(&mut self, id: Id, call: CallId) -> &mut Here {
         self.whose.insert(id);
         self.tokens.entry((id, call)).or_default()
     }
 
     fn ends(&mut self, id: Id, call: CallId) {
-        let waits = |token: &Token| token.kept > token.used || token.running > 0;
+        let waits = |token: &Here| token.kept > token.used || token.running > 0;
         if self.whose.contains(id) && self.tokens.get(&(id, call)).is_some_and(waits) {
             self.ended.insert((id, call));
         }

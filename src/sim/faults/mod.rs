@@ -54,7 +54,7 @@ faults! {
     Close = "close",
     /// Nodes take few calls at a time, short data and replies, few orphans.
     Limits = "limits",
-    /// Cancels, releases, answers and words of having moved come from ids that have no part in what they speak of.
+    /// Cancels, releases, answers and words of having moved come from ids that have no part in what they speak of; and requests that are none.
     Forged = "forged",
     /// An answer is malformed: a reply that is no level-n data, the statuses of more or fewer ids than it was asked for, or another kind of answer.
     Malformed = "malformed",
