@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use gpc_trees::{Id, IdList, Limits, Tree};
 
-use super::{Heartbeat, Time};
+use super::{Heartbeat, Sizes, Time};
 use crate::wire::message::{Classes, Merging, SubtreeReply};
 use crate::wire::short::SHORT_MAX;
 use crate::wire::{Body, Budget, CallId, CauseKind, Failure, Message, Reason, Report, Request};
@@ -46,6 +46,8 @@ pub struct Config {
     pub heartbeat: Option<Heartbeat>,
     /// Whether calls run on the fast path from the first one of their kind on. Else the first takes the general path: what it would cost to prepare for others like it is lost if there are none.
     pub plan_at_once: bool,
+    /// How much is remembered of what may come again.
+    pub sizes: Sizes,
     /// Where calls are put in the node's tables depends on it, and nothing else. A node that strangers send calls to keeps a random one to itself, lest they choose names that slow it down.
     pub seed: u64,
 }
@@ -71,6 +73,7 @@ impl Config {
             restart_margin: Duration::from_secs(1),
             heartbeat: None,
             plan_at_once: false,
+            sizes: Sizes::default(),
             seed: incarnation,
         }
     }

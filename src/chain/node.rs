@@ -51,7 +51,7 @@ impl Node {
             tickets: SeededMap::with_hasher(Seeded::new(config.seed)),
             deadlines: Deadlines::default(),
             runs: Runs::new(std::iter::once(config.workers).chain(config.executors.iter().copied())),
-            recent: Recent::new(config.seed),
+            recent: Recent::new(config.seed, &config.sizes),
             closed: false,
             kept: KeptAnswers::of(config.memory.clone(), config.me),
             liveness: Liveness::default(),

@@ -9,13 +9,11 @@ use gpc_trees::{Group, Id, IdList, send_order};
 use smallvec::SmallVec;
 
 use super::seeded_hash::{Seeded, SeededMap};
+use super::sizes::Sizes;
 use super::steps::UNKNOWN_DEPTH;
 use crate::hint::{likely, unlikely};
 use crate::wire::Request;
 use crate::wire::short::{Particulars, PlanKey, PlanOwned, Template};
-
-/// Plans that are kept: for each root that calls over the same group one, on a large machine.
-const PLANS_MAX: usize = 64;
 
 /// Names of plans that have been asked for once.
 const ASKED_MAX: usize = 64;
@@ -134,6 +132,7 @@ impl Plan {
 #[derive(Debug)]
 pub(super) struct Plans {
     plans: Vec<Arc<Plan>>,
+    plans_max: usize,
     /// The one that was asked for last.
     last: usize,
     by_hash: SeededMap<u64, u32>,
@@ -147,10 +146,11 @@ pub(super) struct Plans {
 }
 
 impl Plans {
-    pub(super) fn new(seed: u64) -> Plans {
+    pub(super) fn new(seed: u64, sizes: &Sizes) -> Plans {
         let seeded = Seeded::new(seed);
         let (plans, by_hash, asked) = (Vec::new(), SeededMap::with_hasher(seeded), Vec::new());
-        Plans { plans, last: 0, by_hash, seeded, oldest: 0, asked, turns: 0 }
+        let plans_max = sizes.plans.into();
+        Plans { plans, plans_max, last: 0, by_hash, seeded, oldest: 0, asked, turns: 0 }
     }
 
     /// The plan of a request to `me`: the one there is, or a new one. None if it is not to go this way.
@@ -216,9 +216,9 @@ impl Plans {
     fn add(&mut self, hash: u64, plan: Plan) -> usize {
         let plan = Arc::new(plan);
         let place = match self.plans.len() {
-            PLANS_MAX => {
+            full if full >= self.plans_max => {
                 let place = self.oldest;
-                self.oldest = (place + 1) % PLANS_MAX;
+                self.oldest = (place + 1) % full;
                 let gone = self.hash(&self.plans[place].key());
                 // Two plans of one hash have one entry: the later one's.
                 if self.by_hash.get(&gone).is_some_and(|at| *at as usize == place) {
@@ -253,8 +253,8 @@ mod tests {
     proptest! {
         /// Whatever is asked for, and however many, what is found is of what was asked for.
         #[test]
-        fn a_plan_is_that_of_its_key(asked in prop::collection::vec((0u64..150, 1u32..20, any::<bool>()), 1..400), seed: u64) {
-            let mut plans = Plans::new(seed);
+        fn a_plan_is_that_of_its_key(asked in prop::collection::vec((0u64..150, 1u32..20, any::<bool>()), 1..400), seed: u64, plans_max in prop_oneof![Just(1u16), Just(2), Just(64)]) {
+            let mut plans = Plans::new(seed, &Sizes { plans: plans_max, ..Sizes::default() });
             let mut room = Vec::new();
             for (func, n, at_once) in asked {
                 let ids = IdList::range(7..7 + n);
@@ -272,13 +272,13 @@ mod tests {
                 }
                 prop_assert_eq!(plan.child(6), None);
             }
-            prop_assert!(plans.plans.len() <= PLANS_MAX && plans.by_hash.len() <= PLANS_MAX);
+            prop_assert!(plans.plans.len().max(plans.by_hash.len()) <= usize::from(plans_max));
         }
     }
 
     #[test]
     fn what_is_asked_for_once_gets_no_plan() {
-        let (mut plans, mut room) = (Plans::new(1), Vec::new());
+        let (mut plans, mut room) = (Plans::new(1, &Sizes::default()), Vec::new());
         let ids = IdList::range(7..9);
         for func in 0..1000 {
             let key = PlanKey::new(&of(func, &Tree::Binomial, &ids), &mut room).unwrap();
@@ -289,7 +289,7 @@ mod tests {
 
     #[test]
     fn what_cannot_go_this_way_gets_none() {
-        let (mut plans, mut room) = (Plans::new(1), Vec::new());
+        let (mut plans, mut room) = (Plans::new(1, &Sizes::default()), Vec::new());
         let wide = IdList::range(7..7 + CHILDREN_MAX + 2);
         for (tree, me, ids) in [(Tree::Flat, 7, &wide), (Tree::Binomial, 8, &IdList::range(7..9))] {
             let key = PlanKey::new(&of(1, &tree, ids), &mut room).unwrap();
@@ -304,7 +304,7 @@ mod tests {
 
     #[test]
     fn a_request_of_a_plan_goes_to_its_group() {
-        let (mut plans, mut room, ids) = (Plans::new(1), Vec::new(), IdList::range(7..20));
+        let (mut plans, mut room, ids) = (Plans::new(1, &Sizes::default()), Vec::new(), IdList::range(7..20));
         let key = PlanKey::new(&of(1, &Tree::Binomial, &ids), &mut room).unwrap();
         let plan = plans.find(7, &key, true).unwrap();
         let call = CallId { root: 7, sequence: 3 };

@@ -10,15 +10,13 @@ use gpc_trees::Id;
 use super::few::FewMap;
 use super::recent_partial::RecentPartial;
 use super::seeded_hash::{Seeded, SeededMap, SeededSet};
+use super::sizes::Sizes;
 use crate::hint::{likely, unlikely};
 use crate::wire::CallId;
 
 /// How many ended calls are remembered. A second request is delayed by at most a few frames of one link against another, so a thousand calls
 /// later nothing of it is under way; the memory stays at some tens of KiB.
 const REMEMBERED: usize = 1024;
-
-/// Roots whose calls are remembered as bits: those of a large machine that all call at once. Half a KiB for each.
-const WINDOWS_MAX: usize = 64;
 
 /// Calls of one root that are remembered as bits, up to the last that ended: several times those that may be in flight on a link.
 const WINDOW: u64 = 4096;
@@ -207,6 +205,7 @@ impl Old {
 #[derive(Debug)]
 pub(super) struct Recent {
     windows: Vec<Window>,
+    windows_max: u16,
     /// The place of the one that was used last.
     used: usize,
     /// Where the windows are, when there are several.
@@ -221,9 +220,10 @@ pub(super) struct Recent {
 }
 
 impl Recent {
-    pub(super) fn new(seed: u64) -> Recent {
+    pub(super) fn new(seed: u64, sizes: &Sizes) -> Recent {
         Recent {
             windows: Vec::new(),
+            windows_max: sizes.windows,
             used: 0,
             places: SeededMap::with_hasher(Seeded::new(seed)),
             runs: FewMap::default(),
@@ -284,7 +284,7 @@ impl Recent {
 
     fn add_window(&mut self, call: CallId) -> Option<usize> {
         let place = self.windows.len();
-        if place >= WINDOWS_MAX {
+        if place >= usize::from(self.windows_max) {
             return None;
         }
         if place == 0 {
@@ -371,7 +371,7 @@ mod tests {
 
     #[test]
     fn the_last_of_each_root_are_known_and_no_more() {
-        let mut recent = Recent::new(1);
+        let mut recent = Recent::new(1, &Sizes::default());
         for sequence in 0..10_000 {
             recent.add(call(sequence));
             recent.add(call(sequence));
@@ -383,7 +383,7 @@ mod tests {
 
     #[test]
     fn strangers_with_many_names_take_no_more_memory() {
-        let mut recent = Recent::new(1);
+        let mut recent = Recent::new(1, &Sizes::default());
         (0..5000).for_each(|root| recent.add(CallId { root, sequence: 7 }));
         let lengths = (recent.windows.len(), old(&recent).0, old(&recent).1);
         assert_eq!(lengths, (64, 1024, 1024));
@@ -394,7 +394,7 @@ mod tests {
     /// A call that had waited for its subtree ended when four thousand later ones had, and was forgotten six calls later.
     #[test]
     fn one_that_ends_late_is_known_as_long_as_others() {
-        let mut recent = Recent::new(1);
+        let mut recent = Recent::new(1, &Sizes::default());
         (1..=4090).for_each(|sequence| recent.add(call(sequence)));
         recent.add(call(0));
         for sequence in 4091..4090 + REMEMBERED as u64 {
@@ -406,7 +406,7 @@ mod tests {
     /// Of a root whose other calls had gone elsewhere, the number behind the last one took the place of one a window before it, and nobody knew that one any more.
     #[test]
     fn one_whose_place_the_next_number_takes_is_known_as_long_as_others() {
-        let mut recent = Recent::new(1);
+        let mut recent = Recent::new(1, &Sizes::default());
         for sequence in [1, WINDOW, WINDOW + 1] {
             recent.add(call(sequence));
             assert!(recent.contains(call(1)), "{sequence} has ended");
@@ -420,7 +420,7 @@ mod tests {
     /// The number behind the last there is was taken for the next one, and those before it were forgotten; the last there is was never known.
     #[test]
     fn the_last_numbers_there_are_are_known_like_others() {
-        let mut recent = Recent::new(1);
+        let mut recent = Recent::new(1, &Sizes::default());
         let numbers = [u64::MAX - 2, u64::MAX - 1, u64::MAX, 0, 2, WINDOW - 1];
         for (at, &sequence) in numbers.iter().enumerate() {
             assert!(!recent.contains(call(sequence)), "{sequence}");
@@ -432,7 +432,7 @@ mod tests {
     /// A run whose clock was behind that of the one before had calls refused as ended that it had only begun.
     #[test]
     fn the_calls_of_a_root_are_forgotten_with_its_run_and_no_other_s() {
-        let mut recent = Recent::new(1);
+        let mut recent = Recent::new(1, &Sizes::default());
         let of = |root: Id, sequence: u64| CallId { root, sequence };
         for root in [1, 2, 3] {
             recent.linked(root, 50);
@@ -459,7 +459,7 @@ mod tests {
     #[test]
     fn what_only_the_new_run_can_have_numbered_so_is_known_though_its_link_comes_later() {
         for (before, run) in [(1000, 5000), (5000, 1000), (1000, 1_000_000), (1_000_000, 1000)] {
-            let mut recent = Recent::new(1);
+            let mut recent = Recent::new(1, &Sizes::default());
             recent.linked(1, before);
             (before..before + 20).for_each(|sequence| recent.add(call(sequence)));
             (run..run + 10).step_by(2).for_each(|sequence| recent.add(call(sequence)));
@@ -477,7 +477,7 @@ mod tests {
     /// Whose link it was that its calls came on is not known of those that came through others.
     #[test]
     fn calls_that_came_through_others_are_kept_when_their_root_links_for_the_first_time() {
-        let mut recent = Recent::new(1);
+        let mut recent = Recent::new(1, &Sizes::default());
         recent.add(call(7));
         recent.linked(1, 50);
         assert!(recent.contains(call(7)));
@@ -488,7 +488,7 @@ mod tests {
     /// Whoever began anew had all that it remembered put where others remember theirs, and these were forgotten.
     #[test]
     fn a_root_that_begins_anew_makes_nobody_forgotten() {
-        let mut recent = Recent::new(1);
+        let mut recent = Recent::new(1, &Sizes::default());
         let of = |root: Id, sequence: u64| CallId { root, sequence };
         for root in [1, 2] {
             (0..500).for_each(|sequence| recent.add(of(root, sequence)));
@@ -508,8 +508,10 @@ mod tests {
         #[test]
         fn the_last_thousand_are_known(
             bursts in prop::collection::vec((0u32..70, 0u64..5, 1u64..5000, 1usize..900), 1..30),
+            windows in prop_oneof![Just(1u16), Just(2), Just(64)],
         ) {
-            let (mut recent, mut ended) = (Recent::new(3), VecDeque::new());
+            let sizes = Sizes { windows, ..Sizes::default() };
+            let (mut recent, mut ended) = (Recent::new(3, &sizes), VecDeque::new());
             let (mut at, mut all) = ([1u64 << 40; 70], std::collections::BTreeSet::new());
             for (root, kind, step, length) in bursts {
                 let place = &mut at[root as usize];
@@ -539,7 +541,7 @@ mod tests {
                     prop_assert!(recent.contains(*call), "{call}");
                     prop_assert!(!recent.contains(next) || all.contains(&next), "{next}");
                 }
-                prop_assert!(old(&recent).0 <= REMEMBERED + WINDOWS_MAX * 2 * REMEMBERED);
+                prop_assert!(old(&recent).0 <= REMEMBERED + usize::from(windows) * 2 * REMEMBERED);
                 prop_assert_eq!(old(&recent).0, old(&recent).1);
             }
         }
@@ -547,7 +549,7 @@ mod tests {
 
     #[test]
     fn a_partial_call_is_known_whatever_comes_between() {
-        let mut recent = Recent::new(1);
+        let mut recent = Recent::new(1, &Sizes::default());
         let at = Time::from_nanos;
         recent.partial.add(call(0), at(100));
         (1..5000).for_each(|sequence| recent.partial.add(call(2 * sequence), at(50)));

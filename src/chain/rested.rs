@@ -7,7 +7,7 @@ use super::liveness::Liveness;
 use super::recent::Recent;
 use super::time::sooner;
 use super::waiting::{Waiting, bytes_of};
-use super::{Node, Time};
+use super::{Config, Node, Time};
 use crate::wire::CallId;
 use crate::wire::budget::Budget;
 
@@ -153,7 +153,8 @@ impl Node {
         remembered.left_behind = left_behind;
         if recent {
             self.recent.release_room();
-            let new = remembered.recent.get_or_insert_with(|| Recent::new(self.config.seed));
+            let Config { seed, sizes, .. } = &self.config;
+            let new = remembered.recent.get_or_insert_with(|| Recent::new(*seed, sizes));
             std::mem::swap(new, &mut self.recent);
         }
         if watches {
@@ -168,9 +169,8 @@ impl Node {
 
     /// Drops what a node that [can rest](Self::can_rest) remembers, and has no call in flight: nobody is to hear of it any more.
     pub fn rest_for_good(&mut self) {
-        let seed = self.config.seed;
         if !self.recent.is_new() {
-            self.recent = Recent::new(seed);
+            self.recent = Recent::new(self.config.seed, &self.config.sizes);
         }
         (self.liveness, self.spots) = (Liveness::default(), None);
         self.kept = KeptAnswers::of(Budget::default(), self.config.me);

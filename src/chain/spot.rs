@@ -11,7 +11,7 @@ use super::holding::Held;
 use super::short_replies::ShortAnswer;
 use super::slot::Slot;
 use super::spots::{Asker, Place, Spot, Spots};
-use super::{Node, Outputs, Reply, RootReply, Start, Time, gather};
+use super::{Config, Node, Outputs, Reply, RootReply, Start, Time, gather};
 use crate::hint::{cold_path, likely, unlikely};
 use crate::wire::head::ResponseHead;
 use crate::wire::message::Answer;
@@ -87,11 +87,11 @@ pub struct Ended {
 impl Node {
     #[inline(always)]
     pub(super) fn spots(&mut self) -> &mut Spots {
-        let seed = self.config.seed;
+        let Config { seed, sizes, .. } = &self.config;
         if unlikely(self.spots.is_none()) {
-            self.spots = Some(Spots::boxed(seed));
+            self.spots = Some(Spots::boxed(*seed, sizes));
         }
-        self.spots.get_or_insert_with(|| Spots::boxed(seed))
+        self.spots.get_or_insert_with(|| Spots::boxed(*seed, sizes))
     }
 
     /// Whether a short request may run on the fast path. If so, the driver runs func now, and gives the chain what comes of it before anything else; the request is consumed.

@@ -12,6 +12,7 @@ use smallvec::SmallVec;
 use super::plans::{Plan, Plans};
 use super::seeded_hash::Seeded;
 use super::short_replies::{ShortAnswer, ShortReplies};
+use super::sizes::Sizes;
 use super::{Reply, Time};
 use crate::hint::{likely, unlikely};
 use crate::wire::CallId;
@@ -204,13 +205,13 @@ pub(super) struct Spots {
 
 impl Spots {
     #[cold]
-    pub(super) fn boxed(seed: u64) -> Box<Spots> {
-        Box::new(Spots::new(seed))
+    pub(super) fn boxed(seed: u64, sizes: &Sizes) -> Box<Spots> {
+        Box::new(Spots::new(seed, sizes))
     }
 
-    pub(super) fn new(seed: u64) -> Spots {
+    pub(super) fn new(seed: u64, sizes: &Sizes) -> Spots {
         Spots {
-            plans: Plans::new(seed),
+            plans: Plans::new(seed, sizes),
             table: Vec::new(),
             len: 0,
             seeded: Seeded::new(seed),
@@ -413,7 +414,7 @@ mod tests {
     use crate::wire::short::{PlanKey, PlanParts};
 
     fn spots(seed: u64) -> Spots {
-        let (mut spots, ids) = (Spots::new(seed), IdList::range(1..9));
+        let (mut spots, ids) = (Spots::new(seed, &Sizes::default()), IdList::range(1..9));
         let of = PlanParts {
             func: 1,
             callback: None,

@@ -10,9 +10,6 @@ use gpc_trees::{Group, Id, adopted};
 use super::call::{Call, ChildAnswer};
 use super::{Heartbeat, Node, Time};
 
-/// Most descendants that a node asks at a time: a link each, of which none may have been needed before.
-const ASKED_MAX: usize = 64;
-
 impl Node {
     /// The nearest descendants of the children that are suspected, of all partial calls; those below an id that lives are its own to look after.
     pub(super) fn descendants_of_suspects(
@@ -28,13 +25,14 @@ impl Node {
         let silent = calls.flat_map(|call| awaited_groups(call).map(move |group| (call, group)));
         let mut nearest: VecDeque<(&Call, Group)> =
             silent.filter(|(call, group)| first(call, *group).is_some_and(suspected)).collect();
+        let most = usize::from(self.config.sizes.descendants);
         let mut descendants = BTreeSet::new();
         // Ends: the groups of a group are shorter, and only so many are looked into.
         while let Some((call, group)) = nearest.pop_front() {
             let Ok(tree) = &call.request.tree else { continue };
             for group in adopted(tree, group).unwrap_or_default() {
                 let Some(id) = first(call, group) else { continue };
-                if !awaited.contains_key(&id) && descendants.insert(id) && descendants.len() == ASKED_MAX {
+                if !awaited.contains_key(&id) && descendants.insert(id) && descendants.len() >= most {
                     return descendants;
                 }
                 if group.len > 1 && !self.liveness.lives(id) {

@@ -53,6 +53,7 @@ impl World {
     pub(super) fn node(&mut self, id: Id) -> Option<&mut Node> {
         let (workers, heartbeat, restart_margin) = (self.workers, self.heartbeat, self.under_way_max);
         let limits = self.profile.limits;
+        let (sizes, plan_at_once) = (self.profile.behind.sizes, self.profile.behind.plan_at_once);
         let host = self.hosts.at(id);
         let (down, begun, first_run) = (host.down, host.begun, host.run == 0);
         let incarnation = host.incarnation();
@@ -70,7 +71,8 @@ impl World {
                     executors: vec![EXECUTOR],
                     restart_margin,
                     heartbeat,
-                    plan_at_once: true,
+                    plan_at_once,
+                    sizes,
                     ..Config::new(id, incarnation)
                 };
                 if let Some(limits) = limits {

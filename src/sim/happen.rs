@@ -10,7 +10,7 @@ use super::faults::{Acts, Again, Fault, FaultSet, Mishap, Mishaps, Timed, Times,
 use super::profile::Profile;
 use super::scenario::Scenario;
 use super::world::{BEGIN, Event, LARGE, Parcel, Sent, World, expected_ns};
-use crate::chain::{Heartbeat, Input, Node};
+use crate::chain::{Heartbeat, Input, Node, Sizes};
 use crate::peering::GREETING_LIMIT;
 use crate::wire::{CauseKind, Message};
 
@@ -59,6 +59,10 @@ impl World {
         if let Some(limits) = self.profile.limits {
             self.observe(&Observation::Limits(limits));
             self.inject(Fault::Limits, &[]);
+        }
+        let descendants = self.profile.behind.sizes.descendants;
+        if descendants < Sizes::default().descendants {
+            self.observe(&Observation::Descendants(descendants.into()));
         }
         let (took, limit) = self.expected();
         let span = took * self.random.between(1, 3);

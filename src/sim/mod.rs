@@ -25,6 +25,7 @@
 
 mod ahead;
 mod as_bytes;
+mod behind;
 mod by_call;
 mod carry;
 pub mod check;

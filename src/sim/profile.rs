@@ -4,6 +4,7 @@
 
 use gpc_trees::Id;
 
+use super::behind::Behind;
 use super::check::{Carries, Limits};
 use super::faults::{Fault, FaultSet};
 use super::random::Random;
@@ -81,6 +82,7 @@ pub(super) struct Profile {
     pub(super) gives_back: bool,
     /// Sockets are full now and then, and nodes hear when they take bytes again.
     pub(super) full_sockets: bool,
+    pub(super) behind: Behind,
 }
 
 impl Default for Profile {
@@ -98,6 +100,7 @@ impl Default for Profile {
             rests: false,
             gives_back: false,
             full_sockets: false,
+            behind: Behind::default(),
         }
     }
 }
@@ -141,6 +144,7 @@ impl Profile {
             rests: random.chance(1, 4),
             gives_back: random.chance(1, 4),
             full_sockets: random.chance(1, 3),
+            behind: Behind::draw(scenario.seed, scenario.n),
         }
     }
 

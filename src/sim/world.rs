@@ -499,6 +499,7 @@ impl World {
             return self.queue.push(until, Event::Start(index));
         }
         self.took_part(root);
+        self.calls_others(root);
         let host = self.hosts.at(root);
         let name = CallId { root, sequence: host.incarnation() + u64::from(host.started) };
         host.started += 1;

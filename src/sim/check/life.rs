@@ -115,12 +115,14 @@ pub(super) struct Life {
     gave_up: (Id, u64),
     /// When somebody who is not awaited was asked last, by whom, and how many such were asked at that moment.
     beside: (u64, Id, usize),
+    /// How many such there may be at a time, where these are fewer than usually.
+    beside_max: Option<usize>,
 }
 
 /// How often a peer must have been asked before it is given up.
 const ASKED_MIN: u32 = 2;
 
-/// Most ids that an id may ask at a time whose answers it does not await.
+/// Most ids that an id may usually ask at a time whose answers it does not await.
 const BESIDE_MAX: usize = 64;
 
 /// After so many questions without an answer those below a silent peer have been asked, too.
@@ -156,6 +158,7 @@ impl Life {
             Observation::Heartbeat { every_ns, dead_after_ns } => {
                 self.rules = Some((*every_ns, *dead_after_ns))
             }
+            Observation::Descendants(most) => self.beside_max = Some(*most),
             Observation::Received { at, from, message: Message::Ping } => {
                 self.questions.insert((*at, *from));
                 self.heard(*at, *from, now);
@@ -412,14 +415,14 @@ impl Life {
         if known.is_some_and(|known| known.asked > 0 && now <= known.last_question + every * 3 / 2) {
             self.silent.push(peer);
         }
-        (before == BESIDE_MAX)
-            .then(|| format!("asks more than {BESIDE_MAX} at a time whose answers it does not await"))
+        let most = self.beside_max.unwrap_or(BESIDE_MAX);
+        (before == most).then(|| format!("asks more than {most} at a time whose answers it does not await"))
     }
 
     /// An id has asked somebody beside those that it awaits, who has not answered before: those below that one are asked at the same time.
     fn stops_at(&self, book: &Book, id: Id, peer: Id, now: u64) -> Option<String> {
         let (asked, most) = (&self.beside, (self.beside.0, self.beside.1) == (now, id));
-        if most && asked.2 >= BESIDE_MAX {
+        if most && asked.2 >= self.beside_max.unwrap_or(BESIDE_MAX) {
             return None;
         }
         let of_id = self.peers.of(id).filter(|(_, known)| known.asked > 0);
@@ -460,6 +463,10 @@ impl Life {
     /// A peer is given up for its silence: those below it that are silent, too, are not waited for as long again.
     fn suspect_those_below(&mut self, book: &Book, id: Id, peer: Id, now: u64) {
         let (Some((every, _)), Some(known)) = (self.rules, self.peers.get(id, peer)) else { return };
+        if self.beside_max.is_some() {
+            // Some of them have not been asked, for want of places: each is waited for as long as any other.
+            return;
+        }
         let awake = book.resumed.get(&id).copied().unwrap_or_default();
         // Those below one that was itself below a silent one have been asked as long as it, unless it was heard since.
         let suspected = self.suspected.get(&(id, peer)).copied();

@@ -314,6 +314,8 @@ pub enum Observation<'a> {
     },
     /// What nodes take at most; without this there is nothing that they refuse.
     Limits(Limits),
+    /// How many ids below silent ones a node asks at a time at most; without this as many as one of the usual sizes.
+    Descendants(usize),
     /// A heartbeat request has left.
     PingLeft {
         /// Whose.

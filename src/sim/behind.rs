@@ -1,0 +1,74 @@
+//! What the nodes of a run have behind them, and how much of it they remember: small sizes, and numbers of calls far apart, as where a root has made others between them that nobody in this world hears of.
+//!
+//! It is drawn apart from all else, so that a world whose nodes remember little is otherwise the world that it would be.
+
+use gpc_trees::{Id, IdList};
+
+use super::random::Random;
+use super::world::{LARGE, World};
+use crate::chain::{Input, Outputs, Sizes, Start, Time};
+
+/// The stream of these draws begins so far from that of the others.
+const APART: u64 = 0x5deece66d;
+
+/// So many calls between two of a root: those behind it then stand a word of bits further, as far as a window remembers in any order, or at the same place one window later.
+const BETWEEN: [u32; 4] = [63, 1023, 4095, 4095];
+
+/// What is the same for a whole run.
+#[derive(Clone, Debug)]
+pub(super) struct Behind {
+    random: Random,
+    pub(super) sizes: Sizes,
+    /// Whether the first call of its kind may take the fast path, or only the second.
+    pub(super) plan_at_once: bool,
+    /// Whether roots make other calls between theirs.
+    calls_others: bool,
+}
+
+impl Default for Behind {
+    fn default() -> Behind {
+        Behind { random: Random::new(0), sizes: Sizes::default(), plan_at_once: true, calls_others: false }
+    }
+}
+
+impl Behind {
+    /// Draws that of a world of `n` ids.
+    pub(super) fn draw(seed: u64, n: u32) -> Behind {
+        let mut random = Random::new(seed.wrapping_add(APART));
+        if n > LARGE {
+            return Behind { random, ..Behind::default() };
+        }
+        let mut size = |parts: u64, usual: u16| match random.chance(1, parts) {
+            true => 1 + random.below(2) as u16,
+            false => usual,
+        };
+        let usual = Sizes::default();
+        let sizes = Sizes {
+            windows: size(4, usual.windows),
+            plans: size(4, usual.plans),
+            descendants: size(12, usual.descendants),
+        };
+        let plan_at_once = !random.chance(1, 12);
+        let calls_others = random.chance(1, 48);
+        Behind { random, sizes, plan_at_once, calls_others }
+    }
+}
+
+impl World {
+    /// A root makes calls over nobody, each of which is refused at once and has a number.
+    pub(super) fn calls_others(&mut self, root: Id) {
+        let behind = &mut self.profile.behind;
+        if !behind.calls_others || behind.random.chance(1, 2) {
+            return;
+        }
+        let Some(&count) = behind.random.pick(&BETWEEN) else { return };
+        let (now, mut outputs) = (Time::from_nanos(self.now), Outputs::new());
+        let Some(node) = self.node(root) else { return };
+        for _ in 0..count {
+            let start = Start { ids: IdList::range(0..0), ..Start::new(0) };
+            node.input(now, Input::Start { ticket: u64::MAX, start: start.into() }, &mut outputs);
+            outputs.clear();
+        }
+        self.hosts.at(root).started += count;
+    }
+}
