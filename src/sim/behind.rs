@@ -6,13 +6,16 @@ use gpc_trees::{Id, IdList};
 
 use super::random::Random;
 use super::world::{LARGE, World};
-use crate::chain::{Input, Outputs, Sizes, Start, Time};
+use crate::chain::{Input, Output, Sizes, Start, Time};
 
 /// The stream of these draws begins so far from that of the others.
 const APART: u64 = 0x5deece66d;
 
 /// So many calls between two of a root: those behind it then stand a word of bits further, as far as a window remembers in any order, or at the same place one window later.
 const BETWEEN: [u32; 4] = [63, 1023, 4095, 4095];
+
+/// The driver's name for each of them: no call of the world has it.
+const TICKET: u64 = u64::MAX;
 
 /// What is the same for a whole run.
 #[derive(Clone, Debug)]
@@ -62,13 +65,21 @@ impl World {
             return;
         }
         let Some(&count) = behind.random.pick(&BETWEEN) else { return };
-        let (now, mut outputs) = (Time::from_nanos(self.now), Outputs::new());
-        let Some(node) = self.node(root) else { return };
         for _ in 0..count {
+            let now = Time::from_nanos(self.now);
             let start = Start { ids: IdList::range(0..0), ..Start::new(0) };
-            node.input(now, Input::Start { ticket: u64::MAX, start: start.into() }, &mut outputs);
-            outputs.clear();
+            let mut outputs = std::mem::take(&mut self.outputs);
+            let Some(node) = self.node(root) else { return };
+            node.input(now, Input::Start { ticket: TICKET, start: start.into() }, &mut outputs);
+            self.outputs = outputs;
+            // What was due by now comes with the first one.
+            while let Some(output) = self.outputs.pop_front() {
+                if !matches!(output, Output::Finished { ticket: TICKET, .. }) {
+                    self.carry_out(root, output);
+                }
+            }
         }
         self.hosts.at(root).started += count;
+        self.settle(root);
     }
 }
