@@ -215,7 +215,7 @@ impl World {
                 let runs = [self.hosts.run(from), self.hosts.run(to)];
                 mishaps.remember(sent, from, to, runs, copy);
             }
-            late = mishaps.lateness(&mut self.random, sent);
+            late = mishaps.lateness(&mut self.random, sent, data);
             if matches!(message, Message::Request(_)) {
                 let forged;
                 (orphans, forged) = mishaps.request(sent);

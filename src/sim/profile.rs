@@ -120,6 +120,9 @@ impl Profile {
             0..2 if limits.is_some_and(is_filled) => {
                 Most { reply: 2 * FILLING, reply_header: 32, data: NARROW, header: 2000 }
             }
+            2 | 3 if limits.is_some_and(is_filled) => {
+                Most { reply: FILLING, reply_header: FILLING, data: NARROW, header: 32 }
+            }
             _ if limits.is_some_and(is_filled) => {
                 Most { reply: FILLING, reply_header: 32, data: FILLING, header: 2000 }
             }

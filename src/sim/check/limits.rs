@@ -4,6 +4,7 @@
 //! An id that stands still is judged when it goes on. What an id answers to is the limit that the request had when it came: the time on links is not counted.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use gpc_trees::Id;
 
@@ -17,6 +18,9 @@ const NAME: &str = "limits";
 
 /// How long past its limit an id may answer: timers are exact here, and what a frame says of a limit is in whole microseconds.
 const LATE_NS: u64 = 2_000;
+
+/// A root's limit and age are whole ones of these in a request.
+const MILLISECOND: u64 = 1_000_000;
 
 /// Most that a hop keeps back of a call's limit: whole nanoseconds, and parts of the limit; and parts of it for all hops above an id together.
 const KEPT_MAX_NS: u64 = 5_000_000;
@@ -226,6 +230,13 @@ impl Limits {
                 "keeps {kept} ns back of what is left of call {call}, and may keep {most} of its limit of {limit}"
             ));
         }
+        // And each keeps that back, lest it ends no later than the one below that holds it up, and another one is blamed.
+        let least = levels.map_or(0, |levels| least_kept(here.first.saturating_sub(now), request, levels));
+        if kept < least {
+            return Some(format!(
+                "keeps {kept} ns back of what is left of call {call}, and is to keep {least}"
+            ));
+        }
         let part = (most_of_all.saturating_sub(above) + ROUNDED_NS) / levels.unwrap_or(1) + LATE_NS;
         if kept > part {
             return Some(format!(
@@ -251,6 +262,15 @@ impl Limits {
 /// Whether an id has not taken on what it was asked, for whatever reason.
 fn refuses(from: Id, response: &Response) -> bool {
     takes_no_more(from, response) || is_refusal(from, response)
+}
+
+/// Least that a hop keeps back of what is left, as far as its request to a child says how much that is at the root, and how old the call is: so many levels divide what is not kept yet.
+fn least_kept(left: u64, request: &Request, levels: u64) -> u64 {
+    let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+    let (root, age) = (nanos(request.left), nanos(request.age));
+    let kept_above = (root + MILLISECOND).saturating_sub(left);
+    let budget = (root.saturating_add(age) / KEPT_PARTS_ALL).saturating_sub(kept_above);
+    (left / KEPT_PARTS).min(KEPT_MAX_NS).min(budget / levels).saturating_sub(LATE_NS)
 }
 
 /// The limit of a request.

@@ -23,7 +23,7 @@ const CALL_MIN: u64 = 1 << 10;
 /// Least that a run of the ids of its list takes.
 const RUN_MIN: u64 = 16;
 
-/// Most that stands around what func has given: its header, and what is counted with it.
+/// Most that stands around what func has given, and is counted with it.
 const AROUND: u64 = 128;
 
 /// What is known of nodes that have little memory. Bounded by the calls at each id.
@@ -52,11 +52,13 @@ impl Memory {
                 // Where a call begins anew, the job may be one that the first has left.
                 let record = book.calls.get(call).filter(|record| !book.may_run_anew(record));
                 // callback changes what there is of it.
-                let long = |plan: &Plan| u64::from(plan.reply_bytes) > SHORT_MAX as u64;
+                let gives =
+                    |plan: &Plan| u64::from(plan.reply_bytes) + u64::from(plan.carries.reply_header_bytes);
+                let long = |plan: &Plan| gives(plan) > SHORT_MAX as u64;
                 let counts =
                     |plan: &&Plan| (plan.partial || long(plan)) && plan.reply_wanted && !plan.callback;
                 let plan = record.map(|record| &*record.plan).filter(counts);
-                self.own = plan.map(|plan| (*id, *call, plan.reply_bytes.into()));
+                self.own = plan.map(|plan| (*id, *call, gives(plan)));
             }
             Observation::Sent {
                 from,

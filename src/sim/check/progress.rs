@@ -11,8 +11,8 @@ use gpc_trees::Id;
 use super::book::Book;
 use super::{Findings, FunctionEnd, NAMES, Observation, forget, forget_keys, is_refusal};
 use crate::sim::world::{LARGE, class_of};
-use crate::wire::message::Answer;
-use crate::wire::{CallId, Message};
+use crate::wire::message::{Answer, Response};
+use crate::wire::{CallId, Cause, CauseKind, Message, Stage};
 
 const NAME: &str = "progress";
 
@@ -29,6 +29,8 @@ struct Here {
     jobs: u32,
     /// Who was asked and has not answered.
     awaited: Vec<Id>,
+    /// Who has answered, and has not failed.
+    well: Vec<Id>,
     /// Who has asked and has no answer.
     owed: Vec<Id>,
     /// To whom it has answered, and the data follow of those whose replies are still arriving.
@@ -90,7 +92,10 @@ impl Progress {
             // Its ids run functions that are not counted here, so what they have workers for is not known any more.
             Observation::Started { .. } => *self = Progress { blind: true, ..Progress::default() },
             _ if self.watched.is_empty() => {}
-            Observation::Finished { call, .. } => {
+            Observation::Finished { call, outcome } => {
+                let failed = outcome.result.as_ref().err();
+                let wrong = failed.and_then(|failure| self.blames(book, call.root, *call, &failure.cause));
+                wrong.into_iter().for_each(|what| findings.add(NAME, format!("id {} {what}", call.root)));
                 self.calls.retain(|(_, of), here| of != call || !std::mem::take(&mut here.open_root));
             }
             Observation::Began { id, call, .. } => {
@@ -118,7 +123,8 @@ impl Progress {
                 here.into_iter().for_each(|here| here.used += 1);
             }
             Observation::Sent { from, to, message } => {
-                let wrong = self.sent(*from, *to, message);
+                let wrong = self.blames_in(book, *from, message);
+                let wrong = wrong.or_else(|| self.sent(*from, *to, message));
                 wrong.into_iter().for_each(|what| findings.add(NAME, format!("id {from} {what}")));
             }
             Observation::Received { at, from, message } => self.received(*at, *from, message),
@@ -159,6 +165,32 @@ impl Progress {
         let least = CallId { root: 0, sequence: 0 };
         let most = CallId { root: Id::MAX, sequence: u64::MAX };
         self.calls.range_mut((id, least)..=(id, most)).map(|((_, call), here)| (*call, here))
+    }
+
+    /// What is wrong with what an id says in an answer that fails.
+    fn blames_in(&self, book: &Book, from: Id, message: &Message) -> Option<String> {
+        let Message::Response(Response { call, answer: Answer::Failed(failure) }) = message else {
+            return None;
+        };
+        self.blames(book, from, *call, &failure.cause)
+    }
+
+    /// What is wrong with whom an id blames when the time limit of a whole call has passed there: a function of its own that is through, or somebody who has answered.
+    fn blames(&self, book: &Book, id: Id, call: CallId, cause: &Cause) -> Option<String> {
+        let here = self.calls.get(&(id, call)).filter(|_| cause.kind == CauseKind::TimeLimit)?;
+        let record = book.calls.get(&call).filter(|record| !record.plan.partial)?;
+        if book.may_run_anew(record) {
+            return None;
+        }
+        let through = here.ran && here.used >= here.kept && here.jobs == 0;
+        let whom = match cause.stage {
+            Stage::Func if cause.id == id && through => "its func, which is through",
+            Stage::Callback if cause.id == id && !here.ran => "its callback, and func is not through",
+            Stage::Reply if cause.id == id && here.given.is_none() => "itself, and has not begun to answer",
+            Stage::Reply if here.well.contains(&cause.id) => "somebody below who has answered",
+            _ => return None,
+        };
+        Some(format!("blames {whom}, for the time limit of call {call}: {cause}"))
     }
 
     fn sent(&mut self, from: Id, to: Id, message: &Message) -> Option<String> {
@@ -222,6 +254,9 @@ impl Progress {
             Message::Response(response) => {
                 let here = self.calls.get_mut(&(at, response.call));
                 here.into_iter().for_each(|here| {
+                    let awaited = here.awaited.contains(&from) || here.rising.contains(&from);
+                    let more = matches!(response.answer, Answer::Failed(_) | Answer::Arriving(_));
+                    here.well.extend(Some(from).filter(|_| awaited && !more));
                     here.awaited.retain(|id| *id != from);
                     match &response.answer {
                         Answer::Arriving(_) => here.rising.push(from),

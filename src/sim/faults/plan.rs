@@ -137,6 +137,9 @@ const PARTITIONS_MAX: u64 = 64;
 /// Messages of a link that may come again after it broke.
 const KEPT: usize = 4;
 
+/// Where messages are late the data of one of so many long replies are, for as long as a fault may last: their head has gone up.
+const STALLED_PARTS: u64 = 8;
+
 /// A message, and the runs of its sender and its receiver between which it was sent.
 #[derive(Debug)]
 struct Repeatable {
@@ -432,8 +435,11 @@ impl Mishaps {
     }
 
     /// How much later than by itself a message arrives.
-    pub(in crate::sim) fn lateness(&self, random: &mut Random, now: u64) -> u64 {
+    pub(in crate::sim) fn lateness(&self, random: &mut Random, now: u64, data: bool) -> u64 {
         let (parts, most) = self.late;
+        if data && parts > 0 && now < self.end && random.chance(1, STALLED_PARTS) {
+            return random.below(self.longest);
+        }
         if parts == 0 || now >= self.end || !random.chance(parts, 1000) { 0 } else { random.below(most) }
     }
 

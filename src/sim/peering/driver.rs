@@ -176,8 +176,9 @@ impl World {
                 self.see(Seen::Input(process, Input::AnswersUntil(peer, self.since(until))));
                 self.processes[process].peering.hold_until(peer, until);
             }
-            Output::Lost { peer, why, stood, .. } => {
+            Output::Lost { peer, kind, why, stood } => {
                 self.say(format_args!("process {process} has lost id {peer}: {why}"));
+                self.see(Seen::LostBy(process, peer, kind));
                 self.see(Seen::Lost(process, peer, stood));
             }
             Output::Unreached { peer, why, .. } => {

@@ -10,6 +10,7 @@
 //! - `standing`: what both sides of a link agree on is what they have said.
 //! - `one-link`, `bounded`, `liveness`: at rest both ends of a link are links, nothing else is left, and who was wanted is linked.
 
+mod kinds;
 mod rules;
 mod said;
 mod steps;
@@ -26,7 +27,7 @@ use crate::peering::{
     THIRD_LENGTH,
 };
 use crate::sim::check::Violation;
-use crate::wire::Job;
+use crate::wire::{CauseKind, Job};
 
 /// Bytes of the preamble and the first message, and of those and the third.
 const FIRST_SAID: usize = 8 + LENGTH_BYTES + FIRST_LENGTH;
@@ -189,6 +190,8 @@ pub enum Seen {
     Remembers(Process, Id),
     /// What waits for a peer is lost; whether there was a link.
     Lost(Process, Id, bool),
+    /// As what a link is told to be lost, just before it is.
+    LostBy(Process, Id, CauseKind),
     /// The driver has closed a link, or an attempt, itself.
     Dropped(Process, Id),
     /// A process waits for a connection that a peer is said to open; that one takes a link for standing that this one has closed before, or waits as well.
@@ -239,6 +242,7 @@ pub struct Checkers {
     members: Vec<Vec<u8>>,
     /// Links that were replaced though they answered: whose they were, until it is seen by whom.
     replaced: BTreeMap<(Process, Id), Process>,
+    kinds: kinds::Kinds,
     found: Vec<Violation>,
     at: u64,
     nodes: Vec<rules::Node>,
@@ -260,6 +264,8 @@ impl Checkers {
     /// Takes what was seen at a moment, nanoseconds.
     pub fn see(&mut self, at: u64, seen: Seen) {
         self.at = at;
+        let wrong = self.kinds.observe(&seen);
+        wrong.into_iter().for_each(|what| self.add("events", what));
         match seen {
             Seen::Began(who) => {
                 self.processes.push((who, true));
@@ -283,6 +289,7 @@ impl Checkers {
             }
             Seen::Replaced { end, peer, answers } => self.was_replaced(end, peer, answers),
             Seen::Lost(process, peer, stood) => self.lost(process, peer, stood),
+            Seen::LostBy(..) => {}
             Seen::Dropped(process, peer) => {
                 self.links.remove(&(process, peer));
                 self.rules_input(process, Input::Abandons(peer));
