@@ -7,6 +7,7 @@ use gpc_trees::{Id, IdList};
 use super::random::Random;
 use super::world::{LARGE, World};
 use crate::chain::{Input, Output, Sizes, Start, Time};
+use crate::wire::message::Merging;
 
 /// The stream of these draws begins so far from that of the others.
 const APART: u64 = 0x5deece66d;
@@ -26,11 +27,22 @@ pub(super) struct Behind {
     pub(super) plan_at_once: bool,
     /// Whether roots make other calls between theirs.
     calls_others: bool,
+    /// All calls have a callback, which merges so: what one leaves half merged the next one finds.
+    pub(super) alike: Option<Merging>,
+    /// The data of long replies stop coming, where messages may be late.
+    pub(super) stalls: bool,
 }
 
 impl Default for Behind {
     fn default() -> Behind {
-        Behind { random: Random::new(0), sizes: Sizes::default(), plan_at_once: true, calls_others: false }
+        Behind {
+            random: Random::new(0),
+            sizes: Sizes::default(),
+            plan_at_once: true,
+            calls_others: false,
+            alike: None,
+            stalls: false,
+        }
     }
 }
 
@@ -52,8 +64,13 @@ impl Behind {
             descendants: size(12, usual.descendants),
         };
         let plan_at_once = !random.chance(1, 12);
-        let calls_others = random.chance(1, 48);
-        Behind { random, sizes, plan_at_once, calls_others }
+        let calls_others = random.chance(1, 32);
+        let alike = random.chance(1, 8).then(|| match random.chance(1, 2) {
+            true => Merging::AsTheyCome,
+            false => Merging::InListOrder,
+        });
+        let stalls = random.chance(1, 2);
+        Behind { random, sizes, plan_at_once, calls_others, alike, stalls }
     }
 }
 

@@ -72,7 +72,8 @@ impl World {
             limit_max: limit * LIMITS_MAX,
             dead_after: [took, limit / LIMIT_BEATS].map(|every| every * DEAD_BEATS),
         };
-        let (mishaps, timed) = Mishaps::draw(&mut self.random, used, n, times);
+        let (mut mishaps, timed) = Mishaps::draw(&mut self.random, used, n, times);
+        mishaps.stalls |= faults.has(Fault::Delay) && self.profile.behind.stalls;
         // It may be late, and then have to wait for the end of a partition.
         self.under_way_max = Duration::from_nanos(times.after() + 2 * mishaps.longest).max(UNDER_WAY_MIN);
         if mishaps.used.has(Fault::Fresh) {
@@ -184,7 +185,9 @@ impl World {
             } else {
                 limit * random.between(1, LIMITS_MAX)
             };
-        let (reply_bytes, data_bytes, carries) = self.profile.carried(random, &self.scenario);
+        let (reply_bytes, data_bytes, mut carries) = self.profile.carried(random, &self.scenario);
+        let alike = self.profile.behind.alike;
+        carries.merging = alike.unwrap_or(carries.merging);
         let Acts { funcs, callbacks_fail, callbacks_later } = mishaps.acts(random, &ids, limit_ns);
         // Both kinds of calls meet at an id, and what one leaves there is not for the other.
         let other = random.chance(1, OTHER_KIND_PARTS);
@@ -194,7 +197,7 @@ impl World {
             partial: self.scenario.partial != other,
             watch: random.chance(1, 4),
             reply_wanted: self.scenario.reply_bytes != Some(0) && random.chance(3, 4),
-            callback: random.chance(2, 5),
+            callback: random.chance(2, 5) || alike.is_some(),
             forward_first: random.chance(1, 3),
             data_bytes,
             limit_ns,

@@ -176,7 +176,8 @@ impl Profile {
         let reply_max = self.limits.map_or(u64::MAX, |limits| limits.reply_max);
         if reply_max < u64::MAX && scenario.n <= LARGE && random.chance(1, 6) {
             // That of one id is about as much as that of all may be: megabytes of many ids.
-            reply = reply_max.saturating_sub(random.below(FRAMED)) as u32;
+            let less = if random.chance(1, 3) { u64::from(reply_header_bytes) } else { random.below(FRAMED) };
+            reply = reply_max.saturating_sub(less) as u32;
         }
         let handle = |random: &mut Random, first: u64| first + 2 * random.below(2);
         let carries = Carries {

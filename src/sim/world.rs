@@ -59,6 +59,10 @@ pub(super) const LARGE: u32 = 16_384;
 /// Behind one in so many inputs a node gives back what calls that ended have left, where nodes do so.
 const GIVING_BACK: u64 = 8;
 
+/// Behind its resumption a process learns so much later what has ended in it, and that time has passed, nanoseconds.
+const ENDED_LATER: u64 = 1;
+const TIMERS_LATER: u64 = 2;
+
 /// A message under way.
 #[derive(Debug)]
 pub(super) struct Parcel {
@@ -396,6 +400,8 @@ impl World {
         }
         self.hosts.at(id).timer = u64::MAX;
         if let Some(until) = self.paused_until(id) {
+            // Its driver looks at the time when it has taken in what has come, and what has ended.
+            let until = until + TIMERS_LATER;
             self.hosts.at(id).timer = until;
             return self.queue.push_timer(until, id);
         }
@@ -419,7 +425,7 @@ impl World {
     fn happen(&mut self, event: Event) {
         if let Some(until) = event.at().and_then(|id| self.paused_until(id)) {
             // In the order that the chain asks of its drivers: who has stood still hears first what became of its links.
-            let later = u64::from(matches!(event, Event::Ran { .. } | Event::Answered { .. }));
+            let later = u64::from(matches!(event, Event::Ran { .. } | Event::Answered { .. })) * ENDED_LATER;
             return self.queue.push(until + later, event);
         }
         if let Some(at) = self.behind_what_has_come(&event) {
