@@ -50,6 +50,8 @@ pub(super) struct Limits {
     due: BTreeSet<(u64, Id, CallId)>,
     /// Who stands still.
     still: BTreeSet<Id>,
+    /// How many calls an id holds, of which its limits are known.
+    held: BTreeMap<Id, usize>,
     /// The calls that are looked at; none after a large one has begun.
     watched: BTreeSet<CallId>,
     /// Whether a large one has begun.
@@ -118,6 +120,7 @@ impl Limits {
             Observation::Resumed { id } => self.goes_on(*id, now),
             Observation::Ended { id } => {
                 self.still.remove(id);
+                self.held.remove(id);
                 forget(&mut self.calls, (*id, NAMES[0])..=(*id, NAMES[1]));
             }
             Observation::Held { id, held, .. } => self.holds(*id, held.calls, findings),
@@ -186,6 +189,11 @@ impl Limits {
                 continue;
             }
             let Some(here) = self.calls.remove(&(id, call)) else { continue };
+            if here.askers.is_empty() {
+                // It has told all who asked, perhaps of a reply that is still arriving: until nothing more can come of that.
+                let held = self.held.get(&id).copied().unwrap_or_default();
+                self.holds_more(id, held, findings);
+            }
             for asker in here.askers {
                 findings.add(
                     NAME,
@@ -200,8 +208,14 @@ impl Limits {
     /// After an input an id holds no call whose limit has passed.
     fn holds(&mut self, id: Id, calls: usize, findings: &mut Findings) {
         if calls == 0 {
+            self.held.remove(&id);
             return;
         }
+        self.held.insert(id, calls);
+        self.holds_more(id, calls, findings);
+    }
+
+    fn holds_more(&mut self, id: Id, calls: usize, findings: &mut Findings) {
         let open = self.at(id).count();
         if calls > open {
             findings.add(

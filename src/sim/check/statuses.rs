@@ -287,8 +287,11 @@ impl Here {
                 ));
             }
         }
+        // Who has no time left to pass it on has failed at that.
+        let too_late = (*id, Stage::Forward, CauseKind::TimeLimit);
+        let too_late = causes.iter().any(|cause| (cause.id, cause.stage, cause.kind) == too_late);
         // Its own reply may be the one.
-        let own = statuses.first().filter(|_| !no_memory);
+        let own = statuses.first().filter(|_| !no_memory && !too_late);
         if self.ran && !record.plan.callback && own.is_some_and(|own| *own != Status::Done) {
             return Some(format!("func has run at id {id}, and it says of itself that it is {own:?}"));
         }
