@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use gpc_trees::Id;
+use gpc_trees::{Id, Tree};
 
 use super::book::Book;
 use super::{Findings, NAMES, Observation, forget, is_refusal, takes_no_more};
@@ -245,7 +245,10 @@ impl Limits {
             ));
         }
         // And each keeps that back, lest it ends no later than the one below that holds it up, and another one is blamed.
-        let least = levels.map_or(0, |levels| least_kept(here.first.saturating_sub(now), request, levels));
+        // How deep a tree of somebody's own is below, nobody knows.
+        let known = !matches!(record.plan.tree, Tree::Explicit(_) | Tree::Registered(_));
+        let least = levels.filter(|_| known);
+        let least = least.map_or(0, |levels| least_kept(here.first.saturating_sub(now), request, levels));
         if kept < least {
             return Some(format!(
                 "keeps {kept} ns back of what is left of call {call}, and is to keep {least}"
