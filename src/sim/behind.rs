@@ -21,7 +21,7 @@ const TICKET: u64 = u64::MAX;
 /// What is the same for a whole run.
 #[derive(Clone, Debug)]
 pub(super) struct Behind {
-    random: Random,
+    pub(super) random: Random,
     pub(super) sizes: Sizes,
     /// Whether the first call of its kind may take the fast path, or only the second.
     pub(super) plan_at_once: bool,

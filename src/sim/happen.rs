@@ -186,7 +186,7 @@ impl World {
                 limit * random.between(1, LIMITS_MAX)
             };
         let (reply_bytes, data_bytes, mut carries) = self.profile.carried(random, &self.scenario);
-        let alike = self.profile.behind.alike;
+        let alike = self.profile.behind.alike.filter(|_| !self.profile.is_long);
         carries.merging = alike.unwrap_or(carries.merging);
         let Acts { funcs, callbacks_fail, callbacks_later } = mishaps.acts(random, &ids, limit_ns);
         // Both kinds of calls meet at an id, and what one leaves there is not for the other.
@@ -197,7 +197,7 @@ impl World {
             partial: self.scenario.partial != other,
             watch: random.chance(1, 4),
             reply_wanted: self.scenario.reply_bytes != Some(0) && random.chance(3, 4),
-            callback: random.chance(2, 5) || alike.is_some(),
+            callback: random.chance(2, 5) && !self.profile.passes_on() || alike.is_some(),
             forward_first: random.chance(1, 3),
             data_bytes,
             limit_ns,

@@ -67,6 +67,8 @@ pub(super) struct Profile {
     /// Faults that were drawn together.
     pub(super) theme: Option<FaultSet>,
     most: Most,
+    /// Whether replies may be so long that they are passed on as they come.
+    pub(super) is_long: bool,
     pub(super) short_ways: ShortWays,
     /// What nodes take, where that is little.
     pub(super) limits: Option<Limits>,
@@ -92,6 +94,7 @@ impl Default for Profile {
         Profile {
             theme: None,
             most: Most::default(),
+            is_long: false,
             short_ways,
             limits,
             same_ways: None,
@@ -133,12 +136,14 @@ impl Profile {
             3 => Most { reply: 8, ..Most::default() },
             _ => Most { reply: 40, reply_header: 16, data: 24, header: 16 },
         };
+        let is_long = limits.is_none() && most.reply == LONG_REPLIES / n;
         let fits = |bytes: u64| if scenario.n > LARGE { bytes.min(MANY_REPLIES / n) } else { bytes };
         let most = Most { reply: fits(most.reply), reply_header: fits(most.reply_header), ..most };
         let short_ways = [ShortWays::All, ShortWays::Odd, ShortWays::Odd, ShortWays::None];
         Profile {
             theme: None,
             most,
+            is_long,
             short_ways: random.pick(&short_ways).copied().unwrap_or(ShortWays::Odd),
             limits,
             same_ways: None,
@@ -149,6 +154,11 @@ impl Profile {
             full_sockets: random.chance(1, 3),
             behind: Behind::draw(scenario.seed, scenario.n),
         }
+    }
+
+    /// Whether the replies of the next call are passed on as they come, and not merged, since they may be long: of most of these calls.
+    pub(super) fn passes_on(&mut self) -> bool {
+        self.is_long && self.behind.random.chance(3, 4)
     }
 
     /// Whether memory is all that nodes lack.

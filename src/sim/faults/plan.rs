@@ -138,7 +138,7 @@ const PARTITIONS_MAX: u64 = 64;
 const KEPT: usize = 4;
 
 /// Where data stop coming, those of one of so many long replies do, for as long as a fault may last: their head has gone up.
-const STALLED_PARTS: u64 = 4;
+const STALLED_PARTS: u64 = 3;
 
 /// A message, and the runs of its sender and its receiver between which it was sent.
 #[derive(Debug)]
