@@ -1,5 +1,6 @@
 //! The simulator: its worlds, its faults and whether its checkers bite.
 
+mod blame;
 mod checkers;
 mod doubt;
 mod exhaustive;

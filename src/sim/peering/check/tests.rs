@@ -239,3 +239,24 @@ fn links_that_are_not_what_was_said() {
     let sealed = Seen::Up { end, peer, incarnation, proof, listed, sealed: true };
     assert_eq!(hears(vec![Seen::Wrote(B, says(&hello(1, 1))), sealed]), ["sealed"], "nobody asks for it");
 }
+
+/// Calls that waited for a run of an id were told that a link was lost, where another run had taken its place.
+#[test]
+fn as_what_a_link_is_lost_that_another_run_takes_the_place_of() {
+    let c = End { process: 1, key: LinkKey(1) };
+    let Seen::Up { peer, incarnation, proof, sealed, listed, .. } = up(B) else { return };
+    let kind = |kind, incarnation| {
+        let comes = [
+            Seen::Replaced { end: B, peer, answers: false },
+            Seen::LostBy(1, peer, kind),
+            Seen::Lost(1, peer, true),
+            Seen::Up { end: c, peer, incarnation, proof, sealed, listed },
+        ];
+        let mut checkers = Checkers::default();
+        let all = honest().into_iter().flatten().chain([opened(c, None, None)]).chain(comes);
+        all.for_each(|seen| checkers.see(0, seen));
+        checkers.violations().iter().any(|it| it.what.contains("is lost as a link alone"))
+    };
+    assert!(kind(CauseKind::LinkLost, incarnation + 1));
+    assert!(!kind(CauseKind::LostIncarnation, incarnation + 1) && !kind(CauseKind::LinkLost, incarnation));
+}
