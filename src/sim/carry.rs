@@ -26,6 +26,9 @@ use crate::wire::{Body, CallId, Message, Request};
 /// Whom a node counts as involved is asked at one event of so many: often enough to be seen, and seldom enough to cost little.
 const INVOLVED_EVERY: u64 = 4;
 
+/// Where data stop coming, those of one of so many long replies do, for as long as a fault may last: their head has gone up.
+const STALLED_PARTS: u64 = 3;
+
 /// Of the pairs of ids of a large world the links of one in so many bring messages again when they break: few break of a hundred thousand, and to remember what each has carried takes time and memory.
 const REPEATING: Id = 8;
 
@@ -215,7 +218,11 @@ impl World {
                 let runs = [self.hosts.run(from), self.hosts.run(to)];
                 mishaps.remember(sent, from, to, runs, copy);
             }
-            late = mishaps.lateness(&mut self.random, sent, data);
+            let stalls = data && self.profile.behind.stalls && sent < mishaps.end;
+            late = match stalls && self.random.chance(1, STALLED_PARTS) {
+                true => self.random.below(mishaps.longest),
+                false => mishaps.lateness(&mut self.random, sent),
+            };
             if matches!(message, Message::Request(_)) {
                 let forged;
                 (orphans, forged) = mishaps.request(sent);

@@ -72,8 +72,9 @@ impl World {
             limit_max: limit * LIMITS_MAX,
             dead_after: [took, limit / LIMIT_BEATS].map(|every| every * DEAD_BEATS),
         };
-        let (mut mishaps, timed) = Mishaps::draw(&mut self.random, used, n, times);
-        mishaps.stalls |= faults.has(Fault::Delay) && self.profile.behind.stalls;
+        let (mishaps, timed) = Mishaps::draw(&mut self.random, used, n, times);
+        let stalls = &mut self.profile.behind.stalls;
+        *stalls = used.has(Fault::Delay) || *stalls && faults.has(Fault::Delay);
         // It may be late, and then have to wait for the end of a partition.
         self.under_way_max = Duration::from_nanos(times.after() + 2 * mishaps.longest).max(UNDER_WAY_MIN);
         if mishaps.used.has(Fault::Fresh) {

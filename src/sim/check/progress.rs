@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use gpc_trees::Id;
 
 use super::book::Book;
-use super::{Findings, FunctionEnd, NAMES, Observation, forget, forget_keys, is_refusal};
+use super::{Findings, FunctionEnd, NAMES, Observation, Outcome, forget, forget_keys, is_refusal};
 use crate::sim::world::{LARGE, class_of};
 use crate::wire::message::{Answer, Response};
 use crate::wire::{CallId, Cause, CauseKind, Message, Stage};
@@ -92,12 +92,7 @@ impl Progress {
             // Its ids run functions that are not counted here, so what they have workers for is not known any more.
             Observation::Started { .. } => *self = Progress { blind: true, ..Progress::default() },
             _ if self.watched.is_empty() => {}
-            Observation::Finished { call, outcome } => {
-                let failed = outcome.result.as_ref().err();
-                let wrong = failed.and_then(|failure| self.blames(book, call.root, *call, &failure.cause));
-                wrong.into_iter().for_each(|what| findings.add(NAME, format!("id {} {what}", call.root)));
-                self.calls.retain(|(_, of), here| of != call || !std::mem::take(&mut here.open_root));
-            }
+            Observation::Finished { call, outcome } => self.finished(book, *call, outcome, findings),
             Observation::Began { id, call, .. } => {
                 *self.running.entry((*id, class_of(*call))).or_default() += 1;
                 self.begun.insert((*id, *call));
@@ -165,6 +160,13 @@ impl Progress {
         let least = CallId { root: 0, sequence: 0 };
         let most = CallId { root: Id::MAX, sequence: u64::MAX };
         self.calls.range_mut((id, least)..=(id, most)).map(|((_, call), here)| (*call, here))
+    }
+
+    fn finished(&mut self, book: &Book, call: CallId, outcome: &Outcome, findings: &mut Findings) {
+        let failed = outcome.result.as_ref().err();
+        let wrong = failed.and_then(|failure| self.blames(book, call.root, call, &failure.cause));
+        wrong.into_iter().for_each(|what| findings.add(NAME, format!("id {} {what}", call.root)));
+        self.calls.retain(|(_, of), here| *of != call || !std::mem::take(&mut here.open_root));
     }
 
     /// What is wrong with what an id says in an answer that fails.

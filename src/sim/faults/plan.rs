@@ -137,9 +137,6 @@ const PARTITIONS_MAX: u64 = 64;
 /// Messages of a link that may come again after it broke.
 const KEPT: usize = 4;
 
-/// Where data stop coming, those of one of so many long replies do, for as long as a fault may last: their head has gone up.
-const STALLED_PARTS: u64 = 3;
-
 /// A message, and the runs of its sender and its receiver between which it was sent.
 #[derive(Debug)]
 struct Repeatable {
@@ -180,8 +177,6 @@ pub(in crate::sim) struct Mishaps {
     refused: BTreeMap<Id, Vec<(Option<Id>, u64)>>,
     /// Of a thousand messages so many are late, by so much at most.
     late: (u64, u64),
-    /// The data of long replies stop coming.
-    pub(in crate::sim) stalls: bool,
     /// Longest that a fault of time lasts, and longest by which a message is late, nanoseconds.
     pub(in crate::sim) longest: u64,
     /// Requests after which their sender crashes, and a copy comes from elsewhere.
@@ -230,7 +225,6 @@ impl Mishaps {
             cut: None,
             refused: BTreeMap::new(),
             late: (0, 0),
-            stalls: used.has(Fault::Delay),
             orphans: BTreeSet::new(),
             forged: BTreeSet::new(),
             requests: 0,
@@ -438,11 +432,8 @@ impl Mishaps {
     }
 
     /// How much later than by itself a message arrives.
-    pub(in crate::sim) fn lateness(&self, random: &mut Random, now: u64, data: bool) -> u64 {
+    pub(in crate::sim) fn lateness(&self, random: &mut Random, now: u64) -> u64 {
         let (parts, most) = self.late;
-        if data && self.stalls && now < self.end && random.chance(1, STALLED_PARTS) {
-            return random.below(self.longest);
-        }
         if parts == 0 || now >= self.end || !random.chance(parts, 1000) { 0 } else { random.below(most) }
     }
 

@@ -71,7 +71,7 @@ impl World {
             return;
         }
         let late = match &self.mishaps {
-            Some(mishaps) => mishaps.lateness(&mut self.random, self.now, false),
+            Some(mishaps) => mishaps.lateness(&mut self.random, self.now),
             None => 0,
         };
         if late > 0 {
