@@ -74,7 +74,7 @@ impl World {
         };
         let (mishaps, timed) = Mishaps::draw(&mut self.random, used, n, times);
         let stalls = &mut self.profile.behind.stalls;
-        *stalls = used.has(Fault::Delay) || *stalls && faults.has(Fault::Delay);
+        *stalls = n <= LARGE && (used.has(Fault::Delay) || *stalls && faults.has(Fault::Delay));
         // It may be late, and then have to wait for the end of a partition.
         self.under_way_max = Duration::from_nanos(times.after() + 2 * mishaps.longest).max(UNDER_WAY_MIN);
         if mishaps.used.has(Fault::Fresh) {

@@ -136,7 +136,7 @@ impl Profile {
             3 => Most { reply: 8, ..Most::default() },
             _ => Most { reply: 40, reply_header: 16, data: 24, header: 16 },
         };
-        let is_long = limits.is_none() && most.reply == LONG_REPLIES / n;
+        let is_long = limits.is_none() && most.reply == LONG_REPLIES / n && scenario.n <= LARGE;
         let fits = |bytes: u64| if scenario.n > LARGE { bytes.min(MANY_REPLIES / n) } else { bytes };
         let most = Most { reply: fits(most.reply), reply_header: fits(most.reply_header), ..most };
         let short_ways = [ShortWays::All, ShortWays::Odd, ShortWays::Odd, ShortWays::None];
