@@ -3,11 +3,11 @@
 /// The sizes of a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sizes {
-    /// Roots whose ended calls are remembered as bits, at least one: those of a large machine that all call at once. Half a KiB for each.
+    /// Roots whose ended calls are remembered as bits: those of a large machine that all call at once. Half a KiB for each.
     pub windows: u16,
-    /// Plans that are kept, at least one: for each root that calls over the same group one, on a large machine.
+    /// Plans that are kept, one where there are to be none: for each root that calls over the same group one, on a large machine.
     pub plans: u16,
-    /// Most descendants of suspects that are asked at a time, at least one: a link each, of which none may have been needed before.
+    /// Most descendants of suspects that are asked at a time, one where there are to be none: a link each, of which none may have been needed before.
     pub descendants: u16,
 }
 

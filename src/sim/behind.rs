@@ -1,6 +1,6 @@
-//! What the nodes of a run have behind them, and how much of it they remember: small sizes, and numbers of calls far apart, as where a root has made others between them that nobody in this world hears of.
+//! What the nodes of a run have behind them, and how much of it they remember: small sizes, numbers of calls far apart, as where a root has made others between them that nobody in this world hears of, calls of one kind, and replies that stop coming.
 //!
-//! It is drawn apart from all else, so that a world whose nodes remember little is otherwise the world that it would be.
+//! These draws have a stream of their own: all that a run draws otherwise is what it would be without them.
 
 use gpc_trees::{Id, IdList};
 
