@@ -283,8 +283,7 @@ fn refuses(from: Id, response: &Response) -> bool {
 
 /// Least that a hop keeps back of what is left, as far as its request to a child says how much that is at the root, and how old the call is: so many levels divide what is not kept yet.
 fn least_kept(left: u64, request: &Request, levels: u64) -> u64 {
-    let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-    let (root, age) = (nanos(request.left), nanos(request.age));
+    let (root, age) = (in_nanos(request.left), in_nanos(request.age));
     let kept_above = (root + MILLISECOND).saturating_sub(left);
     let budget = (root.saturating_add(age) / KEPT_PARTS_ALL).saturating_sub(kept_above);
     (left / KEPT_PARTS).min(KEPT_MAX_NS).min(budget / levels).saturating_sub(LATE_NS)
@@ -292,5 +291,9 @@ fn least_kept(left: u64, request: &Request, levels: u64) -> u64 {
 
 /// The limit of a request.
 fn nanos(request: &Request) -> u64 {
-    u64::try_from(request.limit.as_nanos()).unwrap_or(u64::MAX)
+    in_nanos(request.limit)
+}
+
+fn in_nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
