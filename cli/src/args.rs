@@ -492,6 +492,10 @@ pub struct SimArgs {
     #[arg(long, value_name = "TREES", value_delimiter = ',', conflicts_with = "tree", requires = "n")]
     pub compare: Vec<SimTree>,
 
+    /// With --runs: make the same runs with this build of gpc, too, and say in which one the two first do something else
+    #[arg(long, value_name = "GPC", requires = "runs", conflicts_with = "compare")]
+    pub against: Option<PathBuf>,
+
     /// Draw the time of a call over the number of ids, up to N, into this file
     #[arg(long, value_name = "FILE", requires = "n")]
     pub svg: Option<PathBuf>,

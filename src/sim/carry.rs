@@ -16,7 +16,7 @@ use super::path::Came;
 use super::rooms::Room;
 use super::trace::{Shown, digest};
 use super::world::{
-    CallState, EXECUTOR, Event, LARGE, Parcel, Question, Sent, World, class_of, classes_of, held,
+    CallState, EXECUTOR, Event, LARGE, Parcel, Question, Sent, World, classes_of, has_usual_classes, held,
 };
 use crate::chain::{Config, Input, Node, Output, Time, Turn};
 use crate::wire::budget::Budget;
@@ -106,6 +106,8 @@ impl World {
             host.timer = next;
             self.queue.push_timer(next, id);
         }
+        let until = next.map_or(u64::MAX, Time::as_nanos);
+        self.trace.fold_deep([held.calls as u64, held.answers_kept as u64, held.memory, until]);
         self.checkers.observe(now, &Observation::Held { id, held, workers });
     }
 
@@ -130,7 +132,10 @@ impl World {
         match output {
             Output::Send { to, message } => self.send(id, to, message),
             Output::Run(job) => self.execute(id, job),
-            Output::Consumed { from } => self.observe(&Observation::Consumed { at: id, from }),
+            Output::Consumed { from } => {
+                self.trace.fold_deep([self.now, 10, id.into(), from.into()]);
+                self.observe(&Observation::Consumed { at: id, from });
+            }
             Output::Finished { ticket, call, result, report } => {
                 // Tickets are places in the list of calls.
                 let (result, report) = (result.map_err(|failure| *failure), report.map(|report| *report));
@@ -138,7 +143,10 @@ impl World {
             }
             Output::Abandon { peer } => self.abandon(id, peer),
             // A function here runs to its end, whether anybody wants it or not.
-            Output::Stopped(call) => self.observe(&Observation::Stopped { id, call }),
+            Output::Stopped(call) => {
+                self.trace.fold_deep([self.now, 11, id.into(), call.sequence]);
+                self.observe(&Observation::Stopped { id, call });
+            }
         }
     }
 
@@ -219,7 +227,10 @@ impl World {
                 mishaps.remember(sent, from, to, runs, copy);
             }
             let stalls = data && self.profile.behind.stalls && sent < mishaps.end;
-            late = match stalls && self.random.chance(1, STALLED_PARTS) {
+            // Where data wait already, those of another child come when the limit has passed.
+            let waits = stalls && self.flows.wait_above(to, &message);
+            late = match stalls && self.random.chance(1, if waits { 2 } else { STALLED_PARTS }) {
+                true if waits => mishaps.longest,
                 true => self.random.below(mishaps.longest),
                 false => mishaps.lateness(&mut self.random, sent),
             };
@@ -364,6 +375,7 @@ impl World {
             return self.rest(to);
         }
         let asked = if let Message::Request(request) = &message { Some(request.call) } else { None };
+        self.remember_request(to, &message);
         let message = self.placed(message);
         self.input(to, Input::Message { from, message });
         // Another parent may have brought what the first one did not.
@@ -379,6 +391,7 @@ impl World {
                 format_args!("{id} is linked with the run of {peer} that began at {incarnation}"),
             );
             self.input(id, Input::LinkUp { peer, incarnation });
+            self.perhaps_asked_again(id, peer);
         }
     }
 
@@ -386,7 +399,8 @@ impl World {
     fn placed(&self, message: Message) -> Message {
         let Message::Request(mut request) = message else { return message };
         let merging = self.call(request.call).map(|state| state.plan.carries.merging).unwrap_or_default();
-        let classes = if class_of(request.call) > 0 { classes_of(request.call) } else { request.classes };
+        let usual = has_usual_classes(request.call);
+        let classes = if usual { request.classes } else { classes_of(request.call) };
         if (classes, merging) != (request.classes, request.merging) {
             let request = Arc::make_mut(&mut request);
             (request.classes, request.merging) = (classes, merging);

@@ -1,14 +1,14 @@
 //! Long replies: the head and the data of one that takes more than a frame are two things that happen, and much can go wrong between them.
 //!
 //! What an id says of its reply comes at once, as in the runtime; its data leave when they are all there, in one piece, and cost what they take. So a reply is under way for longer here than where
-//! segments follow each other, and faults strike in the same states. Windows are not modelled: they hold back bytes, and no event that the chain sees.
+//! segments follow each other, and faults strike in the same states. Of windows there is only that now and then somebody above takes no data for a while.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use gpc_trees::Id;
 
-use super::check::{NAMES, Observation, forget};
-use super::faults::Mishap;
+use super::check::{NAMES, Observation, forget, forget_keys};
+use super::faults::{Fault, Mishap};
 use super::world::{Event, Parcel, World};
 use crate::chain::Input;
 use crate::wire::flow::{ArrivingReply, Flow, FlowPart};
@@ -17,6 +17,9 @@ use crate::wire::head::ResponseHead;
 use crate::wire::message::{Answer, Message, Response, SubtreeReply};
 use crate::wire::{Body, BodyWriter, CallId};
 
+/// Of so many long replies that are passed on as they come the data of one wait for somebody above, where data may stop coming.
+const HELD_PARTS: u64 = 2;
+
 /// The long replies of a world. Bounded by the calls in flight at its ids.
 #[derive(Default)]
 pub(super) struct Flows {
@@ -24,6 +27,8 @@ pub(super) struct Flows {
     going: BTreeMap<(Id, CallId), (Id, ArrivingReply)>,
     /// By receiver and sender: a reply whose head has come; the end that fills it, or none where it is needed whole.
     coming: BTreeMap<(Id, Id, CallId), Option<BodyWriter>>,
+    /// Whose data wait for somebody above who takes none.
+    held: BTreeSet<(Id, CallId)>,
 }
 
 impl Flows {
@@ -54,6 +59,11 @@ impl Flows {
         }
     }
 
+    /// Whether these are data for an id whose own wait for somebody above.
+    pub(super) fn wait_above(&self, to: Id, message: &Message) -> bool {
+        matches!(message, Message::Response(Response { call, .. }) if self.held.contains(&(to, *call)))
+    }
+
     /// An end learns that its link is lost.
     pub(super) fn lost(&mut self, at: Id, peer: Id) {
         let of_at = self.going.range((at, NAMES[0])..=(at, NAMES[1]));
@@ -67,6 +77,7 @@ impl Flows {
     /// A process ends.
     pub(super) fn ended(&mut self, id: Id) {
         forget(&mut self.going, (id, NAMES[0])..=(id, NAMES[1]));
+        forget_keys(&mut self.held, (id, NAMES[0])..=(id, NAMES[1]));
         forget(&mut self.coming, (id, 0, NAMES[0])..=(id, Id::MAX, NAMES[1]));
     }
 }
@@ -95,10 +106,35 @@ impl World {
         let bytes = (FRAME_HEADER + ResponseHead::LENGTH + reply.header.len()) as u64;
         let answer = Answer::Arriving(Box::new(head));
         self.transmit(from, to, Message::Response(Response { call: *call, answer }), bytes, false);
+        self.perhaps_held(from, to, *call, &reply);
         self.flows.going.insert((from, *call), (to, reply));
         self.send_data(from, *call);
         self.perhaps_breaks(from, *call);
         true
+    }
+
+    /// Whoever is to take the data of a reply that is passed on takes none for a while.
+    fn perhaps_held(&mut self, from: Id, to: Id, call: CallId, reply: &ArrivingReply) {
+        let passed_on = reply.data.parts().iter().any(|part| matches!(part, FlowPart::Arriving(_)));
+        let Some(longest) = self.mishaps.as_ref().filter(|it| self.now < it.end).map(|it| it.longest) else {
+            return;
+        };
+        let behind = &mut self.profile.behind;
+        if passed_on && behind.stalls && behind.random.chance(1, HELD_PARTS) {
+            // Mostly until after the limit: what has come then is whoever's who could not give it on.
+            let lasts = if behind.random.chance(2, 3) { longest } else { behind.random.below(longest) };
+            let until = self.now + 1 + lasts;
+            self.flows.held.insert((from, call));
+            self.inject(Fault::Delay, &[from, to]);
+            self.queue.push(until, Event::GoesUp { id: from, run: self.hosts.run(from), call });
+        }
+    }
+
+    /// The data of a reply that waited for somebody above go on.
+    pub(super) fn goes_up(&mut self, id: Id, run: u32, call: CallId) {
+        if self.hosts.is_up(id) && self.hosts.run(id) == run && self.flows.held.remove(&(id, call)) {
+            self.send_data(id, call);
+        }
     }
 
     /// One of those whose data a long reply waits for loses a link, perhaps the one that they come by.
@@ -118,6 +154,9 @@ impl World {
 
     /// Sends the data of a long reply, if they are all there.
     fn send_data(&mut self, from: Id, call: CallId) {
+        if self.flows.held.contains(&(from, call)) {
+            return;
+        }
         let Some((to, reply)) = self.flows.going.get(&(from, call)) else { return };
         let to = *to;
         pass_on(&reply.data);

@@ -2,11 +2,13 @@
 //!
 //! After a copy of a request nobody who looks on knows what becomes of the id that it came to, nor of those below. Anything else that is forged changes nothing: the checkers take it for a sign of life.
 
+use std::sync::Arc;
+
 use gpc_trees::{Id, IdList, Shape, Tree};
 
 use super::check::Observation;
 use super::faults::{Act, Fate, Fault, Passage};
-use super::world::{Event, Parcel, Sent, World};
+use super::world::{Event, LARGE, Parcel, Sent, World};
 use crate::wire::message::{Answer, Partial, Response, SubtreeReply};
 use crate::wire::{
     CallId, Cause, CauseKind, Coverage, Failure, Message, Payload, Report, Request, Stage, Status,
@@ -92,6 +94,39 @@ impl World {
             self.inject(Fault::SecondParent, &concerned);
             self.observe(&Observation::Forged { from: liar, to, call });
             self.arrives(parcel, at);
+        }
+    }
+
+    /// Where copies of requests come, one may come when another root has begun anew: the last of each root is at hand.
+    pub(super) fn remember_request(&mut self, at: Id, message: &Message) {
+        let copies = self.mishaps.as_ref().is_some_and(|mishaps| mishaps.used.has(Fault::SecondParent));
+        if let Message::Request(request) = message
+            && copies
+            && self.scenario.n <= LARGE
+            && !request.partial
+            && request.data.is_empty()
+        {
+            self.asked.insert((at, request.call.root), request.clone());
+        }
+    }
+
+    /// An id is linked with a new run of a root, and forgets the calls of the earlier one: that of another root, which it is to remember, comes once more.
+    pub(super) fn perhaps_asked_again(&mut self, at: Id, peer: Id) {
+        let before_the_end = self.mishaps.as_ref().is_some_and(|mishaps| self.now < mishaps.end);
+        if !before_the_end || self.hosts.run(peer) == 0 || self.asked.is_empty() {
+            return;
+        }
+        let others = self.asked.range((at, 0)..=(at, Id::MAX));
+        let others: Vec<&Arc<Request>> = others
+            .filter(|((_, root), _)| *root != peer && *root != at)
+            .map(|(_, request)| request)
+            .collect();
+        let Some(request) = self.random.pick(&others).map(|request| Arc::clone(request)) else { return };
+        let at_once = self.now + self.random.below(2 * self.hosts.cost(peer, at).latency_ns + 1);
+        if let Some(parcel) = self.in_the_name_of(peer, at, Message::Request(request.clone())) {
+            self.inject(Fault::SecondParent, &[at, peer, peer]);
+            self.observe(&Observation::Forged { from: peer, to: at, call: request.call });
+            self.arrives(parcel, at_once);
         }
     }
 

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use gpc_trees::Id;
 
-use super::check::{Observation, merged, part, reason, reply_header};
+use super::check::{Observation, merged, no_function, part, reason, reply_header};
 use super::faults::{Act, Fault};
 use super::random::Random;
 use super::world::{CallState, Event, LARGE, World};
@@ -18,6 +18,11 @@ const AGAIN_NS: u64 = 100_000;
 
 /// One of so many functions waits for something while it runs.
 const WAIT_PARTS: u64 = 8;
+
+/// Whether a func that is to answer twice uses its token and replies all the same, instead of using its token twice.
+fn gives_two(id: Id, call: CallId) -> bool {
+    Random::new(call.sequence ^ u64::from(id) << 24).chance(1, 3)
+}
 
 impl World {
     /// Runs a function: what it does is known at once, when it ends is its cost.
@@ -95,7 +100,7 @@ impl World {
         let run = self.hosts.run(id);
         let act = self.call(call).and_then(|state| state.acts.get(&id)).copied();
         let fault = match act {
-            Some(Act::Fail | Act::FailLater) => Some(Fault::Fail),
+            Some(Act::Fail | Act::Refuse | Act::FailLater) => Some(Fault::Fail),
             Some(Act::Panic) => Some(Fault::Panic),
             Some(Act::Hang(_)) => Some(Fault::Hang),
             Some(Act::Twice) => Some(Fault::Twice),
@@ -107,6 +112,7 @@ impl World {
         let result = match act {
             None => JobResult::Replied(reply),
             Some(Act::Fail) => JobResult::Failed(reason(Fault::Fail, id)),
+            Some(Act::Refuse) => JobResult::Refused(no_function(id)),
             Some(Act::Panic) => JobResult::Failed(reason(Fault::Panic, id)),
             Some(Act::Hang(more)) => {
                 ns += more;
@@ -114,6 +120,13 @@ impl World {
             }
             Some(Act::Defer) => self.later(id, call, ns, Ok(reply)).0,
             Some(Act::FailLater) => self.later(id, call, ns, Err(reason(Fault::Fail, id))).0,
+            Some(Act::Twice) if gives_two(id, call) => {
+                // What it gives by its token, before it has returned, nobody has deferred.
+                let (before, reply_of_nobody) = (self.now + self.random.below(ns + 1), self.of_nobody(id));
+                let early = Box::new(Ok(reply_of_nobody));
+                self.queue.push(before, Event::Answered { id, run, call: call.into(), reply: early });
+                JobResult::Replied(reply)
+            }
             Some(Act::Twice) => {
                 let (deferred, first) = self.later(id, call, ns, Ok(reply));
                 let again = first + self.random.below(AGAIN_NS);
@@ -162,8 +175,9 @@ impl World {
     fn callback(&mut self, id: Id, request: &Request, mut own: Reply) {
         let (call, run) = (request.call, self.hosts.run(id));
         let state = self.call(call);
-        let fails = state.is_some_and(|state| state.callbacks_fail.contains(&id));
+        let is_to_fail = state.is_some_and(|state| state.callbacks_fail.contains(&id));
         let later = state.is_some_and(|state| state.callbacks_later.contains(&id));
+        let fails = is_to_fail && self.fails_now(id, call);
         if fails {
             self.inject(Fault::Callback, &[id]);
         }
@@ -179,6 +193,18 @@ impl World {
         };
         let result = self.results.put(result);
         self.work(id, ns, Event::Ran { id, run, call: call.into(), result });
+    }
+
+    /// A callback that is to fail does so with the first reply, or with a later one, when others are merged and some may wait.
+    fn fails_now(&mut self, id: Id, call: CallId) -> bool {
+        let well = Random::new(call.sequence ^ u64::from(id) << 16).below(3) as u32;
+        let index = self.names.get(&call).copied();
+        let state = index.and_then(|index| self.calls.get_mut(index));
+        let merged = state.map(|state| state.merged_well.entry(id).or_default());
+        merged.is_none_or(|merged| {
+            *merged += 1;
+            *merged > well
+        })
     }
 
     /// Whether func takes the data of a call as they come.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use gpc_trees::{Id, IdList, Tree};
 
-use super::check::{Carries, Observation, Plan};
+use super::check::{Carries, Observation, Plan, forget};
 use super::faults::{Acts, Again, Fault, FaultSet, Mishap, Mishaps, Timed, Times, some_of};
 use super::profile::Profile;
 use super::scenario::Scenario;
@@ -331,6 +331,7 @@ impl World {
         }
         self.hosts.end(id);
         self.flows.ended(id);
+        forget(&mut self.asked, (id, 0)..=(id, Id::MAX));
         let hard = self.random.chance(1, 2);
         let Some(mishaps) = &mut self.mishaps else { return };
         mishaps.forget(id);
@@ -404,6 +405,7 @@ impl World {
 
     /// A node gives the link up by itself; the other end learns of it.
     pub(super) fn abandon(&mut self, id: Id, peer: Id) {
+        self.trace.fold_deep([self.now, 12, id.into(), peer.into()]);
         self.observe(&Observation::Abandoned { at: id, peer });
         self.flows.lost(id, peer);
         if self.linked.is_some() {

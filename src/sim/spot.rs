@@ -11,7 +11,7 @@ use gpc_trees::Id;
 use super::check::{FunctionEnd, Observation, Outcome, reason};
 use super::faults::{Act, Fault};
 use super::profile::ShortWays;
-use super::world::{LARGE, World, class_of};
+use super::world::{LARGE, World, has_usual_classes};
 use crate::chain::{Asker, Begun, Heard, Outputs, Place, Ran, Reply, RootReply, Start, Time, ToChild};
 use crate::wire::head::{AnswerKind, ResponseHead};
 use crate::wire::level::{Leveled, aggregate, level0};
@@ -63,7 +63,7 @@ impl World {
     }
 
     fn request_on_the_spot(&mut self, id: Id, from: Id, request: &Request) -> Option<()> {
-        if class_of(request.call) > 0 {
+        if !has_usual_classes(request.call) {
             return None;
         }
         let act = self.call(request.call).and_then(|state| state.acts.get(&id)).copied();

@@ -1,10 +1,10 @@
-//! What happened: a hash over every event, and where it is wanted a line of text for each.
+//! What happened: a hash over every event, and where it is wanted a line of text for each. Of a world of some size all that a line would say is in the hash, and what nodes hold besides: two builds whose hashes are equal have done the same.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 use gpc_trees::Id;
 
-use super::world::BEGIN;
+use super::world::{BEGIN, LARGE};
 use crate::wire::Message;
 use crate::wire::message::Answer;
 
@@ -15,23 +15,38 @@ const LINES_MAX: usize = 1 << 20;
 #[derive(Debug)]
 pub(super) struct Trace {
     hash: u64,
+    /// Whether what lines say is in the hash: the words of millions of events would take longer than the events.
+    deep: bool,
     lines: Option<Vec<String>>,
 }
 
 impl Trace {
-    pub(super) fn new(text: bool) -> Trace {
-        Trace { hash: 0xcbf2_9ce4_8422_2325, lines: text.then(Vec::new) }
+    pub(super) fn new(text: bool, n: u32) -> Trace {
+        Trace { hash: 0xcbf2_9ce4_8422_2325, deep: n <= LARGE, lines: text.then(Vec::new) }
     }
 
     /// FNV-1a over whole words.
     pub(super) fn fold(&mut self, words: [u64; 4]) {
-        for word in words {
-            self.hash = (self.hash ^ word).wrapping_mul(0x0000_0100_0000_01b3).rotate_left(29);
+        words.into_iter().for_each(|word| self.fold_one(word));
+    }
+
+    fn fold_one(&mut self, word: u64) {
+        self.hash = (self.hash ^ word).wrapping_mul(0x0000_0100_0000_01b3).rotate_left(29);
+    }
+
+    /// What a node holds, or does where no message says so.
+    pub(super) fn fold_deep(&mut self, words: [u64; 4]) {
+        if self.deep {
+            self.fold(words);
         }
     }
 
     /// Writes a line, if anybody reads it.
     pub(super) fn say(&mut self, at: u64, text: fmt::Arguments<'_>) {
+        if self.deep {
+            // A hash takes everything.
+            let _ = Folding(self).write_fmt(text);
+        }
         if let Some(lines) = &mut self.lines
             && lines.len() < LINES_MAX
         {
@@ -46,6 +61,19 @@ impl Trace {
 
     pub(super) fn take_lines(&mut self) -> Vec<String> {
         self.lines.take().unwrap_or_default()
+    }
+}
+
+/// Text on its way into the hash.
+struct Folding<'a>(&'a mut Trace);
+
+impl fmt::Write for Folding<'_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        for bytes in text.as_bytes().chunks(8) {
+            let word = bytes.iter().fold(bytes.len() as u64, |word, byte| word << 8 | u64::from(*byte));
+            self.0.fold_one(word);
+        }
+        Ok(())
     }
 }
 
@@ -98,7 +126,9 @@ impl fmt::Display for Shown<'_> {
                     Answer::Arriving(reply) => {
                         write!(f, "reply of {} bytes at level {}, still arriving", reply.len(), reply.level)
                     }
-                    Answer::Failed(failure) => write!(f, "failed: {}", failure.cause),
+                    Answer::Failed(failure) => {
+                        write!(f, "failed: {}, coverage {:?}", failure.cause, failure.coverage.runs())
+                    }
                     Answer::Partial(partial) => {
                         write!(f, "partial reply of {} bytes", partial.reply.len())?;
                         let coverage = &partial.report.coverage;

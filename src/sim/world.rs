@@ -29,7 +29,7 @@ use super::scenario::{REPLY_BYTES, Scenario};
 use super::trace::Trace;
 use crate::chain::{Heartbeat, Input, JobResult, Node, Outputs, Reply, Rested, Start, Time};
 use crate::wire::message::Classes;
-use crate::wire::{Body, CallId, Message, Reason};
+use crate::wire::{Body, CallId, Message, Reason, Request};
 
 /// When a world begins: its processes have been running since 0, for eleven days, if they have not just been launched.
 pub(super) const BEGIN: u64 = 1_000_000_000_000_000;
@@ -49,8 +49,15 @@ pub(super) fn class_of(call: CallId) -> u8 {
     (call.sequence % 2) as u8
 }
 
+/// Those of callback are others in one call of four.
 pub(super) fn classes_of(call: CallId) -> Classes {
-    Classes { func: class_of(call), callback: class_of(call) }
+    let (func, other) = (class_of(call), (call.sequence >> 1 & call.sequence >> 2 & 1) as u8);
+    Classes { func, callback: func ^ other }
+}
+
+/// Whether the functions of a call run on the default workers.
+pub(super) fn has_usual_classes(call: CallId) -> bool {
+    classes_of(call) == Classes::default()
 }
 
 /// Worlds above this size do without an idle node that has no fault to fear; see [`World::rest`].
@@ -159,6 +166,8 @@ pub(super) enum Event {
     Ran { id: Id, run: u32, call: Name, result: Room<JobResult> },
     /// A function waits for something, or does not any more.
     Waits { id: Id, run: u32, call: CallId, begins: bool },
+    /// The data of a long reply may go up that could not.
+    GoesUp { id: Id, run: u32, call: CallId },
     /// A token is used.
     Answered { id: Id, run: u32, call: Name, reply: Box<Result<Reply, Box<Reason>>> },
     /// More of a request's data comes.
@@ -193,6 +202,8 @@ pub(super) struct CallState {
     pub(super) callbacks_fail: BTreeSet<Id>,
     /// Where callback answers later.
     pub(super) callbacks_later: BTreeSet<Id>,
+    /// How often it has merged a reply without failing, where it is to fail.
+    pub(super) merged_well: BTreeMap<Id, u32>,
     /// After all faults: it must end well.
     pub(super) probe: bool,
     pub(super) name: Option<CallId>,
@@ -211,6 +222,8 @@ pub(super) struct Counts {
 /// One run.
 pub(super) struct World {
     pub(super) scenario: Scenario,
+    /// The last request of each root at an id, where copies of some come: see [`remember_request`](World::remember_request).
+    pub(super) asked: BTreeMap<(Id, Id), Arc<Request>>,
     pub(super) random: Random,
     pub(super) now: u64,
     pub(super) queue: Queue<Event>,
@@ -282,7 +295,8 @@ impl World {
             flows: Flows::default(),
             names: ByCall::default(),
             checkers: Checkers::new(),
-            trace: Trace::new(scenario.trace),
+            asked: BTreeMap::new(),
+            trace: Trace::new(scenario.trace, scenario.n),
             paths: faultless.then(|| Paths::new(scenario.n)),
             path: Vec::new(),
             counts: Counts::default(),
@@ -332,6 +346,7 @@ impl World {
             acts: BTreeMap::new(),
             callbacks_fail: BTreeSet::new(),
             callbacks_later: BTreeSet::new(),
+            merged_well: BTreeMap::new(),
             probe,
             name: None,
             started: 0,
@@ -480,6 +495,7 @@ impl World {
                 }
             }
             Event::Waits { id, run, call, begins } => self.function_waits(id, run, call, begins),
+            Event::GoesUp { id, run, call } => self.goes_up(id, run, call),
             Event::Piece { id, run, from, call } => self.piece(id, run, from, call),
             Event::Notice { id, run, peer, epoch } => self.notice(id, run, peer, epoch),
             Event::PingLeft { id, run, question } => self.ping_left(id, run, question),
@@ -538,7 +554,7 @@ impl World {
             ..Start::new(plan.carries.func)
         };
         let ticket = index as u64;
-        if class_of(name) > 0 || !self.starts_on_the_spot(root, ticket, &start) {
+        if !has_usual_classes(name) || !self.starts_on_the_spot(root, ticket, &start) {
             self.input(root, Input::Start { ticket, start: start.into() });
         }
     }
@@ -622,6 +638,7 @@ impl Event {
             Event::Ran { id, .. } | Event::Answered { id, .. } | Event::Notice { id, .. } => Some(*id),
             Event::Piece { id, .. }
             | Event::Waits { id, .. }
+            | Event::GoesUp { id, .. }
             | Event::PingLeft { id, .. }
             | Event::Taken { id, .. }
             | Event::Due { id, .. }

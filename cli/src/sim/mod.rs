@@ -1,5 +1,6 @@
 //! `gpc sim`: calls in virtual time, at any size and under any fault.
 
+mod against;
 mod costs;
 mod exhaustive;
 mod fastest;
@@ -35,6 +36,9 @@ pub(super) fn run(args: &SimArgs) -> CommandResult {
         return fit::run(args, file);
     }
     check_crashes(args)?;
+    if let (Some(other), Some(runs)) = (&args.against, args.runs) {
+        return against::run(args, other, runs, |seed| replay_of(args, seed));
+    }
     if args.runs.is_some() || args.exhaustive.is_some() {
         start_threads().map_err(cannot_start("threads for the runs"))?;
     }
@@ -202,6 +206,18 @@ fn judge(scenario: &Scenario, name: &TreeName, report: &Report) -> CommandResult
 /// The command that runs a scenario again. A shape has no name of its own; the file that it comes from has.
 fn replay(scenario: &Scenario, name: &TreeName) -> String {
     scenario.replay().replacen(" --tree explicit ", &format!(" --tree {name} "), 1)
+}
+
+/// The command that shows the run of a seed, of many.
+fn replay_of(args: &SimArgs, seed: u64) -> Result<String, Refused> {
+    if let Some(line) = worlds::replay_of(args, seed) {
+        return Ok(line);
+    }
+    let costs = RunCosts::new(args)?;
+    let name = tree_name(args, &costs)?;
+    let one = scenario(args, &costs, &name, args.ids())?.swarm(seed, args.tree.is_some());
+    let drawn = if args.tree.is_some() { name } else { one.tree.to_string().parse().unwrap_or(name) };
+    Ok(replay(&one, &drawn))
 }
 
 /// The tree that was asked for, binary by default.

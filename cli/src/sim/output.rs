@@ -274,6 +274,54 @@ impl SwarmSummary {
     }
 }
 
+/// What two builds did in the same runs.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Same {
+    pub(super) runs: u64,
+    /// Of the first of them.
+    pub(super) seed: u64,
+    /// The other build.
+    pub(super) against: String,
+    /// `null` where they did the same.
+    pub(super) difference: Option<FirstDifference>,
+}
+
+/// The first run that differs, and where.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct FirstDifference {
+    pub(super) seed: u64,
+    /// Lines of both traces that are the same, before the first that is not.
+    pub(super) same_lines: u64,
+    /// That line with this build, and with the other: `null` where a trace has ended.
+    pub(super) here: Option<String>,
+    pub(super) there: Option<String>,
+    /// What shows the run.
+    pub(super) replay: String,
+}
+
+impl Same {
+    pub(super) fn write_table(&self, out: &mut dyn Write) -> io::Result<()> {
+        let Same { runs, seed, against, difference } = self;
+        let Some(FirstDifference { seed: first, same_lines, here, there, replay }) = difference else {
+            return writeln!(out, "{runs} runs from seed {seed} on: the same with {against}");
+        };
+        writeln!(out, "seed {first} is the first of {runs} runs in which {against} does something else")?;
+        match (here, there) {
+            (None, None) => writeln!(
+                out,
+                "both traces have the same {same_lines} lines: what nodes hold, or when, differs"
+            )?,
+            _ => {
+                let line = |line: &Option<String>| line.clone().unwrap_or_else(|| "nothing more".into());
+                writeln!(out, "behind {same_lines} lines that are the same")?;
+                writeln!(out, "  here:  {}", line(here).trim_start())?;
+                writeln!(out, "  there: {}", line(there).trim_start())?;
+            }
+        }
+        writeln!(out, "see it with both: {replay}")
+    }
+}
+
 /// One of several trees.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Compared {

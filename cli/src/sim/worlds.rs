@@ -90,6 +90,16 @@ pub(super) fn groups(args: &SimArgs) -> CommandResult {
     run::<gpc_bnr::sim::Fault>(args, &GROUPS)
 }
 
+/// The command that shows one of these worlds, with its trace; `None` if others are asked for.
+pub(super) fn replay_of(args: &SimArgs, seed: u64) -> Option<String> {
+    let n = args.ids();
+    #[cfg(feature = "bnr")]
+    if args.groups {
+        return Some(Scenario::<gpc_bnr::sim::Fault>::new(n, seed).replay());
+    }
+    args.peering.then(|| Scenario::<peering::Fault>::new(n, seed).replay())
+}
+
 fn run<F: Fault>(args: &SimArgs, words: &Words) -> CommandResult {
     let n = args.ids();
     if !F::IDS.contains(&n) {

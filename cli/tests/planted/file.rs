@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use super::bug::{Bug, Piece, parse, place, planted, read_file, written};
 use super::build::{build_what_compiles, copied};
 use super::mutants::mutants;
-use super::swarms::{Caught, Mode, all_modes, caught, line, sound, summary};
+use super::swarms::{Caught, Mode, all_modes, caught, differs, line, sound, summary};
 use super::{root, side_by_side, tested};
 
 /// The environment variable that names a file of bugs.
@@ -175,7 +175,8 @@ fn tried(
         if with_tests && judged.iter().any(|(_, caught)| caught.is_none()) {
             let programs = tested::programs(folder)?;
             for (bug, caught) in judged.iter_mut().filter(|(_, caught)| caught.is_none()) {
-                *caught = tested::caught(&programs, &bug.name, &copied(folder));
+                *caught = tested::caught(&programs, &bug.name, &copied(folder))
+                    .or_else(|| differs(&build.gpc, bug, &modes));
                 println!("{}", line(bug, caught.as_ref()));
             }
         }

@@ -35,7 +35,12 @@ pub(super) struct Mode {
     pub(super) sim: String,
     /// How much processor time one that never ends gets.
     pub(super) patience: Duration,
+    /// The hash of all that happens there without a bug, once it is known.
+    pub(super) hash: Option<String>,
 }
+
+/// What catches a bug with which other things happen, and no checker complains.
+pub(super) const AGAINST: &str = "against";
 
 /// What a bug came to.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -76,7 +81,7 @@ fn modes_of(text: &str) -> Result<Vec<Mode>, String> {
     let lines = text.lines().zip(1..).filter(|(line, _)| !line.is_empty() && !line.starts_with('#'));
     let mode = |(line, number): (&str, u32)| match line.split_once(": ") {
         Some((name, sim)) if sim.starts_with("-n ") => {
-            Ok(Mode { name: name.into(), sim: sim.into(), patience: BESIDES })
+            Ok(Mode { name: name.into(), sim: sim.into(), patience: BESIDES, hash: None })
         }
         _ => Err(format!("{number}: {line:.80?} is no mode: write `name: -n IDS …`, arguments of `gpc sim`")),
     };
@@ -99,6 +104,7 @@ pub(super) fn sound(gpc: &Path, modes: Vec<Mode>) -> Result<Vec<Mode>, String> {
             ));
         }
         mode.patience = (begun.elapsed() * SLOWER + BESIDES).min(PATIENCE);
+        mode.hash = hash(&run);
         Ok(mode)
     };
     modes.into_iter().map(timed).collect()
@@ -112,6 +118,19 @@ pub(super) fn caught(gpc: &Path, bug: &Bug, modes: &[Mode]) -> Option<Caught> {
             by(&run).map(|by| Caught { mode: mode.name.clone(), by, runs: runs(&run, &mode.sim) })
         })
     })
+}
+
+/// The first of the modes in which something else happens with a bug than without: what `gpc sim --against` says of two builds.
+pub(super) fn differs(gpc: &Path, bug: &Bug, modes: &[Mode]) -> Option<Caught> {
+    let with_hash = modes.iter().filter(|mode| mode.hash.is_some() && mode.reaches(bug));
+    with_hash
+        .filter(|mode| hash(&simulate(gpc, &mode.sim, Some(&bug.name), mode.patience)) != mode.hash)
+        .map(|mode| Caught { mode: AGAINST.into(), by: mode.name.clone(), runs: None })
+        .next()
+}
+
+fn hash(run: &Run) -> Option<String> {
+    run.summary.get("hash")?.as_str().map(str::to_owned)
 }
 
 /// Who complains of a run, if anybody does.
@@ -152,9 +171,10 @@ pub(super) fn summary(results: &[(Bug, Option<Caught>)]) -> String {
     }
     let checkers: Vec<String> = checkers.iter().map(|(name, count)| format!("{name} {count}")).collect();
     let tests = of(|caught| caught.mode == "tests");
-    let (others, nothing, many) = (all - swarm - longer - tests, results.len() - all, results.len());
+    let differ = of(|caught| caught.mode == AGAINST);
+    let (others, nothing, many) = (all - swarm - longer - tests - differ, results.len() - all, results.len());
     format!(
-        "of {many}: {swarm} caught by the default swarm, {longer} more by ten times as many runs of it, {others} by other modes, {tests} by tests alone, {nothing} by nothing\nby checker, or test: {}",
+        "of {many}: {swarm} caught by the default swarm, {longer} more by ten times as many runs of it, {others} by other modes, {tests} by tests alone, {differ} because something else happens than without them, {nothing} by nothing\nby checker, or test: {}",
         checkers.join(", ")
     )
 }

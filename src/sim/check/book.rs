@@ -283,6 +283,8 @@ pub(super) struct Book {
     lost: BTreeSet<(Id, bool)>,
     /// Which ids have sent requests of which calls: see [`has_forwarded`](Book::has_forwarded).
     forwarded: BTreeSet<(Id, CallId)>,
+    /// Whom an adopter has asked, and whether the last request came from somebody whom nobody has given up, as far as he knows: see [`is_overtaken`](Book::is_overtaken).
+    adopted: BTreeMap<(Id, CallId), bool>,
 }
 
 impl Book {
@@ -344,6 +346,13 @@ impl Book {
                 let known = self.calls.get(&request.call).is_some_and(small);
                 self.forwarded.extend(known.then_some((*from, request.call)));
             }
+            Observation::Received { at: id, message: Message::Request(request), .. } if request.partial => {
+                if request.skipped > 0 && self.small(request.call).is_some() {
+                    self.adopted.insert((*id, request.call), false);
+                } else if let Some(late) = self.adopted.get_mut(&(*id, request.call)) {
+                    *late = true;
+                }
+            }
             Observation::Ended { id } => {
                 self.ended.entry(*id).or_default().push(at);
                 forget_keys(&mut self.forwarded, (*id, NAMES[0])..=(*id, NAMES[1]));
@@ -380,6 +389,11 @@ impl Book {
     /// Whether the present run of an id has sent a request of a call to anybody; known of worlds of some size only.
     pub(super) fn has_forwarded(&self, id: Id, call: CallId) -> bool {
         self.forwarded.contains(&(id, call))
+    }
+
+    /// Whether an id was asked last by a parent that does not know that it was given up, when an adopter has asked before: perhaps an earlier run. Nobody can tell that from a first request.
+    pub(super) fn is_overtaken(&self, id: Id, call: CallId) -> bool {
+        self.adopted.get(&(id, call)).is_some_and(|late| *late)
     }
 
     pub(super) fn times(&self, fault: Fault) -> u64 {

@@ -76,6 +76,11 @@ pub(in crate::sim) fn reason(fault: Fault, id: Id) -> Box<Reason> {
     })
 }
 
+/// What is said where there is no such function.
+pub(in crate::sim) fn no_function(id: Id) -> Box<Reason> {
+    Box::new(Reason::new(CauseKind::UnknownFunction, format!("id {id} has no such function")))
+}
+
 /// Whether a cause says what the function that failed with a fault has said, and nothing else.
 fn is_of(fault: Fault, cause: &Cause) -> bool {
     let Reason { kind, code, message } = *reason(fault, cause.id);
@@ -101,6 +106,9 @@ fn is_true(book: &Book, record: &Record, cause: &Cause) -> bool {
     match (cause.stage, cause.kind) {
         (Stage::Func, CauseKind::Failed) => failed(Fault::Fail),
         (Stage::Func, CauseKind::Panicked) => failed(Fault::Panic),
+        (Stage::Setup, CauseKind::UnknownFunction) => {
+            own.has(Fault::Fail) && cause.message == no_function(cause.id).message
+        }
         (Stage::Callback, CauseKind::Failed) => failed(Fault::Callback),
         (Stage::Func | Stage::Forward, CauseKind::TimeLimit) => late(),
         // What was late below leaves as little for the merge.

@@ -47,6 +47,7 @@ fn keeps_back(book: &Book, id: Id, call: CallId) -> bool {
 /// Takes an execution down; says what is wrong with it.
 fn executed(book: &mut Book, call: CallId, id: Id, run: u32) -> Option<String> {
     let copied = book.any(&[Fault::Duplicate]);
+    let overtaken = book.is_overtaken(id, call);
     let orphaned = book.calls.get(&call).is_some_and(|record| book.root_ended(record));
     let Some(record) = book.calls.get_mut(&call) else { return Some("that nobody started".into()) };
     let Some(position) = record.position(id) else { return Some("whose list it is not in".into()) };
@@ -61,7 +62,8 @@ fn executed(book: &mut Book, call: CallId, id: Id, run: u32) -> Option<String> {
         return Some("twice".into());
     }
     // A copy of a request may come to an id that an adopter has passed meanwhile, and from there to a later run of its child, which cannot know it.
-    if before != 0 && !forged && !copied {
+    // The same may do a parent that has not heard yet that it was given up.
+    if before != 0 && !forged && !copied && !overtaken {
         return Some(format!("again in run {run}, after run {}", before - 1));
     }
     if record.unreached.contains(&position) && !forged && !(copied && may_ask_anew(book, call, position)) {

@@ -63,6 +63,10 @@ struct Peer {
     /// When the first left of those that were asked after `anew`: since then an answer is awaited, the link is the same, and the id that asks has not stood still.
     left_since: Moment,
     anew: u64,
+    /// When a link to it was lost last on which an answer was awaited: what was asked before counts for nothing.
+    lost: u64,
+    /// Whether it was asked beside those that are awaited, since it was heard: then a lost link changes nothing.
+    lost_none: bool,
     /// Whether it was given up since it was heard.
     given_up: bool,
     /// Whether an answer was ever awaited of it in another call than the first.
@@ -312,6 +316,9 @@ impl Life {
                 let Some(peer) = self.peers.get_mut(*at, *peer) else { return };
                 // What was asked may have gone with it.
                 peer.begin_anew(now);
+                if !peer.awaited.is_empty() {
+                    peer.lost = now;
+                }
                 peer.awaited.clear();
             }
             _ => {}
@@ -332,7 +339,7 @@ impl Life {
     fn heard(&mut self, at: Id, from: Id, now: u64) -> Option<&mut Peer> {
         self.suspected.remove(&(at, from));
         let peer = self.peers.get_mut(at, from)?;
-        (peer.heard, peer.asked, peer.given_up) = (now, 0, false);
+        (peer.heard, peer.asked, peer.given_up, peer.lost_none) = (now, 0, false, false);
         (peer.left, peer.left_since) = (Moment::NONE, Moment::NONE);
         Some(peer)
     }
@@ -362,6 +369,10 @@ impl Life {
         // One that is not awaited is forgotten when it is not asked any more, and may be asked again later; whoever has stood still meanwhile has forgotten nobody.
         if peer.awaited.is_empty() && now > peer.last_question.max(awake) + every * 3 / 2 {
             peer.asked = 0;
+        }
+        if peer.awaited.is_empty() {
+            // Of it a heartbeat is wanted, by whatever link.
+            peer.lost_none = true;
         }
         (peer.asked, peer.last_question) = (peer.asked + 1, now);
         if peer.asked == 1 {
@@ -525,7 +536,9 @@ impl Life {
             return Some(format!("gives {peer} up, whose answer it does not await"));
         }
         let (asked, patience) = (known.asked, dead_after - every);
-        let silent = now.saturating_sub(known.heard.max(known.first_asked).max(self.back(id, peer)));
+        let lost = if known.lost_none { 0 } else { known.lost };
+        let since = known.heard.max(known.first_asked).max(lost);
+        let silent = now.saturating_sub(since.max(self.back(id, peer)));
         // Whether it was heard before the first look at it, the node has not noted.
         if silent < patience {
             return Some(format!("gives {peer} up after {silent} ns, where {patience} must pass"));

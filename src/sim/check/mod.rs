@@ -15,6 +15,7 @@ mod execution;
 mod faithful;
 mod farewell;
 mod jobs;
+mod kept;
 mod levels;
 mod life;
 mod limits;
@@ -30,7 +31,7 @@ mod statuses;
 mod tokens;
 mod turns;
 
-pub(in crate::sim) use causes::reason;
+pub(in crate::sim) use causes::{no_function, reason};
 pub(in crate::sim) use content::{data, header, merged, part, reply_header};
 
 use std::borrow::Borrow;
@@ -464,7 +465,7 @@ pub(in crate::sim) fn forget<K: Ord + Copy, V>(map: &mut BTreeMap<K, V>, keys: R
 }
 
 /// The same of a set.
-fn forget_keys<K: Ord + Copy>(set: &mut BTreeSet<K>, keys: RangeInclusive<K>) {
+pub(in crate::sim) fn forget_keys<K: Ord + Copy>(set: &mut BTreeSet<K>, keys: RangeInclusive<K>) {
     while let Some(&key) = set.range(keys.clone()).next() {
         set.remove(&key);
     }
@@ -484,6 +485,7 @@ pub struct Checkers {
     doubt: doubt::Doubt,
     farewell: farewell::Farewell,
     jobs: jobs::Jobs,
+    kept: kept::Kept,
     life: life::Life,
     limits: limits::Limits,
     memory: memory::Memory,
@@ -517,6 +519,7 @@ impl Checkers {
             doubt: doubt::Doubt::default(),
             farewell: farewell::Farewell::default(),
             jobs: jobs::Jobs::default(),
+            kept: kept::Kept::default(),
             life: life::Life::default(),
             limits: limits::Limits::default(),
             memory: memory::Memory::default(),
@@ -561,6 +564,7 @@ impl Checkers {
             doubt,
             farewell,
             jobs,
+            kept,
             life,
             limits,
             memory,
@@ -587,6 +591,7 @@ impl Checkers {
         doubt.observe(book, seen().borrow(), findings);
         farewell.observe(book, seen().borrow(), findings);
         jobs.observe(book, seen().borrow(), findings);
+        kept.observe(book, seen().borrow(), findings);
         life.observe(book, seen().borrow(), findings);
         limits.observe(book, seen().borrow(), findings);
         memory.observe(book, seen().borrow(), findings);

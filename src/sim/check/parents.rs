@@ -2,14 +2,15 @@
 //!
 //! Whoever has refused the higher one takes nothing from the other: those below are asked in its place.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use gpc_trees::Id;
 
 use super::book::{Book, Record};
-use super::{Findings, NAMES, Observation, forget, takes_no_more};
+use super::{Findings, NAMES, Observation, forget, forget_keys, takes_no_more};
 use crate::sim::world::LARGE;
-use crate::wire::{CallId, Message};
+use crate::wire::message::{Answer, Response};
+use crate::wire::{CallId, CauseKind, Message, Stage};
 
 const NAME: &str = "parents";
 
@@ -20,6 +21,8 @@ pub(super) struct Parents {
     /// Until when the time limit runs that the last adopter has named; and who has refused one, until when.
     limits: BTreeMap<(Id, CallId), u64>,
     refused: BTreeMap<(Id, CallId), u64>,
+    /// Whom somebody has asked more than once.
+    again: BTreeSet<(Id, CallId)>,
 }
 
 impl Parents {
@@ -31,6 +34,9 @@ impl Parents {
                 if request.partial && book.calls.get(&request.call).is_some_and(small) =>
             {
                 let askers = self.askers.entry((*at, request.call)).or_default();
+                if askers.contains_key(from) {
+                    self.again.insert((*at, request.call));
+                }
                 let most = askers.entry(*from).or_default();
                 *most = request.skipped.max(*most);
                 if request.skipped > 0 {
@@ -47,6 +53,12 @@ impl Parents {
                 if let (Some(1..), Some(until)) = (skipped, self.limits.get(&at)) {
                     self.refused.insert(at, *until);
                 }
+            }
+            Observation::Sent { from, to, message: Message::Response(response) }
+                if is_second_parent(*from, response) =>
+            {
+                let wrong = self.refuses_the_highest(book, *from, *to, response.call);
+                wrong.into_iter().for_each(|what| findings.add(NAME, what));
             }
             Observation::Executed { id, call, .. }
                 if self.refused.get(&(*id, *call)).is_some_and(|until| findings.at < *until) =>
@@ -79,8 +91,33 @@ impl Parents {
                 for known in [&mut self.limits, &mut self.refused] {
                     forget(known, (*id, NAMES[0])..=(*id, NAMES[1]));
                 }
+                forget_keys(&mut self.again, (*id, NAMES[0])..=(*id, NAMES[1]));
             }
             _ => {}
         }
     }
+
+    /// What is wrong with it that an id refuses somebody as a second parent: one that stands above all others who have asked is an adopter.
+    fn refuses_the_highest(&self, book: &Book, id: Id, to: Id, call: CallId) -> Option<String> {
+        let askers = self.askers.get(&(id, call))?;
+        let record = book.calls.get(&call)?;
+        // Of one that has asked twice the second request is one too many.
+        if self.again.contains(&(id, call)) {
+            return None;
+        }
+        let place = record.position(id).filter(|place| *place > 0 && !record.is_forged(*place));
+        let skipped = askers.get(&to).filter(|_| place.is_some())?;
+        let others = || askers.iter().filter(|(other, _)| **other != to);
+        let highest = others().next().is_some() && others().all(|(_, other)| other < skipped);
+        highest.then(|| format!("id {id} refuses {to} as a second parent in call {call}, which stands above all others that have asked"))
+    }
+}
+
+/// Whether an id says that it has another parent already.
+fn is_second_parent(from: Id, response: &Response) -> bool {
+    let cause = match &response.answer {
+        Answer::Failed(failure) => &failure.cause,
+        _ => return false,
+    };
+    (cause.id, cause.stage, cause.kind) == (from, Stage::Setup, CauseKind::SecondParent)
 }

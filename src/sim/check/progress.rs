@@ -10,7 +10,8 @@ use gpc_trees::Id;
 
 use super::book::Book;
 use super::{Findings, FunctionEnd, NAMES, Observation, Outcome, forget, forget_keys, is_refusal};
-use crate::sim::world::{LARGE, class_of};
+use crate::chain::Work;
+use crate::sim::world::{LARGE, class_of, classes_of};
 use crate::wire::message::{Answer, Response};
 use crate::wire::{CallId, Cause, CauseKind, Message, Stage};
 
@@ -27,6 +28,8 @@ struct Here {
     kept: u32,
     used: u32,
     jobs: u32,
+    /// What it has asked somebody below.
+    asked_below: bool,
     /// Who was asked and has not answered.
     awaited: Vec<Id>,
     /// Who has answered, and has not failed.
@@ -57,6 +60,20 @@ impl Here {
     fn owes(&self) -> bool {
         self.open_root || !self.owed.is_empty()
     }
+
+    /// Whether those below are to be asked by now, and nobody is: func has ended, if only with a token, or goes after them. Where there are limits the list may be too long for this id.
+    fn is_to_ask(&self, book: &Book, id: Id, call: CallId) -> bool {
+        if self.asked_below || !self.owes() || book.limits.is_some() {
+            return false;
+        }
+        let Some(record) = book.calls.get(&call).filter(|record| !book.may_run_anew(record)) else {
+            return false;
+        };
+        let place = record.position(id).filter(|place| !record.is_forged(*place));
+        let below = place.map_or(0, |place| record.sizes[place as usize] - 1);
+        // On the fast path they are asked when func has run.
+        below > 0 && self.jobs == 0 && (self.ran || record.plan.forward_first)
+    }
 }
 
 /// What is under way.
@@ -75,6 +92,8 @@ pub(super) struct Progress {
     with_data: BTreeSet<CallId>,
     /// What has begun where: who is asked again, by an adopter, does not begin again.
     begun: BTreeSet<(Id, CallId)>,
+    /// Those of which callback runs, and not func.
+    merging: BTreeSet<(Id, CallId)>,
 }
 
 impl Progress {
@@ -93,8 +112,13 @@ impl Progress {
             Observation::Started { .. } => *self = Progress { blind: true, ..Progress::default() },
             _ if self.watched.is_empty() => {}
             Observation::Finished { call, outcome } => self.finished(book, *call, outcome, findings),
+            Observation::Job { id, job } => {
+                if matches!(job.work, Work::Callback { .. }) {
+                    self.merging.insert((*id, job.call));
+                }
+            }
             Observation::Began { id, call, .. } => {
-                *self.running.entry((*id, class_of(*call))).or_default() += 1;
+                *self.running.entry((*id, self.class_that_runs(*id, *call))).or_default() += 1;
                 self.begun.insert((*id, *call));
                 let Some(here) = self.calls.get_mut(&(*id, *call)) else { return };
                 here.jobs += 1;
@@ -105,8 +129,10 @@ impl Progress {
                 }
             }
             Observation::Ran { id, call, end } => {
-                let running = self.running.entry((*id, class_of(*call))).or_default();
+                let class = self.class_that_runs(*id, *call);
+                let running = self.running.entry((*id, class)).or_default();
                 *running = running.saturating_sub(1);
+                self.merging.remove(&(*id, *call));
                 let Some(here) = self.calls.get_mut(&(*id, *call)) else { return };
                 here.jobs = here.jobs.saturating_sub(1);
                 here.kept += u32::from(*end == FunctionEnd::Deferred);
@@ -132,7 +158,9 @@ impl Progress {
             Observation::Ended { id } => {
                 forget(&mut self.calls, (*id, NAMES[0])..=(*id, NAMES[1]));
                 forget(&mut self.running, (*id, 0)..=(*id, u8::MAX));
-                forget_keys(&mut self.begun, (*id, NAMES[0])..=(*id, NAMES[1]));
+                for here in [&mut self.begun, &mut self.merging] {
+                    forget_keys(here, (*id, NAMES[0])..=(*id, NAMES[1]));
+                }
             }
             Observation::Held { id, workers, .. } => self.judge(book, *id, *workers, findings),
             Observation::Involved { id, with } => self.involves(book, *id, with, findings),
@@ -147,6 +175,12 @@ impl Progress {
             }
             _ => {}
         }
+    }
+
+    /// The workers that a function which begins, or runs, belongs to.
+    fn class_that_runs(&self, id: Id, call: CallId) -> u8 {
+        let classes = classes_of(call);
+        if self.merging.contains(&(id, call)) { classes.callback } else { classes.func }
     }
 
     /// All data of a request are there, and count if it is the first one of who sends them.
@@ -190,6 +224,9 @@ impl Progress {
             Stage::Callback if cause.id == id && !here.ran => "its callback, and func is not through",
             Stage::Reply if cause.id == id && here.given.is_none() => "itself, and has not begun to answer",
             Stage::Reply if here.well.contains(&cause.id) => "somebody below who has answered",
+            Stage::Reply if here.rising.contains(&cause.id) && !here.awaited.is_empty() => {
+                "somebody below who is answering, while others are silent"
+            }
             _ => return None,
         };
         Some(format!("blames {whom}, for the time limit of call {call}: {cause}"))
@@ -199,7 +236,10 @@ impl Progress {
         match message {
             Message::Request(request) => {
                 let here = self.calls.get_mut(&(from, request.call));
-                here.into_iter().for_each(|here| here.awaited.push(to));
+                here.into_iter().for_each(|here| {
+                    here.awaited.push(to);
+                    here.asked_below = true;
+                });
             }
             Message::Response(response) => {
                 let call = response.call;
@@ -298,9 +338,12 @@ impl Progress {
         let here = self.calls.get(&(call.root, call)).filter(|here| here.open_root);
         let Some((here, record)) = here.zip(book.calls.get(&call)) else { return };
         let callback = record.plan.callback && record.plan.ids.len() > 1;
-        let (must, may) = (callback || !here.ran, callback || !here.ran || here.used < here.kept);
-        let class = 1 << class_of(call);
-        if classes & class == 0 && must || classes != 0 && !may || classes & !class != 0 {
+        let of = classes_of(call);
+        let bit = |needed: bool, class: u8| u64::from(needed) << class;
+        let merges = bit(callback, of.callback);
+        let must = merges | bit(!here.ran, of.func);
+        let may = must | bit(here.used < here.kept, of.func);
+        if classes & must != must || classes & !may != 0 {
             findings
                 .add(NAME, format!("id {} says that call {call} needs the workers {classes:#b}", call.root));
         }
@@ -317,19 +360,26 @@ impl Progress {
         let (mut settled, mut idle): (Vec<CallId>, Vec<CallId>) = (Vec::new(), Vec::new());
         let partial = std::mem::take(&mut self.partial);
         for (call, here) in self.at(id) {
-            let class = usize::from(class_of(call));
-            let (running, workers) = (running[class], workers[class]);
-            if here.owes() && !here.ran && here.jobs == 0 && running < workers {
+            let spare = |class: u8| running[usize::from(class)] < workers[usize::from(class)];
+            let (func, both) =
+                (spare(class_of(call)), spare(class_of(call)) && spare(classes_of(call).callback));
+            if here.owes() && !here.ran && here.jobs == 0 && func {
                 idle.push(call);
             }
-            if here.may_go_on() && running < workers {
+            if here.is_to_ask(book, id, call) {
+                findings.add(
+                    NAME,
+                    format!("func of call {call} is through at id {id}, or waits for nobody, and those below are not asked"),
+                );
+            }
+            if here.may_go_on() && func {
                 findings
                     .add(NAME, format!("id {id} has all data of call {call}, and its func does not go on"));
             }
             match (here.is_through(), here.owes()) {
                 // One that begins anew has what the first has left: func is still to run.
                 (true, true) if book.calls.get(&call).is_some_and(|record| book.may_run_anew(record)) => {}
-                (true, true) if running < workers => {
+                (true, true) if both => {
                     findings
                         .add(NAME, format!("id {id} waits for nothing in call {call}, and does not answer"));
                 }

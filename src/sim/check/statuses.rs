@@ -26,6 +26,8 @@ struct Here {
     awaited: BTreeSet<Id>,
     /// The positions of those that have answered, and what they said of their subtrees; `None` if all is well there.
     heard: Vec<(u32, Option<Coverage>)>,
+    /// Those whose replies are still arriving: of all there it is known that they are done, until one fails.
+    rising: BTreeSet<Id>,
     /// Those who have answered and have not failed.
     well: BTreeSet<Id>,
     /// Why ids are left out, as it was told.
@@ -120,10 +122,18 @@ impl Statuses {
             return;
         };
         let whole = |coverage: &Coverage| coverage.len() == u64::from(record.sizes[place as usize]);
-        if matches!(response.answer, Answer::Arriving(_)) || !here.awaited.remove(&from) {
+        let (awaited, rose) = (here.awaited.remove(&from), here.rising.remove(&from));
+        if !awaited && !rose || record.is_malformed(from) {
             return;
         }
-        if record.is_malformed(from) {
+        if rose {
+            here.heard.retain(|(of, _)| *of != place);
+        }
+        if matches!(response.answer, Answer::Arriving(_)) {
+            if !record.plan.partial {
+                here.rising.insert(from);
+                here.heard.push((place, None));
+            }
             return;
         }
         if !matches!(response.answer, Answer::Failed(_)) {
@@ -241,6 +251,7 @@ impl Said<'_> {
         let own = self.coverage.statuses().next().filter(|_| record.plan.ids.len() <= LARGE);
         let what = match own {
             Some(Status::Unknown) if !state.begun && !record.plan.partial => "has not begun",
+            Some(Status::Unreached) if state.begun => "has begun",
             Some(Status::Done) if state.open => "is not through",
             _ => return None,
         };
@@ -287,9 +298,11 @@ impl Here {
                 ));
             }
         }
-        // Who has no time left to pass it on has failed at that.
-        let too_late = (*id, Stage::Forward, CauseKind::TimeLimit);
-        let too_late = causes.iter().any(|cause| (cause.id, cause.stage, cause.kind) == too_late);
+        // Who has no time left to pass it on has failed at that, and so has who has the data of those below and does not give them on in time.
+        let too_late = causes.iter().any(|cause| {
+            let failed_at = matches!(cause.stage, Stage::Forward | Stage::Reply);
+            cause.id == *id && failed_at && cause.kind == CauseKind::TimeLimit
+        });
         // Its own reply may be the one.
         let own = statuses.first().filter(|_| !no_memory && !too_late);
         if self.ran && !record.plan.callback && own.is_some_and(|own| *own != Status::Done) {

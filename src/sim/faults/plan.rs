@@ -84,6 +84,8 @@ pub(in crate::sim) struct Timed {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::sim) enum Act {
     Fail,
+    /// There is no such function here.
+    Refuse,
     /// Keeps its token, and fails with that.
     FailLater,
     Panic,
@@ -334,6 +336,7 @@ impl Mishaps {
                 let Some(&id) = random.pick(ids) else { continue };
                 let act = match fault {
                     Fault::Fail if random.chance(1, 3) => Act::FailLater,
+                    Fault::Fail if random.chance(1, 4) => Act::Refuse,
                     Fault::Fail => Act::Fail,
                     Fault::Panic => Act::Panic,
                     Fault::Hang => Act::Hang(random.between(1, limit_ns * 2)),

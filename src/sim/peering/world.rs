@@ -207,7 +207,7 @@ impl World {
             counted_anew: BTreeSet::new(),
             misled: BTreeSet::new(),
             checkers: Checkers::default(),
-            trace: Trace::new(scenario.trace),
+            trace: Trace::new(scenario.trace, scenario.n),
             events: 0,
             acts,
             calm: false,
