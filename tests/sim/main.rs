@@ -7,6 +7,7 @@ mod exhaustive;
 mod faults;
 mod history;
 mod jobs;
+mod kept;
 mod limits;
 mod own_part;
 mod parents;

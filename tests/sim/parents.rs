@@ -80,7 +80,11 @@ fn a_call_needs_workers_until_its_functions_are_through() {
     let through = [began.clone(), ran.clone()];
     assert!(needs(false, &then(through.to_vec(), std::slice::from_ref(&none))));
     assert!(!needs(false, &then(through.to_vec(), std::slice::from_ref(&some))), "func is through");
-    assert!(needs(true, &then(through.to_vec(), std::slice::from_ref(&some))));
+    // Those of callback are others in this call.
+    let (merges, both) = (Seen::Needs(class ^ 3), Seen::Needs(3));
+    assert!(needs(true, std::slice::from_ref(&both)) && !needs(true, std::slice::from_ref(&some)));
+    assert!(needs(true, &then(through.to_vec(), std::slice::from_ref(&merges))));
+    assert!(!needs(true, &then(through.to_vec(), &[both])), "func is through");
     assert!(!needs(true, &then(through.to_vec(), std::slice::from_ref(&none))), "callback is still to come");
     let later = [began, Seen::Ran(0, true)];
     assert!(needs(false, &then(later.to_vec(), &[some])) && needs(false, &then(later.to_vec(), &[none])));

@@ -120,8 +120,8 @@ fn the_hash_of_a_run_is_the_same_everywhere() {
     let all =
         Scenario { calls: 3, partial: true, faults: FaultSet::ALL, ..Scenario::new(40, Tree::Binomial) };
     let hashes: Vec<u64> = (1..4).map(|seed| run(&Scenario { seed, ..all.clone() }).hash).collect();
-    assert_eq!(plain.hash, 0xa1b4_a317_a068_4d3d, "found {:#018x}", plain.hash);
-    let known = [0x63dc_78d6_c01d_b799, 0x68f0_b07b_3161_ef22, 0x577b_288f_c16b_b0b9];
+    assert_eq!(plain.hash, 0xf40a_e589_b64f_2c99, "found {:#018x}", plain.hash);
+    let known = [0x4c56_d066_8a6c_2ed4, 0xcbda_83f8_2f53_c3f7, 0x1035_b53c_1dbd_b40e];
     assert_eq!(hashes, known, "found {hashes:#018x?}");
 }
 
@@ -130,9 +130,9 @@ fn the_hash_of_a_run_is_the_same_everywhere() {
 fn the_hash_of_many_runs_is_the_same_everywhere() {
     let of = |partial| {
         let most = Scenario { calls: 8, partial, faults: FaultSet::ALL, ..Scenario::new(24, Tree::Binary) };
-        swarm(&most, 400, false).hash
+        swarm(&most, 200, false).hash
     };
-    let (found, known) = ([false, true].map(of), [0, 0]);
+    let (found, known) = ([false, true].map(of), [0xe754_f88c_1577_f71c, 0xd9d0_fb39_396f_f057]);
     assert_eq!(found, known, "found {found:#018x?}");
 }
 
