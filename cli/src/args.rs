@@ -367,8 +367,7 @@ pub enum TreeFormat {
 #[command(after_help = SIM_EXAMPLES, override_usage = SIM_USAGE)]
 pub struct SimArgs {
     /// How many ids; with --runs up to so many
-    #[arg(short = 'n', value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(SIMULATED_MAX)))]
-    #[arg(required_unless_present = "fit")]
+    #[arg(short = 'n', value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(SIMULATED_MAX)), required_unless_present = "fit")]
     pub n: Option<u32>,
 
     /// The tree: binary, binomial, kary:K, knomial:K, chain, flat, loggp (the fastest for this run's costs), loggp:LAG or file:PATH; binary by default, with --runs any

@@ -112,31 +112,8 @@ impl Progress {
             Observation::Started { .. } => *self = Progress { blind: true, ..Progress::default() },
             _ if self.watched.is_empty() => {}
             Observation::Finished { call, outcome } => self.finished(book, *call, outcome, findings),
-            Observation::Job { id, job } => {
-                if matches!(job.work, Work::Callback { .. }) {
-                    self.merging.insert((*id, job.call));
-                }
-            }
-            Observation::Began { id, call, .. } => {
-                *self.running.entry((*id, self.class_that_runs(*id, *call))).or_default() += 1;
-                self.begun.insert((*id, *call));
-                let Some(here) = self.calls.get_mut(&(*id, *call)) else { return };
-                here.jobs += 1;
-                // What is known of the calls of a root ends with its run, and what runs for them goes on.
-                let anew = book.calls.get(call).is_some_and(|record| book.may_run_anew(record));
-                if here.jobs > 1 && !anew {
-                    findings.add(NAME, format!("id {id} runs two functions of call {call} at once"));
-                }
-            }
-            Observation::Ran { id, call, end } => {
-                let class = self.class_that_runs(*id, *call);
-                let running = self.running.entry((*id, class)).or_default();
-                *running = running.saturating_sub(1);
-                self.merging.remove(&(*id, *call));
-                let Some(here) = self.calls.get_mut(&(*id, *call)) else { return };
-                here.jobs = here.jobs.saturating_sub(1);
-                here.kept += u32::from(*end == FunctionEnd::Deferred);
-                here.ran |= *end != FunctionEnd::Unfinished;
+            Observation::Job { .. } | Observation::Began { .. } | Observation::Ran { .. } => {
+                self.runs(book, seen, findings);
             }
             Observation::DataCame { at, from, call } => self.data_came(*at, *from, *call),
             Observation::TokenUsed { id, call } => {
@@ -172,6 +149,39 @@ impl Progress {
                             .add(NAME, format!("id {id} never answers {asker}, who asked it in call {call}"));
                     }
                 }
+            }
+            _ => {}
+        }
+    }
+
+    /// A function is given out, begins or ends.
+    fn runs(&mut self, book: &Book, seen: &Observation<'_>, findings: &mut Findings) {
+        match seen {
+            Observation::Job { id, job } => {
+                if matches!(job.work, Work::Callback { .. }) {
+                    self.merging.insert((*id, job.call));
+                }
+            }
+            Observation::Began { id, call, .. } => {
+                *self.running.entry((*id, self.class_that_runs(*id, *call))).or_default() += 1;
+                self.begun.insert((*id, *call));
+                let Some(here) = self.calls.get_mut(&(*id, *call)) else { return };
+                here.jobs += 1;
+                // What is known of the calls of a root ends with its run, and what runs for them goes on.
+                let anew = book.calls.get(call).is_some_and(|record| book.may_run_anew(record));
+                if here.jobs > 1 && !anew {
+                    findings.add(NAME, format!("id {id} runs two functions of call {call} at once"));
+                }
+            }
+            Observation::Ran { id, call, end } => {
+                let class = self.class_that_runs(*id, *call);
+                let running = self.running.entry((*id, class)).or_default();
+                *running = running.saturating_sub(1);
+                self.merging.remove(&(*id, *call));
+                let Some(here) = self.calls.get_mut(&(*id, *call)) else { return };
+                here.jobs = here.jobs.saturating_sub(1);
+                here.kept += u32::from(*end == FunctionEnd::Deferred);
+                here.ran |= *end != FunctionEnd::Unfinished;
             }
             _ => {}
         }
