@@ -64,7 +64,7 @@ impl Behind {
             descendants: size(12, usual.descendants),
         };
         let plan_at_once = !random.chance(1, 12);
-        let calls_others = random.chance(1, 32);
+        let calls_others = random.chance(1, 16);
         let alike = random.chance(1, 8).then(|| match random.chance(1, 2) {
             true => Merging::AsTheyCome,
             false => Merging::InListOrder,

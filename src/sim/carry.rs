@@ -228,12 +228,16 @@ impl World {
             }
             let stalls = data && self.profile.behind.stalls && sent < mishaps.end;
             // Where data wait already, those of another child come when the limit has passed.
-            let waits = stalls && self.flows.wait_above(to, &message);
-            late = match stalls && self.random.chance(1, if waits { 2 } else { STALLED_PARTS }) {
-                true if waits => mishaps.longest,
+            let waits = stalls && self.flows.is_waited_for(to, &message);
+            let stalls = stalls && self.random.chance(1, if waits { 2 } else { STALLED_PARTS });
+            late = match stalls {
+                true if waits || self.random.chance(1, 2) => mishaps.longest,
                 true => self.random.below(mishaps.longest),
                 false => mishaps.lateness(&mut self.random, sent),
             };
+            if stalls {
+                self.flows.stall(to, &message);
+            }
             if matches!(message, Message::Request(_)) {
                 let forged;
                 (orphans, forged) = mishaps.request(sent);

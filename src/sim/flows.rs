@@ -29,6 +29,8 @@ pub(super) struct Flows {
     coming: BTreeMap<(Id, Id, CallId), Option<BodyWriter>>,
     /// Whose data wait for somebody above who takes none.
     held: BTreeSet<(Id, CallId)>,
+    /// Who waits for data that have stopped coming.
+    stalled: BTreeSet<(Id, CallId)>,
 }
 
 impl Flows {
@@ -59,9 +61,17 @@ impl Flows {
         }
     }
 
-    /// Whether these are data for an id whose own wait for somebody above.
-    pub(super) fn wait_above(&self, to: Id, message: &Message) -> bool {
-        matches!(message, Message::Response(Response { call, .. }) if self.held.contains(&(to, *call)))
+    /// Whether these are data for an id whose own wait for somebody above, or that waits for others.
+    pub(super) fn is_waited_for(&self, to: Id, message: &Message) -> bool {
+        let waits = |call| self.held.contains(&(to, call)) || self.stalled.contains(&(to, call));
+        matches!(message, Message::Response(Response { call, .. }) if waits(*call))
+    }
+
+    /// These data will come late.
+    pub(super) fn stall(&mut self, to: Id, message: &Message) {
+        if let Message::Response(Response { call, .. }) = message {
+            self.stalled.insert((to, *call));
+        }
     }
 
     /// An end learns that its link is lost.
@@ -77,7 +87,9 @@ impl Flows {
     /// A process ends.
     pub(super) fn ended(&mut self, id: Id) {
         forget(&mut self.going, (id, NAMES[0])..=(id, NAMES[1]));
-        forget_keys(&mut self.held, (id, NAMES[0])..=(id, NAMES[1]));
+        for waits in [&mut self.held, &mut self.stalled] {
+            forget_keys(waits, (id, NAMES[0])..=(id, NAMES[1]));
+        }
         forget(&mut self.coming, (id, 0, NAMES[0])..=(id, Id::MAX, NAMES[1]));
     }
 }

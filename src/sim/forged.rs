@@ -20,6 +20,9 @@ const TRIES: u32 = 8;
 /// Latest that a lie comes behind the message that it is about, in latencies: the call may be over where that came from.
 const BEHIND: u64 = 20;
 
+/// Calls of a root whose numbers lie further apart have others between them that nobody here has heard of.
+const APART: u64 = 32;
+
 /// So many calls later than any of a run.
 const YET_TO_COME: u64 = 1 << 40;
 
@@ -106,7 +109,34 @@ impl World {
             && !request.partial
             && request.data.is_empty()
         {
-            self.asked.insert((at, request.call.root), request.clone());
+            let before = self.asked.insert((at, request.call.root), request.clone());
+            // Numbers between them take the place of what is remembered of earlier ones.
+            let apart =
+                |before: &Arc<Request>| request.call.sequence.saturating_sub(before.call.sequence) > APART;
+            if let Some(before) = before.filter(apart) {
+                self.comes_behind(at, before);
+            }
+        }
+    }
+
+    /// A copy of a request comes when a later call of its root may have ended.
+    fn comes_behind(&mut self, at: Id, request: Arc<Request>) {
+        let up = self.hosts.up();
+        let others = up.len() - u32::from(up.contains(at));
+        let place = self.random.below(others.into()) as u32;
+        let Some(other) = up.at_without(place, [at, at]) else { return };
+        let Some(mishaps) = self.mishaps.as_ref().filter(|it| self.now < it.end) else { return };
+        let latency = self.hosts.cost(other, at).latency_ns;
+        let when = self.now + mishaps.copy_takes(&mut self.random, latency * BEHIND, 1);
+        self.copy_comes(other, at, request, when);
+    }
+
+    fn copy_comes(&mut self, liar: Id, at: Id, request: Arc<Request>, when: u64) {
+        let call = request.call;
+        if let Some(parcel) = self.in_the_name_of(liar, at, Message::Request(request)) {
+            self.inject(Fault::SecondParent, &[at, liar, liar]);
+            self.observe(&Observation::Forged { from: liar, to: at, call });
+            self.arrives(parcel, when);
         }
     }
 
@@ -123,11 +153,7 @@ impl World {
             .collect();
         let Some(request) = self.random.pick(&others).map(|request| Arc::clone(request)) else { return };
         let at_once = self.now + self.random.below(2 * self.hosts.cost(peer, at).latency_ns + 1);
-        if let Some(parcel) = self.in_the_name_of(peer, at, Message::Request(request.clone())) {
-            self.inject(Fault::SecondParent, &[at, peer, peer]);
-            self.observe(&Observation::Forged { from: peer, to: at, call: request.call });
-            self.arrives(parcel, at_once);
-        }
+        self.copy_comes(peer, at, request, at_once);
     }
 
     /// Somebody says something about the call of a message, of which it has no part.

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gpc_trees::Id;
 
-use super::book::Book;
+use super::book::{Book, Record};
 use super::{Findings, FunctionEnd, NAMES, Observation, Outcome, forget, forget_keys, is_refusal};
 use crate::chain::Work;
 use crate::sim::world::{LARGE, class_of, classes_of};
@@ -39,6 +39,8 @@ struct Here {
     /// To whom it has answered, and the data follow of those whose replies are still arriving.
     given: Option<Id>,
     rising: Vec<Id>,
+    /// Somebody below has said that it failed.
+    told: bool,
     /// From whom all of its data have come, where they came in pieces.
     whole: Option<Id>,
     /// Who has asked, and who was answered or has asked more than once: the data that come then are nobody's.
@@ -55,6 +57,12 @@ impl Here {
     /// Whether there is nothing that func waits for: all data of the one who waits for the answer are there.
     fn may_go_on(&self) -> bool {
         !self.ran && self.jobs == 0 && self.whole.is_some_and(|from| self.owed == [from])
+    }
+
+    /// Whether somebody whose data are still coming stands before this one in the list, whose data are, too.
+    fn is_behind(&self, record: &Record, id: Id) -> bool {
+        let place = record.position(id);
+        self.rising.contains(&id) && self.rising.iter().any(|other| record.position(*other) < place)
     }
 
     fn owes(&self) -> bool {
@@ -237,6 +245,10 @@ impl Progress {
             Stage::Reply if here.rising.contains(&cause.id) && !here.awaited.is_empty() => {
                 "somebody below who is answering, while others are silent"
             }
+            // Data go up in list order.
+            Stage::Reply if !here.told && here.given.is_some() && here.is_behind(record, cause.id) => {
+                "somebody below whose data are not the next to go up"
+            }
             _ => return None,
         };
         Some(format!("blames {whom}, for the time limit of call {call}: {cause}"))
@@ -313,7 +325,7 @@ impl Progress {
                     match &response.answer {
                         Answer::Arriving(_) => here.rising.push(from),
                         // It is this id's turn to fail.
-                        Answer::Failed(_) => {}
+                        Answer::Failed(_) => here.told = true,
                         _ => here.rising.retain(|id| *id != from),
                     }
                 });
