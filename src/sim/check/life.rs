@@ -63,8 +63,6 @@ struct Peer {
     /// When the first left of those that were asked after `anew`: since then an answer is awaited, the link is the same, and the id that asks has not stood still.
     left_since: Moment,
     anew: u64,
-    /// When a link to it was lost last on which an answer was awaited: what was asked before counts for nothing.
-    lost: u64,
     /// Whether it was asked beside those that are awaited, since it was heard: then a lost link changes nothing.
     lost_none: bool,
     /// Whether it was given up since it was heard.
@@ -115,6 +113,8 @@ pub(super) struct Life {
     silent: Vec<Id>,
     /// When each call began at each id, but for those of large calls.
     begun: BTreeMap<(Id, CallId), u64>,
+    /// When a link was lost last on which an answer was awaited: what was asked before counts for nothing. In large worlds that is not judged.
+    lost: BTreeMap<(Id, Id), u64>,
     /// Who has given somebody up last, and when.
     gave_up: (Id, u64),
     /// When somebody who is not awaited was asked last, by whom, and how many such were asked at that moment.
@@ -203,6 +203,7 @@ impl Life {
                 self.peers.forget(*id);
                 forget(&mut self.suspected, of_id.clone());
                 forget(&mut self.pauses, of_id.clone());
+                forget(&mut self.lost, of_id.clone());
                 forget(&mut self.begun, (*id, NAMES[0])..=(*id, NAMES[1]));
                 forget_keys(&mut self.questions, of_id);
             }
@@ -313,11 +314,13 @@ impl Life {
             }
             Observation::Finished { call, .. } => self.ends(call.root, *call),
             Observation::LinkEnded { at, peer, .. } | Observation::Abandoned { at, peer } => {
-                let Some(peer) = self.peers.get_mut(*at, *peer) else { return };
+                let (at, other) = (*at, *peer);
+                let Some(peer) = self.peers.get_mut(at, other) else { return };
                 // What was asked may have gone with it.
                 peer.begin_anew(now);
-                if !peer.awaited.is_empty() {
-                    peer.lost = now;
+                let small = peer.awaited.first().filter(|(call, _)| self.begun.contains_key(&(at, *call)));
+                if small.is_some() {
+                    self.lost.insert((at, other), now);
                 }
                 peer.awaited.clear();
             }
@@ -536,7 +539,7 @@ impl Life {
             return Some(format!("gives {peer} up, whose answer it does not await"));
         }
         let (asked, patience) = (known.asked, dead_after - every);
-        let lost = if known.lost_none { 0 } else { known.lost };
+        let lost = self.lost.get(&(id, peer)).copied().filter(|_| !known.lost_none).unwrap_or_default();
         let since = known.heard.max(known.first_asked).max(lost);
         let silent = now.saturating_sub(since.max(self.back(id, peer)));
         // Whether it was heard before the first look at it, the node has not noted.

@@ -28,8 +28,6 @@ struct Here {
     kept: u32,
     used: u32,
     jobs: u32,
-    /// What it has asked somebody below.
-    asked_below: bool,
     /// Who was asked and has not answered.
     awaited: Vec<Id>,
     /// Who has answered, and has not failed.
@@ -71,7 +69,7 @@ impl Here {
 
     /// Whether those below are to be asked by now, and nobody is: func has ended, if only with a token, or goes after them. Where there are limits the list may be too long for this id.
     fn is_to_ask(&self, book: &Book, id: Id, call: CallId) -> bool {
-        if self.asked_below || !self.owes() || book.limits.is_some() {
+        if !self.owes() || book.has_forwarded(id, call) || book.limits.is_some() {
             return false;
         }
         let Some(record) = book.calls.get(&call).filter(|record| !book.may_run_anew(record)) else {
@@ -258,10 +256,7 @@ impl Progress {
         match message {
             Message::Request(request) => {
                 let here = self.calls.get_mut(&(from, request.call));
-                here.into_iter().for_each(|here| {
-                    here.awaited.push(to);
-                    here.asked_below = true;
-                });
+                here.into_iter().for_each(|here| here.awaited.push(to));
             }
             Message::Response(response) => {
                 let call = response.call;
