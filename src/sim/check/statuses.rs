@@ -182,7 +182,7 @@ impl Statuses {
         let speaks = record.plan.partial == matches!(response.answer, Answer::Partial(_));
         let here = self.calls.remove(&(from, call));
         let said = Said { id: from, place, coverage, causes };
-        let state = self.state_of(from, call);
+        let state = self.state_of(from, call, book.may_run_anew(record));
         said.of_itself(record, state).into_iter().for_each(|what| findings.add(NAME, what));
         let nobody = !record.plan.partial && !book.has_forwarded(from, call);
         let wrong = said.of_those_not_asked(record).filter(|_| nobody);
@@ -192,10 +192,10 @@ impl Statuses {
         here.judge(record, &said).into_iter().for_each(|what| findings.add(NAME, what));
     }
 
-    fn state_of(&self, id: Id, call: CallId) -> State {
+    fn state_of(&self, id: Id, call: CallId, anew: bool) -> State {
         let at = (id, call);
         let open = self.seen.contains(&at) && !self.through.contains(&at);
-        State { begun: self.begun.contains(&at), open }
+        State { begun: self.begun.contains(&at), open, anew }
     }
 
     /// A call ends at its root.
@@ -216,7 +216,7 @@ impl Statuses {
         let said = Said { id: root, place: 0, coverage: &whole, causes };
         let mut wrong = here.and_then(|here| here.judge(record, &said));
         if !record.plan.watch && wrong.is_none() {
-            wrong = said.of_itself(record, self.state_of(root, call));
+            wrong = said.of_itself(record, self.state_of(root, call, book.may_run_anew(record)));
         }
         let members = whole.statuses().zip(record.plan.ids.iter()).skip(1);
         for (_, id) in members.filter(|(status, _)| *status == Status::Failed) {
@@ -243,6 +243,8 @@ struct Said<'a> {
 struct State {
     begun: bool,
     open: bool,
+    /// It may have begun in a call of that name which is over, and not in this one.
+    anew: bool,
 }
 
 impl Said<'_> {
@@ -251,7 +253,7 @@ impl Said<'_> {
         let own = self.coverage.statuses().next().filter(|_| record.plan.ids.len() <= LARGE);
         let what = match own {
             Some(Status::Unknown) if !state.begun && !record.plan.partial => "has not begun",
-            Some(Status::Unreached) if state.begun => "has begun",
+            Some(Status::Unreached) if state.begun && !state.anew => "has begun",
             Some(Status::Done) if state.open => "is not through",
             _ => return None,
         };

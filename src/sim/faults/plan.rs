@@ -10,6 +10,7 @@ use super::{Fault, FaultSet, Links};
 use crate::chain::{Seeded, SeededMap};
 use crate::sim::random::Random;
 use crate::sim::ranked::IdSet;
+use crate::sim::world::LARGE;
 use crate::wire::Message;
 
 /// When the faults of a run begin, nanoseconds: between `from` and `from` + `span`. The longest call has the limit `limit_max`.
@@ -336,7 +337,7 @@ impl Mishaps {
                 let Some(&id) = random.pick(ids) else { continue };
                 let act = match fault {
                     Fault::Fail if random.chance(1, 3) => Act::FailLater,
-                    Fault::Fail if random.chance(1, 4) => Act::Refuse,
+                    Fault::Fail if ids.len() <= LARGE as usize && random.chance(1, 4) => Act::Refuse,
                     Fault::Fail => Act::Fail,
                     Fault::Panic => Act::Panic,
                     Fault::Hang => Act::Hang(random.between(1, limit_ns * 2)),
