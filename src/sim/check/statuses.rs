@@ -28,6 +28,8 @@ struct Here {
     heard: Vec<(u32, Option<Coverage>)>,
     /// Those whose replies are still arriving: of all there it is known that they are done, until one fails.
     rising: BTreeSet<Id>,
+    /// Its own answer has begun to go up.
+    gives: bool,
     /// Those who have answered and have not failed.
     well: BTreeSet<Id>,
     /// Why ids are left out, as it was told.
@@ -168,7 +170,10 @@ impl Statuses {
             Answer::Partial(partial) => (&partial.report.coverage, &partial.report.causes[..]),
             Answer::Failed(failure) => (&failure.coverage, std::slice::from_ref(&failure.cause)),
             // More may be said of a reply that is still arriving.
-            Answer::Arriving(_) => return,
+            Answer::Arriving(_) => {
+                let here = self.calls.get_mut(&(from, call));
+                return here.into_iter().for_each(|here| here.gives = true);
+            }
             Answer::Completed | Answer::Reply(_) => return drop(self.calls.remove(&(from, call))),
         };
         if coverage.statuses().next() == Some(Status::Failed) {
@@ -302,7 +307,7 @@ impl Here {
         }
         // Who has no time left to pass it on has failed at that, and so has who has the data of those below and does not give them on in time.
         let too_late = causes.iter().any(|cause| {
-            let failed_at = matches!(cause.stage, Stage::Forward | Stage::Reply);
+            let failed_at = cause.stage == Stage::Forward || cause.stage == Stage::Reply && self.gives;
             cause.id == *id && failed_at && cause.kind == CauseKind::TimeLimit
         });
         // Its own reply may be the one.
