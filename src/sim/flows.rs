@@ -133,7 +133,7 @@ impl World {
         };
         let behind = &mut self.profile.behind;
         if passed_on && behind.stalls && behind.random.chance(1, HELD_PARTS) {
-            // Mostly until after the limit: what has come then is whoever's who could not give it on.
+            // Mostly until the limit has passed: then this id has data that it has not given on.
             let lasts = if behind.random.chance(2, 3) { longest } else { behind.random.below(longest) };
             let until = self.now + 1 + lasts;
             self.flows.held.insert((from, call));

@@ -100,7 +100,7 @@ impl World {
         }
     }
 
-    /// Where copies of requests come, one may come when another root has begun anew: the last of each root is at hand.
+    /// Keeps the last request of each root at an id, in a world in which copies of requests come: one of them comes once more when a root has begun anew, or when its numbers have jumped.
     pub(super) fn remember_request(&mut self, at: Id, message: &Message) {
         let copies = self.mishaps.as_ref().is_some_and(|mishaps| mishaps.used.has(Fault::SecondParent));
         if let Message::Request(request) = message
@@ -131,6 +131,7 @@ impl World {
         self.copy_comes(other, at, request, when);
     }
 
+    /// Somebody who has no part in a call sends a copy of its request, which arrives then.
     fn copy_comes(&mut self, liar: Id, at: Id, request: Arc<Request>, when: u64) {
         let call = request.call;
         if let Some(parcel) = self.in_the_name_of(liar, at, Message::Request(request)) {

@@ -121,7 +121,7 @@ impl World {
             Some(Act::Defer) => self.later(id, call, ns, Ok(reply)).0,
             Some(Act::FailLater) => self.later(id, call, ns, Err(reason(Fault::Fail, id))).0,
             Some(Act::Twice) if gives_two(id, call) => {
-                // What it gives by its token, before it has returned, nobody has deferred.
+                // It uses its token, and then replies as if it had none: its reply counts.
                 let (before, reply_of_nobody) = (self.now + self.random.below(ns + 1), self.of_nobody(id));
                 let early = Box::new(Ok(reply_of_nobody));
                 self.queue.push(before, Event::Answered { id, run, call: call.into(), reply: early });

@@ -2,7 +2,7 @@
 //!
 //! Both builds run as processes, this one too, so that both do exactly the same.
 
-use std::io;
+use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 
@@ -13,11 +13,9 @@ use crate::args::{SimArgs, SimOutput};
 use crate::refused::Refused;
 use crate::{CommandResult, FAILED, stdout};
 
-/// Arguments that are given to each process anew, and how many words each has behind it.
-const OURS: [(&str, usize); 4] = [("--against", 1), ("--runs", 1), ("--seed", 1), ("--output", 1)];
-
-/// Lines of a trace that are read from a build at most: as many as one keeps, and its summary.
-const LINES_MAX: usize = (1 << 20) + 64;
+/// The sub-command, and those of its arguments that each process is given anew. All of these take a value.
+const SIM: &str = "sim";
+const OURS: [&str; 4] = ["--against", "--runs", "--seed", "--output"];
 
 /// What a build says of many runs.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
@@ -31,15 +29,15 @@ struct Runs {
 struct Build<'a> {
     path: &'a Path,
     /// What both are asked.
-    words: &'a [String],
+    words: &'a [OsString],
 }
 
 impl Build<'_> {
     /// What so many runs come to.
     fn runs(&self, seed: u64, runs: u64) -> Result<Runs, Refused> {
-        let many =
-            ["--seed", &seed.to_string(), "--runs", &runs.to_string(), "--output", "json"].map(str::to_owned);
-        let said = self.output(self.words.iter().chain(&many))?;
+        let (seed_word, runs_word) = (seed.to_string(), runs.to_string());
+        let many = ["--seed", &seed_word, "--runs", &runs_word, "--output", "json"].map(OsStr::new);
+        let said = self.output(self.words.iter().map(OsString::as_os_str).chain(many))?;
         serde_json::from_str(&said).map_err(|error| {
             let path = self.path.display();
             Refused::File(format!(
@@ -48,20 +46,18 @@ impl Build<'_> {
         })
     }
 
-    /// The lines of one run's trace, without what the machine says of it.
-    fn trace(&self, line: &str) -> Result<Vec<String>, Refused> {
-        let words: Vec<String> = line.split_whitespace().skip(2).map(str::to_owned).collect();
-        let said = self.output(words.iter())?;
-        let lines = said.lines().take(LINES_MAX).filter(|line| !line.contains(" of this machine"));
-        Ok(lines.map(str::to_owned).collect())
+    /// The lines of one run's trace, without the summary behind them. A trace has a bound of its own.
+    fn trace(&self, replay: &str) -> Result<Vec<String>, Refused> {
+        let said = self.output(replay.split_whitespace().skip(2).map(OsStr::new))?;
+        Ok(said.lines().take_while(|line| line.contains(" us  ")).map(str::to_owned).collect())
     }
 
     /// What it writes. That runs fail is for its own command to say.
-    fn output<'a>(&self, words: impl Iterator<Item = &'a String>) -> Result<String, Refused> {
+    fn output<'a>(&self, words: impl Iterator<Item = &'a OsStr>) -> Result<String, Refused> {
         let path = self.path.display();
         let mut command = Command::new(self.path);
-        command.arg("sim").args(words).stdin(Stdio::null());
-        let output = command.output().map_err(|error: io::Error| {
+        command.arg(SIM).args(words).stdin(Stdio::null());
+        let output = command.output().map_err(|error| {
             Refused::File(format!(
                 "{path} cannot be run: {error}; --against takes the path of another build of gpc"
             ))
@@ -83,7 +79,7 @@ pub(super) fn run(
     replay: impl Fn(u64) -> Result<String, Refused>,
 ) -> CommandResult {
     let me = std::env::current_exe().map_err(|error| Refused::File(format!("this program: {error}")))?;
-    let words = without_ours(std::env::args().skip(2));
+    let words = without_ours(std::env::args_os().skip_while(|word| word != SIM).skip(1));
     let [here, there] = [me.as_path(), other].map(|path| Build { path, words: &words });
     let found = first_that_differs(args.seed, runs, |seed, runs| {
         Ok(here.runs(seed, runs)? == there.runs(seed, runs)?)
@@ -98,14 +94,15 @@ pub(super) fn run(
 }
 
 /// The arguments without those that each process is given anew.
-fn without_ours(words: impl Iterator<Item = String>) -> Vec<String> {
-    let (mut left, mut skip) = (Vec::new(), 0);
-    for word in words {
-        let ours = OURS.iter().find(|(name, _)| word.split('=').next() == Some(*name));
-        match ours {
-            _ if skip > 0 => skip -= 1,
-            Some((_, behind)) => skip = if word.contains('=') { 0 } else { *behind },
-            None => left.push(word),
+fn without_ours(mut words: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let mut left = Vec::new();
+    while let Some(word) = words.next() {
+        let text = word.to_string_lossy();
+        let (name, value) = text.split_once('=').map_or((&*text, None), |(name, value)| (name, Some(value)));
+        match (OURS.contains(&name), value) {
+            (true, Some(_)) => {}
+            (true, None) => drop(words.next()),
+            (false, _) => left.push(word),
         }
     }
     left
@@ -137,12 +134,9 @@ fn difference(
     there: &Build<'_>,
 ) -> Result<FirstDifference, Refused> {
     let [ours, theirs] = [here.trace(&replay)?, there.trace(&replay)?];
-    // The hash of all stands behind them.
-    let of_trace = |lines: &[String]| lines.iter().take_while(|line| line.contains(" us  ")).count();
-    let (mine, other) = (&ours[..of_trace(&ours)], &theirs[..of_trace(&theirs)]);
-    let same = mine.iter().zip(other).take_while(|(one, two)| one == two).count();
+    let same = ours.iter().zip(&theirs).take_while(|(one, two)| one == two).count();
     let at = |lines: &[String]| lines.get(same).cloned();
-    Ok(FirstDifference { seed, same_lines: same as u64, here: at(mine), there: at(other), replay })
+    Ok(FirstDifference { seed, same_lines: same as u64, here: at(&ours), there: at(&theirs), replay })
 }
 
 #[cfg(test)]
@@ -161,7 +155,7 @@ mod tests {
     #[test]
     fn both_are_asked_the_same() {
         let line = "-n 24 --against old/gpc --faults all --runs 10 --seed=7 --output json --partial";
-        let left = without_ours(line.split(' ').map(str::to_owned));
+        let left = without_ours(line.split(' ').map(OsString::from));
         assert_eq!(left, ["-n", "24", "--faults", "all", "--partial"]);
     }
 }
