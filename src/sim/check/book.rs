@@ -283,7 +283,7 @@ pub(super) struct Book {
     lost: BTreeSet<(Id, bool)>,
     /// Which ids have sent requests of which calls: see [`has_forwarded`](Book::has_forwarded).
     forwarded: BTreeSet<(Id, CallId)>,
-    /// Whom an adopter has asked, and whether the last request came from somebody whom nobody has given up, as far as he knows: see [`is_overtaken`](Book::is_overtaken).
+    /// Whom an adopter has asked, and whether the last request came from a parent after that: see [`is_overtaken`](Book::is_overtaken).
     adopted: BTreeMap<(Id, CallId), bool>,
 }
 

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use gpc_trees::Id;
 
 use super::book::Book;
+use super::memory::KEPT_MIN;
 use super::refusals::KEPT_PARTS;
 use super::{Findings, Observation, is_refusal};
 use crate::sim::world::LARGE;
@@ -14,9 +15,6 @@ use crate::wire::message::{Answer, Response};
 use crate::wire::{CallId, Message};
 
 const NAME: &str = "kept";
-
-/// Least that an answer takes of a node's memory, beside its reply.
-const KEPT_MIN: u64 = 512;
 
 /// What an id keeps.
 #[derive(Default)]

@@ -64,7 +64,7 @@ struct Peer {
     left_since: Moment,
     anew: u64,
     /// Whether it was asked beside those that are awaited, since it was heard: then a lost link changes nothing.
-    lost_none: bool,
+    asked_beside: bool,
     /// Whether it was given up since it was heard.
     given_up: bool,
     /// Whether an answer was ever awaited of it in another call than the first.
@@ -342,7 +342,7 @@ impl Life {
     fn heard(&mut self, at: Id, from: Id, now: u64) -> Option<&mut Peer> {
         self.suspected.remove(&(at, from));
         let peer = self.peers.get_mut(at, from)?;
-        (peer.heard, peer.asked, peer.given_up, peer.lost_none) = (now, 0, false, false);
+        (peer.heard, peer.asked, peer.given_up, peer.asked_beside) = (now, 0, false, false);
         (peer.left, peer.left_since) = (Moment::NONE, Moment::NONE);
         Some(peer)
     }
@@ -375,7 +375,7 @@ impl Life {
         }
         if peer.awaited.is_empty() {
             // Of it a heartbeat is wanted, by whatever link.
-            peer.lost_none = true;
+            peer.asked_beside = true;
         }
         (peer.asked, peer.last_question) = (peer.asked + 1, now);
         if peer.asked == 1 {
@@ -539,7 +539,7 @@ impl Life {
             return Some(format!("gives {peer} up, whose answer it does not await"));
         }
         let (asked, patience) = (known.asked, dead_after - every);
-        let lost = self.lost.get(&(id, peer)).copied().filter(|_| !known.lost_none).unwrap_or_default();
+        let lost = self.lost.get(&(id, peer)).copied().filter(|_| !known.asked_beside).unwrap_or_default();
         let since = known.heard.max(known.first_asked).max(lost);
         let silent = now.saturating_sub(since.max(self.back(id, peer)));
         // Whether it was heard before the first look at it, the node has not noted.

@@ -15,7 +15,7 @@ use crate::wire::{CallId, Message, Request};
 const NAME: &str = "memory";
 
 /// Least that an answer takes of a node's memory while it is kept, beside its reply and the words of its report, bytes.
-const KEPT_MIN: u64 = 512;
+pub(super) const KEPT_MIN: u64 = 512;
 
 /// Least that a call in flight takes, beside what it carries.
 const CALL_MIN: u64 = 1 << 10;

@@ -97,7 +97,7 @@ impl Parents {
         }
     }
 
-    /// What is wrong with it that an id refuses somebody as a second parent: one that stands above all others who have asked is an adopter.
+    /// Whoever stands above all others that have asked is an adopter, and not to be refused as a second parent; what is wrong where it is.
     fn refuses_the_highest(&self, book: &Book, id: Id, to: Id, call: CallId) -> Option<String> {
         let askers = self.askers.get(&(id, call))?;
         let record = book.calls.get(&call)?;

@@ -38,7 +38,7 @@ struct Here {
     given: Option<Id>,
     rising: Vec<Id>,
     /// Somebody below has said that it failed.
-    told: bool,
+    failed_below: bool,
     /// From whom all of its data have come, where they came in pieces.
     whole: Option<Id>,
     /// Who has asked, and who was answered or has asked more than once: the data that come then are nobody's.
@@ -244,7 +244,9 @@ impl Progress {
                 "somebody below who is answering, while others are silent"
             }
             // Data go up in list order.
-            Stage::Reply if !here.told && here.given.is_some() && here.is_behind(record, cause.id) => {
+            Stage::Reply
+                if !here.failed_below && here.given.is_some() && here.is_behind(record, cause.id) =>
+            {
                 "somebody below whose data are not the next to go up"
             }
             _ => return None,
@@ -320,7 +322,7 @@ impl Progress {
                     match &response.answer {
                         Answer::Arriving(_) => here.rising.push(from),
                         // It is this id's turn to fail.
-                        Answer::Failed(_) => here.told = true,
+                        Answer::Failed(_) => here.failed_below = true,
                         _ => here.rising.retain(|id| *id != from),
                     }
                 });
