@@ -158,4 +158,14 @@ mod tests {
         let left = without_ours(line.split(' ').map(OsString::from));
         assert_eq!(left, ["-n", "24", "--faults", "all", "--partial"]);
     }
+
+    /// A path that is no text ended the program.
+    #[cfg(unix)]
+    #[test]
+    fn a_path_need_not_be_text() {
+        use std::os::unix::ffi::OsStringExt as _;
+        let path = OsString::from_vec(vec![b'/', 0xff]);
+        let words = ["--against".into(), path.clone(), "--fit".into(), path.clone()];
+        assert_eq!(without_ours(words.into_iter()), ["--fit".into(), path]);
+    }
 }
