@@ -103,6 +103,11 @@ impl Deadlines {
         if more { Err(()) } else { Ok(self.only) }
     }
 
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        usize::from(self.only.is_some()) + self.queue.len() - self.ended + self.others.len()
+    }
+
     pub(super) fn next(&self) -> Option<Time> {
         self.first.map(|(at, _)| at)
     }

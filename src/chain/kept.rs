@@ -160,6 +160,11 @@ impl KeptAnswers {
         }
     }
 
+    /// Times of answers that are not kept any more.
+    pub(super) fn strays(&self) -> usize {
+        self.by_time.len().saturating_sub(self.answers.len())
+    }
+
     /// When the next one goes.
     pub(super) fn next(&self) -> Option<Time> {
         self.soonest().map(|(until, _)| until)

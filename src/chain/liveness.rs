@@ -84,7 +84,7 @@ impl Watched {
 #[derive(Debug, Default)]
 pub(super) struct Liveness {
     watched: BTreeMap<Id, Watched>,
-    /// Of these the descendants of suspected peers, whose answers are not awaited here.
+    /// Of these, and of nobody else, the descendants of suspected peers, whose answers are not awaited here.
     descendants: BTreeSet<Id>,
     /// When the pauses end that peers have announced, or have ended; at most one for each link.
     pauses: BTreeMap<Id, Time>,
@@ -112,6 +112,11 @@ impl Liveness {
     /// Whether heartbeats are noted at present.
     pub(super) fn watches(&self) -> bool {
         !self.watched.is_empty()
+    }
+
+    /// How many peers are kept in mind.
+    pub(super) fn watched(&self) -> usize {
+        self.watched.len() + self.descendants.len()
     }
 
     /// Something came from a peer.
@@ -162,10 +167,19 @@ impl Liveness {
     /// No call is in flight any more.
     pub(super) fn end(&mut self) {
         if unlikely(self.watches()) {
-            self.watched.clear();
-            self.descendants.clear();
+            self.forget_all();
         }
         self.next = None;
+    }
+
+    fn forget(&mut self, peer: Id) {
+        self.watched.remove(&peer);
+        self.descendants.remove(&peer);
+    }
+
+    fn forget_all(&mut self) {
+        self.watched.clear();
+        self.descendants.clear();
     }
 
     /// Whether a peer has left a question unanswered: for half the time between two at least, so that one which has just left is no reason.
@@ -226,7 +240,7 @@ impl Node {
         let Some(due) = self.liveness.next.filter(|at| *at <= self.now) else { return };
         // This id itself was stopped: what the others have said meanwhile is still to be read, and they were not asked.
         if self.now.since(due) > heartbeat.every {
-            self.liveness.watched.clear();
+            self.liveness.forget_all();
             self.liveness.asked = self.now;
         }
         self.give_up_silent(&heartbeat);
@@ -253,7 +267,7 @@ impl Node {
                 return;
             }
             for (peer, silent) in silent {
-                self.liveness.watched.remove(&peer);
+                self.liveness.forget(peer);
                 self.emit(Output::Abandon { peer });
                 let why = format!("it sent no heartbeat for {silent:?}");
                 self.link_lost(peer, CauseKind::LinkLost, &why, false);

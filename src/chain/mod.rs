@@ -78,6 +78,7 @@ mod slot;
 mod spot;
 mod spots;
 mod steps;
+mod strays;
 mod suspects;
 mod time;
 mod waiting;

@@ -202,6 +202,11 @@ impl Plans {
         found || self.plans.iter().any(|held| Arc::ptr_eq(held, plan))
     }
 
+    /// Names that belong to no plan.
+    pub(super) fn strays(&self) -> usize {
+        self.by_hash.len().saturating_sub(self.plans.len())
+    }
+
     fn hash(&self, key: &PlanKey<'_>) -> u64 {
         let mut hasher = self.seeded.build_hasher();
         key.numbers().for_each(|number| hasher.write_u64(number));

@@ -238,6 +238,13 @@ impl Recent {
         self.ended == 0 && self.runs.is_empty() && self.partial.is_empty() && self.windows.is_empty()
     }
 
+    /// Entries that belong to no call and to no window.
+    pub(super) fn strays(&self) -> usize {
+        let of_old = |old: &Old| old.order.len().abs_diff(old.calls.len());
+        let places = self.places.len().saturating_sub(self.windows.len());
+        places + self.old.as_deref().map_or(0, of_old) + self.partial.strays()
+    }
+
     /// Gives back room that nothing is in.
     pub(super) fn release_room(&mut self) {
         self.windows.shrink_to_fit();

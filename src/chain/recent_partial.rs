@@ -66,6 +66,11 @@ impl RecentPartial {
         self.before(call).is_some_and(|(_, run)| call.sequence <= run.last)
     }
 
+    /// Times of calls that are forgotten.
+    pub(super) fn strays(&self) -> usize {
+        self.by_time.len().saturating_sub(self.runs.len())
+    }
+
     /// When entries whose time has passed are to go, since they are many.
     pub(super) fn next(&self) -> Option<Time> {
         let many = self.runs.len() > RUNS_IDLE;

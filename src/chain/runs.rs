@@ -160,6 +160,11 @@ impl Runs {
         }
     }
 
+    /// Calls that wait for their turn.
+    pub(super) fn waiting(&self) -> usize {
+        self.classes.iter().map(|queue| usize::from(queue.first.is_some()) + queue.rest.len()).sum()
+    }
+
     /// Jobs handed out that have not ended.
     pub(super) fn running(&self) -> usize {
         self.running.len()

@@ -232,6 +232,11 @@ impl Spots {
         Some(begin.wrapping_add(call.sequence) as usize & last)
     }
 
+    /// Names of plans that are gone, and calls that are not counted.
+    pub(super) fn strays(&self) -> usize {
+        self.plans.strays() + self.table.iter().flatten().count().abs_diff(self.len)
+    }
+
     pub(super) fn len(&self) -> usize {
         self.len
     }

@@ -53,6 +53,11 @@ impl HalfOpen {
         self.all.first().copied()
     }
 
+    /// Addresses that an entry is kept for.
+    pub(super) fn addresses(&self) -> usize {
+        self.sources.len()
+    }
+
     pub(super) fn keys(&self) -> impl Iterator<Item = LinkKey> {
         self.all.iter().copied()
     }

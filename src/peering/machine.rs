@@ -180,6 +180,11 @@ impl<B: Book> Peering<B> {
         self.half_open.keys().map(|key| (key, self.greetings.get(&key).and_then(|greeting| greeting.until)))
     }
 
+    /// Entries of connections that are no links, in all tables: none where there is no such connection.
+    pub fn unfinished(&self) -> usize {
+        self.greetings.len() + self.half_open.keys().count() + self.half_open.addresses()
+    }
+
     /// When [`tick`](Self::tick) is due.
     #[inline]
     pub fn next_deadline(&self) -> Option<Time> {

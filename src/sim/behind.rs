@@ -13,7 +13,7 @@ use crate::wire::message::Merging;
 const APART: u64 = 0x5deece66d;
 
 /// So many calls between two of a root: those behind it then stand a word of bits further, as far as a window remembers in any order, or at the same place one window later.
-const BETWEEN: [u32; 4] = [63, 1023, 4095, 4095];
+const BETWEEN: [u32; 5] = [63, 127, 1023, 4095, 4095];
 
 /// The driver's name for each of them: no call of the world has it.
 const TICKET: u64 = u64::MAX;
@@ -26,7 +26,9 @@ pub(super) struct Behind {
     /// Whether the first call of its kind may take the fast path, or only the second.
     pub(super) plan_at_once: bool,
     /// Whether roots make other calls between theirs.
-    calls_others: bool,
+    pub(super) calls_others: bool,
+    /// Requests of calls that are over come once more.
+    pub(super) copies: bool,
     /// All calls have a callback, which merges so: what one leaves half merged the next one finds.
     pub(super) alike: Option<Merging>,
     /// The data of long replies stop coming, where messages may be late.
@@ -40,6 +42,7 @@ impl Default for Behind {
             sizes: Sizes::default(),
             plan_at_once: true,
             calls_others: false,
+            copies: false,
             alike: None,
             stalls: false,
         }
@@ -64,13 +67,20 @@ impl Behind {
             descendants: size(12, usual.descendants),
         };
         let plan_at_once = !random.chance(1, 12);
-        let calls_others = random.chance(1, 16);
+        let calls_others = random.chance(1, 8);
         let alike = random.chance(1, 8).then(|| match random.chance(1, 2) {
             true => Merging::AsTheyCome,
             false => Merging::InListOrder,
         });
         let stalls = random.chance(1, 2);
-        Behind { random, sizes, plan_at_once, calls_others, alike, stalls }
+        Behind { random, sizes, plan_at_once, calls_others, copies: false, alike, stalls }
+    }
+}
+
+impl Behind {
+    /// Whose calls have others between them: most calls of such a world, or no window would have many of them.
+    pub(super) fn root(&mut self, n: u32) -> Option<Id> {
+        self.calls_others.then(|| self.random.below(n.into()) as Id)
     }
 }
 

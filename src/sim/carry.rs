@@ -101,7 +101,7 @@ impl World {
         let host = self.hosts.at(id);
         let Some(node) = host.node.as_deref() else { return };
         let next = node.next_deadline();
-        let held = held(node, next);
+        let held = held(node, next, self.scenario.n <= LARGE);
         if let Some(next) = next.map(Time::as_nanos).filter(|&next| next < host.timer) {
             host.timer = next;
             self.queue.push_timer(next, id);

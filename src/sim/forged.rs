@@ -102,9 +102,8 @@ impl World {
 
     /// Keeps the last request of each root at an id, in a world in which copies of requests come: one of them comes once more when a root has begun anew, or when its numbers have jumped.
     pub(super) fn remember_request(&mut self, at: Id, message: &Message) {
-        let copies = self.mishaps.as_ref().is_some_and(|mishaps| mishaps.used.has(Fault::SecondParent));
         if let Message::Request(request) = message
-            && copies
+            && self.profile.behind.copies
             && self.scenario.n <= LARGE
             && !request.partial
             && request.data.is_empty()

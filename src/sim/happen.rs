@@ -75,6 +75,9 @@ impl World {
         let (mishaps, timed) = Mishaps::draw(&mut self.random, used, n, times);
         let stalls = &mut self.profile.behind.stalls;
         *stalls = n <= LARGE && (used.has(Fault::Delay) || *stalls && faults.has(Fault::Delay));
+        let behind = &mut self.profile.behind;
+        behind.copies = used.has(Fault::SecondParent)
+            || behind.calls_others && n <= LARGE && faults.has(Fault::SecondParent);
         // It may be late, and then have to wait for the end of a partition.
         self.under_way_max = Duration::from_nanos(times.after() + 2 * mishaps.longest).max(UNDER_WAY_MIN);
         if mishaps.used.has(Fault::Fresh) {
@@ -96,6 +99,9 @@ impl World {
         if self.random.chance(1, parts) {
             // What one call leaves at its root the next one finds.
             roots = vec![(self.random.below(n.into()) as Id, BEGIN)];
+        }
+        if let Some(root) = self.profile.behind.root(n) {
+            roots = vec![(root, BEGIN)];
         }
         // Whoever stands still once more is to be awaited then.
         let still = timed.iter().filter(|it| is_again(it, &timed)).map(|it| it.at.saturating_sub(span));

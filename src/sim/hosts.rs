@@ -50,11 +50,11 @@ impl Host {
     /// What its node holds, also where that has been let go.
     pub(super) fn held(&self) -> Held {
         match (&self.node, &self.rested) {
-            (Some(node), _) => held(node, node.next_deadline()),
+            (Some(node), _) => held(node, node.next_deadline(), false),
             (None, Some(rested)) => {
                 let (calls, answers_kept) = (rested.calls(), rested.answers_kept());
                 let (jobs, deadline) = (rested.jobs_running(), rested.next_deadline().is_some());
-                Held { calls, answers_kept, jobs, deadline, memory: 0 }
+                Held { calls, answers_kept, jobs, deadline, memory: 0, strays: 0 }
             }
             (None, None) => Held::default(),
         }

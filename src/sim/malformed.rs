@@ -22,7 +22,13 @@ impl World {
             return message;
         }
         let way = self.random.below(5);
-        let Some(answer) = malformed(answer, way) else { return message };
+        let values = self.call(call).is_some_and(|state| state.plan.callback && state.plan.partial)
+            && self.profile.behind.random.chance(2, 3);
+        let bad = match answer {
+            Answer::Partial(partial) if values && way >= 2 => bad_values(partial, way),
+            _ => malformed(answer, way),
+        };
+        let Some(answer) = bad else { return message };
         let garbled = matches!(answer, Answer::Reply(_) | Answer::Partial(_)) && way >= 2;
         self.inject(Fault::Malformed, &[from]);
         self.observe(&Observation::Malformed { from, call, garbled });
@@ -55,6 +61,20 @@ fn malformed(answer: &Answer, way: u64) -> Option<Answer> {
         }
         (Answer::Completed | Answer::Failed(_) | Answer::Arriving(_), _) => return None,
     })
+}
+
+/// Values for a callback that are not what they say: bytes that mean nothing, two with the header of one, or values of values.
+fn bad_values(partial: &Partial, way: u64) -> Option<Answer> {
+    let one = || Leveled { level: 0, data: level0(Bytes::from_static(b"value")) };
+    let values = |count| aggregate(None, &vec![one(); count]).ok();
+    let (mut header, mut data) = (values(2)?, values(2)?);
+    match way {
+        2 => data = Leveled { data: level0(Bytes::from_static(b"9")), ..data },
+        3 => header = values(1)?,
+        _ => (header, data) = (aggregate(None, &[header]).ok()?, aggregate(None, &[data]).ok()?),
+    }
+    let reply = SubtreeReply { level: data.level, header: header.data, data: data.data };
+    Some(Answer::Partial(Box::new(Partial { reply, report: partial.report.clone() })))
 }
 
 /// Statuses of one id more, or of all but the first.

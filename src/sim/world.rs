@@ -655,14 +655,15 @@ impl Event {
     }
 }
 
-/// What a node holds whose next deadline is this.
-pub(super) fn held(node: &Node, next: Option<Time>) -> Held {
+/// What a node holds whose next deadline is this. In a large world nobody looks for entries that belong to nothing.
+pub(super) fn held(node: &Node, next: Option<Time>, looks: bool) -> Held {
     Held {
         calls: node.calls(),
         answers_kept: node.answers_kept(),
         jobs: node.jobs_running(),
         deadline: next.is_some(),
         memory: node.config().memory.used(),
+        strays: if looks { node.strays() } else { 0 },
     }
 }
 

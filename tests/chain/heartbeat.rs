@@ -289,6 +289,22 @@ fn a_chain_that_is_cut_off_is_found_lost_after_one_detection() {
     }
 }
 
+/// Who had been asked for somebody above it was forgotten when it was given up, but not that it had been asked: if the call ended with that, its name stayed. The simulator found it when it looked into the tables.
+#[test]
+fn nobody_is_kept_in_mind_when_the_last_call_has_ended() {
+    for (tree, partial) in [(Tree::Chain, true), (Tree::Binary, true), (Tree::Binary, false)] {
+        let mut one = One::with(config(0));
+        one.now = Duration::from_secs(100);
+        one.start(Start { partial, tree, limit: Duration::from_secs(600), ..start("0-4") });
+        one.replied("r");
+        // Ends: nobody answers, and the call has a limit.
+        while one.node.calls() > 0 {
+            tick(&mut one);
+            assert_eq!(one.node.strays(), 0);
+        }
+    }
+}
+
 /// Whom to ask for a heartbeat is a matter of one's own: whoever has a million ids below a silent one does not open a link to each.
 #[test]
 fn no_more_than_64_descendants_are_asked() {

@@ -50,6 +50,10 @@ impl Bounds {
                 if let Some(most) = self.most_held(book, *id, held).filter(|most| held.memory > *most) {
                     findings.add(NAME, format!("id {id} counts more than {most} bytes, and holds {held:?}"));
                 }
+                if held.strays > 0 {
+                    let what = format!("{} entries of the tables of id {id} belong to nothing", held.strays);
+                    findings.add(NAME, what);
+                }
                 let most = book.calls.len() + self.forged;
                 if held.calls > most || held.answers_kept > most || held.jobs > workers.iter().sum() {
                     findings.add(

@@ -158,6 +158,8 @@ pub struct Held {
     pub deadline: bool,
     /// Bytes of its memory, where that is counted.
     pub memory: u64,
+    /// Entries of its tables that belong to nothing.
+    pub strays: usize,
 }
 
 /// How a function ends.

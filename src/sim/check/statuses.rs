@@ -11,8 +11,9 @@ use super::book::{Book, Record};
 use super::{Findings, FunctionEnd, NAMES, Observation, Outcome, forget, forget_keys, is_refusal};
 use crate::sim::faults::Fault;
 use crate::sim::world::LARGE;
+use crate::wire::level::{Leaves, Limits};
 use crate::wire::message::{Answer, Response};
-use crate::wire::{CallId, Cause, CauseKind, Coverage, Message, Stage, Status};
+use crate::wire::{CallId, Cause, CauseKind, Coverage, Message, Payload, Stage, Status};
 
 const NAME: &str = "statuses";
 
@@ -38,6 +39,8 @@ struct Here {
     unreached: BTreeSet<Id>,
     /// Its own func has run to its end, and well.
     ran: bool,
+    /// The positions of those who have said last what callback cannot take.
+    unreadable: BTreeSet<u32>,
 }
 
 /// What all ids know of all calls.
@@ -125,6 +128,10 @@ impl Statuses {
         };
         let whole = |coverage: &Coverage| coverage.len() == u64::from(record.sizes[place as usize]);
         let (awaited, rose) = (here.awaited.remove(&from), here.rising.remove(&from));
+        here.unreadable.remove(&place);
+        if awaited && has_no_values(record, &response.answer) {
+            here.unreadable.insert(place);
+        }
         if !awaited && !rose || record.is_malformed(from) {
             return;
         }
@@ -235,6 +242,21 @@ impl Statuses {
     }
 }
 
+/// Whether this is what callback is to merge, and no values are in it.
+fn has_no_values(record: &Record, answer: &Answer) -> bool {
+    let Answer::Partial(partial) = answer else { return false };
+    let reply = &partial.reply;
+    if !record.plan.partial || !record.plan.callback || !record.plan.reply_wanted || reply.level == 0 {
+        return false;
+    }
+    let values = |bytes: &Payload| {
+        let bytes = bytes.to_bytes();
+        let values = Leaves::new(1, &bytes, Limits::default()).map(|value| value.ok().map(drop));
+        values.collect::<Option<Vec<()>>>().map(|values| values.len())
+    };
+    reply.level > 1 || values(&reply.header).is_none() || values(&reply.header) != values(&reply.data)
+}
+
 /// What an id says when a call ends there.
 struct Said<'a> {
     id: Id,
@@ -304,6 +326,11 @@ impl Here {
                     "id {id} has heard that {other} is done, and says that it is {status:?}"
                 ));
             }
+        }
+        let said_of = |at: &u32| statuses.get(at.checked_sub(*place)? as usize);
+        let none = self.unreadable.iter().find(|at| said_of(at) == Some(&Status::Done));
+        if let Some(other) = none.and_then(|at| record.plan.ids.id(*at)) {
+            return Some(format!("id {id} has no values of {other}, and says that it is done"));
         }
         // Who has no time left to pass it on has failed at that, and so has who has the data of those below and does not give them on in time.
         let too_late = causes.iter().any(|cause| {

@@ -123,7 +123,7 @@ fn and(more: impl IntoIterator<Item = Seen>) -> Vec<&'static str> {
 }
 
 fn rest(process: usize) -> Seen {
-    Seen::Rest { process, half_open: 0, holds: false, due: false }
+    Seen::Rest { process, unfinished: 0, holds: false, due: false }
 }
 
 #[test]
@@ -225,7 +225,7 @@ fn a_link_that_answers_is_not_to_be_replaced_by_another_process() {
 fn what_is_left_or_missing_at_rest_is_seen() {
     assert_eq!(and([Seen::Closed(B), Seen::Lost(1, 0, true), rest(0)]), ["one-link"]);
     assert_eq!(and([Seen::Died(1), rest(0)]), ["one-link"]);
-    let left = |half_open, holds, due| Seen::Rest { process: 0, half_open, holds, due };
+    let left = |unfinished, holds, due| Seen::Rest { process: 0, unfinished, holds, due };
     for rest in [left(1, false, false), left(0, true, false), left(0, false, true)] {
         assert_eq!(and([rest]), ["bounded"]);
     }

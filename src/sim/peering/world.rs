@@ -475,10 +475,10 @@ impl World {
         for process in self.at.clone() {
             (0..self.scenario.n).for_each(|id| self.look_whether_remembered(process, id));
             let peering = &self.processes[process].peering;
-            let (half_open, holds) = (peering.half_open().count(), peering.holds_any());
+            let (unfinished, holds) = (peering.unfinished(), peering.holds_any());
             let waits = |id| matches!(peering.state(id), State::Connecting(_) | State::Expecting(_));
             let due = peering.next_deadline().is_some() || (0..self.scenario.n).any(waits);
-            self.see(Seen::Rest { process, half_open, holds, due });
+            self.see(Seen::Rest { process, unfinished, holds, due });
         }
     }
 }

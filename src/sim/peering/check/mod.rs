@@ -202,8 +202,8 @@ pub enum Seen {
     Rest {
         /// Whose.
         process: Process,
-        /// Connections of others that are no links yet.
-        half_open: usize,
+        /// Entries of its tables of connections that are no links.
+        unfinished: usize,
         /// Whether somebody waits for a link to be gone.
         holds: bool,
         /// Whether anything is still due, or awaited.
@@ -322,7 +322,7 @@ impl Checkers {
                 let what = format!("process {process} waits for a connection of id {peer}, which opens none");
                 self.add("liveness", what);
             }
-            Seen::Rest { process, half_open, holds, due } => self.rest(process, half_open, holds, due),
+            Seen::Rest { process, unfinished, holds, due } => self.rest(process, unfinished, holds, due),
             Seen::Missing(process, peer) => {
                 let id = self.processes.get(process).map_or(0, |(who, _)| who.id);
                 self.add(
@@ -583,9 +583,11 @@ impl Checkers {
         self.rules_lost(process, peer, stood);
     }
 
-    fn rest(&mut self, process: Process, half_open: usize, holds: bool, due: bool) {
-        if half_open > 0 || holds || due {
-            let left = format!("{half_open} half-open connections, holds {holds}, something due {due}");
+    fn rest(&mut self, process: Process, unfinished: usize, holds: bool, due: bool) {
+        if unfinished > 0 || holds || due {
+            let left = format!(
+                "{unfinished} entries of connections that are no links, holds {holds}, something due {due}"
+            );
             self.add("bounded", format!("at rest process {process} has {left}"));
         }
         let mine = self

@@ -1,0 +1,20 @@
+//! Entries of a node's tables that belong to nothing: of what is over, they would stay for as long as the process lives.
+//!
+//! Nothing that a node does shows them, so whoever looks for them asks.
+
+use super::Node;
+
+impl Node {
+    /// How many entries there are that belong to no call, answer, root or plan which the node holds: none, whatever has happened. Each table is counted against the one that it leads to.
+    pub fn strays(&self) -> usize {
+        let over = |entries: usize, of: usize| entries.saturating_sub(of);
+        let short = self.spots.as_ref().map_or(0, |spots| spots.strays());
+        over(self.tickets.len(), self.calls())
+            + over(self.deadlines.len(), self.calls.len())
+            + over(self.runs.waiting(), self.calls.len())
+            + self.kept.strays()
+            + self.recent.strays()
+            + if self.calls() == 0 { self.liveness.watched() } else { 0 }
+            + short
+    }
+}
