@@ -78,9 +78,9 @@ impl Behind {
 }
 
 impl Behind {
-    /// Whose calls have others between them: most calls of such a world, or no window would have many of them.
+    /// Whose calls most calls of a world are in which there are others between them, or all are alike: what is counted, or left, is at the root.
     pub(super) fn root(&mut self, n: u32) -> Option<Id> {
-        self.calls_others.then(|| self.random.below(n.into()) as Id)
+        (self.calls_others || self.alike.is_some()).then(|| self.random.below(n.into()) as Id)
     }
 }
 

@@ -243,11 +243,13 @@ impl World {
     pub(super) fn piece(&mut self, at: Id, run: u32, from: Id, call: CallId) {
         let about = if self.scenario.n > LARGE { PIECES_OF_MANY } else { PIECES };
         let World { pieces, mishaps, linked, random, .. } = self;
-        let (mut whole, mut came, mut due, mut refused) = (false, 0, false, None);
+        let (mut whole, mut came, mut due, mut refused, mut gone) = (false, 0, false, None, false);
         let first = pieces.first(at, from, call, |passage| stands(mishaps, linked, at, passage));
         let over = first.and_then(|(place, coming)| {
             let most = 1 + random.below(2 * coming.source.len() / about + 1);
-            let bytes = coming.source.read(coming.source.len() - coming.writer.missing(), most as usize);
+            let next = coming.source.len() - coming.writer.missing();
+            let bytes = coming.source.read(next, most as usize);
+            gone = bytes.is_empty() && next < coming.source.arrived() && !coming.source.is_refused();
             came = coming.writer.push(&bytes);
             whole = coming.writer.missing() == 0;
             due = whole || coming.writer.usage() != Use::Whole;
@@ -255,6 +257,9 @@ impl World {
             (whole || refused.is_some()).then_some(place)
         });
         over.into_iter().for_each(|place| pieces.remove(at, call, place));
+        if gone {
+            self.observe(&Observation::DataGone { at, from, call });
+        }
         if came == 0 && refused.is_none() || !self.hosts.is_up(at) || self.hosts.run(at) != run {
             return;
         }

@@ -22,6 +22,9 @@ use crate::wire::{CallId, Message, Payload, Reason, Request};
 /// Of the ids of a large world one in so many: a plan and the room for it take as much memory as all else of a node that awaits its replies.
 const FEW: Id = 16;
 
+/// Of the requests of a small world one in so many comes for a place that there is none of, too.
+const NO_PLACE: u64 = 16;
+
 impl World {
     /// Takes a message on the fast path, if that may be; says whether it has.
     pub(super) fn on_the_spot(&mut self, id: Id, from: Id, message: &Message) -> bool {
@@ -83,6 +86,7 @@ impl World {
     ) -> Option<()> {
         let (now, data) = (Time::from_nanos(self.now), request.data.as_bytes()?);
         let short = ShortRequest::of(request, &data, room)?;
+        self.offers_no_place(id, from, &short);
         match self.node(id)?.spot_begins(|| now, from, &short) {
             Begun::Unusual => None,
             Begun::Alone => self.run_alone(id, from, request.call, act),
@@ -91,6 +95,21 @@ impl World {
                 self.run_on_the_spot(id, Asker::Parent(from), &short.particulars, act, times)
             }
         }
+    }
+
+    /// Now and then the same request says a place behind the whole tree: it is left to the parser, which refuses it.
+    fn offers_no_place(&mut self, id: Id, from: Id, short: &ShortRequest<'_>) {
+        let now = Time::from_nanos(self.now);
+        if self.scenario.n > LARGE || !self.profile.behind.random.chance(1, NO_PLACE) {
+            return;
+        }
+        let particulars = Particulars { position: short.particulars.total, ..short.particulars };
+        let none = ShortRequest { particulars, ..*short };
+        let begun = self.node(id).map(|node| node.spot_begins(|| now, from, &none));
+        assert!(
+            matches!(begun, None | Some(Begun::Unusual)),
+            "a request for a place that there is none of is not taken"
+        );
     }
 
     /// Runs func at an id that has nobody below it, and answers.

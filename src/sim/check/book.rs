@@ -193,6 +193,11 @@ impl Record {
     }
 
     /// Whether an answer of an id may have come malformed.
+    /// Whether a copy of one of its requests has come.
+    pub(super) fn has_forgers(&self) -> bool {
+        !self.forgers.is_empty()
+    }
+
     pub(super) fn is_malformed(&self, id: Id) -> bool {
         self.malformed.contains(&id)
     }

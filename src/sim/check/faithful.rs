@@ -29,6 +29,8 @@ pub(super) struct Faithful {
     adopted: BTreeMap<(Id, CallId, u32), u32>,
     /// Whose func has failed before anybody below was asked.
     failed: BTreeSet<(Id, CallId)>,
+    /// Where func is running, or waits for more of its data.
+    running: BTreeSet<(Id, CallId)>,
 }
 
 impl Faithful {
@@ -53,6 +55,7 @@ impl Faithful {
                 let wrong = wrong.or_else(|| self.in_turn(record, *from, *to, request.call));
                 let wrong = wrong.or_else(|| kept_back(book, record, *from, request));
                 let wrong = wrong.or_else(|| self.goes_on(*from, request.call));
+                let wrong = wrong.or_else(|| self.goes_ahead(record, *from, request.call));
                 wrong.into_iter().for_each(|what| {
                     findings.add(NAME, format!("{from} -> {to}: a request of call {} {what}", request.call));
                 });
@@ -63,21 +66,38 @@ impl Faithful {
                     findings.add(NAME, format!("id {from} answers call {} {what}", response.call));
                 });
             }
-            Observation::Ran { id, call, end: FunctionEnd::Failed } => {
-                let ends =
-                    |it: &Record| !it.plan.partial && !it.plan.forward_first && it.plan.ids.len() <= LARGE;
-                if book.calls.get(call).is_some_and(ends) && !book.has_forwarded(*id, *call) {
-                    self.failed.insert((*id, *call));
+            Observation::DataGone { at, from, call } => {
+                let what = format!("{from} -> {at}: data of call {call} are gone before they are passed on");
+                findings.add(NAME, what);
+            }
+            Observation::Executed { id, call, .. } if book.small(*call).is_some() => {
+                self.running.insert((*id, *call));
+            }
+            Observation::Ran { id, call, end } if self.running.contains(&(*id, *call)) => {
+                if *end != FunctionEnd::Unfinished {
+                    self.running.remove(&(*id, *call));
+                }
+                if *end == FunctionEnd::Failed {
+                    self.has_failed(book, *id, *call);
                 }
             }
+            Observation::Ran { id, call, end: FunctionEnd::Failed } => self.has_failed(book, *id, *call),
             Observation::Ended { id } => self.ended(book, *id),
             _ => {}
+        }
+    }
+
+    fn has_failed(&mut self, book: &Book, id: Id, call: CallId) {
+        let ends = |it: &Record| !it.plan.partial && !it.plan.forward_first && it.plan.ids.len() <= LARGE;
+        if book.calls.get(&call).is_some_and(ends) && !book.has_forwarded(id, call) {
+            self.failed.insert((id, call));
         }
     }
 
     /// A run of an id knows nothing of whom the one before it has asked.
     fn ended(&mut self, book: &Book, id: Id) {
         forget_keys(&mut self.failed, (id, NAMES[0])..=(id, NAMES[1]));
+        forget_keys(&mut self.running, (id, NAMES[0])..=(id, NAMES[1]));
         forget(&mut self.adopted, (id, NAMES[0], 0)..=(id, NAMES[1], u32::MAX));
         for (call, record) in book.calls.iter() {
             if let (Some(place), Some(own)) = (record.position(id), self.own.get_mut(call)) {
@@ -89,6 +109,12 @@ impl Faithful {
     /// Whether whoever asks another has failed before: in a call that is not partial that is the end of it there.
     fn goes_on(&self, from: Id, call: CallId) -> Option<String> {
         self.failed.contains(&(from, call)).then(|| "comes from an id whose func has failed".into())
+    }
+
+    /// Whether the sender's func has not ended, and is to come first.
+    fn goes_ahead(&self, record: &Record, from: Id, call: CallId) -> Option<String> {
+        let ahead = !record.plan.forward_first && self.running.contains(&(from, call));
+        ahead.then(|| "comes before its sender's func has ended".into())
     }
 
     /// What is wrong with the order in which the children of one parent are asked: those with the largest subtrees first, since they take longest.

@@ -44,6 +44,8 @@ struct Upward {
     released: bool,
     /// It has answered with a failure, or was given up.
     failed: bool,
+    /// It was given up: those below have another parent.
+    moved: bool,
     /// It has given its part of a partial call, and to whom last.
     gave: bool,
     given: Id,
@@ -250,6 +252,7 @@ impl Farewell {
             Message::Moved(_) if below.is_some() && certain && place > 0 => {
                 ties.upward[place as usize].kept &= below != Some(Tie::Answered) || state.full || none;
                 ties.upward[place as usize].failed = true;
+                ties.upward[place as usize].moved = !state.ended;
                 if !state.ended {
                     self.due.push((at, call, Due::End("its children have another parent")));
                 }
@@ -296,6 +299,9 @@ impl Farewell {
             Message::Request(_) => ties.set(record, from, other, Tie::Asked),
             Message::Cancel(_) | Message::Release(_) if below.is_some() => {
                 ties.set(record, from, other, Tie::Over);
+                if matches!(message, Message::Cancel(_)) && certain && state.moved {
+                    return Some(format!("a cancel of call {call} from one that was given up"));
+                }
                 let early = !state.released && !state.dismissed && !state.failed;
                 if matches!(message, Message::Release(_)) && place > 0 && certain && early {
                     return Some(format!("a release of call {call} before its own parent has released it"));

@@ -294,6 +294,15 @@ pub enum Observation<'a> {
         /// Of which call.
         call: CallId,
     },
+    /// What is to come next of the data of a request has been with its sender, and is not there any more.
+    DataGone {
+        /// Where it is awaited.
+        at: Id,
+        /// From whom.
+        from: Id,
+        /// Of which call.
+        call: CallId,
+    },
     /// A request came in.
     Requested {
         /// Where.

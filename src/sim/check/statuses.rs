@@ -55,6 +55,8 @@ pub(super) struct Statuses {
     begun: BTreeSet<(Id, CallId)>,
     seen: BTreeSet<(Id, CallId)>,
     through: BTreeSet<(Id, CallId)>,
+    /// Who has a part of the data of a call whose func needs them all.
+    part: BTreeSet<(Id, CallId)>,
 }
 
 impl Statuses {
@@ -71,6 +73,17 @@ impl Statuses {
             Observation::Received { at, from, message: Message::Response(response) } => {
                 self.heard(book, *at, *from, response);
             }
+            Observation::Received { at, message: Message::Request(request), .. } => {
+                let needs = |record: &Record| {
+                    record.plan.ids.len() <= LARGE && !record.plan.carries.as_they_come && !record.has_forgers()
+                };
+                if !request.data.is_whole() && book.calls.get(&request.call).is_some_and(needs) {
+                    self.part.insert((*at, request.call));
+                } else {
+                    self.part.remove(&(*at, request.call));
+                }
+            }
+            Observation::DataCame { at, call, .. } => drop(self.part.remove(&(*at, *call))),
             Observation::Began { id, call, .. } | Observation::Executed { id, call, .. } => {
                 let small = book.calls.get(call).is_some_and(|record| record.plan.ids.len() <= LARGE);
                 if matches!(seen, Observation::Began { .. }) {
@@ -104,7 +117,7 @@ impl Statuses {
             Observation::Ended { id } => {
                 let names = (*id, NAMES[0])..=(*id, NAMES[1]);
                 forget(&mut self.calls, names.clone());
-                for here in [&mut self.answered, &mut self.begun, &mut self.seen, &mut self.through] {
+                for here in [&mut self.answered, &mut self.begun, &mut self.seen, &mut self.through, &mut self.part] {
                     forget_keys(here, names.clone());
                 }
             }
@@ -196,6 +209,8 @@ impl Statuses {
         let said = Said { id: from, place, coverage, causes };
         let state = self.state_of(from, call, book.may_run_anew(record));
         said.of_itself(record, state).into_iter().for_each(|what| findings.add(NAME, what));
+        said.of_its_own_failure(record).into_iter().for_each(|what| findings.add(NAME, what));
+        said.of_its_data(&self.part, call).filter(|_| !state.begun).into_iter().for_each(|what| findings.add(NAME, what));
         let nobody = !record.plan.partial && !book.has_forwarded(from, call);
         let wrong = said.of_those_not_asked(record).filter(|_| nobody);
         wrong.into_iter().for_each(|what| findings.add(NAME, what));
@@ -229,6 +244,7 @@ impl Statuses {
         let mut wrong = here.and_then(|here| here.judge(record, &said));
         if !record.plan.watch && wrong.is_none() {
             wrong = said.of_itself(record, self.state_of(root, call, book.may_run_anew(record)));
+            wrong = wrong.or_else(|| said.of_its_own_failure(record).filter(|_| outcome.result.is_err()));
         }
         let members = whole.statuses().zip(record.plan.ids.iter()).skip(1);
         for (_, id) in members.filter(|(status, _)| *status == Status::Failed) {
@@ -287,6 +303,25 @@ impl Said<'_> {
         Some(format!("func {what} at id {}, and it says of itself that it is {own:?}", self.id))
     }
 
+    /// Who fails a whole call itself has failed, and nobody else has who only passes a cause on.
+    fn of_its_own_failure(&self, record: &Record) -> Option<String> {
+        let own = self.coverage.statuses().next();
+        let own = own.filter(|_| !record.plan.partial && record.plan.ids.len() <= LARGE)?;
+        let fails = self.causes.iter().any(|cause| cause.id == self.id && cause.stage != Stage::Cancelled);
+        (fails != (own == Status::Failed)).then(|| {
+            format!("id {} says of itself that it is {own:?}, and of the call {:?}", self.id, self.causes)
+        })
+    }
+
+    /// Who waits for the data that func needs has not come to func.
+    fn of_its_data(&self, part: &BTreeSet<(Id, CallId)>, call: CallId) -> Option<String> {
+        let said = self.causes.iter().find(|cause| {
+            (cause.id, cause.stage, cause.kind) == (self.id, Stage::Func, CauseKind::TimeLimit)
+        })?;
+        part.contains(&(self.id, call))
+            .then(|| format!("id {} has not all of its data, and says of func: {said}", self.id))
+    }
+
     /// Whoever has sent the request to nobody knows that those below have done nothing.
     fn of_those_not_asked(&self, record: &Record) -> Option<String> {
         let below = self.coverage.statuses().skip(1).find(|status| *status != Status::Unreached);
@@ -303,13 +338,19 @@ impl Here {
             // Who says too little, or too much, says nothing of anybody.
             return None;
         }
+        let statuses: Vec<Status> = coverage.statuses().collect();
         let lacks = |kind| causes.iter().any(|cause| cause.id == *id && cause.kind == kind);
         // A reply that is too long is lost whole, and with it what those below have done; in a partial call also one for which there is no memory.
         let no_memory = lacks(CauseKind::NoMemory);
-        if lacks(CauseKind::OverLimit) || no_memory && record.plan.partial {
+        if no_memory && record.plan.partial {
             return None;
         }
-        let statuses: Vec<Status> = coverage.statuses().collect();
+        if let Some(what) = self.failed_is_not_said(record, *place, &statuses) {
+            return Some(format!("id {id} {what}"));
+        }
+        if lacks(CauseKind::OverLimit) {
+            return None;
+        }
         for (start, known) in &self.heard {
             let end = start + record.sizes[*start as usize];
             let known: Vec<Status> = match known {
@@ -339,7 +380,8 @@ impl Here {
         });
         // Its own reply may be the one.
         let own = statuses.first().filter(|_| !no_memory && !too_late);
-        if self.ran && !record.plan.callback && own.is_some_and(|own| *own != Status::Done) {
+        let fails = |own: &Status| record.plan.callback && *own == Status::Failed;
+        if self.ran && own.is_some_and(|own| *own != Status::Done && !fails(own)) {
             return Some(format!("func has run at id {id}, and it says of itself that it is {own:?}"));
         }
         if let Some(other) = self.perhaps_reached(record, *place, &statuses, causes) {
@@ -356,6 +398,20 @@ impl Here {
             .find(blamed)
             .map(|cause| format!("id {id} has the whole answer of one that it blames: {cause}"))
     }
+
+    /// Of whom a partial call has heard that they failed, while something else is said of them.
+    fn failed_is_not_said(&self, record: &Record, place: u32, statuses: &[Status]) -> Option<String> {
+        let heard = self.heard.iter().filter(|_| record.plan.partial);
+        let heard = heard.filter_map(|(start, known)| Some((*start, known.as_ref()?)));
+        let all = heard.flat_map(|(start, known)| (start..).zip(known.statuses()));
+        let said = |position: u32| statuses.get(position.checked_sub(place)? as usize);
+        let other = all.filter(|(_, known)| *known == Status::Failed);
+        let (other, said) = other
+            .map(|(position, _)| (position, said(position)))
+            .find(|(_, said)| *said != Some(&Status::Failed))?;
+        Some(format!("has heard that {} has failed, and says that it is {said:?}", record.plan.ids.id(other)?))
+    }
+
     /// Whom a whole call has failed for because no link to it came up, while it is said of one there that it is not unreached.
     fn perhaps_reached(
         &self,

@@ -110,7 +110,12 @@ impl World {
 
     /// Something is to go to a peer.
     pub(super) fn want(&mut self, process: usize, to: Id) {
-        if self.processes[process].alive && self.processes[process].peering.want(to) == Wanted::Open {
+        if !self.processes[process].alive {
+            return;
+        }
+        let wanted = self.processes[process].peering.want(to);
+        self.see(Seen::Wants(process, to, wanted));
+        if wanted == Wanted::Open {
             self.connect(process, to);
         }
     }
@@ -232,7 +237,7 @@ impl World {
         let (pipe, side) = (local.pipe, local.side);
         let bytes: Vec<u8> = local.buffer.drain(..wanted.min(local.buffer.len())).collect();
         self.see(Seen::Took(End { process, key }, bytes.clone()));
-        let rings = self.pipes[pipe].rings;
+        let rings = self.pipes[pipe].rings_come;
         let running = &mut self.processes[process];
         let full = running.full.then(|| "descriptors are short".to_owned());
         running.peering.feed(now, key, &bytes, &Here { rings, full });

@@ -51,6 +51,8 @@ impl World {
         let processes = owners.iter().all(|owner| matches!(owner, Owner::Process(..) | Owner::Nobody));
         let rings = way == Way::User && processes && self.random.chance(1, 2);
         let mut opened = Pipe::new(owners, between, latency, way, rings);
+        // Its receiver may have no room for it.
+        opened.rings_come = rings && self.random.chance(3, 4);
         // Nobody stands between processes of one user and one host.
         if way != Way::User
             && let Some((side, tamper)) = self.tampered.take()
@@ -76,8 +78,9 @@ impl World {
     }
 
     fn opens(&mut self, end: End, pipe: usize, mate: Option<End>, to: Option<Id>) {
-        let Pipe { way, rings, ref owners, source, .. } = self.pipes[pipe];
+        let Pipe { way, rings, rings_come, ref owners, source, .. } = self.pipes[pipe];
         let ours = to.is_some();
+        let rings = if ours { rings } else { rings_come };
         let running = &self.processes[end.process];
         let (psk, insecure) = (running.who.psk, running.strictness.insecure);
         let unpermitted = way == Way::Network && psk.is_none() && !insecure;

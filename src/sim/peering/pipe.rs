@@ -68,8 +68,9 @@ pub(super) struct Pipe {
     /// The ids at its ends, for cuts.
     pub(super) between: [Id; 2],
     pub(super) way: Way,
-    /// Whether memory for rings is offered.
+    /// Whether memory for rings is offered, and whether it arrives.
     pub(super) rings: bool,
+    pub(super) rings_come: bool,
     /// Where side 0 has connected from, if it is no process.
     pub(super) source: Source,
     /// Nanoseconds that a chunk takes, at least.
@@ -81,7 +82,7 @@ pub(super) struct Pipe {
 impl Pipe {
     pub(super) fn new(owners: [Owner; 2], between: [Id; 2], latency: u64, way: Way, rings: bool) -> Pipe {
         let (streams, source) = (Default::default(), ATTACKER);
-        Pipe { owners, streams, between, way, rings, source, latency, troubled: 0 }
+        Pipe { owners, streams, between, way, rings, rings_come: rings, source, latency, troubled: 0 }
     }
 
     /// What becomes of bytes that a side sends.

@@ -72,7 +72,7 @@ const B: End = End { process: 1, key: LinkKey(0) };
 
 fn who(id: u32, psk: u64) -> Who {
     let (incarnation, key, job) = (100 + u64::from(id), public(u64::from(id) + 5), Default::default());
-    Who { id, incarnation, psk: Some(psk), key, job }
+    Who { id, incarnation, psk: Some(psk), key, job, hiwater: 8 + id }
 }
 
 fn message(length: usize, filled: u8) -> Vec<u8> {

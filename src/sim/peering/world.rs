@@ -271,8 +271,9 @@ impl World {
     ) -> usize {
         let own = self.random.draw() >> 4;
         let private = private.or_else(|| self.config.listed.get(&id).copied()).unwrap_or(own);
-        let who = Who { id, incarnation, psk, key: public(private), job };
-        let identity = Identity { me: id, incarnation, job, hiwater: 8 + id };
+        let hiwater = 8 + id;
+        let who = Who { id, incarnation, psk, key: public(private), job, hiwater };
+        let identity = Identity { me: id, incarnation, job, hiwater };
         let random = Random::new(self.random.draw());
         let crypto = psk.map(|psk| Box::new(Model { psk, private, random }) as Box<dyn Crypto>);
         let names = self.names(id);

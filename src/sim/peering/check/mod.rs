@@ -22,9 +22,10 @@ use std::collections::BTreeMap;
 use gpc_trees::Id;
 
 pub use self::rules::Input;
+use self::rules::Known;
 use crate::peering::{
     FIRST_LENGTH, HALF_OPEN_PER_SOURCE, LENGTH_BYTES, LinkKey, Proof, PublicKey, SECOND_LENGTH, Source,
-    THIRD_LENGTH,
+    THIRD_LENGTH, Wanted,
 };
 use crate::sim::check::Violation;
 use crate::wire::{CauseKind, Job};
@@ -73,6 +74,8 @@ pub struct Who {
     pub key: PublicKey,
     /// Its job.
     pub job: Job,
+    /// Requests that it takes.
+    pub hiwater: u32,
 }
 
 /// A member that is no process of its own here.
@@ -194,6 +197,8 @@ pub enum Seen {
     LostBy(Process, Id, CauseKind),
     /// The driver has closed a link, or an attempt, itself.
     Dropped(Process, Id),
+    /// Something is to go to a peer: what the machine says of its link.
+    Wants(Process, Id, Wanted),
     /// A process waits for a connection that a peer is said to open; that one takes a link for standing that this one has closed before, or waits as well.
     InVain(Process, Id),
     /// How many connections of others are no links yet.
@@ -293,7 +298,7 @@ impl Checkers {
             Seen::Dropped(process, peer) => {
                 self.links.remove(&(process, peer));
                 self.rules_input(process, Input::Abandons(peer));
-                self.known(process, peer).into_iter().for_each(|known| known.awaited = None);
+                self.known(process, peer).into_iter().for_each(Known::is_not_awaited);
                 self.is_absent(process, peer);
             }
             Seen::Standing { .. } => self.standing(&seen),
@@ -318,6 +323,7 @@ impl Checkers {
                 );
             }
             Seen::HalfOpen(..) => {}
+            Seen::Wants(process, peer, wanted) => self.wants(process, peer, wanted),
             Seen::InVain(process, peer) => {
                 let what = format!("process {process} waits for a connection of id {peer}, which opens none");
                 self.add("liveness", what);
@@ -383,6 +389,23 @@ impl Checkers {
             && hiwater == theirs.hiwater;
         if !right {
             self.add("standing", format!("{seen:?}, and the answer was {answer:?}, their hello {theirs:?}"));
+        }
+    }
+
+    /// Whoever asks for the way to a peer hears how far the link has come.
+    fn wants(&mut self, process: Process, peer: Id, wanted: Wanted) {
+        let link = self.links.get(&(process, peer)).map(|end| end.key);
+        let known = self.known(process, peer).copied().unwrap_or_default();
+        let comes = known.attempt.is_some() || known.awaited.is_some();
+        let right = match wanted {
+            _ if known.perhaps_awaited => true,
+            Wanted::Up(key) => link == Some(key),
+            Wanted::Coming => link.is_none() && comes,
+            Wanted::Open | Wanted::Unknown => link.is_none() && !comes,
+        };
+        if !right {
+            let there = format!("the link {link:?}, one under way {comes}");
+            self.add("rules", format!("process {process} says {wanted:?} of id {peer}, and there is {there}"));
         }
     }
 

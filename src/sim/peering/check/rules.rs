@@ -75,6 +75,8 @@ pub(super) struct Known {
     vague: bool,
     /// Until when its own connection is awaited.
     pub(super) awaited: Option<u64>,
+    /// Its own connection may be awaited: what this side has heard of that was changed on the way.
+    pub(super) perhaps_awaited: bool,
     /// How its link was proved.
     proof: Option<Proof>,
 }
@@ -144,6 +146,11 @@ pub(super) struct Step {
 }
 
 impl Known {
+    /// No connection of its own is awaited any more.
+    pub(super) fn is_not_awaited(&mut self) {
+        (self.awaited, self.perhaps_awaited) = (None, false);
+    }
+
     /// There is no link with an id, nor an attempt: who is no peer, and was never connected to, may be forgotten.
     fn absent(&mut self, is_peer: bool, forgotten: &mut u64) {
         if is_peer || self.attempt.is_some() {
@@ -441,14 +448,13 @@ impl Checkers {
             self.nodes.get_mut(end.process).into_iter().for_each(|node| node.proofs += 1);
         }
         let Some((hello, theirs)) = hello else { return };
-        let (who, job) =
-            self.processes.get(end.process).map_or((0, None), |(who, _)| (who.id, Some(who.job)));
+        let Some((who, _)) = self.processes.get(end.process) else { return };
         let to = peer.or(match theirs {
             Some(First::Hello(theirs)) => Some(theirs.from),
             _ => None,
         });
-        let run = self.processes.get(end.process).map(|(who, _)| who.incarnation);
-        if (hello.from, Some(hello.to), Some(hello.job), Some(hello.incarnation)) != (who, to, job, run) {
+        let says = (hello.from, Some(hello.to), hello.job, hello.incarnation, hello.hiwater);
+        if says != (who.id, to, who.job, who.incarnation, who.hiwater) {
             self.wrong(end, &format!("says {hello:?}, which is not what it is"));
         }
         match (peer, theirs) {
@@ -474,7 +480,7 @@ impl Checkers {
 
     /// A first hello goes out, with this generation.
     fn says(&mut self, end: End, peer: Id, generation: u32) {
-        self.known(end.process, peer).into_iter().for_each(|known| known.awaited = None);
+        self.known(end.process, peer).into_iter().for_each(Known::is_not_awaited);
         let Some(node) = self.nodes.get_mut(end.process) else { return };
         let others = node.forgotten;
         let known = node.known.entry(peer).or_default();
@@ -526,7 +532,8 @@ impl Checkers {
         let cause = self.step.why.clone();
         let Some(known) = self.known(end.process, peer) else { return };
         known.heard(run, generation);
-        (known.awaited, known.proof) = (None, Some(proof));
+        known.is_not_awaited();
+        known.proof = Some(proof);
         if known.attempt == Some(end.key) {
             known.attempt = None;
         }
@@ -542,8 +549,10 @@ impl Checkers {
     /// A connection is closed, or is to be when all is written.
     pub(super) fn rules_closed(&mut self, end: End, finished: bool) {
         self.leaves(end);
+        let genuine = self.ends.get(&end).is_some_and(|connection| self.is_genuine(connection));
         if let Some(node) = self.nodes.get_mut(end.process) {
             for known in node.known.values_mut() {
+                known.perhaps_awaited |= known.attempt == Some(end.key) && !genuine;
                 known.attempt = known.attempt.filter(|key| *key != end.key);
                 if let Some(held) = known.held.take_if(|held| held.key == end.key) {
                     self.step.was_held = Some(held.key);
@@ -568,7 +577,7 @@ impl Checkers {
 
     pub(super) fn rules_lost(&mut self, process: Process, peer: Id, stood: bool) {
         self.step.lost.push((peer, stood));
-        self.known(process, peer).into_iter().for_each(|known| known.awaited = None);
+        self.known(process, peer).into_iter().for_each(Known::is_not_awaited);
         self.is_absent(process, peer);
     }
 

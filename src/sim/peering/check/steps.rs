@@ -2,7 +2,7 @@
 
 use gpc_trees::Id;
 
-use super::rules::{Expected, Held, Input, LATE, Step, Why};
+use super::rules::{Expected, Held, Input, Known, LATE, Step, Why};
 use super::said::{First, first};
 use super::{Checkers, Connection, End, Process, REFUSED};
 use crate::peering::{GREETING_LIMIT, LinkKey};
@@ -189,7 +189,7 @@ impl Checkers {
         }
         for id in awaits {
             self.add("rules", format!("process {process} awaits a connection of id {id} beyond its time"));
-            self.known(process, id).into_iter().for_each(|known| known.awaited = None);
+            self.known(process, id).into_iter().for_each(Known::is_not_awaited);
         }
         for (key, what) in found {
             self.wrong(End { process, key }, &what);

@@ -12,7 +12,8 @@ const B: End = End { process: 1, key: LinkKey(0) };
 const SECOND: u64 = 1_000_000_000;
 
 fn who(id: Id) -> Who {
-    Who { id, incarnation: 100 + u64::from(id), psk: None, key: PublicKey([0; 32]), job: Job([7; 16]) }
+    let (incarnation, hiwater) = (100 + u64::from(id), 8 + id);
+    Who { id, incarnation, psk: None, key: PublicKey([0; 32]), job: Job([7; 16]), hiwater }
 }
 
 fn hello(from: Id, generation: u32) -> Hello {
