@@ -44,6 +44,7 @@ pub(super) enum Seen {
     Received(Id, Id, Message),
     Requested(Id, Id),
     DataCame(Id, Id),
+    DataGone(Id, Id),
     Consumed(Id, Id),
     Heartbeat(u64, u64),
     Limits(Limits),
@@ -156,7 +157,8 @@ pub(super) fn cause(id: Id, stage: Stage) -> Cause {
 }
 
 pub(super) fn failed(id: Id, stage: Stage) -> Message {
-    let failure = Failure { cause: cause(id, stage), coverage: runs(&[(Status::Unknown, 1)]) };
+    let own = if stage == Stage::Cancelled { Status::Unknown } else { Status::Failed };
+    let failure = Failure { cause: cause(id, stage), coverage: runs(&[(own, 1)]) };
     Message::Response(Response { call: CALL, answer: Answer::Failed(Box::new(failure)) })
 }
 
@@ -270,6 +272,7 @@ pub(super) fn judged(history: &[Seen]) -> Vec<&'static str> {
             Seen::Abandoned(at, peer) => Observation::Abandoned { at: *at, peer: *peer },
             Seen::GivenUp => Observation::GivenUp { call: CALL },
             Seen::DataCame(at, from) => Observation::DataCame { at: *at, from: *from, call: CALL },
+            Seen::DataGone(at, from) => Observation::DataGone { at: *at, from: *from, call: CALL },
             Seen::Requested(at, from) => Observation::Requested { at: *at, from: *from },
             Seen::Consumed(at, from) => Observation::Consumed { at: *at, from: *from },
             Seen::LinkEnded(at, peer) => Observation::LinkEnded { at: *at, peer: *peer, unreached: false },

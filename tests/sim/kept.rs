@@ -131,7 +131,7 @@ fn arriving() -> Message {
 fn whose_reply_has_begun_to_come_is_done() {
     let says = |heard: &[Seen], below| {
         let failure =
-            Failure { cause: cause(1, Stage::Callback), coverage: runs(&[(Status::Done, 1), (below, 1)]) };
+            Failure { cause: cause(1, Stage::Callback), coverage: runs(&[(Status::Failed, 1), (below, 1)]) };
         let answer = Answer::Failed(Box::new(failure));
         let fails = Seen::Sent(1, 0, Message::Response(Response { call: CALL, answer }));
         judged(&then(then(down(plan(false)), heard), &[fails])).contains(&"statuses")

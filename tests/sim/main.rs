@@ -13,6 +13,7 @@ mod own_part;
 mod parents;
 mod refusals;
 mod rising;
+mod said;
 mod silence;
 mod statuses;
 mod worlds;

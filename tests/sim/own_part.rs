@@ -136,7 +136,7 @@ fn who_answers_a_partial_call_keeps_its_answer() {
 fn what_an_id_says_of_its_own_func_is_true() {
     let says = |history: Vec<Seen>, own| {
         let failure =
-            Failure { cause: cause(1, Stage::Callback), coverage: runs(&[(own, 1), (Status::Unknown, 1)]) };
+            Failure { cause: cause(2, Stage::Func), coverage: runs(&[(own, 1), (Status::Unknown, 1)]) };
         let answer = Answer::Failed(Box::new(failure));
         let fails = Seen::Sent(1, 0, Message::Response(Response { call: CALL, answer }));
         judged(&then(history, &[fails])).contains(&"statuses")

@@ -145,12 +145,13 @@ fn whose_func_has_run_has_not_failed() {
 #[test]
 fn nobody_blames_one_whose_answer_it_has() {
     let blames = |id| {
+        let own = if id == 1 { Status::Failed } else { DONE };
         is_contradicted(
             false,
             &[
                 Seen::Injected(Fault::Hang, vec![1]),
                 Seen::Received(1, 2, completed()),
-                Seen::Sent(1, 0, failed_with(id, Stage::Reply, &[(Status::Unknown, 1), (DONE, 1)])),
+                Seen::Sent(1, 0, failed_with(id, Stage::Reply, &[(own, 1), (DONE, 1)])),
             ],
         )
     };

@@ -31,6 +31,8 @@ pub(super) struct Faithful {
     failed: BTreeSet<(Id, CallId)>,
     /// Where func is running, or waits for more of its data.
     running: BTreeSet<(Id, CallId)>,
+    /// Where a function has begun last.
+    began: Option<(Id, CallId)>,
 }
 
 impl Faithful {
@@ -70,8 +72,10 @@ impl Faithful {
                 let what = format!("{from} -> {at}: data of call {call} are gone before they are passed on");
                 findings.add(NAME, what);
             }
+            Observation::Began { id, call, .. } => self.began = Some((*id, *call)),
+            // It was func.
             Observation::Executed { id, call, .. } if book.small(*call).is_some() => {
-                self.running.insert((*id, *call));
+                self.running.extend(self.began.take().filter(|began| *began == (*id, *call)));
             }
             Observation::Ran { id, call, end } if self.running.contains(&(*id, *call)) => {
                 if *end != FunctionEnd::Unfinished {

@@ -6,8 +6,8 @@ use gpc_trees::Id;
 
 use super::book::{Book, Record};
 use super::{Findings, NAMES, Observation, forget, forget_keys};
-use crate::sim::world::LARGE;
 use crate::chain::{Job, Work};
+use crate::sim::world::LARGE;
 use crate::wire::{CallId, Message};
 
 const NAME: &str = "jobs";

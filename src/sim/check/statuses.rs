@@ -55,8 +55,8 @@ pub(super) struct Statuses {
     begun: BTreeSet<(Id, CallId)>,
     seen: BTreeSet<(Id, CallId)>,
     through: BTreeSet<(Id, CallId)>,
-    /// Who has a part of the data of a call whose func needs them all.
-    part: BTreeSet<(Id, CallId)>,
+    /// Where func needs all data of its call: whether they have been there.
+    whole: BTreeMap<(Id, CallId), bool>,
 }
 
 impl Statuses {
@@ -75,15 +75,17 @@ impl Statuses {
             }
             Observation::Received { at, message: Message::Request(request), .. } => {
                 let needs = |record: &Record| {
-                    record.plan.ids.len() <= LARGE && !record.plan.carries.as_they_come && !record.has_forgers()
+                    record.plan.ids.len() <= LARGE
+                        && !record.plan.carries.as_they_come
+                        && !record.has_forgers()
                 };
-                if !request.data.is_whole() && book.calls.get(&request.call).is_some_and(needs) {
-                    self.part.insert((*at, request.call));
-                } else {
-                    self.part.remove(&(*at, request.call));
+                if book.calls.get(&request.call).is_some_and(needs) {
+                    *self.whole.entry((*at, request.call)).or_default() |= request.data.is_whole();
                 }
             }
-            Observation::DataCame { at, call, .. } => drop(self.part.remove(&(*at, *call))),
+            Observation::DataCame { at, call, .. } => {
+                self.whole.get_mut(&(*at, *call)).into_iter().for_each(|whole| *whole = true);
+            }
             Observation::Began { id, call, .. } | Observation::Executed { id, call, .. } => {
                 let small = book.calls.get(call).is_some_and(|record| record.plan.ids.len() <= LARGE);
                 if matches!(seen, Observation::Began { .. }) {
@@ -117,7 +119,8 @@ impl Statuses {
             Observation::Ended { id } => {
                 let names = (*id, NAMES[0])..=(*id, NAMES[1]);
                 forget(&mut self.calls, names.clone());
-                for here in [&mut self.answered, &mut self.begun, &mut self.seen, &mut self.through, &mut self.part] {
+                forget(&mut self.whole, names.clone());
+                for here in [&mut self.answered, &mut self.begun, &mut self.seen, &mut self.through] {
                     forget_keys(here, names.clone());
                 }
             }
@@ -210,7 +213,10 @@ impl Statuses {
         let state = self.state_of(from, call, book.may_run_anew(record));
         said.of_itself(record, state).into_iter().for_each(|what| findings.add(NAME, what));
         said.of_its_own_failure(record).into_iter().for_each(|what| findings.add(NAME, what));
-        said.of_its_data(&self.part, call).filter(|_| !state.begun).into_iter().for_each(|what| findings.add(NAME, what));
+        said.of_its_data(&self.whole, call)
+            .filter(|_| !state.begun)
+            .into_iter()
+            .for_each(|what| findings.add(NAME, what));
         let nobody = !record.plan.partial && !book.has_forwarded(from, call);
         let wrong = said.of_those_not_asked(record).filter(|_| nobody);
         wrong.into_iter().for_each(|what| findings.add(NAME, what));
@@ -305,8 +311,9 @@ impl Said<'_> {
 
     /// Who fails a whole call itself has failed, and nobody else has who only passes a cause on.
     fn of_its_own_failure(&self, record: &Record) -> Option<String> {
+        let all = self.coverage.len() == u64::from(record.sizes[self.place as usize]);
         let own = self.coverage.statuses().next();
-        let own = own.filter(|_| !record.plan.partial && record.plan.ids.len() <= LARGE)?;
+        let own = own.filter(|_| all && !record.plan.partial && record.plan.ids.len() <= LARGE)?;
         let fails = self.causes.iter().any(|cause| cause.id == self.id && cause.stage != Stage::Cancelled);
         (fails != (own == Status::Failed)).then(|| {
             format!("id {} says of itself that it is {own:?}, and of the call {:?}", self.id, self.causes)
@@ -314,11 +321,11 @@ impl Said<'_> {
     }
 
     /// Who waits for the data that func needs has not come to func.
-    fn of_its_data(&self, part: &BTreeSet<(Id, CallId)>, call: CallId) -> Option<String> {
+    fn of_its_data(&self, whole: &BTreeMap<(Id, CallId), bool>, call: CallId) -> Option<String> {
         let said = self.causes.iter().find(|cause| {
             (cause.id, cause.stage, cause.kind) == (self.id, Stage::Func, CauseKind::TimeLimit)
         })?;
-        part.contains(&(self.id, call))
+        (whole.get(&(self.id, call)) == Some(&false))
             .then(|| format!("id {} has not all of its data, and says of func: {said}", self.id))
     }
 
@@ -409,7 +416,10 @@ impl Here {
         let (other, said) = other
             .map(|(position, _)| (position, said(position)))
             .find(|(_, said)| *said != Some(&Status::Failed))?;
-        Some(format!("has heard that {} has failed, and says that it is {said:?}", record.plan.ids.id(other)?))
+        Some(format!(
+            "has heard that {} has failed, and says that it is {said:?}",
+            record.plan.ids.id(other)?
+        ))
     }
 
     /// Whom a whole call has failed for because no link to it came up, while it is said of one there that it is not unreached.

@@ -405,7 +405,10 @@ impl Checkers {
         };
         if !right {
             let there = format!("the link {link:?}, one under way {comes}");
-            self.add("rules", format!("process {process} says {wanted:?} of id {peer}, and there is {there}"));
+            self.add(
+                "rules",
+                format!("process {process} says {wanted:?} of id {peer}, and there is {there}"),
+            );
         }
     }
 
