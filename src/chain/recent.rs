@@ -238,6 +238,11 @@ impl Recent {
         self.ended == 0 && self.runs.is_empty() && self.partial.is_empty() && self.windows.is_empty()
     }
 
+    /// How many runs there are that this id is linked with.
+    pub(super) fn linked_with(&self) -> usize {
+        self.runs.len()
+    }
+
     /// Entries that belong to no call and to no window.
     pub(super) fn strays(&self) -> usize {
         let of_old = |old: &Old| old.order.len().abs_diff(old.calls.len());

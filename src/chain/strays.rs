@@ -5,6 +5,11 @@
 use super::Node;
 
 impl Node {
+    /// With how many peers the node takes itself to be linked.
+    pub fn links(&self) -> usize {
+        self.recent.linked_with()
+    }
+
     /// How many entries there are that belong to no call, answer, root or plan which the node holds: none, whatever has happened. Each table is counted against the one that it leads to.
     pub fn strays(&self) -> usize {
         let over = |entries: usize, of: usize| entries.saturating_sub(of);

@@ -33,6 +33,8 @@ pub(super) struct Behind {
     pub(super) alike: Option<Merging>,
     /// The data of long replies stop coming, where messages may be late.
     pub(super) stalls: bool,
+    /// Replies are long, and their data do.
+    pub(super) long: bool,
 }
 
 impl Default for Behind {
@@ -45,6 +47,7 @@ impl Default for Behind {
             copies: false,
             alike: None,
             stalls: false,
+            long: false,
         }
     }
 }
@@ -72,8 +75,9 @@ impl Behind {
             true => Merging::AsTheyCome,
             false => Merging::InListOrder,
         });
-        let stalls = random.chance(1, 2);
-        Behind { random, sizes, plan_at_once, calls_others, copies: false, alike, stalls }
+        let long = random.chance(1, 6);
+        let stalls = random.chance(1, 2) || long;
+        Behind { random, sizes, plan_at_once, calls_others, copies: false, alike, stalls, long }
     }
 }
 

@@ -394,6 +394,7 @@ impl World {
                 self.now,
                 format_args!("{id} is linked with the run of {peer} that began at {incarnation}"),
             );
+            self.observe(&Observation::LinkUp { at: id, peer });
             self.input(id, Input::LinkUp { peer, incarnation });
             self.perhaps_asked_again(id, peer);
         }

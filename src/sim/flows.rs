@@ -188,6 +188,7 @@ impl World {
         };
         // Nobody takes in what nobody waits for, as in the runtime.
         if !self.node(at).is_some_and(|node| node.awaits(from, *call)) {
+            self.observe(&Observation::HeadDropped { at, from, call: *call });
             return true;
         }
         let passes_on = self.node(at).is_some_and(|node| node.passes_on(from, *call));

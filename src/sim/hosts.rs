@@ -54,7 +54,7 @@ impl Host {
             (None, Some(rested)) => {
                 let (calls, answers_kept) = (rested.calls(), rested.answers_kept());
                 let (jobs, deadline) = (rested.jobs_running(), rested.next_deadline().is_some());
-                Held { calls, answers_kept, jobs, deadline, memory: 0, strays: 0 }
+                Held { calls, answers_kept, jobs, deadline, memory: 0, strays: 0, links: 0 }
             }
             (None, None) => Held::default(),
         }

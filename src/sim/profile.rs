@@ -136,6 +136,11 @@ impl Profile {
             3 => Most { reply: 8, ..Most::default() },
             _ => Most { reply: 40, reply_header: 16, data: 24, header: 16 },
         };
+        let behind = Behind::draw(scenario.seed, scenario.n);
+        let most = match limits {
+            None if behind.long => Most { reply: LONG_REPLIES / n, ..most },
+            _ => most,
+        };
         let is_long = limits.is_none() && most.reply == LONG_REPLIES / n && scenario.n <= LARGE;
         let fits = |bytes: u64| if scenario.n > LARGE { bytes.min(MANY_REPLIES / n) } else { bytes };
         let most = Most { reply: fits(most.reply), reply_header: fits(most.reply_header), ..most };
@@ -152,7 +157,7 @@ impl Profile {
             rests: random.chance(1, 4),
             gives_back: random.chance(1, 4),
             full_sockets: random.chance(1, 3),
-            behind: Behind::draw(scenario.seed, scenario.n),
+            behind,
         }
     }
 

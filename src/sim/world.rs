@@ -664,6 +664,7 @@ pub(super) fn held(node: &Node, next: Option<Time>, looks: bool) -> Held {
         deadline: next.is_some(),
         memory: node.config().memory.used(),
         strays: if looks { node.strays() } else { 0 },
+        links: if looks { node.links() } else { 0 },
     }
 }
 

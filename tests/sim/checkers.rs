@@ -255,6 +255,7 @@ fn what_is_out_of_bounds_is_seen() {
         "more answers than calls"
     );
     assert_eq!(holds(Held { jobs: 3, ..Held::default() }), ["bounds", "jobs"], "more jobs than workers");
+    assert_eq!(holds(Held { links: 1, ..Held::default() }), ["bounds"], "there is no link");
     assert_eq!(holds(Held { strays: 1, ..Held::default() }), ["bounds"], "what belongs to nothing");
     for left in [
         Held { calls: 1, ..Held::default() },

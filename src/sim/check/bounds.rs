@@ -1,10 +1,13 @@
 //! What is bounded: the time that a call takes, and what a node holds; and after quiet nothing is left.
 
+use std::collections::BTreeSet;
+
 use gpc_trees::Id;
 
 use super::book::{Book, Record};
 use super::refusals::KEPT_PARTS;
-use super::{Findings, Held, Observation};
+use super::{Findings, Held, Observation, forget_keys};
+use crate::sim::world::LARGE;
 use crate::wire::Message;
 use crate::wire::message::Answer;
 
@@ -28,6 +31,9 @@ pub(super) struct Bounds {
     forged: usize,
     /// Who has answered a partial call in its present input.
     answered: Option<Id>,
+    /// Links there are, by their ends; not of a large world.
+    links: BTreeSet<(Id, Id)>,
+    blind: bool,
 }
 
 impl Bounds {
@@ -35,6 +41,16 @@ impl Bounds {
     pub(super) fn observe(&mut self, book: &Book, seen: &Observation<'_>, findings: &mut Findings) {
         match seen {
             Observation::Forged { .. } => self.forged += 1,
+            Observation::Started { plan, .. } if plan.ids.len() > LARGE => {
+                (self.links, self.blind) = (BTreeSet::new(), true);
+            }
+            Observation::LinkUp { at, peer } if !self.blind => drop(self.links.insert((*at, *peer))),
+            Observation::LinkEnded { at, peer, .. } | Observation::Abandoned { at, peer } => {
+                self.links.remove(&(*at, *peer));
+            }
+            Observation::Ended { id } => {
+                forget_keys(&mut self.links, (*id, 0)..=(*id, Id::MAX));
+            }
             Observation::Sent { from, message: Message::Response(response), .. }
                 if matches!(response.answer, Answer::Partial(_)) =>
             {
@@ -49,6 +65,12 @@ impl Bounds {
                 }
                 if let Some(most) = self.most_held(book, *id, held).filter(|most| held.memory > *most) {
                     findings.add(NAME, format!("id {id} counts more than {most} bytes, and holds {held:?}"));
+                }
+                let links = self.links.range((*id, 0)..=(*id, Id::MAX)).count();
+                if held.links > links && !self.blind {
+                    let what =
+                        format!("id {id} has {links} links, and takes itself for one with {}", held.links);
+                    findings.add(NAME, what);
                 }
                 if held.strays > 0 {
                     let what = format!("{} entries of the tables of id {id} belong to nothing", held.strays);

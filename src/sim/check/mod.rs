@@ -160,6 +160,8 @@ pub struct Held {
     pub memory: u64,
     /// Entries of its tables that belong to nothing.
     pub strays: usize,
+    /// With how many peers it takes itself to be linked, at most as many as it is.
+    pub links: usize,
 }
 
 /// How a function ends.
@@ -293,6 +295,22 @@ pub enum Observation<'a> {
         from: Id,
         /// Of which call.
         call: CallId,
+    },
+    /// A node is not given the head of a long reply, since it says that it does not await one.
+    HeadDropped {
+        /// Which.
+        at: Id,
+        /// Whose.
+        from: Id,
+        /// Of which call.
+        call: CallId,
+    },
+    /// A link of a node comes up.
+    LinkUp {
+        /// Which.
+        at: Id,
+        /// With whom.
+        peer: Id,
     },
     /// What is to come next of the data of a request has been with its sender, and is not there any more.
     DataGone {

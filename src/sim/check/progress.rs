@@ -121,6 +121,16 @@ impl Progress {
             Observation::Job { .. } | Observation::Began { .. } | Observation::Ran { .. } => {
                 self.runs(book, seen, findings);
             }
+            Observation::HeadDropped { at, from, call } => {
+                let here = self.calls.get(&(*at, *call));
+                // Of one of several that have the same data on their way it has heard before.
+                let awaits = here.is_some_and(|here| here.owes() && here.awaited.contains(from));
+                if awaits && book.calls.get(call).is_some_and(|record| !book.may_run_anew(record)) {
+                    let what =
+                        format!("id {at} awaits {from} in call {call}, and does not take its reply in");
+                    findings.add(NAME, what);
+                }
+            }
             Observation::DataCame { at, from, call } => self.data_came(*at, *from, *call),
             Observation::TokenUsed { id, call } => {
                 let here = self.calls.get_mut(&(*id, *call));

@@ -3,6 +3,7 @@
 use gpc_trees::Id;
 
 use crate::chain::Input;
+use crate::sim::check::Observation;
 use crate::sim::world::World;
 use crate::wire::CauseKind;
 
@@ -36,6 +37,7 @@ impl World {
                         self.now,
                         format_args!("{id} is linked with the run of {peer} that began at {incarnation}"),
                     );
+                    self.observe(&Observation::LinkUp { at: id, peer });
                     self.input(id, Input::LinkUp { peer, incarnation });
                 }
                 Arrival::Lost { peer, kind, why, unreached } => {
