@@ -31,7 +31,7 @@ pub(super) struct Bounds {
     forged: usize,
     /// Who has answered a partial call in its present input.
     answered: Option<Id>,
-    /// Links there are, by their ends; not of a large world.
+    /// Links there are, by their ends; not of a large world, whose nodes are not asked.
     links: BTreeSet<(Id, Id)>,
     blind: bool,
 }
@@ -41,9 +41,7 @@ impl Bounds {
     pub(super) fn observe(&mut self, book: &Book, seen: &Observation<'_>, findings: &mut Findings) {
         match seen {
             Observation::Forged { .. } => self.forged += 1,
-            Observation::Started { plan, .. } if plan.ids.len() > LARGE => {
-                (self.links, self.blind) = (BTreeSet::new(), true);
-            }
+            Observation::Started { plan, .. } => self.blind |= plan.ids.len() > LARGE,
             Observation::LinkUp { at, peer } if !self.blind => drop(self.links.insert((*at, *peer))),
             Observation::LinkEnded { at, peer, .. } | Observation::Abandoned { at, peer } => {
                 self.links.remove(&(*at, *peer));
@@ -67,7 +65,7 @@ impl Bounds {
                     findings.add(NAME, format!("id {id} counts more than {most} bytes, and holds {held:?}"));
                 }
                 let links = self.links.range((*id, 0)..=(*id, Id::MAX)).count();
-                if held.links > links && !self.blind {
+                if held.links > links {
                     let what =
                         format!("id {id} has {links} links, and takes itself for one with {}", held.links);
                     findings.add(NAME, what);

@@ -63,6 +63,10 @@ impl Here {
         self.rising.contains(&id) && self.rising.iter().any(|other| record.position(*other) < place)
     }
 
+    fn awaits(&self, child: Id) -> bool {
+        self.owes() & self.awaited.contains(&child)
+    }
+
     fn owes(&self) -> bool {
         self.open_root || !self.owed.is_empty()
     }
@@ -122,10 +126,7 @@ impl Progress {
                 self.runs(book, seen, findings);
             }
             Observation::HeadDropped { at, from, call } => {
-                let here = self.calls.get(&(*at, *call));
-                // Of one of several that have the same data on their way it has heard before.
-                let awaits = here.is_some_and(|here| here.owes() && here.awaited.contains(from));
-                if awaits && book.calls.get(call).is_some_and(|record| !book.may_run_anew(record)) {
+                if self.calls.get(&(*at, *call)).is_some_and(|here| here.awaits(*from)) {
                     let what =
                         format!("id {at} awaits {from} in call {call}, and does not take its reply in");
                     findings.add(NAME, what);

@@ -213,8 +213,7 @@ impl Statuses {
         let state = self.state_of(from, call, book.may_run_anew(record));
         said.of_itself(record, state).into_iter().for_each(|what| findings.add(NAME, what));
         said.of_its_own_failure(record).into_iter().for_each(|what| findings.add(NAME, what));
-        said.of_its_data(&self.whole, call)
-            .filter(|_| !state.begun)
+        said.of_its_data(state, self.whole.get(&(from, call)))
             .into_iter()
             .for_each(|what| findings.add(NAME, what));
         let nobody = !record.plan.partial && !book.has_forwarded(from, call);
@@ -250,7 +249,7 @@ impl Statuses {
         let mut wrong = here.and_then(|here| here.judge(record, &said));
         if !record.plan.watch && wrong.is_none() {
             wrong = said.of_itself(record, self.state_of(root, call, book.may_run_anew(record)));
-            wrong = wrong.or_else(|| said.of_its_own_failure(record).filter(|_| outcome.result.is_err()));
+            wrong = wrong.or_else(|| said.of_its_own_failure(record));
         }
         let members = whole.statuses().zip(record.plan.ids.iter()).skip(1);
         for (_, id) in members.filter(|(status, _)| *status == Status::Failed) {
@@ -321,11 +320,11 @@ impl Said<'_> {
     }
 
     /// Who waits for the data that func needs has not come to func.
-    fn of_its_data(&self, whole: &BTreeMap<(Id, CallId), bool>, call: CallId) -> Option<String> {
+    fn of_its_data(&self, state: State, whole: Option<&bool>) -> Option<String> {
         let said = self.causes.iter().find(|cause| {
             (cause.id, cause.stage, cause.kind) == (self.id, Stage::Func, CauseKind::TimeLimit)
         })?;
-        (whole.get(&(self.id, call)) == Some(&false))
+        (!state.begun & (whole == Some(&false)))
             .then(|| format!("id {} has not all of its data, and says of func: {said}", self.id))
     }
 
@@ -377,7 +376,8 @@ impl Here {
         }
         let said_of = |at: &u32| statuses.get(at.checked_sub(*place)? as usize);
         let none = self.unreadable.iter().find(|at| said_of(at) == Some(&Status::Done));
-        if let Some(other) = none.and_then(|at| record.plan.ids.id(*at)) {
+        if let Some(at) = none {
+            let other = record.plan.ids.id(*at)?;
             return Some(format!("id {id} has no values of {other}, and says that it is done"));
         }
         // Who has no time left to pass it on has failed at that, and so has who has the data of those below and does not give them on in time.
