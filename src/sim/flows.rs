@@ -183,6 +183,7 @@ impl World {
     /// A message that has come is the head of a long reply; says so.
     pub(super) fn head_came(&mut self, at: Id, from: Id, message: &Message) -> bool {
         self.flows.hears(at, from, message);
+        self.is_needed_whole(at, from, message);
         let Message::Response(Response { call, answer: Answer::Arriving(head) }) = message else {
             return false;
         };
@@ -202,6 +203,17 @@ impl World {
             self.input(at, Input::Message { from, message });
         }
         true
+    }
+
+    /// A long reply of a partial call comes whole: its receiver says so, or its driver would bring the head alone.
+    fn is_needed_whole(&mut self, at: Id, from: Id, message: &Message) {
+        if let Message::Response(Response { call, answer: Answer::Partial(partial) }) = message
+            && partial.reply.data.len() > SEGMENT
+            && self.call(*call).is_some_and(|state| state.plan.partial)
+            && self.node(at).is_some_and(|node| node.passes_on(from, *call))
+        {
+            self.observe(&Observation::HeadDropped { at, from, call: *call });
+        }
     }
 
     /// The data of a long reply have come.

@@ -296,7 +296,7 @@ pub enum Observation<'a> {
         /// Of which call.
         call: CallId,
     },
-    /// A node is not given the head of a long reply, since it says that it does not await one.
+    /// A node is not given the head of a long reply, since it says that it does not await one; or it asks for that of a partial call, whose data it needs whole.
     HeadDropped {
         /// Which.
         at: Id,

@@ -295,12 +295,7 @@ impl Checkers {
             Seen::Replaced { end, peer, answers } => self.was_replaced(end, peer, answers),
             Seen::Lost(process, peer, stood) => self.lost(process, peer, stood),
             Seen::LostBy(..) => {}
-            Seen::Dropped(process, peer) => {
-                self.links.remove(&(process, peer));
-                self.rules_input(process, Input::Abandons(peer));
-                self.known(process, peer).into_iter().for_each(Known::is_not_awaited);
-                self.is_absent(process, peer);
-            }
+            Seen::Dropped(process, peer) => self.dropped(process, peer),
             Seen::Standing { .. } => self.standing(&seen),
             Seen::Asked(end, peer) => {
                 self.is_open(end, "an answer");
@@ -390,6 +385,13 @@ impl Checkers {
         if !right {
             self.add("standing", format!("{seen:?}, and the answer was {answer:?}, their hello {theirs:?}"));
         }
+    }
+
+    fn dropped(&mut self, process: Process, peer: Id) {
+        self.links.remove(&(process, peer));
+        self.rules_input(process, Input::Abandons(peer));
+        self.known(process, peer).into_iter().for_each(Known::is_not_awaited);
+        self.is_absent(process, peer);
     }
 
     /// Whoever asks for the way to a peer hears how far the link has come.
