@@ -125,12 +125,11 @@ impl Progress {
             Observation::Job { .. } | Observation::Began { .. } | Observation::Ran { .. } => {
                 self.runs(book, seen, findings);
             }
-            Observation::HeadDropped { at, from, call } => {
-                if self.calls.get(&(*at, *call)).is_some_and(|here| here.awaits(*from)) {
-                    let what =
-                        format!("id {at} awaits {from} in call {call}, and does not take its reply in");
-                    findings.add(NAME, what);
-                }
+            Observation::HeadDropped { at, from, call }
+                if self.calls.get(&(*at, *call)).is_some_and(|here| here.awaits(*from)) =>
+            {
+                let what = format!("id {at} awaits {from} in call {call}, and does not take its reply in");
+                findings.add(NAME, what);
             }
             Observation::DataCame { at, from, call } => self.data_came(*at, *from, *call),
             Observation::TokenUsed { id, call } => {
