@@ -315,7 +315,7 @@ impl Progress {
             Message::Request(request) if self.watched.contains(&request.call) => {
                 let here = self.calls.entry((at, request.call)).or_default();
                 // A copy of a request whose answer is on its way is answered by that.
-                let is_answered = here.given == Some(from) && !here.rising.is_empty();
+                let is_answered = (here.given == Some(from)) & !here.rising.is_empty();
                 if !here.owed.contains(&from) && !is_answered {
                     here.owed.push(from);
                 }
