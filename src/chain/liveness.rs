@@ -172,6 +172,7 @@ impl Liveness {
         self.next = None;
     }
 
+    /// A peer is given up.
     fn forget(&mut self, peer: Id) {
         self.watched.remove(&peer);
         self.descendants.remove(&peer);

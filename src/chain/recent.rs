@@ -238,8 +238,8 @@ impl Recent {
         self.ended == 0 && self.runs.is_empty() && self.partial.is_empty() && self.windows.is_empty()
     }
 
-    /// How many runs there are that this id is linked with.
-    pub(super) fn linked_with(&self) -> usize {
+    /// How many peers this id is linked with.
+    pub(super) fn links(&self) -> usize {
         self.runs.len()
     }
 

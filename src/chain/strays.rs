@@ -1,13 +1,11 @@
-//! Entries of a node's tables that belong to nothing: of what is over, they would stay for as long as the process lives.
-//!
-//! Nothing that a node does shows them, so whoever looks for them asks.
+//! How full a node's tables are, for whoever watches that nothing stays there for as long as the process lives: what is left of a call that is over, nothing else shows.
 
 use super::Node;
 
 impl Node {
     /// With how many peers the node takes itself to be linked.
     pub fn links(&self) -> usize {
-        self.recent.linked_with()
+        self.recent.links()
     }
 
     /// How many entries there are that belong to no call, answer, root or plan which the node holds: none, whatever has happened. Each table is counted against the one that it leads to.
