@@ -33,7 +33,7 @@ pub(super) struct Behind {
     pub(super) alike: Option<Merging>,
     /// The data of long replies stop coming, where messages may be late.
     pub(super) stalls: bool,
-    /// Replies are long, and their data do.
+    /// Replies are long, and their data stop coming.
     pub(super) long: bool,
 }
 
@@ -79,10 +79,8 @@ impl Behind {
         let stalls = random.chance(1, 2) || long;
         Behind { random, sizes, plan_at_once, calls_others, copies: false, alike, stalls, long }
     }
-}
 
-impl Behind {
-    /// Whose calls most calls of a world are in which there are others between them, or all are alike: what is counted, or left, is at the root.
+    /// The root of most calls, where roots make others between them or all calls are alike: what one call leaves at its root the next one finds.
     pub(super) fn root(&mut self, n: u32) -> Option<Id> {
         (self.calls_others || self.alike.is_some()).then(|| self.random.below(n.into()) as Id)
     }

@@ -33,6 +33,7 @@ pub(super) struct Bounds {
     answered: Option<Id>,
     /// Links there are, by their ends; not of a large world, whose nodes are not asked.
     links: BTreeSet<(Id, Id)>,
+    /// A large call has begun.
     blind: bool,
 }
 

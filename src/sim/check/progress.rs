@@ -128,7 +128,9 @@ impl Progress {
             Observation::HeadDropped { at, from, call }
                 if self.calls.get(&(*at, *call)).is_some_and(|here| here.awaits(*from)) =>
             {
-                let what = format!("id {at} awaits {from} in call {call}, and does not take its reply in");
+                let what = format!(
+                    "id {at} awaits {from} in call {call}, and does not take its reply in, or not whole"
+                );
                 findings.add(NAME, what);
             }
             Observation::DataCame { at, from, call } => self.data_came(*at, *from, *call),
