@@ -132,5 +132,8 @@ fn an_id_counts_the_jobs_that_it_has() {
     let job = Seen::Job(2, 2, Some(1), None);
     assert!(holds(1, &[]) && !holds(0, &[]));
     assert!(holds(0, std::slice::from_ref(&job)) && !holds(1, std::slice::from_ref(&job)));
-    assert!(holds(1, &[job.clone(), Seen::Ran(2, false)]) && holds(1, &[job, Seen::Ended(2)]));
+    assert!(holds(1, &[job.clone(), Seen::Ran(2, false)]) && holds(1, &[job.clone(), Seen::Ended(2)]));
+    // A call that was cancelled comes again while its function still runs.
+    let two = [job.clone(), job];
+    assert!(holds(1, &two) && !holds(2, &two) && !holds(1, &[&two[..], &[Seen::Ran(2, false)]].concat()));
 }

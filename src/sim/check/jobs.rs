@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use gpc_trees::Id;
 
 use super::book::{Book, Record};
-use super::{Findings, NAMES, Observation, forget, forget_keys};
+use super::{Findings, NAMES, Observation, forget};
 use crate::chain::{Job, Work};
 use crate::sim::world::LARGE;
 use crate::wire::{CallId, Message};
@@ -23,8 +23,8 @@ struct Here {
 #[derive(Default)]
 pub(super) struct Jobs {
     calls: BTreeMap<(Id, CallId), Here>,
-    /// Those that have been given out and have not ended.
-    running: BTreeSet<(Id, CallId)>,
+    /// How many have been given out and have not ended: several of a call that begins anew while its function runs.
+    running: BTreeMap<(Id, CallId), usize>,
     /// A large call has begun, whose jobs are not counted.
     blind: bool,
 }
@@ -44,22 +44,28 @@ impl Jobs {
                 self.calls.entry((*at, response.call)).or_default().heard.insert(*from);
             }
             Observation::Started { plan, .. } => self.blind |= plan.ids.len() > LARGE,
-            Observation::Ran { id, call, .. } => drop(self.running.remove(&(*id, *call))),
+            Observation::Ran { id, call, .. } => {
+                let running = self.running.get_mut(&(*id, *call));
+                running.into_iter().for_each(|running| *running = running.saturating_sub(1));
+            }
             Observation::Held { id, held, .. } if !self.blind => {
-                let running = self.running.range((*id, NAMES[0])..=(*id, NAMES[1])).count();
+                let its = self.running.range((*id, NAMES[0])..=(*id, NAMES[1]));
+                let running = its.map(|(_, running)| *running).sum::<usize>();
                 if held.jobs != running {
                     findings.add(NAME, format!("id {id} counts {} jobs, and has {running}", held.jobs));
                 }
             }
             Observation::Job { id, job } => {
-                self.running.extend(Some((*id, job.call)).filter(|_| !self.blind));
+                if !self.blind {
+                    *self.running.entry((*id, job.call)).or_default() += 1;
+                }
                 let wrong = book.small(job.call).and_then(|record| self.wrong(record, *id, job));
                 let what = wrong.map(|what| format!("a function of call {} at id {id} {what}", job.call));
                 what.into_iter().for_each(|what| findings.add(NAME, what));
             }
             Observation::Ended { id } => {
                 forget(&mut self.calls, (*id, NAMES[0])..=(*id, NAMES[1]));
-                forget_keys(&mut self.running, (*id, NAMES[0])..=(*id, NAMES[1]));
+                forget(&mut self.running, (*id, NAMES[0])..=(*id, NAMES[1]));
             }
             _ => {}
         }
