@@ -78,6 +78,11 @@ impl KeptAnswers {
         self.budget.get_or_init(|| memory().map(part).unwrap_or_default())
     }
 
+    /// Bytes that they have taken.
+    pub(super) fn bytes(&self) -> u64 {
+        self.budget.get().map_or(0, Budget::used)
+    }
+
     /// They are those of another id from now on, where there are none yet.
     pub(super) fn belong_to(&mut self, memory: Budget, id: Id) {
         self.memory = Some((memory, id));

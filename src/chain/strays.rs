@@ -8,6 +8,11 @@ impl Node {
         self.recent.links()
     }
 
+    /// Bytes that answers which are kept have taken of their part of the memory, where that is counted.
+    pub fn kept_bytes(&self) -> u64 {
+        self.kept.bytes()
+    }
+
     /// How many entries there are that belong to no call, answer, root or plan which the node holds: none, whatever has happened. Each table is counted against the one that it leads to.
     pub fn strays(&self) -> usize {
         let over = |entries: usize, of: usize| entries.saturating_sub(of);

@@ -70,7 +70,9 @@ impl World {
             if let Event::Piece { .. } = event {
                 each(event.parts(), |id| self.pieces.expect(id));
             }
-            if let (Some(mishaps), None, Event::Handle(parcel)) = (&self.mishaps, &self.linked, event) {
+            if let (Some(mishaps), None, Event::Arrive(parcel) | Event::Handle(parcel)) =
+                (&self.mishaps, &self.linked, event)
+            {
                 mishaps.links.expect(parcel.passage);
             }
         }
@@ -86,6 +88,7 @@ impl World {
         }
         let call = match event {
             Event::Handle(parcel) => call_of(&parcel.message),
+            Event::Arrive(parcel) if self.mishaps.is_some() => call_of(&parcel.message),
             Event::Ran { call, .. } | Event::Answered { call, .. } => Some(call.call()),
             Event::Piece { call, .. } => Some(*call),
             _ => None,

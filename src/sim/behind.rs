@@ -2,7 +2,9 @@
 //!
 //! These draws have a stream of their own: all that a run draws otherwise is what it would be without them.
 
-use gpc_trees::{Id, IdList};
+use std::num::NonZeroU32;
+
+use gpc_trees::{Id, IdList, Lag, Radix, Tree};
 
 use super::random::Random;
 use super::world::{LARGE, World};
@@ -35,6 +37,10 @@ pub(super) struct Behind {
     pub(super) stalls: bool,
     /// Replies are long, and their data stop coming.
     pub(super) long: bool,
+    /// Some calls have other trees than that of the world.
+    pub(super) other_trees: bool,
+    /// Ids with even numbers have no limit of children: where roots have it, hardly any other id comes to it.
+    pub(super) children_odd: bool,
 }
 
 impl Default for Behind {
@@ -48,6 +54,8 @@ impl Default for Behind {
             alike: None,
             stalls: false,
             long: false,
+            other_trees: false,
+            children_odd: false,
         }
     }
 }
@@ -77,7 +85,35 @@ impl Behind {
         });
         let long = random.chance(1, 6);
         let stalls = random.chance(1, 2) || long;
-        Behind { random, sizes, plan_at_once, calls_others, copies: false, alike, stalls, long }
+        let (other_trees, children_odd) = (random.chance(1, 4), random.chance(1, 4));
+        Behind {
+            random,
+            sizes,
+            plan_at_once,
+            calls_others,
+            copies: false,
+            alike,
+            stalls,
+            long,
+            other_trees,
+            children_odd,
+        }
+    }
+
+    /// The tree of the next call, where that of the world is this one.
+    pub(super) fn tree(&mut self, tree: &Tree) -> Tree {
+        // A shape fits one length alone.
+        if !self.other_trees || matches!(tree, Tree::Explicit(_)) || self.random.chance(1, 2) {
+            return tree.clone();
+        }
+        let random = &mut self.random;
+        match random.below(5) {
+            0 => Tree::Binary,
+            1 => Tree::Binomial,
+            2 => NonZeroU32::new(2 + random.below(3) as u32).map_or(Tree::Binary, Tree::Kary),
+            3 => Radix::new(2 + random.below(3) as u32).map_or(Tree::Binomial, Tree::Knomial),
+            _ => Lag::from_1024ths(1024 + random.below(8 << 10) as u32).map_or(Tree::Flat, Tree::Loggp),
+        }
     }
 
     /// The root of most calls, where roots make others between them or all calls are alike: what one call leaves at its root the next one finds.

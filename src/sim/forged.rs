@@ -242,7 +242,7 @@ impl World {
     /// What somebody sends whose node knows nothing of it; `None` if it does not come through.
     fn in_the_name_of(&mut self, liar: Id, to: Id, message: Message) -> Option<Parcel> {
         if self.linked.is_some() {
-            let (begun, passage) = (self.hosts.at(liar).incarnation(), Passage::default());
+            let (begun, passage) = (self.hosts.incarnation(liar), Passage::default());
             let parcel = Parcel { from: liar, to, passage, begun, sent: Sent::at(self.now), message };
             return self.may_speak(liar, to).then_some(parcel);
         }
@@ -257,7 +257,7 @@ impl World {
                 return None;
             }
         };
-        let (begun, sent) = (self.hosts.at(liar).incarnation(), Sent::at(self.now));
+        let (begun, sent) = (self.hosts.incarnation(liar), Sent::at(self.now));
         Some(Parcel { from: liar, to, passage, begun, sent, message })
     }
 
@@ -266,8 +266,7 @@ impl World {
             return self.comes_in_the_name_of(parcel, at);
         }
         let at = self.in_order(parcel.from, parcel.to, parcel.passage, at);
-        let parcel = self.parcels.put(parcel);
-        self.queue.push(at, Event::Arrive(parcel));
+        self.on_its_way(parcel, at);
     }
 }
 

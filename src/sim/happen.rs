@@ -34,7 +34,7 @@ const LIMIT_BEATS: u64 = 20;
 const DEAD_BEATS: u64 = 4;
 
 /// Heartbeats within the shortest time limit in a large world: who is silent is still given up before it is over.
-const HEARTBEATS_OF_MANY: u64 = 5;
+const HEARTBEATS_OF_MANY: u64 = 2;
 
 /// A request is taken to be under way for no longer than this, where no fault lasts longer.
 const UNDER_WAY_MIN: Duration = Duration::from_secs(1);
@@ -90,7 +90,7 @@ impl World {
         // What was sent before the last fault was over may be late.
         let end = mishaps.end + mishaps.longest;
         if self.random.chance(1, 3) {
-            (0..n).for_each(|id| self.hosts.at(id).ahead = self.random.below(2) == 1);
+            (0..n).filter(|_| self.random.below(2) == 1).for_each(|id| self.hosts.is_ahead(id));
         }
         let anew = |it: &Timed| if let Mishap::Restart(id) = it.mishap { Some((id, it.at)) } else { None };
         let mut roots: Vec<(Id, u64)> = timed.iter().filter_map(anew).collect();
@@ -164,9 +164,11 @@ impl World {
             settled += GREETING_LIMIT.as_nanos() as u64;
         }
         self.queue.push(settled, Event::Settled);
-        // In a large world of one kind, as it comes: two such calls take most of its time, and a node with both in flight takes far more room than one that rests.
-        let kinds = if self.scenario.n > LARGE { vec![self.random.chance(1, 2)] } else { vec![false, true] };
-        kinds.into_iter().for_each(|partial| self.queue.push(settled, Event::Probe { partial }));
+        self.queue.push(settled, Event::Probe { partial: false });
+        if self.scenario.n <= LARGE {
+            // In a large world two such calls take most of its time, and a node with both in flight takes far more room than one that rests.
+            self.queue.push(settled, Event::Probe { partial: true });
+        }
     }
 
     /// A call, perhaps of one of these `roots`, at any time or behind that when it begins anew.
@@ -200,7 +202,7 @@ impl World {
         let other = random.chance(1, OTHER_KIND_PARTS);
         let plan = Plan {
             ids: IdList::from_ids(ids).expect("a permutation has no id twice"),
-            tree: self.scenario.tree.clone(),
+            tree: self.profile.behind.tree(&self.scenario.tree),
             partial: self.scenario.partial != other,
             watch: random.chance(1, 4),
             reply_wanted: self.scenario.reply_bytes != Some(0) && random.chance(3, 4),
@@ -403,10 +405,8 @@ impl World {
             return;
         };
         self.trace.say(self.now, format_args!("*** again: {}", super::trace::Shown(from, to, &message)));
-        let (begun, sent) = (self.hosts.at(from).incarnation(), Sent::at(self.now));
-        let parcel = Parcel { from, to, passage, begun, sent, message };
-        let parcel = self.parcels.put(parcel);
-        self.queue.push(self.now, Event::Arrive(parcel));
+        let (begun, sent) = (self.hosts.incarnation(from), Sent::at(self.now));
+        self.on_its_way(Parcel { from, to, passage, begun, sent, message }, self.now);
     }
 
     /// A node gives the link up by itself; the other end learns of it.

@@ -137,6 +137,7 @@ impl Profile {
             _ => Most { reply: 40, reply_header: 16, data: 24, header: 16 },
         };
         let behind = Behind::draw(scenario.seed, scenario.n);
+        let limits = limits.map(|limits| Limits { children_odd: behind.children_odd, ..limits });
         let most = match limits {
             None if behind.long => Most { reply: LONG_REPLIES / n, ..most },
             _ => most,
@@ -154,7 +155,8 @@ impl Profile {
             same_ways: None,
             as_bytes: random.chance(1, 4),
             in_pieces: random.chance(1, 2) | limits.is_some_and(is_filled),
-            rests: random.chance(1, 4),
+            // Nodes that take turns have one limit.
+            rests: random.chance(1, 4) && !behind.children_odd,
             gives_back: random.chance(1, 4),
             full_sockets: random.chance(1, 3),
             behind,
@@ -233,6 +235,7 @@ fn narrow(random: &mut Random, scenario: &Scenario) -> Limits {
             true => children as u32 - 1,
             false => u32::MAX,
         },
+        children_odd: false,
         memory_max: if !filled && (random.chance(1, 2) || given) {
             u64::MAX
         } else {

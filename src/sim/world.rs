@@ -522,8 +522,9 @@ impl World {
         }
         self.took_part(root);
         self.calls_others(root);
+        let incarnation = self.hosts.incarnation(root);
         let host = self.hosts.at(root);
-        let name = CallId { root, sequence: host.incarnation() + u64::from(host.started) };
+        let name = CallId { root, sequence: incarnation + u64::from(host.started) };
         host.started += 1;
         let call = &mut self.calls[index];
         call.name = Some(name);
@@ -663,6 +664,7 @@ pub(super) fn held(node: &Node, next: Option<Time>, looks: bool) -> Held {
         jobs: node.jobs_running(),
         deadline: next.is_some(),
         memory: node.config().memory.used(),
+        kept_bytes: node.kept_bytes(),
         strays: if looks { node.strays() } else { 0 },
         links: if looks { node.links() } else { 0 },
     }

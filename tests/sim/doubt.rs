@@ -3,8 +3,10 @@
 use std::slice;
 use std::sync::Arc;
 
+use chained_gpc::Id;
 use chained_gpc::sim::Fault;
 use chained_gpc::sim::check::{Checkers, Held, Limits, Observation};
+use chained_gpc::wire::flow::ArrivingReply;
 use chained_gpc::wire::message::{Answer, Partial, Response, SubtreeReply};
 use chained_gpc::wire::{CallId, Cause, CauseKind, Failure, Message, Report, Request, Stage, Status};
 
@@ -190,17 +192,24 @@ fn an_answer_that_is_to_be_let_go_is_not_kept() {
 
 #[test]
 fn replies_are_of_the_level_of_their_subtrees() {
-    let leveled = |level| Answer::Reply(SubtreeReply { level, ..reply(&[1, 2]) });
-    let answers = |id, to, level| {
-        let message = Message::Response(Response { call: CALL, answer: leveled(level) });
+    let leveled = |level, ids: &[Id]| Answer::Reply(SubtreeReply { level, ..reply(ids) });
+    let says = |id, to, answer| {
+        let message = Message::Response(Response { call: CALL, answer });
         let history = then(down(plan(false)), &[Seen::Sent(id, to, message)]);
         judged(&history).contains(&"levels")
     };
+    let answers = |id: Id, to, level| says(id, to, leveled(level, &[1, 2][id as usize - 1..]));
     assert_eq!([answers(2, 1, 0), answers(1, 0, 1)], [false; 2]);
     assert_eq!([answers(2, 1, 1), answers(1, 0, 0), answers(1, 0, 2)], [true; 3]);
+    assert!(says(1, 0, leveled(1, &[1])), "a part is missing");
+    let mut arriving = ArrivingReply { level: 1, ..Default::default() };
+    arriving.data.push_here(&reply(&[1, 2]).data);
+    assert!(!says(1, 0, Answer::Arriving(Box::new(arriving.clone()))));
+    arriving.data.push_here(&reply(&[2]).data);
+    assert!(says(1, 0, Answer::Arriving(Box::new(arriving))), "it is longer than it is to be");
     let mut merged = plan(false);
     merged.callback = true;
-    let message = |level| Message::Response(Response { call: CALL, answer: leveled(level) });
+    let message = |level| Message::Response(Response { call: CALL, answer: leveled(level, &[1, 2]) });
     let of_callback = |level| judged(&then(down(merged.clone()), &[Seen::Sent(1, 0, message(level))]));
     assert!(!of_callback(0).contains(&"levels") && of_callback(1).contains(&"levels"));
 }

@@ -2,11 +2,11 @@
 
 use chained_gpc::sim::{Costs, Fault, FaultSet, LinkCost, Scenario, exhaustive, run, swarm};
 use chained_gpc::wire::flow::{ArrivingReply, Flow};
-use chained_gpc::wire::message::{Answer, Response, SubtreeReply};
+use chained_gpc::wire::message::{Answer, Response};
 use chained_gpc::wire::{Body, CallId, Message, Payload, Stage};
 use chained_gpc::{Id, Tree};
 
-use super::history::{Seen, completed, down, failed, input, judged, plan, then, without};
+use super::history::{Seen, completed, down, failed, input, judged, plan, reply, then, without};
 
 /// Of four ids together a reply takes more than a frame, of one alone it does not.
 const SOME: u32 = 100_000;
@@ -83,12 +83,13 @@ fn a_head_goes_up_at_once_and_data_cost_what_they_take() {
 const CALL: CallId = CallId { root: 0, sequence: 7 };
 
 fn head() -> Message {
-    let reply = ArrivingReply { level: 1, header: Payload::new(), data: Flow::from(Body::arriving(9).0) };
+    let data = Body::arriving(reply(&[1, 2]).data.len() as u64).0;
+    let reply = ArrivingReply { level: 1, header: Payload::new(), data: Flow::from(data) };
     Message::Response(Response { call: CALL, answer: Answer::Arriving(Box::new(reply)) })
 }
 
 fn data() -> Message {
-    Message::Response(Response { call: CALL, answer: Answer::Reply(SubtreeReply::default()) })
+    Message::Response(Response { call: CALL, answer: Answer::Reply(reply(&[2])) })
 }
 
 /// The head of id 2's reply has come to id 1, whose answer has gone up, and then more.

@@ -121,7 +121,7 @@ fn the_hash_of_a_run_is_the_same_everywhere() {
         Scenario { calls: 3, partial: true, faults: FaultSet::ALL, ..Scenario::new(40, Tree::Binomial) };
     let hashes: Vec<u64> = (1..4).map(|seed| run(&Scenario { seed, ..all.clone() }).hash).collect();
     assert_eq!(plain.hash, 0xf40a_e589_b64f_2c99, "found {:#018x}", plain.hash);
-    let known = [0x8aca_8ce5_bab9_c0db, 0xcbda_83f8_2f53_c3f7, 0x1035_b53c_1dbd_b40e];
+    let known = [0xdd2f_28d3_d5a1_06f5, 0xcbda_83f8_2f53_c3f7, 0x1035_b53c_1dbd_b40e];
     assert_eq!(hashes, known, "found {hashes:#018x?}");
 }
 
@@ -132,7 +132,7 @@ fn the_hash_of_many_runs_is_the_same_everywhere() {
         let most = Scenario { calls: 8, partial, faults: FaultSet::ALL, ..Scenario::new(24, Tree::Binary) };
         swarm(&most, 200, false).hash
     };
-    let (found, known) = ([false, true].map(of), [0xff63_7ff5_86a6_202b, 0x4cf1_dad3_a74f_3d74]);
+    let (found, known) = ([false, true].map(of), [0x610a_bff0_f91b_3815, 0x9cd4_04d2_4dd8_0a51]);
     assert_eq!(found, known, "found {found:#018x?}");
 }
 

@@ -71,6 +71,10 @@ impl Bounds {
                         format!("id {id} has {links} links, and takes itself for one with {}", held.links);
                     findings.add(NAME, what);
                 }
+                if held.kept_bytes > held.memory {
+                    findings
+                        .add(NAME, format!("id {id} counts more for its kept answers than in all: {held:?}"));
+                }
                 if held.strays > 0 {
                     let what = format!("{} entries of the tables of id {id} belong to nothing", held.strays);
                     findings.add(NAME, what);

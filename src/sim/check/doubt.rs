@@ -79,7 +79,9 @@ impl Doubt {
             Observation::Sent { from, message: Message::Response(response), .. }
                 if !is_refusal(*from, response) && !matches!(response.answer, Answer::Arriving(_)) =>
             {
-                self.calls.remove(&(*from, response.call));
+                let here = self.calls.remove(&(*from, response.call));
+                let wrong = here.and_then(|here| here.is_too_unsure(book, *from, response));
+                wrong.into_iter().for_each(|what| findings.add(NAME, what));
             }
             Observation::Sent { from, to, message: Message::Response(response) }
                 if is_young(*from, response) =>
@@ -188,6 +190,17 @@ impl Here {
         if self.awaited.remove(&peer) && unreached {
             self.surely.insert(peer);
         }
+    }
+
+    /// It answers a partial call which it has not sent on, and nobody else may have: that those below may have executed, it cannot say.
+    fn is_too_unsure(&self, book: &Book, from: Id, response: &Response) -> Option<String> {
+        let Answer::Partial(partial) = &response.answer else { return None };
+        let record = book.calls.get(&response.call)?;
+        let unsure = self.in_doubt | self.unclear | record.is_forged(record.position(from)?);
+        let nobody = !unsure && !book.has_forwarded(from, response.call);
+        let below = partial.report.coverage.statuses().skip(1).find(|status| *status != Status::Unreached);
+        let below = below.filter(|_| nobody)?;
+        Some(format!("id {from} has not sent call {} on, and says of one below: {below:?}", response.call))
     }
 
     /// It asks another; what is wrong with what it says.

@@ -28,11 +28,13 @@ mod requests;
 mod route;
 mod shape;
 mod statuses;
+mod takes;
 mod tokens;
 mod turns;
 
 pub(in crate::sim) use causes::{no_function, reason};
 pub(in crate::sim) use content::{data, header, merged, part, reply_header};
+pub use takes::Limits;
 
 use std::borrow::Borrow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -107,35 +109,6 @@ impl Default for Carries {
     }
 }
 
-/// What nodes take at most, where a world gives them less than usual.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Limits {
-    /// Calls in flight at a node.
-    pub calls_max: usize,
-    /// Bytes of a request's data.
-    pub data_max: u64,
-    /// Bytes of a subtree's reply, header and data together.
-    pub reply_max: u64,
-    /// Children of lost ids that one call adopts at an id.
-    pub adopted_max: u32,
-    /// Children that an id sends a request on to.
-    pub children_max: u32,
-    /// Bytes that a node may hold of calls, replies and kept answers together.
-    pub memory_max: u64,
-}
-
-impl Limits {
-    /// No limits at all.
-    pub const NONE: Limits = Limits {
-        calls_max: usize::MAX,
-        data_max: u64::MAX,
-        reply_max: u64::MAX,
-        adopted_max: u32::MAX,
-        children_max: u32::MAX,
-        memory_max: u64::MAX,
-    };
-}
-
 /// How a call ended.
 #[derive(Clone, Debug)]
 pub struct Outcome {
@@ -158,6 +131,8 @@ pub struct Held {
     pub deadline: bool,
     /// Bytes of its memory, where that is counted.
     pub memory: u64,
+    /// Of these, what answers have taken that it keeps.
+    pub kept_bytes: u64,
     /// Entries of its tables that belong to nothing.
     pub strays: usize,
     /// With how many peers it takes itself to be linked, at most as many as it is.

@@ -107,8 +107,8 @@ impl Refusals {
                 let Some(limits) = self.limits else { return };
                 let Some(record) = book.calls.get(&request.call) else { return };
                 let children = record.position(*from).map_or(0, |place| record.groups(place).count());
-                if children > limits.children_max as usize {
-                    let most = limits.children_max;
+                let most = limits.children_of(*from);
+                if children > most as usize {
                     let what =
                         format!("asks {children} children in call {}, and may ask {most}", request.call);
                     findings.add(NAME, format!("id {from} {what}"));
@@ -211,7 +211,7 @@ impl Refusals {
             }
             (Stage::Forward, CauseKind::OverLimit) => {
                 let children = record.position(id).map_or(0, |place| record.groups(place).count());
-                children > limits.children_max as usize
+                children > limits.children_of(id) as usize
             }
             (Stage::Setup, CauseKind::OverLimit) => {
                 u64::from(record.plan.data_bytes) > limits.data_max || is_headed_too_long(record)

@@ -13,6 +13,7 @@ use crate::sim::faults::Fault;
 use crate::sim::world::LARGE;
 use crate::wire::level::{Leaves, Limits};
 use crate::wire::message::{Answer, Response};
+use crate::wire::report::CAUSES_MAX;
 use crate::wire::{CallId, Cause, CauseKind, Coverage, Message, Payload, Stage, Status};
 
 const NAME: &str = "statuses";
@@ -35,6 +36,8 @@ struct Here {
     well: BTreeSet<Id>,
     /// Why ids are left out, as it was told.
     causes: Vec<Cause>,
+    /// The same in a partial call, with the position of who has said so.
+    reported: Vec<(u32, Cause)>,
     /// Those to whom no link came up since they were asked.
     unreached: BTreeSet<Id>,
     /// Its own func has run to its end, and well.
@@ -168,6 +171,7 @@ impl Statuses {
             Answer::Completed | Answer::Reply(_) if !record.plan.partial => here.heard.push((place, None)),
             Answer::Partial(partial) if record.plan.partial && whole(&partial.report.coverage) => {
                 here.causes.extend(partial.report.causes.iter().cloned());
+                here.reported.extend(partial.report.causes.iter().map(|cause| (place, cause.clone())));
                 here.heard.push((place, Some(partial.report.coverage.clone())));
             }
             Answer::Failed(failure) => {
@@ -209,7 +213,8 @@ impl Statuses {
         // Who was given up says nothing of those below.
         let speaks = record.plan.partial == matches!(response.answer, Answer::Partial(_));
         let here = self.calls.remove(&(from, call));
-        let said = Said { id: from, place, coverage, causes };
+        let reports = matches!(response.answer, Answer::Partial(_));
+        let said = Said { id: from, place, coverage, causes, reports };
         let state = self.state_of(from, call, book.may_run_anew(record));
         said.of_itself(record, state).into_iter().for_each(|what| findings.add(NAME, what));
         said.of_its_own_failure(record).into_iter().for_each(|what| findings.add(NAME, what));
@@ -245,7 +250,8 @@ impl Statuses {
         // A root that only watches is not among those that are asked.
         whole.push(Status::Done, u32::from(record.plan.watch));
         whole.append(coverage);
-        let said = Said { id: root, place: 0, coverage: &whole, causes };
+        let reports = outcome.report.is_some();
+        let said = Said { id: root, place: 0, coverage: &whole, causes, reports };
         let mut wrong = here.and_then(|here| here.judge(record, &said));
         if !record.plan.watch && wrong.is_none() {
             wrong = said.of_itself(record, self.state_of(root, call, book.may_run_anew(record)));
@@ -284,6 +290,8 @@ struct Said<'a> {
     place: u32,
     coverage: &'a Coverage,
     causes: &'a [Cause],
+    /// All causes that there are, and not the first one alone.
+    reports: bool,
 }
 
 /// Whether a call's func has begun at an id, and whether it is known not to be through.
@@ -339,7 +347,7 @@ impl Said<'_> {
 impl Here {
     /// What is worse than what the id knows.
     fn judge(&self, record: &Record, said: &Said<'_>) -> Option<String> {
-        let Said { id, place, coverage, causes } = said;
+        let Said { id, place, coverage, causes, .. } = said;
         if coverage.len() != u64::from(record.sizes[*place as usize]) {
             // Who says too little, or too much, says nothing of anybody.
             return None;
@@ -373,6 +381,16 @@ impl Here {
                     "id {id} has heard that {other} is done, and says that it is {status:?}"
                 ));
             }
+        }
+        let passed_on = |cause: &Cause| causes.contains(cause) || causes.len() >= CAUSES_MAX;
+        let reports = record.plan.partial && said.reports;
+        let lost = self
+            .reported
+            .iter()
+            .filter(|_| reports)
+            .find(|(at, cause)| !self.unreadable.contains(at) & !passed_on(cause));
+        if let Some((_, cause)) = lost {
+            return Some(format!("id {id} has heard why one is left out, and does not say it: {cause}"));
         }
         let said_of = |at: &u32| statuses.get(at.checked_sub(*place)? as usize);
         let none = self.unreadable.iter().find(|at| said_of(at) == Some(&Status::Done));

@@ -352,12 +352,13 @@ impl Mishaps {
             }
         }
         let later = *random.pick(&CALLBACKS_LATER).unwrap_or(&0);
+        let of = if ids.len() > LARGE as usize { 64 } else { 8 };
         for &id in ids {
-            if random.chance(self.deferring, 8) {
+            if random.chance(self.deferring, of) {
                 acts.funcs.entry(id).or_insert(Act::Defer);
             }
             // The second answer of a func's token would be taken for that of a callback which answers later.
-            if random.chance(later, 8) && acts.funcs.get(&id) != Some(&Act::Twice) {
+            if random.chance(later, of) && acts.funcs.get(&id) != Some(&Act::Twice) {
                 acts.callbacks_later.insert(id);
             }
         }

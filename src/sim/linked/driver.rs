@@ -16,7 +16,7 @@ use crate::wire::{CauseKind, Message};
 impl World {
     /// What a process knows of its links.
     pub(super) fn process(&mut self, id: Id) -> &mut Process {
-        let (run, incarnation) = (self.hosts.run(id), self.hosts.at(id).incarnation());
+        let (run, incarnation) = (self.hosts.run(id), self.hosts.incarnation(id));
         self.linked().process(id, run, incarnation)
     }
 
@@ -127,7 +127,7 @@ impl World {
     /// A message that its sender's node does not know of leaves on the link that is up, to come at `at` if it can.
     fn say_for(&mut self, from: Id, to: Id, message: Message, at: u64, said: Said) {
         let Some(passage) = self.passage(from, to) else { return };
-        let (begun, sent) = (self.hosts.at(from).incarnation(), self.now);
+        let (begun, sent) = (self.hosts.incarnation(from), self.now);
         let latency = self.hosts.cost(from, to).latency_ns;
         let at = self.linked().in_order(to, passage, at.max(sent + latency));
         let sent = Sent::at(sent).lie(said == Said::Lie);

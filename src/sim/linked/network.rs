@@ -37,7 +37,7 @@ impl World {
         linked.pipes.push(Pipe::new(from, to));
         linked.intact.insert((from.min(to), from.max(to), pipe));
         let key = key_of(pipe, 0);
-        self.pipe(pipe).ends[0].begun = self.hosts.at(from).incarnation();
+        self.pipe(pipe).ends[0].begun = self.hosts.incarnation(from);
         let process = self.process(from);
         process.open.insert(key);
         process.peering.opened(now, key, to);
@@ -196,7 +196,7 @@ impl World {
             return;
         }
         let (now, way, key) = (self.time(), self.linked().way(from, to), key_of(pipe, 1));
-        let (begun, since) = (self.hosts.at(to).incarnation(), self.now);
+        let (begun, since) = (self.hosts.incarnation(to), self.now);
         let end = &mut self.pipe(pipe).ends[1];
         (end.open, end.begun, end.since) = (true, begun, since);
         let source = (way != Way::User).then_some(Source::from(from));
