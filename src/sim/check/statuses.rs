@@ -382,7 +382,7 @@ impl Here {
                 ));
             }
         }
-        let passed_on = |cause: &Cause| causes.contains(cause) || causes.len() >= CAUSES_MAX;
+        let passed_on = |cause: &Cause| causes.contains(cause) | (causes.len() >= CAUSES_MAX);
         let reports = record.plan.partial && said.reports;
         let lost = self
             .reported

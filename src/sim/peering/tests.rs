@@ -18,23 +18,23 @@ fn holds(scenarios: impl IntoIterator<Item = Scenario>, least: u64) {
 #[test]
 fn a_swarm_of_worlds_holds() {
     for n in 2..=6 {
-        holds((0..300).map(|seed| Scenario::new(n, seed)), 300);
+        holds((0..100).map(|seed| Scenario::new(n, seed)), 100);
     }
 }
 
+/// Of three, `.ci/run` tries them with the release build of the command.
 #[test]
 fn small_worlds_hold_with_every_fault_at_every_event() {
-    for seed in 0..3 {
+    for seed in 0..2 {
         holds(exhaustive(&Scenario::new(2, seed), 1), 200);
     }
-    holds(exhaustive(&Scenario::new(3, 1), 1), 500);
 }
 
-/// Of the pairs of faults every hundredth, for as many seeds: all of one are some hundred thousand worlds, for which `gpc sim -n 2 --peering --exhaustive 2` is there.
+/// Of the pairs of faults every hundredth: all of one seed are some hundred thousand worlds, for which `gpc sim -n 2 --peering --exhaustive 2` is there.
 #[test]
 fn small_worlds_hold_with_two_faults() {
-    for seed in 0..3 {
-        holds(exhaustive(&Scenario::new(2, 100 + seed), 2).skip(seed as usize).step_by(101).take(300), 100);
+    for seed in 0..2 {
+        holds(exhaustive(&Scenario::new(2, 100 + seed), 2).skip(seed as usize).step_by(101).take(150), 100);
     }
 }
 
