@@ -22,6 +22,8 @@ struct Here {
     /// Who counts as its parent, and past how many others.
     parent: Option<(Id, u32)>,
     in_doubt: bool,
+    /// The same, as its request says or another parent's.
+    adopted: bool,
     /// It was asked in an order that only it can judge.
     unclear: bool,
     /// Whose answers it awaits, and who of the lost ones has surely asked nobody.
@@ -80,7 +82,7 @@ impl Doubt {
                 if !is_refusal(*from, response) && !matches!(response.answer, Answer::Arriving(_)) =>
             {
                 let here = self.calls.remove(&(*from, response.call));
-                let wrong = here.and_then(|here| here.is_too_unsure(book, *from, response));
+                let wrong = here.and_then(|here| here.is_wrong_of_those_below(book, *from, response));
                 wrong.into_iter().for_each(|what| findings.add(NAME, what));
             }
             Observation::Sent { from, to, message: Message::Response(response) }
@@ -158,10 +160,12 @@ impl Here {
     /// A request comes.
     fn asked(&mut self, from: Id, request: &Request) {
         match self.parent {
-            None => self.in_doubt = request.adopted,
+            None => (self.in_doubt, self.adopted) = (request.adopted, request.adopted),
             Some((parent, _)) if parent == from => return,
             // It follows the one that stands higher.
-            Some((_, skipped)) if request.partial && request.skipped > skipped => self.in_doubt = true,
+            Some((_, skipped)) if request.partial && request.skipped > skipped => {
+                (self.in_doubt, self.adopted) = (true, true);
+            }
             // And stays with it.
             Some((_, skipped)) if request.partial && request.skipped < skipped => return,
             Some(_) => {
@@ -192,15 +196,21 @@ impl Here {
         }
     }
 
-    /// It answers a partial call which it has not sent on, and nobody else may have: that those below may have executed, it cannot say.
-    fn is_too_unsure(&self, book: &Book, from: Id, response: &Response) -> Option<String> {
+    /// It answers a partial call. What it has not sent on, and nobody else may have, has not executed below; what another may have sent it cannot call unreached.
+    fn is_wrong_of_those_below(&self, book: &Book, from: Id, response: &Response) -> Option<String> {
         let Answer::Partial(partial) = &response.answer else { return None };
         let record = book.calls.get(&response.call)?;
-        let unsure = self.in_doubt | self.unclear | record.is_forged(record.position(from)?);
-        let nobody = !unsure && !book.has_forwarded(from, response.call);
-        let below = partial.report.coverage.statuses().skip(1).find(|status| *status != Status::Unreached);
-        let below = below.filter(|_| nobody)?;
-        Some(format!("id {from} has not sent call {} on, and says of one below: {below:?}", response.call))
+        // Whom a stranger has asked, too, has perhaps refused that.
+        let unclear = self.unclear | record.is_forged(record.position(from)?);
+        let nobody = !(self.in_doubt | unclear) && !book.has_forwarded(from, response.call);
+        let sure = self.adopted & !unclear;
+        let wrong = |status: &Status| match status {
+            Status::Unreached => sure,
+            _ => nobody,
+        };
+        let below = partial.report.coverage.statuses().skip(1).find(wrong)?;
+        let asked = if sure { "others may have asked" } else { "nobody has asked" };
+        Some(format!("id {from} says of one below, which {asked} in call {}: {below:?}", response.call))
     }
 
     /// It asks another; what is wrong with what it says.
