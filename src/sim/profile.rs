@@ -16,8 +16,8 @@ use crate::wire::message::Merging;
 /// Bytes of all replies of a call together where they are long: over a segment also two levels below the root, where what comes is passed on before it has all come.
 const LONG_REPLIES: u64 = 3 << 20;
 
-/// Bytes of all replies of a call together in a large world: what a million of them take beside their nodes.
-const MANY_REPLIES: u64 = 16 << 20;
+/// Bytes of all replies of a call together in a large world: each level above keeps them once more where messages go through their bytes, and that is to be little beside a million nodes.
+const MANY_REPLIES: u64 = 4 << 20;
 
 /// Longest data of a request that are long: several pieces.
 const LONG_DATA: u64 = 200 << 10;
