@@ -141,10 +141,10 @@ fn an_answer_that_claims_too_little_is_noticed() {
     assert_eq!(found, ["causes", "statuses"]);
 }
 
-/// In a large world the two calls that show that all is well took two thirds of its time.
+/// In a large world the two calls that show that all is well took two thirds of its time, and the partial one the most of it.
 #[test]
-fn a_large_world_is_probed_once_by_a_call_of_either_kind() {
-    let kinds = [1, 2, 3, 4].map(|seed| {
+fn a_large_world_is_probed_once_by_a_whole_call() {
+    for seed in [1, 2] {
         let plain = Scenario::new(LARGE + 1, Tree::Binary);
         let mut world = World::new(&Scenario { seed, faults: FaultSet::ALL, ..plain });
         world.run();
@@ -152,7 +152,6 @@ fn a_large_world_is_probed_once_by_a_call_of_either_kind() {
         let [probe] = &probes[..] else { panic!("there are {} probes", probes.len()) };
         assert!(probe.ended.as_ref().unwrap().1.result.is_ok());
         assert_eq!(world.checkers.violations(), []);
-        probe.plan.partial
-    });
-    assert!(kinds.contains(&true) && kinds.contains(&false), "{kinds:?}");
+        assert!(!probe.plan.partial);
+    }
 }
