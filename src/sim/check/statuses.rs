@@ -382,14 +382,7 @@ impl Here {
                 ));
             }
         }
-        let passed_on = |cause: &Cause| causes.contains(cause) | (causes.len() >= CAUSES_MAX);
-        let reports = record.plan.partial && said.reports;
-        let lost = self
-            .reported
-            .iter()
-            .filter(|_| reports)
-            .find(|(at, cause)| !self.unreadable.contains(at) & !passed_on(cause));
-        if let Some((_, cause)) = lost {
+        if let Some(cause) = self.lost_cause(record, said) {
             return Some(format!("id {id} has heard why one is left out, and does not say it: {cause}"));
         }
         let said_of = |at: &u32| statuses.get(at.checked_sub(*place)? as usize);
@@ -422,6 +415,13 @@ impl Here {
         own.into_iter()
             .find(blamed)
             .map(|cause| format!("id {id} has the whole answer of one that it blames: {cause}"))
+    }
+
+    /// Why somebody is left out of a partial call, where that was heard and is not passed on, and there is room for it.
+    fn lost_cause(&self, record: &Record, said: &Said<'_>) -> Option<&Cause> {
+        let room = record.plan.partial && said.reports && said.causes.len() < CAUSES_MAX;
+        let kept = self.reported.iter().filter(|(at, _)| room & !self.unreadable.contains(at));
+        kept.map(|(_, cause)| cause).find(|cause| !said.causes.contains(cause))
     }
 
     /// Of whom a partial call has heard that they failed, while something else is said of them.
