@@ -90,7 +90,7 @@ impl World {
         // What was sent before the last fault was over may be late.
         let end = mishaps.end + mishaps.longest;
         if self.random.chance(1, 3) {
-            (0..n).filter(|_| self.random.below(2) == 1).for_each(|id| self.hosts.is_ahead(id));
+            (0..n).filter(|_| self.random.below(2) == 1).for_each(|id| self.hosts.put_ahead(id));
         }
         let anew = |it: &Timed| if let Mishap::Restart(id) = it.mishap { Some((id, it.at)) } else { None };
         let mut roots: Vec<(Id, u64)> = timed.iter().filter_map(anew).collect();

@@ -109,7 +109,7 @@ impl Hosts {
     }
 
     /// The clock of an id is ahead, until it begins again.
-    pub(super) fn is_ahead(&mut self, id: Id) {
+    pub(super) fn put_ahead(&mut self, id: Id) {
         self.ahead.insert(id);
     }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use gpc_trees::{Group, Id, IdList, Run, edges};
 
-use super::{Findings, Limits, NAMES, Observation, Outcome, Plan, content, forget_keys, shape};
+use super::{Findings, Limits, NAMES, Observation, Outcome, Plan, content, forget_keys, levels, shape};
 use crate::sim::ahead::soon;
 use crate::sim::by_call::ByCall;
 use crate::sim::faults::{Fault, FaultSet};
@@ -84,6 +84,8 @@ pub(super) struct Record {
     pub(super) sizes: Vec<u32>,
     /// By position: how many levels are below it. Empty for a list of more than [`LARGE`].
     pub(super) heights: Vec<u16>,
+    /// By position: how many bytes the data of its subtree's reply have. Empty where that is not known: for a list as long, a partial call, or one whose replies are merged or not wanted.
+    pub(super) lengths: Vec<u64>,
     /// By position: the run that executed, counted from 1; 0 for none.
     pub(super) executed: Vec<u32>,
     /// Positions that were said never to have executed.
@@ -121,6 +123,8 @@ impl Record {
             }
         }
         let depth = depth(&parents);
+        let whole = !plan.partial && !plan.callback && plan.reply_wanted;
+        let lengths = if whole { levels::lengths(&parents, &heights, plan.reply_bytes) } else { Vec::new() };
         let places = Places::of(&plan.ids);
         let executed = vec![0; n as usize];
         let unreached = BTreeSet::new();
@@ -133,6 +137,7 @@ impl Record {
             parents,
             sizes,
             heights,
+            lengths,
             executed,
             unreached,
             places,

@@ -4,7 +4,7 @@
 
 use gpc_trees::Id;
 
-use super::book::{Book, Record};
+use super::book::Book;
 use super::{Findings, Observation};
 use crate::wire::message::Answer;
 use crate::wire::{CallId, Message};
@@ -48,27 +48,29 @@ fn differs(book: &Book, id: Id, call: CallId, level: u16) -> Option<String> {
 
 /// How many bytes the data of a whole call's reply have, other than those of its subtree: a long one may go up and come to nobody.
 fn is_of_other_length(book: &Book, id: Id, call: CallId, len: u64) -> Option<String> {
-    let record = book.calls.get(&call).filter(|record| !record.plan.partial & !record.has_malformed())?;
-    let place = record.position(id).filter(|_| !record.plan.callback & record.plan.reply_wanted)?;
-    record.heights.get(place as usize)?;
-    let meant = length(record, place);
+    let record = book.calls.get(&call).filter(|record| !record.has_malformed())?;
+    let meant = *record.lengths.get(record.position(id)? as usize)?;
     (len != meant).then(|| {
         format!("the data of the reply of id {id} to call {call} are {len} bytes, and are to be {meant}")
     })
 }
 
-/// Bytes of the level-n data of a subtree to which each id gives as much: before every value stands how long it is, or of how many, and a value that stands among higher ones is lifted to them by one count for each level.
-fn length(record: &Record, place: u32) -> u64 {
+/// By position: bytes of the level-n data of a subtree to which each id gives as much. Before every value stands how long it is, or of how many, and a value that stands among higher ones is lifted to them by one count for each level.
+pub(super) fn lengths(parents: &[u32], heights: &[u16], value: u32) -> Vec<u64> {
     let count = |number: u64| u64::from(number.checked_ilog10().unwrap_or_default()) + 2;
     let lifted = |levels: u16| u64::from(levels) * count(1);
-    let value = u64::from(record.plan.reply_bytes);
-    let all = place as usize..(place + record.sizes[place as usize]) as usize;
-    let each = all.map(|at| {
-        let height = record.heights[at];
-        let inner = if height > 0 { count(record.groups(at as u32).count() as u64 + 1) } else { 0 };
-        let above = record.heights[record.parents[at] as usize];
-        let beside = if at > place as usize { lifted(above - 1 - height) } else { 0 };
-        inner + lifted(height.saturating_sub(1)) + count(value) + value + beside
-    });
-    each.sum()
+    let own = count(value.into()) + u64::from(value);
+    let (mut lengths, mut children) = (vec![own; heights.len()], vec![0; heights.len()]);
+    // Preorder: a child stands behind its parent.
+    for place in (0..heights.len()).rev() {
+        let (height, parent) = (heights[place], parents[place] as usize);
+        if height > 0 {
+            lengths[place] += count(children[place] + 1) + lifted(height - 1);
+        }
+        if place > 0 {
+            lengths[parent] += lengths[place] + lifted(heights[parent] - 1 - height);
+            children[parent] += 1;
+        }
+    }
+    lengths
 }
