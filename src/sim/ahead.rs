@@ -88,7 +88,7 @@ impl World {
         }
         let call = match event {
             Event::Handle(parcel) => call_of(&parcel.message),
-            Event::Arrive(parcel) if self.mishaps.is_some() => call_of(&parcel.message),
+            Event::Arrive(parcel) if self.takes_in_at_once() => call_of(&parcel.message),
             Event::Ran { call, .. } | Event::Answered { call, .. } => Some(call.call()),
             Event::Piece { call, .. } => Some(*call),
             _ => None,

@@ -193,17 +193,21 @@ impl World {
         self.on_its_way(Parcel { from, to, passage: Passage::default(), begun, sent, message }, arrival);
     }
 
-    /// A message will arrive then. What may be taken in with one event comes when that is over.
+    /// A message will arrive then. Where one event is enough for it, that comes when the receiver has taken it in.
     pub(super) fn on_its_way(&mut self, parcel: Parcel, arrival: u64) {
-        let at = arrival.saturating_add(self.taken_in_at_once(parcel.from, parcel.to));
+        let at = arrival.saturating_add(self.looked_at_later(parcel.from, parcel.to));
         let parcel = self.parcels.put(parcel);
         self.queue.push(at, Event::Arrive(parcel));
     }
 
-    /// How long a message is taken in by a receiver that has nothing else to do, where its arrival is looked at behind that: in a large world with faults, where each message is one event so and not two, a third of all. Elsewhere 0.
-    fn taken_in_at_once(&self, from: Id, to: Id) -> u64 {
-        let at_once = self.scenario.n > LARGE && self.mishaps.is_some() && self.linked.is_none();
-        if at_once { self.hosts.cost(from, to).overhead_ns } else { 0 }
+    /// Whether a message is one event and not two where its receiver has nothing else to do: in a large world with faults that saves a third of all events.
+    pub(super) fn takes_in_at_once(&self) -> bool {
+        self.scenario.n > LARGE && self.mishaps.is_some() && self.linked.is_none()
+    }
+
+    /// How long after it has arrived a message is looked at: as long as a receiver that has nothing else to do needs to take it in, if that is then to be the only event.
+    fn looked_at_later(&self, from: Id, to: Id) -> u64 {
+        if self.takes_in_at_once() { self.hosts.cost(from, to).overhead_ns } else { 0 }
     }
 
     fn send_where_links_break(&mut self, from: Id, to: Id, message: Message, arrival: u64, data: bool) {
@@ -305,6 +309,7 @@ impl World {
     /// Something leaves for a peer, perhaps behind what fills the socket; then the node hears later that the socket has taken bytes.
     fn fill_socket(&mut self, from: Id, to: Id, arrival: u64) {
         let Some(heartbeat) = self.heartbeat.filter(|_| self.profile.full_sockets) else { return };
+        // In a large world few, since each is an event more.
         let one_in = if self.scenario.n > LARGE { 64 } else { 4 };
         if self.random.chance(1, one_in) {
             let most = heartbeat.dead_after.as_nanos() as u64;
@@ -331,7 +336,7 @@ impl World {
         if let Some(until) = cut {
             return self.queue.push(until, Event::Arrive(parcel));
         }
-        let (slowness, behind) = (self.slowness(to), self.taken_in_at_once(from, to));
+        let (slowness, behind) = (self.slowness(to), self.looked_at_later(from, to));
         let taken_in = self.hosts.take_in(self.now - behind, from, to, slowness);
         if let Some(linked) = &mut self.linked {
             linked.taken_in(to, parcel.passage, taken_in);

@@ -33,7 +33,7 @@ pub(super) const NOTICED_LATENCIES: u64 = 50;
 const LIMIT_BEATS: u64 = 20;
 const DEAD_BEATS: u64 = 4;
 
-/// Heartbeats within the shortest time limit in a large world: who is silent is still given up before it is over.
+/// Heartbeats within the shortest time limit in a large world, where they would be most of what happens: who is silent is given up before a call with the longest limit is over.
 const HEARTBEATS_OF_MANY: u64 = 2;
 
 /// A request is taken to be under way for no longer than this, where no fault lasts longer.

@@ -34,10 +34,8 @@ struct Here {
     gives: bool,
     /// Those who have answered and have not failed.
     well: BTreeSet<Id>,
-    /// Why ids are left out, as it was told.
-    causes: Vec<Cause>,
-    /// The same in a partial call, with the position of who has said so.
-    reported: Vec<(u32, Cause)>,
+    /// Why ids are left out, as it was told; where a report of a partial call has said so, with the position of whose report that is.
+    causes: Vec<(Option<u32>, Cause)>,
     /// Those to whom no link came up since they were asked.
     unreached: BTreeSet<Id>,
     /// Its own func has run to its end, and well.
@@ -170,12 +168,11 @@ impl Statuses {
         match &response.answer {
             Answer::Completed | Answer::Reply(_) if !record.plan.partial => here.heard.push((place, None)),
             Answer::Partial(partial) if record.plan.partial && whole(&partial.report.coverage) => {
-                here.causes.extend(partial.report.causes.iter().cloned());
-                here.reported.extend(partial.report.causes.iter().map(|cause| (place, cause.clone())));
+                here.causes.extend(partial.report.causes.iter().map(|cause| (Some(place), cause.clone())));
                 here.heard.push((place, Some(partial.report.coverage.clone())));
             }
             Answer::Failed(failure) => {
-                here.causes.push(failure.cause.clone());
+                here.causes.push((None, failure.cause.clone()));
                 // Of one that fails in a partial call those below speak for themselves.
                 if !record.plan.partial && whole(&failure.coverage) {
                     here.heard.push((place, Some(failure.coverage.clone())));
@@ -407,8 +404,8 @@ impl Here {
                 "no link to {other} came up, and id {id} says that somebody there may have been reached"
             ));
         }
-        let own =
-            causes.iter().filter(|cause| cause.stage != Stage::Cancelled && !self.causes.contains(cause));
+        let told = |cause: &Cause| self.causes.iter().any(|(_, told)| told == cause);
+        let own = causes.iter().filter(|cause| cause.stage != Stage::Cancelled && !told(cause));
         let blamed = |cause: &&Cause| {
             cause.id != *id && self.well.contains(&cause.id) && !record.is_misled(cause.id, *id)
         };
@@ -420,8 +417,9 @@ impl Here {
     /// Why somebody is left out of a partial call, where that was heard and is not passed on, and there is room for it.
     fn lost_cause(&self, record: &Record, said: &Said<'_>) -> Option<&Cause> {
         let room = record.plan.partial && said.reports && said.causes.len() < CAUSES_MAX;
-        let kept = self.reported.iter().filter(|(at, _)| room & !self.unreadable.contains(at));
-        kept.map(|(_, cause)| cause).find(|cause| !said.causes.contains(cause))
+        let stays = |place: &u32| room & !self.unreadable.contains(place);
+        let reported = self.causes.iter().filter(|(by, _)| by.as_ref().is_some_and(stays));
+        reported.map(|(_, cause)| cause).find(|cause| !said.causes.contains(cause))
     }
 
     /// Of whom a partial call has heard that they failed, while something else is said of them.

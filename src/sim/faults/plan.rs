@@ -352,7 +352,7 @@ impl Mishaps {
             }
         }
         let later = *random.pick(&CALLBACKS_LATER).unwrap_or(&0);
-        let of = if ids.len() > LARGE as usize { 64 } else { 8 };
+        let of = if ids.len() > LARGE as usize { 64 } else { 8 }; // Of many few: each is an event more.
         for &id in ids {
             if random.chance(self.deferring, of) {
                 acts.funcs.entry(id).or_insert(Act::Defer);
