@@ -12,7 +12,7 @@ use super::Time;
 use super::few::FewMap;
 use crate::wire::CallId;
 use crate::wire::budget::{Budget, Share};
-use crate::wire::message::Answer;
+use crate::wire::message::Partial;
 
 /// How long past the root's time limit a call is known: after it nobody adopts any more, and what was sent before is on its way no longer than this.
 pub(crate) const KEEP: Duration = Duration::from_secs(2);
@@ -24,7 +24,7 @@ pub(super) struct Kept {
     pub(super) parent: Id,
     /// How many parents were given up below that one.
     pub(super) skipped: u32,
-    pub(super) answer: Answer,
+    pub(super) answer: Box<Partial>,
     /// The slice that it is for.
     pub(super) ids: IdList,
     /// Whom to tell of the release.
@@ -40,10 +40,7 @@ const FIXED: u64 = 512;
 impl Kept {
     /// What it takes, bytes.
     fn bytes(&self) -> u64 {
-        let answer = match &self.answer {
-            Answer::Partial(partial) => partial.reply.len() + partial.report.emitted_len() as u64,
-            _ => 0,
-        };
+        let answer = self.answer.reply.len() + self.answer.report.emitted_len() as u64;
         FIXED + answer + 16 * self.ids.runs().count() as u64 + 4 * self.children.len() as u64
     }
 }
@@ -87,6 +84,17 @@ impl KeptAnswers {
     pub(super) fn belong_to(&mut self, memory: Budget, id: Id) {
         self.memory = Some((memory, id));
         self.budget.take();
+    }
+
+    /// Takes out the only one where nothing is counted.
+    pub(super) fn take_only(&mut self) -> Option<(CallId, Box<Kept>)> {
+        let counted = self.budget.get().is_some_and(|budget| !budget.is_unbounded());
+        if counted || !self.by_time.is_empty() { None } else { self.answers.take_only() }
+    }
+
+    /// Puts it back.
+    pub(super) fn put_only(&mut self, (call, kept): (CallId, Box<Kept>)) {
+        self.answers.insert(call, kept);
     }
 
     /// Whether none is kept, and nothing is counted of those that were.
@@ -187,14 +195,15 @@ mod tests {
     fn kept(until: u64) -> Kept {
         let ids = IdList::range(0..1);
         let until = Time::from_nanos(until);
-        let (answer, children, share) = (Answer::Completed, Vec::new(), Share::default());
+        let (answer, children, share) = (Box::default(), Vec::new(), Share::default());
         Kept { parent: 0, skipped: 0, answer, ids, children, until, share }
     }
 
     /// Answers were counted, not weighed: 65,536 of them may have been of any length.
     #[test]
     fn those_with_the_least_time_left_go_when_their_bytes_are_too_many() {
-        let mut answers = KeptAnswers::of(Budget::new(16 * (FIXED + 16), "memory"), 7);
+        let each = kept(1).bytes();
+        let mut answers = KeptAnswers::of(Budget::new(16 * each, "memory"), 7);
         let call = |sequence| CallId { root: 1, sequence };
         for sequence in 1..=6 {
             answers.insert(call(sequence), Kept { share: answers.share(), ..kept(100 - sequence) }, 100);
@@ -205,7 +214,7 @@ mod tests {
         answers.insert(call(7), long, 100);
         assert_eq!(
             (answers.len(), answers.budget().used()),
-            (4, 4 * (FIXED + 16)),
+            (4, 4 * each),
             "one too long costs none"
         );
         answers.expire(Time::from_nanos(100));

@@ -128,10 +128,8 @@ impl Node {
         let id = request.call;
         if let Some(kept) = self.kept.get_mut(id) {
             (kept.parent, kept.skipped) = (from, request.skipped);
-            if let Answer::Partial(partial) = &mut kept.answer {
-                partial.report.coverage = partial.report.coverage.doubted();
-            }
-            let answer = kept.answer.clone();
+            kept.answer.report.coverage = kept.answer.report.coverage.doubted();
+            let answer = Answer::Partial(kept.answer.clone());
             self.emit(Output::Send { to: from, message: Message::Response(Response { call: id, answer }) });
             return;
         }
@@ -210,11 +208,12 @@ impl Node {
                 });
             }
             Origin::Parent { id: parent, skipped, .. } => {
-                let answer = Answer::Partial(Box::new(partial));
+                let answer = Box::new(partial);
                 let (ids, until) = (call.request.ids.clone(), call.until.plus(KEEP));
                 let share = self.kept.share();
                 let kept = Kept { parent, skipped, answer: answer.clone(), ids, children, until, share };
                 self.kept.insert(id, kept, self.config.calls_max);
+                let answer = Answer::Partial(answer);
                 let message = Message::Response(Response { call: id, answer });
                 self.emit(Output::Send { to: parent, message });
             }
