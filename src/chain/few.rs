@@ -1,4 +1,4 @@
-//! An ordered map of what is mostly one entry, and may be many thousands: a few lie side by side in no more room than they take.
+//! An ordered map of what is mostly one entry, and may be many thousands: one has no room of its own, and a few lie side by side.
 //!
 //! A map of the standard library takes the room of eleven with the first; a node that has had one call, of which a large world has a million, would hold mostly that.
 
@@ -10,7 +10,8 @@ const FEW: usize = 4;
 /// A map from `K` to `V`, in the order of its keys.
 #[derive(Debug)]
 pub(super) enum FewMap<K, V> {
-    /// In order.
+    One((K, V)),
+    /// None, or a few, in order.
     Few(Vec<(K, V)>),
     Many(BTreeMap<K, V>),
 }
@@ -21,13 +22,22 @@ impl<K, V> Default for FewMap<K, V> {
     }
 }
 
+impl<K, V> FewMap<K, V> {
+    /// All entries side by side, or else the map that they are in.
+    #[inline]
+    fn few(&self) -> Result<&[(K, V)], &BTreeMap<K, V>> {
+        match self {
+            FewMap::One(entry) => Ok(std::slice::from_ref(entry)),
+            FewMap::Few(few) => Ok(few),
+            FewMap::Many(many) => Err(many),
+        }
+    }
+}
+
 impl<K: Ord, V> FewMap<K, V> {
     #[inline]
     pub(super) fn len(&self) -> usize {
-        match self {
-            FewMap::Few(few) => few.len(),
-            FewMap::Many(many) => many.len(),
-        }
+        self.few().map_or_else(BTreeMap::len, <[_]>::len)
     }
 
     #[inline]
@@ -38,24 +48,32 @@ impl<K: Ord, V> FewMap<K, V> {
     /// The one entry, where there are no others.
     #[inline]
     pub(super) fn only(&self) -> Option<(&K, &V)> {
-        match self {
-            FewMap::Few(few) => match &few[..] {
-                [(key, value)] => Some((key, value)),
-                _ => None,
-            },
+        match self.few() {
+            Ok([(key, value)]) => Some((key, value)),
+            _ => None,
+        }
+    }
+
+    /// Takes out the one entry, where there are no others.
+    pub(super) fn take_only(&mut self) -> Option<(K, V)> {
+        self.only()?;
+        match std::mem::take(self) {
+            FewMap::One(entry) => Some(entry),
+            FewMap::Few(mut few) => few.pop(),
             FewMap::Many(_) => None,
         }
     }
 
     pub(super) fn get(&self, key: &K) -> Option<&V> {
-        match self {
-            FewMap::Few(few) => few.iter().find(|(at, _)| at == key).map(|(_, value)| value),
-            FewMap::Many(many) => many.get(key),
+        match self.few() {
+            Ok(few) => few.iter().find(|(at, _)| at == key).map(|(_, value)| value),
+            Err(many) => many.get(key),
         }
     }
 
     pub(super) fn get_mut(&mut self, key: &K) -> Option<&mut V> {
         match self {
+            FewMap::One((at, value)) => (at == key).then_some(value),
             FewMap::Few(few) => few.iter_mut().find(|(at, _)| at == key).map(|(_, value)| value),
             FewMap::Many(many) => many.get_mut(key),
         }
@@ -63,30 +81,37 @@ impl<K: Ord, V> FewMap<K, V> {
 
     /// Puts a value in, in place of the one that is there with this key.
     pub(super) fn insert(&mut self, key: K, value: V) {
-        let FewMap::Few(few) = self else { return self.insert_among_many(key, value) };
-        match few.binary_search_by(|(at, _)| at.cmp(&key)) {
-            Ok(place) => few[place].1 = value,
-            Err(_) if few.len() == FEW => {
-                *self = FewMap::Many(std::mem::take(few).into_iter().collect());
-                self.insert_among_many(key, value);
+        match self {
+            FewMap::One((at, here)) if *at == key => *here = value,
+            FewMap::One(_) => {
+                let mut few = Vec::with_capacity(2);
+                few.extend(std::mem::take(self).take_only());
+                *self = FewMap::Few(few);
+                self.insert(key, value);
             }
-            Err(place) => {
-                if few.is_empty() {
-                    few.reserve_exact(1);
+            FewMap::Few(few) if few.is_empty() => *self = FewMap::One((key, value)),
+            FewMap::Few(few) => match few.binary_search_by(|(at, _)| at.cmp(&key)) {
+                Ok(place) => few[place].1 = value,
+                Err(_) if few.len() == FEW => {
+                    let many = std::mem::take(few).into_iter().chain([(key, value)]);
+                    *self = FewMap::Many(many.collect());
                 }
-                few.insert(place, (key, value));
+                Err(place) => {
+                    // A million maps of three have no room for a fourth.
+                    few.reserve_exact(1);
+                    few.insert(place, (key, value));
+                }
+            },
+            FewMap::Many(many) => {
+                many.insert(key, value);
             }
-        }
-    }
-
-    fn insert_among_many(&mut self, key: K, value: V) {
-        if let FewMap::Many(many) = self {
-            many.insert(key, value);
         }
     }
 
     pub(super) fn remove(&mut self, key: &K) -> Option<V> {
         match self {
+            FewMap::One((at, _)) if at == key => self.take_only().map(|(_, value)| value),
+            FewMap::One(_) => None,
             FewMap::Few(few) => {
                 let place = few.iter().position(|(at, _)| at == key)?;
                 Some(few.remove(place).1)
@@ -103,19 +128,19 @@ impl<K: Ord, V> FewMap<K, V> {
 
     /// The last entry whose key is not behind this one.
     pub(super) fn last_up_to(&self, key: &K) -> Option<(&K, &V)> {
-        match self {
-            FewMap::Few(few) => few.iter().rev().find(|(at, _)| at <= key).map(|(at, value)| (at, value)),
-            FewMap::Many(many) => many.range(..=key).next_back(),
+        match self.few() {
+            Ok(few) => few.iter().rev().find(|(at, _)| at <= key).map(|(at, value)| (at, value)),
+            Err(many) => many.range(..=key).next_back(),
         }
     }
 
     /// All entries in order.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
-        let (few, many) = match self {
-            FewMap::Few(few) => (Some(few), None),
-            FewMap::Many(many) => (None, Some(many)),
+        let (few, many) = match self.few() {
+            Ok(few) => (few, None),
+            Err(many) => (&[][..], Some(many)),
         };
-        let few = few.into_iter().flatten().map(|(key, value)| (key, value));
+        let few = few.iter().map(|(key, value)| (key, value));
         few.chain(many.into_iter().flatten())
     }
 }
@@ -128,7 +153,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_is_a_map(deeds in proptest::collection::vec((0u8..5, 0u16..24, any::<u16>()), 0..120)) {
+        fn it_is_a_map(deeds in proptest::collection::vec((0u8..7, 0u16..24, any::<u16>()), 0..120)) {
             let (mut map, mut model) = (FewMap::default(), BTreeMap::new());
             for (deed, key, value) in deeds {
                 match deed {
@@ -138,6 +163,10 @@ mod tests {
                     }
                     2 => prop_assert_eq!(map.remove(&key), model.remove(&key)),
                     3 => prop_assert_eq!(map.last_up_to(&key), model.range(..=key).next_back()),
+                    4 => {
+                        let only = if model.len() == 1 { model.pop_first() } else { None };
+                        prop_assert_eq!(map.take_only(), only);
+                    }
                     _ => {
                         prop_assert_eq!(map.get_mut(&key), model.get_mut(&key));
                         prop_assert_eq!(map.get(&key), model.get(&key));

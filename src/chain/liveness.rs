@@ -96,9 +96,30 @@ pub(super) struct Liveness {
     asked: Time,
 }
 
+/// What is known before anybody is watched.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Times {
+    pub(super) next: Time,
+    asks: Time,
+    asked: Time,
+}
+
 impl Liveness {
     pub(super) fn next(&self) -> Option<Time> {
         self.next
+    }
+
+    /// Takes out what is known where nobody is watched yet and nobody pauses.
+    pub(super) fn take_times(&mut self) -> Option<Times> {
+        let none = self.watched.is_empty() && self.descendants.is_empty() && self.pauses.is_empty();
+        let next = self.next.take_if(|_| none)?;
+        Some(Times { next, asks: self.asks, asked: self.asked })
+    }
+
+    /// Puts it back.
+    pub(super) fn go_on(&mut self, times: Times) {
+        let Times { next, asks, asked } = times;
+        (self.next, self.asks, self.asked) = (Some(next), asks, asked);
     }
 
     /// Whether nothing is known that a later call would not find out anew.

@@ -173,8 +173,8 @@ struct Old {
 }
 
 impl Old {
-    fn new(hasher: &Seeded) -> Box<Old> {
-        Box::new(Old { order: VecDeque::new(), calls: SeededSet::with_hasher(*hasher) })
+    fn new(seed: u64) -> Box<Old> {
+        Box::new(Old { order: VecDeque::new(), calls: SeededSet::with_hasher(Seeded::new(seed)) })
     }
 
     fn remember(&mut self, call: CallId, ended: u64) {
@@ -207,9 +207,10 @@ pub(super) struct Recent {
     windows: Vec<Window>,
     windows_max: u16,
     /// The place of the one that was used last.
-    used: usize,
+    used: u32,
+    seed: u64,
     /// Where the windows are, when there are several.
-    places: SeededMap<Id, u32>,
+    places: Option<Box<SeededMap<Id, u32>>>,
     /// The runs of those that this id is linked with.
     runs: FewMap<Id, u64>,
     /// Those that are too old for their root's window, or whose root has none. Most nodes have none of them.
@@ -225,7 +226,8 @@ impl Recent {
             windows: Vec::new(),
             windows_max: sizes.windows,
             used: 0,
-            places: SeededMap::with_hasher(Seeded::new(seed)),
+            seed,
+            places: None,
             runs: FewMap::default(),
             old: None,
             ended: 0,
@@ -246,7 +248,7 @@ impl Recent {
     /// Entries that belong to no call and to no window.
     pub(super) fn strays(&self) -> usize {
         let of_old = |old: &Old| old.order.len().abs_diff(old.calls.len());
-        let places = self.places.len().saturating_sub(self.windows.len());
+        let places = self.places.as_ref().map_or(0, |places| places.len()).saturating_sub(self.windows.len());
         places + self.old.as_deref().map_or(0, of_old) + self.partial.strays()
     }
 
@@ -257,7 +259,7 @@ impl Recent {
 
     #[inline(always)]
     pub(super) fn add(&mut self, call: CallId) {
-        let usual = self.windows.get_mut(self.used).filter(|window| window.root == call.root);
+        let usual = self.windows.get_mut(self.used as usize).filter(|window| window.root == call.root);
         if likely(self.old.is_none() && usual.is_some_and(|window| window.add_next(call.sequence))) {
             self.ended += 1;
         } else {
@@ -272,11 +274,11 @@ impl Recent {
         self.old.take_if(|old| old.order.is_empty());
         let place = self.window(call.root).or_else(|| self.add_window(call));
         let Some(place) = place else { return self.add_old(call) };
-        self.used = place;
-        let Recent { windows, places, old, ended, .. } = self;
+        self.used = place as u32;
+        let Recent { windows, seed, old, ended, .. } = self;
         let (root, ended) = (call.root, *ended);
         let in_order = windows[place].add(call.sequence, |sequence| {
-            let old = old.get_or_insert_with(|| Old::new(places.hasher()));
+            let old = old.get_or_insert_with(|| Old::new(*seed));
             old.remember(CallId { root, sequence }, ended);
         });
         if !in_order {
@@ -287,9 +289,9 @@ impl Recent {
     /// Where the window of a root is.
     #[inline(always)]
     fn window(&self, root: Id) -> Option<usize> {
-        match self.windows.get(self.used) {
-            Some(window) if likely(window.root == root) => Some(self.used),
-            Some(_) => self.places.get(&root).map(|place| *place as usize),
+        match self.windows.get(self.used as usize) {
+            Some(window) if likely(window.root == root) => Some(self.used as usize),
+            Some(_) => self.places.as_ref()?.get(&root).map(|place| *place as usize),
             None => None,
         }
     }
@@ -304,18 +306,22 @@ impl Recent {
             self.windows.reserve_exact(1);
         }
         self.windows.push(Window::new(call, self.runs.get(&call.root).copied()));
-        if place == 1 {
-            // Until now it was the only one, which is found without a table.
-            self.places.insert(self.windows[0].root, 0);
-        }
         if place > 0 {
-            self.places.insert(call.root, place as u32);
+            let seed = self.seed;
+            let new = || Box::new(SeededMap::with_hasher(Seeded::new(seed)));
+            let places = self.places.get_or_insert_with(new);
+            if place == 1 {
+                // Until now it was the only one, which is found without a table.
+                places.insert(self.windows[0].root, 0);
+            }
+            places.insert(call.root, place as u32);
         }
         Some(place)
     }
 
     fn add_old(&mut self, call: CallId) {
-        let old = self.old.get_or_insert_with(|| Old::new(self.places.hasher()));
+        let seed = self.seed;
+        let old = self.old.get_or_insert_with(|| Old::new(seed));
         old.remember(call, self.ended);
     }
 
@@ -343,10 +349,12 @@ impl Recent {
         if self.windows[place].retain(stays) {
             return;
         }
-        self.places.remove(&root);
         self.windows.swap_remove(place);
-        if let Some(moved) = self.windows.get(place) {
-            self.places.insert(moved.root, place as u32);
+        if let Some(places) = &mut self.places {
+            places.remove(&root);
+            self.windows.get(place).into_iter().for_each(|moved| {
+                places.insert(moved.root, place as u32);
+            });
         }
         self.used = 0;
     }
@@ -464,7 +472,8 @@ mod tests {
         recent.add(of(1, 5));
         recent.add(of(3, 9002));
         assert!(recent.contains(of(1, 5)) && !recent.contains(of(1, 9000)) && recent.contains(of(3, 9002)));
-        assert_eq!((recent.windows.len(), recent.places.len(), old(&recent).0), (3, 3, 2));
+        let places = recent.places.as_ref().map(|places| places.len());
+        assert_eq!((recent.windows.len(), places, old(&recent).0), (3, Some(3), 2));
     }
 
     /// A call of a new run had come through another parent before the run's link, was forgotten with those of the run before, and executed once more when it came from its root: the simulator found it.

@@ -2,8 +2,8 @@
 
 use gpc_trees::Id;
 
-use super::kept::KeptAnswers;
-use super::liveness::Liveness;
+use super::kept::{Kept, KeptAnswers};
+use super::liveness::{Liveness, Times};
 use super::recent::Recent;
 use super::time::sooner;
 use super::waiting::{Waiting, bytes_of};
@@ -29,7 +29,11 @@ pub struct Rested {
 struct Remembered {
     /// Perhaps one that remembers nothing: its room is another node's then.
     recent: Option<Recent>,
+    /// What heartbeats are about: when they are sent, or everything where more is known.
+    heartbeats: Option<Times>,
     liveness: Option<Box<Liveness>>,
+    /// The one answer that is kept, or everything where more is.
+    only: Option<(CallId, Box<Kept>)>,
     kept: Option<Box<KeptAnswers>>,
     /// A job that runs for a call that has ended.
     left_behind: Option<Box<(u8, CallId)>>,
@@ -103,13 +107,16 @@ impl Rested {
         }
         let call = self.call.as_ref().map(Waiting::deadline);
         let kept = self.remembered(|it| it.kept.as_ref()?.next());
+        let only = self.remembered(|it| it.only.as_ref()).map(|(_, kept)| kept.until);
         let asks = self.remembered(|it| it.liveness.as_ref()?.next());
-        sooner(sooner(call, asks), sooner(forgets, kept))
+        let next = self.remembered(|it| it.heartbeats.as_ref()).map(|times| times.next);
+        sooner(sooner(call, sooner(asks, next)), sooner(forgets, sooner(kept, only)))
     }
 
     /// Answers that are kept for an adopter.
     pub fn answers_kept(&self) -> usize {
-        self.remembered(|it| it.kept.as_ref()).map_or(0, |kept| kept.len())
+        let only = usize::from(self.remembered(|it| it.only.as_ref()).is_some());
+        only + self.remembered(|it| it.kept.as_ref()).map_or(0, |kept| kept.len())
     }
 }
 
@@ -158,10 +165,14 @@ impl Node {
             std::mem::swap(new, &mut self.recent);
         }
         if watches {
-            remembered.liveness = Some(boxed(&mut self.boxes.liveness, &mut self.liveness));
+            remembered.heartbeats = self.liveness.take_times();
+            let more = remembered.heartbeats.is_none();
+            remembered.liveness = more.then(|| boxed(&mut self.boxes.liveness, &mut self.liveness));
         }
         if keeps {
-            remembered.kept = Some(boxed(&mut self.boxes.kept, &mut self.kept));
+            remembered.only = self.kept.take_only();
+            let more = remembered.only.is_none();
+            remembered.kept = more.then(|| boxed(&mut self.boxes.kept, &mut self.kept));
             self.kept.belong_to(Budget::default(), self.config.me);
         }
         Some(remembered)
@@ -201,19 +212,21 @@ impl Node {
 
     /// Puts back what there is beside a call in flight, in place of what a node has that has done nothing; the job that was left behind is returned.
     fn remember_again(&mut self, remembered: Option<Box<Remembered>>) -> Option<Box<(u8, CallId)>> {
-        let mut left_behind = None;
-        let mut kept = None;
+        let (mut left_behind, mut kept, mut only) = (None, None, None);
         if let Some(mut remembered) = remembered {
             if let Some(recent) = &mut remembered.recent {
                 std::mem::swap(recent, &mut self.recent);
             }
             unboxed(&mut self.boxes.liveness, remembered.liveness.take(), &mut self.liveness);
+            remembered.heartbeats.take().into_iter().for_each(|times| self.liveness.go_on(times));
+            only = remembered.only.take();
             (kept, left_behind) = (remembered.kept.take(), remembered.left_behind.take());
             self.boxes.remembered = Some(remembered);
         }
         if !unboxed(&mut self.boxes.kept, kept, &mut self.kept) {
             self.kept.belong_to(self.config.memory.clone(), self.config.me);
         }
+        only.into_iter().for_each(|only| self.kept.put_only(only));
         left_behind
     }
 }

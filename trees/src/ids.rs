@@ -285,9 +285,13 @@ impl IdList {
     }
 }
 
-/// The piece that holds a position of the store.
+/// The piece that holds a position of the store. No piece is empty, so before it there are at most as many as
+/// positions, and behind it, too: of ids in no order, each of which is a piece, one place is left to look at.
 fn piece_at(pieces: &[Piece], position: u32) -> usize {
-    pieces.partition_point(|piece| piece.end <= position)
+    let (len, all) = (pieces.len(), pieces.last().map_or(0, |last| last.end as usize));
+    let least = (position as usize).saturating_sub(all - len);
+    let most = len.min(position as usize);
+    least + pieces[least..most].partition_point(|piece| piece.end <= position)
 }
 
 /// The position at which a piece begins.
