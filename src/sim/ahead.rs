@@ -70,10 +70,11 @@ impl World {
             if let Event::Piece { .. } = event {
                 each(event.parts(), |id| self.pieces.expect(id));
             }
-            if let (Some(mishaps), None, Event::Arrive(parcel) | Event::Handle(parcel)) =
-                (&self.mishaps, &self.linked, event)
-            {
-                mishaps.links.expect(parcel.passage);
+            if let (Some(mishaps), None) = (&self.mishaps, &self.linked) {
+                event.at().into_iter().for_each(|id| mishaps.links.expect_of(id));
+                if let Event::Arrive(parcel) | Event::Handle(parcel) = event {
+                    mishaps.links.expect(parcel.passage);
+                }
             }
         }
         if let Some(event) = self.queue.at_place(PARTS) {
@@ -106,13 +107,13 @@ impl World {
 
     /// The same for the next timers: they are due one after the other where calls reach their limits.
     pub(super) fn look_ahead_at_timers(&self) {
-        let [next, then, later] = self.queue.next_timers();
-        later.for_each(|id| self.hosts.expect(id));
-        then.for_each(|id| {
+        let timer = |place| self.queue.timer_at(place).into_iter();
+        timer(IDS).for_each(|id| self.hosts.expect(id));
+        timer(NODE).for_each(|id| {
             self.hosts.expect_node(id);
             self.checkers.expect_of(id);
         });
-        next.for_each(|id| {
+        timer(PARTS).for_each(|id| {
             self.hosts.expect_parts(id);
             self.checkers.expect_parts(id);
         });

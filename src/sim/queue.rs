@@ -2,10 +2,6 @@
 //!
 //! Bounded by what a world has under way: messages, jobs, one timer for each id, and the faults of its plan.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-use std::ops::Range;
-
 use gpc_trees::Id;
 
 use super::ahead::soon;
@@ -17,7 +13,7 @@ pub(super) struct Queue<T> {
     /// Each names its slot.
     events: Upcoming,
     /// Each names its id.
-    timers: BinaryHeap<Reverse<Entry>>,
+    timers: Upcoming,
     slots: Vec<Option<T>>,
     free: Vec<u32>,
     sequence: u64,
@@ -33,7 +29,7 @@ pub(super) enum Next<T> {
 
 impl<T> Queue<T> {
     pub(super) fn new() -> Queue<T> {
-        let (events, timers) = (Upcoming::new(), BinaryHeap::new());
+        let (events, timers) = (Upcoming::new(), Upcoming::new());
         Queue { events, timers, slots: Vec::new(), free: Vec::new(), sequence: 0 }
     }
 
@@ -56,7 +52,7 @@ impl<T> Queue<T> {
     /// Arranges for an id's timer.
     pub(super) fn push_timer(&mut self, time: u64, id: Id) {
         let entry = self.entry(time, id);
-        self.timers.push(Reverse(entry));
+        self.timers.push(entry);
     }
 
     fn entry(&mut self, time: u64, what: u32) -> Entry {
@@ -66,12 +62,12 @@ impl<T> Queue<T> {
     }
 
     pub(super) fn pop(&mut self) -> Option<(u64, Next<T>)> {
-        let timer_first = match (self.events.first(), self.timers.peek()) {
-            (Some(event), Some(Reverse(timer))) => *timer < event,
+        let timer_first = match (self.events.first(), self.timers.first()) {
+            (Some(event), Some(timer)) => timer < event,
             (event, _) => event.is_none(),
         };
         if timer_first {
-            let Reverse(entry) = self.timers.pop()?;
+            let entry = self.timers.pop()?;
             return Some((entry.time, Next::Timer(entry.what())));
         }
         let entry = self.events.pop()?;
@@ -92,15 +88,9 @@ impl<T> Queue<T> {
         self.events.at_place(place).into_iter().for_each(|entry| soon(&self.slots[entry.what() as usize]));
     }
 
-    /// The id of the next timer, the ids among which that of the second is, and those among which that of the third is.
-    pub(super) fn next_timers(&self) -> [impl Iterator<Item = Id>; 3] {
-        // A heap: what is due as the nth lies among the first n levels, each of which has twice as many as the one above.
-        let level = |places: Range<usize>| {
-            let timers = self.timers.as_slice();
-            let places = places.start.min(timers.len())..places.end.min(timers.len());
-            timers[places].iter().map(|Reverse(entry)| entry.what())
-        };
-        [level(0..1), level(1..3), level(3..7)]
+    /// The id of the timer that comes behind so many others, if that is known already.
+    pub(super) fn timer_at(&self, place: usize) -> Option<Id> {
+        self.timers.at_place(place).map(Entry::what)
     }
 
     /// Whether timers alone are left.
@@ -110,7 +100,7 @@ impl<T> Queue<T> {
 
     /// Drops the timers of ids that need none.
     pub(super) fn keep_timers(&mut self, needed: impl Fn(Id) -> bool) {
-        self.timers.retain(|Reverse(entry)| needed(entry.what()));
+        self.timers.retain(|entry| needed(entry.what()));
     }
 }
 

@@ -156,6 +156,20 @@ impl Upcoming {
         self.first.get(place).copied()
     }
 
+    /// Drops what does not stay.
+    pub(super) fn retain(&mut self, stays: impl Fn(Entry) -> bool) {
+        self.first.retain(|entry| stays(*entry));
+        self.len = self.first.len();
+        for (place, bucket) in self.buckets.iter_mut().enumerate() {
+            bucket.iter_mut().for_each(|chunk| chunk.retain(|entry| stays(*entry)));
+            bucket.retain(|chunk| !chunk.is_empty());
+            if bucket.is_empty() {
+                self.filled[place / u64::BITS as usize] &= !(1 << (place % u64::BITS as usize));
+            }
+            self.len += bucket.iter().map(Vec::len).sum::<usize>();
+        }
+    }
+
     /// The lowest bucket that has anything.
     fn lowest(&self) -> Option<usize> {
         let word = self.filled.iter().position(|bits| *bits != 0)?;
@@ -235,9 +249,9 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Against a heap: what is due first comes first, whatever comes in between, in the past, too.
+        /// Against a heap: what is due first comes first, whatever comes in between, in the past, too, or is dropped.
         #[test]
-        fn things_come_as_from_a_heap(steps: Vec<Result<(u8, u8), u8>>) {
+        fn things_come_as_from_a_heap(steps: Vec<Result<(u8, u8), u8>>, dropped in 2u64..9) {
             let (mut upcoming, mut heap) = (Upcoming::new(), BinaryHeap::new());
             let (mut now, mut sequence) = (1_000_000u64, 0);
             for step in steps {
@@ -250,6 +264,11 @@ mod tests {
                         upcoming.push(entry);
                         heap.push(Reverse(entry));
                     },
+                    Err(0) => {
+                        let stays = |entry: &Entry| entry.time % dropped > 0;
+                        upcoming.retain(|entry| stays(&entry));
+                        heap.retain(|Reverse(entry)| stays(entry));
+                    }
                     Err(count) => for _ in 0..count {
                         let next = heap.pop().map(|Reverse(entry)| entry);
                         prop_assert_eq!(upcoming.pop(), next);

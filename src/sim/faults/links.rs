@@ -5,7 +5,7 @@
 
 use gpc_trees::Id;
 
-use crate::chain::{Seeded, SeededMap};
+use super::peers::Peers;
 use crate::sim::ahead::soon;
 use crate::sim::ranked::Sorted;
 
@@ -38,57 +38,59 @@ pub(in crate::sim) enum Receipt {
     InAfterLoss { unreached: bool },
 }
 
-/// The links between two ids, one after another.
+/// The links between two ids, one after another, in one line of memory.
 #[derive(Debug, Default)]
+#[repr(align(64))]
 struct Pair {
     epoch: u32,
     up: bool,
     /// Whether what was under way on the link before is lost, too.
     hard: bool,
-    /// Of the lower id, and of the higher one.
+    /// Of the lower id, and of the higher one: of the loss that it has not been told of, whether there never was a link.
+    unreached: [bool; 2],
     ends: [End; 2],
 }
+
+const _: () = assert!(size_of::<Pair>() == 64);
 
 /// What one end knows.
 #[derive(Debug, Default)]
 struct End {
     /// The epoch that it has come to.
     seen: u32,
-    /// The last epoch of which it knows that the link was up.
-    linked: Option<u32>,
-    /// Of the loss that it has not been told of: whether there never was a link.
-    unreached: bool,
+    /// One more than the last epoch of which it knows that the link was up; 0 for none.
+    linked: u32,
     /// An epoch of whose loss it is still to be told, and the last one behind it of which it hears nothing: the other end could not connect to it.
     unheard: Option<Box<(u32, u32)>>,
     /// When the last message arrives at it: the next one does not overtake it.
     last_arrival: u64,
 }
 
-/// The pairs by the lower and the higher id. Never iterated: a million of them are looked up many times each, so a table of their places is all that is hashed, and that grows in one piece.
-#[derive(Debug)]
-struct Pairs {
-    places: SeededMap<(Id, Id), u32>,
-    all: Vec<Pair>,
-}
+/// Pairs by their places. They lie in parts of a few thousand: a vector of millions that grows takes three times its room for a while.
+#[derive(Default, Debug)]
+struct Pairs(Vec<Vec<Pair>>);
+
+/// Pairs of a part.
+const PART: usize = 4096;
 
 impl Pairs {
-    /// A pair and its place, and `new` is called for one that is not there yet.
-    fn of(&mut self, key: (Id, Id), new: impl FnOnce()) -> (u32, &mut Pair) {
-        let Pairs { places, all } = self;
-        let place = *places.entry(key).or_insert_with(|| {
-            new();
-            all.push(Pair::default());
-            u32::try_from(all.len() - 1).expect("fewer pairs than memory could hold")
-        });
-        (place, &mut all[place as usize])
+    fn get(&self, place: u32) -> Option<&Pair> {
+        self.0.get(place as usize / PART)?.get(place as usize % PART)
     }
 
-    fn get(&self, key: &(Id, Id)) -> Option<&Pair> {
-        self.all.get(*self.places.get(key)? as usize)
+    fn get_mut(&mut self, place: u32) -> Option<&mut Pair> {
+        self.0.get_mut(place as usize / PART)?.get_mut(place as usize % PART)
     }
 
-    fn get_mut(&mut self, key: &(Id, Id)) -> Option<&mut Pair> {
-        self.all.get_mut(*self.places.get(key)? as usize)
+    /// A new one: its place.
+    fn add(&mut self) -> u32 {
+        if self.0.last().is_none_or(|part| part.len() == PART) {
+            // Small worlds have some dozen.
+            self.0.push(Vec::with_capacity(if self.0.is_empty() { 0 } else { PART }));
+        }
+        let (before, part) = (PART * (self.0.len() - 1), self.0.last_mut().expect("there is a part"));
+        part.push(Pair::default());
+        u32::try_from(before + part.len() - 1).expect("fewer pairs than memory could hold")
     }
 }
 
@@ -96,8 +98,8 @@ impl Pairs {
 #[derive(Debug)]
 pub(in crate::sim) struct Links {
     pairs: Pairs,
-    /// By id: with whom it has talked.
-    peers: Vec<Vec<Id>>,
+    /// Where they are.
+    peers: Peers,
     /// The pairs whose link is up.
     up: Sorted<(Id, Id)>,
 }
@@ -118,23 +120,21 @@ impl End {
     }
 }
 
-fn note(peers: &mut Vec<Vec<Id>>, id: Id, peer: Id) {
-    if peers.len() <= id as usize {
-        peers.resize_with(id as usize + 1, Vec::new);
-    }
-    peers[id as usize].push(peer);
+/// Which end of a pair an id is.
+fn side(id: Id, other: Id) -> usize {
+    usize::from(id > other)
 }
 
 impl Pair {
     fn end(&mut self, id: Id, other: Id) -> &mut End {
-        &mut self.ends[usize::from(id > other)]
+        &mut self.ends[side(id, other)]
     }
 
     fn lose(&mut self, hard: bool) -> u32 {
         self.epoch += 1;
         self.up = false;
         self.hard = hard;
-        self.ends.iter_mut().for_each(|end| end.unreached = false);
+        self.unreached = [false; 2];
         self.epoch
     }
 }
@@ -152,22 +152,32 @@ impl Passage {
 }
 
 impl Links {
-    /// None yet, of a world of `n` ids: with room for those of one tree, so that the tables of a million ids do not move while they grow.
+    /// None yet, of a world of `n` ids.
     pub(in crate::sim) fn over(n: u32) -> Links {
-        let n = n as usize;
-        // Ids are nobody's choice here.
-        let places = SeededMap::with_capacity_and_hasher(n, Seeded::new(0));
-        let pairs = Pairs { places, all: Vec::with_capacity(n) };
-        Links { pairs, peers: Vec::with_capacity(n), up: Sorted::default() }
+        Links { pairs: Pairs::default(), peers: Peers::of(n), up: Sorted::default() }
+    }
+
+    /// A pair and its place, which is made where it is not there yet.
+    fn pair(&mut self, id: Id, peer: Id) -> (u32, &mut Pair) {
+        let place = self.peers.place(id, peer).unwrap_or_else(|| {
+            let place = self.pairs.add();
+            self.peers.add(id, peer, place);
+            place
+        });
+        (place, self.pairs.get_mut(place).expect("every place has its pair"))
+    }
+
+    fn known(&self, id: Id, peer: Id) -> Option<&Pair> {
+        self.pairs.get(self.peers.place(id, peer)?)
+    }
+
+    fn known_mut(&mut self, id: Id, peer: Id) -> Option<&mut Pair> {
+        self.pairs.get_mut(self.peers.place(id, peer)?)
     }
 
     /// A message is sent; `opens` if it may open a link, `alive` if there is somebody to answer.
     pub(in crate::sim) fn send(&mut self, from: Id, to: Id, opens: bool, alive: bool) -> Fate {
-        let Links { pairs, peers, up } = self;
-        let (place, pair) = pairs.of(key(from, to), || {
-            note(peers, from, to);
-            note(peers, to, from);
-        });
+        let (place, pair) = self.pair(from, to);
         if pair.end(from, to).seen < pair.epoch {
             return Fate::Vanishes;
         }
@@ -176,14 +186,15 @@ impl Links {
             (false, false, _) => Fate::Vanishes,
             (false, true, true) => {
                 pair.up = true;
-                up.insert(key(from, to));
-                Fate::Goes(Passage { place, epoch: pair.epoch })
+                let epoch = pair.epoch;
+                self.up.insert(key(from, to));
+                Fate::Goes(Passage { place, epoch })
             }
             (false, true, false) => {
                 let before = pair.epoch;
                 let epoch = pair.lose(true);
                 pair.end(to, from).hears_nothing_of(before, epoch);
-                pair.end(from, to).unreached = true;
+                pair.unreached[side(from, to)] = true;
                 Fate::Refused(epoch)
             }
         }
@@ -192,7 +203,7 @@ impl Links {
     /// When a message arrives that would arrive at `at` by itself.
     pub(in crate::sim) fn in_order(&mut self, from: Id, to: Id, passage: Passage, at: u64) -> u64 {
         // Nothing arrives that was not sent.
-        let Some(pair) = self.pairs.all.get_mut(passage.place as usize) else { return at };
+        let Some(pair) = self.pairs.get_mut(passage.place) else { return at };
         let end = pair.end(to, from);
         end.last_arrival = end.last_arrival.max(at);
         end.last_arrival
@@ -200,7 +211,7 @@ impl Links {
 
     /// A message comes to its receiver.
     pub(in crate::sim) fn receive(&mut self, from: Id, to: Id, passage: Passage) -> Receipt {
-        let Some(pair) = self.pairs.all.get_mut(passage.place as usize) else { return Receipt::Dropped };
+        let Some(pair) = self.pairs.get_mut(passage.place) else { return Receipt::Dropped };
         let lost = passage.epoch < pair.epoch && pair.hard;
         let end = pair.end(to, from);
         if lost || passage.epoch < end.seen {
@@ -210,29 +221,37 @@ impl Links {
             return Receipt::In;
         }
         end.seen = passage.epoch;
-        Receipt::InAfterLoss { unreached: end.unreached }
+        Receipt::InAfterLoss { unreached: pair.unreached[side(to, from)] }
     }
 
     /// Whether the link that a message came on stands, and its receiver has come to no other.
     pub(in crate::sim) fn stands(&self, passage: Passage) -> bool {
         let stands = |pair: &Pair| pair.up && pair.epoch == passage.epoch;
-        self.pairs.all.get(passage.place as usize).is_some_and(stands)
+        self.pairs.get(passage.place).is_some_and(stands)
+    }
+
+    /// An id is to send something soon.
+    pub(in crate::sim) fn expect_of(&self, id: Id) {
+        self.peers.expect(id);
     }
 
     /// Something on this link is to come soon.
     pub(in crate::sim) fn expect(&self, passage: Passage) {
-        self.pairs.all.get(passage.place as usize).into_iter().for_each(soon);
+        self.pairs.get(passage.place).into_iter().for_each(soon);
     }
 
     /// Whether this message is the first that comes to its receiver on its link: before it, that end hears which run of the peer the link is with.
     pub(in crate::sim) fn comes_up(&mut self, from: Id, to: Id, passage: Passage) -> bool {
-        let Some(pair) = self.pairs.all.get_mut(passage.place as usize) else { return false };
-        pair.end(to, from).linked.replace(passage.epoch) != Some(passage.epoch)
+        let Some(pair) = self.pairs.get_mut(passage.place) else { return false };
+        let linked = passage.epoch + 1;
+        std::mem::replace(&mut pair.end(to, from).linked, linked) != linked
     }
 
     /// An end learns of the loss of an epoch: whether there never was a link, or `None` if it knows already.
     pub(in crate::sim) fn told(&mut self, id: Id, peer: Id, epoch: u32) -> Option<bool> {
-        let end = self.pairs.get_mut(&key(id, peer))?.end(id, peer);
+        let pair = self.known_mut(id, peer)?;
+        let unreached = pair.unreached[side(id, peer)];
+        let end = pair.end(id, peer);
         if end.seen >= epoch {
             return None;
         }
@@ -243,25 +262,25 @@ impl Links {
                 epoch
             }
         };
-        Some(end.unreached)
+        Some(unreached)
     }
 
     /// The epoch that an end has come to: what it sends is for that one.
     pub(in crate::sim) fn epoch_at(&self, id: Id, peer: Id) -> u32 {
-        self.pairs.get(&key(id, peer)).map_or(0, |pair| pair.ends[usize::from(id > peer)].seen)
+        self.known(id, peer).map_or(0, |pair| pair.ends[side(id, peer)].seen)
     }
 
     /// A link breaks, if it is up; both ends are to be told of the epoch.
     pub(in crate::sim) fn break_up(&mut self, a: Id, b: Id, hard: bool) -> Option<u32> {
-        let pair = self.pairs.get_mut(&key(a, b)).filter(|pair| pair.up)?;
+        let epoch = self.known_mut(a, b).filter(|pair| pair.up)?.lose(hard);
         self.up.remove(&key(a, b));
-        Some(pair.lose(hard))
+        Some(epoch)
     }
 
     /// One end closes the link, and knows it; the other is to be told of the epoch. Where it has broken before, this end hears no more of that, and there is nothing to tell.
     pub(in crate::sim) fn abandon(&mut self, by: Id, peer: Id) -> Option<u32> {
-        let pair = self.pairs.get_mut(&key(by, peer))?;
         self.up.remove(&key(by, peer));
+        let pair = self.known_mut(by, peer)?;
         let closed = pair.up.then(|| pair.lose(true));
         pair.end(by, peer).seen = pair.epoch;
         closed
@@ -270,38 +289,31 @@ impl Links {
     /// A process ends: its peers are to be told of the epochs. `hard` if what it has sent last is lost with it.
     pub(in crate::sim) fn end_of(&mut self, id: Id, hard: bool) -> Vec<(Id, u32)> {
         let mut told = Vec::new();
-        for peer in self.talked_with(id) {
-            let Some(pair) = self.pairs.get_mut(&key(id, peer)) else { continue };
-            if pair.up {
+        for peer in self.peers.talked_with(id) {
+            let Some(pair) = self.known_mut(id, peer) else { continue };
+            let lost = pair.up.then(|| pair.lose(hard));
+            pair.end(id, peer).seen = pair.epoch;
+            if let Some(epoch) = lost {
                 self.up.remove(&key(id, peer));
-                told.push((peer, pair.lose(hard)));
+                told.push((peer, epoch));
             }
-            let epoch = pair.epoch;
-            pair.end(id, peer).seen = epoch;
         }
         told
     }
 
     /// A new link where there is none, for what comes once more.
     pub(in crate::sim) fn reopen(&mut self, from: Id, to: Id) -> Option<Passage> {
-        let place = *self.pairs.places.get(&key(from, to))?;
-        let pair = &mut self.pairs.all[place as usize];
+        let place = self.peers.place(from, to)?;
+        let pair = self.pairs.get_mut(place)?;
         pair.up = true;
         self.up.insert(key(from, to));
         Some(Passage { place, epoch: pair.epoch })
     }
 
-    /// With whom an id has talked, in ascending order.
-    fn talked_with(&self, id: Id) -> Vec<Id> {
-        let mut peers = self.peers.get(id as usize).cloned().unwrap_or_default();
-        peers.sort_unstable();
-        peers
-    }
-
     /// The peers of an id whose link with it is up.
     pub(in crate::sim) fn peers_of(&self, id: Id) -> Vec<Id> {
-        let up = |peer: &Id| self.pairs.get(&key(id, *peer)).is_some_and(|pair| pair.up);
-        self.talked_with(id).into_iter().filter(up).collect()
+        let up = |peer: &Id| self.known(id, *peer).is_some_and(|pair| pair.up);
+        self.peers.talked_with(id).into_iter().filter(up).collect()
     }
 
     /// How many links are up.
