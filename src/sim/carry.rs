@@ -35,21 +35,27 @@ const REPEATING: Id = 8;
 impl World {
     /// Gives a node one input and carries out what it asks for.
     pub(super) fn input(&mut self, id: Id, input: Input) {
-        let (now, mut outputs) = (self.now, std::mem::take(&mut self.outputs));
         // What the link brings comes next.
         let more = matches!(input, Input::LinkUp { .. });
-        let Some(node) = self.node(id) else { return };
-        node.input(Time::from_nanos(now), input, &mut outputs);
-        self.outputs = outputs;
-        // Nothing that is carried out gives an input by itself, so the node is drained before its next one.
-        while let Some(output) = self.outputs.pop_front() {
-            self.carry_out(id, output);
+        if self.drain(id, input).is_none() {
+            return;
         }
         self.settle(id);
         self.ask_about_calls(id);
         if !more {
             self.rest(id);
         }
+    }
+
+    /// Gives a node one input, and carries out what it asks for. Nothing of that gives an input by itself, so the node is drained before its next one.
+    fn drain(&mut self, id: Id, input: Input) -> Option<()> {
+        let (now, mut outputs) = (self.now, std::mem::take(&mut self.outputs));
+        self.node(id)?.input(Time::from_nanos(now), input, &mut outputs);
+        self.outputs = outputs;
+        while let Some(output) = self.outputs.pop_front() {
+            self.carry_out(id, output);
+        }
+        Some(())
     }
 
     /// The node of a process that is up.
@@ -95,8 +101,13 @@ impl World {
         up.then(|| &mut **host.node.get_or_insert_with(node))
     }
 
-    /// A node has done what an input has brought about.
+    /// A node has done what an input has brought about; and what the functions bring about that have ended with it.
     pub(super) fn settle(&mut self, id: Id) {
+        // Ends: a call has one func here, and a callback for each child.
+        while let Some((call, result)) = self.ended.pop_front() {
+            self.ran(id, call, &result);
+            self.drain(id, Input::Ran { call, result });
+        }
         let (now, workers) = (self.now, [self.workers, EXECUTOR]);
         let host = self.hosts.at(id);
         let Some(node) = host.node.as_deref() else { return };

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use gpc_trees::Id;
 
-use super::check::{Observation, merged, no_function, part, reason, reply_header};
+use super::check::{FunctionEnd, Observation, merged, no_function, part, reason, reply_header};
 use super::faults::{Act, Fault};
 use super::random::Random;
 use super::world::{CallState, Event, LARGE, World};
@@ -18,6 +18,9 @@ const AGAIN_NS: u64 = 100_000;
 
 /// One of so many functions waits for something while it runs.
 const WAIT_PARTS: u64 = 8;
+
+/// Of the ids of a large world one in so many has functions that run on workers, and take their time.
+const FEW: Id = 16;
 
 /// Whether a func that is to answer twice uses its token and replies all the same, instead of using its token twice.
 fn gives_two(id: Id, call: CallId) -> bool {
@@ -107,7 +110,8 @@ impl World {
             Some(Act::Defer) | None => None,
         };
         fault.into_iter().for_each(|fault| self.inject(fault, &[id]));
-        let mut ns = self.scenario.func_ns * slowness;
+        let at_once = self.runs_at_once(id);
+        let mut ns = if at_once { 0 } else { self.scenario.func_ns * slowness };
         self.waits_meanwhile(id, call, ns);
         let result = match act {
             None => JobResult::Replied(reply),
@@ -135,8 +139,34 @@ impl World {
                 deferred
             }
         };
-        let result = self.results.put(result);
+        self.ends(id, call, ns, result);
+    }
+
+    /// A function ends so much later. One that takes no time ends with what began it where it runs in the node's own loop.
+    fn ends(&mut self, id: Id, call: CallId, ns: u64, result: JobResult) {
+        if ns == 0 && self.runs_at_once(id) {
+            return self.ended.push_back((call, result));
+        }
+        let (run, result) = (self.hosts.run(id), self.results.put(result));
         self.work(id, ns, Event::Ran { id, run, call: call.into(), result });
+    }
+
+    /// Whether the functions of an id run in its node's own loop, as quick ones do: in a large world with faults those of most, where nobody has said how long they take. Each would be an event that its node wakes up for.
+    fn runs_at_once(&self, id: Id) -> bool {
+        self.profile.at_once && self.takes_in_at_once() && !id.is_multiple_of(FEW)
+    }
+
+    /// A function has ended, and its node is to learn it.
+    pub(super) fn ran(&mut self, id: Id, call: CallId, result: &JobResult) {
+        self.trace.fold([self.now, 2, id.into(), call.sequence]);
+        self.trace.say(self.now, format_args!("{id} ends a function of {call}"));
+        let end = match result {
+            JobResult::Deferred => FunctionEnd::Deferred,
+            JobResult::Taken(_) => FunctionEnd::Unfinished,
+            JobResult::Failed(_) | JobResult::Refused(_) => FunctionEnd::Failed,
+            JobResult::Replied(_) => FunctionEnd::Through,
+        };
+        self.observe(&Observation::Ran { id, call, end });
     }
 
     /// Some functions wait for something until half of their time is over, and tell their node.
@@ -173,7 +203,7 @@ impl World {
 
     /// callback has merged a child's reply, or fails; at once or later.
     fn callback(&mut self, id: Id, request: &Request, mut own: Reply) {
-        let (call, run) = (request.call, self.hosts.run(id));
+        let call = request.call;
         let state = self.call(call);
         let is_to_fail = state.is_some_and(|state| state.callbacks_fail.contains(&id));
         let later = state.is_some_and(|state| state.callbacks_later.contains(&id));
@@ -186,13 +216,13 @@ impl World {
         }
         own.settle();
         let reply = if fails { Err(reason(Fault::Callback, id)) } else { Ok(own) };
-        let ns = self.scenario.callback_ns * self.slowness(id);
+        let at_once = self.runs_at_once(id);
+        let ns = if at_once { 0 } else { self.scenario.callback_ns * self.slowness(id) };
         let result = match later {
             true => self.later(id, call, ns, reply).0,
             false => reply.map_or_else(JobResult::Failed, JobResult::Replied),
         };
-        let result = self.results.put(result);
-        self.work(id, ns, Event::Ran { id, run, call: call.into(), result });
+        self.ends(id, call, ns, result);
     }
 
     /// A callback that is to fail does so with the first reply, or with a later one, when others are merged and some may wait.

@@ -84,6 +84,8 @@ pub(super) struct Profile {
     pub(super) gives_back: bool,
     /// Sockets are full now and then, and nodes hear when they take bytes again.
     pub(super) full_sockets: bool,
+    /// Nobody has said how long functions take.
+    pub(super) at_once: bool,
     pub(super) behind: Behind,
 }
 
@@ -103,6 +105,7 @@ impl Default for Profile {
             rests: false,
             gives_back: false,
             full_sockets: false,
+            at_once: false,
             behind: Behind::default(),
         }
     }
@@ -111,8 +114,10 @@ impl Default for Profile {
 impl Profile {
     /// Draws that of a run, and what functions cost in it; `used` are its faults.
     pub(super) fn draw(random: &mut Random, scenario: &mut Scenario, used: FaultSet) -> Profile {
+        let mut at_once = false;
         if scenario.func_ns == 0 && scenario.callback_ns == 0 {
             // Who takes long is awaited for long, by others that are struck meanwhile.
+            at_once = true;
             let most = *random.pick(&[0, QUICK_NS, SLOW_NS, SLOW_NS]).unwrap_or(&0);
             (scenario.func_ns, scenario.callback_ns) = (random.below(most + 1), random.below(most + 1));
         }
@@ -159,6 +164,7 @@ impl Profile {
             rests: random.chance(1, 4) && !behind.children_odd,
             gives_back: random.chance(1, 4),
             full_sockets: random.chance(1, 3),
+            at_once,
             behind,
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! Everything that happens is decided by the scenario: events come in the order of their time and, at one time, of their making; nothing is iterated in an order that a machine could choose.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use gpc_trees::{Id, IdList, Tree};
 
 use super::ahead::each;
 use super::by_call::ByCall;
-use super::check::{Carries, Checkers, FunctionEnd, Held, Observation, Outcome, Plan, data, header};
+use super::check::{Carries, Checkers, Held, Observation, Outcome, Plan, data, header};
 use super::cores::Cores;
 use super::cost::Topology;
 use super::exhaustive::{Crash, Parts};
@@ -254,6 +254,8 @@ pub(super) struct World {
     pub(super) counts: Counts,
     /// What the node that has an input asks for; empty between inputs.
     pub(super) outputs: Outputs,
+    /// Functions that have ended at once, each with its call; empty between inputs.
+    pub(super) ended: VecDeque<(CallId, JobResult)>,
     /// Room for what a short request has in common with others.
     pub(super) plan_room: Vec<u8>,
     pub(super) heartbeat: Option<Heartbeat>,
@@ -301,6 +303,7 @@ impl World {
             path: Vec::new(),
             counts: Counts::default(),
             outputs: Outputs::new(),
+            ended: VecDeque::new(),
             plan_room: Vec::new(),
             heartbeat: None,
             workers: 1,
@@ -472,15 +475,7 @@ impl World {
             Event::Ran { id, run, call, result } => {
                 let call = call.call();
                 if self.hosts.is_up(id) && self.hosts.run(id) == run {
-                    self.trace.fold([self.now, 2, id.into(), call.sequence]);
-                    self.trace.say(self.now, format_args!("{id} ends a function of {call}"));
-                    let end = match *result {
-                        JobResult::Deferred => FunctionEnd::Deferred,
-                        JobResult::Taken(_) => FunctionEnd::Unfinished,
-                        JobResult::Failed(_) | JobResult::Refused(_) => FunctionEnd::Failed,
-                        JobResult::Replied(_) => FunctionEnd::Through,
-                    };
-                    self.observe(&Observation::Ran { id, call, end });
+                    self.ran(id, call, &result);
                     let result = self.results.take(result);
                     self.input(id, Input::Ran { call, result });
                 }
