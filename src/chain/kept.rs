@@ -212,11 +212,7 @@ mod tests {
         assert!(kept_calls.eq([1, 2, 3, 6]), "each that comes is kept");
         let long = Kept { share: answers.share(), children: vec![0; 1000], ..kept(200) };
         answers.insert(call(7), long, 100);
-        assert_eq!(
-            (answers.len(), answers.budget().used()),
-            (4, 4 * each),
-            "one too long costs none"
-        );
+        assert_eq!((answers.len(), answers.budget().used()), (4, 4 * each), "one too long costs none");
         answers.expire(Time::from_nanos(100));
         assert_eq!((answers.len(), answers.budget().used()), (0, 0));
     }

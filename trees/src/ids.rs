@@ -197,7 +197,7 @@ impl IdList {
                 Runs { single, pieces: &[], skip: 0, at: 0, end: 0 }
             }
             Store::Many(pieces) => {
-                let index = piece_at(pieces, self.start);
+                let index = piece_at(pieces, 0, self.start);
                 let skip = self.start - piece_start(pieces, index);
                 let end = self.start + self.len;
                 Runs { single: None, pieces: &pieces[index..], skip, at: self.start, end }
@@ -221,7 +221,7 @@ impl IdList {
             Store::One { first } => IdList::one(first + group.start, group.len),
             Store::Many(pieces) => {
                 let start = self.start + group.start;
-                let piece = pieces[piece_at(pieces, start)];
+                let piece = pieces[piece_at(pieces, 0, start)];
                 if piece.end - start >= group.len {
                     return IdList::one(id_at(pieces, start), group.len);
                 }
@@ -285,12 +285,13 @@ impl IdList {
     }
 }
 
-/// The piece that holds a position of the store. No piece is empty, so before it there are at most as many as
-/// positions, and behind it, too: of ids in no order, each of which is a piece, one place is left to look at.
-fn piece_at(pieces: &[Piece], position: u32) -> usize {
+/// The piece that holds a position of the store, of those from the one on that begins at `from`. No piece is
+/// empty, so before it there are at most as many as positions, and behind it, too: of ids in no order, each of
+/// which is a piece, one place is left to look at.
+fn piece_at(pieces: &[Piece], from: u32, position: u32) -> usize {
     let (len, all) = (pieces.len(), pieces.last().map_or(0, |last| last.end as usize));
     let least = (position as usize).saturating_sub(all - len);
-    let most = len.min(position as usize);
+    let most = len.min((position - from) as usize);
     least + pieces[least..most].partition_point(|piece| piece.end <= position)
 }
 
@@ -300,7 +301,7 @@ fn piece_start(pieces: &[Piece], index: usize) -> u32 {
 }
 
 fn id_at(pieces: &[Piece], position: u32) -> Id {
-    let index = piece_at(pieces, position);
+    let index = piece_at(pieces, 0, position);
     pieces[index].first + (position - piece_start(pieces, index))
 }
 
@@ -435,7 +436,7 @@ impl Iterator for Runs<'_> {
     fn count(self) -> usize {
         match (&self.single, self.at < self.end) {
             (Some(_), _) => 1,
-            (None, true) => piece_at(self.pieces, self.end - 1) + 1,
+            (None, true) => piece_at(self.pieces, self.at - self.skip, self.end - 1) + 1,
             (None, false) => 0,
         }
     }

@@ -68,9 +68,9 @@ impl Refusals {
                 }
             }
             Observation::Executed { id, call, .. }
-                if self.closed.contains(id)
-                    && !self.known.contains(&(*id, *call))
-                    && book.calls.get(call).is_some_and(|record| record.plan.ids.len() <= LARGE) =>
+                if book.small(*call).is_some()
+                    && self.closed.contains(id)
+                    && !self.known.contains(&(*id, *call)) =>
             {
                 findings.add(NAME, format!("id {id} executes call {call}, and takes no more calls"));
             }

@@ -41,7 +41,8 @@ impl Tokens {
                 self.of(*id, *call).running += 1;
             }
             Observation::Ran { id, call, end } => {
-                if let Some(token) = self.tokens.get_mut(&(*id, *call)) {
+                let counted = book.small(*call).is_some();
+                if counted && let Some(token) = self.tokens.get_mut(&(*id, *call)) {
                     token.running = token.running.saturating_sub(1);
                 }
                 if *end == FunctionEnd::Deferred {

@@ -170,8 +170,8 @@ pub(in crate::sim) struct Mishaps {
     /// When the last fault is over.
     pub(in crate::sim) end: u64,
     paused: BTreeMap<Id, u64>,
-    /// Those, and others: asked of everybody at every event.
-    ever_paused: IdSet,
+    /// Who has ever stood still, or refused: asked of everybody at every event.
+    struck: IdSet,
     /// Of these the ones that have told their peers.
     announced: BTreeSet<Id>,
     slow: BTreeMap<Id, (u64, u64)>,
@@ -222,7 +222,7 @@ impl Mishaps {
             longest,
             end,
             paused: BTreeMap::new(),
-            ever_paused: IdSet::default(),
+            struck: IdSet::default(),
             announced: BTreeSet::new(),
             slow: BTreeMap::new(),
             cut: None,
@@ -368,7 +368,7 @@ impl Mishaps {
     /// A process that goes on later keeps the order of what waits for it, so it does not stand still for longer than it first was to.
     pub(in crate::sim) fn pause(&mut self, id: Id, until: u64) {
         self.paused.insert(id, until);
-        self.ever_paused.insert(id);
+        self.struck.insert(id);
     }
 
     /// The same, of one that has told its peers.
@@ -398,19 +398,19 @@ impl Mishaps {
 
     /// An id cannot be connected to.
     pub(in crate::sim) fn refuse(&mut self, id: Id, from: Option<Id>, until: u64) {
+        self.struck.insert(id);
         self.refused.entry(id).or_default().push((from, until));
     }
 
     /// Whether an id that lives cannot be connected to by another.
     pub(in crate::sim) fn refuses(&self, from: Id, to: Id, now: u64) -> bool {
         let refuses = |by: &(Option<Id>, u64)| by.0.is_none_or(|it| it == from) && by.1 > now;
-        self.refused.get(&to).is_some_and(|refused| refused.iter().any(refuses))
+        self.struck.contains(to) && self.refused.get(&to).is_some_and(|all| all.iter().any(refuses))
     }
 
     /// Until when an id stands still, if it does.
     pub(in crate::sim) fn paused_until(&self, id: Id, now: u64) -> Option<u64> {
-        let ever = self.ever_paused.contains(id);
-        ever.then(|| self.paused.get(&id).copied()).flatten().filter(|&until| until > now)
+        self.struck.contains(id).then(|| self.paused.get(&id).copied()).flatten().filter(|&until| until > now)
     }
 
     /// When the last pause of a process is over, or was.
