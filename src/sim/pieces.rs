@@ -20,6 +20,9 @@ const PIECES: u64 = 3;
 /// The same in a large world: what is cut is cut again on each of many levels.
 const PIECES_OF_MANY: u64 = 1;
 
+/// In a large world data that are whole come in pieces to an id with which there are no more in its subtree.
+const FEW_BELOW: u32 = 64;
+
 /// Longest that a piece is behind what came before it, in latencies.
 const APART: u64 = 3;
 
@@ -209,10 +212,11 @@ impl World {
     pub(super) fn begin_pieces(&mut self, at: Id, from: Id, passage: Passage, message: Message) -> Message {
         let Message::Request(mut request) = message else { return message };
         let whole = request.data.is_whole();
-        // A large world has enough of them with one in eight: each takes as many events as a message.
-        let one_in = if self.scenario.n > LARGE { 8 } else { 2 };
+        // A large world has enough of them with one in eight where few are below: all of those get theirs in pieces, too, and each takes as many events as a message.
+        let (one_in, most) = if self.scenario.n > LARGE { (8, FEW_BELOW) } else { (2, u32::MAX) };
+        let cuts = self.profile.in_pieces && request.ids.len() <= most;
         // What its sender does not have cannot be there; and of what is short there are no pieces.
-        if request.data.is_empty() || whole && !(self.profile.in_pieces && self.random.chance(1, one_in)) {
+        if request.data.is_empty() || whole && !(cuts && self.random.chance(1, one_in)) {
             return Message::Request(request);
         }
         // As in the runtime: func takes them as they come, and they are kept where an adopter may ask for them, or children get them later.

@@ -17,7 +17,10 @@ use crate::wire::message::Merging;
 const LONG_REPLIES: u64 = 3 << 20;
 
 /// Bytes of all replies of a call together in a large world: each level above keeps them once more where messages go through their bytes, and that is to be little beside a million nodes.
-const MANY_REPLIES: u64 = 4 << 20;
+const MANY_REPLIES: u64 = 1 << 20;
+
+/// Each of them may be so long in any case, and says whose it is.
+const NAMED: u64 = 4;
 
 /// Longest data of a request that are long: several pieces.
 const LONG_DATA: u64 = 200 << 10;
@@ -148,7 +151,8 @@ impl Profile {
             _ => most,
         };
         let is_long = limits.is_none() && most.reply == LONG_REPLIES / n && scenario.n <= LARGE;
-        let fits = |bytes: u64| if scenario.n > LARGE { bytes.min(MANY_REPLIES / n) } else { bytes };
+        let fits =
+            |bytes: u64| if scenario.n > LARGE { bytes.min((MANY_REPLIES / n).max(NAMED)) } else { bytes };
         let most = Most { reply: fits(most.reply), reply_header: fits(most.reply_header), ..most };
         let short_ways = [ShortWays::All, ShortWays::Odd, ShortWays::Odd, ShortWays::None];
         Profile {

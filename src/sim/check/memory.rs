@@ -2,12 +2,11 @@
 //!
 //! Source: [`holding`](crate::chain), what calls hold. Whole calls may be on the fast path, which counts nothing but what is long, and where func's reply is the whole answer nothing is held; roots do not count what they have started themselves. How much may be counted at most is said in `bounds`.
 
-use std::collections::BTreeMap;
-
 use gpc_trees::Id;
+use smallvec::SmallVec;
 
 use super::book::{Book, Record};
-use super::{Findings, FunctionEnd, Held, NAMES, Observation, Plan, forget};
+use super::{Findings, FunctionEnd, Held, Observation, Plan};
 use crate::wire::message::{Answer, Response};
 use crate::wire::short::SHORT_MAX;
 use crate::wire::{CallId, Message, Request};
@@ -29,25 +28,68 @@ const AROUND: u64 = 128;
 /// What is known of nodes that have little memory. Bounded by the calls at each id.
 #[derive(Default)]
 pub(super) struct Memory {
-    /// Least that a call takes at an id while it is in flight there: of all that may be.
-    in_flight: BTreeMap<(Id, CallId), u64>,
-    /// Least that the answer takes that an id has given to a partial call.
-    given: BTreeMap<(Id, CallId), u64>,
+    /// By the id.
+    ids: Vec<Here>,
     /// What func has given in the input that is being taken: where there was no room for it, nothing is held.
     own: Option<(Id, CallId, u64)>,
 }
 
+/// What is known of one.
+#[derive(Default)]
+struct Here {
+    /// Least that a call takes while it is in flight here: of all that may be.
+    in_flight: Least,
+    /// Least that the answer takes that was given to a partial call.
+    given: Least,
+}
+
+/// Bytes by call. Of one or of a few, so that they lie in no order.
+#[derive(Default)]
+struct Least(SmallVec<[(CallId, u64); 1]>);
+
+impl Least {
+    fn get_mut(&mut self, call: CallId) -> Option<&mut u64> {
+        self.0.iter_mut().find(|(of, _)| *of == call).map(|(_, bytes)| bytes)
+    }
+
+    fn insert(&mut self, call: CallId, bytes: u64) {
+        match self.get_mut(call) {
+            Some(known) => *known = bytes,
+            None => self.0.push((call, bytes)),
+        }
+    }
+
+    fn remove(&mut self, call: CallId) {
+        self.0.retain(|(of, _)| *of != call);
+    }
+
+    /// Of so many of them, which is not seen from outside.
+    fn of(&self, count: usize) -> u64 {
+        let mut all: SmallVec<[u64; 4]> = self.0.iter().map(|(_, bytes)| *bytes).collect();
+        all.sort_unstable();
+        all.into_iter().take(count).sum()
+    }
+}
+
 impl Memory {
+    fn at(&mut self, id: Id) -> &mut Here {
+        if self.ids.len() <= id as usize {
+            self.ids.resize_with(id as usize + 1, Here::default);
+        }
+        &mut self.ids[id as usize]
+    }
+
     #[inline(always)]
     pub(super) fn observe(&mut self, book: &Book, seen: &Observation<'_>, findings: &mut Findings) {
         let Some(limits) = book.limits.filter(|_| book.has_little_memory()) else { return };
         match seen {
             Observation::Received { at, message: Message::Request(request), .. } => {
                 let least = book.calls.get(&request.call).map_or(0, |record| least(record, *at, request));
-                let before = self.in_flight.entry((*at, request.call)).or_insert(least);
-                *before = least.min(*before);
+                let in_flight = &mut self.at(*at).in_flight;
+                let before = in_flight.get_mut(request.call).map_or(least, |before| *before);
+                in_flight.insert(request.call, least.min(before));
             }
-            Observation::Started { call, .. } => drop(self.in_flight.insert((call.root, *call), 0)),
+            Observation::Started { call, .. } => self.at(call.root).in_flight.insert(*call, 0),
             Observation::Ran { id, call, end: FunctionEnd::Through } => {
                 // Where a call begins anew, the job may be one that the first has left.
                 let record = book.calls.get(call).filter(|record| !book.may_run_anew(record));
@@ -65,45 +107,39 @@ impl Memory {
                 message: Message::Response(Response { call, answer: Answer::Partial(partial) }),
                 ..
             } => {
-                self.in_flight.remove(&(*from, *call));
                 // The words of a report are most of it.
                 let said = partial.report.causes.iter().map(|cause| cause.message.len() as u64);
-                self.given.insert((*from, *call), KEPT_MIN + partial.reply.len() + said.sum::<u64>());
+                let least = KEPT_MIN + partial.reply.len() + said.sum::<u64>();
+                let Here { in_flight, given } = self.at(*from);
+                in_flight.remove(*call);
+                given.insert(*call, least);
             }
             Observation::Sent { from, message: Message::Response(Response { call, answer }), .. } => {
                 match answer {
-                    Answer::Completed | Answer::Reply(_) => drop(self.in_flight.remove(&(*from, *call))),
+                    Answer::Completed | Answer::Reply(_) => self.at(*from).in_flight.remove(*call),
                     // Its data are on their way, and held no more.
-                    Answer::Arriving(_) => drop(self.in_flight.insert((*from, *call), 0)),
+                    Answer::Arriving(_) => self.at(*from).in_flight.insert(*call, 0),
                     Answer::Failed(_) | Answer::Partial(_) => {}
                 }
             }
             Observation::Held { id, held, .. } => self.judge(*id, *held, limits.memory_max, findings),
-            Observation::Ended { id } => {
-                forget(&mut self.in_flight, (*id, NAMES[0])..=(*id, NAMES[1]));
-                forget(&mut self.given, (*id, NAMES[0])..=(*id, NAMES[1]));
-            }
+            Observation::Ended { id } => *self.at(*id) = Here::default(),
             _ => {}
         }
     }
 
     fn judge(&mut self, id: Id, held: Held, most: u64, findings: &mut Findings) {
-        if let Some((_, call, bytes)) = self.own.take().filter(|(at, ..)| *at == id)
+        let own = self.own.take().filter(|(at, ..)| *at == id);
+        let here = self.at(id);
+        if let Some((_, call, bytes)) = own
             && held.memory + bytes + AROUND <= most
-            && let Some(least) = self.in_flight.get_mut(&(id, call)).filter(|_| call.root != id)
+            && let Some(least) = here.in_flight.get_mut(call).filter(|_| call.root != id)
         {
             // Of a whole call that was on the fast path the reply alone is counted.
             let call = if *least > 0 { CALL_MIN } else { 0 };
             *least = (*least).max(call + bytes);
         }
-        // Which of them are held is not seen from outside.
-        let fewest = |of: &BTreeMap<(Id, CallId), u64>, count: usize| {
-            let mut all: Vec<u64> =
-                of.range((id, NAMES[0])..=(id, NAMES[1])).map(|(_, least)| *least).collect();
-            all.sort_unstable();
-            all.into_iter().take(count).sum::<u64>()
-        };
-        let least = fewest(&self.in_flight, held.calls) + fewest(&self.given, held.answers_kept);
+        let least = here.in_flight.of(held.calls) + here.given.of(held.answers_kept);
         if held.memory < least {
             findings.add(NAME, format!("id {id} counts less than {least} bytes, and holds {held:?}"));
         }
