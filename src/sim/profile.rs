@@ -19,6 +19,9 @@ const LONG_REPLIES: u64 = 3 << 20;
 /// Bytes of all replies of a call together in a large world: each level above keeps them once more where messages go through their bytes, and that is to be little beside a million nodes.
 const MANY_REPLIES: u64 = 1 << 20;
 
+/// The same of the data and the headers of its requests: where data come in pieces each id has them once more.
+const MANY_REQUESTS: u64 = 64 << 20;
+
 /// Each of them may be so long in any case, and says whose it is.
 const NAMED: u64 = 4;
 
@@ -62,6 +65,20 @@ struct Most {
     reply_header: u64,
     data: u64,
     header: u64,
+}
+
+impl Most {
+    /// In a large world.
+    fn of_many(self, n: u64) -> Most {
+        let Most { reply, reply_header, data, header } = self;
+        let [given, asked] = [MANY_REPLIES / n, MANY_REQUESTS / n].map(|most| most.max(NAMED));
+        Most {
+            reply: reply.min(given),
+            reply_header: reply_header.min(given),
+            data: data.min(asked),
+            header: header.min(asked),
+        }
+    }
 }
 
 /// What is the same for a whole run.
@@ -151,9 +168,7 @@ impl Profile {
             _ => most,
         };
         let is_long = limits.is_none() && most.reply == LONG_REPLIES / n && scenario.n <= LARGE;
-        let fits =
-            |bytes: u64| if scenario.n > LARGE { bytes.min((MANY_REPLIES / n).max(NAMED)) } else { bytes };
-        let most = Most { reply: fits(most.reply), reply_header: fits(most.reply_header), ..most };
+        let most = if scenario.n > LARGE { most.of_many(n) } else { most };
         let short_ways = [ShortWays::All, ShortWays::Odd, ShortWays::Odd, ShortWays::None];
         Profile {
             theme: None,
