@@ -1,5 +1,6 @@
 //! What goes wrong, carried out; and the plan of a run in which it does.
 
+use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
@@ -42,11 +43,20 @@ const UNDER_WAY_MIN: Duration = Duration::from_secs(1);
 /// How long kept answers may outlast their call, with room: after that all is quiet.
 pub(super) const QUIET_NS: u64 = 4_000_000_000;
 
-/// Whether a process stands still that has announced a pause before.
-fn is_again(it: &Timed, timed: &[Timed]) -> bool {
-    let Mishap::Pause { id, .. } = it.mishap else { return false };
-    let announced = |before: &Timed| matches!(before.mishap, Mishap::Announced { id: it, .. } if it == id);
-    timed.iter().any(|before| before.at < it.at && announced(before))
+/// When processes stand still that have announced a pause before.
+fn still_again(timed: &[Timed]) -> impl Iterator<Item = u64> {
+    let mut announced: BTreeMap<Id, u64> = BTreeMap::new();
+    for it in timed {
+        if let Mishap::Announced { id, .. } = it.mishap {
+            let first = announced.entry(id).or_insert(it.at);
+            *first = it.at.min(*first);
+        }
+    }
+    let again = move |it: &Timed| {
+        let Mishap::Pause { id, .. } = it.mishap else { return None };
+        announced.get(&id).filter(|first| **first < it.at).map(|_| it.at)
+    };
+    timed.iter().filter_map(again)
 }
 
 impl World {
@@ -104,7 +114,7 @@ impl World {
             roots = vec![(root, BEGIN)];
         }
         // Whoever stands still once more is to be awaited then.
-        let still = timed.iter().filter(|it| is_again(it, &timed)).map(|it| it.at.saturating_sub(span));
+        let still = still_again(&timed).map(|at| at.saturating_sub(span));
         roots.extend(still.map(|at| (self.random.below(n.into()) as Id, at)));
         // Links, and what is known of those at their other ends, outlast a call where the next one goes the same ways.
         let ways = if used.has_any(&[Fault::Announced, Fault::Link, Fault::Restart]) { 2 } else { 8 };
