@@ -56,11 +56,13 @@ impl<K: Ord, V> FewMap<K, V> {
 
     /// Takes out the one entry, where there are no others.
     pub(super) fn take_only(&mut self) -> Option<(K, V)> {
-        self.only()?;
         match std::mem::take(self) {
             FewMap::One(entry) => Some(entry),
-            FewMap::Few(mut few) => few.pop(),
-            FewMap::Many(_) => None,
+            FewMap::Few(mut few) if few.len() == 1 => few.pop(),
+            others => {
+                *self = others;
+                None
+            }
         }
     }
 
@@ -82,7 +84,6 @@ impl<K: Ord, V> FewMap<K, V> {
     /// Puts a value in, in place of the one that is there with this key.
     pub(super) fn insert(&mut self, key: K, value: V) {
         match self {
-            FewMap::One((at, here)) if *at == key => *here = value,
             FewMap::One(_) => {
                 let mut few = Vec::with_capacity(2);
                 few.extend(std::mem::take(self).take_only());

@@ -40,8 +40,9 @@ const FIXED: u64 = 512;
 impl Kept {
     /// What it takes, bytes.
     fn bytes(&self) -> u64 {
-        let answer = self.answer.reply.len() + self.answer.report.emitted_len() as u64;
-        FIXED + answer + 16 * self.ids.runs().count() as u64 + 4 * self.children.len() as u64
+        let reply = self.answer.reply.len();
+        let report = self.answer.report.emitted_len() as u64;
+        FIXED + reply + report + 16 * self.ids.runs().count() as u64 + 4 * self.children.len() as u64
     }
 }
 
