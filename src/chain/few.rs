@@ -40,9 +40,10 @@ impl<K: Ord, V> FewMap<K, V> {
         self.few().map_or_else(BTreeMap::len, <[_]>::len)
     }
 
+    /// Asked after every input of a node.
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
-        self.len() == 0
+        matches!(self, FewMap::Few(few) if few.is_empty())
     }
 
     /// The one entry, where there are no others.
