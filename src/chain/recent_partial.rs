@@ -73,8 +73,9 @@ impl RecentPartial {
 
     /// When entries whose time has passed are to go, since they are many.
     pub(super) fn next(&self) -> Option<Time> {
-        let many = self.runs.len() > RUNS_IDLE;
-        self.by_time.first().filter(|_| many).map(|(until, _)| *until)
+        // Asked after every input: of most nodes there are none.
+        let (until, _) = self.by_time.first()?;
+        (self.runs.len() > RUNS_IDLE).then_some(*until)
     }
 
     /// Drops those whose time has passed, down to a few.
