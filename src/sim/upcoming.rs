@@ -265,7 +265,7 @@ mod tests {
                         heap.push(Reverse(entry));
                     },
                     Err(0) => {
-                        let stays = |entry: &Entry| entry.time % dropped > 0;
+                        let stays = |entry: &Entry| !entry.time.is_multiple_of(dropped);
                         upcoming.retain(|entry| stays(&entry));
                         heap.retain(|Reverse(entry)| stays(entry));
                     }
