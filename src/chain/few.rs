@@ -13,6 +13,7 @@ pub(super) enum FewMap<K, V> {
     One((K, V)),
     /// None, or a few, in order.
     Few(Vec<(K, V)>),
+    /// Two at least.
     Many(BTreeMap<K, V>),
 }
 
@@ -99,7 +100,7 @@ impl<K: Ord, V> FewMap<K, V> {
                     *self = FewMap::Many(many.collect());
                 }
                 Err(place) => {
-                    // A million maps of three have no room for a fourth.
+                    // No room is left over: there may be a million of these maps.
                     few.reserve_exact(1);
                     few.insert(place, (key, value));
                 }
@@ -120,8 +121,8 @@ impl<K: Ord, V> FewMap<K, V> {
             }
             FewMap::Many(many) => {
                 let value = many.remove(key);
-                if many.is_empty() {
-                    *self = FewMap::default();
+                if many.len() == 1 {
+                    *self = many.pop_first().map_or_else(FewMap::default, FewMap::One);
                 }
                 value
             }

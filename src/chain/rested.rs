@@ -29,11 +29,13 @@ pub struct Rested {
 struct Remembered {
     /// Perhaps one that remembers nothing: its room is another node's then.
     recent: Option<Recent>,
-    /// What heartbeats are about: when they are sent, or everything where more is known.
+    /// When heartbeats go out.
     heartbeats: Option<Times>,
+    /// In place of that, where somebody is watched or pauses.
     liveness: Option<Box<Liveness>>,
-    /// The one answer that is kept, or everything where more is.
+    /// The one answer that is kept.
     only: Option<(CallId, Box<Kept>)>,
+    /// In place of that, where several are, or their bytes are counted.
     kept: Option<Box<KeptAnswers>>,
     /// A job that runs for a call that has ended.
     left_behind: Option<Box<(u8, CallId)>>,

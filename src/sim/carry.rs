@@ -103,7 +103,7 @@ impl World {
 
     /// A node has done what an input has brought about; and what the functions bring about that have ended with it.
     pub(super) fn settle(&mut self, id: Id) {
-        // Ends: a call has one func here, and a callback for each child.
+        // Ends: a job ends once, and a call has a func, what goes on with it for each piece of data, and a callback for each child.
         while let Some((call, result)) = self.ended.pop_front() {
             self.ran(id, call, &result);
             self.drain(id, Input::Ran { call, result });

@@ -58,8 +58,8 @@ impl World {
 
     /// func runs, and has taken so many bytes of its data before: it ends, or goes on when more have come.
     fn func(&mut self, id: Id, request: &Request, taken: u64) {
-        let (call, run, slowness) = (request.call, self.hosts.run(id), self.slowness(id));
-        let told = self.told(request);
+        let (call, slowness, told) = (request.call, self.slowness(id), self.told(request));
+        let ns = if self.runs_at_once(id) { 0 } else { self.scenario.func_ns * slowness };
         if self.takes_as_they_come(call) {
             let whole = self.take(request, taken);
             let Some(true) = whole else {
@@ -70,14 +70,12 @@ impl World {
                     }
                     _ => JobResult::Replied(self.of_nobody(id)),
                 };
-                let ns = self.scenario.func_ns * slowness;
-                let result = self.results.put(result);
-                return self.work(id, ns, Event::Ran { id, run, call: call.into(), result });
+                return self.ends(id, call, ns, result);
             };
         }
         // Drivers have brought the data into one place; a node does without that.
         let reply = if told { self.parts_given(id, call) } else { self.of_nobody(id) };
-        self.act(id, call, slowness, reply);
+        self.act(id, call, ns, reply);
     }
 
     /// Takes what is there of a request's data, behind what was taken before: whether that was all; `None` if something else is there.
@@ -99,7 +97,7 @@ impl World {
     }
 
     /// func has all that it needs, and does what it does at this id.
-    fn act(&mut self, id: Id, call: CallId, slowness: u64, reply: Reply) {
+    fn act(&mut self, id: Id, call: CallId, mut ns: u64, reply: Reply) {
         let run = self.hosts.run(id);
         let act = self.call(call).and_then(|state| state.acts.get(&id)).copied();
         let fault = match act {
@@ -110,8 +108,6 @@ impl World {
             Some(Act::Defer) | None => None,
         };
         fault.into_iter().for_each(|fault| self.inject(fault, &[id]));
-        let at_once = self.runs_at_once(id);
-        let mut ns = if at_once { 0 } else { self.scenario.func_ns * slowness };
         self.waits_meanwhile(id, call, ns);
         let result = match act {
             None => JobResult::Replied(reply),
@@ -153,7 +149,7 @@ impl World {
 
     /// Whether the functions of an id run in its node's own loop, as quick ones do: in a large world with faults those of most, where nobody has said how long they take. Each would be an event that its node wakes up for.
     fn runs_at_once(&self, id: Id) -> bool {
-        self.profile.at_once && self.takes_in_at_once() && !id.is_multiple_of(FEW)
+        self.profile.times_drawn && self.takes_in_at_once() && !id.is_multiple_of(FEW)
     }
 
     /// A function has ended, and its node is to learn it.

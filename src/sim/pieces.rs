@@ -20,7 +20,7 @@ const PIECES: u64 = 3;
 /// The same in a large world: what is cut is cut again on each of many levels.
 const PIECES_OF_MANY: u64 = 1;
 
-/// In a large world data that are whole come in pieces to an id with which there are no more in its subtree.
+/// In a large world whole data come in pieces only to an id whose subtree, with itself, has no more ids than this.
 const FEW_BELOW: u32 = 64;
 
 /// Longest that a piece is behind what came before it, in latencies.
@@ -212,7 +212,7 @@ impl World {
     pub(super) fn begin_pieces(&mut self, at: Id, from: Id, passage: Passage, message: Message) -> Message {
         let Message::Request(mut request) = message else { return message };
         let whole = request.data.is_whole();
-        // A large world has enough of them with one in eight where few are below: all of those get theirs in pieces, too, and each takes as many events as a message.
+        // A large world has enough of them with one in eight where few are below: who gets data in pieces passes them on in pieces, and each takes as many events as a message.
         let (one_in, most) = if self.scenario.n > LARGE { (8, FEW_BELOW) } else { (2, u32::MAX) };
         let cuts = self.profile.in_pieces && request.ids.len() <= most;
         // What its sender does not have cannot be there; and of what is short there are no pieces.

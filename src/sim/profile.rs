@@ -16,7 +16,7 @@ use crate::wire::message::Merging;
 /// Bytes of all replies of a call together where they are long: over a segment also two levels below the root, where what comes is passed on before it has all come.
 const LONG_REPLIES: u64 = 3 << 20;
 
-/// Bytes of all replies of a call together in a large world: each level above keeps them once more where messages go through their bytes, and that is to be little beside a million nodes.
+/// Bytes of all replies of a call together in a large world: callback puts them together anew on each level, and that is to be little beside a million nodes.
 const MANY_REPLIES: u64 = 1 << 20;
 
 /// The same of the data and the headers of its requests: where data come in pieces each id has them once more.
@@ -104,8 +104,8 @@ pub(super) struct Profile {
     pub(super) gives_back: bool,
     /// Sockets are full now and then, and nodes hear when they take bytes again.
     pub(super) full_sockets: bool,
-    /// Nobody has said how long functions take.
-    pub(super) at_once: bool,
+    /// Nobody has said how long functions take, so that it was drawn.
+    pub(super) times_drawn: bool,
     pub(super) behind: Behind,
 }
 
@@ -125,7 +125,7 @@ impl Default for Profile {
             rests: false,
             gives_back: false,
             full_sockets: false,
-            at_once: false,
+            times_drawn: false,
             behind: Behind::default(),
         }
     }
@@ -134,10 +134,10 @@ impl Default for Profile {
 impl Profile {
     /// Draws that of a run, and what functions cost in it; `used` are its faults.
     pub(super) fn draw(random: &mut Random, scenario: &mut Scenario, used: FaultSet) -> Profile {
-        let mut at_once = false;
+        let mut times_drawn = false;
         if scenario.func_ns == 0 && scenario.callback_ns == 0 {
             // Who takes long is awaited for long, by others that are struck meanwhile.
-            at_once = true;
+            times_drawn = true;
             let most = *random.pick(&[0, QUICK_NS, SLOW_NS, SLOW_NS]).unwrap_or(&0);
             (scenario.func_ns, scenario.callback_ns) = (random.below(most + 1), random.below(most + 1));
         }
@@ -183,7 +183,7 @@ impl Profile {
             rests: random.chance(1, 4) && !behind.children_odd,
             gives_back: random.chance(1, 4),
             full_sockets: random.chance(1, 3),
-            at_once,
+            times_drawn,
             behind,
         }
     }

@@ -60,7 +60,7 @@ pub(super) struct Upcoming {
     len: usize,
 }
 
-/// In the order in which they came, as many as fit into each but the last.
+/// In the order in which they came, as many as fit into each but the last; fewer where some were dropped.
 type Bucket = Vec<Chunk>;
 type Chunk = Vec<Entry>;
 
@@ -96,6 +96,10 @@ impl Upcoming {
         if place == 0 {
             // As many as are due at one time.
             place = self.first.partition_point(ends(self.first[0].time.saturating_add(1)));
+        }
+        if self.first.get(place).map(|entry| entry.time) == self.first.back().map(|entry| entry.time) {
+            // Nothing comes between those that are due at one time, be they a million.
+            return;
         }
         // What comes before the bucket began lies in none.
         place = place.max(self.first.partition_point(ends(self.from)));

@@ -30,7 +30,7 @@ const AROUND: u64 = 128;
 pub(super) struct Memory {
     /// By the id.
     ids: Vec<Here>,
-    /// What func has given in the input that is being taken: where there was no room for it, nothing is held.
+    /// What func has given that was the last to end in the input that is being taken: where there was no room for it, nothing is held.
     own: Option<(Id, CallId, u64)>,
 }
 
@@ -102,6 +102,7 @@ impl Memory {
                 let plan = record.map(|record| &*record.plan).filter(counts);
                 self.own = plan.map(|plan| (*id, *call, gives(plan)));
             }
+            Observation::Ran { .. } => self.own = None,
             Observation::Sent {
                 from,
                 message: Message::Response(Response { call, answer: Answer::Partial(partial) }),

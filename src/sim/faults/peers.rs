@@ -1,6 +1,6 @@
 //! With whom each id has talked, and where what is known of the two lies.
 //!
-//! Of each id the first few stand in one line of memory, which can be asked for before anything is sent; a table has the others. Most ids of a large world have a parent and some children, and no table grows to a million entries.
+//! Of each id the first few stand in one line of memory, which can be asked for before anything is sent; a table has the others. Most ids of a large world have a parent and some children; of a flat tree's root nearly all stand in the table.
 
 use gpc_trees::Id;
 
@@ -55,7 +55,13 @@ impl Peers {
     /// Where what is known of two ids lies; both know it.
     pub(super) fn place(&self, id: Id, peer: Id) -> Option<u32> {
         let line = self.lines.get(id as usize)?;
-        line.place(peer).or_else(|| self.others.get(&(id, peer)).filter(|_| line.is_full()).copied())
+        line.place(peer).or_else(|| line.is_full().then(|| self.place_elsewhere(id, peer)).flatten())
+    }
+
+    /// It may stand in the line of the other: that of a root does with most of those that it has.
+    fn place_elsewhere(&self, id: Id, peer: Id) -> Option<u32> {
+        let its = self.lines.get(peer as usize).and_then(|line| line.place(id));
+        its.or_else(|| self.others.get(&(id, peer)).copied())
     }
 
     /// Two ids talk for the first time.
