@@ -218,6 +218,19 @@ mod tests {
         assert_eq!((answers.len(), answers.budget().used()), (0, 0));
     }
 
+    #[test]
+    fn what_is_counted_is_not_taken_out_by_itself() {
+        let call = CallId { root: 1, sequence: 1 };
+        for (memory, alone) in [(Budget::unbounded(), true), (Budget::new(1 << 20, "memory"), false)] {
+            let mut answers = KeptAnswers::of(memory, 7);
+            answers.insert(call, Kept { share: answers.share(), ..kept(10) }, 3);
+            let only = answers.take_only();
+            assert_eq!((only.is_some(), answers.len()), (alone, usize::from(!alone)));
+            only.into_iter().for_each(|only| answers.put_only(only));
+            assert_eq!((answers.len(), answers.next()), (1, Some(Time::from_nanos(10))));
+        }
+    }
+
     /// An answer was kept for a call whose name was kept already: the earlier one's time stayed behind, belonged to nothing, and dropping what had expired never ended.
     #[test]
     fn what_is_kept_anew_leaves_no_time_behind() {
