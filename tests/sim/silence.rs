@@ -130,7 +130,7 @@ fn who_refuses_a_copy_still_has_the_call() {
     assert!(judged(&refused).contains(&"limits"), "it has never begun it");
 }
 
-/// Runs that failed: of the histories above; of a copy of a request that came to a run of its receiver which it was never sent to, and had an id execute that surely was not reached; and of a question that left with a link after its loss was told.
+/// Runs that failed: of the histories above; of a copy of a request that came to a run of its receiver which it was never sent to, and had an id execute that surely was not reached; of a question that left with a link after its loss was told; and of the refusal of a request that was none, which is a sign of life as all that comes.
 #[test]
 fn worlds_that_were_judged_wrongly_hold() {
     let worlds = [
@@ -144,6 +144,7 @@ fn worlds_that_were_judged_wrongly_hold() {
         (6, "kary:1", 3, true, 881_000_267_579),
         (4, "chain", 4, false, 66_100_375_066),
         (5, "chain", 4, true, 8_810_000_137_151),
+        (8, "binary", 8, true, 1_795_904_635),
     ];
     for (n, tree, calls, partial, seed) in worlds {
         let tree = tree.parse::<TreeName>().unwrap().built_in().unwrap();

@@ -584,6 +584,10 @@ impl Checkers {
         } = self;
         findings.at = at;
         if requests.observe(seen().borrow(), findings) {
+            // It changes nothing, but that somebody was heard.
+            if let Observation::Received { at: id, from, .. } = *seen().borrow() {
+                life.observe(book, &Observation::Heard { at: id, from }, findings);
+            }
             return;
         }
         book.note(at, seen().borrow(), findings);
