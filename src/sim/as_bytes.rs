@@ -6,20 +6,18 @@ use std::sync::Arc;
 
 use gpc_trees::Id;
 
-use super::world::{LARGE, World};
+use super::world::{FEW, LARGE, World};
 use crate::wire::frame::{FrameError, flags};
 use crate::wire::head::{AnswerKind, RequestHead, ResponseHead};
 use crate::wire::message::{Answer, Partial, SubtreeReply};
 use crate::wire::prefix::{emit_prefix, parse_prefix, request_head};
 use crate::wire::{Message, Payload, Report, Request, Response};
 
-/// Of the ids of a large world the messages of so many in a row, and then of none for as many times that: some of them take the fast path, and some have functions that run on workers.
-const FEW: Id = 16;
-
 impl World {
     /// A message of this id as its receiver reads it.
     pub(super) fn through_bytes(&self, from: Id, message: Message) -> Message {
         let small = self.scenario.n <= LARGE;
+        // Of neighbours: some take the fast path, and some have functions that run on workers.
         if !self.profile.as_bytes || !(small || (from / FEW).is_multiple_of(FEW)) {
             return message;
         }

@@ -6,7 +6,7 @@ use gpc_trees::Id;
 use super::check::{FunctionEnd, Observation, merged, no_function, part, reason, reply_header};
 use super::faults::{Act, Fault};
 use super::random::Random;
-use super::world::{CallState, Event, LARGE, World};
+use super::world::{CallState, Event, FEW, LARGE, World};
 use crate::chain::{Input, Job, JobResult, Reply, Taken, Work};
 use crate::wire::{CallId, Reason, Request};
 
@@ -18,9 +18,6 @@ const AGAIN_NS: u64 = 100_000;
 
 /// One of so many functions waits for something while it runs.
 const WAIT_PARTS: u64 = 8;
-
-/// Of the ids of a large world one in so many has functions that run on workers, and take their time.
-const FEW: Id = 16;
 
 /// Whether a func that is to answer twice uses its token and replies all the same, instead of using its token twice.
 fn gives_two(id: Id, call: CallId) -> bool {

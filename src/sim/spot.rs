@@ -11,16 +11,13 @@ use gpc_trees::Id;
 use super::check::{FunctionEnd, Observation, Outcome, reason};
 use super::faults::{Act, Fault};
 use super::profile::ShortWays;
-use super::world::{LARGE, World, has_usual_classes};
+use super::world::{FEW, LARGE, World, has_usual_classes};
 use crate::chain::{Asker, Begun, Heard, Outputs, Place, Ran, Reply, RootReply, Start, Time, ToChild};
 use crate::wire::head::{AnswerKind, ResponseHead};
 use crate::wire::level::{Leveled, aggregate, level0};
 use crate::wire::message::{Answer, Response, SubtreeReply};
 use crate::wire::short::{Particulars, ShortRequest, ShortResponse};
 use crate::wire::{CallId, Message, Payload, Reason, Request};
-
-/// Of the ids of a large world one in so many: a plan and the room for it take as much memory as all else of a node that awaits its replies.
-const FEW: Id = 16;
 
 /// Of the requests of a small world one in so many comes for a place that there is none of, too.
 const NO_PLACE: u64 = 16;
@@ -40,6 +37,7 @@ impl World {
 
     fn takes_short_ways(&self, id: Id) -> bool {
         let short = match self.profile.short_ways {
+            // A plan and the room for it take as much memory as all else of a node that awaits its replies.
             ShortWays::All | ShortWays::Odd if self.scenario.n > LARGE => id % FEW == 1,
             ShortWays::All => true,
             ShortWays::Odd => id % 2 == 1,

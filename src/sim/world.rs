@@ -63,6 +63,9 @@ pub(super) fn has_usual_classes(call: CallId) -> bool {
 /// Worlds above this size do without an idle node that has no fault to fear; see [`World::rest`].
 pub(super) const LARGE: u32 = 16_384;
 
+/// What would be most of what happens in a large world is done at one in so many of its ids.
+pub(super) const FEW: Id = 16;
+
 /// Behind one in so many inputs a node gives back what calls that ended have left, where nodes do so.
 const GIVING_BACK: u64 = 8;
 
