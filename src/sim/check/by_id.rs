@@ -8,7 +8,8 @@ use smallvec::SmallVec;
 use crate::sim::ahead::soon;
 
 /// A map by two ids. Bounded by the pairs that have talked. Of each id so many lie here that most know no more.
-pub(super) struct ById<V, const HERE: usize> {
+#[derive(Debug)]
+pub(in crate::sim) struct ById<V, const HERE: usize> {
     /// By the first id: in the order of the second.
     all: Vec<SmallVec<[(Id, V); HERE]>>,
     /// Of an id that has come to know many, in no order, all of them are here, and none in `all`.
@@ -29,31 +30,31 @@ impl<V, const HERE: usize> Default for ById<V, HERE> {
 
 impl<V, const HERE: usize> ById<V, HERE> {
     /// What an id knows is to be looked at soon.
-    pub(super) fn expect(&self, id: Id) {
+    pub(in crate::sim) fn expect(&self, id: Id) {
         if let Some(known) = self.all.get(id as usize) {
             soon(known);
         }
     }
 
     /// And sooner: the first of those that it knows.
-    pub(super) fn expect_parts(&self, id: Id, most: usize) {
+    pub(in crate::sim) fn expect_parts(&self, id: Id, most: usize) {
         let known = self.all.get(id as usize).map_or(&[][..], |known| known);
         known.iter().take(most).for_each(soon);
     }
 
     /// Those that an id knows, in their order.
-    pub(super) fn of(&self, id: Id) -> impl Iterator<Item = (Id, &V)> {
+    pub(in crate::sim) fn of(&self, id: Id) -> impl Iterator<Item = (Id, &V)> {
         let few = self.all.get(id as usize).into_iter().flatten().map(|(other, what)| (*other, what));
         let many = self.many.get(&id).into_iter().flatten().map(|(id, known)| (*id, known));
         few.chain(many)
     }
 
-    pub(super) fn of_mut(&mut self, id: Id) -> impl Iterator<Item = &mut V> {
+    pub(in crate::sim) fn of_mut(&mut self, id: Id) -> impl Iterator<Item = &mut V> {
         let few = self.all.get_mut(id as usize).into_iter().flatten().map(|(_, what)| what);
         few.chain(self.many.get_mut(&id).into_iter().flat_map(BTreeMap::values_mut))
     }
 
-    pub(super) fn get(&self, id: Id, other: Id) -> Option<&V> {
+    pub(in crate::sim) fn get(&self, id: Id, other: Id) -> Option<&V> {
         let known = self.all.get(id as usize)?;
         match known.binary_search_by_key(&other, |(other, _)| *other) {
             Ok(place) => Some(&known[place].1),
@@ -61,7 +62,7 @@ impl<V, const HERE: usize> ById<V, HERE> {
         }
     }
 
-    pub(super) fn get_mut(&mut self, id: Id, other: Id) -> Option<&mut V> {
+    pub(in crate::sim) fn get_mut(&mut self, id: Id, other: Id) -> Option<&mut V> {
         let known = self.all.get_mut(id as usize)?;
         match known.binary_search_by_key(&other, |(other, _)| *other) {
             Ok(place) => Some(&mut known[place].1),
@@ -70,7 +71,7 @@ impl<V, const HERE: usize> ById<V, HERE> {
     }
 
     /// What an id knows of another: `new` if it has known nothing.
-    pub(super) fn or_insert(&mut self, id: Id, other: Id, new: V) -> &mut V {
+    pub(in crate::sim) fn or_insert(&mut self, id: Id, other: Id, new: V) -> &mut V {
         if self.all.len() <= id as usize {
             self.all.resize_with(id as usize + 1, SmallVec::new);
         }
@@ -92,7 +93,7 @@ impl<V, const HERE: usize> ById<V, HERE> {
         &mut known[place].1
     }
 
-    pub(super) fn remove(&mut self, id: Id, other: Id) {
+    pub(in crate::sim) fn remove(&mut self, id: Id, other: Id) {
         let Some(known) = self.all.get_mut(id as usize) else { return };
         if let Ok(place) = known.binary_search_by_key(&other, |(other, _)| *other) {
             known.remove(place);
@@ -106,13 +107,13 @@ impl<V, const HERE: usize> ById<V, HERE> {
     }
 
     /// Forgets what an id knows.
-    pub(super) fn forget(&mut self, id: Id) {
+    pub(in crate::sim) fn forget(&mut self, id: Id) {
         self.all.get_mut(id as usize).into_iter().for_each(|known| *known = SmallVec::new());
         self.many.remove(&id);
     }
 
     /// All pairs, in their order.
-    pub(super) fn iter(&self) -> impl Iterator<Item = ((Id, Id), &V)> {
+    pub(in crate::sim) fn iter(&self) -> impl Iterator<Item = ((Id, Id), &V)> {
         let ids = (0..).zip(&self.all).map(|(id, _)| id);
         ids.flat_map(|id| self.of(id).map(move |(other, what)| ((id, other), what)))
     }

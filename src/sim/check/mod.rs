@@ -6,7 +6,7 @@
 mod answers;
 mod book;
 mod bounds;
-mod by_id;
+pub(in crate::sim) mod by_id;
 mod causes;
 mod content;
 mod credit;

@@ -5,8 +5,8 @@
 
 use gpc_trees::Id;
 
-use super::peers::Peers;
 use crate::sim::ahead::soon;
+use crate::sim::check::by_id::ById;
 use crate::sim::ranked::Sorted;
 
 /// The link that a message left on: the pair's place, so that nobody looks for the pair again while the message is under way.
@@ -95,11 +95,11 @@ impl Pairs {
 }
 
 /// All links of a world. Bounded by the pairs that have talked.
-#[derive(Debug)]
+#[derive(Default, Debug)]
 pub(in crate::sim) struct Links {
     pairs: Pairs,
-    /// Where they are.
-    peers: Peers,
+    /// Where they are, as each of the two knows it; of most ids in a line of memory that can be asked for before anything is sent.
+    peers: ById<u32, 6>,
     /// The pairs whose link is up.
     up: Sorted<(Id, Id)>,
 }
@@ -152,27 +152,23 @@ impl Passage {
 }
 
 impl Links {
-    /// None yet, of a world of `n` ids.
-    pub(in crate::sim) fn over(n: u32) -> Links {
-        Links { pairs: Pairs::default(), peers: Peers::of(n), up: Sorted::default() }
-    }
-
     /// A pair and its place, which is made where it is not there yet.
     fn pair(&mut self, id: Id, peer: Id) -> (u32, &mut Pair) {
-        let place = self.peers.place(id, peer).unwrap_or_else(|| {
+        let place = self.peers.get(id, peer).copied().unwrap_or_else(|| {
             let place = self.pairs.add();
-            self.peers.add(id, peer, place);
+            self.peers.or_insert(id, peer, place);
+            self.peers.or_insert(peer, id, place);
             place
         });
         (place, self.pairs.get_mut(place).expect("every place has its pair"))
     }
 
     fn known(&self, id: Id, peer: Id) -> Option<&Pair> {
-        self.pairs.get(self.peers.place(id, peer)?)
+        self.pairs.get(*self.peers.get(id, peer)?)
     }
 
     fn known_mut(&mut self, id: Id, peer: Id) -> Option<&mut Pair> {
-        self.pairs.get_mut(self.peers.place(id, peer)?)
+        self.pairs.get_mut(*self.peers.get(id, peer)?)
     }
 
     /// A message is sent; `opens` if it may open a link, `alive` if there is somebody to answer.
@@ -289,7 +285,7 @@ impl Links {
     /// A process ends: its peers are to be told of the epochs. `hard` if what it has sent last is lost with it.
     pub(in crate::sim) fn end_of(&mut self, id: Id, hard: bool) -> Vec<(Id, u32)> {
         let mut told = Vec::new();
-        for peer in self.peers.talked_with(id) {
+        for peer in self.talked_with(id) {
             let Some(pair) = self.known_mut(id, peer) else { continue };
             let lost = pair.up.then(|| pair.lose(hard));
             pair.end(id, peer).seen = pair.epoch;
@@ -303,17 +299,22 @@ impl Links {
 
     /// A new link where there is none, for what comes once more.
     pub(in crate::sim) fn reopen(&mut self, from: Id, to: Id) -> Option<Passage> {
-        let place = self.peers.place(from, to)?;
+        let place = *self.peers.get(from, to)?;
         let pair = self.pairs.get_mut(place)?;
         pair.up = true;
         self.up.insert(key(from, to));
         Some(Passage { place, epoch: pair.epoch })
     }
 
+    /// With whom an id has talked, in ascending order.
+    fn talked_with(&self, id: Id) -> Vec<Id> {
+        self.peers.of(id).map(|(peer, _)| peer).collect()
+    }
+
     /// The peers of an id whose link with it is up.
     pub(in crate::sim) fn peers_of(&self, id: Id) -> Vec<Id> {
         let up = |peer: &Id| self.known(id, *peer).is_some_and(|pair| pair.up);
-        self.peers.talked_with(id).into_iter().filter(up).collect()
+        self.talked_with(id).into_iter().filter(up).collect()
     }
 
     /// How many links are up.
@@ -332,14 +333,14 @@ mod tests {
     use super::*;
 
     fn opened() -> (Links, Passage) {
-        let mut links = Links::over(3);
+        let mut links = Links::default();
         let Fate::Goes(passage) = links.send(1, 2, true, true) else { panic!("a request opens a link") };
         (links, passage)
     }
 
     #[test]
     fn a_link_opens_with_a_request_and_carries_both_ways() {
-        let mut links = Links::over(3);
+        let mut links = Links::default();
         assert_eq!(links.send(2, 1, false, true), Fate::Vanishes, "an answer opens none");
         let (mut links, passage) = opened();
         assert_eq!(links.send(2, 1, false, true), Fate::Goes(passage));

@@ -1,7 +1,6 @@
 //! What can go wrong, and which of it a run uses.
 
 mod links;
-mod peers;
 mod plan;
 
 pub(super) use links::{Fate, Links, Passage, Receipt};

@@ -217,7 +217,7 @@ impl Mishaps {
         // A process that has closed may begin anew a span later, and one that is back may stand still for a short time.
         let end = times.from + times.span + longest + times.after();
         let mut mishaps = Mishaps {
-            links: Links::over(n),
+            links: Links::default(),
             used,
             longest,
             end,
