@@ -55,8 +55,7 @@ impl World {
 
     /// func runs, and has taken so many bytes of its data before: it ends, or goes on when more have come.
     fn func(&mut self, id: Id, request: &Request, taken: u64) {
-        let (call, slowness, told) = (request.call, self.slowness(id), self.told(request));
-        let ns = if self.runs_at_once(id) { 0 } else { self.scenario.func_ns * slowness };
+        let (call, told, ns) = (request.call, self.told(request), self.takes(id, self.scenario.func_ns));
         if self.takes_as_they_come(call) {
             let whole = self.take(request, taken);
             let Some(true) = whole else {
@@ -149,6 +148,11 @@ impl World {
         self.profile.times_drawn && self.takes_in_at_once() && !id.is_multiple_of(FEW)
     }
 
+    /// How long a function takes at an id that elsewhere takes so long.
+    fn takes(&self, id: Id, ns: u64) -> u64 {
+        if self.runs_at_once(id) { 0 } else { ns * self.slowness(id) }
+    }
+
     /// A function has ended, and its node is to learn it.
     pub(super) fn ran(&mut self, id: Id, call: CallId, result: &JobResult) {
         self.trace.fold([self.now, 2, id.into(), call.sequence]);
@@ -209,8 +213,7 @@ impl World {
         }
         own.settle();
         let reply = if fails { Err(reason(Fault::Callback, id)) } else { Ok(own) };
-        let at_once = self.runs_at_once(id);
-        let ns = if at_once { 0 } else { self.scenario.callback_ns * self.slowness(id) };
+        let ns = self.takes(id, self.scenario.callback_ns);
         let result = match later {
             true => self.later(id, call, ns, reply).0,
             false => reply.map_or_else(JobResult::Failed, JobResult::Replied),
