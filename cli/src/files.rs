@@ -1,63 +1,167 @@
 //! Reading and writing the files that a user names, bounded, with the name in every error.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io::{self, ErrorKind, Read as _, Seek as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
 
+use indicatif::HumanBytes;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::OFlags;
+use rustix::io::Errno;
 use signal_hook::consts::SIGXFSZ;
 
-use chained_gpc::runtime::Peers;
+use super::inherited;
+use chained_gpc::runtime::{Peers, request_data_max};
 
-/// Longest text file that is read: a tree of a million positions or the addresses of a million nodes, with room.
-const TEXT_MAX: u64 = 64 << 20;
-
-/// Reads a text file.
-///
-/// # Errors
-/// When it cannot be read, is longer than 64 MiB or not UTF-8; the text begins with the path.
-pub(super) fn read_text(path: &Path) -> Result<String, String> {
-    let read = || {
-        let mut text = String::new();
-        let read = File::open(path)?.take(TEXT_MAX + 1).read_to_string(&mut text)?;
-        if read as u64 > TEXT_MAX {
-            return Err(io::Error::other(format!("it is longer than {} MiB", TEXT_MAX >> 20)));
-        }
-        Ok(text)
-    };
-    read().map_err(|error| format!("{}: {error}", path.display()))
+/// How much is read of a file, and how long it may take.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Bounds {
+    /// Most bytes.
+    pub(super) bytes: u64,
+    /// Why no more, and what to do.
+    pub(super) long: &'static str,
+    /// How long the end of a pipe, a FIFO or a device may take to come. A regular file is read as far as it went when it was opened.
+    pub(super) wait: Duration,
+    /// What to do where that is too short.
+    pub(super) late: &'static str,
 }
+
+/// Text: a tree of a million positions or the addresses of a million nodes, with room. A minute is long for what writes it to a pipe.
+const TEXT: Bounds = Bounds {
+    bytes: 64 << 20,
+    long: "name another file",
+    wait: Duration::from_secs(60),
+    late: "write it to a file first",
+};
 
 /// Longest data that are read: more than any service takes, with room.
 const BYTES_MAX: u64 = 4 << 30;
 
+/// How long a filter waits for the end of what it is to convert, or a registrant for its data: another command may wait for tasks before it writes.
+const BYTES_WAIT: Duration = Duration::from_secs(60 * 60);
+
+/// How much of a pipe or a device is read at a time, bytes: what a pipe holds.
+const CHUNK: usize = 64 << 10;
+
+/// Reads a text file; `-` is standard input. `what` it is, such as `peers file`, is for errors.
+///
+/// # Errors
+/// When it cannot be read, is longer than 64 MiB or not UTF-8; the text names the file.
+pub(super) fn read_text(path: &Path, what: &str) -> Result<String, String> {
+    let bytes = read(path, what, TEXT)?;
+    String::from_utf8(bytes).map_err(|error| {
+        let at = error.utf8_error().valid_up_to();
+        unreadable(path, what, &format!("it is no text: byte {at} is not UTF-8"))
+    })
+}
+
 /// Reads a file of bytes of any kind; `-` is standard input.
 ///
 /// # Errors
-/// When it cannot be read, or is longer than 4 GiB; the text begins with the path.
-pub(super) fn read_bytes(path: &Path) -> Result<Vec<u8>, String> {
-    let read = |from: &mut dyn Read| {
-        let mut bytes = Vec::new();
-        let read = from.take(BYTES_MAX + 1).read_to_end(&mut bytes)?;
-        if read as u64 > BYTES_MAX {
-            return Err(io::Error::other(format!("it is longer than {} GiB", BYTES_MAX >> 30)));
+/// When it cannot be read, or is longer than 4 GiB or what this process may hold; the text names the file.
+pub(super) fn read_bytes(path: &Path, what: &str) -> Result<Vec<u8>, String> {
+    let bytes = BYTES_MAX.min(request_data_max());
+    let long = "this process may hold no more of it: give less at a time";
+    read(path, what, Bounds { bytes, long, wait: BYTES_WAIT, late: "write it to a file first" })
+}
+
+/// Reads a file within bounds; `-` is standard input.
+///
+/// # Errors
+/// When it cannot be read or is out of bounds; the text names the file.
+pub(super) fn read(path: &Path, what: &str, bounds: Bounds) -> Result<Vec<u8>, String> {
+    let file = match path == Path::new("-") {
+        true => inherited::input(),
+        false => {
+            // A FIFO without a writer is opened at once so, and a terminal does not become this process's.
+            let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed();
+            OpenOptions::new().read(true).custom_flags(flags).open(path)
         }
-        Ok(bytes)
     };
-    let bytes = match path == Path::new("-") {
-        true => read(&mut io::stdin().lock()),
-        false => File::open(path).and_then(|mut file| read(&mut file)),
+    let bytes = file.and_then(|file| read_open(file, bounds));
+    bytes.map_err(|error| unreadable(path, what, &error.to_string()))
+}
+
+/// Says that a file cannot be read.
+pub(super) fn unreadable(path: &Path, what: &str, why: &str) -> String {
+    match path == Path::new("-") {
+        true => format!("cannot read the {what} from standard input: {why}"),
+        false => format!("cannot read the {what} {}: {why}", path.display()),
+    }
+}
+
+fn read_open(mut file: File, bounds: Bounds) -> io::Result<Vec<u8>> {
+    let there = file.metadata()?;
+    let left = match there.is_file() {
+        true => there.len().saturating_sub(file.stream_position()?),
+        false => 0,
     };
-    bytes.map_err(|error| format!("{}: {error}", path.display()))
+    // Files of `/proc` have no length.
+    if left == 0 {
+        return read_stream(&file, bounds);
+    }
+    if left > bounds.bytes {
+        return Err(too_long(bounds));
+    }
+    let mut bytes = Vec::new();
+    bytes.try_reserve_exact(usize::try_from(left).map_err(|_| too_long(bounds))?)?;
+    file.take(left).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Reads what has no length of its own.
+fn read_stream(mut file: &File, bounds: Bounds) -> io::Result<Vec<u8>> {
+    let begun = Instant::now();
+    let mut bytes = Vec::new();
+    let mut chunk = vec![0; CHUNK];
+    // Ends: it takes a bounded time.
+    loop {
+        let left = bounds.wait.saturating_sub(begun.elapsed());
+        if left.is_zero() {
+            let (waited, late) = (bounds.wait.as_secs(), bounds.late);
+            return Err(io::Error::other(format!("its end did not come within {waited} s: {late}")));
+        }
+        if !is_ready(file, left)? {
+            continue;
+        }
+        match file.read(&mut chunk) {
+            Ok(0) => return Ok(bytes),
+            Ok(count) if (bytes.len() + count) as u64 > bounds.bytes => return Err(too_long(bounds)),
+            Ok(count) => {
+                bytes.try_reserve(count)?;
+                bytes.extend_from_slice(&chunk[..count]);
+            }
+            Err(error) if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock) => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Whether there is something to read, or an end, within a time.
+fn is_ready(file: &File, limit: Duration) -> io::Result<bool> {
+    let limit = Timespec::try_from(limit).map_err(io::Error::other)?;
+    match poll(&mut [PollFd::new(file, PollFlags::IN)], Some(&limit)) {
+        Ok(ready) => Ok(ready > 0),
+        Err(Errno::INTR) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn too_long(bounds: Bounds) -> io::Error {
+    io::Error::other(format!("it is longer than {}: {}", HumanBytes(bounds.bytes), bounds.long))
 }
 
 /// Reads a peers file.
 ///
 /// # Errors
-/// When it cannot be read, has a fault, whose line is named, or names no node at all; the text begins with the path.
+/// When it cannot be read, has a fault, whose line is named, or names no node at all; the text names the file.
 pub(super) fn read_peers(path: &Path) -> Result<Peers, String> {
-    let peers: Peers = read_text(path)?.parse().map_err(|error| format!("{}: {error}", path.display()))?;
+    let text = read_text(path, "peers file")?;
+    let peers: Peers = text.parse().map_err(|error| format!("{}: {error}", path.display()))?;
     match peers.is_empty() {
         true => Err(format!("{}: it names no node: write a line `ID ADDRESS` for each", path.display())),
         false => Ok(peers),
@@ -122,14 +226,44 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("peers.txt");
         let shown = path.display();
-        assert!(read_peers(&path).unwrap_err().starts_with(&format!("{shown}: No such file")));
+        assert!(
+            read_peers(&path)
+                .unwrap_err()
+                .starts_with(&format!("cannot read the peers file {shown}: No such file"))
+        );
         fs::write(&path, "0 127.0.0.1:7000\n1 nowhere\n").unwrap();
         assert!(read_peers(&path).unwrap_err().starts_with(&format!("{shown}: peers file, line 2: ")));
         fs::write(&path, "0 127.0.0.1:7000\n").unwrap();
         assert_eq!(read_peers(&path).unwrap().len(), 1);
         fs::write(&path, [0xff]).unwrap();
-        assert!(read_text(&path).unwrap_err().contains("UTF-8"));
-        assert!(read_text(folder.path()).is_err());
+        assert!(read_text(&path, "text").unwrap_err().ends_with(": it is no text: byte 0 is not UTF-8"));
+        assert!(read_text(folder.path(), "text").unwrap_err().contains("Is a directory"));
+    }
+
+    /// `gpc call digest -n 2 --data /dev/zero` read 22 GB, until the system killed it; a FIFO that no process wrote to held the command up for good.
+    #[test]
+    fn what_has_no_end_is_read_within_bounds() {
+        let bounds = Bounds { bytes: 3 * CHUNK as u64, long: "give less", wait: Duration::MAX, late: "wait" };
+        let error = read(Path::new("/dev/zero"), "data", bounds).unwrap_err();
+        assert_eq!(error, "cannot read the data /dev/zero: it is longer than 192.00 KiB: give less");
+        assert_eq!(read(Path::new("/dev/null"), "data", bounds), Ok(Vec::new()));
+        assert!(!read(Path::new("/proc/self/status"), "data", bounds).unwrap().is_empty(), "its length is 0");
+        let folder = tempfile::tempdir().unwrap();
+        let fifo = folder.path().join("fifo");
+        let mode = rustix::fs::Mode::from_raw_mode(0o600);
+        rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+        let short = Bounds { wait: Duration::from_millis(20), ..bounds };
+        let late = |error: String| error.ends_with(": its end did not come within 0 s: wait");
+        assert!(read(&fifo, "data", short).is_err_and(late), "without a writer");
+        let mut writer = OpenOptions::new().read(true).write(true).open(&fifo).unwrap();
+        writer.write_all(b"half").unwrap();
+        assert!(read(&fifo, "data", short).is_err_and(late), "with a writer that does not end");
+        let path = folder.path().join("long");
+        fs::write(&path, vec![7; 3 * CHUNK]).unwrap();
+        assert_eq!(read(&path, "data", bounds).map(|bytes| bytes.len()), Ok(3 * CHUNK));
+        // Refused by its length, before anything is read.
+        File::create(&path).unwrap().set_len(1 << 50).unwrap();
+        assert!(read(&path, "data", bounds).unwrap_err().contains("longer than 192.00 KiB"));
     }
 
     /// A call over an empty peers file went to its root alone and said that all was done.

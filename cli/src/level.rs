@@ -21,7 +21,7 @@ pub(super) fn run(args: &LevelArgs) -> CommandResult {
 }
 
 fn encode(input: &LevelInput) -> CommandResult {
-    let json = read_bytes(&input.file)?;
+    let json = read_bytes(&input.file, "JSON")?;
     let (_, data) =
         encoded(&json, input.depth).map_err(|error| format!("{}: {error}", input.file.display()))?;
     stdout::write(|out| out.write_all(&data))?;
@@ -29,7 +29,7 @@ fn encode(input: &LevelInput) -> CommandResult {
 }
 
 fn decode(input: &LevelInput) -> CommandResult {
-    let data = read_bytes(&input.file)?;
+    let data = read_bytes(&input.file, "level-n data")?;
     let level = input.depth.unwrap_or(1);
     let hint = match input.depth {
         None => "; they were read as of level 1: --depth N says another level",

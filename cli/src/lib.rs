@@ -19,6 +19,7 @@ pub mod duration;
 mod files;
 #[cfg(feature = "impi")]
 mod impi;
+mod inherited;
 pub mod interrupt;
 mod joining;
 mod launching;
@@ -102,8 +103,22 @@ fn started() -> ExitCode {
             return started_in_the_field(arguments);
         }
     }
-    let args = Args::parse_from(without_second_help(env::args_os().collect()));
+    let args = match Args::read(without_second_help(env::args_os().collect())) {
+        Ok(args) => args,
+        Err(error) => return refused(&error),
+    };
     run(args.command).unwrap_or_else(|error| failed(&*error, USAGE))
+}
+
+/// What clap makes of arguments in place of values: help and version on standard output, or an error.
+fn refused(error: &clap::Error) -> ExitCode {
+    if error.use_stderr() {
+        error.exit();
+    }
+    match stdout::print(error) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => failed(&error, USAGE),
+    }
 }
 
 /// `help --help` is `help`: clap has no help of that one, and says that it knows no `--help`.
@@ -130,11 +145,7 @@ fn started_in_the_field(arguments: Result<Vec<OsString>, impi::field::FieldError
     match arguments.map(Args::try_parse_from) {
         Err(error) => said(&error.to_string()),
         Ok(Err(error)) if error.use_stderr() => said(&impi::field::in_the_field(&error.to_string())),
-        Ok(Err(help)) => {
-            // Nowhere is left to report that standard output is closed.
-            let _ = help.print();
-            ExitCode::SUCCESS
-        }
+        Ok(Err(help)) => refused(&help),
         Ok(Ok(args)) => run(args.command).unwrap_or_else(|error| {
             match error.downcast_ref() {
                 Some(Refused::Usage(text)) => say(&impi::field::in_the_field(text)),

@@ -1,7 +1,5 @@
 //! A call as `gpc call` is to make it: what the arguments mean together, checked before any process is started.
 
-use std::fs;
-use std::io::{self, Read as _};
 use std::path::Path;
 use std::time::Duration;
 
@@ -10,7 +8,7 @@ use gpc_trees::{Hosts, Id, IdList, Limits, TreeName};
 
 use super::args::{CallArgs, OutputKind};
 use super::duration::Span;
-use super::files::read_peers;
+use super::files::{Bounds, read, read_peers};
 use super::output::RootPart;
 use super::refused::Refused;
 use super::started::Started;
@@ -18,7 +16,7 @@ use super::tree::{no_such_tree, read_hosts, read_layout};
 use super::trust::Trust;
 use chained_gpc::launch::NodeSettings;
 use chained_gpc::launch::remote::RemotePlan;
-use chained_gpc::runtime::{Call, CallTree, FuncHandle, Functions, LinkKind, Peers};
+use chained_gpc::runtime::{Call, CallTree, FuncHandle, Functions, LinkKind, Peers, request_data_max};
 use chained_gpc::wire::frame::HEADER_MAX;
 
 /// Shortest silence that may be taken for death: some turns of a busy machine's scheduler.
@@ -139,7 +137,7 @@ impl CallPlan {
             tree_name,
             header: Bytes::from(args.header.clone()),
             // Last, since it may be large.
-            data: args.data.as_deref().map(read_data).transpose().map_err(Refused::File)?.unwrap_or_default(),
+            data: data(args)?,
             time_limit: args.time_limit.map(Duration::from),
             partial: args.partial,
             watching,
@@ -314,15 +312,24 @@ pub(super) fn tree(
     Ok((tree.into(), ids.clone(), levels))
 }
 
-/// The data of a request: a file's content, or what comes on standard input.
-fn read_data(path: &Path) -> Result<Bytes, String> {
-    let read = if path == Path::new("-") {
-        let mut data = Vec::new();
-        io::stdin().lock().read_to_end(&mut data).map(|_| data)
-    } else {
-        fs::read(path)
+/// The data that the arguments name.
+fn data(args: &CallArgs) -> Result<Bytes, Refused> {
+    let Some(path) = args.data.as_deref() else { return Ok(Bytes::new()) };
+    read_data(path, args.time_limit.map(Duration::from)).map_err(Refused::File)
+}
+
+/// How long the data of a request may take to come through a pipe, where the call has not more time.
+const DATA_WAIT: Duration = Duration::from_secs(60);
+
+/// The data of a request: a file's content, or what comes on standard input. They are within what a node takes, and come within a time.
+fn read_data(path: &Path, time_limit: Option<Duration>) -> Result<Bytes, String> {
+    let bounds = Bounds {
+        bytes: request_data_max(),
+        long: "a node of this machine takes no more with one request (3/16 of the memory that it may have): send less, or send the name of a file that all can read",
+        wait: time_limit.unwrap_or_default().max(DATA_WAIT),
+        late: "write the data to a file first, or raise --time-limit",
     };
-    read.map(Bytes::from).map_err(|error| format!("--data {}: {error}", path.display()))
+    read(path, "data of --data", bounds).map(Bytes::from)
 }
 
 #[cfg(test)]

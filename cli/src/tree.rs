@@ -84,7 +84,10 @@ pub(super) fn no_such_tree(name: &TreeName) -> String {
 /// When it cannot be read, has a fault or lacks an id; the text begins with the path.
 pub(super) fn read_hosts(path: &Path, ids: &IdList, tree: &Tree) -> Result<Layout, String> {
     let said = |error: HostsError| format!("{}: {error}", path.display());
-    Hosts::parse(&read_text(path)?).map_err(said)?.layout(ids, tree, &Limits::default()).map_err(said)
+    Hosts::parse(&read_text(path, "hosts file")?)
+        .map_err(said)?
+        .layout(ids, tree, &Limits::default())
+        .map_err(said)
 }
 
 /// Reads a tree file.
@@ -92,7 +95,7 @@ pub(super) fn read_hosts(path: &Path, ids: &IdList, tree: &Tree) -> Result<Layou
 /// # Errors
 /// When it cannot be read or is no tree; the text begins with the path.
 pub(super) fn read_layout(path: &Path) -> Result<Layout, String> {
-    Layout::parse(&read_text(path)?, &Limits::default())
+    Layout::parse(&read_text(path, "tree file")?, &Limits::default())
         .map_err(|error| format!("{}: {error}", path.display()))
 }
 
@@ -125,7 +128,10 @@ mod tests {
         let name = TreeName::File(path.display().to_string());
         let sketch = |n| sketch_of(&name, n);
         assert!(
-            sketch(None).unwrap_err().to_string().starts_with(&format!("{}: No such file", path.display()))
+            sketch(None)
+                .unwrap_err()
+                .to_string()
+                .starts_with(&format!("cannot read the tree file {}: No such file", path.display()))
         );
         fs::write(&path, "0: 1 2\n1: 3\n").unwrap();
         assert_eq!([None, Some(4)].map(|n| sketch(n).unwrap().nodes()), [4, 4]);

@@ -74,6 +74,89 @@ fn a_reader_who_leaves_is_no_error() {
     assert_eq!((output.status.code(), output.stderr.len()), (Some(0), 0));
 }
 
+/// A line of a shell, in a folder of its own: exit status, standard output and standard error.
+fn shell(line: &str) -> (Option<i32>, String, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = Command::new("sh");
+    command.args(["-c", line]).current_dir(folder.path()).stdin(Stdio::null());
+    let output = command.env("gpc", env!("CARGO_BIN_EXE_gpc")).output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+/// `gpc tree binary 4 >&-` lost its output and exited with 0: the runtime of the language had put `/dev/null` in place of the closed descriptor. A descriptor that cannot be written lost it, too.
+#[test]
+fn output_that_is_lost_is_an_error() {
+    for line in [
+        "tree binary 4",
+        "tree --help",
+        "--version",
+        "help call",
+        "call echo -n 2 --header hello",
+        "sim -n 8",
+        "secret --key own.key",
+        "level encode json",
+        "run -n 1 echo hello",
+        "db list",
+        "impi -server -help",
+    ] {
+        for closed in [">&-", "1</dev/null"] {
+            let (status, out, error) = shell(&format!("echo '[\"a\"]' >json; exec $gpc {line} {closed}"));
+            assert_eq!((status, out.as_str()), (Some(1), ""), "{line} {closed}: {error}");
+            assert!(error.starts_with("gpc: ") && error.lines().count() == 1, "{line} {closed}: {error}");
+            let why = if closed == ">&-" { "it is closed; redirect it" } else { "Bad file descriptor" };
+            assert!(error.contains(why), "{line} {closed}: {error}");
+        }
+    }
+    // What writes nothing loses nothing.
+    let (status, _, error) = shell("exec $gpc secret job.secret >&-");
+    assert_eq!(status, Some(0), "{error}");
+    let (status, _, error) = shell("exec $gpc tree binary 4 >/dev/null");
+    assert_eq!((status, error.as_str()), (Some(0), ""));
+}
+
+/// A standard input that was a directory, or closed, counted as empty: the digest of nothing, and status 0.
+#[test]
+fn input_that_cannot_be_read_is_an_error() {
+    for (line, said) in [
+        (
+            "call digest -n 2 --data - </",
+            "cannot read the data of --data from standard input: Is a directory",
+        ),
+        ("call digest -n 2 --data - <&-", "cannot read the data of --data from standard input: it is closed"),
+        ("call digest -n 2 --data - 0>x", "from standard input: Bad file descriptor"),
+        ("level decode - </", "cannot read the level-n data from standard input: Is a directory"),
+        ("run -n 1 cat </", "standard input is a directory, which rank 0 cannot read: redirect it"),
+    ] {
+        let (status, out, error) = shell(&format!("exec $gpc {line}"));
+        assert!(status == Some(1) && out.is_empty() && error.contains(said), "{line}: {status:?} {error}");
+    }
+    // It is not read.
+    assert_eq!(shell("exec $gpc run --stdin none echo a </"), (Some(0), "a\n".into(), String::new()));
+    assert_eq!(shell("exec $gpc run cat <&-"), (Some(0), String::new(), String::new()));
+}
+
+/// `--data /dev/zero` took 22 GB, until the system killed something.
+#[test]
+fn data_without_an_end_are_within_the_budget() {
+    let (status, out, error) = shell("ulimit -v 1000000; exec $gpc call digest -n 2 --data /dev/zero");
+    assert_eq!((status, out.as_str()), (Some(1), ""), "{error}");
+    let said = "gpc: cannot read the data of --data /dev/zero: it is longer than ";
+    assert!(error.starts_with(said) && error.contains(": send less"), "{error}");
+}
+
+/// `printf 'a\nb\nc\n' | while read h; do gpc run -n 1 echo $h; done` printed `a`: the first run had read the rest of the list.
+#[test]
+fn a_loop_keeps_its_list_where_a_run_reads_no_input() {
+    let lines = |option: &str| {
+        shell(&format!("printf 'a\nb\nc\n' | while read h; do $gpc run {option} -n 1 echo $h; done")).1
+    };
+    assert_eq!(lines("--stdin none"), "a\nb\nc\n");
+    let reads = shell("printf 'a\nb\n' | $gpc run --stdin 0 -n 2 cat");
+    assert_eq!(reads, (Some(0), "a\nb\n".into(), String::new()), "rank 0 alone, as by default");
+    assert_eq!(shell("printf 'a\nb\n' | $gpc run --stdin none cat"), (Some(0), String::new(), String::new()));
+}
+
 #[test]
 fn wrong_arguments_are_told_from_failures() {
     let (status, out, error) = run("tree kary:0 8");
@@ -266,5 +349,8 @@ fn what_cannot_be_measured_is_said() {
     }
     let (status, out, error) = run("bench -n 2 --compare /nowhere/run.json");
     assert!(status == Some(1) && out.is_empty(), "{error}");
-    assert!(error.starts_with("gpc: /nowhere/run.json: No such file"), "nothing was started before: {error}");
+    assert!(
+        error.starts_with("gpc: cannot read the earlier results /nowhere/run.json: No such file"),
+        "nothing was started before: {error}"
+    );
 }

@@ -10,6 +10,7 @@ use gpc_trees::Id;
 use rustix::param::page_size;
 use rustix::process::{Resource, getrlimit};
 
+use crate::chain::Config;
 use crate::wire::Budget;
 
 /// Who may hold what of a node's memory.
@@ -37,6 +38,16 @@ impl Memory {
     pub(super) fn of_link(&self, me: Id) -> Budget {
         self.bodies.part(1, 2, format!("one link of id {me}"))
     }
+}
+
+/// Most data of one request that a node of this process takes, where [`Builder`](super::Builder) names no other bounds: what one link may hold of the node's memory. A caller that reads
+/// data from outside reads no more: nodes with as much memory would refuse them.
+///
+/// ```
+/// assert!(chained_gpc::runtime::request_data_max() > 0);
+/// ```
+pub fn request_data_max() -> u64 {
+    Memory::new(0, Some(half())).of_link(0).most().min(Config::new(0, 1).data_max)
 }
 
 /// Half of what the process may have.

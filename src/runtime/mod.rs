@@ -80,6 +80,7 @@ pub use handles::{CallbackHandle, FuncHandle, Merges};
 pub use local::{LinkKind, LinkKindError, LocalNodes};
 pub use meeting::AbsentPeers;
 pub use membership::{MembershipError, Peer};
+pub use memory::request_data_max;
 pub use node::{Builder, Node};
 pub use outcome::{IdReply, Outcome, RepliesError, ReplyRef};
 pub use placement::Placement;

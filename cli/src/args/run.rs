@@ -39,6 +39,10 @@ pub struct RunArgs {
     #[arg(long, value_enum, default_value_t = OnDeathKind::Kill)]
     pub on_death: OnDeathKind,
 
+    /// Which rank reads the standard input of this command; the others read nothing
+    #[arg(long, value_name = "RANK", value_enum, default_value_t = StdinKind::First)]
+    pub stdin: StdinKind,
+
     /// Which cores processes run on
     #[arg(long, value_enum, default_value_t = BindKind::None)]
     pub bind: BindKind,
@@ -103,6 +107,16 @@ pub enum OnDeathKind {
     Notify,
 }
 
+/// Which rank reads standard input.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum StdinKind {
+    /// Rank 0
+    #[value(name = "0")]
+    First,
+    /// No rank: this command reads nothing, so that it can stand in a loop that reads the same input
+    None,
+}
+
 /// Which cores a process runs on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum BindKind {
@@ -118,7 +132,8 @@ gpc run [-n <N>] [OPTIONS] <PROGRAM> [ARGS]... [: [-n <N>] [--env K=V] [--wdir D
 const RUN_EXAMPLES: &str = "\
 The processes are one group, whose ranks go through the programs in the order in which they stand
 here. They find each other by PMI-1 or PMI-2 (whatever was linked with MPICH or one of its kin), or
-by the crate gpc-bnr. Rank 0 reads the standard input of this command, the others read nothing.
+by the crate gpc-bnr. Rank 0 reads the standard input of this command, the others read nothing. In
+a loop that reads a list, that would take the rest of the list: say --stdin none there.
 
 SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGTSTP and SIGCONT are sent on to all processes;
 a second SIGINT, SIGTERM or SIGHUP kills them. Whatever ends this command, even kill -9, nothing
@@ -133,6 +148,7 @@ Examples:
   gpc run -n 4 --tag-output ./hello              who has written which line
   gpc run -n 1 ./leader : -n 7 ./worker --fast   two programs in one group
   gpc run -n 64 --env OMP_NUM_THREADS=1 --bind core --time-limit 1h ./solve < input
+  while read h; do gpc run --stdin none echo $h; done < list
   gpc run -n 6 --nodes 3 ./hello                 three nodes, each a process of this machine
   gpc run -n 64 --hosts peers.txt --id 0 --secret-file job.secret ./hello
   gpc ps                                         what runs, in another terminal";

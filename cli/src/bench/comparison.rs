@@ -75,7 +75,7 @@ impl Earlier {
     /// # Errors
     /// When it cannot be read or is none; the text begins with the path.
     pub(super) fn read(path: &Path) -> Result<Earlier, String> {
-        let text = read_text(path)?;
+        let text = read_text(path, "earlier results")?;
         let path = path.display().to_string();
         let wrong = |why: String| format!("{path}: no results of gpc bench: {why}");
         let value: serde_json::Value =

@@ -1,7 +1,6 @@
 //! `gpc impi client`: speaks for the hosts of a file, and prints what it has learned of all.
 
-use std::io::{self, Read as _, Write};
-use std::path::Path;
+use std::io::{self, Write};
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -16,11 +15,9 @@ use super::methods::{self, Environment};
 use super::shown::show;
 use super::trace;
 use crate::args::impi::{ClientArgs, Value, Values};
+use crate::files::read_text;
 use crate::refused::Refused;
-use crate::{CommandResult, Failure, files, logs, say};
-
-/// Longest hosts file that comes by standard input, as long as one that is a file.
-const TEXT_MAX: u64 = 64 << 20;
+use crate::{CommandResult, Failure, logs, say};
 
 /// After how many packets a host acknowledges, and how many may be unacknowledged, where nothing is said: those of [`gpc_impi::client::Host::new`].
 const ACKMARK: u32 = 16;
@@ -83,11 +80,7 @@ fn relay(args: &ClientArgs) -> Result<Option<RelayOptions>, Failure> {
 fn cluster(args: &ClientArgs) -> Result<Cluster, Refused> {
     let (ackmark, hiwater) = flow(&args.values)?;
     let path = &args.hosts;
-    let text = match path == Path::new("-") {
-        true => standard_input().map_err(|error| format!("standard input: {error}")),
-        false => files::read_text(path),
-    };
-    let hosts = hosts_file::parse(&text.map_err(Refused::File)?);
+    let hosts = hosts_file::parse(&read_text(path, "hosts file").map_err(Refused::File)?);
     let mut hosts = hosts.map_err(|error| Refused::File(format!("{}: {error}", path.display())))?;
     hosts_file::number(&mut hosts, args.rank);
     for host in &mut hosts {
@@ -118,15 +111,6 @@ fn flow(values: &Values) -> Result<(Option<u32>, Option<u32>), Refused> {
         values.ackmark.map_or(Some(least), |value| value.0),
         values.hiwater.map_or(Some(most), |value| value.0),
     ))
-}
-
-fn standard_input() -> io::Result<String> {
-    let mut text = String::new();
-    let read = io::stdin().lock().take(TEXT_MAX + 1).read_to_string(&mut text)?;
-    match read as u64 > TEXT_MAX {
-        true => Err(io::Error::other(format!("it is longer than {} MiB", TEXT_MAX >> 20))),
-        false => Ok(text),
-    }
 }
 
 #[cfg(test)]

@@ -84,7 +84,10 @@ fn what_is_wrong_is_said_before_anything_is_started() {
     assert!(refused("echo -n 2 --time-limit 5").contains("has no unit"));
     assert_eq!(refused("echo -n 2 --time-limit 0s"), "--time-limit 0s leaves no time for the call");
     assert!(refused("echo -n 2 --repeat 0").contains("0 is not in 1..="));
-    assert!(refused("echo -n 2 --data /nowhere/x").starts_with("--data /nowhere/x: No such file"));
+    assert!(
+        refused("echo -n 2 --data /nowhere/x")
+            .starts_with("cannot read the data of --data /nowhere/x: No such file")
+    );
     assert!(refused("echo -n 2 --link carrier-pigeon").contains("[possible values: tcp, unix, shm]"));
     let long = refused(&format!("echo -n 2 --header {}", "x".repeat(65_537)));
     assert!(long.starts_with("--header has 65537 bytes, at most 65536"), "{long}");

@@ -30,7 +30,7 @@ pub(super) fn register(args: &RegisterArgs) -> CommandResult {
     let variables = Variables::of_this_process()?;
     let handle = handle(&args.at, &variables)?;
     let client = client(&args.access, &variables)?;
-    let data = read_bytes(&args.data)?;
+    let data = read_bytes(&args.data, "data")?;
     let token = args.token.clone().map_or_else(draw_token, Ok)?;
     let lease = args.lease.map(|lease| lease.duration());
     let registered = client.register(&handle, args.rank.0, &token, data, lease)?;

@@ -14,7 +14,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use signal_hook::consts::SIGTSTP;
 
 use super::failures::Failures;
-use super::input;
+use super::input::{self, Reading};
 use super::plan::RunPlan;
 use super::signals::{self, Signals};
 use crate::say;
@@ -68,6 +68,8 @@ pub(super) struct Job<'a> {
     asked: Option<i32>,
     /// How many warnings there were.
     warned: usize,
+    /// Standard input, as far as rank 0 reads it.
+    reading: Reading,
 }
 
 impl<'a> Job<'a> {
@@ -82,7 +84,13 @@ impl<'a> Job<'a> {
             left: BTreeMap::new(),
             asked: None,
             warned: 0,
+            reading: Reading::default(),
         }
+    }
+
+    /// Whether standard input could not be read to its end.
+    pub(super) fn lacks_input(&self) -> bool {
+        self.reading.has_failed()
     }
 
     /// Who has failed.
@@ -120,7 +128,7 @@ impl<'a> Job<'a> {
             specs: self.plan.specs.clone(),
             preputs: Vec::new(),
             on_death: self.plan.on_death,
-            input: true,
+            input: self.plan.input,
         };
         self.host.ask_then(request, move |answer| {
             // Nobody waits any more.
@@ -156,7 +164,9 @@ impl<'a> Job<'a> {
     /// Waits until the group, and all that it has spawned, has ended.
     fn watch(&mut self, first: GroupId) -> Result<Over, Over> {
         self.subscribe(first, self.plan.count())?;
-        input::read(self.host.feeder());
+        if self.plan.input {
+            self.reading = input::read(self.host.feeder());
+        }
         loop {
             while self.left.values().any(|&left| left > 0) {
                 self.step()?;

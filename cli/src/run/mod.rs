@@ -87,6 +87,7 @@ pub(super) fn run(args: &RunArgs) -> CommandResult {
     }
     let mut job = Job::new(&host, &plan, &signals);
     let over = job.run();
+    let lacks_input = job.lacks_input();
     let failures = job.into_failures();
     // Nobody finds a domain that ends.
     drop(listening);
@@ -94,7 +95,8 @@ pub(super) fn run(args: &RunArgs) -> CommandResult {
     end(host, written);
     nodes.close();
     failures.say();
-    Ok(ExitCode::from(status(over, &plan, failures.status())))
+    let failed = failures.status().or(lacks_input.then_some(super::FAILED));
+    Ok(ExitCode::from(status(over, &plan, failed)))
 }
 
 /// The exit status, after what is to be said of the end.

@@ -7,10 +7,12 @@ use std::os::fd::AsFd as _;
 use gpc_bnr::names::Member;
 use gpc_bnr::streams::{Piece, Stream};
 
+use crate::inherited::Output;
+
 /// Both ways out.
 #[derive(Debug)]
 pub(super) struct Sink {
-    out: Way<File>,
+    out: Way<Output>,
     err: Way<File>,
 }
 
@@ -18,10 +20,10 @@ impl Sink {
     /// The ways out of this process. `tags`: each line begins with `[g1.3] `, its group and rank.
     ///
     /// # Errors
-    /// When they are closed.
+    /// When this process has no descriptor left. Where standard output is closed, what is written to it fails.
     pub(super) fn new(tags: bool) -> io::Result<Sink> {
         // Not through the buffers of this process: what is written is out.
-        let out = File::from(io::stdout().as_fd().try_clone_to_owned()?);
+        let out = Output::new()?;
         let err = File::from(io::stderr().as_fd().try_clone_to_owned()?);
         Ok(Sink { out: Way::new(out, tags), err: Way::new(err, tags) })
     }
@@ -31,11 +33,10 @@ impl Sink {
     /// # Errors
     /// When it cannot be written.
     pub(super) fn write(&mut self, piece: &Piece) -> io::Result<()> {
-        let way = match piece.stream {
-            Stream::Out => &mut self.out,
-            Stream::Err => &mut self.err,
-        };
-        way.write(piece.member, &piece.bytes)
+        match piece.stream {
+            Stream::Out => self.out.write(piece.member, &piece.bytes),
+            Stream::Err => self.err.write(piece.member, &piece.bytes),
+        }
     }
 }
 

@@ -11,8 +11,8 @@ use gpc_bnr::{Limits, OnDeath, Spec};
 use gpc_trees::Id;
 use rustix::io::Errno;
 
-use super::ranks;
-use crate::args::run::{BindKind, OnDeathKind, ProgramArgs, RunArgs};
+use super::{input, ranks};
+use crate::args::run::{BindKind, OnDeathKind, ProgramArgs, RunArgs, StdinKind};
 use crate::duration::Span;
 use crate::files::read_peers;
 use crate::refused::Refused;
@@ -60,6 +60,8 @@ pub(super) struct RunPlan {
     pub(super) tags: bool,
     pub(super) time_limit: Option<Span>,
     pub(super) pmi_port: bool,
+    /// Whether rank 0 reads standard input.
+    pub(super) input: bool,
     pub(super) limits: Limits,
 }
 
@@ -78,6 +80,10 @@ impl RunPlan {
         if args.time_limit.is_some_and(|limit| limit.duration().is_zero()) {
             return Err("--time-limit 0s leaves no time for the processes".into());
         }
+        let input = args.stdin == StdinKind::First;
+        if input {
+            input::check()?;
+        }
         let nodes = nodes(args)?;
         let far = matches!(nodes, Where::Joined(_));
         let specs = programs.iter().map(|program| spec(program, args.bind, far));
@@ -91,6 +97,7 @@ impl RunPlan {
             tags: args.tag_output,
             time_limit: args.time_limit,
             pmi_port: args.pmi_port,
+            input,
             limits,
         })
     }
@@ -228,6 +235,7 @@ mod tests {
             tags: false,
             time_limit: None,
             pmi_port: false,
+            input: true,
             limits: Limits::default(),
         }
     }

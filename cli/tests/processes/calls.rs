@@ -229,8 +229,14 @@ fn what_cannot_be_called_is_said_before_anything_starts() {
     }
     // With other files the same arguments could be right.
     for (line, expected) in [
-        ("call echo -n 4 --data /nowhere", "gpc: --data /nowhere: No such file or directory (os error 2)"),
-        ("call echo -n 4 --tree file:/nowhere", "gpc: /nowhere: No such file or directory (os error 2)"),
+        (
+            "call echo -n 4 --data /nowhere",
+            "gpc: cannot read the data of --data /nowhere: No such file or directory (os error 2)",
+        ),
+        (
+            "call echo -n 4 --tree file:/nowhere",
+            "gpc: cannot read the tree file /nowhere: No such file or directory (os error 2)",
+        ),
     ] {
         let ended = run(line);
         assert_eq!((ended.code(), ended.stdout.len(), ended.stderr.trim_end()), (Some(1), 0, expected));

@@ -96,7 +96,10 @@ fn what_cannot_be_measured_is_said_before_anything_starts() {
     assert!(refused("-n 4 --tree file:/nowhere/tree").contains("/nowhere/tree"));
     assert!(refused("-n 4 --save /nowhere/x.json").contains("its folder is not there"));
     assert!(refused("-n 4 --svg /nowhere/x.svg").contains("its folder is not there"));
-    assert!(refused("-n 4 --compare /nowhere/x.json").starts_with("/nowhere/x.json: No such file"));
+    assert!(
+        refused("-n 4 --compare /nowhere/x.json")
+            .starts_with("cannot read the earlier results /nowhere/x.json: No such file")
+    );
     let header = "x".repeat(HEADER_MAX + 1);
     assert!(refused(&format!("echo -n 4 --header {header}")).contains("at most 65536"));
 }

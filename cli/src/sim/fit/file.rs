@@ -49,7 +49,7 @@ pub(in crate::sim) fn read_fit(path: &Path) -> Result<FitFile, String> {
             "there is no file {shown}: make one with `gpc sim --fit {shown}`, which measures this machine"
         ));
     }
-    FitFile::parse(&read_text(path)?).map_err(|fault| format!("{}: {fault}", path.display()))
+    FitFile::parse(&read_text(path, "costs file")?).map_err(|fault| format!("{}: {fault}", path.display()))
 }
 
 impl FitFile {

@@ -1,0 +1,83 @@
+//! Standard input and output as the process inherited them.
+//!
+//! Before `main`, Rust's runtime opens `/dev/null` in place of a standard descriptor that is closed, so that no file takes its number. A program that looks later sees a reader who takes everything, and reports success for output that
+//! is lost. So the two descriptors are looked at before that, by a function among those that the loader calls (`.init_array`, Linux). The `unsafe` is the name of that section.
+#![allow(unsafe_code)]
+
+use std::fs::File;
+use std::hint::black_box;
+use std::io::{self, Write};
+use std::os::fd::{AsFd as _, BorrowedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustix::io::{Errno, fcntl_getfd};
+
+static INPUT_CLOSED: AtomicBool = AtomicBool::new(false);
+static OUTPUT_CLOSED: AtomicBool = AtomicBool::new(false);
+
+// SAFETY: the section holds pointers to functions of this type, which the loader calls once, on the only thread; the function needs nothing of Rust's runtime.
+#[cfg(target_os = "linux")]
+#[used]
+#[unsafe(link_section = ".init_array")]
+static LOADED: extern "C" fn() = look;
+
+#[cfg(not(target_os = "linux"))]
+static LOADED: extern "C" fn() = look;
+
+extern "C" fn look() {
+    let is_closed = |descriptor: BorrowedFd<'_>| fcntl_getfd(descriptor) == Err(Errno::BADF);
+    INPUT_CLOSED.store(is_closed(rustix::stdio::stdin()), Ordering::Relaxed);
+    OUTPUT_CLOSED.store(is_closed(rustix::stdio::stdout()), Ordering::Relaxed);
+}
+
+/// What `look` found. The pointer is named here so that the linker keeps the section.
+fn found(closed: &AtomicBool) -> bool {
+    black_box(LOADED);
+    closed.load(Ordering::Relaxed)
+}
+
+/// Standard input, unbuffered. Unlike [`io::stdin`], it reports a descriptor that cannot be read, where that one reports the end.
+///
+/// # Errors
+/// When it was closed.
+pub(super) fn input() -> io::Result<File> {
+    if found(&INPUT_CLOSED) {
+        return Err(io::Error::other("it is closed; redirect it from a file or a pipe"));
+    }
+    Ok(File::from(io::stdin().as_fd().try_clone_to_owned()?))
+}
+
+/// Standard output, unbuffered. Unlike [`io::stdout`], it reports a descriptor that cannot be written, where that one reports success.
+#[derive(Debug)]
+pub(super) enum Output {
+    /// It takes what is written.
+    Open(File),
+    /// It was closed: each write fails.
+    Closed,
+}
+
+impl Output {
+    /// That of this process.
+    ///
+    /// # Errors
+    /// When the process has no descriptor left.
+    pub(super) fn new() -> io::Result<Output> {
+        match found(&OUTPUT_CLOSED) {
+            true => Ok(Output::Closed),
+            false => Ok(Output::Open(File::from(io::stdout().as_fd().try_clone_to_owned()?))),
+        }
+    }
+}
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Output::Open(file) => file.write(bytes),
+            Output::Closed => Err(io::Error::other("it is closed; redirect it to a file, or to /dev/null")),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
