@@ -7,6 +7,7 @@ use gpc_trees::Id;
 use super::call::Call;
 use super::spots::Spot;
 use super::{Asker, Node};
+use crate::wire::CallId;
 
 impl Node {
     /// The parents of the calls in flight here, and the children whose answers are awaited. Takes as long as there are calls.
@@ -21,6 +22,14 @@ impl Node {
         let of_spots = spots().flat_map(Spot::awaited_ids);
         parents.chain(awaited).chain(askers).chain(of_spots).collect()
     }
+
+    /// Whether a peer is the parent, or an awaited child, in none but these of the calls in flight here. Takes as long as there are calls.
+    pub fn is_involved_only_in(&self, peer: Id, calls: &BTreeSet<CallId>) -> bool {
+        let concerned = |call: &&Call| call.parent() == Some(peer) || call.awaited_child(peer).is_some();
+        let of_spots = self.spots.iter().flat_map(|spots| spots.concerned(peer));
+        let of_calls = self.calls.iter().filter(concerned).map(|call| call.request.call);
+        of_spots.chain(of_calls).all(|call| calls.contains(&call))
+    }
 }
 
 #[cfg(test)]
@@ -29,7 +38,7 @@ mod tests {
 
     use super::*;
     use crate::chain::{Config, Input, JobResult, Output, Outputs, Reply, Time};
-    use crate::wire::{CallId, Message, Request};
+    use crate::wire::{Message, Request};
 
     #[test]
     fn parents_and_children_are_involved_as_long_as_the_call_is_in_flight() {
@@ -46,6 +55,11 @@ mod tests {
         assert_eq!(Vec::from_iter(node.involved()), [7]);
         feed(&mut node, Input::Ran { call, result: JobResult::Replied(Reply::default()) });
         assert_eq!(Vec::from_iter(node.involved()), [5, 7]);
+        let [this, other] = [call, CallId { sequence: 2, ..call }].map(|call| BTreeSet::from([call]));
+        for peer in [5, 7] {
+            assert!(node.is_involved_only_in(peer, &this) && !node.is_involved_only_in(peer, &other));
+        }
+        assert!(node.is_involved_only_in(6, &BTreeSet::new()));
         feed(&mut node, Input::Message { from: 7, message: Message::Cancel(call) });
         assert!(node.involved().is_empty());
     }

@@ -45,7 +45,7 @@ impl Heartbeat {
     }
 
     /// The same, where nobody is given up after one question.
-    pub(super) fn asking_often(self) -> Heartbeat {
+    pub(crate) fn asking_often(self) -> Heartbeat {
         Heartbeat { every: self.every.min(self.dead_after / 3), ..self }
     }
 

@@ -8,6 +8,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use gpc_trees::Id;
 use mio::event::Event;
 use mio::net::UnixStream;
 use mio::{Events, Interest, Poll, Token};
@@ -19,6 +20,7 @@ use super::clock::Clock;
 use super::command::Command;
 use super::completion::{Completion, Success};
 use super::executor::Executor;
+use super::link::UnsentRequests;
 use super::link_table::FIRST as FIRST_LINK;
 use super::links::{Arrival, LISTENER, Links};
 use super::mailbox::{Mailbox, Slots};
@@ -408,7 +410,11 @@ impl EventLoop {
                 Arrival::Heard(peer) => Input::Heard(peer),
                 Arrival::Up { peer, incarnation } => Input::LinkUp { peer, incarnation },
                 Arrival::PingLeft(peer) => Input::PingLeft(peer),
-                Arrival::Lost { peer, kind, why, unreached } => {
+                Arrival::Lost { unsent: Some(unsent), peer, .. } if self.loses_nothing(peer, &unsent) => {
+                    self.links.resend(self.clock.time(), peer, unsent);
+                    continue;
+                }
+                Arrival::Lost { peer, kind, why, unreached, .. } => {
                     let unreached = self.links.forget_since(peer) && unreached;
                     self.reasons.note(peer, &why);
                     Input::LinkLost { peer, kind, why, unreached }
@@ -416,6 +422,13 @@ impl EventLoop {
             };
             self.apply(input);
         }
+    }
+
+    /// Whether all that a lost link was used for are requests of which no byte has left: then they wait for the next link, and no call need fail.
+    #[cold]
+    fn loses_nothing(&self, peer: Id, unsent: &UnsentRequests) -> bool {
+        self.links.may_open(peer)
+            && self.node.is_involved_only_in(peer, &self.links.calls_unsent(peer, unsent))
     }
 
     fn serve_mail(&mut self) {

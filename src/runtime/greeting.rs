@@ -10,7 +10,7 @@ use tracing::{debug, warn};
 use super::Peers;
 use super::events::Loss;
 use super::link::{Phase, Progress, broken};
-use super::links::{Arrival, CLOSING_LIMIT, Links};
+use super::links::{Arrival, CLOSING_LIMIT, Links, Pending};
 use super::shm::RingSocket;
 use crate::chain::Time;
 use crate::peering::{ANSWER_LIMIT, Book, Here, LinkKey, Output, PublicKey, Standing};
@@ -140,7 +140,8 @@ impl Links {
     fn lost(&mut self, peer: Id, kind: CauseKind, why: String, unreached: bool) {
         self.pending.remove(&peer);
         debug!(id = self.me, peer, why, "link lost");
-        self.arrivals.push_back(Arrival::Lost { peer, kind, why, unreached });
+        let unsent = self.unsent.take();
+        self.arrivals.push_back(Arrival::Lost { peer, kind, why, unreached, unsent });
     }
 
     /// Both hellos are through.
@@ -168,7 +169,9 @@ impl Links {
         (link.phase, link.proof) = (Phase::Up(peer), proof);
         link.inbox.greeted();
         link.outbox.grant(hello.hiwater);
-        for message in self.pending.remove(&peer).unwrap_or_default() {
+        let Pending { unsent, messages } = self.pending.remove(&peer).unwrap_or_default();
+        let takes_all = unsent.is_none_or(|unsent| link.outbox.resend(*unsent));
+        for message in messages {
             link.push(message);
         }
         link.mark(&mut self.dirty, key);
@@ -176,6 +179,9 @@ impl Links {
         debug!(id = self.me, peer, generation, over, ?proof, "link up");
         self.tell_up(peer, hello.incarnation);
         self.arrivals.push_back(Arrival::Up { peer, incarnation: hello.incarnation });
+        if !takes_all {
+            self.close(now, key, "it gives less credit for requests than on its last link");
+        }
     }
 
     /// A connection was to become the link to a peer, and cannot: peering takes it for the link by now, and nobody else has heard of it.

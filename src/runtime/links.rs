@@ -2,7 +2,7 @@
 //!
 //! Source: docs/wire.md, "HELLO" and "One link per pair". Links open on first use; messages for a peer wait until its link is up.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use super::clock::Clock;
 use super::descriptors::Descriptors;
 use super::due::{Due, DueTimes};
 use super::events::{self, Loss};
-use super::link::{Event, Link, Phase, Progress, broken};
+use super::link::{Event, Link, Phase, Progress, UnsentRequests, broken};
 use super::link_table::LinkTable;
 use super::memory::Memory;
 use super::opening::Local;
@@ -76,7 +76,17 @@ pub(super) enum Arrival {
         kind: CauseKind,
         why: String,
         unreached: bool,
+        /// All that the link still had to send, if that is requests of which no byte has left.
+        unsent: Option<Box<UnsentRequests>>,
     },
+}
+
+/// What waits for the link to a peer.
+#[derive(Debug, Default)]
+pub(super) struct Pending {
+    /// What the last link has not sent, before all else.
+    pub(super) unsent: Option<Box<UnsentRequests>>,
+    pub(super) messages: Vec<Message>,
 }
 
 /// The connections of one node.
@@ -93,8 +103,10 @@ pub(super) struct Links {
     pub(super) links: LinkTable,
     /// Of some peers the link that was up when it was last used.
     last_up: [LinkKey; LAST_UP],
-    /// Messages for peers whose links are not up yet: a few for each call in flight.
-    pub(super) pending: BTreeMap<Id, Vec<Message>>,
+    /// What is for peers whose links are not up yet: a few messages for each call in flight.
+    pub(super) pending: BTreeMap<Id, Pending>,
+    /// Of the link that is being closed.
+    pub(super) unsent: Option<Box<UnsentRequests>>,
     /// Who hears of links that come and go; nearly always nobody.
     pub(super) listeners_of_events: Vec<events::Listener>,
     /// Whether bytes have come for long messages that links pass on.
@@ -156,6 +168,7 @@ impl Links {
             links: LinkTable::default(),
             last_up: [LinkKey(0); LAST_UP],
             pending: BTreeMap::new(),
+            unsent: None,
             listeners_of_events: Vec::new(),
             stirred: false,
             dirty: Vec::new(),
@@ -251,13 +264,14 @@ impl Links {
             Wanted::Unknown if is_request => {
                 let why = "no address is known for it: add it to the peers".into();
                 let kind = CauseKind::Unreachable;
-                self.arrivals.push_back(Arrival::Lost { peer: to, kind, why, unreached: true });
+                let unsent = None;
+                self.arrivals.push_back(Arrival::Lost { peer: to, kind, why, unreached: true, unsent });
             }
             Wanted::Open if opens => {
-                self.pending.entry(to).or_default().push(message);
+                self.pending.entry(to).or_default().messages.push(message);
                 self.connect(now, to);
             }
-            Wanted::Coming | Wanted::Up(_) => self.pending.entry(to).or_default().push(message),
+            Wanted::Coming | Wanted::Up(_) => self.pending.entry(to).or_default().messages.push(message),
             // A cancel or a response is for calls of a link that is gone.
             Wanted::Open | Wanted::Unknown => {}
         }
@@ -280,6 +294,35 @@ impl Links {
     pub(super) fn forget_since(&mut self, peer: Id) -> bool {
         self.pending.remove(&peer);
         self.up(peer).is_none()
+    }
+
+    /// The calls whose requests a link that is lost has not sent, or that were queued since.
+    pub(super) fn calls_unsent(&self, peer: Id, unsent: &UnsentRequests) -> BTreeSet<CallId> {
+        let since = self.pending.get(&peer).into_iter().flat_map(|pending| &pending.messages);
+        let since = since.filter_map(|message| match message {
+            Message::Request(request) => Some(request.call),
+            _ => None,
+        });
+        unsent.calls().iter().copied().chain(since).collect()
+    }
+
+    /// Whether the next link to a peer is under way, or may be opened.
+    pub(super) fn may_open(&self, peer: Id) -> bool {
+        matches!(self.peering.want(peer), Wanted::Coming | Wanted::Open)
+    }
+
+    /// Sends on the next link to a peer what the last one has not sent.
+    pub(super) fn resend(&mut self, now: Time, peer: Id, unsent: Box<UnsentRequests>) {
+        debug!(
+            id = self.me,
+            peer,
+            calls = unsent.calls().len(),
+            "requests that have not left wait for another link"
+        );
+        self.pending.entry(peer).or_default().unsent = Some(unsent);
+        if self.peering.want(peer) == Wanted::Open {
+            self.connect(now, peer);
+        }
     }
 
     /// A request of this peer has been consumed.
@@ -509,10 +552,12 @@ impl Links {
             Phase::Connecting(_) | Phase::Greeting => None,
         };
         if let Some(peer) = peer {
+            self.unsent = self.links.get_mut(key).and_then(|link| link.outbox.take_unsent()).map(Box::new);
             self.tell_lost(peer, loss, why);
         }
         self.peering.ended(key, peer, kind, why);
         self.settle_peering(now);
+        self.unsent = None;
         self.discard(key);
     }
 

@@ -28,6 +28,7 @@ mod handle;
 mod handles;
 mod idle;
 mod job;
+mod keepalive;
 pub mod link;
 mod link_table;
 mod links;

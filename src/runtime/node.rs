@@ -22,6 +22,7 @@ use super::events::Events;
 use super::executor::{EXECUTORS_MAX, Executor, Names};
 use super::functions::Functions;
 use super::handle::CallHandle;
+use super::keepalive::Keepalive;
 use super::link::HIWATER;
 use super::links::Links;
 use super::mailbox::{COMMANDS, Mailbox, Unsent};
@@ -203,6 +204,9 @@ impl Builder {
 
     /// Heartbeats of the peers whose answers are awaited: when each is asked, and when a silent one is given up. By default every 2 s and after 10 s. With `None`, a peer that is silent on a connection that stands is
     /// waited for until the call's time limit.
+    ///
+    /// While no call is in flight the system watches TCP links by the same times: one that has died without a word is closed after twice the silence and one question, 22 s by default. A peer that reads nothing while bytes wait for it
+    /// loses its link after twice the silence; a [pause](super::PolledNode::pause) comes on top.
     pub fn heartbeat(mut self, heartbeat: Option<Heartbeat>) -> Builder {
         self.config.heartbeat = heartbeat;
         self
@@ -319,7 +323,8 @@ impl Builder {
         let side = Arc::new(Side { id, limits, functions, executors, mailbox, begun });
         let listeners = listener.map(Listener::into_accepting).transpose()?.into_iter();
         let near = address.as_ref().filter(|_| link != LinkKind::Tcp).and_then(near::listen);
-        let local = Local { kind: link, mine: address.clone(), users: Users::new(users) };
+        let keepalive = config.heartbeat.map(Keepalive::of);
+        let local = Local { kind: link, keepalive, mine: address.clone(), users: Users::new(users) };
         let registry = poll.registry().try_clone()?;
         let listeners = listeners.chain(near).collect();
         let job = job.or(peers.job()).unwrap_or_default();

@@ -7,6 +7,7 @@ use mio::Token;
 use tracing::warn;
 
 use super::descriptors::are_short;
+use super::keepalive::Keepalive;
 use super::link::{Link, Phase};
 use super::links::{Links, interest};
 
@@ -21,10 +22,12 @@ use crate::wire::head::GoodbyeReason;
 /// Connections accepted in one turn, before the links there are get theirs.
 const ACCEPT_BUDGET: usize = 64;
 
-/// What a node talks over with those of its own host.
+/// What a node talks over with those of its own host, and how the system watches its connections to other hosts.
 #[derive(Debug)]
 pub(super) struct Local {
     pub(super) kind: LinkKind,
+    /// None where silent peers are waited for.
+    pub(super) keepalive: Option<Keepalive>,
     /// Where the node itself listens.
     pub(super) mine: Option<Address>,
     pub(super) users: Users,
@@ -123,6 +126,9 @@ impl Links {
 
     fn add(&mut self, mut socket: Socket, phase: Phase) -> io::Result<LinkKey> {
         let key = self.links.next_key();
+        if let Some(keepalive) = self.local.keepalive {
+            keepalive.watch(&socket);
+        }
         let told_of_room = !socket.tells_of_each_read();
         self.registry.register(&mut socket, Token(key.0), interest(told_of_room))?;
         let mut link = Link::new(socket, phase, self.extents.clone());

@@ -41,7 +41,11 @@ impl Links {
     /// A peer has announced a pause, or its end.
     pub(super) fn peer_pauses(&mut self, now: Time, key: LinkKey, length: Duration) {
         if let Some(link) = self.links.get_mut(key) {
-            link.back = (!length.is_zero()).then(|| now.plus(length.min(PAUSE_MAX)));
+            let length = length.min(PAUSE_MAX);
+            link.back = (!length.is_zero()).then(|| now.plus(length));
+            if let Some(keepalive) = self.local.keepalive {
+                keepalive.allow_pause(&link.socket, length);
+            }
         }
     }
 

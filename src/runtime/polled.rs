@@ -77,7 +77,7 @@ pub enum Prepared {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// A node that is not driven answers no peer, and peers that await its answer give it up after ten seconds of silence: an application that is about to compute for longer announces that with [`pause`](Self::pause).
+/// A node that is not driven answers no peer, and reads nothing. Peers that await its answer give it up after ten seconds of silence, and over TCP those that send it more than the system's buffers hold after twenty: an application that is about to compute for longer announces that with [`pause`](Self::pause).
 pub struct PolledNode {
     front: Front,
     event_loop: EventLoop,

@@ -277,8 +277,12 @@ impl Write for SealedSocket {
     fn write_vectored(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
         self.write_held()?;
         let written = self.seal_parts(parts)?;
+        let sealed = self.sealed.used().len();
         match self.write_held() {
-            Err(error) if error.kind() != ErrorKind::WouldBlock => Err(error),
+            // Where a part has left, the next write says it.
+            Err(error) if error.kind() != ErrorKind::WouldBlock && self.sealed.used().len() == sealed => {
+                Err(error)
+            }
             _ => Ok(written),
         }
     }

@@ -71,6 +71,15 @@ impl Socket {
         }
     }
 
+    /// The TCP socket, of one that has or is one.
+    pub(super) fn tcp(&self) -> Option<&TcpStream> {
+        match self {
+            Socket::Tcp(socket) => Some(socket),
+            Socket::Sealed(socket) => Some(socket.stream()),
+            Socket::Unix(_) | Socket::Ring(_) => None,
+        }
+    }
+
     /// The Unix socket, of one that has or is one.
     #[cfg(target_os = "linux")]
     pub(super) fn unix(&self) -> Option<&UnixStream> {

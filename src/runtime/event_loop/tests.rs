@@ -1,18 +1,24 @@
 //! Turns of a node that is driven from here: what is due, what wakes it, and what it keeps.
 
+mod dead_links;
+
 use super::*;
 use crate::runtime::Placement;
 use crate::runtime::idle::SPARE_LIMIT;
-use crate::runtime::{Call, CallHandle, Functions, LinkKind, Listener, Node, Peers, PolledNode};
+use crate::runtime::{Builder, Call, CallHandle, Functions, LinkKind, Listener, Node, Peers, PolledNode};
 
 fn pair(functions: &Functions, link: LinkKind) -> [PolledNode; 2] {
+    pair_with(functions, link, |builder| builder)
+}
+
+fn pair_with(functions: &Functions, link: LinkKind, change: impl Fn(Builder) -> Builder) -> [PolledNode; 2] {
     let listeners = [0, 1].map(|id| Listener::bind(&link.fresh_address(id)).unwrap());
     let addresses = listeners.iter().map(|listener| listener.address().unwrap());
     let peers: Peers = (0..).zip(addresses).collect();
     let mut ids = 0..;
     listeners.map(|listener| {
         let builder = Node::builder(ids.next().unwrap()).functions(functions).peers(peers.clone());
-        builder.listener(listener).link(link).polled().unwrap()
+        change(builder.listener(listener).link(link)).polled().unwrap()
     })
 }
 

@@ -25,6 +25,7 @@ use smallvec::SmallVec;
 pub use event::{Context, Event, Refused};
 pub use handing::{Handover, Room};
 pub use inbox::{BODIES_MAX, Inbox};
+pub(super) use outbox::UnsentRequests;
 pub use outbox::{Outbox, PARTS_MAX};
 
 use self::pace::Pace;
@@ -497,7 +498,12 @@ impl Link {
 
 /// Why a connection has ended, for people.
 pub(super) fn broken(error: &io::Error) -> String {
-    format!("the connection broke: {error}")
+    match error.kind() {
+        io::ErrorKind::TimedOut => {
+            "the connection broke: the peer's host has acknowledged nothing for too long".into()
+        }
+        _ => format!("the connection broke: {error}"),
+    }
 }
 
 /// What is no more than a reason to try again.

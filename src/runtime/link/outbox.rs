@@ -3,6 +3,8 @@
 //! Small messages are written at once, one behind the other, and leave in one gather write. Long ones are cut into segments that take turns, so
 //! none holds up the others; bytes of a body that is still arriving are read from it as they come. Requests wait here for credit.
 
+mod unsent;
+
 use std::collections::VecDeque;
 use std::io::IoSlice;
 use std::sync::Arc;
@@ -10,6 +12,8 @@ use std::sync::Arc;
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 use gpc_trees::Id;
 use smallvec::SmallVec;
+
+pub(in crate::runtime) use unsent::UnsentRequests;
 
 use super::handing::{Handed, Handover, Never};
 use super::holding::Holding;
@@ -82,6 +86,8 @@ pub struct Outbox {
     waiting: VecDeque<Arc<Request>>,
     streams: VecDeque<Stream>,
     credit: u32,
+    /// Whether a byte of what is queued has left, or another link had it queued before.
+    has_begun: bool,
     /// What is held for a peer that does not read.
     holding: Holding,
     /// Bytes of a segment, and of those that may be cut before the socket has room again.
@@ -99,6 +105,7 @@ impl Outbox {
             waiting: VecDeque::new(),
             streams: VecDeque::new(),
             credit: 0,
+            has_begun: false,
             holding: Holding::default(),
             segment: SEGMENT,
             allowance: usize::MAX,
@@ -360,7 +367,7 @@ impl Outbox {
             // Its room is used again.
             true => {
                 self.tail.clear();
-                self.queued = 0;
+                (self.queued, self.has_begun) = (0, false);
                 self.holding.written(count);
             }
             false => self.written(count),
@@ -379,6 +386,7 @@ impl Outbox {
     /// So many bytes have been written.
     pub fn written(&mut self, mut count: usize) {
         self.queued -= count;
+        self.has_begun = self.queued > 0;
         self.holding.written(count);
         if self.queued == 0 {
             self.holding.drained();

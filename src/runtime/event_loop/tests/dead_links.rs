@@ -1,0 +1,163 @@
+//! TCP links that die while nothing is under way: the system watches them, and requests that have not left go out on the next link.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::*;
+use crate::chain::Heartbeat;
+use crate::runtime::{CallError, FuncHandle, Outcome};
+
+/// Two nodes that are linked over TCP.
+fn linked(functions: &Functions, func: FuncHandle) -> [PolledNode; 2] {
+    let mut nodes = pair(functions, LinkKind::Tcp);
+    let mut handle = nodes[0].call(Call::new(func).ids(0..2)).unwrap();
+    end(&mut nodes, &mut handle).unwrap();
+    nodes
+}
+
+/// A function, and how often it was executed.
+fn counting(functions: &Functions) -> (FuncHandle, Arc<AtomicUsize>) {
+    let executed = Arc::new(AtomicUsize::new(0));
+    let count = executed.clone();
+    let func = functions.func("count", move |_, _| {
+        count.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    });
+    (func.unwrap(), executed)
+}
+
+/// How a call ends.
+fn end(nodes: &mut [PolledNode; 2], handle: &mut CallHandle) -> Result<Outcome, CallError> {
+    let mut ended = None;
+    // More turns than any call takes, fewer than a hang.
+    assert!((0..1_000_000).any(|_| {
+        for node in nodes.iter_mut() {
+            node.progress(Duration::ZERO).unwrap();
+        }
+        ended = handle.test();
+        ended.is_some()
+    }));
+    ended.unwrap()
+}
+
+/// The only link of a node.
+fn only_link(node: &EventLoop) -> LinkKey {
+    let id = node.links.peers_up()[0];
+    node.links.up(id).unwrap()
+}
+
+/// A link that died while it was idle (a NAT forgot it) took the next call with it, 10 s later: the system was asked to watch neither side.
+#[test]
+fn the_system_watches_both_sides_of_a_tcp_link_as_the_heartbeat_says() {
+    let functions = Functions::new();
+    let func = functions.func("nothing", |_, _| Ok(())).unwrap();
+    let seconds = Duration::from_secs;
+    let ms = Duration::from_millis;
+    let settings = |dead_after| Some(Heartbeat::dead_after(dead_after));
+    for (heartbeat, expected) in [
+        (settings(seconds(10)), Some([seconds(10), seconds(2), seconds(20)])),
+        (settings(ms(2500)), Some([seconds(3), seconds(1), seconds(6)])),
+        (settings(ms(100)), Some([seconds(1), seconds(1), seconds(2)])),
+        (settings(seconds(1 << 40)), Some([seconds(32_767), seconds(32_767), seconds(65_534)])),
+        (None, None),
+    ] {
+        let mut nodes = pair_with(&functions, LinkKind::Tcp, |builder| builder.heartbeat(heartbeat));
+        let mut handle = nodes[0].call(Call::new(func).ids(0..2)).unwrap();
+        assert!(drive(&mut nodes, &mut handle), "the call hangs");
+        for node in &mut nodes {
+            let links = &mut node.event_loop_mut().links;
+            let key = links.up(links.peers_up()[0]).unwrap();
+            let socket = links.links.get(key).unwrap().socket.tcp().unwrap();
+            let system = socket2::SockRef::from(socket);
+            let limit = system.tcp_user_timeout().unwrap();
+            let set = system.keepalive().unwrap().then(|| {
+                [
+                    system.tcp_keepalive_time().unwrap(),
+                    system.tcp_keepalive_interval().unwrap(),
+                    limit.unwrap(),
+                ]
+            });
+            assert_eq!(set, expected, "{heartbeat:?}");
+            assert_eq!(limit.is_some(), expected.is_some());
+        }
+    }
+}
+
+/// The system gives a link up where nothing is read for long, so an application that announced a pause of minutes lost the links that long replies came on.
+#[test]
+fn an_announced_pause_is_granted_by_the_system_too() {
+    let functions = Functions::new();
+    let func = functions.func("nothing", |_, _| Ok(())).unwrap();
+    let mut nodes = linked(&functions, func);
+    for (pause, expected) in [(300, 320), (0, 320), (100, 320), (600, 620)] {
+        nodes[1].pause(Duration::from_secs(pause)).unwrap();
+        let limit = |node: &EventLoop| {
+            let link = node.links.links.get(only_link(node)).unwrap();
+            socket2::SockRef::from(link.socket.tcp().unwrap()).tcp_user_timeout().unwrap().unwrap()
+        };
+        // More turns than the announcement takes, fewer than a hang.
+        let granted = (0..1_000_000).any(|_| {
+            nodes[0].progress(Duration::ZERO).unwrap();
+            limit(nodes[0].event_loop()) == Duration::from_secs(expected)
+        });
+        assert!(granted, "after a pause of {pause} s: {:?}", limit(nodes[0].event_loop()));
+    }
+}
+
+/// The other side of an idle link breaks it off, and this one has not noticed yet. Returns the key that the link had here.
+fn break_unnoticed(nodes: &mut [PolledNode; 2]) -> LinkKey {
+    let other = nodes[1].event_loop_mut();
+    let key = only_link(other);
+    let socket = other.links.links.get(key).unwrap().socket.tcp().unwrap();
+    // What comes is not read: the system says at once that the connection is gone.
+    socket2::SockRef::from(socket).set_linger(Some(Duration::ZERO)).unwrap();
+    let now = other.ask_time();
+    other.links.close(now, key, "the test breaks it");
+    other.take_in();
+    let key = only_link(nodes[0].event_loop());
+    // The system of this side learns of it without a turn of the node: bounded by the test's own limit.
+    while !nodes[0].event_loop().links.links.get(key).unwrap().socket.is_ended() {
+        std::thread::yield_now();
+    }
+    key
+}
+
+/// A call over a link that had died while it was idle failed, although no byte of its request had left: the node noticed by the write. Nothing was wrong with the peer.
+#[test]
+fn a_request_of_which_no_byte_was_written_goes_out_on_a_fresh_link() {
+    let functions = Functions::new();
+    let (func, executed) = counting(&functions);
+    for data in [0, 3 << 20] {
+        let mut nodes = linked(&functions, func);
+        executed.store(0, Ordering::Relaxed);
+
+        let dead = break_unnoticed(&mut nodes);
+        let mut handle = nodes[0].caller().call(Call::new(func).ids(0..2).data(vec![1; data])).unwrap();
+        let node = nodes[0].event_loop_mut();
+        node.serve_mail();
+        node.links.flush(&node.clock);
+        assert!(node.links.links.get(dead).is_some(), "its end is not known yet");
+        let outcome =
+            end(&mut nodes, &mut handle).unwrap_or_else(|error| panic!("with {data} bytes: {error}"));
+        assert!(outcome.is_complete());
+        assert_eq!(executed.load(Ordering::Relaxed), 2, "once at each id");
+        assert_ne!(only_link(nodes[0].event_loop()), dead);
+    }
+}
+
+/// A request that has left may have arrived: its call fails, and nothing is sent again.
+#[test]
+fn a_request_that_was_written_is_not_sent_again() {
+    let functions = Functions::new();
+    let (func, executed) = counting(&functions);
+    let mut nodes = linked(&functions, func);
+    executed.store(0, Ordering::Relaxed);
+
+    let mut handle = nodes[0].caller().call(Call::new(func).ids(0..2)).unwrap();
+    let node = nodes[0].event_loop_mut();
+    node.serve_mail();
+    node.links.flush(&node.clock);
+    break_unnoticed(&mut nodes);
+    let error = end(&mut nodes, &mut handle).unwrap_err().to_string();
+    assert!(error.contains("id 1, link") || error.contains("the connection"), "{error}");
+    assert_eq!(executed.load(Ordering::Relaxed), 1, "at id 0 alone");
+}

@@ -1,0 +1,211 @@
+//! Requests of which no byte has left when their link is lost: they go out on the next link to the same peer, for surely none has arrived.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use super::{Outbox, Stream};
+use crate::wire::frame::{FRAME_HEADER, FrameHeader, Kind, flags};
+use crate::wire::head::{CallRef, RequestHead};
+use crate::wire::{CallId, Request};
+
+/// The requests that an outbox had to send.
+#[derive(Debug)]
+pub(in crate::runtime) struct UnsentRequests {
+    /// Their frames, as far as they were cut.
+    frames: Vec<u8>,
+    streams: VecDeque<Stream>,
+    waiting: VecDeque<Arc<Request>>,
+    /// How many of them have taken credit.
+    begun: u32,
+    calls: BTreeSet<CallId>,
+}
+
+impl UnsentRequests {
+    /// The calls of the requests.
+    pub(in crate::runtime) fn calls(&self) -> &BTreeSet<CallId> {
+        &self.calls
+    }
+}
+
+impl Outbox {
+    /// Takes out the requests that are queued, if no byte of what is queued has left. What else is queued ends with the link. `None` also for requests that were taken before: a peer whose links break one after the other is not
+    /// tried for ever.
+    pub(in crate::runtime) fn take_unsent(&mut self) -> Option<UnsentRequests> {
+        if self.has_begun {
+            return None;
+        }
+        let queued = self.ready.iter().map(|part| &part[..]).chain([&self.tail[..]]);
+        let (frames, mut calls) = requests_of(&queued.collect::<Vec<_>>().concat())?;
+        let mut streams = std::mem::take(&mut self.streams);
+        streams.retain(|stream| stream.kind == Kind::Request);
+        // Of the others a part has left before, or is among the frames.
+        let new: BTreeSet<CallId> =
+            streams.iter().filter(|stream| stream.head.is_some()).map(|stream| stream.call).collect();
+        calls.extend(new);
+        if streams.iter().any(|stream| !calls.contains(&stream.call)) {
+            return None;
+        }
+        let begun = u32::try_from(calls.len()).ok()?;
+        let waiting = std::mem::take(&mut self.waiting);
+        calls.extend(waiting.iter().map(|request| request.call));
+        Some(UnsentRequests { frames, streams, waiting, begun, calls })
+            .filter(|unsent| !unsent.calls.is_empty())
+    }
+
+    /// Queues the requests that another link has not sent; false where the peer gives less credit than they have taken.
+    pub(in crate::runtime) fn resend(&mut self, unsent: UnsentRequests) -> bool {
+        let UnsentRequests { frames, streams, waiting, begun, .. } = unsent;
+        let Some(credit) = self.credit.checked_sub(begun) else { return false };
+        self.credit = credit;
+        self.tail.extend_from_slice(&frames);
+        self.queued += frames.len();
+        self.streams.extend(streams);
+        self.waiting.extend(waiting);
+        self.has_begun = true;
+        self.release();
+        true
+    }
+}
+
+/// The frames that are of requests, and the calls of these. `None` where a part of a request has left before.
+fn requests_of(mut frames: &[u8]) -> Option<(Vec<u8>, BTreeSet<CallId>)> {
+    let (mut requests, mut calls) = (Vec::new(), BTreeSet::new());
+    while let Some((header, rest)) = frames.split_first_chunk::<FRAME_HEADER>() {
+        let header = FrameHeader::parse(*header).ok()?;
+        let (payload, rest) = rest.split_at_checked(header.length as usize)?;
+        let frame = &frames[..frames.len() - rest.len()];
+        frames = rest;
+        match header.kind {
+            Kind::Request => {
+                calls.insert(RequestHead::parse(payload).ok()?.call);
+            }
+            Kind::Segment if header.flags & flags::OF_RESPONSE == 0 => {
+                calls.get(&call_of(header.kind, payload)?)?;
+            }
+            Kind::Cancel if calls.contains(&call_of(header.kind, payload)?) => return None,
+            // The link has not begun, or has come to its end; and no other link has descriptors.
+            Kind::Hello | Kind::Goodbye | Kind::Extent => return None,
+            _ => continue,
+        }
+        requests.extend_from_slice(frame);
+    }
+    frames.is_empty().then_some((requests, calls))
+}
+
+fn call_of(kind: Kind, payload: &[u8]) -> Option<CallId> {
+    let start = payload.get(..CallRef::LENGTH)?;
+    CallRef::parse(kind, start).ok().map(|CallRef(call)| call)
+}
+
+#[cfg(test)]
+mod tests {
+    use gpc_trees::IdList;
+    use smallvec::SmallVec;
+
+    use super::*;
+    use crate::wire::frame::SEGMENT;
+    use crate::wire::{Body, Message};
+
+    fn call(sequence: u64) -> CallId {
+        CallId { root: 1, sequence }
+    }
+
+    fn request(sequence: u64, data: usize) -> Message {
+        let ids = IdList::from_ids(vec![5, 6]).unwrap();
+        let data = Body::whole(vec![sequence as u8; data]);
+        Message::Request(Arc::new(Request { data, ..Request::new(call(sequence), ids) }))
+    }
+
+    fn outbox(credit: u32, messages: impl IntoIterator<Item = Message>) -> Outbox {
+        let mut outbox = Outbox::new();
+        outbox.grant(credit);
+        messages.into_iter().for_each(|message| outbox.push(message));
+        outbox
+    }
+
+    /// All that leaves.
+    fn bytes(outbox: &mut Outbox) -> Vec<u8> {
+        let mut all = Vec::new();
+        while outbox.is_ready() {
+            let mut parts = SmallVec::new();
+            outbox.parts(&mut parts);
+            let written: Vec<u8> = parts.iter().flat_map(|part| part.iter().copied()).collect();
+            drop(parts);
+            outbox.written(written.len());
+            all.extend(written);
+        }
+        all
+    }
+
+    /// An idle link that had died took the next request with it: the call failed, though surely no byte of the request had left.
+    #[test]
+    fn requests_go_on_to_the_next_link_as_they_are_and_nothing_else_does() {
+        // The second is cut into segments by the first look at what is to be written; the last waits for credit.
+        let requests = || [request(1, 10), request(2, 3 * SEGMENT), request(3, 0)];
+        for looked_at in [false, true] {
+            let mut first = outbox(2, requests());
+            first.acknowledge(7);
+            first.push(Message::Pong);
+            first.push(Message::Cancel(call(9)));
+            if looked_at {
+                assert!(first.is_ready());
+            }
+            let unsent = first.take_unsent().unwrap();
+            assert_eq!(*unsent.calls(), BTreeSet::from([call(1), call(2), call(3)]));
+            let mut next = outbox(2, []);
+            assert!(next.resend(unsent));
+            assert_eq!(next.credit, 0);
+            let mut bytes_of_next = bytes(&mut next);
+            next.grant(1);
+            bytes_of_next.extend(bytes(&mut next));
+            let mut as_if_first = outbox(3, requests());
+            let mut expected = bytes(&mut as_if_first);
+            // Short ones come before the rest of long ones.
+            expected.sort_unstable();
+            bytes_of_next.sort_unstable();
+            assert_eq!(bytes_of_next, expected, "looked at: {looked_at}");
+        }
+    }
+
+    #[test]
+    fn what_has_begun_to_leave_stays_lost() {
+        let mut begun = outbox(9, [request(1, 10), request(2, 10)]);
+        assert!(begun.is_ready());
+        begun.written(1);
+        assert!(begun.take_unsent().is_none());
+        // All of it has left: what comes then is new.
+        let left = begun.queued();
+        begun.written(left);
+        assert!(begun.take_unsent().is_none(), "there is none");
+        begun.push(request(3, 0));
+        assert_eq!(*begun.take_unsent().unwrap().calls(), BTreeSet::from([call(3)]));
+
+        let mut long = outbox(9, [request(1, 9 * SEGMENT)]);
+        assert!(long.is_ready());
+        let left = long.queued();
+        long.written(left);
+        assert!(long.take_unsent().is_none(), "its first segments have left");
+    }
+
+    #[test]
+    fn a_request_waits_for_one_more_link_and_for_no_third() {
+        let unsent = outbox(9, [request(1, 0)]).take_unsent().unwrap();
+        let mut next = outbox(9, []);
+        assert!(next.resend(unsent) && next.take_unsent().is_none());
+        assert!(!bytes(&mut next).is_empty());
+        next.push(request(2, 0));
+        assert!(next.take_unsent().is_some(), "that link has sent something");
+    }
+
+    #[test]
+    fn a_call_that_was_cancelled_is_not_asked_for_again() {
+        let mut both = outbox(9, [request(1, 0), Message::Cancel(call(1))]);
+        assert!(both.take_unsent().is_none());
+    }
+
+    #[test]
+    fn a_peer_that_gives_less_credit_gets_no_more_requests() {
+        let unsent = outbox(9, [request(1, 0), request(2, 0)]).take_unsent().unwrap();
+        assert!(!outbox(1, []).resend(unsent));
+    }
+}
