@@ -349,6 +349,7 @@ const FLOORS: &[Floor] = &[
             "thiserror",
             "tokio",
             "zeroize",
+            "tower_service",
         ],
         banned: &["thread", "fs", "process", "env", "SystemTime"],
     },

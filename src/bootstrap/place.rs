@@ -2,19 +2,23 @@
 
 use std::fs;
 use std::io;
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _, UdpSocket};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::time::Duration;
 
 use gpc_trees::Id;
 
 use super::BootstrapError;
 use super::entry::host_name;
-use crate::runtime::{Address, LinkKind, Listener};
+use crate::runtime::{Address, LinkKind, Listener, Resolver};
 
 /// The variable by which people say at which address of its host a process is reached by others.
 pub const HOST_ADDRESS: &str = "GPC_HOST_ADDRESS";
 
 /// Addresses that belong to nobody and are routed as the rest of the world: which address of this host would be used for them, the system says without sending anything.
 const ELSEWHERE: [&str; 2] = ["192.0.2.1:9", "[2001:db8::1]:9"];
+
+/// How long the name of this host may take to be looked up: it stands in a file, or a server is near.
+const NAME_LIMIT: Duration = Duration::from_secs(5);
 
 /// The host of this process.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -85,7 +89,8 @@ pub fn host_addresses() -> Vec<IpAddr> {
         return routed;
     }
     let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    usable((name.trim(), 0).to_socket_addrs().into_iter().flatten())
+    let found = Resolver::system().host(name.trim(), NAME_LIMIT).unwrap_or_default();
+    usable(found.into_iter().map(|ip| SocketAddr::new(ip, 0)))
 }
 
 /// Those that are not of this host, or of one cable, alone; each once.

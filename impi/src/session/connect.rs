@@ -1,9 +1,10 @@
 //! From the server's address to a connection, within the time that there is.
 
 use std::io::{self, ErrorKind};
-use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
-use std::sync::mpsc;
+use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
+
+use chained_gpc::runtime::Resolver;
 
 /// The time that there is.
 pub(super) struct Clock {
@@ -18,19 +19,9 @@ impl Clock {
     }
 }
 
-/// The addresses of a name. A name service may take long: a thread waits for it, and is left alone when the time is over.
+/// The addresses of a name.
 pub(super) fn resolve(server: &str, clock: &Clock) -> io::Result<Vec<SocketAddr>> {
-    if let Ok(address) = server.parse::<SocketAddr>() {
-        return Ok(vec![address]);
-    }
-    let (found, wait) = mpsc::channel();
-    let name = server.to_owned();
-    std::thread::Builder::new().name("impi-resolve".into()).spawn(move || {
-        // Nobody waits any more: that is fine.
-        let _ = found.send(name.to_socket_addrs().map(Iterator::collect));
-    })?;
-    let late = || io::Error::new(ErrorKind::TimedOut, "the name service has not answered in time");
-    wait.recv_timeout(clock.left().unwrap_or_default()).unwrap_or_else(|_| Err(late()))
+    Resolver::system().addresses(server, clock.left().unwrap_or_default())
 }
 
 /// Connects to the first address that answers.

@@ -4,13 +4,14 @@ use std::error::Error;
 use std::path::Path;
 use std::time::Duration;
 
-use hyper_util::client::legacy::connect::HttpConnector;
-
 use super::error::ClientError;
+use super::names::{self, Names};
 use super::url::ServiceUrl;
 
 /// How long a host has to take a connection.
 const CONNECT: Duration = Duration::from_secs(5);
+
+type HttpConnector = hyper_util::client::legacy::connect::HttpConnector<Names>;
 
 #[cfg(feature = "tls")]
 pub(super) type Connector = hyper_rustls::HttpsConnector<HttpConnector>;
@@ -18,7 +19,7 @@ pub(super) type Connector = hyper_rustls::HttpsConnector<HttpConnector>;
 pub(super) type Connector = HttpConnector;
 
 fn tcp() -> HttpConnector {
-    let mut tcp = HttpConnector::new();
+    let mut tcp = HttpConnector::new_with_resolver(Names::new(names::LIMIT));
     tcp.set_connect_timeout(Some(CONNECT));
     tcp.set_nodelay(true);
     tcp

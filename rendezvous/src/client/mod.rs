@@ -21,6 +21,7 @@ mod asking;
 mod connector;
 mod error;
 mod exchange;
+mod names;
 mod trusted;
 mod turns;
 mod url;

@@ -2,7 +2,7 @@
 #![allow(clippy::disallowed_methods, reason = "a server is waited for by the clock, each wait with a limit")]
 
 use std::io::{self, ErrorKind};
-use std::net::{TcpStream, ToSocketAddrs as _};
+use std::net::TcpStream;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
 
@@ -11,6 +11,7 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 
 use crate::launchers;
+use crate::runtime::Resolver;
 
 /// Longest single wait of the system's: what is longer is waited for in parts.
 const WAIT_MAX: Duration = Duration::from_secs(3600);
@@ -41,13 +42,15 @@ impl Link {
         launchers::take_socket(number).map(Link::of)
     }
 
-    /// A connection to `HOST:PORT`, each of whose addresses gets its share of the limit.
+    /// A connection to `HOST:PORT`, each of whose addresses gets its share of what the look-up leaves of the limit.
     pub(super) fn connect(server: &str, limit: Duration) -> io::Result<Link> {
-        let addresses: Vec<_> = server.to_socket_addrs()?.collect();
-        let share = limit / u32::try_from(addresses.len()).unwrap_or(u32::MAX).max(1);
+        let begun = Instant::now();
+        let addresses = Resolver::system().addresses(server, limit)?;
+        let left = limit.saturating_sub(begun.elapsed()).max(Duration::from_millis(1));
+        let share = left / u32::try_from(addresses.len()).unwrap_or(u32::MAX).max(1);
         let mut refused = io::Error::new(ErrorKind::NotFound, "its name has no address");
         for address in addresses {
-            match TcpStream::connect_timeout(&address, share) {
+            match TcpStream::connect_timeout(&address, share.max(Duration::from_millis(1))) {
                 Ok(stream) => return Ok(Link::of(stream.into())),
                 Err(error) => refused = error,
             }

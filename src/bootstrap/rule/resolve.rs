@@ -1,12 +1,11 @@
 //! Addresses of hosts that are known by their names: looked up when they are needed, and again with pauses, since pods and their names come up in any order.
 //!
-//! The system's look-up may block for as long as its resolver likes, and cannot be ended from outside. So it runs on threads of its own; who waits for it gives up after a limit, and such a thread ends when its look-up does.
+//! The look-ups of all names run at once, each with what is left of the time limit.
 #![allow(clippy::disallowed_methods, reason = "it waits for names to appear, by the clock")]
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::io;
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -16,37 +15,25 @@ use gpc_trees::Id;
 
 use super::{At, Rule};
 use crate::bootstrap::{BootstrapError, HostList};
-use crate::runtime::Address;
+use crate::runtime::{Address, LOOK_UPS_MAX, NO_ANSWER, Resolver};
 use crate::wire::Shown;
-
-/// Look-ups at a time: a process waits for its neighbours in a tree, and all processes look up at once.
-const THREADS: usize = 8;
 
 /// The first pause before a name is looked up again, and the longest.
 const PAUSES: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(2)];
-
-/// Finds the addresses of a host.
-type LookUp = dyn Fn(&str) -> io::Result<Vec<IpAddr>> + Send + Sync;
 
 /// A name, and what came of looking it up.
 type Answer = (String, io::Result<Vec<IpAddr>>);
 
 /// How names become addresses.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Resolve {
-    look_up: Arc<LookUp>,
+    resolver: Resolver,
 }
 
 impl Default for Resolve {
     /// By the system's resolver: `/etc/hosts`, the domain name system, and whatever else it is told to ask.
     fn default() -> Resolve {
-        Resolve::by(|name| Ok((name, 0).to_socket_addrs()?.map(|address| address.ip()).collect()))
-    }
-}
-
-impl fmt::Debug for Resolve {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Resolve")
+        Resolve { resolver: Resolver::system() }
     }
 }
 
@@ -67,7 +54,7 @@ enum Known {
 impl Resolve {
     /// By a function that gives the addresses of a host, best first. It is called on several threads at a time, and again with pauses while it fails or gives none.
     pub fn by(look_up: impl Fn(&str) -> io::Result<Vec<IpAddr>> + Send + Sync + 'static) -> Resolve {
-        Resolve { look_up: Arc::new(look_up) }
+        Resolve { resolver: Resolver::by(look_up) }
     }
 
     /// Where these ids listen. Ids that the rule does not have are left out.
@@ -98,7 +85,7 @@ impl Resolve {
         let deadline = Instant::now() + limit;
         let mut known: BTreeMap<String, Known> =
             names.into_iter().map(|name| (name, Known::Asked { pause: PAUSES[0] })).collect();
-        let (asked, answers) = self.threads(known.len().min(THREADS))?;
+        let (asked, answers) = self.threads(known.len().min(LOOK_UPS_MAX), deadline)?;
         for name in known.keys() {
             // They end when `asked` is dropped, or panic with the function of the caller: then there are no answers.
             let _ = asked.send(name.clone());
@@ -138,19 +125,24 @@ impl Resolve {
     }
 
     /// Threads that look up what they are sent, and end when nobody can send any more.
-    fn threads(&self, count: usize) -> Result<(Sender<String>, Receiver<Answer>), BootstrapError> {
+    fn threads(
+        &self,
+        count: usize,
+        deadline: Instant,
+    ) -> Result<(Sender<String>, Receiver<Answer>), BootstrapError> {
         // Neither holds more than each name once.
         let (asked, names) = channel::<String>();
         let (answer, answers) = channel();
         let names = Arc::new(Mutex::new(names));
         for _ in 0..count {
-            let (names, answer, look_up) = (Arc::clone(&names), answer.clone(), Arc::clone(&self.look_up));
+            let (names, answer, resolver) = (Arc::clone(&names), answer.clone(), self.resolver.clone());
             let work = move || {
                 // Ends: nobody sends, or nobody listens.
                 loop {
                     let name = names.lock().unwrap_or_else(PoisonError::into_inner).recv();
                     let Ok(name) = name else { return };
-                    let found = look_up(&name);
+                    let left = deadline.saturating_duration_since(Instant::now());
+                    let found = resolver.look_up(&name, left);
                     if answer.send((name, found)).is_err() {
                         return;
                     }
@@ -185,7 +177,7 @@ fn unresolved(known: &BTreeMap<String, Known>, last: Option<String>, limit: Dura
     let names: Vec<String> = missing.map(|(name, _)| name.clone()).collect();
     let count = names.len();
     let hosts = HostList::new(names).map_or_else(|error| error.to_string(), |hosts| hosts.to_string());
-    let why = last.unwrap_or_else(|| "no answer came".to_owned());
+    let why = last.unwrap_or_else(|| NO_ANSWER.to_owned());
     BootstrapError::Unresolved {
         count,
         hosts: Shown(&hosts).to_string(),

@@ -214,7 +214,7 @@ fn who_has_no_address_in_time_is_named() {
         Ok(vec![])
     });
     let error = stuck.addresses(&pods(2), 0..2, Duration::from_millis(50)).unwrap_err().to_string();
-    assert!(error.contains("w-[0-1].s (no answer came)"), "{error}");
+    assert!(error.contains("w-[0-1].s (the name service does not answer)"), "{error}");
     drop(release);
 }
 
