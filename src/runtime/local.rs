@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::ops::Range;
 use std::str::FromStr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -59,7 +60,7 @@ impl LinkKind {
     /// An address of this kind on this machine that no one else has.
     pub fn fresh_address(self, id: Id) -> Address {
         match self {
-            LinkKind::Tcp => Address::Tcp(([127, 0, 0, 1], 0).into()),
+            LinkKind::Tcp => Address::Tcp((loopback(), 0).into()),
             LinkKind::Unix | LinkKind::Shm => Address::Abstract(format!("{}{id}", fresh_prefix())),
         }
     }
@@ -69,13 +70,13 @@ impl LinkKind {
     /// # Errors
     /// The system's, with the id that it refused.
     pub fn listen(self, ids: Range<Id>) -> Result<(Vec<Listener>, AddressRow), (Id, io::Error)> {
-        let prefix = fresh_prefix();
+        let (prefix, host) = (fresh_prefix(), loopback());
         let mut listeners = Vec::with_capacity(ids.len());
         let mut ports = Vec::new();
         for id in ids.clone() {
             let error = |error| (id, error);
             let address = match self {
-                LinkKind::Tcp => self.fresh_address(id),
+                LinkKind::Tcp => Address::Tcp((host, 0).into()),
                 LinkKind::Unix | LinkKind::Shm => Address::Abstract(format!("{prefix}{id}")),
             };
             let listener = Listener::bind(&address).map_err(error)?;
@@ -85,11 +86,27 @@ impl LinkKind {
             listeners.push(listener);
         }
         let row = match self {
-            LinkKind::Tcp => AddressRow::ports(ids.start, [127, 0, 0, 1].into(), ports),
+            LinkKind::Tcp => AddressRow::ports(ids.start, host, ports),
             LinkKind::Unix | LinkKind::Shm => AddressRow::names(ids, &prefix),
         };
         Ok((listeners, row.expect("the ids are a range, and a fresh prefix is short")))
     }
+}
+
+/// The loopback address of this host: `127.0.0.1`, or `::1` where only that can be bound.
+///
+/// ```
+/// assert!(chained_gpc::runtime::loopback().is_loopback());
+/// ```
+pub fn loopback() -> IpAddr {
+    first_bound(|ip| UdpSocket::bind((ip, 0)).is_ok())
+}
+
+/// The loopback address that can be bound; the first, if none can, so that the error of whoever binds it names that one.
+fn first_bound(can_bind: impl Fn(IpAddr) -> bool) -> IpAddr {
+    let first = IpAddr::V4(Ipv4Addr::LOCALHOST);
+    let all = [first, IpAddr::V6(Ipv6Addr::LOCALHOST)];
+    all.into_iter().find(|ip| can_bind(*ip)).unwrap_or(first)
 }
 
 impl fmt::Display for LinkKind {
@@ -215,6 +232,25 @@ impl LocalNodes {
     pub fn shutdown(self, limit: Duration) {
         for node in self.0.into_values() {
             node.shutdown(limit);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// On a host with `::1` alone every launch over TCP was refused: it could not listen at 127.0.0.1.
+    #[test]
+    fn the_loopback_address_is_one_that_can_be_bound() {
+        let [four, six] = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
+        assert_eq!(first_bound(|_| true), four);
+        assert_eq!(first_bound(|ip| ip == six), six);
+        assert_eq!(first_bound(|_| false), four, "the error is to name the usual one");
+        assert!(UdpSocket::bind((loopback(), 0)).is_ok(), "every host has one");
+        let (listeners, row) = LinkKind::Tcp.listen(3..5).unwrap();
+        for (id, listener) in (3..).zip(listeners) {
+            assert_eq!(row.address(id), Some(listener.address().unwrap()));
         }
     }
 }

@@ -79,7 +79,7 @@ pub use functions::{Functions, Phase};
 pub use functions_error::FunctionsError;
 pub use handle::CallHandle;
 pub use handles::{CallbackHandle, FuncHandle, Merges};
-pub use local::{LinkKind, LinkKindError, LocalNodes};
+pub use local::{LinkKind, LinkKindError, LocalNodes, loopback};
 pub use meeting::AbsentPeers;
 pub use membership::{MembershipError, Peer};
 pub use memory::request_data_max;

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
 use std::os::unix::net::UnixListener;
 
+use chained_gpc::runtime::loopback;
 use rustix::net::sockopt::socket_peercred;
 
 use crate::names::Member;
@@ -39,7 +40,7 @@ impl Doors {
         }
         let port = match port {
             true => {
-                let listener = TcpListener::bind(("127.0.0.1", 0))?;
+                let listener = TcpListener::bind((loopback(), 0))?;
                 listener.set_nonblocking(true)?;
                 Some(listener)
             }
@@ -62,7 +63,7 @@ impl Doors {
     /// The system's, when there are no random bytes.
     pub(super) fn invite(&mut self, member: Member) -> io::Result<Option<(String, String)>> {
         let Some(listener) = &self.port else { return Ok(None) };
-        let address = listener.local_addr()?.to_string();
+        let address = address_for_clients(listener.local_addr()?);
         // Ends: two processes hardly ever draw the same number.
         loop {
             let mut bytes = [0; 4];
@@ -109,5 +110,26 @@ impl Doors {
         // Small answers leave at once; a link without it serves all the same.
         let _ = stream.set_nodelay(true);
         Some(stream.into())
+    }
+}
+
+/// An address as `PMI_PORT` has it: clients cut it at its first colon, so `::1` is given by its name.
+fn address_for_clients(address: SocketAddr) -> String {
+    match address {
+        SocketAddr::V4(address) => address.to_string(),
+        SocketAddr::V6(address) => format!("localhost:{}", address.port()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// On a host with `::1` alone a process got `[::1]:5000`, of which clients take `[` for the host.
+    #[test]
+    fn clients_are_given_an_address_with_one_colon() {
+        for (address, given) in [("127.0.0.1:5000", "127.0.0.1:5000"), ("[::1]:5000", "localhost:5000")] {
+            assert_eq!(address_for_clients(address.parse().unwrap()), given);
+        }
     }
 }

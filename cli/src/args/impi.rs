@@ -1,10 +1,11 @@
 //! The arguments of `gpc impi`.
 
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use chained_gpc::runtime::loopback;
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Subcommand, ValueEnum};
 use gpc_impi::book::Ports;
@@ -53,8 +54,8 @@ pub struct ServerArgs {
     #[arg(long, value_name = "P", default_value_t = 0)]
     pub port: u16,
 
-    /// The address to listen at, an IP address of this machine or localhost, 127.0.0.1. Of 0.0.0.0 or ::, all its addresses, the one on the route to the rest of the world is printed
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1", value_parser = own_address)]
+    /// The address to listen at, an IP address of this machine or localhost, its loopback address. Of 0.0.0.0 or ::, all its addresses, the one on the route to the rest of the world is printed
+    #[arg(long, value_name = "ADDR", default_value_t = loopback(), value_parser = own_address)]
     pub bind: IpAddr,
 
     /// How clients prove that they may take part: none, key, or both with a comma; where both sides have a key, it is used. The key is the number in IMPI_AUTH_KEY in the environment. By default key where that is set, and none where IMPI_AUTH_NONE is set; where neither is, none on loopback, and nothing beyond
@@ -216,7 +217,7 @@ fn or_default(text: &str) -> Result<Value<i32>, String> {
 
 fn own_address(text: &str) -> Result<IpAddr, &'static str> {
     match text {
-        "localhost" => Ok(Ipv4Addr::LOCALHOST.into()),
+        "localhost" => Ok(loopback()),
         _ => {
             text.parse().map_err(|_| "write an IP address of this machine, such as 127.0.0.1, 0.0.0.0 or ::1")
         }
@@ -343,7 +344,7 @@ mod tests {
 
     #[test]
     fn a_server_listens_at_an_address_of_this_machine() {
-        assert_eq!(own_address("localhost"), Ok(IpAddr::from([127, 0, 0, 1])));
+        assert_eq!(own_address("localhost"), Ok(loopback()));
         assert!(own_address("::1").is_ok_and(|address| address.is_loopback()));
         assert!(own_address("head.example").unwrap_err().contains("an IP address"));
     }

@@ -7,6 +7,7 @@ use std::str::FromStr;
 
 use chained_gpc::Job;
 use chained_gpc::launch::PROCESSES_MAX;
+use chained_gpc::runtime::loopback;
 use clap::{Subcommand, ValueEnum};
 use gpc_rendezvous::client::ServiceUrl;
 use gpc_rendezvous::{Handle, Of, Token, Wanted};
@@ -84,7 +85,7 @@ pub struct HandleArgs {
 #[derive(Clone, PartialEq, Eq, Debug, clap::Args)]
 pub struct ServeArgs {
     /// Where to listen; with port 0 the system chooses one
-    #[arg(long, value_name = "IP:PORT", default_value = "127.0.0.1:0")]
+    #[arg(long, value_name = "IP:PORT", default_value_t = SocketAddr::new(loopback(), 0))]
     pub listen: SocketAddr,
 
     /// The URL by which clients reach the service, if it is not the address that it listens at; it stands in handles

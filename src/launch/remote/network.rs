@@ -6,10 +6,13 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::str::FromStr;
 
-use crate::runtime::{Address, Listener};
+use crate::runtime::{Address, Listener, loopback};
 
-/// An address that no host has (RFC 5737): the way to it is the way to everywhere else.
-const ELSEWHERE: (Ipv4Addr, u16) = (Ipv4Addr::new(192, 0, 2, 1), 9);
+/// Addresses that no host has (RFC 5737, RFC 3849): the way to them is the way to everywhere else.
+const ELSEWHERE: [(IpAddr, IpAddr); 2] = [
+    (IpAddr::V4(Ipv4Addr::UNSPECIFIED), IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1))),
+    (IpAddr::V6(Ipv6Addr::UNSPECIFIED), IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1))),
+];
 
 /// A network, as an address and the number of bits that its addresses have in common. As text: `10.1.0.0/16`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -83,7 +86,7 @@ impl Listening {
     /// Listens on loopback, and at the first of the host's addresses at which it can: the one that ssh reached it at, the one that it is named by, the one from which the way to other networks begins, and any other; of a network, where one is given.
     pub(super) fn open(name: &str, network: Option<Network>) -> io::Result<Listening> {
         let bind = |ip: IpAddr| Listener::bind(&Address::Tcp(SocketAddr::new(ip, 0)));
-        let loopback = bind(Ipv4Addr::LOCALHOST.into())?;
+        let loopback = bind(loopback())?;
         let outside = Known::read(name).choose(network).into_iter().find_map(|ip| bind(ip).ok());
         Ok(Listening { loopback, outside })
     }
@@ -94,15 +97,16 @@ impl Known {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
         let mut all = addresses_v4(&read("/proc/net/fib_trie"));
         all.extend(addresses_v6(&read("/proc/net/if_inet6")));
-        let outward = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).and_then(|socket| {
-            // Sends nothing: the system chooses the address alone.
-            socket.connect(ELSEWHERE)?;
-            Ok(socket.local_addr()?.ip())
+        // Sends nothing: the system chooses the address alone.
+        let outward = ELSEWHERE.into_iter().find_map(|(any, elsewhere)| {
+            let socket = UdpSocket::bind((any, 0)).ok()?;
+            socket.connect((elsewhere, 9)).ok()?;
+            Some(socket.local_addr().ok()?.ip())
         });
         Known {
             name: name.rsplit('@').next().and_then(|host| host.parse().ok()),
             reached: std::env::var("SSH_CONNECTION").ok().as_deref().and_then(reached),
-            outward: outward.ok(),
+            outward,
             all,
         }
     }
