@@ -1,14 +1,13 @@
 //! What goes wrong, carried out; and the plan of a run in which it does.
 
 use std::collections::BTreeMap;
-use std::num::NonZeroU32;
 use std::time::Duration;
 
 use gpc_trees::{Id, IdList, Tree};
 
 use super::check::{Carries, Observation, Plan, forget};
 use super::faults::{Acts, Again, Fault, FaultSet, Mishap, Mishaps, Timed, Times, some_of};
-use super::profile::Profile;
+use super::profile::{Profile, probe_tree};
 use super::scenario::Scenario;
 use super::world::{BEGIN, Event, LARGE, Parcel, Sent, World, expected_ns};
 use crate::chain::{Heartbeat, Input, Node, Sizes};
@@ -163,8 +162,12 @@ impl World {
 
     /// How long a call over everybody takes, and its shortest time limit, nanoseconds.
     pub(super) fn expected(&self) -> (u64, u64) {
-        let took = expected_ns(&self.scenario, &self.scenario.tree, self.scenario.n);
-        (took, World::whole_us((took * 20).max(LIMIT_MIN_NS)))
+        let Scenario { tree, n, .. } = &self.scenario;
+        let took = expected_ns(&self.scenario, tree, *n);
+        // Each id of a chain waits for all data before the next one is asked.
+        let pieces = self.profile.pieces_ns(self.scenario.costs.elsewhere.latency_ns);
+        let pieces = u64::from(tree.depth(*n).unwrap_or(*n)) * pieces;
+        (took, World::whole_us((took * 20).max(LIMIT_MIN_NS).max(took + pieces)))
     }
 
     /// When all is to be settled: what is held then is looked at, before anything wakes a node; and calls are to show that everybody is reached.
@@ -243,10 +246,8 @@ impl World {
             return;
         }
         let longest = self.calls.iter().map(|call| call.plan.limit_ns).max();
-        // Where nodes take fewer children than the tree has, as many as they take.
         let most = self.profile.limits.map_or(u32::MAX, |limits| limits.children_max);
-        let narrow = NonZeroU32::new(most).filter(|most| most.get() < u32::MAX);
-        let tree = narrow.map_or_else(|| self.scenario.tree.clone(), Tree::Kary);
+        let tree = probe_tree(&self.scenario.tree, most);
         let least = self.expected().1.max(expected_ns(&self.scenario, &tree, self.scenario.n));
         let limit_ns = longest.unwrap_or_default().max(least);
         let plan = Plan {

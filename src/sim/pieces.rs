@@ -9,6 +9,7 @@ use super::ahead::soon;
 use super::check::Observation;
 use super::faults::{Mishaps, Passage};
 use super::linked::Linked;
+use super::profile::Profile;
 use super::world::{Event, LARGE, World};
 use crate::chain::Input;
 use crate::wire::body::Spare;
@@ -201,6 +202,18 @@ fn stands(mishaps: &Option<Mishaps>, linked: &Option<Box<Linked>>, at: Id, passa
     }
 }
 
+impl Profile {
+    /// Longest that a piece is behind what came before it, over a link of this latency, nanoseconds.
+    fn piece_ns(&self, latency_ns: u64) -> u64 {
+        latency_ns * if self.is_filled() { FAR_APART } else { APART }
+    }
+
+    /// How long the data of a request take to one id at the usual number of pieces, nanoseconds.
+    pub(super) fn pieces_ns(&self, latency_ns: u64) -> u64 {
+        if self.in_pieces { PIECES * self.piece_ns(latency_ns) } else { 0 }
+    }
+}
+
 impl World {
     /// Drops what comes between two ids, or an id and whoever else, over links that are lost.
     pub(super) fn drop_lost_pieces(&mut self, id: Id, peer: Option<Id>) {
@@ -237,8 +250,7 @@ impl World {
     }
 
     fn next_piece(&mut self, at: Id, from: Id, call: CallId) {
-        let apart = if self.profile.is_filled() { FAR_APART } else { APART };
-        let latest = self.hosts.cost(from, at).latency_ns * apart;
+        let latest = self.profile.piece_ns(self.hosts.cost(from, at).latency_ns);
         let when = self.now + 1 + self.random.below(latest.max(1));
         self.queue.push(when, Event::Piece { id: at, run: self.hosts.run(at), from, call });
     }

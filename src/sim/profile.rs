@@ -2,7 +2,9 @@
 //!
 //! What is not asked for is drawn, each kind of run as a whole, so that what is rare comes in some runs often and not in all of them hardly ever.
 
-use gpc_trees::Id;
+use std::num::NonZeroU32;
+
+use gpc_trees::{Id, Tree};
 
 use super::behind::Behind;
 use super::check::{Carries, Limits};
@@ -239,32 +241,45 @@ fn is_filled(limits: Limits) -> bool {
     limits.memory_max < u64::MAX && limits.data_max == u64::MAX && limits.reply_max == u64::MAX
 }
 
+/// The tree of the calls that reach every id after all faults: as narrow as the limit of children asks for.
+pub(super) fn probe_tree(tree: &Tree, children_max: u32) -> Tree {
+    let narrow = NonZeroU32::new(children_max).filter(|most| most.get() < u32::MAX);
+    narrow.map_or_else(|| tree.clone(), Tree::Kary)
+}
+
 /// Limits that the calls of a run meet now and then, and that leave room for two calls at a time that carry next to nothing.
 fn narrow(random: &mut Random, scenario: &Scenario) -> Limits {
     let n = u64::from(scenario.n);
-    // Each part has so much around it, on each level above it.
-    let levels = 8 * u64::from(scenario.tree.depth(scenario.n).unwrap_or(scenario.n));
     let children = u64::from(scenario.tree.fan_out(scenario.n).unwrap_or(scenario.n));
     // What is asked for is to come through when all is over.
     let given = scenario.reply_bytes.is_some() || scenario.data_bytes.is_some();
     // Where memory alone is little, what calls carry is longer: of many ids too much for this machine.
     let filled = !given && random.chance(1, 4) && scenario.n <= LARGE;
     let unlimited = |random: &mut Random| random.chance(1, 2) || filled || given;
+    let calls_max = random.between(2, 4) as usize;
+    let data_max = if unlimited(random) { u64::MAX } else { random.below(NARROW) };
+    let reply_more = if unlimited(random) { None } else { Some(random.below(NARROW * n)) };
+    let adopted_max = if random.chance(1, 2) { u32::MAX } else { random.below(4) as u32 };
+    // One less than the widest call asks, where there is one. A chain of all ids of a large world takes too long.
+    let children_max = match random.chance(1, 6) && children > 1 && scenario.n <= LARGE {
+        true => children as u32 - 1,
+        false => u32::MAX,
+    };
+    // Each part has so much around it, on each level above it. The probes' tree may be deeper than the world's.
+    let depth = |tree: &Tree| tree.depth(scenario.n).unwrap_or(scenario.n);
+    let levels = 8 * u64::from(depth(&scenario.tree).max(depth(&probe_tree(&scenario.tree, children_max))));
+    let room = (64 + levels) * n;
     Limits {
-        calls_max: random.between(2, 4) as usize,
-        data_max: if unlimited(random) { u64::MAX } else { random.below(NARROW) },
-        reply_max: if unlimited(random) { u64::MAX } else { (64 + levels) * n + random.below(NARROW * n) },
-        adopted_max: if random.chance(1, 2) { u32::MAX } else { random.below(4) as u32 },
-        // One less than the widest call asks, where there is one. A chain of all ids of a large world takes too long.
-        children_max: match random.chance(1, 6) && children > 1 && scenario.n <= LARGE {
-            true => children as u32 - 1,
-            false => u32::MAX,
-        },
+        calls_max,
+        data_max,
+        reply_max: reply_more.map_or(u64::MAX, |more| room + more),
+        adopted_max,
+        children_max,
         children_odd: false,
         memory_max: if !filled && (random.chance(1, 2) || given) {
             u64::MAX
         } else {
-            let two = 2 * (CALL + CHILD * children + (LISTED + 64 + levels) * n);
+            let two = 2 * (CALL + CHILD * children + LISTED * n + room);
             // In some worlds it is counted, and there is enough.
             let enough = if random.chance(1, 3) { FILLED_CALLS * n * FILLING } else { 0 };
             two + random.below(two + FILLING) + enough

@@ -152,6 +152,26 @@ fn a_cancel_of_another_than_the_parent_ends_nothing() {
     assert_eq!(seen(&[&another[..], &lost, &fails].concat()), [""; 0]);
 }
 
+/// A second parent had been refused, and its cancel came late: the reply of one child was arriving, and the other child had not answered. The checker took the arriving reply for cancelled, and the failure that followed for one too many.
+#[test]
+fn a_late_cancel_of_a_refused_parent_ends_nothing() {
+    let cancelled = |by| {
+        let after = [Seen::Received(1, by, Message::Cancel(CALL)), Seen::Sent(1, 0, head()), input(1)];
+        let lost = [Seen::Injected(Fault::Link, vec![1, 2]), Seen::LinkEnded(1, 2)];
+        let fails = [Seen::Sent(1, 0, failed(2, Stage::Link)), input(1)];
+        let mut history = behind_heads(&[]);
+        // The answer of id 1 follows the cancel.
+        history.truncate(history.len() - 2);
+        judged(&then(history, &[&after[..], &lost, &fails].concat()))
+    };
+    assert_eq!(cancelled(2), [""; 0]);
+    assert!(cancelled(0).contains(&"progress"), "the parent itself wants no answer");
+
+    let seed = 777_001_012_948;
+    let scenario = Scenario { calls: 3, faults: FaultSet::ALL, seed, ..Scenario::new(8, Tree::Binary) };
+    assert_eq!(run(&scenario).violations, [], "{}", scenario.replay());
+}
+
 #[test]
 fn who_has_said_all_has_nothing_to_add() {
     let whole = [Seen::Received(1, 2, data()), input(1)];

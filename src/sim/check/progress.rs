@@ -342,11 +342,11 @@ impl Progress {
                 });
             }
             Message::Cancel(call) => {
-                self.answered(at, from, *call);
-                // Of one that was refused, since it is a second parent, it says nothing to the first.
+                // A second parent was refused: its cancel does not end the first one's call.
                 let here = self.calls.get_mut(&(at, *call));
-                let here = here.filter(|here| here.given.is_none_or(|given| given == from));
+                let here = here.filter(|here| here.owed.contains(&from) || here.given == Some(from));
                 here.into_iter().for_each(|here| here.rising.clear());
+                self.answered(at, from, *call);
             }
             _ => {}
         }
