@@ -12,6 +12,7 @@ use crate::limits::Limits;
 use crate::names::{GroupId, Member, Rank, Set};
 use crate::request::{Answer, Client, GroupStatus, Pair, Request};
 use crate::spec::Layout;
+use crate::start_error::StartError;
 
 /// Which of the collective requests of a set this is: each member counts its own, from 0, for each tag.
 pub type Epoch = u64;
@@ -116,8 +117,10 @@ pub enum Order {
         /// Why it fails.
         fault: Fault,
     },
-    /// Starts the processes of a group at each node that has some. Answered by [`Report::Started`].
+    /// Starts the processes of a group at each node that has some. Answered by [`Report::Started`], or [`Report::NotStarted`].
     Start(Arc<Layout>),
+    /// Looks at each node whether its processes of a group can be started, before any is. Answered by [`Report::Done`], or [`Report::NotStarted`].
+    Check(Arc<Layout>),
     /// Kills the processes of a group. Answered by [`Report::Groups`] when none is left: how the group's processes there have ended.
     Kill(GroupId),
     /// Sends a signal to the processes of a group.
@@ -162,6 +165,8 @@ pub enum Report {
     Entries(Brought),
     /// To [`Order::Start`]: rank, and its process number or the number of the system's error.
     Started(Vec<(Rank, Result<u32, i32>)>),
+    /// To [`Order::Start`] and [`Order::Check`]: ranks that cannot be started, and why; the node has started all others.
+    NotStarted(Vec<(Vec<Rank>, StartError)>),
     /// To [`Order::Find`].
     Found(Option<Vec<u8>>),
     /// To [`Order::List`].

@@ -71,9 +71,18 @@ impl Layout {
 
     /// The node of a rank.
     pub fn node_of(&self, rank: Rank) -> Option<Id> {
+        self.block_of(rank).map(|block| block.node)
+    }
+
+    /// What a rank is started with.
+    pub fn spec_of(&self, rank: Rank) -> Option<&Spec> {
+        self.specs.get(self.block_of(rank)?.spec as usize)
+    }
+
+    fn block_of(&self, rank: Rank) -> Option<&Block> {
         let after = self.blocks.partition_point(|block| block.first <= rank);
         let block = self.blocks.get(after.checked_sub(1)?)?;
-        (rank - block.first < block.count).then_some(block.node)
+        (rank - block.first < block.count).then_some(block)
     }
 
     /// The nodes that it has processes on, each once, in order.

@@ -16,6 +16,7 @@ use crate::names::{GroupId, Member, Set};
 use crate::order::{Brought, Entry, Meeting, Purpose, Stamp};
 use crate::request::{Answer, Client, GroupState, GroupStatus, Identity, MemberStatus, Pair, Request};
 use crate::spec::{Block, Layout, OnDeath, Spec};
+use crate::start_error::StartError;
 
 fn bytes() -> impl Strategy<Value = Vec<u8>> {
     vec(any::<u8>(), 0..6)
@@ -241,6 +242,7 @@ fn order() -> impl Strategy<Value = Order> {
         }),
         (meeting(), fault()).prop_map(|(meeting, fault)| Order::Fail { meeting, fault }),
         layout().prop_map(|layout| Order::Start(layout.into())),
+        layout().prop_map(|layout| Order::Check(layout.into())),
         group().prop_map(Order::Kill),
         (group(), any::<u8>()).prop_map(|(group, signal)| Order::Signal(group, signal)),
         group().prop_map(Order::Forget),
@@ -254,12 +256,22 @@ fn order() -> impl Strategy<Value = Order> {
     ]
 }
 
+fn start_error() -> impl Strategy<Value = StartError> {
+    (any::<i32>(), any::<u8>(), text(), text()).prop_map(|(errno, status, host, why)| StartError {
+        errno,
+        status,
+        host,
+        why,
+    })
+}
+
 fn report() -> impl Strategy<Value = Report> {
     let started = prop_oneof![any::<u32>().prop_map(Ok), any::<i32>().prop_map(Err)];
     prop_oneof![
         Just(Report::Done),
         brought().prop_map(Report::Entries),
         vec((any::<u32>(), started), 0..4).prop_map(Report::Started),
+        vec((vec(any::<u32>(), 0..4), start_error()), 0..3).prop_map(Report::NotStarted),
         option::of(bytes()).prop_map(Report::Found),
         vec(pair(), 0..3).prop_map(Report::Pairs),
         answered().prop_map(Report::Answer),

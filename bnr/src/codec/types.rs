@@ -11,6 +11,7 @@ use crate::names::{GroupId, Member, Set};
 use crate::order::{Brought, Entry, Meeting, Order, Purpose, Report, Stamp};
 use crate::request::{Answer, Client, GroupState, GroupStatus, Identity, MemberStatus, Pair, Request};
 use crate::spec::{Block, Layout, OnDeath, Spec};
+use crate::start_error::StartError;
 
 /// A type with these fields, in this order.
 macro_rules! record {
@@ -91,6 +92,7 @@ impl Coded for FaultKind {
     }
 }
 
+record!(StartError { errno, status, host, why });
 record!(Fault { kind, message, deaths, node });
 record!(Pair { key, value });
 record!(Spec { count, program, args, env, info });
@@ -237,6 +239,7 @@ choice!(Order, "there is no such order", {
     15 = AtHead { client, request },
     16 = Status(group),
     17 = End,
+    18 = Check(layout),
 });
 choice!(Report, "there is no such report", {
     0 = Done,
@@ -246,4 +249,5 @@ choice!(Report, "there is no such report", {
     4 = Pairs(pairs),
     5 = Answer(answer),
     6 = Groups(groups),
+    7 = NotStarted(failed),
 });

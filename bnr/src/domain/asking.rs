@@ -51,6 +51,8 @@ pub(super) enum Held {
     Collect(Meeting),
     /// A group is being started.
     Start,
+    /// It is being checked whether a group can be started.
+    Check,
     /// A group is being killed.
     Kill,
     /// The head watches.
@@ -257,6 +259,7 @@ impl Domain {
         let held = match &order {
             Order::Collect { meeting, .. } => Held::Collect(meeting.clone()),
             Order::Start(_) => Held::Start,
+            Order::Check(_) => Held::Check,
             Order::Kill(_) => Held::Kill,
             Order::Watch => Held::Watch,
             Order::End => Held::End,
@@ -266,6 +269,7 @@ impl Domain {
         match order {
             Order::Collect { meeting, purpose } => return self.collect(token, meeting, purpose),
             Order::Start(layout) => return self.start_here(layout, Whom::Order(token)),
+            Order::Check(layout) => return self.check_here(layout, Whom::Order(token)),
             Order::Kill(group) => return self.kill_here(group, Some(Whom::Order(token))),
             Order::Watch => return self.watched(token),
             Order::End => return self.end(Some(token)),
@@ -315,7 +319,7 @@ impl Domain {
         match self.held.remove(&token) {
             Some(Held::Collect(meeting)) => self.collect_cancelled(&meeting, token),
             Some(Held::Watch) => self.watch_cancelled(token),
-            Some(Held::Asked | Held::Start | Held::Kill | Held::End) | None => {}
+            Some(Held::Asked | Held::Check | Held::Start | Held::Kill | Held::End) | None => {}
         }
     }
 

@@ -24,6 +24,7 @@ use crate::names::{GroupId, Member, Rank, Set};
 use crate::order::{Order, Report};
 use crate::request::{Answer, Client, GroupState, GroupStatus, MemberStatus, Pair};
 use crate::spec::{Layout, OnDeath, Spec};
+use crate::start_error::{StartError, StartFailure};
 
 /// Most groups that are shown at a time.
 pub(super) const SHOWN_MAX: usize = 4096;
@@ -33,7 +34,7 @@ const IO: i32 = 5;
 const TIMED_OUT: i32 = 110;
 const UNREACHABLE: i32 = 113;
 
-/// How many nodes are told of that could not start their part of a group.
+/// How many causes are told why a group was not started.
 const CAUSES_MAX: usize = 8;
 
 /// A group as the head knows it.
@@ -49,7 +50,11 @@ pub(super) struct Group {
     pub(super) layout: Option<Arc<Layout>>,
     pids: BTreeMap<Rank, u32>,
     errors: BTreeMap<Rank, i32>,
-    /// Of how many of this node and the others it is not known what they have started.
+    /// All its nodes have found that its processes can be started.
+    checked: bool,
+    /// How many causes there are why it was not started.
+    causes: usize,
+    /// Of how many of this node and the others it is not known what they have found or started.
     starting: usize,
     /// Who has had it started.
     starter: Option<Asker>,
@@ -93,6 +98,8 @@ impl Group {
             layout: None,
             pids: BTreeMap::new(),
             errors: BTreeMap::new(),
+            checked: false,
+            causes: 0,
             starting: 0,
             starter: None,
             sizes: Vec::new(),
@@ -103,6 +110,11 @@ impl Group {
             freed: false,
             began: now,
         }
+    }
+
+    /// A rank was not started. 0 would say that it was.
+    fn fails(&mut self, rank: Rank, errno: i32) {
+        self.errors.insert(rank, if errno == 0 { IO } else { errno });
     }
 
     /// Whether nothing of it is under way.
@@ -250,26 +262,44 @@ impl Domain {
             Ok(layout) => Arc::new(layout),
             Err(fault) => return self.not_placed(group, fault),
         };
-        let nodes = layout.nodes();
-        let others: Vec<Id> = nodes.iter().copied().filter(|id| *id != self.me()).collect();
-        let here = others.len() < nodes.len();
         let size = u64::from(layout.size());
         let Ok(known) = self.group_mut(group) else { return };
         known.stage = Stage::Starting;
         known.layout = Some(layout.clone());
-        known.starting = usize::from(here) + usize::from(!others.is_empty());
         // The layout has them.
         known.preputs = Vec::new();
         known.specs = Vec::new();
         let sizes = std::mem::take(&mut known.sizes);
         sizes.into_iter().for_each(|asker| self.settle(asker, Ok(Answer::Number(size))));
-        if !others.is_empty() {
-            let limit = self.settings.limits.fence;
-            self.call(others, Arc::new(Order::Start(layout.clone())), true, limit, Errand::Start(group));
+        // No process runs before all nodes have found that theirs can be started.
+        if self.each_part(&layout, Order::Check(layout.clone())) {
+            self.check_here(layout, Whom::Head);
         }
-        if here {
+    }
+
+    /// Starts a group that all nodes have found to be in order.
+    fn start_checked(&mut self, group: GroupId) {
+        let Ok(known) = self.group_mut(group) else { return };
+        known.checked = true;
+        let Some(layout) = known.layout.clone() else { return };
+        if self.each_part(&layout, Order::Start(layout.clone())) {
             self.start_here(layout, Whom::Head);
         }
+    }
+
+    /// Gives an order to all other nodes of a group; whether this one is among its nodes.
+    fn each_part(&mut self, layout: &Layout, order: Order) -> bool {
+        let (group, nodes) = (layout.group, layout.nodes());
+        let others: Vec<Id> = nodes.iter().copied().filter(|id| *id != self.me()).collect();
+        let here = others.len() < nodes.len();
+        if let Ok(known) = self.group_mut(group) {
+            known.starting = usize::from(here) + usize::from(!others.is_empty());
+        }
+        if !others.is_empty() {
+            let limit = self.settings.limits.fence;
+            self.call(others, Arc::new(order), true, limit, Errand::Start(group));
+        }
+        here
     }
 
     /// # Errors
@@ -315,60 +345,98 @@ impl Domain {
         self.settle(starter, Err(fault));
     }
 
-    /// What this node has started of a group.
-    pub(super) fn started_part(&mut self, group: GroupId, ranks: Vec<(Rank, Result<u32, i32>)>) {
+    /// What this node has found or started of a group.
+    pub(super) fn part_here(&mut self, group: GroupId, report: Report) {
+        self.part_of(group, self.me(), Ok(report));
+        self.part_known(group);
+    }
+
+    /// What the other nodes have found or started of a group.
+    pub(super) fn parts_elsewhere(&mut self, group: GroupId, reports: Vec<(Id, Result<Report, Fault>)>) {
+        reports.into_iter().for_each(|(id, report)| self.part_of(group, id, report));
+        self.part_known(group);
+    }
+
+    fn part_of(&mut self, group: GroupId, id: Id, report: Result<Report, Fault>) {
+        let Ok(known) = self.group(group) else { return };
+        let checked = known.checked;
+        let Some(layout) = known.layout.clone() else { return };
+        let mut started = BTreeMap::new();
+        let unsaid = match report {
+            Ok(Report::Done) if !checked => return,
+            Ok(Report::NotStarted(failed)) if failed.iter().any(|(ranks, _)| !ranks.is_empty()) => {
+                return self.not_started(&layout, id, failed);
+            }
+            Ok(Report::Started(theirs)) if checked => {
+                started.extend(theirs);
+                IO
+            }
+            Ok(_) => IO,
+            Err(fault) => {
+                let errno = match fault.kind {
+                    FaultKind::NodeLost => UNREACHABLE,
+                    FaultKind::TimedOut => TIMED_OUT,
+                    _ => IO,
+                };
+                let message = format!("{group} was not started on node {id}: {fault}");
+                self.tell_cause(group, Output::Warning(message));
+                errno
+            }
+        };
+        let Ok(known) = self.group_mut(group) else { return };
+        for rank in layout.ranks_on(id) {
+            match started.remove(&rank).unwrap_or(Err(unsaid)) {
+                Ok(pid) => drop(known.pids.insert(rank, pid)),
+                Err(errno) => known.fails(rank, errno),
+            }
+        }
+    }
+
+    /// A node cannot start some of its ranks.
+    fn not_started(&mut self, layout: &Layout, node: Id, failed: Vec<(Vec<Rank>, StartError)>) {
+        let group = layout.group;
+        for (mut ranks, error) in failed {
+            // A node speaks for its own ranks alone.
+            ranks.retain(|rank| layout.node_of(*rank) == Some(node));
+            let Ok(known) = self.group_mut(group) else { return };
+            ranks.iter().for_each(|rank| known.fails(*rank, error.errno));
+            if let Some(spec) = ranks.first().and_then(|rank| layout.spec_of(*rank)) {
+                let program = spec.program.clone();
+                let failure = StartFailure { group, node, ranks, program, error };
+                self.tell_cause(group, Output::NotStarted(failure));
+            }
+        }
+    }
+
+    /// Tells whoever has begun the domain why a group is not started: the first causes of it.
+    fn tell_cause(&mut self, group: GroupId, cause: Output) {
+        let Ok(known) = self.group_mut(group) else { return };
+        known.causes += 1;
+        if known.causes <= CAUSES_MAX {
+            self.outputs.push_back(cause);
+        }
+    }
+
+    /// This node, or the others, have said what they have found or started.
+    fn part_known(&mut self, group: GroupId) {
         let Ok(known) = self.group_mut(group) else { return };
         known.starting = known.starting.saturating_sub(1);
-        for (rank, result) in ranks {
-            match result {
-                Ok(pid) => drop(known.pids.insert(rank, pid)),
-                // 0 would say that it was started.
-                Err(errno) => drop(known.errors.insert(rank, if errno == 0 { IO } else { errno })),
+        match (known.starting, known.checked) {
+            (0, true) => self.started_everywhere(group),
+            (0, false) if known.errors.is_empty() => self.start_checked(group),
+            (0, false) => {
+                // No node has anything of it.
+                known.stage = Stage::Killed;
+                known.killing = 1;
+                self.part_killed(group);
+                self.look_again();
             }
+            _ => {}
         }
-        self.started_if_all(group);
     }
 
-    /// What the other nodes have started of a group.
-    pub(super) fn started_elsewhere(&mut self, group: GroupId, reports: Vec<(Id, Result<Report, Fault>)>) {
-        let Ok(known) = self.group(group) else { return };
-        let Some(layout) = known.layout.clone() else { return };
-        let mut ranks = Vec::new();
-        // A number is all that each rank has: the first causes are told in words.
-        let mut causes = Vec::new();
-        for (id, report) in reports {
-            let mut said = BTreeMap::new();
-            let unsaid = match report {
-                Ok(Report::Started(theirs)) => {
-                    said.extend(theirs);
-                    IO
-                }
-                Ok(_) => IO,
-                Err(fault) => {
-                    let errno = match fault.kind {
-                        FaultKind::NodeLost => UNREACHABLE,
-                        FaultKind::TimedOut => TIMED_OUT,
-                        _ => IO,
-                    };
-                    if causes.len() < CAUSES_MAX {
-                        causes.push(format!("{group} was not started on node {id}: {fault}"));
-                    }
-                    errno
-                }
-            };
-            for rank in layout.ranks_on(id) {
-                ranks.push((rank, said.remove(&rank).unwrap_or(Err(unsaid))));
-            }
-        }
-        self.outputs.extend(causes.into_iter().map(Output::Warning));
-        self.started_part(group, ranks);
-    }
-
-    fn started_if_all(&mut self, group: GroupId) {
+    fn started_everywhere(&mut self, group: GroupId) {
         let Ok(known) = self.group_mut(group) else { return };
-        if known.starting > 0 {
-            return;
-        }
         if known.stage == Stage::Starting {
             known.stage = Stage::Running;
         }
@@ -467,9 +535,11 @@ impl Domain {
     fn never_started(&self, group: GroupId) -> Vec<Death> {
         let Ok(known) = self.group(group) else { return Vec::new() };
         let deaths = self.deaths.get(&group);
-        let unknown = known.errors.keys().filter(|rank| deaths.is_none_or(|deaths| !deaths.has(**rank)));
-        let death =
-            |rank: &Rank| Death { member: Member { group, rank: *rank }, exit: Exit::Never, finalized: true };
+        let size = known.layout.as_ref().map_or(0, |layout| layout.size());
+        // Of a group that was only checked no rank was started.
+        let ranks = (0..size).filter(|rank| !known.checked || known.errors.contains_key(rank));
+        let unknown = ranks.filter(|rank| deaths.is_none_or(|deaths| !deaths.has(*rank)));
+        let death = |rank| Death { member: Member { group, rank }, exit: Exit::Never, finalized: true };
         unknown.map(death).collect()
     }
 

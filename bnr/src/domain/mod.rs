@@ -32,6 +32,7 @@ use crate::names::{GroupId, Member, Rank};
 use crate::order::{Brought, Meeting, Order, Report};
 use crate::request::{Answer, Client, Request};
 use crate::spec::Layout;
+use crate::start_error::{StartError, StartFailure};
 
 use self::asking::{Held, Putting};
 use self::collecting::Collecting;
@@ -41,7 +42,7 @@ use self::head::Head;
 use self::ids::RecentGroups;
 use self::kinds::Kinds;
 use self::meeting::Gathering;
-use self::starting::Here;
+use self::starting::{Here, Whom};
 use self::telling::{Errand, Timers};
 use self::watch::{Life, Watched};
 
@@ -105,8 +106,15 @@ pub enum Input {
     Started {
         /// The group.
         group: GroupId,
-        /// For each rank here: its process number, or the number of the system's error.
-        ranks: Vec<(Rank, Result<u32, i32>)>,
+        /// For each rank here: its process number, or why there is no process.
+        ranks: Vec<(Rank, Result<u32, StartError>)>,
+    },
+    /// It is known whether the processes of a group can be started here.
+    Checked {
+        /// The group.
+        group: GroupId,
+        /// Ranks that cannot be started, and why.
+        failed: Vec<(Vec<Rank>, StartError)>,
     },
     /// A process has ended.
     Ended {
@@ -164,6 +172,8 @@ pub enum Output {
         /// What.
         report: Report,
     },
+    /// Looks whether the processes of a group that are on this node can be started; [`Input::Checked`] says it.
+    Check(Arc<Layout>),
     /// Starts the processes of a group that are on this node.
     Start(Arc<Layout>),
     /// Kills what is left of a group here, in two steps; [`Input::Emptied`] says when it is done.
@@ -184,6 +194,8 @@ pub enum Output {
         /// Why.
         message: String,
     },
+    /// At the head: processes of a group could not be started.
+    NotStarted(StartFailure),
     /// Something is wrong that whoever has begun the domain wants to know.
     Warning(String),
     /// The domain has ended, as far as this node is concerned: nothing of it is left here.
@@ -210,6 +222,8 @@ pub struct Domain {
     next_call: CallNumber,
     /// Calls of this node, and what each is for.
     calls: BTreeMap<CallNumber, Errand>,
+    /// Groups that are checked here, and who waits for that.
+    checks: BTreeMap<GroupId, Whom>,
     /// Groups with processes here.
     here: BTreeMap<GroupId, Here>,
     /// Groups that were to be killed before they were here: an order to start them that was overtaken starts nothing.
@@ -256,6 +270,7 @@ impl Domain {
             held: BTreeMap::new(),
             next_call: 0,
             calls: BTreeMap::new(),
+            checks: BTreeMap::new(),
             here: BTreeMap::new(),
             doomed: RecentGroups::default(),
             forgotten: RecentGroups::default(),
@@ -286,6 +301,7 @@ impl Domain {
             Input::Order { token, root, order } => self.order(token, root, order),
             Input::Cancelled(token) => self.cancelled(token),
             Input::Called { call, reports } => self.called(call, reports),
+            Input::Checked { group, failed } => self.checked(group, failed),
             Input::Started { group, ranks } => self.started(group, &ranks),
             Input::Ended { member, exit } => self.ended(member, exit),
             Input::Emptied(group) => self.emptied(group),

@@ -15,6 +15,7 @@ use crate::names::{GroupId, Member, Rank};
 use crate::order::Report;
 use crate::request::{GroupState, GroupStatus, MemberStatus, Pair};
 use crate::spec::Layout;
+use crate::start_error::{StartError, by_reason};
 
 /// The system's error for what was not done because somebody did not want it any more: `ECANCELED` of Linux.
 const CANCELLED: i32 = 125;
@@ -65,17 +66,40 @@ impl Here {
 }
 
 impl Domain {
+    /// Looks whether the processes of a group that are to be here can be started.
+    pub(super) fn check_here(&mut self, layout: Arc<Layout>, whom: Whom) {
+        let group = layout.group;
+        // Where nothing is to be started any more, the order to start it is refused.
+        let refused = self.refuses(group) || self.checks.contains_key(&group);
+        if refused || layout.ranks_on(self.me()).next().is_none() {
+            return self.say(whom, group, Report::Done);
+        }
+        self.checks.insert(group, whom);
+        self.outputs.push_back(Output::Check(layout));
+    }
+
+    /// The driver knows whether they can be started.
+    pub(super) fn checked(&mut self, group: GroupId, failed: Vec<(Vec<Rank>, StartError)>) {
+        let Some(whom) = self.checks.remove(&group) else { return };
+        self.say(whom, group, if failed.is_empty() { Report::Done } else { Report::NotStarted(failed) });
+    }
+
+    /// Whether a group may not be started here.
+    fn refuses(&self, group: GroupId) -> bool {
+        !matches!(self.life, Life::Begins | Life::Runs)
+            || self.doomed.contains(group)
+            || self.forgotten.contains(group)
+            || self.here.contains_key(&group)
+    }
+
     /// Starts the processes of a group that are to be here.
     pub(super) fn start_here(&mut self, layout: Arc<Layout>, whom: Whom) {
         let group = layout.group;
         let ranks: Vec<Rank> = layout.ranks_on(self.me()).collect();
-        let refused = !matches!(self.life, Life::Begins | Life::Runs)
-            || self.doomed.contains(group)
-            || self.forgotten.contains(group)
-            || self.here.contains_key(&group);
-        if refused || ranks.is_empty() {
-            let ranks = ranks.into_iter().map(|rank| (rank, Err(CANCELLED))).collect();
-            return self.say_started(group, whom, ranks);
+        if self.refuses(group) || ranks.is_empty() {
+            let refused = StartError::new(CANCELLED, StartError::REFUSED, "the group is killed already");
+            let failed = if ranks.is_empty() { Vec::new() } else { vec![(ranks, refused)] };
+            return self.say(whom, group, Report::NotStarted(failed));
         }
         let preputs =
             layout.preputs.iter().map(|(key, value)| Pair { key: key.clone(), value: value.clone() });
@@ -105,28 +129,36 @@ impl Domain {
         self.look_again();
     }
 
-    fn say_started(&mut self, group: GroupId, whom: Whom, ranks: Vec<(Rank, Result<u32, i32>)>) {
+    /// Tells the head what was checked or started here.
+    fn say(&mut self, whom: Whom, group: GroupId, report: Report) {
         match whom {
-            Whom::Head => self.started_part(group, ranks),
-            Whom::Order(token) => self.report(token, Report::Started(ranks)),
+            Whom::Head => self.part_here(group, report),
+            Whom::Order(token) => self.report(token, report),
         }
     }
 
     /// The driver has started the processes, or not.
-    pub(super) fn started(&mut self, group: GroupId, ranks: &[(Rank, Result<u32, i32>)]) {
+    pub(super) fn started(&mut self, group: GroupId, ranks: &[(Rank, Result<u32, StartError>)]) {
         let Some(here) = self.here.get_mut(&group) else { return };
         let Some(whom) = here.starting.take() else { return };
         let mut never = Vec::new();
         for (rank, result) in ranks {
             let Some(process) = here.processes.get_mut(rank) else { continue };
-            process.pid = result.ok();
+            process.pid = result.as_ref().ok().copied();
             if result.is_err() && !process.ended {
                 process.ended = true;
                 let member = Member { group, rank: *rank };
                 never.push(Death { member, exit: Exit::Never, finalized: true });
             }
         }
-        self.say_started(group, whom, ranks.to_vec());
+        let failed = by_reason(ranks);
+        let report = if failed.is_empty() {
+            let pids = ranks.iter().filter_map(|(rank, result)| Some((*rank, Ok(*result.as_ref().ok()?))));
+            Report::Started(pids.collect())
+        } else {
+            Report::NotStarted(failed)
+        };
+        self.say(whom, group, report);
         self.spread(never);
         self.end_unseen(group);
         self.clear_if_ended(group);

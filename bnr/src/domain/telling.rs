@@ -38,7 +38,7 @@ pub(super) enum Errand {
     List(Asker, BTreeMap<Vec<u8>, Vec<u8>>),
     /// A coordinator waits for the members of a meeting.
     Collect(Meeting),
-    /// The head has a group started.
+    /// The head has a group checked, or started.
     Start(GroupId),
     /// The head ends the domain.
     End,
@@ -225,7 +225,7 @@ impl Domain {
             Errand::Find(asker, key) => self.found(asker, &key, reports),
             Errand::List(asker, here) => self.listed(asker, here, reports),
             Errand::Collect(meeting) => self.collected(&meeting, reports),
-            Errand::Start(group) => self.started_elsewhere(group, reports),
+            Errand::Start(group) => self.parts_elsewhere(group, reports),
             Errand::End => self.ended_elsewhere(),
         }
     }

@@ -15,16 +15,17 @@ use super::HostEvent;
 use super::calls::Making;
 use super::clients::Link;
 use super::engine::{Asked, END_LIMIT, Engine, Errno, OWNER, Purpose, STREAM_LIMIT, Source, reply};
-use super::processes::{Started, Telling, prepare};
+use super::processes::{Started, Telling, check, prepare};
 use crate::codec::encode_order;
 use crate::domain::{CallNumber, Input, Output, Serial};
 use crate::fault::{Fault, FaultKind};
 use crate::keeper::{Keeper, KeeperOrder};
-use crate::names::{GroupId, Member};
+use crate::names::{GroupId, Member, Rank};
 use crate::order::Order;
 use crate::request::{Answer, Client};
 use crate::speak::Conversation;
-use crate::spec::Layout;
+use crate::spec::{Block, Layout};
+use crate::start_error::StartError;
 
 impl Engine {
     pub(super) fn carry_out(&mut self, output: Output) {
@@ -53,12 +54,14 @@ impl Engine {
                 }
                 None => {}
             },
+            Output::Check(layout) => self.check(&layout),
             Output::Start(layout) => self.start(layout),
             Output::Kill { group, grace } => self.kill(group, grace),
             Output::Signal(group, signal) => self.keep(KeeperOrder::Signal { group, signal }, Vec::new()),
             Output::Aborted { member, code, message } => {
                 self.event(HostEvent::Aborted { member, code, message });
             }
+            Output::NotStarted(failure) => self.event(HostEvent::NotStarted(failure)),
             Output::Warning(message) => self.warn(message),
             Output::End => self.over = true,
         }
@@ -103,11 +106,17 @@ impl Engine {
     }
 
     pub(super) fn start(&mut self, layout: Arc<Layout>) {
-        if let Some((group, ranks)) = self.starting.begin(&layout, self.me) {
+        let ranks = layout.ranks_on(self.me).collect();
+        if let Some((group, ranks)) = self.starting.begin(layout.group, ranks) {
             return self.inputs.push_back(Input::Started { group, ranks });
         }
         self.groups.insert(layout.group, layout.clone());
         let neighbours: Vec<_> = layout.ranks_on(self.me).collect();
+        if let Err(error) = self.ensure_keeper() {
+            let error = without_keeper(&error);
+            let members = neighbours.into_iter().map(|rank| Member { group: layout.group, rank });
+            return members.for_each(|member| self.started(member, Err(error.clone())));
+        }
         for (local, &rank) in neighbours.iter().enumerate() {
             let member = Member { group: layout.group, rank };
             let here = (local, neighbours.len());
@@ -115,13 +124,28 @@ impl Engine {
                 prepare(&layout, rank, &Telling { me: self.me, here, domain: &self.name, port })
             });
             if let Err(error) = prepared.and_then(|started| self.begin(member, started)) {
-                self.started(member, Err(error.raw_os_error().unwrap_or(Errno::IO)));
+                self.started(member, Err(unprepared(&error)));
             }
         }
     }
 
+    /// Looks whether processes can be started, one for each program.
+    fn check(&mut self, layout: &Layout) {
+        let group = layout.group;
+        let mine: Vec<&Block> = layout.blocks.iter().filter(|block| block.node == self.me).collect();
+        let mut failed = Vec::new();
+        for (number, spec) in (0..).zip(&layout.specs) {
+            let blocks = mine.iter().filter(|block| block.spec == number);
+            let ranks: Vec<Rank> = blocks.flat_map(|block| block.first..block.first + block.count).collect();
+            if let (false, Err(mut error)) = (ranks.is_empty(), check(spec)) {
+                self.host.clone_into(&mut error.host);
+                failed.push((ranks, error));
+            }
+        }
+        self.inputs.push_back(Input::Checked { group, failed });
+    }
+
     pub(super) fn begin(&mut self, member: Member, started: Started) -> io::Result<()> {
-        self.ensure_keeper()?;
         let client = Client::Process(member);
         self.watch(Source::Client(client), started.link.as_raw_fd(), Interest::READABLE)?;
         self.clients.insert(client, Link::new(started.link, Conversation::new()));
@@ -253,4 +277,17 @@ impl Engine {
             self.call_ended(purpose, &ids, Err(error));
         }
     }
+}
+
+/// The error of a process whose descriptors could not be made.
+fn unprepared(error: &io::Error) -> StartError {
+    let errno = error.raw_os_error().unwrap_or(Errno::IO);
+    StartError::new(errno, StartError::REFUSED, "its pipes and its socket cannot be made")
+}
+
+/// The error of processes without a keeper that would start them.
+fn without_keeper(error: &io::Error) -> StartError {
+    let errno = error.raw_os_error().unwrap_or(Errno::IO);
+    let why = format!("the keeper, which starts processes, cannot be started: {error}");
+    StartError { errno, status: StartError::REFUSED, host: String::new(), why }
 }

@@ -15,6 +15,7 @@ use mio::{Events, Interest, Poll, Token as Key};
 use super::calls::{Calls, Ended, reports};
 use super::clients::Link;
 use super::doors::Doors;
+use super::foreign::Silent;
 use super::mailbox::{Post, Then, Told};
 use super::outflow::Outflow;
 use super::processes::{Output as ProcessOutput, Read, Starting};
@@ -25,10 +26,12 @@ use crate::domain::{CallNumber, Domain, Input, Serial, Token};
 use crate::fault::{Fault, FaultKind};
 use crate::keeper::{Keeper, KeeperEvent};
 use crate::names::{GroupId, Member};
+use crate::open_mpi;
 use crate::order::{Order, Report};
-use crate::request::Client;
+use crate::request::{Client, Request};
 use crate::speak::Attributes;
 use crate::spec::Layout;
+use crate::start_error::StartError;
 
 /// The key of the mailbox's waker.
 pub(super) const WAKER: Key = Key(0);
@@ -126,7 +129,10 @@ pub(super) struct Engine {
     pub(super) unknown: BTreeMap<u64, Link>,
     pub(super) outputs: BTreeMap<u64, ProcessOutput>,
     pub(super) next_source: u64,
+    /// Name of this host, for people.
+    pub(super) host: String,
     pub(super) starting: Starting,
+    pub(super) silent: Silent,
     pub(super) keeper: Option<Keeper>,
     pub(super) command: KeeperCommand,
     pub(super) keeps: bool,
@@ -177,7 +183,9 @@ impl Engine {
             unknown: BTreeMap::new(),
             outputs: BTreeMap::new(),
             next_source: 0,
+            host: host_name(),
             starting: Starting::default(),
+            silent: Silent::default(),
             keeper: None,
             command: parts.keeper,
             keeps: parts.keeps,
@@ -217,6 +225,7 @@ impl Engine {
             }
             self.listen();
             self.read(&mut buffer);
+            self.look_at_silent();
             self.inputs.push_back(Input::Time);
             self.turn();
         }
@@ -255,7 +264,8 @@ impl Engine {
         if self.ready.iter().any(|key| !blocked(key)) {
             return Some(Duration::ZERO);
         }
-        self.domain.deadline().map(|deadline| deadline.saturating_sub(self.now()))
+        let deadlines = [self.domain.deadline(), self.silent.due()];
+        deadlines.into_iter().flatten().min().map(|deadline| deadline.saturating_sub(self.now()))
     }
 
     /// Takes what other threads have said.
@@ -412,11 +422,13 @@ impl Engine {
         match event {
             KeeperEvent::Started(member, pid) => {
                 self.alive.insert(member);
+                self.silent.insert(member, pid, self.now());
                 self.started(member, Ok(pid));
             }
-            KeeperEvent::NotStarted(member, errno) => self.started(member, Err(errno)),
+            KeeperEvent::NotStarted(member, error) => self.started(member, Err(error)),
             KeeperEvent::Ended(member, exit) => {
                 self.alive.remove(&member);
+                self.silent.remove(member);
                 // What it had said before it ended counts.
                 self.hear_out(Client::Process(member), buffer);
                 self.inputs.push_back(Input::Ended { member, exit });
@@ -428,7 +440,20 @@ impl Engine {
         }
     }
 
-    pub(super) fn started(&mut self, member: Member, result: Result<u32, i32>) {
+    /// Ends the job of a process that would take itself for the only one.
+    fn look_at_silent(&mut self) {
+        if let Some((member, library)) = self.silent.look(self.now()) {
+            let request = Request::Abort { code: StartError::REFUSED, message: open_mpi::message(&library) };
+            let client = Client::Process(member);
+            // It is never answered.
+            self.inputs.push_back(Input::Request { client, serial: Serial::MAX, request });
+        }
+    }
+
+    pub(super) fn started(&mut self, member: Member, mut result: Result<u32, StartError>) {
+        if let Err(error) = &mut result {
+            self.host.clone_into(&mut error.host);
+        }
         if let Some((group, ranks)) = self.starting.known(member, result) {
             self.inputs.push_back(Input::Started { group, ranks });
         }
@@ -442,9 +467,12 @@ impl Engine {
         if let Some(keeper) = keeper {
             keeper.abandon();
         }
-        for (group, ranks) in self.starting.fail(Errno::CHILD) {
+        let mut lost = StartError::new(Errno::CHILD, StartError::REFUSED, "its keeper is gone");
+        self.host.clone_into(&mut lost.host);
+        for (group, ranks) in self.starting.fail(&lost) {
             self.inputs.push_back(Input::Started { group, ranks });
         }
+        self.silent = Silent::default();
         for member in std::mem::take(&mut self.alive) {
             self.inputs.push_back(Input::Ended { member, exit: crate::Exit::Signal(9) });
         }
@@ -522,6 +550,11 @@ impl Engine {
             let _ = self.poll.registry().deregister(&mut SourceFd(&descriptor));
         }
     }
+}
+
+fn host_name() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    name.trim_end().to_owned()
 }
 
 /// Numbers of the system's errors.

@@ -8,6 +8,7 @@ mod clients;
 mod doing;
 mod doors;
 mod engine;
+mod foreign;
 mod input;
 mod looking;
 mod mailbox;
@@ -43,6 +44,7 @@ use crate::fault::{Fault, FaultKind};
 use crate::limits::Limits;
 use crate::names::{GroupId, Member};
 use crate::request::{Answer, Request};
+use crate::start_error::StartFailure;
 use crate::streams::Piece;
 
 pub use serving::Serving;
@@ -126,6 +128,8 @@ pub enum HostEvent {
         /// Why.
         message: String,
     },
+    /// Processes of a group could not be started. All that concern a group come before the answer of whoever has it started.
+    NotStarted(StartFailure),
     /// Something is wrong that a person may want to know.
     Warning(String),
     /// Output could not be written.

@@ -4,16 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
 
 use chained_gpc::trees::Id;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::pipe::{PipeFlags, pipe_with};
 
-use crate::keeper::KeeperOrder;
+use crate::keeper::{self, KeeperOrder, told};
 use crate::names::{GroupId, Member, Rank};
 use crate::spec::{Layout, Spec};
+use crate::start_error::StartError;
 use crate::streams::{Piece, Splitter, Stream};
 
 /// Most bytes that are read of one pipe before the others have their turn.
@@ -124,8 +124,7 @@ fn input(wanted: bool) -> io::Result<(Option<OwnedFd>, OwnedFd)> {
 
 fn order(layout: &Layout, rank: Rank, telling: &Telling<'_>) -> KeeperOrder {
     let empty = Spec::default();
-    let block = layout.blocks.iter().find(|block| rank >= block.first && rank - block.first < block.count);
-    let spec = block.and_then(|block| layout.specs.get(block.spec as usize)).unwrap_or(&empty);
+    let spec = layout.spec_of(rank).unwrap_or(&empty);
     let (local, neighbours) = telling.here;
     let mut env: Vec<(Vec<u8>, Vec<u8>)> = spec.env.clone();
     let mut say = |name: &str, value: String| env.push((name.into(), value.into_bytes()));
@@ -147,11 +146,7 @@ fn order(layout: &Layout, rank: Rank, telling: &Telling<'_>) -> KeeperOrder {
     say("MPI_LOCALNRANKS", neighbours.to_string());
     say("GPC_BNR_NODE", telling.me.to_string());
     say("GPC_BNR_GROUP", format!("{}/{}", telling.domain, layout.group));
-    let info = |name: &str| spec.info.iter().rfind(|(key, _)| key == name).map(|(_, value)| value.clone());
-    if let Some(front) = info("path") {
-        let rest = env.iter().rfind(|(name, _)| name == b"PATH").map(|(_, value)| value.clone());
-        let rest = rest.or_else(|| std::env::var_os("PATH").map(std::os::unix::ffi::OsStringExt::into_vec));
-        let path = [front, rest.unwrap_or_default()].join(&b':');
+    if let Some(path) = own_path(spec) {
         env.push((b"PATH".to_vec(), path));
     }
     // Asked for where it is used alone: the answer takes the system as long as a pipe.
@@ -161,9 +156,30 @@ fn order(layout: &Layout, rank: Rank, telling: &Telling<'_>) -> KeeperOrder {
         program: spec.program.clone(),
         args: spec.args.clone(),
         env,
-        wdir: info("wdir"),
-        bind: (info("bind").as_deref() == Some(b"core")).then(core),
+        wdir: info(spec, "wdir"),
+        bind: (info(spec, "bind").as_deref() == Some(b"core")).then(core),
     }
+}
+
+/// The `PATH` of a program whose info has directories for it.
+fn own_path(spec: &Spec) -> Option<Vec<u8>> {
+    let front = info(spec, "path")?;
+    let rest = told(&spec.env, b"PATH").map(<[u8]>::to_vec);
+    let rest = rest.or_else(|| std::env::var_os("PATH").map(std::os::unix::ffi::OsStringExt::into_vec));
+    Some([front, rest.unwrap_or_default()].join(&b':'))
+}
+
+fn info(spec: &Spec, name: &str) -> Option<Vec<u8>> {
+    spec.info.iter().rfind(|(key, _)| key == name).map(|(_, value)| value.clone())
+}
+
+/// Looks whether processes can be started.
+///
+/// # Errors
+/// What would fail.
+pub(super) fn check(spec: &Spec) -> Result<(), StartError> {
+    let path = own_path(spec).or_else(|| told(&spec.env, b"PATH").map(<[u8]>::to_vec));
+    keeper::check(&spec.program, path.as_deref(), info(spec, "wdir").as_deref())
 }
 
 /// Groups whose processes are being started here, and which of them have been.
@@ -174,24 +190,24 @@ pub(super) struct Starting {
 
 struct Awaited {
     ranks: BTreeSet<Rank>,
-    known: Vec<(Rank, Result<u32, i32>)>,
+    known: Vec<(Rank, Result<u32, StartError>)>,
 }
 
 /// Which ranks of a group were started, and which were not.
-pub(super) type Outcome = (GroupId, Vec<(Rank, Result<u32, i32>)>);
+pub(super) type Outcome = (GroupId, Vec<(Rank, Result<u32, StartError>)>);
 
 impl Starting {
-    pub(super) fn begin(&mut self, layout: &Arc<Layout>, me: Id) -> Option<Outcome> {
-        let ranks: BTreeSet<Rank> = layout.ranks_on(me).collect();
+    /// Begins with some ranks of a group; its outcome at once, if there are none.
+    pub(super) fn begin(&mut self, group: GroupId, ranks: BTreeSet<Rank>) -> Option<Outcome> {
         if ranks.is_empty() {
-            return Some((layout.group, Vec::new()));
+            return Some((group, Vec::new()));
         }
-        self.groups.insert(layout.group, Awaited { ranks, known: Vec::new() });
+        self.groups.insert(group, Awaited { ranks, known: Vec::new() });
         None
     }
 
     /// What became of one; all of its group, when it was the last.
-    pub(super) fn known(&mut self, member: Member, result: Result<u32, i32>) -> Option<Outcome> {
+    pub(super) fn known(&mut self, member: Member, result: Result<u32, StartError>) -> Option<Outcome> {
         let awaited = self.groups.get_mut(&member.group)?;
         if !awaited.ranks.remove(&member.rank) {
             return None;
@@ -206,11 +222,11 @@ impl Starting {
     }
 
     /// None of those that are awaited will be.
-    pub(super) fn fail(&mut self, errno: i32) -> Vec<Outcome> {
+    pub(super) fn fail(&mut self, error: &StartError) -> Vec<Outcome> {
         let groups = std::mem::take(&mut self.groups);
         let failed = |(group, awaited): (GroupId, Awaited)| {
             let mut known = awaited.known;
-            known.extend(awaited.ranks.into_iter().map(|rank| (rank, Err(errno))));
+            known.extend(awaited.ranks.into_iter().map(|rank| (rank, Err(error.clone()))));
             known.sort_by_key(|(rank, _)| *rank);
             (group, known)
         };

@@ -19,6 +19,9 @@ impl Engine {
         let heard = link.read(buffer);
         self.touched.insert(client);
         let more = heard.more;
+        if let (Client::Process(member), false) = (client, heard.asked.is_empty()) {
+            self.silent.remove(member);
+        }
         self.heard(client, heard);
         more
     }

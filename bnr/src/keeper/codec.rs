@@ -9,6 +9,7 @@ use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 use super::orders::{KeeperEvent, KeeperOrder};
 use crate::exit::Exit;
 use crate::names::{GroupId, Member};
+use crate::start_error::StartError;
 
 /// Most bytes of a frame's body. The system takes 6 MiB of arguments and environment at most.
 pub(super) const FRAME_MAX: usize = 8 << 20;
@@ -107,8 +108,7 @@ fn put_order(out: &mut BytesMut, order: &KeeperOrder, descriptors: u8) -> bool {
                 put_bytes(out, name);
                 put_bytes(out, value);
             }
-            out.put_u8(u8::from(wdir.is_some()));
-            put_bytes(out, wdir.as_deref().unwrap_or_default());
+            put_optional(out, wdir.as_deref());
             out.put_u64_le(bind.map_or(u64::MAX, |bind| bind as u64));
         }
         KeeperOrder::Signal { group, signal } => {
@@ -135,6 +135,11 @@ fn count(length: usize) -> u32 {
 fn put_bytes(out: &mut BytesMut, bytes: &[u8]) {
     out.put_u32_le(count(bytes.len()));
     out.put_slice(bytes);
+}
+
+fn put_optional(out: &mut BytesMut, bytes: Option<&[u8]>) {
+    out.put_u8(u8::from(bytes.is_some()));
+    put_bytes(out, bytes.unwrap_or_default());
 }
 
 fn put_member(out: &mut BytesMut, member: Member) {
@@ -178,37 +183,39 @@ fn get_start(body: &mut Bytes) -> Result<KeeperOrder, CodecError> {
     for _ in 0..get_u32(body)? {
         env.push((get_bytes(body)?, get_bytes(body)?));
     }
-    let has_wdir = get_u8(body)? == 1;
-    let wdir = get_bytes(body)?;
+    let wdir = get_optional(body)?;
     let bind = get_u64(body)?;
     let bind = if bind == u64::MAX { None } else { usize::try_from(bind).ok() };
-    Ok(KeeperOrder::Start { member, program, args, env, wdir: has_wdir.then_some(wdir), bind })
+    Ok(KeeperOrder::Start { member, program, args, env, wdir, bind })
 }
 
 /// Appends a frame.
-pub(super) fn put_event(out: &mut BytesMut, event: KeeperEvent) {
+pub(super) fn put_event(out: &mut BytesMut, event: &KeeperEvent) {
     let begin = out.len();
     out.put_u32_le(0);
     match event {
         KeeperEvent::Started(member, pid) => {
             out.put_u8(1);
-            put_member(out, member);
-            out.put_u32_le(pid);
+            put_member(out, *member);
+            out.put_u32_le(*pid);
         }
-        KeeperEvent::NotStarted(member, errno) => {
+        KeeperEvent::NotStarted(member, StartError { errno, status, host, why }) => {
             out.put_u8(2);
-            put_member(out, member);
-            out.put_i32_le(errno);
+            put_member(out, *member);
+            out.put_i32_le(*errno);
+            out.put_u8(*status);
+            put_bytes(out, host.as_bytes());
+            put_bytes(out, why.as_bytes());
         }
         KeeperEvent::Ended(member, exit) => {
-            let (kind, number) = match exit {
+            let (kind, number) = match *exit {
                 Exit::Code(code) => (0, u32::from(code)),
                 Exit::Signal(signal) => (1, u32::from(signal)),
                 Exit::Node(id) => (2, id),
                 Exit::Never => (3, 0),
             };
             out.put_u8(3);
-            put_member(out, member);
+            put_member(out, *member);
             out.put_u8(kind);
             out.put_u32_le(number);
         }
@@ -226,7 +233,12 @@ pub(super) fn get_event(mut body: Bytes) -> Result<KeeperEvent, CodecError> {
     let body = &mut body;
     let event = match get_u8(body)? {
         1 => KeeperEvent::Started(get_member(body)?, get_u32(body)?),
-        2 => KeeperEvent::NotStarted(get_member(body)?, get_i32(body)?),
+        2 => {
+            let member = get_member(body)?;
+            let (errno, status) = (get_i32(body)?, get_u8(body)?);
+            let (host, why) = (get_text(body)?, get_text(body)?);
+            KeeperEvent::NotStarted(member, StartError { errno, status, host, why })
+        }
         3 => {
             let member = get_member(body)?;
             let (kind, number) = (get_u8(body)?, get_u32(body)?);
@@ -268,6 +280,16 @@ fn get_bytes(body: &mut Bytes) -> Result<Vec<u8>, CodecError> {
         return Err(SHORT);
     }
     Ok(body.split_to(length).to_vec())
+}
+
+fn get_optional(body: &mut Bytes) -> Result<Option<Vec<u8>>, CodecError> {
+    let is_given = get_u8(body)? == 1;
+    let bytes = get_bytes(body)?;
+    Ok(is_given.then_some(bytes))
+}
+
+fn get_text(body: &mut Bytes) -> Result<String, CodecError> {
+    String::from_utf8(get_bytes(body)?).map_err(|_| CodecError("a text that is not UTF-8"))
 }
 
 fn get_member(body: &mut Bytes) -> Result<Member, CodecError> {

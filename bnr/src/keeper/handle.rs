@@ -201,7 +201,7 @@ impl Keeper {
             let body = self.frames.next().map_err(invalid)?;
             if let Some(body) = body {
                 let event = get_event(body).map_err(invalid)?;
-                self.account(event);
+                self.account(&event);
                 return Ok(Some(event));
             }
             // What waited for answers may go now. That it cannot is seen below.
@@ -218,15 +218,15 @@ impl Keeper {
         }
     }
 
-    fn account(&mut self, event: KeeperEvent) {
+    fn account(&mut self, event: &KeeperEvent) {
         match event {
             KeeperEvent::Started(member, pid) => {
                 self.unanswered = self.unanswered.saturating_sub(1);
-                self.running.insert(member, pid);
+                self.running.insert(*member, *pid);
             }
             KeeperEvent::NotStarted(..) => self.unanswered = self.unanswered.saturating_sub(1),
-            KeeperEvent::Ended(member, _) => drop(self.running.remove(&member)),
-            KeeperEvent::Emptied(group) => drop(self.tags.remove(&group)),
+            KeeperEvent::Ended(member, _) => drop(self.running.remove(member)),
+            KeeperEvent::Emptied(group) => drop(self.tags.remove(group)),
         }
     }
 

@@ -22,8 +22,10 @@
 mod cgroup;
 mod codec;
 mod cores;
+mod elf;
 mod groups;
 mod handle;
+mod inspect;
 mod killing;
 mod lookup;
 mod orders;
@@ -37,6 +39,7 @@ use std::time::Duration;
 pub use handle::Keeper;
 pub use orders::{KeeperEvent, KeeperOrder};
 pub use process::{run, stdin_control};
+pub(crate) use start::check;
 
 /// How long after SIGKILL processes of a group may take to go. What hangs in the system for longer runs no more of its program, and is no longer waited for.
 pub const EMPTY_LIMIT: Duration = Duration::from_secs(10);
@@ -51,6 +54,6 @@ const NODE: &[u8] = b"GPC_BNR_NODE";
 type Tag = (Vec<u8>, Vec<u8>);
 
 /// The value of a variable that a process is told.
-fn told<'a>(env: &'a [(Vec<u8>, Vec<u8>)], wanted: &[u8]) -> Option<&'a [u8]> {
+pub(crate) fn told<'a>(env: &'a [(Vec<u8>, Vec<u8>)], wanted: &[u8]) -> Option<&'a [u8]> {
     env.iter().rfind(|(name, _)| name == wanted).map(|(_, value)| value.as_slice())
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::exit::Exit;
 use crate::names::{GroupId, Member};
+use crate::start_error::StartError;
 
 /// What the keeper is to do. Orders are carried out one after the other.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -40,12 +41,12 @@ pub enum KeeperOrder {
 }
 
 /// What has happened at the keeper.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum KeeperEvent {
     /// A process was started; its process number, which is also that of its process group.
     Started(Member, u32),
-    /// A process could not be started; the number of the system's error.
-    NotStarted(Member, i32),
+    /// A process cannot be started.
+    NotStarted(Member, StartError),
     /// A process has ended.
     Ended(Member, Exit),
     /// A group that was to be killed has nothing left here. All its processes have been said to have ended before.

@@ -20,7 +20,7 @@ use super::codec::{Frames, Sent, get_sent, put_event};
 use super::groups::Groups;
 use super::orders::{KeeperEvent, KeeperOrder};
 use super::passing::{receive, send};
-use super::start::{Program, Starter};
+use super::start::{Program, Starter, refused};
 use crate::names::Member;
 
 /// Its name among the system's processes: none that a pattern for `gpc` finds.
@@ -54,6 +54,11 @@ pub fn run(control: UnixStream) -> io::Result<()> {
 /// The system's.
 pub fn stdin_control() -> io::Result<UnixStream> {
     io::stdin().as_fd().try_clone_to_owned().map(UnixStream::from)
+}
+
+/// The answer to an order to start a process that concerns no file.
+fn not_started(member: Member, errno: i32) -> KeeperEvent {
+    KeeperEvent::NotStarted(member, refused(&io::Error::from_raw_os_error(errno)))
 }
 
 struct Process {
@@ -104,7 +109,7 @@ impl Process {
                 return Ok(());
             }
             if self.has_woken()? {
-                self.groups.reap(|event| put_event(&mut self.events, event));
+                self.groups.reap(|event| put_event(&mut self.events, &event));
             }
             if self.events.len() < EVENTS_MAX {
                 match receive(&self.control, &mut buffer, |descriptor| self.descriptors.push_back(descriptor))
@@ -118,7 +123,7 @@ impl Process {
                 self.obey()?;
             }
             let now = self.began.elapsed();
-            self.groups.step(now, |event| put_event(&mut self.events, event));
+            self.groups.step(now, |event| put_event(&mut self.events, &event));
             if !self.tell()? {
                 return Ok(());
             }
@@ -176,14 +181,14 @@ impl Process {
                     let program =
                         Program { program: &program, args: &args, env: &env, wdir: wdir.as_deref(), bind };
                     let event = self.start(member, &program);
-                    put_event(&mut self.events, event);
+                    put_event(&mut self.events, &event);
                 }
                 Sent::Order(KeeperOrder::Signal { group, signal }, _) => self.groups.signal(group, signal),
                 Sent::Order(KeeperOrder::Kill { group, grace }, _) => {
                     self.groups.kill(group, self.began.elapsed(), grace);
                 }
                 Sent::Refused(member, errno) => {
-                    put_event(&mut self.events, KeeperEvent::NotStarted(member, errno));
+                    put_event(&mut self.events, &not_started(member, errno));
                 }
             }
         }
@@ -193,17 +198,17 @@ impl Process {
     fn start(&mut self, member: Member, program: &Program<'_>) -> KeeperEvent {
         let mut next = || self.descriptors.pop_front();
         let (Some(stdin), Some(stdout), Some(stderr), Some(link)) = (next(), next(), next(), next()) else {
-            return KeeperEvent::NotStarted(member, Errno::BADF.raw_os_error());
+            return not_started(member, Errno::BADF.raw_os_error());
         };
         if self.groups.is_killed(member.group) {
-            return KeeperEvent::NotStarted(member, Errno::CANCELED.raw_os_error());
+            return not_started(member, Errno::CANCELED.raw_os_error());
         }
         match self.starter.start(program, [stdin, stdout, stderr, link]) {
             Ok(pid) => {
                 self.groups.insert(member, pid, program.env);
                 KeeperEvent::Started(member, pid.as_raw_nonzero().get().cast_unsigned())
             }
-            Err(errno) => KeeperEvent::NotStarted(member, errno.raw_os_error()),
+            Err(error) => KeeperEvent::NotStarted(member, error),
         }
     }
 

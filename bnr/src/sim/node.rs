@@ -21,6 +21,7 @@ use crate::fault::{Fault, FaultKind};
 use crate::limits::Limits;
 use crate::names::{GroupId, Rank};
 use crate::order::{Order, Report};
+use crate::start_error::StartError;
 
 /// The function by which nodes give each other orders.
 const ORDER: u64 = 0x0bde;
@@ -64,7 +65,7 @@ pub(super) struct Part {
 }
 
 /// How many processes are started together, and what is known of them: process numbers, or errors.
-type Starting = (usize, Vec<(Rank, Result<u32, i32>)>);
+type Starting = (usize, Vec<(Rank, Result<u32, StartError>)>);
 
 enum Asked {
     Deferred(CallId),
@@ -237,7 +238,7 @@ impl World {
         node.last[queue]
     }
 
-    fn push_at(&mut self, id: Id, at: u64, event: impl FnOnce(u32) -> Event) {
+    pub(super) fn push_at(&mut self, id: Id, at: u64, event: impl FnOnce(u32) -> Event) {
         let Some(run) = self.nodes.get(&id).map(|node| node.run) else { return };
         self.push(at, event(run));
     }
@@ -326,6 +327,7 @@ impl World {
                     None => {}
                 }
             }
+            Output::Check(layout) => self.check(id, &layout),
             Output::Start(layout) => self.start(id, layout),
             Output::Kill { group, grace } => {
                 self.see(Seen::Kills { id, group });
@@ -334,7 +336,7 @@ impl World {
                 let at = self.now + 1 + self.random.below(most);
                 self.push_at(id, at, |run| Event::Killed(id, run, group, signal));
             }
-            Output::Signal(..) | Output::Aborted { .. } => {}
+            Output::Signal(..) | Output::Aborted { .. } | Output::NotStarted(_) => {}
             Output::Warning(message) => self.say(format_args!("{id} warns: {message}")),
             Output::End => self.part_ended(id),
         }

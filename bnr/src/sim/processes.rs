@@ -12,15 +12,34 @@ use crate::exit::Exit;
 use crate::names::{GroupId, Member, Rank};
 use crate::request::Client;
 use crate::spec::Layout;
+use crate::start_error::StartError;
 
 /// The system's number for a program that is not there.
 const NO_PROGRAM: i32 = 2;
 
 impl World {
+    pub(super) fn check(&mut self, id: Id, layout: &Layout) {
+        let group = layout.group;
+        let may_fail = self.config.not_started > 0 && !self.programs.is_probe(group);
+        let fails = may_fail && self.random.chance(1, self.config.not_started);
+        let failed = match layout.ranks_on(id).next().filter(|_| fails) {
+            Some(rank) => vec![(vec![rank], no_program())],
+            None => Vec::new(),
+        };
+        if fails {
+            self.unfit.insert(group);
+        }
+        let at = self.now + self.moment();
+        self.push_at(id, at, |run| Event::Checked(id, run, group, failed));
+    }
+
     pub(super) fn start(&mut self, id: Id, layout: Arc<Layout>) {
         let ranks: Vec<Rank> = layout.ranks_on(id).collect();
         let group = layout.group;
         self.programs.know(&layout);
+        if self.unfit.contains(&group) {
+            self.see(Seen::Left(format!("{group} is started, though a node cannot start its part")));
+        }
         let Some(node) = self.nodes.get_mut(&id) else { return };
         node.part.iter_mut().for_each(|part| drop(part.starting.insert(group, (ranks.len(), Vec::new()))));
         for rank in ranks {
@@ -32,14 +51,14 @@ impl World {
             let fails = self.config.not_started > 0
                 && !self.programs.is_probe(group)
                 && self.random.chance(1, self.config.not_started);
-            let started = if fails { Err(NO_PROGRAM) } else { Ok(1000 + rank) };
+            let started = if fails { Err(no_program()) } else { Ok(1000 + rank) };
             let at = self.now + self.moment();
             self.push(at, Event::Runs(member, started));
         }
         self.see(Seen::Started { layout });
     }
 
-    pub(super) fn runs(&mut self, member: Member, started: Result<u32, i32>) {
+    pub(super) fn runs(&mut self, member: Member, started: Result<u32, StartError>) {
         let Some((id, life)) = self.lives.get_mut(&member) else { return };
         let id = *id;
         if *life != Life::Starts {
@@ -82,7 +101,7 @@ impl World {
     pub(super) fn started(&mut self, id: Id, group: GroupId) {
         let part = self.nodes.get_mut(&id).and_then(|node| node.part.as_mut());
         if let Some((_, mut ranks)) = part.and_then(|part| part.starting.remove(&group)) {
-            ranks.sort_unstable();
+            ranks.sort_unstable_by_key(|(rank, _)| *rank);
             self.input(id, Input::Started { group, ranks });
         }
     }
@@ -172,4 +191,8 @@ impl World {
             self.asking = None;
         }
     }
+}
+
+fn no_program() -> StartError {
+    StartError::new(NO_PROGRAM, StartError::NOT_FOUND, "there is no such program")
 }

@@ -18,9 +18,10 @@ use super::seen::Seen;
 use crate::domain::{Input, Serial};
 use crate::exit::Exit;
 use crate::fault;
-use crate::names::{GroupId, Member};
+use crate::names::{GroupId, Member, Rank};
 use crate::order::Order;
 use crate::request::{Answer, Client};
+use crate::start_error::StartError;
 
 /// A millisecond, in microseconds.
 pub(super) const MS: u64 = 1_000;
@@ -64,10 +65,12 @@ pub(super) enum Event {
     Wakes(Id, u32, usize),
     /// The processes of a group are killed.
     Killed(Id, u32, GroupId, u8),
+    /// It is known which processes of a group cannot be started.
+    Checked(Id, u32, GroupId, Vec<(Vec<Rank>, StartError)>),
     /// All of a group's processes are started, or not.
     Started(Id, u32, GroupId),
     Gone(Id, u32, Client),
-    Runs(Member, Result<u32, i32>),
+    Runs(Member, Result<u32, StartError>),
     Dies(Member, Exit),
     Acts(Client),
     Fault(Fault),
@@ -95,6 +98,8 @@ pub(super) struct World {
     pub(super) silent: BTreeMap<Id, u64>,
     pub(super) calm: bool,
     pub(super) lives: BTreeMap<Member, (Id, Life)>,
+    /// Groups of which a node has found that it cannot start its part.
+    pub(super) unfit: BTreeSet<GroupId>,
     pub(super) programs: Programs,
     pub(super) seen: Vec<Seen>,
     /// When, microseconds.
@@ -141,6 +146,7 @@ impl World {
             silent: BTreeMap::new(),
             calm: false,
             lives: BTreeMap::new(),
+            unfit: BTreeSet::new(),
             programs,
             seen: Vec::new(),
             times: Vec::new(),
@@ -308,6 +314,7 @@ impl World {
             Event::Told(id, ..)
             | Event::Command(id, ..)
             | Event::Killed(id, ..)
+            | Event::Checked(id, ..)
             | Event::Started(id, ..)
             | Event::Gone(id, ..) => (*id, 1),
             Event::Wakes(id, ..) => (*id, 2),
@@ -320,6 +327,7 @@ impl World {
             | Event::Told(_, run, _)
             | Event::Command(_, run, _)
             | Event::Killed(_, run, ..)
+            | Event::Checked(_, run, ..)
             | Event::Started(_, run, _)
             | Event::Gone(_, run, _)
             | Event::Wakes(_, run, _) => Some(*run),
@@ -345,6 +353,7 @@ impl World {
             Event::Command(id, _, command) => self.commanded(id, command),
             Event::Wakes(id, _, which) => self.wakes(id, which),
             Event::Killed(id, _, group, signal) => self.killed(id, group, signal),
+            Event::Checked(id, _, group, failed) => self.input(id, Input::Checked { group, failed }),
             Event::Started(id, _, group) => self.started(id, group),
             Event::Gone(id, _, client) => {
                 self.see(Seen::Gone { client });

@@ -93,6 +93,43 @@ fn where_one_cannot_be_started_the_others_are_killed_and_each_error_is_told() {
     assert_eq!(state(&mut nodes, GroupId(1)), GroupState::Ended);
 }
 
+/// A program was missing on one of two nodes: the ranks of the other node ran theirs, though no process of a group runs unless all can be started.
+#[test]
+fn where_a_node_cannot_start_its_part_no_process_of_the_group_runs() {
+    for unfit in [0, 3] {
+        let mut nodes = Nodes::new(&[3, 5], Limits::default());
+        nodes.unfit.insert(unfit, 2);
+        let answer = nodes.ask(TOOL, spawn(4, OnDeath::Kill));
+        let errors = (0..4).map(|rank| if rank == unfit { 2 } else { 0 }).collect();
+        let group = GroupId(1);
+        assert_eq!(answer, Ok(Answer::Spawned { group, errors, same_domain: true }));
+        assert_eq!((nodes.started.len(), nodes.kills.len()), (0, 0), "nothing was started");
+        let failures = &nodes.failures;
+        let said: Vec<_> = failures.iter().map(|failure| (failure.node, &failure.ranks[..])).collect();
+        assert_eq!(said, [(if unfit == 0 { 3 } else { 5 }, &[unfit][..])]);
+        assert_eq!((state(&mut nodes, group), failures_of(&nodes)), (GroupState::Ended, b"./a".to_vec()));
+        // The next group starts.
+        nodes.unfit.clear();
+        nodes.group(4, OnDeath::Kill);
+    }
+}
+
+fn failures_of(nodes: &Nodes) -> Vec<u8> {
+    nodes.failures[0].program.clone()
+}
+
+/// A node named a rank of another node, and one that does not exist: only its own count.
+#[test]
+fn a_node_speaks_for_its_own_ranks_alone() {
+    let mut nodes = Nodes::new(&[3, 5], Limits::default());
+    nodes.unfit.extend([(2, 2), (3, 2)]);
+    nodes.lies = Some(vec![0, 3, 99]);
+    let answer = nodes.ask(TOOL, spawn(4, OnDeath::Kill));
+    let Ok(Answer::Spawned { errors, .. }) = answer else { panic!("{answer:?}") };
+    assert_eq!(errors, [0, 0, 0, 2]);
+    assert_eq!(nodes.failures.iter().map(|failure| &failure.ranks[..]).collect::<Vec<_>>(), [&[3][..]]);
+}
+
 #[test]
 fn a_kill_is_answered_when_none_is_left_and_how_they_ended_is_known_then() {
     let mut nodes = Nodes::new(&[3, 5], Limits::default());

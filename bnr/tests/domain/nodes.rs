@@ -9,7 +9,7 @@ use gpc_bnr::domain::{CallNumber, Domain, Input, Output, Serial, Settings, Token
 use gpc_bnr::names::{GroupId, Member, Rank};
 use gpc_bnr::order::{Order, Report};
 use gpc_bnr::request::{Answer, Client, Pair, Request};
-use gpc_bnr::{Death, Exit, Fault, FaultKind, Layout, Limits, OnDeath, Spec};
+use gpc_bnr::{Death, Exit, Fault, FaultKind, Layout, Limits, OnDeath, Spec, StartError, StartFailure};
 
 pub(crate) const TOOL: Client = Client::Tool(0);
 const NAME: &str = "0123456789abcdef";
@@ -36,6 +36,12 @@ pub(crate) struct Nodes {
     pub(crate) calls: usize,
     /// Ranks that cannot be started, and why.
     pub(crate) broken: BTreeMap<Rank, i32>,
+    /// Ranks of which their node finds that they cannot be started, and why.
+    pub(crate) unfit: BTreeMap<Rank, i32>,
+    /// Ranks that a node names in place of its own.
+    pub(crate) lies: Option<Vec<Rank>>,
+    /// What the head has said of starts that have failed.
+    pub(crate) failures: Vec<StartFailure>,
     /// Orders that are not delivered before the test says so.
     pub(crate) holds: fn(&Order) -> bool,
     held: Vec<(Id, CallNumber, Id, Arc<Order>)>,
@@ -62,6 +68,9 @@ impl Nodes {
             ended: Vec::new(),
             calls: 0,
             broken: BTreeMap::new(),
+            unfit: BTreeMap::new(),
+            lies: None,
+            failures: Vec::new(),
             holds: |_| false,
             held: Vec::new(),
         };
@@ -109,16 +118,27 @@ impl Nodes {
             }
             Output::Cancel(call) => drop(self.flights.remove(&(id, call))),
             Output::Report { token, report } => self.report(id, token, report),
+            Output::Check(layout) => {
+                let unfit = layout.ranks_on(id).filter_map(|rank| Some((rank, *self.unfit.get(&rank)?)));
+                let mut failed: Vec<_> = unfit.map(|(rank, errno)| (vec![rank], error(errno))).collect();
+                if let (Some(lies), [first, ..]) = (&self.lies, &mut failed[..]) {
+                    first.0.clone_from(lies);
+                    failed.truncate(1);
+                }
+                self.inputs.push_back((id, Input::Checked { group: layout.group, failed }));
+            }
             Output::Start(layout) => {
                 let ranks: Vec<Rank> = layout.ranks_on(id).collect();
-                let one =
-                    |rank: Rank| (rank, self.broken.get(&rank).map_or(Ok(100 + rank), |errno| Err(*errno)));
+                let one = |rank: Rank| {
+                    (rank, self.broken.get(&rank).map_or(Ok(100 + rank), |errno| Err(error(*errno))))
+                };
                 let ranks = ranks.into_iter().map(one).collect();
                 self.inputs.push_back((id, Input::Started { group: layout.group, ranks }));
                 self.started.push(layout);
             }
             Output::Kill { group, grace } => self.kills.push((id, group, grace)),
             Output::End => self.ended.push(id),
+            Output::NotStarted(failure) => self.failures.push(failure),
             Output::Signal(..) | Output::Aborted { .. } | Output::Warning(_) => {}
         }
     }
@@ -240,6 +260,10 @@ impl Nodes {
             self.input(id, Input::Emptied(group));
         }
     }
+}
+
+fn error(errno: i32) -> StartError {
+    StartError::new(errno, StartError::NOT_EXECUTED, "it cannot be started")
 }
 
 pub(crate) fn spec(count: u32) -> Spec {

@@ -149,7 +149,7 @@ fn a_program_is_found_in_the_path_it_is_told_and_a_relative_one_where_it_runs() 
                     .collect::<Vec<_>>()
                     .join(" "))
             }
-            KeeperEvent::NotStarted(_, errno) => Err(Errno::from_raw_os_error(errno)),
+            KeeperEvent::NotStarted(_, error) => Err(Errno::from_raw_os_error(error.errno)),
             other => panic!("{other:?}"),
         }
     };
@@ -184,8 +184,8 @@ fn what_no_system_starts_is_told_in_the_order_in_which_it_was_asked() {
     while told.len() < 5 {
         match kept.event() {
             KeeperEvent::Started(member, _) => told.push((member.rank, None)),
-            KeeperEvent::NotStarted(member, errno) => {
-                told.push((member.rank, Some(Errno::from_raw_os_error(errno))));
+            KeeperEvent::NotStarted(member, error) => {
+                told.push((member.rank, Some(Errno::from_raw_os_error(error.errno))));
             }
             KeeperEvent::Ended(..) => {}
             other => panic!("{other:?}"),

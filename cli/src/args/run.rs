@@ -132,8 +132,9 @@ gpc run [-n <N>] [OPTIONS] <PROGRAM> [ARGS]... [: [-n <N>] [--env K=V] [--wdir D
 const RUN_EXAMPLES: &str = "\
 The processes are one group, whose ranks go through the programs in the order in which they stand
 here. They find each other by PMI-1 or PMI-2 (whatever was linked with MPICH or one of its kin), or
-by the crate gpc-bnr. Rank 0 reads the standard input of this command, the others read nothing. In
-a loop that reads a list, that would take the rest of the list: say --stdin none there.
+by the crate gpc-bnr. Programs of Open MPI need PMIx, and end the job with status 1. Rank 0 reads the
+standard input of this command, the others read nothing. In a loop that reads a list, that would
+take the rest of the list: say --stdin none there.
 
 SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGTSTP and SIGCONT are sent on to all processes;
 a second SIGINT, SIGTERM or SIGHUP kills them. Whatever ends this command, even kill -9, nothing

@@ -1,16 +1,20 @@
 //! Who has failed: what is said of it, and the exit status of the job.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 
 use chained_gpc::wire::Shown;
 use gpc_bnr::names::{GroupId, Member, Rank};
-use gpc_bnr::{Death, Exit};
+use gpc_bnr::{Death, Exit, StartFailure};
 
 use super::{ranks, signals};
 use crate::say;
 
 /// How many kinds of failure are told of; the first cause is the first of them.
 const TOLD_MAX: usize = 8;
+
+/// The group that `gpc run` starts; processes spawn all others.
+const FIRST: GroupId = GroupId(1);
 
 /// The signals by which a group is ended after one of its processes has failed.
 const ENDED_BY: [Exit; 2] = [Exit::Signal(15), Exit::Signal(9)];
@@ -146,8 +150,36 @@ impl Told {
     }
 }
 
+/// Says why the first group was not started; the exit status. `errors`: for each rank 0, or the number of the system's error.
+pub(super) fn say_not_started(failures: &[StartFailure], errors: &[i32], nodes: usize) -> u8 {
+    for failure in failures.iter().take(TOLD_MAX) {
+        say(&not_started(failure, nodes));
+    }
+    let told = |rank: Rank| failures.iter().any(|failure| failure.ranks.contains(&rank));
+    let untold = (0..).zip(errors).filter(|&(rank, &error)| error != 0 && !told(rank));
+    let untold: Vec<(Rank, i32)> = untold.map(|(rank, error)| (rank, *error)).collect();
+    if let Some((_, error)) = untold.first() {
+        let ranks = ranks::shown(untold.iter().map(|(rank, _)| *rank));
+        say(&format!("rank {ranks} could not be started: {}", io::Error::from_raw_os_error(*error)));
+    }
+    failures.first().map_or(crate::FAILED, |failure| failure.error.status)
+}
+
+/// What is said of processes that could not be started: which program, which ranks, where, and why.
+pub(super) fn not_started(failure: &StartFailure, nodes: usize) -> String {
+    let StartFailure { group, node, ranks, program, error } = failure;
+    let program = String::from_utf8_lossy(program);
+    let ranks = ranks::shown(ranks.iter().copied());
+    let ranks = if *group == FIRST { format!("rank {ranks}") } else { format!("{group}.{ranks}") };
+    let host = if error.host.is_empty() { String::new() } else { format!(", host {}", Shown(&error.host)) };
+    let node = if nodes > 1 { format!(", node {node}") } else { String::new() };
+    format!("cannot start {} ({ranks}{host}{node}): {}", Shown(&program), Shown(&error.why))
+}
+
 #[cfg(test)]
 mod tests {
+    use gpc_bnr::StartError;
+
     use super::*;
 
     const fn member(rank: Rank) -> Member {
@@ -183,6 +215,29 @@ mod tests {
         (1..=200).for_each(|code| failures.ended(&death(u32::from(code), Exit::Code(code))));
         let lines = failures.lines();
         assert_eq!((lines.len(), lines[TOLD_MAX].as_str()), (9, "193 more have failed in other ways"));
+    }
+
+    /// A folder that was missing on one node was told as "there is no such program", without the host and the folder; of a group that a process had spawned nothing was said.
+    #[test]
+    fn a_failed_start_names_program_ranks_host_node_and_reason() {
+        let error = StartError { host: "c2".into(), ..StartError::new(2, 126, "cannot enter the folder /x") };
+        let mut failure = StartFailure {
+            group: GroupId(1),
+            node: 7,
+            ranks: vec![1, 2, 5],
+            program: b"no\x1bpe".to_vec(),
+            error,
+        };
+        let why = "cannot enter the folder /x: No such file or directory";
+        let line = format!("cannot start no\\u{{1b}}pe (rank 1-2,5, host c2, node 7): {why}");
+        assert_eq!(not_started(&failure, 2), line);
+        failure.group = GroupId(3);
+        assert_eq!(
+            not_started(&failure, 1),
+            format!("cannot start no\\u{{1b}}pe (g3.1-2,5, host c2): {why}")
+        );
+        assert_eq!(say_not_started(&[failure], &[0, 2, 2, 0, 13, 2], 2), 126);
+        assert_eq!(say_not_started(&[], &[0, 5], 2), 1);
     }
 
     #[test]

@@ -9,11 +9,11 @@ use chained_gpc::wire::Shown;
 use gpc_bnr::host::{Host, HostEvent};
 use gpc_bnr::names::GroupId;
 use gpc_bnr::request::{Answer, GroupState, GroupStatus, MemberStatus, Request};
-use gpc_bnr::{Exit, Fault, FaultKind, OnDeath};
+use gpc_bnr::{Exit, Fault, FaultKind, OnDeath, StartFailure};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use signal_hook::consts::SIGTSTP;
 
-use super::failures::Failures;
+use super::failures::{Failures, not_started};
 use super::input::{self, Reading};
 use super::plan::RunPlan;
 use super::signals::{self, Signals};
@@ -39,8 +39,8 @@ const WARNINGS_MAX: usize = 16;
 pub(super) enum Over {
     /// All its processes have ended.
     Ended,
-    /// They could not be started: for each rank the number of the system's error, or 0.
-    NotStarted(Vec<i32>),
+    /// They could not be started: why, and for each rank the number of the system's error, or 0.
+    NotStarted(Vec<StartFailure>, Vec<i32>),
     /// The domain does not start them.
     Refused(Fault),
     /// The domain does not say what becomes of them.
@@ -66,6 +66,8 @@ pub(super) struct Job<'a> {
     left: BTreeMap<GroupId, u32>,
     /// The signal that has asked for the end of the job.
     asked: Option<i32>,
+    /// Why processes of the first group could not be started.
+    not_started: Vec<StartFailure>,
     /// How many warnings there were.
     warned: usize,
     /// Standard input, as far as rank 0 reads it.
@@ -83,6 +85,7 @@ impl<'a> Job<'a> {
             failures: Failures::new(plan.on_death == OnDeath::Kill),
             left: BTreeMap::new(),
             asked: None,
+            not_started: Vec::new(),
             warned: 0,
             reading: Reading::default(),
         }
@@ -103,14 +106,13 @@ impl<'a> Job<'a> {
         let over = self.start().and_then(|group| self.watch(group));
         let (Ok(over) | Err(over)) = over;
         match over {
-            over @ (Over::Refused(_) | Over::NotStarted(_)) => {
-                // What has led to it is said before it is.
-                while let Ok(event) = self.host.events().try_recv() {
-                    if let HostEvent::Warning(text) = event {
-                        self.warn(&text);
-                    }
-                }
-                over
+            Over::NotStarted(_, errors) => {
+                self.hear_why();
+                Over::NotStarted(std::mem::take(&mut self.not_started), errors)
+            }
+            Over::Refused(fault) => {
+                self.hear_why();
+                Over::Refused(fault)
             }
             Over::TimedOut => {
                 self.kill();
@@ -154,10 +156,22 @@ impl<'a> Job<'a> {
         };
         match answer.map_err(Over::Refused)? {
             Answer::Spawned { errors, .. } if errors.iter().any(|&error| error != 0) => {
-                Err(Over::NotStarted(errors))
+                Err(Over::NotStarted(Vec::new(), errors))
             }
             Answer::Spawned { group, .. } => Ok(group),
             other => Err(Over::Refused(unexpected(&other))),
+        }
+    }
+
+    /// Takes what the domain has said of a start that has failed.
+    fn hear_why(&mut self) {
+        while let Ok(event) = self.host.events().try_recv() {
+            match event {
+                HostEvent::Warning(text) => self.warn(&text),
+                HostEvent::NotStarted(failure) => self.not_started.push(failure),
+                // Nothing runs.
+                _ => {}
+            }
         }
     }
 
@@ -209,6 +223,12 @@ impl<'a> Job<'a> {
                 }
             }
             HostEvent::Aborted { member, code, message } => self.failures.aborted(member, code, message),
+            // Of a group that a process spawns: MPI libraries drop the reason.
+            HostEvent::NotStarted(failure) if !self.left.is_empty() => {
+                let line = not_started(&failure, self.plan.node_count());
+                self.warn(&line);
+            }
+            HostEvent::NotStarted(failure) => self.not_started.push(failure),
             HostEvent::Warning(text) => self.warn(&text),
             HostEvent::Output(error) => return Err(Over::Unread(error)),
             HostEvent::Ended => return Err(Over::Lost),

@@ -103,7 +103,9 @@ pub(super) fn run(args: &RunArgs) -> CommandResult {
 fn status(over: Over, plan: &RunPlan, failed: Option<u8>) -> u8 {
     match over {
         Over::Ended => failed.unwrap_or(0),
-        Over::NotStarted(errors) => plan.not_started(&errors),
+        Over::NotStarted(failures, errors) => {
+            failures::say_not_started(&failures, &errors, plan.node_count())
+        }
         Over::Refused(fault) => {
             say(&format!("the processes were not started: {fault}"));
             super::FAILED

@@ -1,30 +1,19 @@
 //! A run as it is to be: what the arguments mean together, checked before anything is started.
 
-use std::io;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
-use std::path::{Path, PathBuf, absolute};
+use std::path::{Path, absolute};
 
 use chained_gpc::runtime::{Address, Peers};
 use chained_gpc::wire::Shown;
-use gpc_bnr::names::Rank;
 use gpc_bnr::{Limits, OnDeath, Spec};
 use gpc_trees::Id;
-use rustix::io::Errno;
 
-use super::{input, ranks};
+use super::input;
 use crate::args::run::{BindKind, OnDeathKind, ProgramArgs, RunArgs, StdinKind};
 use crate::duration::Span;
 use crate::files::read_peers;
 use crate::refused::Refused;
-use crate::say;
 use crate::trust::Trust;
-
-/// How many programs that could not be started are told of.
-const TOLD_MAX: usize = 8;
-
-/// Exit statuses of a shell: the program is not there; it is, and cannot be executed.
-const NOT_FOUND: u8 = 127;
-const NOT_EXECUTED: u8 = 126;
 
 /// Where the processes run.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -115,58 +104,6 @@ impl RunPlan {
             Where::Joined(joined) => joined.peers.len(),
         }
     }
-
-    /// Says which programs could not be started, and why; the exit status. `errors`: for each rank 0, or the number of the system's error.
-    pub(super) fn not_started(&self, errors: &[i32]) -> u8 {
-        let lines = self.wrong(errors);
-        for (line, _) in lines.iter().take(TOLD_MAX) {
-            say(line);
-        }
-        if lines.len() > TOLD_MAX {
-            say(&format!("{} more programs were not started", lines.len() - TOLD_MAX));
-        }
-        lines.first().map_or(crate::FAILED, |(_, status)| *status)
-    }
-
-    /// A line for each program and error, with the exit status that it means.
-    fn wrong(&self, errors: &[i32]) -> Vec<(String, u8)> {
-        let mut first = 0;
-        let mut lines = Vec::new();
-        for spec in &self.specs {
-            let end = first + spec.count as usize;
-            let own = errors.get(first..end.min(errors.len())).unwrap_or_default();
-            let mut kinds: Vec<i32> = own.iter().copied().filter(|&error| error != 0).collect();
-            kinds.sort_unstable();
-            kinds.dedup();
-            for error in kinds {
-                let ranks = (first as Rank..).zip(own).filter(|(_, found)| **found == error);
-                let ranks = ranks::shown(ranks.map(|(rank, _)| rank));
-                lines.push(told(spec, error, &ranks));
-            }
-            first = end;
-        }
-        lines
-    }
-}
-
-/// What is said of a program that could not be started.
-fn told(spec: &Spec, error: i32, ranks: &str) -> (String, u8) {
-    let program = String::from_utf8_lossy(&spec.program).into_owned();
-    let folder = spec.info.iter().find(|(name, _)| name == "wdir").map(|(_, folder)| folder);
-    let folder = folder.map(|folder| PathBuf::from(std::ffi::OsString::from_vec(folder.clone())));
-    let missing = folder.filter(|folder| !folder.is_dir());
-    let (why, status) = match (error == Errno::NOENT.raw_os_error(), missing) {
-        (true, Some(folder)) => {
-            (format!("there is no folder {} to start it in", folder.display()), NOT_EXECUTED)
-        }
-        (true, None) => ("there is no such program".into(), NOT_FOUND),
-        (false, _) => {
-            let text = io::Error::from_raw_os_error(error).to_string();
-            let text = text.split(" (os error").next().unwrap_or_default().to_owned();
-            (text, NOT_EXECUTED)
-        }
-    };
-    (format!("cannot start {} (rank {ranks}): {why}", Shown(&program)), status)
 }
 
 /// A program as nodes know it. `far`: other nodes are not in the folder of this process.
@@ -219,47 +156,4 @@ fn nodes(args: &RunArgs) -> Result<Where, Refused> {
     })?;
     trust.check_listen(&listen)?;
     Ok(Where::Joined(Box::new(Joined { me, listen, peers, trust })))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn plan(programs: &[(u32, &str)]) -> RunPlan {
-        let spec =
-            |&(count, program): &(u32, &str)| Spec { count, program: program.into(), ..Spec::default() };
-        RunPlan {
-            specs: programs.iter().map(spec).collect(),
-            on_death: OnDeath::Kill,
-            nodes: Where::Here,
-            tags: false,
-            time_limit: None,
-            pmi_port: false,
-            input: true,
-            limits: Limits::default(),
-        }
-    }
-
-    #[test]
-    fn what_could_not_be_started_is_named_with_its_ranks() {
-        let plan = plan(&[(2, "true"), (3, "no\u{1b}pe"), (1, "file")]);
-        let lines = plan.wrong(&[0, 0, 2, 2, 2, 13]);
-        let texts = [
-            ("cannot start no\\u{1b}pe (rank 2-4): there is no such program".to_owned(), 127),
-            ("cannot start file (rank 5): Permission denied".to_owned(), 126),
-        ];
-        assert_eq!(lines, texts);
-        assert_eq!(plan.wrong(&[]), []);
-    }
-
-    #[test]
-    fn a_folder_that_is_not_there_is_told_from_a_program() {
-        let mut plan = plan(&[(1, "true")]);
-        plan.specs[0].info = vec![("wdir".into(), b"/nowhere".to_vec())];
-        let lines = plan.wrong(&[2]);
-        assert_eq!(
-            lines,
-            [("cannot start true (rank 0): there is no folder /nowhere to start it in".into(), 126)]
-        );
-    }
 }

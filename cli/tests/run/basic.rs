@@ -121,16 +121,20 @@ fn what_cannot_be_started_is_named() {
     fs::write(&text, "no program").unwrap();
     fs::set_permissions(&text, fs::Permissions::from_mode(0o644)).unwrap();
     for (words, status, said) in [
-        (format!("run -n 2 {}", place.path("nothing")), 127, "(rank 0-1): there is no such program"),
         (
-            "run no-such-program-anywhere".into(),
+            format!("run -n 2 {}", place.path("nothing")),
             127,
-            "cannot start no-such-program-anywhere (rank 0): there is",
+            "): there is no such program: No such file or directory",
         ),
+        ("run no-such-program-anywhere".into(), 127, "cannot start no-such-program-anywhere (rank 0, host "),
         (format!("run {text}"), 126, "Permission denied"),
-        ("run --wdir /nowhere true".into(), 126, "there is no folder /nowhere to start it in"),
+        (
+            "run --wdir /nowhere true".into(),
+            126,
+            "cannot enter the folder /nowhere: No such file or directory",
+        ),
         // One cannot be, so none is.
-        ("run -n 2 sleep 1000 : no-such-program-anywhere".into(), 127, "(rank 2): there is no such program"),
+        ("run -n 2 sleep 1000 : no-such-program-anywhere".into(), 127, "(rank 2, host "),
     ] {
         let ended = ended(place.gpc(words.split_whitespace()));
         assert_eq!((ended.status, ended.out.as_str()), (status, ""), "{words}: {}", ended.err);
@@ -138,6 +142,30 @@ fn what_cannot_be_started_is_named() {
         assert_eq!(ended.err.lines().count(), 1, "{}", ended.err);
         place.empty();
     }
+}
+
+/// A script without `#!` was refused with "Exec format error", though every shell and `execvp` run it; of one whose interpreter was missing "there is no such program" was said.
+#[test]
+fn scripts_run_as_execvp_runs_them_and_a_missing_interpreter_is_named() {
+    let place = Place::new();
+    let script = |name: &str, text: &str| {
+        let path = place.path(name);
+        fs::write(&path, text).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        path
+    };
+    let plain = script("plain", "echo $0 \"$@\" $PMI_RANK\n");
+    let ran = ended(place.gpc(["run", "-n", "2", &plain, "a b"]));
+    ran.well((0..2).map(|rank| format!("{plain} a b {rank}")));
+    let lost = script("lost", "#!/nowhere/sh -e\ntrue\n");
+    let refused = ended(place.gpc(["run", &lost]));
+    assert_eq!(refused.status, 126, "{}", refused.err);
+    let why = format!("the script {lost} needs the interpreter /nowhere/sh: No such file or directory\n");
+    assert!(refused.err.ends_with(&why), "{}", refused.err);
+    // Bytes that are no text are no script.
+    let binary = script("binary", "a\0b\n");
+    let refused = ended(place.gpc(["run", &binary]));
+    assert!(refused.status == 126 && refused.err.contains("Exec format error"), "{}", refused.err);
 }
 
 #[test]

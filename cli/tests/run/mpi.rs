@@ -82,3 +82,42 @@ fn puts_of_any_length_are_got_by_all() {
         }
     }
 }
+
+/// Each process of an Open MPI program was `rank 0 of 1`, and the exit status was 0.
+#[test]
+fn a_program_of_open_mpi_is_refused() {
+    let place = Place::new();
+    let Some(program) = compiled(&place, "mpicc.openmpi", "rounds") else {
+        return skipped("mpicc of Open MPI");
+    };
+    for words in ["-n 2", "-n 2 --nodes 2"] {
+        let words = ["run"].into_iter().chain(words.split_whitespace()).chain([program.as_str()]);
+        let ended = ended(place.gpc(words));
+        ended.failed(1, &format!("gpc: cannot start {program} (rank 0"));
+        assert_eq!(ended.out, "");
+        assert!(ended.err.contains("it is a program of Open MPI (libmpi.so."), "{}", ended.err);
+        assert!(ended.err.contains("mpiexec"), "it says what to do: {}", ended.err);
+        place.nothing_left();
+    }
+}
+
+/// A process that loads Open MPI while it runs, as Python does, was not known by its file.
+#[test]
+fn a_process_that_loads_open_mpi_ends_its_job() {
+    let place = Place::new();
+    let Some(program) = compiled(&place, "mpicc.openmpi", "rounds") else {
+        return skipped("mpicc of Open MPI");
+    };
+    let linked = Command::new("ldd").arg(&program).output().unwrap();
+    let linked = String::from_utf8_lossy(&linked.stdout).into_owned();
+    let library =
+        linked.lines().find_map(|line| line.trim().strip_prefix("libmpi.so.40 => ")?.split(' ').next());
+    let Some(library) = library else { return skipped("libmpi.so.40") };
+    let mut command = place.gpc(["run", "-n", "2", "sleep", "1000"]);
+    command.env("LD_PRELOAD", library);
+    // This command itself speaks no MPI.
+    let ended = ended(command);
+    ended.failed(1, "gpc: g1.");
+    assert!(ended.err.contains("it is a program of Open MPI (libmpi.so.40"), "{}", ended.err);
+    place.nothing_left();
+}

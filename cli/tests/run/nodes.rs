@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Stdio};
 
 use rustix::process::Signal;
@@ -154,6 +155,57 @@ fn running_nodes_run_programs_for_who_has_their_secret() {
         node.signal(Signal::TERM);
         node.ended();
     }
+    place.empty();
+}
+
+/// A program that one of two nodes did not have: "cannot start it (rank 0): there is no such program" named neither node nor host, and the rank of the other node ran.
+#[test]
+fn where_a_node_lacks_a_program_it_is_named_and_no_rank_runs() {
+    let place = Place::new();
+    let addresses = unix("lacks");
+    let lines: String = [0, 1, 2].map(|id| format!("{id} {}\n", addresses[id])).concat();
+    fs::write(place.path("peers-0"), lines).unwrap();
+    fs::create_dir(place.path("bin")).unwrap();
+    let program = place.path("bin/gpc-test-probe");
+    fs::write(&program, format!("#!/bin/sh\necho > {}\n", place.path("ran"))).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let start = |id: &str, path: String| {
+        let peers = place.path("peers-0");
+        let mut command = place.gpc(["node", "--runs", "--id", id, "--peers", &peers]);
+        command.env("PATH", path);
+        let run = Run::start(command);
+        run.complains("listens at");
+        run
+    };
+    let nodes =
+        [start("1", format!("{}:/usr/bin:/bin", place.path("bin"))), start("2", "/usr/bin:/bin".into())];
+    let peers = place.path("peers-0");
+    let ended = ended(place.gpc(["run", "--hosts", &peers, "--id", "0", "-n", "2", "gpc-test-probe"]));
+    let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
+    let why = format!(
+        "gpc: cannot start gpc-test-probe (rank 1, host {}, node 2): there is no such program in PATH: No such file or directory\n",
+        host.trim_end()
+    );
+    assert_eq!((ended.status, ended.err), (127, why));
+    assert!(!fs::exists(place.path("ran")).unwrap(), "rank 0 has run");
+    for node in nodes {
+        node.signal(Signal::TERM);
+        node.ended();
+    }
+    place.empty();
+}
+
+/// MPI libraries drop the reason of a spawn that fails: nothing told it.
+#[test]
+fn why_a_spawn_has_failed_is_on_standard_error() {
+    let place = Place::new();
+    let script = format!("{PMI} spawn 2 /nowhere/child; echo \"$line\"; finalize");
+    let ended = ended(place.script("-n 1", &script));
+    assert_eq!(ended.status, 0, "{}", ended.err);
+    assert!(ended.out.contains("errcodes=2,2"), "{}", ended.out);
+    let first = "gpc: cannot start /nowhere/child (g2.0-1, host ";
+    assert!(ended.err.starts_with(first), "{}", ended.err);
+    assert!(ended.err.ends_with("): there is no such program: No such file or directory\n"), "{}", ended.err);
     place.empty();
 }
 

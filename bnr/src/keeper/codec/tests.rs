@@ -41,7 +41,11 @@ fn event() -> impl Strategy<Value = KeeperEvent> {
     ];
     prop_oneof![
         (member(), any::<u32>()).prop_map(|(member, pid)| KeeperEvent::Started(member, pid)),
-        (member(), any::<i32>()).prop_map(|(member, errno)| KeeperEvent::NotStarted(member, errno)),
+        (member(), any::<i32>(), any::<u8>(), ".{0,9}", ".{0,9}").prop_map(
+            |(member, errno, status, host, why)| {
+                KeeperEvent::NotStarted(member, StartError { errno, status, host, why })
+            }
+        ),
         (member(), exit).prop_map(|(member, exit)| KeeperEvent::Ended(member, exit)),
         any::<u32>().prop_map(|group| KeeperEvent::Emptied(GroupId(group))),
     ]
@@ -78,7 +82,7 @@ proptest! {
     #[test]
     fn events_come_as_they_were_sent(all in vec(event(), 0..20), cuts in vec(1..20_usize, 1..8)) {
         let mut bytes = BytesMut::new();
-        all.iter().for_each(|event| put_event(&mut bytes, *event));
+        all.iter().for_each(|event| put_event(&mut bytes, event));
         let got: Vec<KeeperEvent> =
             bodies(&bytes, &cuts).into_iter().map(|body| get_event(body).unwrap()).collect();
         prop_assert_eq!(got, all);
@@ -104,7 +108,7 @@ proptest! {
         }
         if let Ok(event) = get_event(body) {
             let mut bytes = BytesMut::new();
-            put_event(&mut bytes, event);
+            put_event(&mut bytes, &event);
             prop_assert_eq!(get_event(bytes.split_off(4).freeze()), Ok(event));
         }
     }

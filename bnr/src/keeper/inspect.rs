@@ -1,0 +1,124 @@
+//! Looks at a program before it is started, and after a start has failed: whether its folder, its file and whatever executes the file are there, and whether an MPI library of it is served here.
+
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+
+use chained_gpc::Shown;
+use rustix::fs::{Access, access};
+use rustix::io::Errno;
+
+use super::elf;
+use crate::open_mpi;
+use crate::start_error::StartError;
+
+/// Bytes of a script's first line that the system reads.
+const FIRST_LINE: usize = 256;
+
+/// Kinds of program files.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Kind {
+    /// Text without `#!`: a script of the shell, as `execvp` takes it.
+    Plain,
+    /// Everything else, which the system executes itself, or refuses.
+    Executable,
+}
+
+/// Checks the folder that a process is to run in.
+///
+/// # Errors
+/// When it is missing, is no folder, or may not be entered.
+pub(super) fn folder(wdir: Option<&[u8]>) -> Result<(), StartError> {
+    let Some(wdir) = wdir else { return Ok(()) };
+    let path = Path::new(OsStr::from_bytes(wdir));
+    let entered = match fs::metadata(path) {
+        Ok(found) if !found.is_dir() => Err(Errno::NOTDIR),
+        Ok(_) => access(path, Access::EXEC_OK),
+        Err(error) => Err(Errno::from_io_error(&error).unwrap_or(Errno::IO)),
+    };
+    entered.map_err(|errno| {
+        let what = format!("cannot enter the folder {}", shown(wdir));
+        StartError::new(errno.raw_os_error(), StartError::NOT_EXECUTED, &what)
+    })
+}
+
+/// The error of a program that was not found, or may not be executed.
+pub(super) fn missing(program: &[u8], errno: Errno) -> StartError {
+    let (status, what) = match errno {
+        Errno::NOENT if program.contains(&b'/') => (StartError::NOT_FOUND, "there is no such program"),
+        Errno::NOENT => (StartError::NOT_FOUND, "there is no such program in PATH"),
+        _ => (StartError::NOT_EXECUTED, "the program cannot be executed"),
+    };
+    StartError::new(errno.raw_os_error(), status, what)
+}
+
+/// Checks a program file, at the path by which its process starts it.
+///
+/// # Errors
+/// When the file is missing or may not be executed, its interpreter or loader is, or it needs an MPI library that is not served.
+pub(super) fn file(program: &[u8], found: &Path, wdir: Option<&[u8]>) -> Result<Kind, StartError> {
+    let seen = seen_from(wdir, found);
+    executable(&seen).map_err(|errno| missing(program, errno))?;
+    // A file that may be executed and not read says nothing of itself.
+    let Ok(file) = File::open(&seen) else { return Ok(Kind::Executable) };
+    let mut line = [0; FIRST_LINE];
+    let count = file.read_at(&mut line, 0).unwrap_or(0);
+    let start = &line[..count];
+    if let Some(rest) = start.strip_prefix(b"#!") {
+        script(&seen, rest, wdir)?;
+    } else if start.starts_with(b"\x7fELF") {
+        let elf = elf::read(&file);
+        if let Some(loader) = &elf.loader {
+            let what = format!("it needs the dynamic loader {}", shown(loader));
+            executes(loader, wdir, &what)?;
+        }
+        if let Some(library) = open_mpi::library(&elf.needed) {
+            return Err(open_mpi::refusal(&library));
+        }
+    } else if !start.split(|byte| *byte == b'\n').next().is_some_and(|line| line.contains(&0)) {
+        return Ok(Kind::Plain);
+    }
+    Ok(Kind::Executable)
+}
+
+/// Checks the interpreter of a script, whose first line is `rest` behind its `#!`.
+fn script(script: &Path, rest: &[u8], wdir: Option<&[u8]>) -> Result<(), StartError> {
+    let line = rest.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    let mut words = line.split(|byte| matches!(byte, b' ' | b'\t'));
+    let Some(interpreter) = words.find(|word| !word.is_empty()) else { return Ok(()) };
+    let script = shown(script.as_os_str().as_bytes());
+    let what = format!("the script {script} needs the interpreter {}", shown(interpreter));
+    executes(interpreter, wdir, &what)
+}
+
+/// Checks what executes a file.
+fn executes(path: &[u8], wdir: Option<&[u8]>, what: &str) -> Result<(), StartError> {
+    executable(&seen_from(wdir, Path::new(OsStr::from_bytes(path))))
+        .map_err(|errno| StartError::new(errno.raw_os_error(), StartError::NOT_EXECUTED, what))
+}
+
+/// A path as the process sees it that runs in a folder.
+fn seen_from(wdir: Option<&[u8]>, path: &Path) -> PathBuf {
+    wdir.map_or_else(|| path.into(), |wdir| Path::new(OsStr::from_bytes(wdir)).join(path))
+}
+
+/// Whether there is a file that may be executed.
+///
+/// # Errors
+/// The system's; `EACCES` for a folder, as of the system.
+fn executable(path: &Path) -> Result<(), Errno> {
+    let found = fs::metadata(path).map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
+    if !found.is_file() {
+        return Err(Errno::ACCESS);
+    }
+    access(path, Access::EXEC_OK)
+}
+
+fn shown(bytes: &[u8]) -> String {
+    Shown(&String::from_utf8_lossy(bytes)).to_string()
+}
+
+#[cfg(test)]
+mod tests;
