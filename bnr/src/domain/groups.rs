@@ -13,7 +13,7 @@ use super::database::{check_key, check_value};
 use super::deaths::Known;
 use super::placement::place;
 use super::sets::group_open;
-use super::starting::Whom;
+use super::starting::{CANCELLED, Whom};
 use super::telling::{Errand, Then};
 use super::watch::Life;
 use super::{Domain, Output};
@@ -426,6 +426,10 @@ impl Domain {
             (0, false) if known.errors.is_empty() => self.start_checked(group),
             (0, false) => {
                 // No node has anything of it.
+                let size = known.layout.as_ref().map_or(0, |layout| layout.size());
+                for rank in 0..size {
+                    known.errors.entry(rank).or_insert(CANCELLED);
+                }
                 known.stage = Stage::Killed;
                 known.killing = 1;
                 self.part_killed(group);
@@ -535,11 +539,9 @@ impl Domain {
     fn never_started(&self, group: GroupId) -> Vec<Death> {
         let Ok(known) = self.group(group) else { return Vec::new() };
         let deaths = self.deaths.get(&group);
-        let size = known.layout.as_ref().map_or(0, |layout| layout.size());
-        // Of a group that was only checked no rank was started.
-        let ranks = (0..size).filter(|rank| !known.checked || known.errors.contains_key(rank));
-        let unknown = ranks.filter(|rank| deaths.is_none_or(|deaths| !deaths.has(*rank)));
-        let death = |rank| Death { member: Member { group, rank }, exit: Exit::Never, finalized: true };
+        let unknown = known.errors.keys().filter(|rank| deaths.is_none_or(|deaths| !deaths.has(**rank)));
+        let death =
+            |rank: &Rank| Death { member: Member { group, rank: *rank }, exit: Exit::Never, finalized: true };
         unknown.map(death).collect()
     }
 

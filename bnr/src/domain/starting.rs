@@ -18,7 +18,7 @@ use crate::spec::Layout;
 use crate::start_error::{StartError, by_reason};
 
 /// The system's error for what was not done because somebody did not want it any more: `ECANCELED` of Linux.
-const CANCELLED: i32 = 125;
+pub(super) const CANCELLED: i32 = 125;
 
 /// A group that has processes here.
 #[derive(Debug)]

@@ -100,7 +100,7 @@ fn where_a_node_cannot_start_its_part_no_process_of_the_group_runs() {
         let mut nodes = Nodes::new(&[3, 5], Limits::default());
         nodes.unfit.insert(unfit, 2);
         let answer = nodes.ask(TOOL, spawn(4, OnDeath::Kill));
-        let errors = (0..4).map(|rank| if rank == unfit { 2 } else { 0 }).collect();
+        let errors = (0..4).map(|rank| if rank == unfit { 2 } else { 125 }).collect();
         let group = GroupId(1);
         assert_eq!(answer, Ok(Answer::Spawned { group, errors, same_domain: true }));
         assert_eq!((nodes.started.len(), nodes.kills.len()), (0, 0), "nothing was started");
@@ -126,7 +126,7 @@ fn a_node_speaks_for_its_own_ranks_alone() {
     nodes.lies = Some(vec![0, 3, 99]);
     let answer = nodes.ask(TOOL, spawn(4, OnDeath::Kill));
     let Ok(Answer::Spawned { errors, .. }) = answer else { panic!("{answer:?}") };
-    assert_eq!(errors, [0, 0, 0, 2]);
+    assert_eq!(errors, [125, 125, 125, 2]);
     assert_eq!(nodes.failures.iter().map(|failure| &failure.ranks[..]).collect::<Vec<_>>(), [&[3][..]]);
 }
 

@@ -6,6 +6,7 @@ use std::io;
 use chained_gpc::wire::Shown;
 use gpc_bnr::names::{GroupId, Member, Rank};
 use gpc_bnr::{Death, Exit, StartFailure};
+use rustix::io::Errno;
 
 use super::{ranks, signals};
 use crate::say;
@@ -156,7 +157,9 @@ pub(super) fn say_not_started(failures: &[StartFailure], errors: &[i32], nodes: 
         say(&not_started(failure, nodes));
     }
     let told = |rank: Rank| failures.iter().any(|failure| failure.ranks.contains(&rank));
-    let untold = (0..).zip(errors).filter(|&(rank, &error)| error != 0 && !told(rank));
+    // Those that were not started because of others say nothing.
+    let own = |error: i32| error != 0 && error != Errno::CANCELED.raw_os_error();
+    let untold = (0..).zip(errors).filter(|&(rank, &error)| own(error) && !told(rank));
     let untold: Vec<(Rank, i32)> = untold.map(|(rank, error)| (rank, *error)).collect();
     if let Some((_, error)) = untold.first() {
         let ranks = ranks::shown(untold.iter().map(|(rank, _)| *rank));
