@@ -495,7 +495,7 @@ pub struct SimArgs {
     #[arg(long, value_name = "GPC", requires = "runs", conflicts_with = "compare")]
     pub against: Option<PathBuf>,
 
-    /// Draw the time of a call over the number of ids, up to N, into this file
+    /// Draw the time of a call over the number of ids, up to N, into this file; with --compare the table of N ids is printed, too
     #[arg(long, value_name = "FILE", requires = "n")]
     pub svg: Option<PathBuf>,
 }

@@ -54,6 +54,11 @@ fn report(plan: &CallPlan, made: &Made) -> CommandResult {
     })?;
     match &made.outcome.cause {
         None => Ok(ExitCode::SUCCESS),
+        // The table has the causes.
+        Some(_) if plan.output == OutputKind::Table && made.outcome.lists_missing() => {
+            let (missing, all) = (made.outcome.missing.len(), plan.ids.len());
+            Err(format!("{missing} of {all} ids did not finish: the table says why").into())
+        }
         Some(cause) => Err(cause.to_string().into()),
     }
 }

@@ -16,11 +16,18 @@ const DEATH_PATIENCE: Duration = Duration::from_millis(200);
 /// The first cause; of an id that was lost, how its process ended if it was started here, what its host or those on the way to it said if it was started there, or where a running one that was joined was looked for.
 pub(super) fn explain(
     first: &Cause,
+    func: &str,
     launched: Option<&mut Launch>,
     remote: Option<&RemoteLaunch>,
     joined: Option<&Peers>,
 ) -> FirstCause {
     let mut cause = FirstCause::from(first);
+    if first.kind == CauseKind::UnknownFunction {
+        // The wire has a number for the name.
+        cause.message = format!(
+            "its program has no function `{func}`: run the same version of gpc everywhere, or a program that registers it"
+        );
+    }
     if first.stage != Stage::Link {
         return cause;
     }
@@ -35,12 +42,20 @@ pub(super) fn explain(
         };
         return cause;
     }
-    let address = joined.and_then(|peers| peers.address(id));
-    let looked = address.map(|address| {
-        format!("the peers file has it at {address}: see that `gpc node --id {id}` runs there")
-    });
+    let address = joined.and_then(|peers| peers.address(id)).map(|address| address.to_string());
+    let looked = address.and_then(|address| advice(id, &address, &cause.message));
     cause.message.extend(ended.or(looked).map(|more| format!("; {more}")));
     cause
+}
+
+/// What to do about a node that is not reached where the peers file has it; nothing more where it runs there, and has refused.
+fn advice(id: Id, address: &str, message: &str) -> Option<String> {
+    let see = format!("see that `gpc node --id {id}` runs there");
+    match (message.contains(": it refused "), message.contains(address)) {
+        (true, _) => None,
+        (false, true) => Some(see),
+        (false, false) => Some(format!("the peers file has it at {address}: {see}")),
+    }
 }
 
 /// A call that was given up because a process ended failed at that process.
@@ -51,5 +66,30 @@ pub(super) fn died(error: CallError, dead: Option<Id>) -> CallError {
             CallError::Failed(failed.with_cause(cause).into())
         }
         (error, _) => error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A node that had refused the proof was said to be missing: "see that `gpc node --id 1` runs there". The address stood in the line twice.
+    #[test]
+    fn what_to_do_fits_what_has_happened() {
+        let at = "127.0.0.1:7001";
+        let refused = format!("cannot connect to {at}: it refused the proof, and does not say why");
+        assert_eq!(advice(1, at, &refused), None);
+        let see = "see that `gpc node --id 1` runs there";
+        assert_eq!(advice(1, at, &format!("cannot connect to {at}: no")).as_deref(), Some(see));
+        let lost = advice(1, at, "its link was lost").unwrap();
+        assert_eq!(lost, format!("the peers file has it at {at}: {see}"));
+    }
+
+    /// A node of another program was said to have no function "under the handle 0x5d6f0c5b7a8d1c3e".
+    #[test]
+    fn a_function_that_is_missing_is_named() {
+        let first = Cause::new(3, Stage::Func, CauseKind::UnknownFunction, "the handle 0x5d6f");
+        let said = explain(&first, "digest", None, None, None).message;
+        assert!(said.contains("`digest`") && !said.contains("0x"), "{said}");
     }
 }

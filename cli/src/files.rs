@@ -1,5 +1,6 @@
 //! Reading and writing the files that a user names, bounded, with the name in every error.
 
+use std::borrow::Cow;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Read as _, Seek as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -84,6 +85,14 @@ pub(super) fn read(path: &Path, what: &str, bounds: Bounds) -> Result<Vec<u8>, S
     };
     let bytes = file.and_then(|file| read_open(file, bounds));
     bytes.map_err(|error| unreadable(path, what, &error.to_string()))
+}
+
+/// What a file is called where something is said of it.
+pub(super) fn shown(path: &Path) -> Cow<'_, str> {
+    match path == Path::new("-") {
+        true => "standard input".into(),
+        false => path.to_string_lossy(),
+    }
 }
 
 /// Says that a file cannot be read.
@@ -243,7 +252,12 @@ mod tests {
     /// `gpc call digest -n 2 --data /dev/zero` read 22 GB, until the system killed it; a FIFO that no process wrote to held the command up for good.
     #[test]
     fn what_has_no_end_is_read_within_bounds() {
-        let bounds = Bounds { bytes: 3 * CHUNK as u64, long: "give less", wait: Duration::MAX, late: "wait" };
+        let bounds = Bounds {
+            bytes: 3 * CHUNK as u64,
+            long: "give less",
+            wait: Duration::from_secs(60),
+            late: "wait",
+        };
         let error = read(Path::new("/dev/zero"), "data", bounds).unwrap_err();
         assert_eq!(error, "cannot read the data /dev/zero: it is longer than 192.00 KiB: give less");
         assert_eq!(read(Path::new("/dev/null"), "data", bounds), Ok(Vec::new()));
@@ -262,7 +276,7 @@ mod tests {
         fs::write(&path, vec![7; 3 * CHUNK]).unwrap();
         assert_eq!(read(&path, "data", bounds).map(|bytes| bytes.len()), Ok(3 * CHUNK));
         // Refused by its length, before anything is read.
-        File::create(&path).unwrap().set_len(1 << 50).unwrap();
+        File::create(&path).unwrap().set_len(1 << 33).unwrap();
         assert!(read(&path, "data", bounds).unwrap_err().contains("longer than 192.00 KiB"));
     }
 

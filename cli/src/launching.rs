@@ -8,8 +8,8 @@ use chained_gpc::runtime::LinkKind;
 use gpc_trees::Id;
 use indicatif::{ProgressBar, ProgressStyle};
 
+use super::Failure;
 use super::interrupt::Interrupt;
-use super::{Failure, say};
 
 /// The arguments of such a process before its id.
 pub(crate) const ARGUMENTS: [&str; 3] = ["node", "--launched", "--id"];
@@ -56,7 +56,7 @@ pub(crate) fn start_plan(plan: &Plan, interrupted: impl Fn() -> bool + Sync) -> 
     launch
 }
 
-/// Starts processes on other hosts; gives up when it is interrupted. With a partial plan, those that could not be started are named.
+/// Starts processes on other hosts; gives up when it is interrupted. With a partial plan, the outcome of a call names those that could not be started.
 ///
 /// # Errors
 /// When a host does not answer and the plan is not partial, or it is interrupted; nothing is left running then.
@@ -78,12 +78,7 @@ pub(crate) fn start_remote(
         }
     });
     progress.finish_and_clear();
-    let launch = launch?;
-    let lost = launch.lost();
-    if !lost.is_empty() {
-        say(&RemoteError::Hosts(lost).to_string());
-    }
-    Ok(launch)
+    launch
 }
 
 fn progress_bar(count: usize) -> ProgressBar {

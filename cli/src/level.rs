@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use self::json::{Leveled, encoded};
 use super::args::{LevelArgs, LevelCommand, LevelInput};
-use super::files::read_bytes;
+use super::files::{read_bytes, shown};
 use super::output::write_json;
 use super::{CommandResult, stdout};
 
@@ -23,7 +23,7 @@ pub(super) fn run(args: &LevelArgs) -> CommandResult {
 fn encode(input: &LevelInput) -> CommandResult {
     let json = read_bytes(&input.file, "JSON")?;
     let (_, data) =
-        encoded(&json, input.depth).map_err(|error| format!("{}: {error}", input.file.display()))?;
+        encoded(&json, input.depth).map_err(|error| format!("{}: {error}", shown(&input.file)))?;
     stdout::write(|out| out.write_all(&data))?;
     Ok(ExitCode::SUCCESS)
 }
@@ -36,7 +36,7 @@ fn decode(input: &LevelInput) -> CommandResult {
         Some(_) => "",
     };
     let leveled =
-        Leveled::new(level, &data).map_err(|error| format!("{}: {error}{hint}", input.file.display()))?;
+        Leveled::new(level, &data).map_err(|error| format!("{}: {error}{hint}", shown(&input.file)))?;
     stdout::write(|out| write_json(&leveled, out))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -42,6 +42,7 @@ pub mod started;
 mod stdout;
 mod tree;
 pub mod trust;
+mod usage;
 mod wait;
 mod xml;
 
@@ -52,7 +53,7 @@ use std::process::ExitCode;
 
 use chained_gpc::launch::own_id;
 use chained_gpc::launch::remote::own_part;
-use clap::Parser as _;
+use clap::error::ErrorKind;
 
 use self::args::{Args, Command};
 use self::refused::Refused;
@@ -103,21 +104,31 @@ fn started() -> ExitCode {
             return started_in_the_field(arguments);
         }
     }
-    let args = match Args::read(without_second_help(env::args_os().collect())) {
+    let arguments = without_second_help(env::args_os().collect());
+    let args = match Args::read(arguments.clone()) {
         Ok(args) => args,
-        Err(error) => return refused(&error),
+        Err(error) => return refused(&error, &arguments),
     };
     run(args.command).unwrap_or_else(|error| failed(&*error, USAGE))
 }
 
 /// What clap makes of arguments in place of values: help and version on standard output, or an error.
-fn refused(error: &clap::Error) -> ExitCode {
-    if error.use_stderr() {
-        error.exit();
-    }
-    match stdout::print(error) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => failed(&error, USAGE),
+fn refused(error: &clap::Error, arguments: &[OsString]) -> ExitCode {
+    match error.kind() {
+        // Without a sub-command the help is what to do.
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            // Nowhere is left to report that standard error is closed.
+            let _ = error.print();
+            ExitCode::from(USAGE)
+        }
+        _ if error.use_stderr() => {
+            say(&usage::of(error, arguments));
+            ExitCode::from(USAGE)
+        }
+        _ => match stdout::print(error) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => failed(&error, USAGE),
+        },
     }
 }
 
@@ -137,16 +148,20 @@ fn without_second_help(mut arguments: Vec<OsString>) -> Vec<OsString> {
 /// The command in the spelling of the field, or why it is none.
 #[cfg(feature = "impi")]
 fn started_in_the_field(arguments: Result<Vec<OsString>, impi::field::FieldError>) -> ExitCode {
-    let said = |text: &str| {
-        // Nowhere is left to report that standard error is closed.
-        let _ = writeln!(io::stderr().lock(), "{}", text.trim_end());
-        ExitCode::from(FAILED)
+    let arguments = match arguments {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            say(&error.to_string());
+            return ExitCode::from(FAILED);
+        }
     };
-    match arguments.map(Args::try_parse_from) {
-        Err(error) => said(&error.to_string()),
-        Ok(Err(error)) if error.use_stderr() => said(&impi::field::in_the_field(&error.to_string())),
-        Ok(Err(help)) => refused(&help),
-        Ok(Ok(args)) => run(args.command).unwrap_or_else(|error| {
+    match Args::read(arguments.clone()) {
+        Err(error) if error.use_stderr() => {
+            say(&impi::field::in_the_field(&usage::of(&error, &arguments)));
+            ExitCode::from(FAILED)
+        }
+        Err(help) => refused(&help, &arguments),
+        Ok(args) => run(args.command).unwrap_or_else(|error| {
             match error.downcast_ref() {
                 Some(Refused::Usage(text)) => say(&impi::field::in_the_field(text)),
                 Some(Refused::File(_)) | None => say(&error.to_string()),

@@ -14,9 +14,12 @@ use super::refused::Refused;
 use super::started::Started;
 use super::tree::{no_such_tree, read_hosts, read_layout};
 use super::trust::Trust;
+use super::usage::{did_you_mean, meant};
 use chained_gpc::launch::NodeSettings;
 use chained_gpc::launch::remote::RemotePlan;
-use chained_gpc::runtime::{Call, CallTree, FuncHandle, Functions, LinkKind, Peers, request_data_max};
+use chained_gpc::runtime::{
+    Call, CallTree, FuncHandle, Functions, FunctionsError, LinkKind, Peers, request_data_max,
+};
 use chained_gpc::wire::frame::HEADER_MAX;
 
 /// Shortest silence that may be taken for death: some turns of a busy machine's scheduler.
@@ -101,7 +104,7 @@ impl CallPlan {
         functions: &Functions,
         started: Option<&Started>,
     ) -> Result<CallPlan, Refused> {
-        let func = functions.named(&args.func).map_err(|error| error.to_string())?;
+        let func = func_named(&args.func, functions)?;
         let (nodes, root, all) = nodes(args, started)?;
         let (order, part) = order(args, root, &all)?;
         check_ids(&order, &nodes, root)?;
@@ -158,6 +161,20 @@ impl CallPlan {
         let call = if self.part == RootPart::Watching { call.watch() } else { call };
         if self.forward_first { call.forward_first() } else { call }
     }
+}
+
+/// The function of this name.
+///
+/// # Errors
+/// When there is none; the text has the one that was meant, and all there are.
+pub(super) fn func_named(name: &str, functions: &Functions) -> Result<FuncHandle, String> {
+    functions.named(name).map_err(|error| match error {
+        FunctionsError::UnknownName(name, all) => {
+            let close = did_you_mean(meant(&name, all.split(", ")));
+            format!("no function is named `{name}`{close}; these are: {all}")
+        }
+        error => error.to_string(),
+    })
 }
 
 /// How each process looks out for the others.

@@ -19,7 +19,8 @@ pub(super) fn run(args: &SecretArgs) -> CommandResult {
     match (&args.file, &args.key) {
         (_, Some(path)) => print_key(key(path, args.show)?),
         (Some(path), None) => {
-            write_secret(path, &Secret::random()?)?;
+            write_secret(path, &Secret::random()?)
+                .map_err(|error| format!("cannot write the secret: {error}"))?;
             say(&format!(
                 "{} has a new secret; whoever can read it can take part in the job",
                 path.display()
@@ -37,7 +38,7 @@ fn key(path: &Path, show: bool) -> Result<PublicKey, Failure> {
         return Ok(read_key(path)?.public());
     }
     let key = PrivateKey::random()?;
-    write_key(path, &key)?;
+    write_key(path, &key).map_err(|error| format!("cannot write the key: {error}"))?;
     Ok(key.public())
 }
 

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use indicatif::{HumanBytes, ProgressBar, ProgressStyle};
 
+use super::builtin::tell_secret;
 use super::cause::{died, explain};
 use super::interrupt::Interrupt;
 use super::joining::{refuse_taken, until_up};
@@ -82,6 +83,7 @@ impl Session {
         let builder = match &plan.nodes {
             Nodes::Join { peers, trust, .. } => {
                 refuse_taken(root, peers)?;
+                tell_secret(trust.secret());
                 trust.clone().apply(builder.peers(peers.clone()))
             }
             // Whoever knows them is a member.
@@ -206,7 +208,7 @@ impl Session {
             Ok(reply) => {
                 outcome.coverage = reply.coverage().counts().into();
                 outcome.replies = replies(&reply)?;
-                outcome.cause = reply.causes().first().map(|cause| self.explain(&plan.nodes, cause));
+                outcome.cause = reply.causes().first().map(|cause| self.explain(plan, cause));
                 outcome.missing = self.missing(plan, reply.coverage(), reply.causes());
                 return Ok(Made { outcome, data: reply.data().clone() });
             }
@@ -214,7 +216,7 @@ impl Session {
             Err(refused) => return Err(refused.into()),
         };
         outcome.coverage = failure.coverage.counts().into();
-        outcome.cause = Some(self.explain(&plan.nodes, &failure.cause));
+        outcome.cause = Some(self.explain(plan, &failure.cause));
         outcome.missing = self.missing(plan, &failure.coverage, std::slice::from_ref(&failure.cause));
         Ok(Made { outcome, data: Bytes::new() })
     }
@@ -232,18 +234,18 @@ impl Session {
         left_out
             .filter(|(_, status)| *status != Status::Done)
             .map(|(id, status)| {
-                let cause = by_id.get(&id).map(|cause| self.explain(&plan.nodes, cause));
+                let cause = by_id.get(&id).map(|cause| self.explain(plan, cause));
                 Missing { id, status: name_of(status), cause }
             })
             .collect()
     }
 
-    fn explain(&mut self, nodes: &Nodes, first: &Cause) -> FirstCause {
-        let joined = match nodes {
+    fn explain(&mut self, plan: &CallPlan, first: &Cause) -> FirstCause {
+        let joined = match &plan.nodes {
             Nodes::Start { .. } | Nodes::Hosts(_) | Nodes::Started { .. } => None,
             Nodes::Join { peers, .. } => Some(peers),
         };
-        explain(first, self.launch.as_mut(), self.remote.as_ref(), joined)
+        explain(first, &plan.func_name, self.launch.as_mut(), self.remote.as_ref(), joined)
     }
 }
 

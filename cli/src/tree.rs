@@ -10,6 +10,7 @@ use super::args::{TreeArgs, TreeFormat};
 use super::draw::{self, Sketch};
 use super::files::read_text;
 use super::refused::Refused;
+use super::usage::{did_you_mean, meant};
 use super::{CommandResult, stdout};
 
 /// Runs the sub-command.
@@ -68,12 +69,16 @@ fn sketch_of(name: &TreeName, n: Option<u32>) -> Result<Sketch, Refused> {
     Sketch::of_tree(name.to_string(), &tree, n).map_err(refused)
 }
 
+/// The names of trees, without what follows a colon.
+const TREES: [&str; 8] = ["binary", "binomial", "kary", "knomial", "chain", "flat", "loggp", "file"];
+
 /// What to say of a name that no tree has: nobody registers one with this command. A file of that name is what was meant.
 pub(super) fn no_such_tree(name: &TreeName) -> String {
     match Path::new(&name.to_string()).is_file() {
         true => format!("no tree is named `{name}`, but a file is: write file:{name}"),
         false => format!(
-            "no tree is named `{name}`; write binary, binomial, kary:K, knomial:K, chain, flat, loggp:LAG, file:PATH or hosts:PATH+TREE"
+            "no tree is named `{name}`{}; write binary, binomial, kary:K, knomial:K, chain, flat, loggp:LAG, file:PATH or hosts:PATH+TREE",
+            did_you_mean(meant(&name.to_string(), TREES))
         ),
     }
 }

@@ -76,6 +76,11 @@ impl Trust {
         }
     }
 
+    /// The secret of the job.
+    pub fn secret(&self) -> Option<&Secret> {
+        self.secret.as_ref()
+    }
+
     /// A node that has and asks for this.
     pub fn apply(self, builder: Builder) -> Builder {
         let builder = self.secret.into_iter().fold(builder, Builder::secret);

@@ -74,6 +74,42 @@ fn a_reader_who_leaves_is_no_error() {
     assert_eq!((output.status.code(), output.stderr.len()), (Some(0), 0));
 }
 
+/// `gpc sim -n 64 --compare binary,flat --svg time.svg` drew the picture, and printed no table.
+#[test]
+fn trees_that_are_drawn_are_compared_too() {
+    let picture = "--svg time.svg 2>said && test -s time.svg && grep -q 'wrote time.svg: 2 trees' said";
+    let table = |more: &str| {
+        let (status, out, error) =
+            shell(&format!("$gpc sim -n 64 --compare binary,flat {more} && cat said 2>/dev/null; true"));
+        assert_eq!((status, error.as_str()), (Some(0), ""), "{out}");
+        out
+    };
+    let plain = table("");
+    assert!(plain.starts_with("tree ") && plain.lines().count() == 3, "{plain}");
+    let drawn = table(picture);
+    assert!(drawn.starts_with(&plain), "{drawn}");
+    let json = table(&picture.replace("--svg", "--output json --svg"));
+    assert!(json.starts_with('[') && json.contains("\"tree\":\"flat\""), "{json}");
+}
+
+/// A name with a slip was refused with all names there are, and none of them was said to be the one that was meant.
+#[test]
+fn a_name_with_a_slip_has_the_one_that_was_meant() {
+    for (line, said) in [
+        ("call ech -n 4", "no function is named `ech` (did you mean `echo`?); these are: digest, echo,"),
+        ("bench sm -n 2", "no function is named `sm` (did you mean `sum`?); these are:"),
+        ("call echo -n 4 --tree binry", "no tree is named `binry` (did you mean `binary`?); write binary,"),
+        ("tree binomal 4", "no tree is named `binomal` (did you mean `binomial`?); write binary,"),
+        ("sim -n 4 --compare flt,chain", "no tree is named `flt` (did you mean `flat`?); write binary,"),
+        ("rendezvos serve", "there is no sub-command `rendezvos` (did you mean `rendezvous`?)"),
+        ("run --bind cor echo", "--bind cor: write none or core (did you mean `core`?)"),
+    ] {
+        let (status, out, error) = run(line);
+        assert_eq!((status, out.as_str(), error.lines().count()), (Some(2), "", 1), "{line}: {error}");
+        assert!(error.starts_with(&format!("gpc: {said}")), "{line}: {error}");
+    }
+}
+
 /// A line of a shell, in a folder of its own: exit status, standard output and standard error.
 fn shell(line: &str) -> (Option<i32>, String, String) {
     let folder = tempfile::tempdir().unwrap();
@@ -185,7 +221,7 @@ fn every_slip_of_the_pen_exits_with_2_and_says_what_to_write() {
         ("call echo -n 4 --wait 10s", "write --wait-for-peers 10s"),
         ("call echo -n 4 --wait-for-peers 10s", "cannot be used with"),
         ("node --id 1", "--peers <FILE>"),
-        ("tree", "<TREE|--check <FILE>>"),
+        ("tree", "TREE or --check FILE is missing"),
         ("tree binary", "say over how many ids, as in `gpc tree binary 16`"),
         ("tree oak 4", "no tree is named `oak`"),
         ("sim -n 16 --crash 99@5", "--crash names id 99, but with -n 16 the ids are 0 to 15"),
@@ -326,7 +362,7 @@ fn a_fit_that_is_not_there_says_how_to_make_one() {
     let (status, _, error) = run("sim");
     assert!(status == Some(2) && error.contains("-n <N>"), "{error}");
     let (status, _, error) = run("sim --fit --runs 3");
-    assert!(status == Some(2) && error.contains("-n <N>"), "{error}");
+    assert!(status == Some(2) && error.contains("-n is missing: write `gpc sim -n <N>"), "{error}");
     let (status, _, error) = run("sim -n 4 --most 8");
     assert!(status == Some(2) && error.contains("cannot be used with"), "{error}");
 }
@@ -336,11 +372,11 @@ fn what_cannot_be_measured_is_said() {
     let (status, out, error) = run("bench");
     assert!(status == Some(2) && out.is_empty() && error.contains("-n LIST"), "{error}");
     for (line, said) in [
-        ("bench -n 2,0", "0 is not in 1..="),
+        ("bench -n 2,0", "-n 0: write a number from 1 to 4096"),
         ("bench -n 2 --bytes 64,much", "write a number of bytes, as in 64, 4k or 1M"),
         ("bench -n 2 --wait block,fast", "write block, adaptive or spin:TIME"),
         ("bench -n 2 --tree flat,kary:0", "the number is too small"),
-        ("bench -n 2 --in-flight 5000", "5000 is not in 1..=4096"),
+        ("bench -n 2 --in-flight 5000", "--in-flight 5000: write a number from 1 to 4096"),
         ("bench digest -n 2 --reply-bytes 4", "cannot be used with"),
         ("bench --peers x --id 1 --link tcp", "cannot be used with"),
     ] {

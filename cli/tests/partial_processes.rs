@@ -138,6 +138,8 @@ fn a_function_that_fails_is_left_out_alone() {
         "{table}"
     );
     assert_eq!(ended.code(), Some(1));
+    // It said once more what the table says.
+    assert!(ended.said().contains("gpc: 1 of 8 ids did not finish: the table says why"), "{}", ended.said());
 }
 
 /// 1 + 4 + 9 + ...: what a failed id would have added is missing, and nothing else.

@@ -156,7 +156,7 @@ fn the_golden_vector_goes_both_ways() {
     let (status, back, _) = finished(gpc(&["level", "encode"]), &json);
     assert_eq!((status, back), (Some(0), data.clone()));
     let (status, _, error) = finished(gpc(&["level", "decode", "--depth", "3"]), &data);
-    assert!(status == Some(1) && error.starts_with("gpc: -: level data: byte "), "{error}");
+    assert!(status == Some(1) && error.starts_with("gpc: standard input: level data: byte "), "{error}");
     let (status, _, error) = finished(gpc(&["level", "encode", "--depth", "1"]), &json);
     assert!(status == Some(1) && error.contains("a list where a byte string is expected"), "{error}");
 }
@@ -171,8 +171,11 @@ fn wrong_arguments_are_told_from_what_cannot_be_done() {
         ("rendezvous create --service http://a --capacity 1 --rank 0", "--parent <HANDLE>"),
         ("rendezvous register --data x --rank -2", "write a number from 0 on, or `assign`"),
         // The service was asked before, and what it said was no word of the argument.
-        ("rendezvous create --service http://a --capacity 0", "'--capacity <N>'"),
-        ("rendezvous create --service http://a --capacity 1 --level 0", "'--level <N>'"),
+        ("rendezvous create --service http://a --capacity 0", "--capacity 0: write a number of at least 1"),
+        (
+            "rendezvous create --service http://a --capacity 1 --level 0",
+            "--level 0: write a number of at least 1",
+        ),
         ("rendezvous create --service http://a --capacity 1 --lifetime 0s", "lives for 1ms at least"),
         ("rendezvous run -n 2 --service http://a", "<PROGRAM>"),
         // It was dropped: the processes were told of no rank.
@@ -181,9 +184,9 @@ fn wrong_arguments_are_told_from_what_cannot_be_done() {
             "--rank 4294967296: ranks go from 0 to 4294967295",
         ),
         ("rendezvous token", "--secret-file FILE"),
-        ("rendezvous destroy --job 00112233445566778899aabbccddeeff", "--service <URL>"),
-        ("rendezvous serve --tls-cert x", "--tls-key <FILE>"),
-        ("level decode --depth 0", "0 is not in 1..="),
+        ("rendezvous destroy --job 00112233445566778899aabbccddeeff", "--service is missing"),
+        ("rendezvous serve --tls-cert x", "--tls-key is missing"),
+        ("level decode --depth 0", "--depth 0: write a number from 1 to "),
     ] {
         let (status, out, error) = finished(gpc(&line.split(' ').collect::<Vec<_>>()), b"");
         assert!(status == Some(2) && out.is_empty() && error.contains(said), "{line}: {error}");

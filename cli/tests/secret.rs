@@ -392,6 +392,31 @@ fn facts_are_for_links_that_are_proved() {
     assert!(error.contains("`facts` is restricted") && error.contains("--secret-file"), "{error}");
 }
 
+/// Nodes of one host with different secrets linked, and neither side told its user: a Unix socket proves a user, and no secret.
+#[test]
+fn facts_tell_secrets_apart_that_one_host_does_not_compare() {
+    let (folder, secret, peers) = standing();
+    let other = folder.path().join("other.secret");
+    write_secret(&other, &Secret::random().unwrap()).unwrap();
+    let (secret, other) = (secret.display(), other.display());
+    let _node = Serving::start(&format!("node --id 1 --peers {} --secret-file {secret}", peers.display()));
+    let marks = |with: &str| {
+        let mut call = gpc(&format!("call facts --peers {} --id 0 --time-limit 30s {with}", peers.display()));
+        call.env("GPC_LOG", "info");
+        let (status, said, log) = run(call);
+        assert_eq!(status, Some(0), "{log}");
+        let marks: Vec<String> =
+            said.split("secret=").skip(1).map(|rest| rest[..8].trim_end().into()).collect();
+        (marks, log.contains("secrets are not compared on one host"))
+    };
+    let (same, is_logged) = marks(&format!("--secret-file {secret}"));
+    assert!(same.len() == 2 && same[0] == same[1] && is_logged, "{same:?}");
+    let (different, _) = marks(&format!("--secret-file {other}"));
+    assert!(different[0] != different[1] && different[1] == same[1], "{different:?}");
+    let (without, is_logged) = marks("");
+    assert!(without[0].starts_with("none") && without[1] == same[1] && !is_logged, "{without:?}");
+}
+
 #[test]
 fn a_file_that_others_may_read_is_refused_and_named() {
     let (_folder, secret, peers) = standing();

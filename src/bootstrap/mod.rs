@@ -60,8 +60,8 @@ pub use member::Member;
 pub use place::{HOST_ADDRESS, host_addresses};
 pub use rule::{At, Resolve, Rule, rule_of};
 pub use secret_file::{
-    KEY_VARIABLE, SECRET_VARIABLE, SecretFileError, SecretFileFault, named_or_variable, read_key,
-    read_secret, write_key, write_secret,
+    FileKind, KEY_VARIABLE, SECRET_VARIABLE, SecretFileError, SecretFileFault, named_or_variable, read_key,
+    read_secret, read_token, write_key, write_secret, write_token,
 };
 pub use setup::Bootstrap;
 pub use sources::Variables;

@@ -1,4 +1,7 @@
-//! Files that have the secret of a job, or the private half of a node's key: hexadecimal digits, for nobody else to read.
+//! Files that have the secret of a job, the private half of a node's key or the token of a service: hexadecimal digits, for nobody else to read.
+//!
+//! The first line of a secret or a key says which of the two follows, since both may have 64 digits: a file of the other kind is refused. A token has no such line, so that programs without this library read it.
+//! A secret may lack its line: administrators draw secrets with other tools, and Kubernetes mounts them. A key may not: `gpc secret --key` alone draws keys, so that digits without a line are no key.
 //!
 //! What is checked is the file that was opened, by its descriptor, so that nobody can change it between the check and the reading. Symbolic links are followed, since a Kubernetes Secret is mounted as one: whatever they lead to has
 //! to pass. Who could read it could take part in the job, and who could write it could choose the secret; so both are refused:
@@ -10,6 +13,7 @@
 //!
 //! What the folders above allow is not looked at: who may exchange the file there can put one in its place that passes these checks, and has gained nothing but that links fail.
 
+use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
@@ -28,8 +32,8 @@ pub const SECRET_VARIABLE: &str = "GPC_SECRET_FILE";
 /// The variable of the environment that names the file of the node's private key.
 pub const KEY_VARIABLE: &str = "GPC_KEY_FILE";
 
-/// Longest file, bytes: the longest secret, and white space around it.
-const FILE_MAX: usize = 2 * SECRET_MAX + 64;
+/// Longest file, bytes: the longest secret, the line before it, and white space around them.
+const FILE_MAX: usize = 2 * SECRET_MAX + 128;
 
 /// Rights of a file that is written: its owner reads and writes it.
 const MODE: u32 = 0o600;
@@ -75,6 +79,17 @@ pub enum SecretFileFault {
     /// It is longer than a secret.
     #[error("it is longer than {FILE_MAX} bytes, and so no secret")]
     Long,
+    /// Its first line says that it is something else.
+    #[error("it is the file of {is}, and not of {needed}: name the other file")]
+    OtherKind {
+        /// What it is.
+        is: FileKind,
+        /// What it should be.
+        needed: FileKind,
+    },
+    /// It has digits without a line before them.
+    #[error("its first line is not `{line}`, so that it may be something else: draw a key with `gpc secret --key FILE`; before the digits of an older file, which are a key for certain, write that line", line = KEY_LINE)]
+    NoLine,
     /// There is a file.
     #[error("there is such a file, which is not replaced: choose another name, or remove it")]
     Exists,
@@ -86,20 +101,72 @@ pub enum SecretFileFault {
     Key(#[from] KeyError),
 }
 
+/// The first lines of files.
+const SECRET_LINE: &str = "gpc job secret";
+const KEY_LINE: &str = "gpc private key";
+
+/// What is in a file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum FileKind {
+    /// The secret of a job.
+    Secret,
+    /// The private half of a node's key.
+    Key,
+    /// The token of a service.
+    Token,
+}
+
+impl fmt::Display for FileKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            FileKind::Secret => "a job's secret",
+            FileKind::Key => "a private key",
+            FileKind::Token => "a service's token",
+        })
+    }
+}
+
+impl FileKind {
+    /// The digits of a file of this kind.
+    fn digits(self, text: &str) -> Result<&str, SecretFileFault> {
+        let (first, rest) = text.split_once('\n').unwrap_or((text, ""));
+        let named = match first.trim() {
+            SECRET_LINE => Some(FileKind::Secret),
+            KEY_LINE => Some(FileKind::Key),
+            _ => None,
+        };
+        match (named, self) {
+            (Some(is), needed) if is != needed => Err(SecretFileFault::OtherKind { is, needed }),
+            (Some(_), _) => Ok(rest),
+            (None, FileKind::Key) => Err(SecretFileFault::NoLine),
+            (None, FileKind::Secret | FileKind::Token) => Ok(text),
+        }
+    }
+}
+
 /// Reads the secret of a job.
 ///
 /// # Errors
-/// When it cannot be read, others may read or write it, or it has no secret of at least 32 bytes.
+/// When it cannot be read, others may read or write it, it is the file of a key, or it has no secret of at least 32 bytes.
 pub fn read_secret(path: &Path) -> Result<Secret, SecretFileError> {
-    read(path, Secret::from_str)
+    read(path, FileKind::Secret, Secret::from_str)
+}
+
+/// Reads the token of a service: digits as those of a secret, without a line before them.
+///
+/// # Errors
+/// When it cannot be read, others may read or write it, it is the file of a secret or a key, or it has fewer than 32 bytes.
+pub fn read_token(path: &Path) -> Result<Secret, SecretFileError> {
+    read(path, FileKind::Token, Secret::from_str)
 }
 
 /// Reads the private half of a node's key.
 ///
 /// # Errors
-/// When it cannot be read, others may read or write it, or it has no key.
+/// When it cannot be read, others may read or write it, its first line does not say that it is a key, or it has none.
 pub fn read_key(path: &Path) -> Result<PrivateKey, SecretFileError> {
-    read(path, PrivateKey::from_str)
+    read(path, FileKind::Key, PrivateKey::from_str)
 }
 
 /// Writes a secret to a new file, which its owner alone can read.
@@ -107,7 +174,15 @@ pub fn read_key(path: &Path) -> Result<PrivateKey, SecretFileError> {
 /// # Errors
 /// When there is such a file already, or it cannot be written; then there is none.
 pub fn write_secret(path: &Path, secret: &Secret) -> Result<(), SecretFileError> {
-    write(path, &secret.to_text())
+    write(path, &[SECRET_LINE, &secret.to_text()])
+}
+
+/// Writes the token of a service to a new file, which its owner alone can read.
+///
+/// # Errors
+/// When there is such a file already, or it cannot be written; then there is none.
+pub fn write_token(path: &Path, token: &Secret) -> Result<(), SecretFileError> {
+    write(path, &[&token.to_text()])
 }
 
 /// Writes the private half of a key to a new file, which its owner alone can read.
@@ -115,7 +190,7 @@ pub fn write_secret(path: &Path, secret: &Secret) -> Result<(), SecretFileError>
 /// # Errors
 /// When there is such a file already, or it cannot be written; then there is none.
 pub fn write_key(path: &Path, key: &PrivateKey) -> Result<(), SecretFileError> {
-    write(path, &key.to_text())
+    write(path, &[KEY_LINE, &key.to_text()])
 }
 
 /// The file that was named, or else the one that a variable of the environment names; an empty variable names none.
@@ -124,7 +199,11 @@ pub fn named_or_variable(named: Option<&Path>, variable: &str) -> Option<PathBuf
     named.map(Path::to_owned).or_else(by_variable)
 }
 
-fn read<T, E>(path: &Path, parse: impl FnOnce(&str) -> Result<T, E>) -> Result<T, SecretFileError>
+fn read<T, E>(
+    path: &Path,
+    kind: FileKind,
+    parse: impl FnOnce(&str) -> Result<T, E>,
+) -> Result<T, SecretFileError>
 where
     SecretFileFault: From<E>,
 {
@@ -140,7 +219,7 @@ where
         }
         // What is no text has no digits.
         let text = std::str::from_utf8(&content[..length]).unwrap_or_default();
-        Ok(parse(text)?)
+        Ok(parse(kind.digits(text)?)?)
     };
     read().map_err(|why| SecretFileError { path: path.to_owned(), why })
 }
@@ -159,7 +238,7 @@ fn fill(file: &mut File, room: &mut [u8]) -> io::Result<usize> {
     Ok(filled)
 }
 
-fn write(path: &Path, text: &str) -> Result<(), SecretFileError> {
+fn write(path: &Path, lines: &[&str]) -> Result<(), SecretFileError> {
     let fault = |error: io::Error| {
         let exists = error.kind() == ErrorKind::AlreadyExists;
         let why = if exists { SecretFileFault::Exists } else { error.into() };
@@ -167,8 +246,12 @@ fn write(path: &Path, text: &str) -> Result<(), SecretFileError> {
     };
     // A symbolic link counts as a file that is there.
     let mut file = OpenOptions::new().write(true).create_new(true).mode(MODE).open(path).map_err(fault)?;
-    let line = Zeroizing::new([text.as_bytes(), b"\n"].concat());
-    let written = file.write_all(&line).and_then(|()| file.sync_all());
+    let mut text = Zeroizing::new(Vec::with_capacity(FILE_MAX));
+    for line in lines {
+        text.extend_from_slice(line.as_bytes());
+        text.push(b'\n');
+    }
+    let written = file.write_all(&text).and_then(|()| file.sync_all());
     if written.is_err() {
         // What made it fail is what is said.
         let _ = fs::remove_file(path);
@@ -354,7 +437,48 @@ mod tests {
         assert!(read(&[b'5'; 1 << 20]).contains("longer than"));
         let path = file(&folder, &[b'5'; 2 * SECRET_MAX], 0o600);
         assert!(read_secret(&path).is_ok());
-        assert!(read_key(&path).unwrap_err().to_string().contains("64 hexadecimal digits"));
+        let long = [KEY_LINE.as_bytes(), b"\n", &[b'5'; 100]].concat();
+        let error = read_key(&file(&folder, &long, 0o600)).unwrap_err().to_string();
+        assert!(error.contains("64 hexadecimal digits"), "{error}");
+    }
+
+    /// A key file was taken for a secret, and a secret for a key: both have 64 digits. The nodes began, and refused each other.
+    #[test]
+    fn a_file_of_another_kind_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let (secret, key) = (folder.path().join("job.secret"), folder.path().join("node.key"));
+        write_secret(&secret, &Secret::random().unwrap()).unwrap();
+        write_key(&key, &PrivateKey::random().unwrap()).unwrap();
+        let token = folder.path().join("token");
+        write_token(&token, &Secret::random().unwrap()).unwrap();
+        let said = |error: SecretFileError| error.why.to_string();
+        let other = |is: &str, needed: &str| {
+            format!("it is the file of {is}, and not of {needed}: name the other file")
+        };
+        assert_eq!(read_secret(&key).map_err(said), Err(other("a private key", "a job's secret")));
+        assert_eq!(read_key(&secret).map_err(said), Err(other("a job's secret", "a private key")));
+        assert_eq!(read_token(&secret).map_err(said), Err(other("a job's secret", "a service's token")));
+        assert_eq!(read_token(&key).map_err(said), Err(other("a private key", "a service's token")));
+        assert!(read_token(&token).is_ok());
+        assert!(read_key(&token).is_err_and(|error| said(error).contains("`gpc private key`")));
+    }
+
+    /// Digits alone are a secret, which other tools draw, and no key, which `gpc secret --key` alone draws.
+    #[test]
+    fn digits_without_a_line_are_a_secret() {
+        let folder = tempfile::tempdir().unwrap();
+        for text in [
+            format!("{DIGITS}\n"),
+            format!("{SECRET_LINE}\n{DIGITS}"),
+            format!(" {SECRET_LINE}\r\n {DIGITS} \n\n"),
+        ] {
+            let path = file(&folder, text.as_bytes(), 0o600);
+            assert_eq!(*read_secret(&path).unwrap().to_text(), *DIGITS, "{text}");
+            assert!(read_key(&path).is_err(), "{text}");
+        }
+        let path = file(&folder, format!("{KEY_LINE}\n{DIGITS}\n").as_bytes(), 0o600);
+        assert_eq!(*read_key(&path).unwrap().to_text(), *DIGITS);
+        assert!(read_secret(&file(&folder, SECRET_LINE.as_bytes(), 0o600)).is_err());
     }
 
     #[test]

@@ -116,6 +116,11 @@ pub struct Peering<B> {
 }
 
 impl<B: Book> Peering<B> {
+    /// Whether this node has a secret.
+    pub fn has_secret(&self) -> bool {
+        self.crypto.is_some()
+    }
+
     /// A node without links. Without `crypto` it has no secret.
     pub fn new(me: Identity, crypto: Option<Box<dyn Crypto>>, strictness: Strictness, book: B) -> Peering<B> {
         Peering {

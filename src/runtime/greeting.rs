@@ -5,7 +5,7 @@
 use std::io::{self, Read as _};
 
 use gpc_trees::Id;
-use tracing::{debug, warn};
+use tracing::{debug, info, warn};
 
 use super::Peers;
 use super::events::Loss;
@@ -13,7 +13,7 @@ use super::link::{Phase, Progress, broken};
 use super::links::{Arrival, CLOSING_LIMIT, Links, Pending};
 use super::shm::RingSocket;
 use crate::chain::Time;
-use crate::peering::{ANSWER_LIMIT, Book, Here, LinkKey, Output, PublicKey, Standing};
+use crate::peering::{ANSWER_LIMIT, Book, Here, LinkKey, Output, Proof, PublicKey, Standing};
 use crate::wire::head::{Goodbye, GoodbyeReason};
 use crate::wire::{CauseKind, Message};
 
@@ -177,6 +177,12 @@ impl Links {
         link.mark(&mut self.dirty, key);
         let (generation, over) = (hello.generation, link.socket.name());
         debug!(id = self.me, peer, generation, over, ?proof, "link up");
+        if proof == Proof::User && self.peering.has_secret() {
+            info!(
+                id = self.me,
+                peer, "the user of the other process proves this link: secrets are not compared on one host"
+            );
+        }
         self.tell_up(peer, hello.incarnation);
         self.arrivals.push_back(Arrival::Up { peer, incarnation: hello.incarnation });
         if !takes_all {

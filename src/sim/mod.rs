@@ -68,5 +68,5 @@ pub use linked::{Linking, LinkingError};
 pub use many::{FAILURES_MAX, start_threads};
 pub use path::Hop;
 pub use random::Random;
-pub use run::{CallReport, Ended, Report, Swarm, run, run_and_leave, swarm, swarm_unless};
+pub use run::{CallReport, Ended, Report, Swarm, run, run_and_leave, run_observed, swarm, swarm_unless};
 pub use scenario::{REPLY_BYTES, Scenario};

@@ -61,8 +61,13 @@ pub struct Ended {
 
 /// Runs a scenario, and leaves its world to the caller.
 pub fn run_and_leave(scenario: &Scenario) -> (Report, Ended) {
+    run_observed(scenario, |_| {})
+}
+
+/// Runs a scenario, tells now and then how many messages have been sent so far, and leaves its world to the caller. What is observed changes nothing.
+pub fn run_observed(scenario: &Scenario, observe: impl FnMut(u64)) -> (Report, Ended) {
     let mut world = World::new(scenario);
-    world.run();
+    world.run_observed(observe);
     (report(&mut world), Ended { _world: world })
 }
 

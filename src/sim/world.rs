@@ -34,6 +34,9 @@ use crate::wire::{Body, CallId, Message, Reason, Request};
 /// When a world begins: its processes have been running since 0, for eleven days, if they have not just been launched.
 pub(super) const BEGIN: u64 = 1_000_000_000_000_000;
 
+/// Events between two looks of an observer: some milliseconds of the simulator.
+const OBSERVED: u64 = 1 << 13;
+
 /// Events of one run, and of each id and call of it; a run that needs more does not come to rest. A call costs an id some events, and where it waits for its limit
 /// some hundred heartbeats.
 const EVENTS_MAX: (u64, u64) = (100_000, 2_000);
@@ -363,6 +366,11 @@ impl World {
 
     /// Lets everything happen.
     pub(super) fn run(&mut self) {
+        self.run_observed(|_| {});
+    }
+
+    /// Lets everything happen, and tells now and then how many messages have been sent.
+    pub(super) fn run_observed(&mut self, mut observe: impl FnMut(u64)) {
         let (all, each) = EVENTS_MAX;
         let most = all + each * u64::from(self.scenario.n) * u64::from(self.scenario.calls);
         loop {
@@ -374,6 +382,9 @@ impl World {
                 Next::Event(_) => self.look_ahead(),
             }
             self.step(at, next);
+            if self.counts.events.is_multiple_of(OBSERVED) {
+                observe(self.counts.messages);
+            }
             if self.scenario.n > LARGE && self.mishaps.is_none() && self.queue.only_timers() {
                 // Most of a million are of ids that have been let go.
                 let hosts = &self.hosts;

@@ -13,7 +13,7 @@ use super::report::Key;
 use crate::args::{BenchArgs, RootKind};
 use crate::builtin::{FILL, FILL_MAX};
 use crate::files::read_peers;
-use crate::plan::hosts_of;
+use crate::plan::{func_named, hosts_of};
 use crate::refused::Refused;
 use crate::started::Started;
 use crate::trust::Trust;
@@ -61,6 +61,8 @@ pub(super) struct What {
 #[derive(Clone, Debug)]
 pub(super) struct Row {
     pub(super) key: Key,
+    /// The name of the function.
+    pub(super) func: String,
     pub(super) call: Call,
     pub(super) ids: IdList,
     pub(super) in_flight: u32,
@@ -399,7 +401,7 @@ fn row(
     set: usize,
     functions: &Functions,
 ) -> Result<Row, Refused> {
-    let func = functions.named(&what.func).map_err(|error| error.to_string())?;
+    let func = func_named(&what.func, functions)?;
     let reply = u64::from(key.reply_bytes.unwrap_or(0));
     let flying = u64::from(key.in_flight) * (u64::from(key.bytes) + u64::from(key.n) * reply);
     if flying > FLYING_MAX {
@@ -418,7 +420,7 @@ fn row(
     let call = Call::new(func).ids(ids.clone()).tree(tree).header(what.header.clone()).data(data);
     let call = args.time_limit.map(Duration::from).into_iter().fold(call, Call::limit);
     let call = if what.forward_first { call.forward_first() } else { call };
-    Ok(Row { in_flight: key.in_flight, key, call, ids, reply, set })
+    Ok(Row { in_flight: key.in_flight, key, func: what.func.clone(), call, ids, reply, set })
 }
 
 /// Sets in their order, as many together as their processes allow.

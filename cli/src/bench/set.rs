@@ -185,7 +185,7 @@ impl<'a> Set<'a> {
                 made += 1;
             }
             let Some((sent, handle)) = flying.pop_front() else { return Ok(Some(begun.elapsed())) };
-            let Some(outcome) = self.wait(handle, &row.ids, interrupt)? else {
+            let Some(outcome) = self.wait(handle, row, interrupt)? else {
                 flying.iter().for_each(|(_, handle)| handle.cancel());
                 return Ok(None);
             };
@@ -199,9 +199,10 @@ impl<'a> Set<'a> {
     fn wait(
         &mut self,
         mut handle: CallHandle,
-        ids: &IdList,
+        row: &Row,
         interrupt: &Interrupt,
     ) -> Result<Option<Outcome>, Failure> {
+        let (ids, func) = (&row.ids, row.func.as_str());
         let (mut looked, mut dead) = (Instant::now(), None);
         // Ends: the call has a time limit.
         let ended = loop {
@@ -224,7 +225,8 @@ impl<'a> Set<'a> {
             Ok(_) => Ok(None),
             Err(CallError::Failed(failed)) => {
                 let (launch, remote) = (self.launch.as_mut(), self.remote.as_ref());
-                Err(explain(failed.cause(), launch, remote, self.joined.as_ref()).to_string().into())
+                let joined = self.joined.as_ref();
+                Err(explain(failed.cause(), func, launch, remote, joined).to_string().into())
             }
             Err(refused) => Err(refused.into()),
         }

@@ -6,9 +6,11 @@
 
 use std::fmt;
 use std::fs;
+use std::sync::OnceLock;
 
-use chained_gpc::Access;
 use chained_gpc::runtime::{Functions, FunctionsError};
+use chained_gpc::{Access, Secret};
+use sha2::{Digest as _, Sha256};
 
 pub(super) fn register(functions: &Functions) -> Result<(), FunctionsError> {
     functions
@@ -20,9 +22,28 @@ pub(super) fn register(functions: &Functions) -> Result<(), FunctionsError> {
         .map(drop)
 }
 
+/// The mark of this process's secret, where its user has named one or left it out. A secret that a launch has drawn has none: all its nodes have the same.
+static MARK: OnceLock<String> = OnceLock::new();
+
+/// What is hashed before the secret, so that its mark is no other hash of it.
+const LABEL: &[u8] = b"gpc facts secret mark 1";
+
+/// From now on facts tell the mark of this secret, or that there is none. Nodes of one host do not compare secrets, and so link with a wrong one.
+pub(crate) fn tell_secret(secret: Option<&Secret>) {
+    // A process has one node that its user has set up.
+    let _ = MARK.set(mark(secret));
+}
+
+/// Eight hexadecimal digits that differ for different secrets: of a hash, which tells nothing of 32 random bytes.
+fn mark(secret: Option<&Secret>) -> String {
+    let Some(secret) = secret else { return "none".into() };
+    let hash = Sha256::new().chain_update(LABEL).chain_update(secret.as_bytes()).finalize();
+    hash.iter().take(4).map(|byte| format!("{byte:02x}")).collect()
+}
+
 /// Facts about this process and its machine; `None` is what could not be read.
 ///
-/// As text one line: `host=NAME pid=N load=1.05 rss=3.1MiB mem=1.2GiB/7.8GiB`.
+/// As text one line: `host=NAME pid=N load=1.05 rss=3.1MiB mem=1.2GiB/7.8GiB`, and ` secret=5d0c2e9a` where its user has set the node up.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Facts {
     /// Name of the machine.
@@ -37,6 +58,8 @@ pub struct Facts {
     pub used_kib: Option<u64>,
     /// All memory of the machine, KiB.
     pub total_kib: Option<u64>,
+    /// The mark of the node's secret, or `none`; `None` where a launch has set the node up.
+    pub secret: Option<String>,
 }
 
 impl Facts {
@@ -45,6 +68,7 @@ impl Facts {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
         Facts {
             pid: std::process::id(),
+            secret: MARK.get().cloned(),
             ..Facts::parse(
                 &read("/proc/sys/kernel/hostname"),
                 &read("/proc/loadavg"),
@@ -66,6 +90,7 @@ impl Facts {
             resident_kib: field_kib(status, "VmRSS:"),
             used_kib: total_kib.zip(available_kib).map(|(total, available)| total.saturating_sub(available)),
             total_kib,
+            secret: None,
         }
     }
 }
@@ -78,13 +103,14 @@ fn field_kib(text: &str, name: &str) -> Option<u64> {
 
 impl fmt::Display for Facts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Facts { host, pid, load, resident_kib, used_kib, total_kib } = self;
+        let Facts { host, pid, load, resident_kib, used_kib, total_kib, secret } = self;
         write!(f, "host={} pid={pid} load=", host.as_deref().unwrap_or("unknown"))?;
         match load {
             Some(load) => write!(f, "{load:.2}")?,
             None => f.write_str("unknown")?,
         }
-        write!(f, " rss={} mem={}/{}", Memory(*resident_kib), Memory(*used_kib), Memory(*total_kib))
+        write!(f, " rss={} mem={}/{}", Memory(*resident_kib), Memory(*used_kib), Memory(*total_kib))?;
+        secret.as_ref().map_or(Ok(()), |mark| write!(f, " secret={mark}"))
     }
 }
 
@@ -117,6 +143,17 @@ mod tests {
         );
         let text = Facts { pid: 7, ..facts }.to_string();
         assert_eq!(text, "host=box pid=7 load=1.05 rss=3.1MiB mem=1.2GiB/7.8GiB");
+    }
+
+    /// Nodes of one host with different secrets linked, since the user of the other process proves a Unix socket, and neither log nor facts told it.
+    #[test]
+    fn different_secrets_have_different_marks() {
+        let secret = |byte| Secret::new(&[byte; 32]).unwrap();
+        let (one, other) = (mark(Some(&secret(1))), mark(Some(&secret(2))));
+        assert_eq!((one.len(), mark(Some(&secret(1))), mark(None).as_str()), (8, one.clone(), "none"));
+        assert!(one != other && one != "01010101");
+        let facts = Facts { secret: Some(one.clone()), ..Facts::default() };
+        assert!(facts.to_string().ends_with(&format!(" secret={one}")));
     }
 
     #[test]

@@ -15,7 +15,7 @@ use super::methods::{self, Environment};
 use super::shown::show;
 use super::trace;
 use crate::args::impi::{ClientArgs, Value, Values};
-use crate::files::read_text;
+use crate::files::{read_text, shown};
 use crate::refused::Refused;
 use crate::{CommandResult, Failure, logs, say};
 
@@ -81,7 +81,7 @@ fn cluster(args: &ClientArgs) -> Result<Cluster, Refused> {
     let (ackmark, hiwater) = flow(&args.values)?;
     let path = &args.hosts;
     let hosts = hosts_file::parse(&read_text(path, "hosts file").map_err(Refused::File)?);
-    let mut hosts = hosts.map_err(|error| Refused::File(format!("{}: {error}", path.display())))?;
+    let mut hosts = hosts.map_err(|error| Refused::File(format!("{}: {error}", shown(path))))?;
     hosts_file::number(&mut hosts, args.rank);
     for host in &mut hosts {
         (host.ackmark, host.hiwater) = (ackmark, hiwater);

@@ -140,6 +140,11 @@ impl Outcome {
         self.cause.is_none() && self.coverage.done == self.nodes
     }
 
+    /// Whether a table lists the ids that are not done. Where one failure ends the call, all the others say nothing that the coverage does not.
+    pub fn lists_missing(&self) -> bool {
+        self.partial && !self.missing.is_empty()
+    }
+
     /// Writes the JSON object and a line feed.
     ///
     /// # Errors

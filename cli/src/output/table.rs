@@ -63,8 +63,7 @@ pub fn write_table(outcome: &Outcome, width: Width, out: &mut dyn Write) -> io::
         write_replies(outcome, width, out)?;
         writeln!(out)?;
     }
-    // Where one failure ends the call, all the others say nothing that the coverage does not.
-    if outcome.partial && !outcome.missing.is_empty() {
+    if outcome.lists_missing() {
         write_missing(&outcome.missing, out)?;
         writeln!(out)?;
     }

@@ -9,7 +9,7 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use chained_gpc::Job;
-use chained_gpc::bootstrap::write_secret;
+use chained_gpc::bootstrap::write_token;
 use gpc_rendezvous::token::ServiceToken;
 use rustix::fs::{
     AtFlags, CWD, Dir, FileType, FlockOperation, Mode, OFlags, flock, fstat, open, statat, unlinkat,
@@ -58,7 +58,7 @@ impl TokenFile {
         let (folder, locked) = new_folder(&place())?;
         let path = folder.join(TOKEN);
         let file = TokenFile { path, made: Made::Folder { path: folder, _locked: locked } };
-        write_secret(&file.path, &token::as_secret(token)?)?;
+        write_token(&file.path, &token::as_secret(token)?)?;
         Ok(file)
     }
 
@@ -67,7 +67,7 @@ impl TokenFile {
         if path.exists() && token::read(path).is_ok_and(|there| there == *token) {
             return Ok(TokenFile { path: path.to_owned(), made: Made::Nothing });
         }
-        write_secret(path, &token::as_secret(token)?)?;
+        write_token(path, &token::as_secret(token)?)?;
         let made = if stays { Made::Nothing } else { Made::File };
         Ok(TokenFile { path: path.to_owned(), made })
     }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use chained_gpc::Secret;
-use chained_gpc::bootstrap::{SECRET_VARIABLE, named_or_variable, read_secret};
+use chained_gpc::bootstrap::{SECRET_VARIABLE, named_or_variable, read_secret, read_token};
 use gpc_rendezvous::token::ServiceToken;
 use gpc_rendezvous::variables::Variables;
 
@@ -47,7 +47,7 @@ pub(super) fn of_secret(file: Option<&Path>) -> Result<Option<ServiceToken>, Fai
 
 /// Reads the file of a token, which nobody else may read: it is a secret like that of a job, of 32 bytes.
 pub(super) fn read(file: &Path) -> Result<ServiceToken, Failure> {
-    let text = read_secret(file)?.to_text();
+    let text = read_token(file)?.to_text();
     text.parse().map_err(|error| format!("{}: {error}", file.display()).into())
 }
 

@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::costs::RunCosts;
 use super::output::{Failure, Measured, judge_first, write_json};
+use super::progress::Progress;
 use super::{replay, scenario, tree_name};
 use crate::args::{SimArgs, SimOutput};
 use crate::refused::Refused;
@@ -43,14 +44,16 @@ pub(super) fn run(args: &SimArgs, costs: &RunCosts, crashes: u32) -> CommandResu
         Some(_) => vec![tree_name(args, costs)?],
         None => exhaustive_trees(),
     };
+    let progress = Progress::new(0, "worlds");
     let (mut all, mut trees, mut failures) = (Exhaustive::default(), Vec::new(), Vec::new());
     for name in names {
-        let one = try_tree(args, costs, &name, crashes)?;
+        let one = try_tree(args, costs, &name, crashes, |worlds| progress.at(all.worlds + worlds))?;
         let tree = name.to_string();
         trees.push(TreeSummary { tree, worlds: one.worlds, failed: one.failed });
         failures.extend(one.failures.iter().map(|(of, found)| Failure::new(replay(of, &name), found)));
         all.add(one);
     }
+    drop(progress);
     let Exhaustive { worlds, failed, events, .. } = all;
     let measured = Measured::since(begun, events);
     let summary = Summary { crashes, nodes: args.ids(), trees, worlds, failed, events, measured, failures };
@@ -61,7 +64,13 @@ pub(super) fn run(args: &SimArgs, costs: &RunCosts, crashes: u32) -> CommandResu
     judge_first(summary.failures.first())
 }
 
-fn try_tree(args: &SimArgs, costs: &RunCosts, name: &TreeName, crashes: u32) -> Result<Exhaustive, Refused> {
+fn try_tree(
+    args: &SimArgs,
+    costs: &RunCosts,
+    name: &TreeName,
+    crashes: u32,
+    observe: impl Fn(u64),
+) -> Result<Exhaustive, Refused> {
     let most = args.ids();
     let mut all = Exhaustive::default();
     let sizes = if name.built_in().is_some() { 1..=most } else { most..=most };
@@ -69,6 +78,7 @@ fn try_tree(args: &SimArgs, costs: &RunCosts, name: &TreeName, crashes: u32) -> 
         let of = scenario(args, costs, name, n)?;
         for partial in [false, true].into_iter().filter(|partial| *partial || !args.partial) {
             all.add(exhaustive(&Scenario { partial, ..of.clone() }, crashes));
+            observe(all.worlds);
         }
     }
     Ok(all)

@@ -6,6 +6,7 @@ mod exhaustive;
 mod fastest;
 mod fit;
 mod output;
+mod progress;
 mod worlds;
 
 use std::path::Path;
@@ -21,12 +22,11 @@ use super::interrupt::Interrupt;
 use super::limits::cannot_start;
 use super::refused::Refused;
 use super::tree::{no_such_tree, read_layout};
-use super::{CommandResult, FAILED, say, stdout};
-use chained_gpc::sim::{
-    Crash, Report, Scenario, run as simulate, run_and_leave, start_threads, swarm_unless,
-};
+use super::{CommandResult, FAILED, Failure, say, stdout};
+use chained_gpc::sim::{Crash, Report, Scenario, run_observed, start_threads, swarm_unless};
 use costs::RunCosts;
 use output::{Compared, Measured, Summary, SwarmSummary};
+use progress::Progress;
 
 /// Runs the sub-command. A tree file gives its shape; the ids are in order.
 pub(super) fn run(args: &SimArgs) -> CommandResult {
@@ -84,7 +84,9 @@ fn one(args: &SimArgs, costs: &RunCosts) -> CommandResult {
     let name = tree_name(args, costs)?;
     let scenario = scenario(args, costs, &name, args.ids())?;
     let begun = Instant::now();
-    let (report, world) = run_and_leave(&scenario);
+    let progress = Progress::of_messages(std::slice::from_ref(&scenario));
+    let (report, world) = run_observed(&scenario, |messages| progress.at(messages));
+    drop(progress);
     // The process ends soon, and with it what the world takes.
     std::mem::forget(world);
     let measured = Measured::since(begun, report.events);
@@ -105,7 +107,13 @@ fn many(args: &SimArgs, costs: &RunCosts, runs: u64) -> CommandResult {
     let most = scenario(args, costs, &name, args.ids())?;
     let interrupt = Interrupt::listen(|| {})?;
     let begun = Instant::now();
-    let swarm = swarm_unless(&most, runs, args.tree.is_some(), || interrupt.signal().is_some());
+    let progress = Progress::new(runs, "runs");
+    let swarm = swarm_unless(&most, runs, args.tree.is_some(), || {
+        // Asked before each run.
+        progress.one_more();
+        interrupt.signal().is_some()
+    });
+    drop(progress);
     let measured = Measured::since(begun, swarm.events);
     let summary = SwarmSummary::new(&swarm, &name, measured, interrupt.signal().is_some());
     if interrupt.signal().is_some() {
@@ -127,43 +135,82 @@ fn many(args: &SimArgs, costs: &RunCosts, runs: u64) -> CommandResult {
 
 /// Several trees side by side.
 fn compare(args: &SimArgs, costs: &RunCosts) -> CommandResult {
-    let mut compared = Vec::new();
-    for name in &trees(args, costs)? {
-        let scenario = scenario(args, costs, name, args.ids())?;
-        let (report, measured) = timed(&scenario);
+    let names = trees(args, costs)?;
+    let scenarios = scenarios(args, costs, &names, &[args.ids()])?;
+    let progress = Progress::of_messages(&scenarios);
+    let (mut compared, mut sent) = (Vec::new(), 0);
+    for (name, scenario) in names.iter().zip(&scenarios) {
+        let begun = Instant::now();
+        let (report, all) = progress.run(scenario, sent);
+        sent = all;
+        let measured = Measured::since(begun, report.events);
         if !report.violations.is_empty() {
-            return judge(&scenario, name, &report);
+            return judge(scenario, name, &report);
         }
-        compared.push(Compared::new(name, &scenario, &report, measured));
+        compared.push(Compared::new(name, scenario, &report, measured));
     }
+    drop(progress);
+    print_compared(args, &compared)
+}
+
+fn print_compared(args: &SimArgs, compared: &[Compared]) -> CommandResult {
     stdout::write(|out| match args.output {
-        SimOutput::Table => output::write_compared(&compared, out),
+        SimOutput::Table => output::write_compared(compared, out),
         SimOutput::Json => output::write_json(&compared, out),
     })?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// The time of a call over the number of ids, for each tree, as a picture.
+/// One for each tree and size, the sizes of a tree one after the other.
+fn scenarios(
+    args: &SimArgs,
+    costs: &RunCosts,
+    names: &[TreeName],
+    sizes: &[u32],
+) -> Result<Vec<Scenario>, Refused> {
+    let all = names.iter().flat_map(|name| sizes.iter().map(move |&n| (name, n)));
+    all.map(|(name, n)| scenario(args, costs, name, n)).collect()
+}
+
+/// The time of a call over the number of ids, for each tree, as a picture; with --compare the table of the largest size, too.
 fn chart(args: &SimArgs, costs: &RunCosts, path: &Path) -> CommandResult {
     let names = match (args.compare.is_empty(), &args.tree) {
         (false, _) => trees(args, costs)?,
         (true, Some(_)) => vec![tree_name(args, costs)?],
         (true, None) => vec![TreeName::Binary, TreeName::Binomial, TreeName::Flat],
     };
-    let mut lines = Vec::new();
-    for name in names {
+    let sizes = chart::sizes(args.ids());
+    let scenarios = scenarios(args, costs, &names, &sizes)?;
+    let progress = Progress::of_messages(&scenarios);
+    let (mut lines, mut compared, mut sent) = (Vec::new(), Vec::new(), 0);
+    for (name, scenarios) in names.iter().zip(scenarios.chunks(sizes.len())) {
         let mut points = Vec::new();
-        for n in chart::sizes(args.ids()) {
-            let scenario = scenario(args, costs, &name, n)?;
-            let report = simulate(&scenario);
+        for scenario in scenarios {
+            let begun = Instant::now();
+            let (report, all) = progress.run(scenario, sent);
+            sent = all;
             if !report.violations.is_empty() {
-                return judge(&scenario, &name, &report);
+                return judge(scenario, name, &report);
             }
             let took = report.calls.iter().filter_map(|call| call.took_ns).max();
-            points.extend(took.map(|took| Point::exact(n, took)));
+            points.extend(took.map(|took| Point::exact(scenario.n, took)));
+            if scenario.n == args.ids() {
+                let measured = Measured::since(begun, report.events);
+                compared.push(Compared::new(name, scenario, &report, measured));
+            }
         }
         lines.push(Line { name: name.to_string(), points });
     }
+    drop(progress);
+    draw(args, lines, path)?;
+    match args.compare.is_empty() {
+        true => Ok(ExitCode::SUCCESS),
+        false => print_compared(args, &compared),
+    }
+}
+
+/// Writes the picture.
+fn draw(args: &SimArgs, lines: Vec<Line>, path: &Path) -> Result<(), Failure> {
     let drawn = lines.len();
     let picture = chart::draw(&Chart {
         title: "Time of one call over the number of ids, simulated".into(),
@@ -179,14 +226,7 @@ fn chart(args: &SimArgs, costs: &RunCosts, path: &Path) -> CommandResult {
     let trees = if drawn == 1 { "1 tree".into() } else { format!("{drawn} trees") };
     let ids = if args.ids() == 1 { "1 id".into() } else { format!("up to {} ids", args.ids()) };
     say(&format!("wrote {}: {trees} over {ids}", path.display()));
-    Ok(ExitCode::SUCCESS)
-}
-
-fn timed(scenario: &Scenario) -> (Report, Measured) {
-    let begun = Instant::now();
-    let report = simulate(scenario);
-    let measured = Measured::since(begun, report.events);
-    (report, measured)
+    Ok(())
 }
 
 /// An error that names the violation and how to see it again.

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::args::{Args, Command};
-use chained_gpc::sim::Costs;
+use chained_gpc::sim::{Costs, run as simulate};
 
 fn args(line: &str) -> SimArgs {
     let words = std::iter::once("gpc").chain(line.split_whitespace());
@@ -126,7 +126,9 @@ fn what_does_not_fit_is_refused_in_words() {
 fn a_summary_has_the_call_and_its_path() {
     let name = TreeName::Flat;
     let scenario = scenario_of("sim -n 4 --tree flat");
-    let (report, measured) = timed(&scenario);
+    let begun = Instant::now();
+    let report = simulate(&scenario);
+    let measured = Measured::since(begun, report.events);
     let mut text = Vec::new();
     Summary::new(&scenario, &name, &report, measured).write_table(&mut text).unwrap();
     let text = String::from_utf8(text).unwrap();

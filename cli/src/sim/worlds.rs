@@ -7,6 +7,7 @@ use std::time::Instant;
 use serde::Serialize;
 
 use super::output::{Failure, Measured, judge_first, write_json};
+use super::progress::Progress;
 use crate::args::{SimArgs, SimOutput};
 use crate::refused::Refused;
 use crate::{CommandResult, stdout};
@@ -107,21 +108,29 @@ fn run<F: Fault>(args: &SimArgs, words: &Words) -> CommandResult {
         let takes = format!("--{} takes {least} to {most} {}", F::OPTION, words.ids);
         return Err(Refused::from(takes).into());
     }
-    let acts =
-        args.acts.as_deref().map(parse_acts).transpose().map_err(|error| Refused::from(error.to_string()))?;
+    let acts = args
+        .acts
+        .as_deref()
+        .map(parse_acts)
+        .transpose()
+        .map_err(|error| Refused::from(format!("--acts: {error}")))?;
     let of = Scenario::<F> { acts, trace: args.trace, ..Scenario::new(n, args.seed) };
     let seeds = |count: u64| (0..count).map(|next| of.seed.wrapping_add(next));
     let with = |seed| Scenario { seed, ..of.clone() };
     let begun = Instant::now();
-    match (args.runs, args.exhaustive) {
-        (Some(runs), _) => many(args, words, begun, &run_all(seeds(runs).map(with))),
+    let progress = Progress::new(args.runs.unwrap_or(0), "worlds");
+    let counted = |_: &Scenario<F>| progress.one_more();
+    let swarm = match (args.runs, args.exhaustive) {
+        (Some(runs), _) => run_all(seeds(runs).map(with).inspect(counted)),
         (None, Some(faults)) => {
             let count = if faults == 1 { words.exhaustive } else { 1 };
-            let all = seeds(count).map(with).flat_map(|of| exhaustive(&of, faults));
-            many(args, words, begun, &run_all(all))
+            let all = seeds(count).map(with).flat_map(|of| exhaustive(&of, faults)).inspect(counted);
+            run_all(all)
         }
-        (None, None) => one(args, words, &of),
-    }
+        (None, None) => return one(args, words, &of),
+    };
+    drop(progress);
+    many(args, words, begun, &swarm)
 }
 
 fn one<F: Fault>(args: &SimArgs, words: &Words, scenario: &Scenario<F>) -> CommandResult {

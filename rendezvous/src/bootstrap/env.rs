@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use chained_gpc::bootstrap::{Bootstrap, read_secret};
+use chained_gpc::bootstrap::{self, Bootstrap};
 
 use super::{Resources, with_resources};
 use crate::client::{Client, ClientError, ClientOptions};
@@ -83,6 +83,6 @@ pub fn with_handles(
 /// The token is the file's one line, of 32 bytes like the secret of a job, and as much a secret: nobody else may read the file.
 pub(super) fn read_token(file: PathBuf) -> Result<ServiceToken, EnvError> {
     let fault = |why: String| EnvError::TokenFile { file: file.clone(), why };
-    let secret = read_secret(&file).map_err(|error| fault(error.why.to_string()))?;
+    let secret = bootstrap::read_token(&file).map_err(|error| fault(error.why.to_string()))?;
     secret.to_text().parse().map_err(|error: ServiceTokenError| fault(error.to_string()))
 }
