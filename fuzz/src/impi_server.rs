@@ -53,8 +53,8 @@ struct Driven {
     now: Duration,
     conns: BTreeMap<u64, Seen>,
     next: u64,
-    /// What clients have sent that is not broadcast: how many bytes.
-    sent: BTreeMap<(Label, Rank), usize>,
+    /// What clients have sent: how many bytes, and whether they were broadcast.
+    sent: BTreeMap<(Label, Rank), (usize, bool)>,
     complete: bool,
     over: bool,
     ended: Option<Result<(), Failure>>,
@@ -203,22 +203,26 @@ impl Driven {
             }
             Event::Complete => self.complete = true,
             Event::Sent(rank, label, len) => {
-                assert!(label != Label::NONE && self.sent.insert((label, rank), len).is_none());
+                assert!(label != Label::NONE && self.sent.insert((label, rank), (len, false)).is_none());
             }
             Event::Answered(label, mask, len) => {
                 assert!(self.complete && !self.over);
-                let below = |(there, _): &(Label, Rank)| *there < label;
-                assert!(!self.sent.keys().any(below), "{label} is broadcast before a lower one");
                 let of = |rank| self.sent.get(&(label, rank));
                 let ranks: Vec<Rank> =
                     (0..self.settings.clients).filter(|rank| of(*rank).is_some()).collect();
                 assert_eq!(mask, ranks.iter().map(|rank| 1 << rank).sum::<u32>());
-                assert_eq!(len, ranks.iter().filter_map(|rank| of(*rank)).sum::<usize>());
+                assert_eq!(len, ranks.iter().filter_map(|rank| of(*rank)).map(|(len, _)| len).sum::<usize>());
                 assert!(len <= self.settings.broadcast_max);
-                self.sent.retain(|(there, _), _| *there != label);
+                let told = |rank: &Rank| of(*rank).is_some_and(|(_, told)| *told);
+                assert!(ranks.is_empty() || !ranks.iter().all(told), "{label} again, with nothing new");
+                self.sent.range_mut((label, 0)..=(label, Rank::MAX)).for_each(|(_, (_, told))| *told = true);
             }
             Event::AllDone => {
-                assert!(self.sent.is_empty(), "{:?} was never broadcast", self.sent);
+                assert!(
+                    self.sent.values().all(|(_, told)| *told),
+                    "{:?}: some were never broadcast",
+                    self.sent
+                );
                 self.over = true;
             }
             _ => {}
@@ -249,9 +253,9 @@ impl Driven {
         broadcast.into_iter().for_each(|bytes| self.read(bytes));
     }
 
-    /// What clients get: IMPI, labels that ascend, and DONE when all are done.
+    /// What clients get: IMPI, labels, each again only with the values of more clients, and DONE when all are done.
     fn read(&self, mut bytes: &[u8]) {
-        let (mut reader, mut last, mut done) = (Reader::new(), None, false);
+        let (mut reader, mut masks, mut done) = (Reader::new(), BTreeMap::new(), false);
         let mut first = true;
         while !bytes.is_empty() {
             let frame = reader.take(&mut bytes, |_| usize::MAX).expect("lengths that can be");
@@ -261,9 +265,10 @@ impl Driven {
             match what {
                 Command::Impi => assert!(first && words == [self.settings.clients.to_be_bytes()]),
                 Command::Coll => {
-                    let label = words.first().map(|label| u32::from_be_bytes(*label));
-                    assert!(!first && label > last, "{label:?} after {last:?}");
-                    last = label;
+                    let [label, mask, ..] = words else { panic!("{payload:?}") };
+                    let mask = u32::from_be_bytes(*mask);
+                    let before = masks.insert(*label, mask);
+                    assert!(!first && before.is_none_or(|before| before != mask && before & !mask == 0));
                 }
                 Command::Done => done = payload.is_empty(),
                 other => panic!("{other} is nothing that a client gets"),

@@ -22,11 +22,12 @@ fn two_clients_learn_of_each_other() {
     clients[1].send(&coll(H_PORT, &[0, 0, 16, 0, 0, 0, 16, 1]));
     clients.iter_mut().for_each(Client::done);
     for client in &mut clients {
-        assert_eq!(client.frame(), answer(C_NHOSTS, 3, &[0, 0, 0, 1, 0, 0, 0, 2]));
-        client.nobodys(KNOWN[2..8].iter().copied());
-        assert_eq!(client.frame(), answer(H_PORT, 2, &[0, 0, 16, 0, 0, 0, 16, 1]));
-        client.nobodys(KNOWN[9..].iter().copied());
-        assert_eq!(client.frame(), frame("DONE", &[]));
+        let versions = answer(C_VERSION, 3, &[0; 16]);
+        let hosts = answer(C_NHOSTS, 3, &[0, 0, 0, 1, 0, 0, 0, 2]);
+        let ports = answer(H_PORT, 2, &[0, 0, 16, 0, 0, 0, 16, 1]);
+        // C_VERSION came before.
+        let expected = all(&[versions, hosts, ports])[1..].to_vec();
+        assert_eq!(client.until_done(), expected);
     }
     clients[0].fini();
     drop(clients.remove(0));
@@ -50,12 +51,9 @@ fn what_was_sent_before_an_early_done_is_not_lost() {
     clients[1].send(&[early, frame("DONE", &[]), frame("FINI", &[])].concat());
     clients[0].send(&coll(0x9000, b"own"));
     clients[0].done();
-    assert_eq!(clients[0].frame(), answer(C_VERSION, 2, &[0; 8]));
-    clients[0].nobodys(KNOWN[1..8].iter().copied());
-    assert_eq!(clients[0].frame(), answer(H_PORT, 2, b"portport"));
-    clients[0].nobodys(KNOWN[9..].iter().copied());
-    assert_eq!(clients[0].frame(), answer(0x9000, 3, b"ownother"));
-    assert_eq!(clients[0].frame(), frame("DONE", &[]));
+    let sent =
+        [answer(0x9000, 3, b"ownother"), answer(C_VERSION, 2, &[0; 8]), answer(H_PORT, 2, b"portport")];
+    assert_eq!(clients[0].until_done(), all(&sent));
     clients[0].fini();
     assert_eq!(server.ended(), (Some(0), String::new()));
 }
@@ -106,8 +104,7 @@ fn a_client_may_speak_byte_by_byte() {
     assert_eq!(client.bytes(8), [0, 0, 0, 1, 0, 0, 0, 0]);
     assert_eq!(client.frame(), frame("IMPI", &[1]));
     assert_eq!(client.frame(), answer(C_VERSION, 1, &[0; 8]));
-    client.nobodys(KNOWN[1..].iter().copied());
-    assert_eq!(client.frame(), frame("DONE", &[]));
+    assert_eq!(client.until_done(), all(&[answer(C_VERSION, 1, &[0; 8])])[1..]);
     frame("FINI", &[]).chunks(1).for_each(|byte| client.send(byte));
     assert_eq!(server.ended(), (Some(0), String::new()));
 }
@@ -178,6 +175,28 @@ fn two_clients_of_gpc_print_what_they_have_learned() {
 }
 
 /// One session has one run of the command at each cluster, so that what it learns once is to come in all forms.
+/// The session of a client ended as soon as all had met, and with it the only sign that its cluster was there: a cluster runs its own program meanwhile. FINI comes when that has ended, and its exit status is the client's.
+#[test]
+fn a_session_lasts_as_long_as_the_program_of_its_client() {
+    let folder = tempfile::tempdir().unwrap();
+    let hosts = folder.path().join("hosts");
+    std::fs::write(&hosts, "10.0.0.1:7000 1\n10.0.0.1 2\n").unwrap();
+    for (command, status) in [("exit 0", 0), ("exit 7", 7), ("kill -KILL $$", 137)] {
+        let mut server = Server::start("server 1 --trace");
+        let mut client =
+            gpc(&format!("impi client 0 {} --hosts {} -- sh -c", server.address, hosts.display()));
+        client.arg(format!("read line; {command}")).stdin(Stdio::piped());
+        let mut client = client.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        server.until("DONE");
+        assert!(client.try_wait().unwrap().is_none(), "the program waits for a line");
+        drop(client.stdin.take());
+        let (found, _, error) = told(client.wait_with_output().unwrap());
+        assert_eq!((found, &*error), (Some(status), ""));
+        let (status, said) = server.ended();
+        assert!(status == Some(0) && said.contains("FINI"), "{said}");
+    }
+}
+
 #[test]
 fn files_of_peers_and_hosts_come_beside_the_output() {
     let folder = tempfile::tempdir().unwrap();

@@ -209,9 +209,12 @@ impl Client {
         assert_eq!(self.bytes(8), [which.to_be_bytes(), [0; 4]].concat());
     }
 
-    /// The answers to the labels that nobody has sent, in order.
-    pub(crate) fn nobodys(&mut self, labels: impl IntoIterator<Item = u32>) {
-        labels.into_iter().for_each(|label| assert_eq!(self.frame(), answer(label, 0, &[])));
+    /// All that is broadcast until DONE. What others have sent comes as they have sent it: by label it is here.
+    pub(crate) fn until_done(&mut self) -> Vec<Vec<u8>> {
+        let frames = std::iter::repeat_with(|| self.frame());
+        let mut frames: Vec<Vec<u8>> = frames.take_while(|found| *found != frame("DONE", &[])).collect();
+        frames.sort_by_key(|frame| frame[8..12].to_vec());
+        frames
     }
 
     pub(crate) fn done(&mut self) {
@@ -237,6 +240,15 @@ impl Client {
         }
         rest
     }
+}
+
+/// What is broadcast in a session in which these labels were sent, by label: of the other known ones that no client has sent them.
+pub(crate) fn all(sent: &[Vec<u8>]) -> Vec<Vec<u8>> {
+    let has = |label: &u32| sent.iter().any(|frame| frame[8..12] == label.to_be_bytes());
+    let nobodys = KNOWN.into_iter().filter(|label| !has(label)).map(|label| answer(label, 0, &[]));
+    let mut frames: Vec<Vec<u8>> = sent.iter().cloned().chain(nobodys).collect();
+    frames.sort_by_key(|frame| frame[8..12].to_vec());
+    frames
 }
 
 /// What clients do who have nothing to say.

@@ -39,6 +39,11 @@ impl Answer {
             && (below != 0 || above != 0 || self.values.len() == values.len())
     }
 
+    /// Whether these clients are all that have values here, and others as well: a server broadcasts a label again when a client sends it after the first broadcast.
+    pub(super) fn lacks_some_of(&self, mask: u32) -> bool {
+        self.mask & !mask == 0 && self.mask != mask
+    }
+
     /// Whether there are values of this client.
     pub(super) fn has(&self, rank: Rank) -> bool {
         self.mask >> rank & 1 == 1

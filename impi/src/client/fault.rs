@@ -125,7 +125,7 @@ pub enum Wrong {
         /// The client itself.
         rank: Rank,
     },
-    /// A label is broadcast once.
+    /// A label is broadcast again only with the values of more clients.
     #[error("COLL {0} a second time")]
     Twice(Label),
     /// A label is broadcast when all have sent it, or have moved past it.

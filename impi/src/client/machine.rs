@@ -384,6 +384,7 @@ impl Client {
         if self.is_repeated(label, mask, &values) {
             return Ok(());
         }
+        let again = self.answers.contains_key(&label);
         let waits = self.stage() == ClientStage::At(label);
         self.may_be_answered(label, mask, len)?;
         let answer = Answer { mask, values };
@@ -395,7 +396,8 @@ impl Client {
             self.needless()?;
         }
         self.answers.insert(label, answer);
-        if label == Label::C_VERSION {
+        // What the first answer says holds: the labels of this project may be sent already.
+        if label == Label::C_VERSION && !again {
             self.own_labels = self.settings.own_labels && self.all_know()?;
         }
         if let (true, State::At(at)) = (waits, self.state) {
@@ -414,7 +416,9 @@ impl Client {
         let (says, sent) = (self.says(label), self.is_sent(label));
         let wrong = match label {
             _ if u64::from(mask) >> size != 0 => Wrong::Mask { label, mask, size },
-            _ if self.answers.contains_key(&label) => Wrong::Twice(label),
+            _ if self.answers.get(&label).is_some_and(|answer| !answer.lacks_some_of(mask)) => {
+                Wrong::Twice(label)
+            }
             _ if says && !sent => Wrong::Unsent(label),
             _ if says && !own => Wrong::Dropped { label, mask, rank },
             _ if !says && own => Wrong::Invented { label, mask, rank },

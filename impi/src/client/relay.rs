@@ -156,9 +156,11 @@ impl Client {
         Ok(())
     }
 
-    /// Whether it is the same broadcast again: once through the tree, and once from the server, since it was not known to have come.
+    /// Whether it is the same broadcast again, or an earlier one with the values of fewer clients: once through the tree, and once from the server, since it was not known to have come.
     pub(super) fn is_repeated(&self, label: Label, mask: u32, values: &Bytes) -> bool {
-        let same = |answer: &Answer| answer.mask == mask && answer.values == values;
+        let same = |answer: &Answer| {
+            answer.mask == mask && answer.values == values || answer.mask != mask && mask & !answer.mask == 0
+        };
         matches!(self.relaying.phase, Phase::On(_)) && self.answers.get(&label).is_some_and(same)
     }
 }

@@ -23,7 +23,7 @@ pub enum Check {
     Refuse,
 }
 
-/// What one client has said that later values are compared with. It holds no copies: the bytes are those that came.
+/// What one client has said that its other values are compared with, in whichever order they come. It holds no copies: the bytes are those that came.
 #[derive(Default, Debug)]
 pub(super) struct Said {
     /// C_NHOSTS.
@@ -32,83 +32,122 @@ pub(super) struct Said {
     procs: Option<u32>,
     /// The sum of H_NPROCS.
     procs_of_hosts: Option<u64>,
-    /// H_ACKMARK, as long as H_HIWATER may come.
-    ackmarks: Option<Bytes>,
-    /// P_IPV6, as long as P_PID may come.
-    addresses: Option<Bytes>,
+    /// Labels of hosts and processes whose number is not known yet, and how many bytes came.
+    uncounted: Vec<(Label, usize)>,
+    /// H_ACKMARK and H_HIWATER: the one that has come, as long as the other may come.
+    mark: Option<(Label, Bytes)>,
+    /// P_IPV6 and P_PID likewise.
+    proc: Option<(Label, Bytes)>,
 }
 
 impl Said {
-    /// Remembers what later labels are compared with, and forgets what nothing is compared with any more.
-    pub(super) fn learn(&mut self, label: Label, values: &Bytes) {
+    /// Finds out what is wrong with the values of a label, or with earlier ones beside them. Remembers what later values are compared with, and forgets what no value is compared with any more.
+    pub(super) fn check(&mut self, label: Label, values: &Bytes) -> Vec<(Label, String)> {
+        let own = self.wrong(label, values).map(|why| (label, why));
         let number = || values[..].try_into().map(u32::from_be_bytes).ok();
         match label {
             Label::C_NHOSTS => self.hosts = number(),
             Label::C_NPROCS => self.procs = number(),
             Label::H_NPROCS => self.procs_of_hosts = Some(words(values).map(u64::from).sum()),
-            Label::H_ACKMARK => self.ackmarks = Some(values.clone()),
-            Label::P_IPV6 => self.addresses = Some(values.clone()),
             _ => {}
         }
-        if label >= Label::H_HIWATER {
-            self.ackmarks = None;
-        }
-        if label >= Label::P_PID {
-            self.addresses = None;
-        }
+        own.into_iter().chain(self.counted()).chain(self.paired(label, values)).collect()
     }
 
-    /// Nothing more will come.
-    pub(super) fn done(&mut self) {
-        *self = Said::default();
+    /// Nothing more will come: what is wrong with values whose number was never said.
+    pub(super) fn done(&mut self) -> Vec<(Label, String)> {
+        // Without C_NPROCS the hosts' numbers count.
+        self.procs = self.procs.or_else(|| self.procs_of_hosts.and_then(|sum| u32::try_from(sum).ok()));
+        let mut doubts = self.counted();
+        let said = std::mem::take(self);
+        // The values of all clients come as one piece, and only that number says where those of the next client begin.
+        let missing = |(label, _): (Label, usize)| {
+            let (_, what) = said.count(label.shape()?.0)?;
+            Some((label, format!("the client has not said how many {what} it has")))
+        };
+        doubts.extend(said.uncounted.iter().copied().filter_map(missing));
+        doubts
     }
 
     /// Of which labels the bytes are kept, and how many.
     pub(super) fn kept(&self) -> impl Iterator<Item = (Label, usize)> {
-        let kept = [(Label::H_ACKMARK, &self.ackmarks), (Label::P_IPV6, &self.addresses)];
-        kept.into_iter().filter_map(|(label, bytes)| Some((label, bytes.as_ref()?.len())))
+        let kept = [&self.mark, &self.proc];
+        kept.into_iter().flatten().map(|(label, bytes)| (*label, bytes.len()))
     }
-}
 
-/// What is wrong with the values of one client under a label, if that can be told; `highest` is the highest label that it has sent before, and `said` what it has said under them.
-pub(super) fn wrong(label: Label, values: &[u8], highest: Option<Label>, said: &Said) -> Option<String> {
-    if let Some(highest) = highest.filter(|highest| label < *highest) {
-        return Some(format!("it comes after {highest}, and labels ascend"));
-    }
-    if label == Label::C_VERSION {
-        if values.is_empty() {
-            return Some("it has no version, and 0.0 is one that each client speaks".into());
+    /// What is wrong with the values of a label by themselves, if that can be told.
+    fn wrong(&mut self, label: Label, values: &[u8]) -> Option<String> {
+        if label == Label::C_VERSION {
+            if values.is_empty() {
+                return Some("it has no version, and 0.0 is one that each client speaks".into());
+            }
+            return ascending(values).err().map(|error| error.to_string());
         }
-        return ascending(values).err().map(|error| error.to_string());
+        let (per, size) = label.shape()?;
+        self.length(label, per, size, values.len()).or_else(|| range(label, per, values))
     }
-    let (per, size) = label.shape()?;
-    length(per, size, values, said).or_else(|| range(label, per, values)).or_else(|| match label {
-        Label::H_NPROCS => sum(values, said),
-        Label::H_HIWATER => marks(values, said),
-        Label::P_PID => pids(values, said),
-        _ => None,
-    })
-}
 
-/// Whether there is one value of each client, host or process: the client has said how many there are.
-fn length(per: Per, size: usize, values: &[u8], said: &Said) -> Option<String> {
-    let found = values.len();
-    let (count, what) = match per {
-        Per::Client if found == size => return None,
-        Per::Client => return Some(format!("it has {found} bytes, and its value has {size}")),
-        Per::Host => (said.hosts.map(u64::from), "hosts"),
-        Per::Proc => (said.procs.map(u64::from).or(said.procs_of_hosts), "processes"),
-    };
-    match count.map(|count| (count, count.saturating_mul(size as u64))) {
-        Some((count, len)) if len != found as u64 => {
-            Some(format!("it has {found} bytes, and {count} {what} with {size} bytes each have {len}"))
+    /// How many hosts or processes there are, if the client has said it; `None` for labels of the client.
+    fn count(&self, per: Per) -> Option<(Option<u64>, &'static str)> {
+        match per {
+            Per::Client => None,
+            Per::Host => Some((self.hosts.map(u64::from), "hosts")),
+            Per::Proc => Some((self.procs.map(u64::from), "processes")),
         }
-        Some(_) => None,
-        None if !found.is_multiple_of(size) => {
-            Some(format!("it has {found} bytes, which are no values of {size} bytes each"))
-        }
-        // The values of all clients come as one piece, and only that number says where those of the next client begin.
-        None => Some(format!("the client has not said how many {what} it has")),
+    }
+
+    /// Whether there is one value of each client, host or process, as soon as the client has said how many there are.
+    fn length(&mut self, label: Label, per: Per, size: usize, found: usize) -> Option<String> {
+        let Some((count, what)) = self.count(per) else {
+            return (found != size).then(|| format!("it has {found} bytes, and its value has {size}"));
+        };
+        let Some(count) = count else {
+            if found.is_multiple_of(size) {
+                self.uncounted.push((label, found));
+                return None;
+            }
+            return Some(format!("it has {found} bytes, which are no values of {size} bytes each"));
+        };
+        let len = count.saturating_mul(size as u64);
+        (len != found as u64)
+            .then(|| format!("it has {found} bytes, and {count} {what} with {size} bytes each have {len}"))
+    }
+
+    /// What is wrong with values that came before the client had said how many hosts or processes it has.
+    fn counted(&mut self) -> Vec<(Label, String)> {
+        let lengths = std::mem::take(&mut self.uncounted).into_iter();
+        let wrong = |(label, found): (Label, usize)| {
+            let (per, size) = label.shape()?;
+            Some((label, self.length(label, per, size, found)?))
+        };
+        lengths.filter_map(wrong).collect()
+    }
+
+    /// What is wrong with this label beside another one, of which one has come before.
+    fn paired(&mut self, label: Label, values: &Bytes) -> Option<(Label, String)> {
+        let pair = |kept: &mut Option<(Label, Bytes)>| match kept.take() {
+            Some((_, other)) => Some(other),
+            None => {
+                *kept = Some((label, values.clone()));
+                None
+            }
+        };
+        let why = match label {
+            Label::C_NPROCS | Label::H_NPROCS => return Some((Label::H_NPROCS, self.sum()?)),
+            Label::H_HIWATER => marks(&pair(&mut self.mark)?, values),
+            Label::H_ACKMARK => return Some((Label::H_HIWATER, marks(values, &pair(&mut self.mark)?)?)),
+            Label::P_PID => pids(&pair(&mut self.proc)?, values),
+            Label::P_IPV6 => return Some((Label::P_PID, pids(values, &pair(&mut self.proc)?)?)),
+            _ => None,
+        };
+        Some((label, why?))
+    }
+
+    /// Whether the hosts have as many processes as the client.
+    fn sum(&self) -> Option<String> {
+        let (sum, procs) = (self.procs_of_hosts?, self.procs?);
+        let differ = sum != u64::from(procs);
+        differ.then(|| format!("its hosts have {sum} processes in all, and by C_NPROCS there are {procs}"))
     }
 }
 
@@ -140,16 +179,9 @@ fn allowed(label: Label) -> Option<RangeInclusive<i64>> {
     })
 }
 
-/// Whether the hosts have as many processes as the client.
-fn sum(values: &[u8], said: &Said) -> Option<String> {
-    let (sum, procs) = (words(values).map(u64::from).sum::<u64>(), said.procs?);
-    let differ = sum != u64::from(procs);
-    differ.then(|| format!("its hosts have {sum} processes in all, and by C_NPROCS there are {procs}"))
-}
-
 /// Whether each host acknowledges before the other side has to stop.
-fn marks(values: &[u8], said: &Said) -> Option<String> {
-    let pairs = words(said.ackmarks.as_ref()?).zip(words(values));
+fn marks(ackmarks: &[u8], hiwaters: &[u8]) -> Option<String> {
+    let pairs = words(ackmarks).zip(words(hiwaters));
     let (host, (ackmark, hiwater)) = pairs.enumerate().find(|(_, (ackmark, hiwater))| ackmark > hiwater)?;
     Some(format!("that of host {host} is {hiwater}, and it is at least its H_ACKMARK, {ackmark}"))
 }
@@ -161,12 +193,12 @@ pub(super) fn too_many(label: Label, values: &[u8]) -> Option<usize> {
 }
 
 /// Whether the processes of each address have different numbers. Takes 32 bytes for each while it looks.
-fn pids(values: &[u8], said: &Said) -> Option<String> {
-    if too_many(Label::P_PID, values).is_some() {
+fn pids(addresses: &[u8], pids: &[u8]) -> Option<String> {
+    if too_many(Label::P_PID, pids).is_some() {
         return None;
     }
-    let addresses = said.addresses.as_ref()?.as_chunks::<16>().0;
-    let pids = values.as_chunks::<8>().0;
+    let addresses = addresses.as_chunks::<16>().0;
+    let pids = pids.as_chunks::<8>().0;
     let mut all: Vec<([u8; 16], [u8; 8], u32)> = (0..)
         .zip(addresses.iter().zip(pids))
         .map(|(index, (address, pid))| (*address, *pid, index))

@@ -2,6 +2,8 @@
 //!
 //! Source: IMPI, "Startup": the commands COLL, DONE and FINI, and its examples of per-client and per-host labels.
 
+use std::collections::BTreeSet;
+
 use bytes::Bytes;
 
 use super::joining::length;
@@ -10,7 +12,7 @@ use super::{Check, ConnId, Event, Failure, Rank, Server, check};
 use crate::wire::{Command, Label, Relay, coll, command};
 
 /// Labels of one client in all, many times those that are known: each is a broadcast that waits for whoever does not read, however short it is.
-const LABELS_MAX: u32 = 4096;
+const LABELS_MAX: usize = 4096;
 
 /// Unknown commands of one client: each is told to those who look on.
 const IGNORED_MAX: u32 = 1000;
@@ -35,8 +37,9 @@ impl Server {
             Command::Done => {
                 empty()?;
                 seat.done = true;
-                seat.said.done();
+                let doubts = seat.said.done();
                 self.event(Event::Done(rank));
+                self.doubt(rank, doubts)?;
                 self.answer();
             }
             Command::Fini if !seat.done => return Err("FINI before DONE".into()),
@@ -89,56 +92,54 @@ impl Server {
         if label == Label::NONE {
             return Err("COLL with label 0, which stands for no label".into());
         }
-        if seat.sent.contains_key(&label) || self.answered >= Some(label) {
-            return Err(format!("COLL {label} when it was sent or broadcast already: labels ascend"));
+        if seat.sent.contains_key(&label) {
+            return Err(format!("COLL {label} a second time"));
         }
-        if seat.labels == LABELS_MAX {
+        if seat.sent.len() == LABELS_MAX {
             return Err(format!("more than {LABELS_MAX} labels"));
         }
-        seat.labels += 1;
-        let (doubt, unchecked) = match self.settings.check {
-            Check::Off => (None, None),
-            _ => {
-                let doubt = check::wrong(label, &values, seat.highest, &seat.said);
-                seat.said.learn(label, &values);
-                (doubt, check::too_many(label, &values))
-            }
+        let (doubts, unchecked) = match self.settings.check {
+            Check::Off => (Vec::new(), None),
+            _ => (seat.said.check(label, &values), check::too_many(label, &values)),
         };
+        seat.unanswered.insert(label);
+        let len = values.len();
+        seat.sent.insert(label, values);
         self.count(id, payload);
-        self.event(Event::Sent(rank, label, values.len()));
+        self.event(Event::Sent(rank, label, len));
         if let Some(processes) = unchecked {
             self.event(Event::Unchecked(rank, label, processes));
         }
-        if let Some(why) = doubt {
+        self.doubt(rank, doubts)?;
+        if let Some(seat) = self.seats[rank as usize].as_mut() {
+            seat.last = Some(label);
+        }
+        self.answer_if_complete(&[label]);
+        Ok(())
+    }
+
+    /// Reports values that cannot be, or refuses them.
+    fn doubt(&mut self, rank: Rank, doubts: Vec<(Label, String)>) -> Result<(), String> {
+        for (label, why) in doubts {
             if self.settings.check == Check::Refuse {
                 return Err(format!("COLL {label}: {why}"));
             }
             self.event(Event::Doubted(rank, label, why));
         }
-        if let Some(seat) = self.seats[rank as usize].as_mut() {
-            seat.highest = seat.highest.max(Some(label));
-            seat.sent.insert(label, values);
-        }
-        self.answer();
         Ok(())
     }
 
-    /// Broadcasts what everybody has sent or moved past: known labels that nobody has sent, too, without values. Then DONE, when all are done.
+    /// Broadcasts all labels that are complete. Then DONE, when all clients are done.
     pub(super) fn answer(&mut self) {
-        if !self.complete || self.over {
-            return;
+        let mut labels: BTreeSet<Label> =
+            self.seats.iter().flatten().flat_map(|seat| &seat.unanswered).copied().collect();
+        // A label that every client leaves out is complete when all are done.
+        if self.all_are_done() && !std::mem::replace(&mut self.left_out_answered, true) {
+            labels.extend(Label::KNOWN.into_iter().filter(|label| self.senders(*label) == 0));
         }
-        let passed = self.seats.iter().flatten().map(Seat::passed).min().flatten();
-        if let Some(passed) = passed.filter(|passed| self.answered < Some(*passed)) {
-            for label in self.unanswered(passed) {
-                if let Err(failure) = self.broadcast(label) {
-                    return self.fail(failure);
-                }
-            }
-            self.answered = Some(passed);
-        }
-        // The highest label of all may be answered before: what counts is DONE itself.
-        if self.relaying.is_idle() && self.seats.iter().flatten().all(|seat| seat.done) {
+        self.answer_if_complete(&labels.into_iter().collect::<Vec<Label>>());
+        self.forget_complete();
+        if self.all_are_done() && self.relaying.is_idle() && !self.over && !self.ended {
             self.over = true;
             self.event(Event::AllDone);
             self.send_all(&command(Command::Done, &[]));
@@ -146,21 +147,93 @@ impl Server {
         }
     }
 
-    /// The labels up to this one that are to be broadcast, in order.
-    fn unanswered(&self, passed: Label) -> Vec<Label> {
-        let sent = self.seats.iter().flatten().flat_map(|seat| seat.sent.range(..=passed));
-        let known = Label::KNOWN.into_iter().filter(|label| Some(*label) > self.answered && *label <= passed);
-        let mut labels: Vec<Label> = sent.map(|(label, _)| *label).chain(known).collect();
-        labels.sort_unstable();
-        labels.dedup();
-        labels
+    /// Broadcasts those of these labels that each client has sent, or leaves out: its DONE says so.
+    fn answer_if_complete(&mut self, labels: &[Label]) {
+        if !self.complete || self.over || self.ended {
+            return;
+        }
+        for label in labels {
+            if self.is_complete(*label)
+                && let Err(failure) = self.broadcast(*label)
+            {
+                return self.fail(failure);
+            }
+        }
+    }
+
+    /// Forgets values that were broadcast without clients that are done now: those do not send theirs any more.
+    fn forget_complete(&mut self) {
+        let partial = std::mem::take(&mut self.partial);
+        let (complete, partial): (BTreeSet<Label>, BTreeSet<Label>) =
+            partial.into_iter().partition(|label| self.is_complete(*label));
+        self.partial = partial;
+        for seat in self.seats.iter_mut().flatten() {
+            for label in &complete {
+                seat.sent.get_mut(label).map(std::mem::take);
+            }
+        }
+    }
+
+    /// Broadcasts the lowest label that a client waits for, without those who have not sent it.
+    ///
+    /// A client that sends one label after the other, each when the one before is answered, says nothing while it waits. If it leaves a label out, it waits for a higher one, while others wait for that label.
+    pub(super) fn answer_without_the_missing(&mut self) {
+        let Some(label) = self.next_label() else { return };
+        if let Err(failure) = self.broadcast(label) {
+            self.fail(failure);
+        }
+    }
+
+    /// Whether every client that is not done waits for an answer, and no command or broadcast is under way.
+    pub(super) fn is_stalled(&self) -> bool {
+        let waits = |seat: &Seat| {
+            let is_between = || {
+                let conn = seat.conn.and_then(|conn| self.conns.get(&conn));
+                conn.is_some_and(|conn| conn.reader.is_between())
+            };
+            seat.done || !seat.unanswered.is_empty() && is_between()
+        };
+        self.complete
+            && !self.over
+            && self.relaying.is_idle()
+            && !self.all_are_done()
+            && self.seats.iter().flatten().all(waits)
+    }
+
+    /// The lowest label that is sent and not broadcast.
+    pub(super) fn next_label(&self) -> Option<Label> {
+        self.seats.iter().flatten().filter_map(|seat| seat.unanswered.first()).min().copied()
+    }
+
+    fn all_are_done(&self) -> bool {
+        self.complete && self.seats.iter().flatten().all(|seat| seat.done)
+    }
+
+    fn is_complete(&self, label: Label) -> bool {
+        self.seats.iter().flatten().all(|seat| seat.done || seat.sent.contains_key(&label))
+    }
+
+    /// The clients that have sent a label, by the bits of their ranks.
+    fn senders(&self, label: Label) -> u32 {
+        let seats = (0..).zip(self.seats.iter().flatten());
+        seats.filter(|(_, seat)| seat.sent.contains_key(&label)).fold(0, |mask, (rank, _)| mask | 1 << rank)
     }
 
     fn broadcast(&mut self, label: Label) -> Result<(), Failure> {
+        let complete = self.is_complete(label);
+        let again = self.partial.contains(&label);
         let mut values: Vec<(Rank, Bytes)> = Vec::new();
         for (rank, seat) in (0..).zip(self.seats.iter_mut().flatten()) {
-            values.extend(seat.sent.remove(&label).map(|sent| (rank, sent)));
+            seat.unanswered.remove(&label);
+            let Some(sent) = seat.sent.get_mut(&label) else { continue };
+            // A client that is not done may send the label yet: then all values are broadcast again.
+            values.push((rank, if complete { std::mem::take(sent) } else { sent.clone() }));
         }
+        match complete {
+            true => self.partial.remove(&label),
+            false => self.partial.insert(label),
+        };
+        self.last = Some(label);
         let len = values.iter().map(|(_, value)| value.len() as u64).sum();
         let limit = self.settings.broadcast_max;
         let longest = values.iter().map(|(rank, value)| (value.len(), *rank)).max();
@@ -177,7 +250,7 @@ impl Server {
             self.event(Event::Partial(label, without));
         }
         self.deliver(label, bytes);
-        if label == Label::C_VERSION {
+        if label == Label::C_VERSION && !again {
             self.relay_begins(&values);
         }
         Ok(())

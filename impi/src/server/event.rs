@@ -14,7 +14,7 @@ pub enum Stage {
     Joined,
     /// At this label: the last one of that client, or the one that the session waits for.
     At(Label),
-    /// The session has broadcast everything up to this label, and nobody has sent a higher one.
+    /// The session has broadcast all that was sent, and this label last.
     After(Label),
     /// Waiting for clients to say where their nodes are (RELAY, NODE).
     Nodes,

@@ -1,6 +1,6 @@
 //! The session: connections, bytes and time come in; what is to be sent, closed and told goes out.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -65,8 +65,14 @@ pub struct Server {
     pub(super) freed: BTreeMap<Rank, String>,
     /// All have joined: seats are not freed any more.
     pub(super) complete: bool,
-    /// Up to which label everything is broadcast.
-    pub(super) answered: Option<Label>,
+    /// The label that was broadcast last.
+    pub(super) last: Option<Label>,
+    /// Labels that were broadcast without a client that may send them yet.
+    pub(super) partial: BTreeSet<Label>,
+    /// The known labels that no client has sent are broadcast.
+    pub(super) left_out_answered: bool,
+    /// When bytes of a client came last, or a broadcast did not wait for more of them.
+    quiet_since: Duration,
     /// Whether it was told that a known label was left out by some.
     pub(super) told_partial: bool,
     /// All are done.
@@ -119,7 +125,10 @@ impl Server {
             seats: (0..settings.clients).map(|_| None).collect(),
             freed: BTreeMap::new(),
             complete: false,
-            answered: None,
+            last: None,
+            partial: BTreeSet::new(),
+            left_out_answered: false,
+            quiet_since: Duration::ZERO,
             told_partial: false,
             over: false,
             first: None,
@@ -137,7 +146,10 @@ impl Server {
         }
         match input {
             Input::Connected(conn, from) => self.connected(now, conn, from),
-            Input::Received(conn, bytes) => self.received(conn, bytes),
+            Input::Received(conn, bytes) => {
+                self.received(conn, bytes);
+                self.quiet_since = now;
+            }
             Input::Closed(conn) => self.closed(conn),
             Input::Lost(conn, why) => self.lost(conn, why),
             Input::Crowded => self.make_room(),
@@ -157,7 +169,8 @@ impl Server {
             return None;
         }
         let session = (!self.over).then_some(self.settings.limit);
-        self.strangers().map(|(_, conn)| conn.until).chain(session).min()
+        let patience = self.is_stalled().then(|| self.patient_until());
+        self.strangers().map(|(_, conn)| conn.until).chain(session).chain(patience).min()
     }
 
     /// Whether the session is over: nothing more comes of it.
@@ -335,7 +348,19 @@ impl Server {
         })
     }
 
+    fn patient_until(&self) -> Duration {
+        self.quiet_since.saturating_add(self.settings.patience)
+    }
+
     fn tick(&mut self, now: Duration) {
+        if self.ended {
+            return;
+        }
+        // Ends: each round broadcasts a label. Without patience all of them are due at once.
+        while self.is_stalled() && now >= self.patient_until() {
+            self.answer_without_the_missing();
+            self.quiet_since = now;
+        }
         if self.ended {
             return;
         }
@@ -362,22 +387,30 @@ impl Server {
         if self.over {
             return Stage::Over;
         }
-        let next = self.seats.iter().flatten().filter_map(|seat| seat.sent.keys().next()).min();
-        match (self.complete, next, self.answered) {
+        match (self.complete, self.next_label(), self.last) {
             (false, ..) => Stage::Joining,
-            (true, Some(label), _) => Stage::At(*label),
+            (true, Some(label), _) => Stage::At(label),
             (true, None, Some(label)) => Stage::After(label),
             (true, None, None) => Stage::Joined,
         }
     }
 
-    /// Whom the session waits for: those who have not joined, all who have come no further than what is broadcast, or those without FINI.
+    /// The clients that the session waits for: those that have not joined, or have no FINI; of those that are not done, all whose turn it is, or else those without the next label.
     fn missing(&self) -> Vec<Rank> {
-        let waits = |seat: &Option<Seat>| match seat {
-            None => true,
-            Some(seat) if self.over => !seat.ended && seat.conn.is_some(),
-            Some(seat) => self.complete && !seat.done && seat.passed() <= self.answered,
+        let ranks = |waits: &dyn Fn(&Seat) -> bool| {
+            let waits = |(rank, seat): (Rank, &Option<Seat>)| seat.as_ref().is_none_or(waits).then_some(rank);
+            (0..).zip(&self.seats).filter_map(waits).collect::<Vec<Rank>>()
         };
-        (0..).zip(&self.seats).filter(|(_, seat)| waits(seat)).map(|(rank, _)| rank).collect()
+        if !self.complete {
+            return ranks(&|_| false);
+        }
+        if self.over {
+            return ranks(&|seat| !seat.ended && seat.conn.is_some());
+        }
+        let turn = ranks(&|seat| !seat.done && seat.unanswered.is_empty());
+        match self.next_label() {
+            Some(next) if turn.is_empty() => ranks(&|seat| !seat.done && !seat.sent.contains_key(&next)),
+            _ => turn,
+        }
     }
 }

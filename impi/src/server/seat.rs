@@ -1,6 +1,6 @@
 //! One client of the session: what it has sent, and how far it has come.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 
@@ -13,16 +13,16 @@ use crate::wire::Label;
 pub(super) struct Seat {
     /// `None` when the connection has ended after all that mattered.
     pub(super) conn: Option<ConnId>,
-    /// Values that are not broadcast yet.
+    /// The labels that it has sent, with the values that are still to be broadcast; empty where every client has them.
     pub(super) sent: BTreeMap<Label, Bytes>,
-    /// The highest label that it has sent: it has moved past all lower ones.
-    pub(super) highest: Option<Label>,
+    /// Those whose values were not broadcast yet.
+    pub(super) unanswered: BTreeSet<Label>,
+    /// The label that it has sent last.
+    pub(super) last: Option<Label>,
     /// Whether it has sent DONE.
     pub(super) done: bool,
     /// Whether it has sent FINI.
     pub(super) ended: bool,
-    /// Labels that it has sent.
-    pub(super) labels: u32,
     /// Bytes that have come after FINI.
     pub(super) late: usize,
     /// Unknown commands that it has sent.
@@ -36,23 +36,18 @@ impl Seat {
         Seat {
             conn: Some(conn),
             sent: BTreeMap::new(),
-            highest: None,
+            unanswered: BTreeSet::new(),
+            last: None,
             done: false,
             ended: false,
-            labels: 0,
             late: 0,
             ignored: 0,
             said: Said::default(),
         }
     }
 
-    /// Up to which label everything of this client has come.
-    pub(super) fn passed(&self) -> Option<Label> {
-        if self.done { Some(Label(u32::MAX)) } else { self.highest }
-    }
-
     pub(super) fn stage(&self) -> Stage {
-        match (self.done, self.highest) {
+        match (self.done, self.last) {
             (true, _) => Stage::Done,
             (false, Some(label)) => Stage::At(label),
             (false, None) => Stage::Joined,
@@ -63,7 +58,8 @@ impl Seat {
     pub(super) fn held(&self) -> usize {
         let waiting: usize = self.sent.values().map(Bytes::len).sum();
         // Those that wait to be broadcast as well are there once.
-        let compared = self.said.kept().filter(|(label, _)| !self.sent.contains_key(label));
+        let waits = |label: &Label| self.sent.get(label).is_some_and(|values| !values.is_empty());
+        let compared = self.said.kept().filter(|(label, _)| !waits(label));
         waiting + compared.map(|(_, len)| len).sum::<usize>()
     }
 }

@@ -5,6 +5,9 @@ use std::time::Duration;
 use super::{Check, RelaySettings};
 use crate::wire::{CLIENTS_MAX, Methods, VALUES_MAX};
 
+/// Longer than the bytes of a client that does not wait for answers are apart: a lost packet is sent again after 200 ms at the earliest. Clients that wait, and leave labels out, take so long for each of these.
+const PATIENCE: Duration = Duration::from_millis(500);
+
 /// What a server is started with.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -18,6 +21,8 @@ pub struct Settings {
     pub limit: Duration,
     /// How long a connection may take until it has named its rank.
     pub greeting: Duration,
+    /// How long all clients may wait, with no byte under way, until the lowest label is broadcast without those that have not sent it.
+    pub patience: Duration,
     /// Most bytes that one client may send in all, before all are done.
     pub bytes_max: usize,
     /// Most bytes of all clients' values under one label; never more than [`VALUES_MAX`].
@@ -53,6 +58,7 @@ impl Settings {
             check: Check::Warn,
             limit: Duration::from_secs(600),
             greeting: Duration::from_secs(10),
+            patience: PATIENCE,
             bytes_max: 256 << 20,
             broadcast_max: VALUES_MAX,
             relay: None,

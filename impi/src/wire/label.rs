@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// What a value is collected under. Clients send labels in ascending order.
+/// What a value is collected under. Clients of the field send labels in ascending order; a server collects them in any.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Label(pub u32);
 

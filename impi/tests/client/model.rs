@@ -21,6 +21,8 @@ struct Side {
 
 struct World {
     server: Server,
+    limit: Duration,
+    now: Duration,
     sides: Vec<Side>,
     ended: bool,
 }
@@ -44,7 +46,8 @@ impl World {
             learned: None,
         };
         let sides = clients.into_iter().map(side).collect();
-        World { server: Server::new(settings).unwrap(), sides, ended: false }
+        let limit = settings.limit;
+        World { server: Server::new(settings).unwrap(), limit, now: Duration::ZERO, sides, ended: false }
     }
 
     fn steps(&self) -> Vec<Step> {
@@ -77,7 +80,7 @@ impl World {
     }
 
     fn tell(&mut self, input: Input<'_>) {
-        self.server.handle(Duration::ZERO, input);
+        self.server.handle(self.now, input);
         while let Some(output) = self.server.next_output() {
             match output {
                 Output::Send(conn, bytes) => self.sides[conn.0 as usize].to_client.extend(bytes),
@@ -104,12 +107,17 @@ impl World {
         }
     }
 
-    /// Until nothing is under way.
+    /// Until nothing is under way, and the server waits for nothing.
     fn run(&mut self, choices: &mut impl Iterator<Item = (usize, usize)>) {
         loop {
             let steps = self.steps();
             if steps.is_empty() {
-                return;
+                match self.server.deadline().filter(|deadline| *deadline < self.limit) {
+                    Some(deadline) => self.now = deadline,
+                    None => return,
+                }
+                self.tell(Input::Tick);
+                continue;
             }
             let (which, most) = choices.next().unwrap();
             self.step(steps[which % steps.len()], most);

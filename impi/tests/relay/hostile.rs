@@ -85,7 +85,16 @@ impl Served {
     }
 
     fn tell(&mut self, input: Input<'_>) {
-        self.server.handle(Duration::ZERO, input);
+        self.tell_at(Duration::ZERO, input);
+    }
+
+    /// Time passes, as long as the server is patient.
+    fn wait(&mut self) {
+        self.tell_at(self.server.deadline().unwrap(), Input::Tick);
+    }
+
+    fn tell_at(&mut self, now: Duration, input: Input<'_>) {
+        self.server.handle(now, input);
         while let Some(output) = self.server.next_output() {
             match output {
                 Output::Send(conn, bytes) => self.sent.entry(conn.0).or_default().extend(bytes),
@@ -180,8 +189,9 @@ fn without_relay_there_is_none() {
     assert_eq!(before, [20, 20, 20]);
     served.say(0, &versions(&BOTH));
     served.say(1, &versions(&BOTH));
-    // One that leaves C_VERSION out.
+    // One that leaves C_VERSION out, and waits for its next label as the others do for that.
     served.say(2, &number(Label::C_NHOSTS, 1));
+    served.wait();
     assert!(served.events.contains(&Event::Unrelayed(vec![2])), "{:?}", served.events);
     assert_eq!(served.take(0).len(), 16 + 32);
     served.say(0, &number(Label::C_NHOSTS, 1));

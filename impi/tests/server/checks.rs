@@ -5,12 +5,15 @@ use gpc_impi::wire::{Command, Label, Version};
 
 use crate::driven::{Driven, bare, numbers, open, said};
 
-/// What is said of the last of these, when one client says them after each other.
+/// What is said of the last of these, when one client says them after each other, and DONE.
 fn doubts(colls: &[(Label, &[u8])]) -> Option<String> {
     let mut driven = Driven::joined(open(1));
     for (number, (label, values)) in colls.iter().enumerate() {
         let before = driven.events.len();
         driven.say(0, &said(*label, values));
+        if number + 1 == colls.len() {
+            driven.say(0, &bare(Command::Done));
+        }
         let doubt = driven.events[before..].iter().find_map(|event| match event {
             Event::Doubted(0, of, why) => Some((*of, why.clone())),
             _ => None,
@@ -181,12 +184,55 @@ fn versions() {
     assert!(doubts(&[]).unwrap().contains("it has no version, and 0.0"));
 }
 
+/// A client sent C_NHOSTS after the labels of its hosts: each of those was doubted ("the client has not said how many hosts it has", "labels ascend"), and ended the session where doubts are refused. In whichever order, the same values are doubted, and no others.
 #[test]
-fn labels_ascend() {
-    let mut driven = Driven::joined(open(2));
-    driven.say(0, &numbers(Label::C_NPROCS, &[1]));
-    driven.say(0, &numbers(Label::C_NHOSTS, &[1]));
-    assert!(driven.told().contains("client 0: COLL C_NHOSTS: it comes after C_NPROCS, and labels ascend"));
+fn values_are_compared_in_any_order() {
+    let good: [(Label, &[u32]); 8] = [
+        (Label::C_NHOSTS, &[2]),
+        (Label::C_NPROCS, &[2]),
+        (Label::H_PORT, &[5, 5]),
+        (Label::H_NPROCS, &[1, 1]),
+        (Label::H_ACKMARK, &[1, 7]),
+        (Label::H_HIWATER, &[1, 7]),
+        (Label::P_IPV6, &[7; 8]),
+        (Label::P_PID, &[0, 1, 0, 2]),
+    ];
+    let doubts = |wrong: Option<usize>, instead: &[u32], order: &[usize]| {
+        let mut driven = Driven::joined(open(1));
+        for i in order {
+            let (label, values) = good[*i];
+            driven.say(0, &numbers(label, if wrong == Some(*i) { instead } else { values }));
+        }
+        driven.say(0, &bare(Command::Done));
+        let doubts = driven.events.iter().filter(|event| matches!(event, Event::Doubted(..)));
+        doubts.map(Event::to_string).collect::<Vec<String>>()
+    };
+    let wrongs: [(usize, &[u32], &str); 5] = [
+        (2, &[5], "client 0: COLL H_PORT: it has 4 bytes, and 2 hosts with 4 bytes each have 8"),
+        (
+            3,
+            &[1, 2],
+            "client 0: COLL H_NPROCS: its hosts have 3 processes in all, and by C_NPROCS there are 2",
+        ),
+        (4, &[1, 8], "client 0: COLL H_HIWATER: that of host 1 is 7, and it is at least its H_ACKMARK, 8"),
+        (6, &[7; 12], "client 0: COLL P_IPV6: it has 48 bytes, and 2 processes with 16 bytes each have 32"),
+        (
+            7,
+            &[0, 1, 0, 1],
+            "client 0: COLL P_PID: processes 0 and 1 have the same P_IPV6 and both are 1, and those of one address differ",
+        ),
+    ];
+    let ascending: Vec<usize> = (0..good.len()).collect();
+    let rotated = |by: usize| [&ascending[by..], &ascending[..by]].concat();
+    let orders = (0..good.len()).map(rotated);
+    let orders: Vec<Vec<usize>> =
+        orders.flat_map(|order| [order.clone(), order.into_iter().rev().collect()]).collect();
+    for order in &orders {
+        assert_eq!(doubts(None, &[], order), Vec::<String>::new(), "{order:?}");
+        for (wrong, instead, expected) in wrongs {
+            assert_eq!(doubts(Some(wrong), instead, order), [expected], "{order:?}");
+        }
+    }
 }
 
 /// What they say of others is compared with what the same client has said, not with what others have.

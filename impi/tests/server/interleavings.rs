@@ -1,6 +1,7 @@
 //! Any number of clients, whose bytes come in any pieces and in any order, some of whom vanish: beside a plain model, which says after every piece what each of them must have received by then.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use gpc_impi::server::{Event, Failure};
 use gpc_impi::wire::{Command, Key, Label};
@@ -14,8 +15,8 @@ const KEY: [u8; 8] = *b"12345678";
 /// What a client will say.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
-    /// By its labels, in order, the values.
-    pub(crate) values: BTreeMap<u32, Vec<u8>>,
+    /// Its labels and their values, in the order in which it sends them.
+    pub(crate) values: Vec<(u32, Vec<u8>)>,
     /// Whether it proves itself by the key.
     pub(crate) key: bool,
     /// After how many of its bytes it vanishes. It comes again if it may.
@@ -67,14 +68,26 @@ impl Peer {
         self.marks.iter().any(|(end, there)| *end <= self.at && mark(*there))
     }
 
-    /// The highest label that it has sent; all of them when it is done.
-    fn passed(&self) -> u64 {
+    fn has_sent(&self, label: u32) -> bool {
+        self.has(|mark| mark == Mark::Sent(label))
+    }
+
+    fn is_done(&self) -> bool {
+        self.has(|mark| mark == Mark::Done)
+    }
+
+    /// The label that it has sent last.
+    fn last(&self) -> Option<u32> {
         let sent = |(end, mark): &(usize, Mark)| match mark {
-            Mark::Sent(label) if *end <= self.at => Some(u64::from(*label)),
-            Mark::Done if *end <= self.at => Some(u64::MAX),
+            Mark::Sent(label) if *end <= self.at => Some(*label),
             _ => None,
         };
-        self.marks.iter().filter_map(sent).max().unwrap_or(0)
+        self.marks.iter().filter_map(sent).next_back()
+    }
+
+    /// Whether its last command is whole.
+    fn is_between(&self) -> bool {
+        self.marks.iter().any(|(end, _)| *end == self.at)
     }
 
     fn finished(&self) -> bool {
@@ -86,32 +99,15 @@ impl Peer {
 struct World {
     driven: Driven,
     peers: Vec<Peer>,
-    /// In order: the label, and what all receive for it.
-    answers: Vec<(u32, Vec<u8>)>,
+    plans: Vec<Plan>,
+    /// By label, the clients whose values were broadcast.
+    told: BTreeMap<u32, BTreeSet<usize>>,
+    /// All that was broadcast.
+    broadcast: Vec<u8>,
     complete: bool,
     /// What fails the session, and whether at once.
     failed: Option<(String, bool)>,
     conns: u64,
-}
-
-fn answers(plans: &[Plan]) -> Vec<(u32, Vec<u8>)> {
-    let known = Label::KNOWN.iter().map(|label| label.0);
-    let labels: BTreeSet<u32> =
-        plans.iter().flat_map(|plan| plan.values.keys().copied()).chain(known).collect();
-    let answer = |label: u32| {
-        let (mut mask, mut values) = (0u32, Vec::new());
-        for (rank, plan) in plans.iter().enumerate() {
-            if let Some(there) = plan.values.get(&label) {
-                mask += 2u32.pow(rank as u32);
-                values.extend_from_slice(there);
-            }
-        }
-        let head = [0x434F_4C4C, 8 + values.len() as u32, label, mask];
-        let mut bytes: Vec<u8> = head.iter().flat_map(|word| word.to_be_bytes()).collect();
-        bytes.append(&mut values);
-        (label, bytes)
-    };
-    labels.into_iter().map(answer).collect()
 }
 
 impl World {
@@ -121,7 +117,9 @@ impl World {
         let mut world = World {
             driven: Driven::new(settings),
             peers: Vec::new(),
-            answers: answers(plans),
+            plans: plans.to_vec(),
+            told: BTreeMap::new(),
+            broadcast: Vec::new(),
             complete: false,
             failed: None,
             conns: 0,
@@ -159,13 +157,88 @@ impl World {
             return self.vanish(rank);
         }
         let (conn, bytes) = (peer.conn, peer.bytes[peer.at..peer.at + piece].to_vec());
-        peer.at += piece;
+        let until = peer.at + piece;
+        let marks: Vec<(usize, Mark)> =
+            peer.marks.iter().copied().filter(|(end, _)| (peer.at + 1..=until).contains(end)).collect();
         self.driven.say(conn, &bytes);
+        for (end, mark) in marks {
+            self.peers[rank].at = end;
+            self.completed(mark);
+        }
+        self.peers[rank].at = until;
         // Of those who have said everything some close their side, which changes nothing.
         if self.peers[rank].finished() && rank % 2 == 1 {
             self.driven.close_side(conn);
         }
-        self.complete |= self.peers.iter().all(|peer| peer.has(|mark| mark == Mark::Join));
+        self.check();
+    }
+
+    /// A command of a client has come.
+    fn completed(&mut self, mark: Mark) {
+        let joined = !self.complete && self.peers.iter().all(|peer| peer.has(|mark| mark == Mark::Join));
+        if joined {
+            self.complete = true;
+            self.broadcast.extend_from_slice(b"IMPI\0\0\0\x04");
+            self.broadcast.extend_from_slice(&(self.peers.len() as u32).to_be_bytes());
+        }
+        if !self.complete || !joined && !matches!(mark, Mark::Sent(_) | Mark::Done) {
+            return;
+        }
+        let sent = self.plans.iter().flat_map(|plan| plan.values.iter().map(|(label, _)| *label));
+        let known = Label::KNOWN.iter().map(|label| label.0).filter(|_| self.all_done());
+        for label in sent.chain(known).collect::<BTreeSet<u32>>() {
+            let complete = self.peers.iter().all(|peer| peer.is_done() || peer.has_sent(label));
+            let new = self.told.get(&label) != Some(&self.senders(label));
+            let left_out = self.senders(label).is_empty() && !self.all_done();
+            if complete && new && !left_out {
+                self.answer(label);
+            }
+        }
+        if self.all_done() {
+            self.broadcast.extend_from_slice(b"DONE\0\0\0\0");
+        }
+    }
+
+    fn senders(&self, label: u32) -> BTreeSet<usize> {
+        (0..self.peers.len()).filter(|rank| self.peers[*rank].has_sent(label)).collect()
+    }
+
+    /// All get what was sent under a label by now.
+    fn answer(&mut self, label: u32) {
+        let senders = self.senders(label);
+        let (mut mask, mut values) = (0u32, Vec::new());
+        for rank in &senders {
+            let (_, there) = self.plans[*rank].values.iter().find(|(of, _)| *of == label).unwrap();
+            mask += 2u32.pow(*rank as u32);
+            values.extend_from_slice(there);
+        }
+        let head = [0x434F_4C4C, 8 + values.len() as u32, label, mask];
+        self.broadcast.extend(head.iter().flat_map(|word| word.to_be_bytes()));
+        self.broadcast.append(&mut values);
+        self.told.insert(label, senders);
+    }
+
+    /// Time passes, in which no client says anything: if all that are not done wait for an answer, one of them gets it.
+    fn pause(&mut self) {
+        if !self.complete || self.driven.ended.is_some() {
+            return;
+        }
+        self.driven.tick(self.driven.now + PATIENCE);
+        let unanswered = |rank: usize| {
+            let labels = self.plans[rank].values.iter().map(|(label, _)| *label);
+            let sent = labels.filter(|label| self.peers[rank].has_sent(*label));
+            let told = |label: &u32| self.told.get(label).is_some_and(|told| told.contains(&rank));
+            sent.filter(|label| !told(label)).min()
+        };
+        let waits = |rank: usize| {
+            let peer = &self.peers[rank];
+            peer.is_done() || peer.is_between() && unanswered(rank).is_some()
+        };
+        let ranks = 0..self.peers.len();
+        if !self.all_done() && ranks.clone().all(waits) {
+            let lowest = ranks.filter_map(unanswered).min();
+            lowest.into_iter().for_each(|label| self.answer(label));
+        }
         self.check();
     }
 
@@ -175,11 +248,11 @@ impl World {
         let (joined, ended) = (peer.has(|mark| mark == Mark::Join), peer.has(|mark| mark == Mark::Fini));
         let conn = peer.conn;
         if self.complete {
-            let place = match peer.passed() {
+            let place = match peer.last() {
                 _ if all_done => "after all were done, before its FINI".into(),
-                u64::MAX => "after its DONE".into(),
-                0 => "before its first label".into(),
-                label => format!("at label {}", Label(label as u32)),
+                _ if peer.is_done() => "after its DONE".into(),
+                None => "before its first label".into(),
+                Some(label) => format!("at label {}", Label(label)),
             };
             let failure = format!("client {rank} was lost {place}: its connection has ended");
             if !ended && self.failed.is_none() {
@@ -200,23 +273,11 @@ impl World {
     }
 
     fn all_done(&self) -> bool {
-        self.complete && self.peers.iter().all(|peer| peer.passed() == u64::MAX)
+        self.complete && self.peers.iter().all(Peer::is_done)
     }
 
     /// Everybody has what it must have by now, and nothing else.
     fn check(&mut self) {
-        let passed = self.peers.iter().map(Peer::passed).min().filter(|_| self.complete).unwrap_or(0);
-        let clients = self.peers.len() as u32;
-        let mut broadcast = Vec::new();
-        if self.complete {
-            broadcast.extend_from_slice(b"IMPI\0\0\0\x04");
-            broadcast.extend_from_slice(&clients.to_be_bytes());
-        }
-        let answered = self.answers.iter().take_while(|(label, _)| u64::from(*label) <= passed);
-        answered.for_each(|(_, bytes)| broadcast.extend_from_slice(bytes));
-        if self.all_done() {
-            broadcast.extend_from_slice(b"DONE\0\0\0\0");
-        }
         let failed_at_once = self.failed.as_ref().is_some_and(|(_, at_once)| *at_once);
         for (rank, peer) in self.peers.iter_mut().enumerate() {
             peer.received.append(&mut self.driven.take(peer.conn));
@@ -224,7 +285,7 @@ impl World {
             let auth = if peer.has(|mark| mark == Mark::Auth) { &auth[..] } else { &[] };
             // Of those who are gone it does not matter what is still sent to them.
             if !peer.gone {
-                assert_eq!(peer.received, [auth, &broadcast].concat(), "client {rank}");
+                assert_eq!(peer.received, [auth, &self.broadcast].concat(), "client {rank}");
             }
         }
         let gone = |peer: &Peer| peer.gone || peer.has(|mark| mark == Mark::Fini);
@@ -248,7 +309,10 @@ impl World {
     }
 }
 
-/// Runs these clients: each step is one of them and how many bytes, at most; then the rest of all.
+/// How long a server is patient: see [`gpc_impi::server::Settings::patience`].
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// Runs these clients: each step is one of them and how many bytes, at most, or none while time passes; then the rest of all.
 pub(crate) fn run(
     plans: &[Plan],
     steps: impl IntoIterator<Item = (usize, usize)>,
@@ -258,7 +322,10 @@ pub(crate) fn run(
         if world.is_over() {
             break;
         }
-        world.step(rank % plans.len(), most);
+        match most {
+            0 => world.pause(),
+            _ => world.step(rank % plans.len(), most),
+        }
     }
     world.finish();
     world.driven.ended
@@ -271,12 +338,16 @@ fn plan() -> impl Strategy<Value = Plan> {
         1 => prop::sample::select(vec![1, 0x0900, 0x1101, 0x9000, 0x8000_0000, u32::MAX - 1, u32::MAX]),
     ];
     let values = prop::collection::btree_map(label, prop::collection::vec(any::<u8>(), 0..24), 0..12);
+    // Half of the clients send their labels in ascending order.
+    let ascending = values.prop_map(|values| values.into_iter().collect::<Vec<(u32, Vec<u8>)>>());
+    let values = prop_oneof![ascending.clone(), ascending.prop_shuffle()];
     let vanishes = prop::option::weighted(0.03, any::<u16>().prop_map(usize::from));
     (values, any::<bool>(), vanishes).prop_map(|(values, key, vanishes)| Plan { values, key, vanishes })
 }
 
 fn steps() -> impl Strategy<Value = Vec<(Index, usize)>> {
-    let piece = prop_oneof![3 => 1usize..60, 1 => Just(1), 1 => Just(1000)];
+    // Of no bytes: time passes.
+    let piece = prop_oneof![6 => 1usize..60, 2 => Just(1), 2 => Just(1000), 1 => Just(0)];
     prop::collection::vec((any::<Index>(), piece), 0..400)
 }
 

@@ -7,5 +7,6 @@ mod driven;
 mod examples;
 mod interleavings;
 mod limits;
+mod orders;
 mod table;
 mod vanishing;

@@ -1,13 +1,11 @@
 //! Clients that vanish behind every byte of a session, whatever the others have done until then.
 
-use std::collections::BTreeMap;
-
 use gpc_impi::wire::Label;
 
 use crate::interleavings::{Plan, run};
 
 fn plan(labels: &[Label], vanishes: Option<usize>) -> Plan {
-    let values: BTreeMap<u32, Vec<u8>> =
+    let values: Vec<(u32, Vec<u8>)> =
         labels.iter().map(|label| (label.0, label.0.to_be_bytes().to_vec())).collect();
     Plan { values, key: true, vanishes }
 }

@@ -1,0 +1,95 @@
+//! Labels in different orders: a value is collected by its label, whenever a client sends it.
+
+use std::time::Duration;
+
+use gpc_impi::wire::{Command, Label};
+
+use crate::driven::{Driven, bare, numbers, open};
+
+/// The COLL that all clients get for a label with values of 4 bytes.
+fn answered(label: Label, mask: u32, values: &[u32]) -> Vec<u8> {
+    let head = [0x434F_4C4C, 8 + 4 * values.len() as u32, label.0, mask];
+    head.iter().chain(values).flat_map(|word| word.to_be_bytes()).collect()
+}
+
+/// The quiet time is over.
+fn pause(driven: &mut Driven) {
+    driven.tick(driven.server.deadline().unwrap());
+}
+
+/// Client 0 sent C_NHOSTS and C_NPROCS, client 1 sent C_NPROCS and C_NHOSTS. The server took client 1 to have moved past C_NHOSTS at its first label: it broadcast that without client 1, and ended the session when the value came.
+#[test]
+fn two_clients_send_labels_in_different_order() {
+    let mut driven = Driven::joined(open(2));
+    driven.say(0, &numbers(Label::C_NHOSTS, &[3]));
+    driven.say(0, &numbers(Label::C_NPROCS, &[4]));
+    driven.say(1, &numbers(Label::C_NPROCS, &[6]));
+    assert_eq!(driven.take(0), answered(Label::C_NPROCS, 3, &[4, 6]));
+    driven.say(1, &numbers(Label::C_NHOSTS, &[5]));
+    assert_eq!(driven.take(0), answered(Label::C_NHOSTS, 3, &[3, 5]));
+    (0..2).for_each(|conn| driven.say(conn, &[bare(Command::Done), bare(Command::Fini)].concat()));
+    assert_eq!(driven.ended, Some(Ok(())));
+}
+
+/// The same clients, and each waits for the answer to its first label before it sends the second: no order of answers lets both go on with all values. The label is broadcast without the missing one, and again when it comes.
+#[test]
+fn two_clients_that_wait_send_labels_in_different_order() {
+    let mut driven = Driven::joined(open(2));
+    driven.say(0, &numbers(Label::C_NHOSTS, &[3]));
+    driven.say(1, &numbers(Label::C_NPROCS, &[6]));
+    assert!(driven.sent.is_empty());
+    pause(&mut driven);
+    assert_eq!(driven.take(0), answered(Label::C_NHOSTS, 1, &[3]));
+    driven.say(0, &numbers(Label::C_NPROCS, &[4]));
+    assert_eq!(driven.take(0), answered(Label::C_NPROCS, 3, &[4, 6]));
+    driven.say(0, &bare(Command::Done));
+    driven.say(1, &numbers(Label::C_NHOSTS, &[5]));
+    assert_eq!(driven.take(0), answered(Label::C_NHOSTS, 3, &[3, 5]));
+    driven.say(1, &[bare(Command::Done), bare(Command::Fini)].concat());
+    driven.say(0, &bare(Command::Fini));
+    assert_eq!((driven.ended.clone(), driven.server.held()), (Some(Ok(())), 0));
+}
+
+/// A client whose turn it is has as long as the session: only clients that all wait for each other are answered early.
+#[test]
+fn a_client_that_is_slow_loses_nothing() {
+    let mut driven = Driven::joined(open(2));
+    driven.say(0, &numbers(Label::C_NHOSTS, &[3]));
+    driven.tick(Duration::from_secs(599));
+    assert!(driven.sent.is_empty());
+    // Its command is under way.
+    let late = numbers(Label::C_NHOSTS, &[5]);
+    let mut driven = Driven::joined(open(2));
+    driven.say(0, &numbers(Label::C_NHOSTS, &[3]));
+    driven.say(1, &numbers(Label::C_NPROCS, &[6]));
+    driven.say(1, &late[..5]);
+    driven.tick(Duration::from_secs(599));
+    assert!(driven.sent.is_empty());
+    driven.say(1, &late[5..]);
+    assert_eq!(driven.take(0), answered(Label::C_NHOSTS, 3, &[3, 5]));
+}
+
+/// Values that were broadcast without a client are kept until it has sent its own, or says by DONE that it does not.
+#[test]
+fn values_are_kept_as_long_as_another_may_come() {
+    for client_2_sends in [true, false] {
+        let mut driven = Driven::joined(open(3));
+        driven.say(0, &numbers(Label::C_TAGUB, &[40_000]));
+        [1, 2].into_iter().for_each(|conn| driven.say(conn, &numbers(Label::C_COLL_XSIZE, &[7])));
+        pause(&mut driven);
+        assert_eq!(driven.take(0), answered(Label::C_TAGUB, 1, &[40_000]));
+        assert_eq!(driven.server.held(), 12);
+        driven.say(1, &numbers(Label::C_TAGUB, &[50_000]));
+        assert!(driven.sent[&1].len() == 20, "client 2 is not done");
+        if client_2_sends {
+            driven.say(2, &numbers(Label::C_TAGUB, &[60_000]));
+            assert_eq!(driven.take(0), answered(Label::C_TAGUB, 7, &[40_000, 50_000, 60_000]));
+        } else {
+            driven.say(2, &bare(Command::Done));
+            assert_eq!(driven.take(0), answered(Label::C_TAGUB, 3, &[40_000, 50_000]));
+        }
+        assert_eq!(driven.server.held(), 8, "C_COLL_XSIZE waits for client 0");
+        driven.say(0, &bare(Command::Done));
+        assert_eq!(driven.server.held(), 0);
+    }
+}
