@@ -1,6 +1,8 @@
 //! The hosts file of a client: which processes its cluster has, and where they listen.
 //!
 //! A line `ADDRESS:PORT [PID [KEY]]` for each process; `-` stands for no PID or key, `#` begins a comment. Processes with one address are one host, whose port is that of its first process; hosts stand in the order in which their first processes do.
+//!
+//! IMPI has a port for each host. Where processes have none of their own, the lines after the first one of a host leave it out: `ADDRESS [PID [KEY]]`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
@@ -39,6 +41,11 @@ pub enum LineFault {
     /// No address with a port.
     #[error("`{}` is no address: write IP:PORT with a port from 1 on, as in 10.0.0.1:4000 or [fd00::1]:4000", Shown(.0))]
     Address(String),
+    /// The first process of a host without the host's port.
+    #[error(
+        "{0} has no port: the first line of a host is `ADDRESS:PORT`, and those after it may leave the port out"
+    )]
+    NoPort(IpAddr),
     /// An address that is none of a host.
     #[error("{0} is no address by which a host is reached from others: write one of its own")]
     Unusable(IpAddr),
@@ -87,10 +94,14 @@ pub fn parse(text: &str) -> Result<Vec<Host>, HostsFileError> {
             read.line(line, address, words).map_err(|fault| HostsFileError::Line { line, fault })?;
         }
     }
-    match read.hosts.is_empty() {
-        true => Err(HostsFileError::Empty),
-        false => Ok(read.hosts),
+    if read.hosts.is_empty() {
+        return Err(HostsFileError::Empty);
     }
+    // All processes of a client have ports of their own, or none has: one label says them all.
+    if read.by_host {
+        read.hosts.iter_mut().flat_map(|host| &mut host.procs).for_each(|proc| proc.port = None);
+    }
+    Ok(read.hosts)
 }
 
 /// Why hosts cannot be written as a file. Hosts count from 0, and processes from 0 within their host.
@@ -140,13 +151,19 @@ pub enum TextError {
 pub fn text(hosts: &[Host]) -> Result<String, TextError> {
     let mut text = String::new();
     let mut numbers = BTreeMap::new();
+    let by_host = hosts.iter().flat_map(|host| &host.procs).all(|proc| proc.port.is_none());
     for (number, host) in hosts.iter().enumerate() {
         let address = to_ip(host.address.ok_or(TextError::NoAddress(number))?);
         if let Some(one) = numbers.insert(address, number) {
             return Err(TextError::SameHost { one, other: number, address });
         }
         for (proc, process) in host.procs.iter().enumerate() {
-            text += &line_of(address, process).map_err(|fault| match fault {
+            let at = match by_host {
+                false => process.port.map(Some),
+                true if proc == 0 => host.port.map(Some),
+                true => Some(None),
+            };
+            text += &line_of(address, at, process).map_err(|fault| match fault {
                 None => TextError::NoPort { host: number, proc },
                 Some(address) => TextError::Elsewhere { host: number, proc, address },
             })?;
@@ -156,13 +173,18 @@ pub fn text(hosts: &[Host]) -> Result<String, TextError> {
     Ok(text)
 }
 
-/// The line of a process of the host with this address; else the other address that it has, or nothing where it has no port.
-fn line_of(host: IpAddr, process: &Proc) -> Result<String, Option<IpAddr>> {
+/// The line of a process of the host with this address, and with this port where the line has one; else the other address that it has, or nothing where it has no port.
+fn line_of(host: IpAddr, port: Option<Option<u32>>, process: &Proc) -> Result<String, Option<IpAddr>> {
     if let Some(other) = process.address.map(to_ip).filter(|address| *address != host) {
         return Err(Some(other));
     }
-    let port = process.port.and_then(|port| u16::try_from(port).ok()).filter(|port| *port > 0);
-    let address = SocketAddr::new(host, port.ok_or(None)?);
+    let address = match port.ok_or(None)? {
+        Some(port) => {
+            let port = u16::try_from(port).ok().filter(|port| *port > 0);
+            SocketAddr::new(host, port.ok_or(None)?).to_string()
+        }
+        None => host.to_string(),
+    };
     let pid = process.pid.map(|pid| pid.to_string());
     Ok(match (pid, process.key) {
         (pid, Some(key)) => format!("{address} {} {key}\n", pid.as_deref().unwrap_or("-")),
@@ -175,6 +197,10 @@ fn line_of(host: IpAddr, process: &Proc) -> Result<String, Option<IpAddr>> {
 #[derive(Default)]
 struct Read {
     hosts: Vec<Host>,
+    /// How many processes there are.
+    procs: usize,
+    /// Whether a process has no port of its own.
+    by_host: bool,
     /// Which of the hosts has an address.
     by_ip: BTreeMap<IpAddr, usize>,
     /// The lines of addresses.
@@ -196,23 +222,31 @@ impl Read {
         if let Some(more) = words.next() {
             return Err(LineFault::More(cut(more)));
         }
-        let ip = address.ip();
-        if let Some(&line) = self.listening.get(&address) {
+        let (ip, port) = address;
+        let listens = port.map(|port| SocketAddr::new(ip, port));
+        if let Some((address, &line)) = listens.and_then(|at| Some((at, self.listening.get(&at)?))) {
             return Err(LineFault::Twice { address, line });
         }
         if let Some((pid, &line)) = pid.and_then(|pid| Some((pid, self.pids.get(&(ip, pid))?))) {
             return Err(LineFault::PidTwice { pid, ip, line });
         }
-        if self.listening.len() == PROCS_MAX {
+        if self.procs == PROCS_MAX {
             return Err(LineFault::TooMany);
         }
-        self.listening.insert(address, line);
+        let at = match (self.by_ip.get(&ip), port) {
+            (Some(at), _) => *at,
+            (None, None) => return Err(LineFault::NoPort(ip)),
+            (None, Some(port)) => {
+                self.hosts.push(Host::new(from_ip(ip), port, Vec::new()));
+                self.by_ip.insert(ip, self.hosts.len() - 1);
+                self.hosts.len() - 1
+            }
+        };
+        self.procs += 1;
+        self.by_host |= port.is_none();
+        self.listening.extend(listens.map(|address| (address, line)));
         self.pids.extend(pid.map(|pid| ((ip, pid), line)));
-        let at = *self.by_ip.entry(ip).or_insert_with(|| {
-            self.hosts.push(Host::new(from_ip(ip), address.port(), Vec::new()));
-            self.hosts.len() - 1
-        });
-        let port = Some(address.port().into());
+        let port = port.map(u32::from);
         self.hosts[at].procs.push(Proc { address: Some(from_ip(ip)), pid, port, key });
         Ok(())
     }
@@ -223,19 +257,25 @@ fn cut(word: &str) -> String {
     word.chars().take(QUOTED_MAX).collect()
 }
 
-/// Where a process listens, with the address as everybody writes it.
-fn listens(word: &str) -> Result<SocketAddr, LineFault> {
+/// Where a process listens, with the address as everybody writes it, and the port where there is one.
+fn listens(word: &str) -> Result<(IpAddr, Option<u16>), LineFault> {
     let wrong = || LineFault::Address(cut(word));
-    let address: SocketAddr = word.parse().map_err(|_| wrong())?;
-    // The number of a cable says nothing on another host.
-    let scoped = matches!(address, SocketAddr::V6(address) if address.scope_id() != 0);
-    if address.port() == 0 || scoped {
-        return Err(wrong());
-    }
-    let ip = to_ip(from_ip(address.ip()));
+    let (ip, port) = match word.parse::<IpAddr>() {
+        Ok(ip) => (ip, None),
+        Err(_) => {
+            let address: SocketAddr = word.parse().map_err(|_| wrong())?;
+            // The number of a cable says nothing on another host.
+            let scoped = matches!(address, SocketAddr::V6(address) if address.scope_id() != 0);
+            if address.port() == 0 || scoped {
+                return Err(wrong());
+            }
+            (address.ip(), Some(address.port()))
+        }
+    };
+    let ip = to_ip(from_ip(ip));
     match ip.is_unspecified() || ip.is_multicast() {
         true => Err(LineFault::Unusable(ip)),
-        false => Ok(SocketAddr::new(ip, address.port())),
+        false => Ok((ip, port)),
     }
 }
 
@@ -300,13 +340,30 @@ mod tests {
         assert_eq!(hosts[0].procs[1].port, Some(4001));
     }
 
+    /// IMPI has a port for each host, and a file had to invent one for each process.
+    #[test]
+    fn a_host_needs_one_port() {
+        let text = "10.0.0.1:4000 17\n10.0.0.1 18\n10.0.0.1\n[fd00::1]:5 3\nfd00::1 4\n";
+        let hosts = parse(text).unwrap();
+        let ports: Vec<Option<u32>> = hosts.iter().map(|host| host.port).collect();
+        assert_eq!(ports, [Some(4000), Some(5)]);
+        assert_eq!(pids(&hosts), [vec![17, 18], vec![3, 4]]);
+        assert!(hosts.iter().flat_map(|host| &host.procs).all(|proc| proc.port.is_none()));
+        assert_eq!(super::text(&hosts).unwrap(), text);
+        // Some ports alone cannot be said: none is.
+        let hosts = parse("10.0.0.1:4000\n10.0.0.1:4001\n10.0.0.1").unwrap();
+        assert!(hosts[0].procs.iter().all(|proc| proc.port.is_none()));
+    }
+
     #[test]
     fn what_is_wrong_is_said_with_its_line() {
         for (text, expected) in [
             ("", "it names no process"),
             ("# nothing\n\n", "it names no process"),
             ("10.0.0.1:4000\nhost:4000", "line 2: `host:4000` is no address: write IP:PORT"),
-            ("10.0.0.1", "line 1: `10.0.0.1` is no address"),
+            ("10.0.0.1 7\n10.0.0.1:4000", "line 1: 10.0.0.1 has no port: the first line of a host is"),
+            ("10.0.0.1:1\n0.0.0.0", "line 2: 0.0.0.0 is no address by which"),
+            ("10.0.0.1:1 7\n10.0.0.1 7", "line 2: PID 7 of 10.0.0.1 stands in line 1, too"),
             ("10.0.0.1:0", "a port from 1 on"),
             ("[fe80::1%3]:4000", "is no address"),
             ("0.0.0.0:4000", "0.0.0.0 is no address by which a host is reached"),

@@ -1,5 +1,6 @@
 //! The arguments of `gpc impi`.
 
+use std::ffi::OsString;
 use std::fmt;
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -100,7 +101,7 @@ pub struct ClientArgs {
     #[arg(value_name = "HOST:PORT", value_parser = NonEmptyStringValueParser::new())]
     pub server: String,
 
-    /// Required: the processes of this cluster, a line `ADDRESS:PORT [PID [KEY]]` for each; - is standard input
+    /// Required: the processes of this cluster, a line `ADDRESS:PORT [PID [KEY]]` for each, where the lines after the first one of a host may leave the port out; - is standard input
     #[arg(long, value_name = "FILE")]
     pub hosts: PathBuf,
 
@@ -143,6 +144,10 @@ pub struct ClientArgs {
     /// What this cluster says of itself.
     #[command(flatten)]
     pub values: Values,
+
+    /// A program with its arguments, behind --: it runs when all clients have met, the session lasts until it ends, and its exit status is that of this command
+    #[arg(value_name = "PROGRAM", last = true)]
+    pub command: Vec<OsString>,
 }
 
 /// What `gpc impi client` prints.

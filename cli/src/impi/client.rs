@@ -11,6 +11,7 @@ use gpc_impi::client::{ClientEvent, ClientSettings, Cluster};
 use gpc_impi::hosts_file;
 use gpc_impi::session::{Session, SessionOptions};
 
+use super::command::Command;
 use super::methods::{self, Environment};
 use super::shown::show;
 use super::trace;
@@ -23,7 +24,7 @@ use crate::{CommandResult, Failure, logs, say};
 const ACKMARK: u32 = 16;
 const HIWATER: u32 = 32;
 
-/// Runs the sub-command. A signal ends the process at once: its connection closes, and the server tells of it.
+/// Runs the sub-command. Without a program of its own a signal ends the process at once: its connection closes, and the server tells of it.
 pub(super) fn run(args: &ClientArgs) -> CommandResult {
     logs::start_warnings();
     if args.time_limit.duration().is_zero() {
@@ -49,12 +50,22 @@ pub(super) fn run(args: &ClientArgs) -> CommandResult {
         },
     )?;
     show(session.learned(), args)?;
-    session.finish()?;
+    let status = match args.command.split_first() {
+        Some((program, arguments)) => Command::start(program, arguments)?.wait()?,
+        None => ExitCode::SUCCESS,
+    };
+    let finished = session.finish();
+    // The exit status is the program's where that has failed.
+    match finished {
+        Err(error) if status == ExitCode::SUCCESS => return Err(error.into()),
+        Err(error) => say(&error.to_string()),
+        Ok(()) => {}
+    }
     if args.trace {
         let line = trace::client_line(began.elapsed(), &ClientEvent::Ended);
         let _ = writeln!(io::stderr().lock(), "{line}");
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(status)
 }
 
 /// What a node has for the server's broadcasts; a client without the labels of this project needs none.

@@ -3,6 +3,7 @@
 //! Source: IMPI, "Startup"; the server is in `gpc_impi::serve`, the client in `gpc_impi::session`.
 
 mod client;
+mod command;
 pub(crate) mod field;
 mod learned;
 mod methods;
