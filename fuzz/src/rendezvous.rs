@@ -115,7 +115,7 @@ fn completion(input: &mut Input<'_>) -> Above {
 }
 
 fn create(input: &mut Input<'_>) -> Request {
-    let (capacity, level) = (input.byte() % 8, input.byte() % 5);
+    let (capacity, level) = (input.byte() % 8, input.byte() % 6);
     let lifetime = Some(u64::from(input.word())).filter(|lifetime| *lifetime < 6000);
     let options = input.byte();
     let job = (options & 1 == 1).then_some(Job([options >> 6; 16]));
@@ -127,7 +127,8 @@ fn create(input: &mut Input<'_>) -> Request {
     let secret = Secret::new(&[options; 32]).expect("a secret");
     let drawn =
         Drawn { id: id(input), token: token(input), joint: Some(Joint { job: Job([9; 16]), secret }) };
-    let (capacity, level) = (capacity.into(), level.into());
+    // Level 5 is one that is not said.
+    let (capacity, level) = (capacity.into(), Some(u64::from(level)).filter(|level| *level < 5));
     Request::Create { spec: Spec { capacity, level, lifetime, job, joint, parent }, drawn }
 }
 

@@ -21,7 +21,7 @@ use crate::client::{Asking, ClientError, ClientOptions, ServiceUrl, Trusted, aft
 use crate::keeper::Desk;
 use crate::machine::{
     Above, Answer, Completion, Fault, FaultKind, Handle, Life, Limits, Of, Request, ResourceId, Token, Unit,
-    Up, Wanted,
+    Up, Wanted, below,
 };
 
 /// How long those above wait for a word of this service before they give it up: longer than three words may take together that are lost, 10 s until one is due and 7 s for it.
@@ -129,6 +129,8 @@ struct Place {
     handle: Handle,
     rank: Wanted,
     token: Token,
+    /// The level of the unit.
+    level: u16,
 }
 
 impl Shared {
@@ -136,13 +138,13 @@ impl Shared {
     fn begin(self: &Arc<Shared>, id: ResourceId, up: Up) {
         let shared = Arc::clone(self);
         match up {
-            Up::Control { handle, rank, token } => {
-                // A rank that is not known yet has no controlling task.
-                let Wanted::Rank(rank) = rank else { return };
-                self.work(id, Arc::default(), async move { shared.control(id, handle, rank, token).await });
+            Up::Control { handle, rank, token, level } => {
+                let place = Place { handle, rank, token, level };
+                self.work(id, Arc::default(), async move { shared.control(id, place).await });
             }
-            Up::Register { handle, rank, token, data } => {
-                let (place, registered) = (Place { handle, rank, token }, Arc::<AtomicBool>::default());
+            Up::Register { handle, rank, token, level, data } => {
+                let (place, registered) =
+                    (Place { handle, rank, token, level }, Arc::<AtomicBool>::default());
                 let seen = Arc::clone(&registered);
                 self.work(id, registered, async move { shared.register(id, place, data, &seen).await });
             }
@@ -187,8 +189,26 @@ impl Shared {
         }
     }
 
+    /// Whether a unit of this level belongs below a resource: it may be of another service, which takes any bytes at level 1.
+    async fn fits(&self, handle: &Handle, level: u16) -> Result<(), Fault> {
+        let above = match self.own_desk(handle).await {
+            Some(desk) => match self.ask_own(&desk, Request::Properties(handle.resource())).await? {
+                Answer::Properties(above) => above.level,
+                _ => return Ok(()),
+            },
+            None => self.asking.properties(handle, after(ALWAYS)).await.map_err(above_failed)?.level,
+        };
+        below(above, Some(level.into()))
+    }
+
     /// Says that the unit is there, as long as it fills.
-    async fn control(&self, id: ResourceId, handle: Handle, rank: u64, token: Token) {
+    async fn control(&self, id: ResourceId, place: Place) {
+        let Place { handle, rank, token, level } = place;
+        if let Err(fault) = self.fits(&handle, level).await {
+            return self.give_up(id, &handle, rank, token, fault).await;
+        }
+        // A rank that is not known yet has no controlling task.
+        let Wanted::Rank(rank) = rank else { return };
         let Ok(unit) = u32::try_from(rank).map(Unit::Rank) else {
             let message = format!("there is no rank {rank} above: ranks are below the capacity there");
             return self.tell(id, Err(Fault::new(FaultKind::RankOutOfRange, message).of_rank(rank))).await;
@@ -226,15 +246,14 @@ impl Shared {
 
     /// Registers the unit's data, then waits for the top.
     async fn register(&self, id: ResourceId, place: Place, data: Bytes, registered: &AtomicBool) {
-        let Place { handle, rank, token } = place;
+        let Place { handle, rank, token, level } = place;
+        if let Err(fault) = self.fits(&handle, level).await {
+            return self.give_up(id, &handle, rank, token, fault).await;
+        }
         let done = match self.own_desk(&handle).await {
             Some(desk) => {
                 let (resource, life, token) = (handle.resource(), Life::Unseen, token.clone());
-                let data = match self.ask_own(&desk, Request::Properties(resource)).await {
-                    Ok(Answer::Properties(above)) => checked(above.level, data).await,
-                    // The registration says what is wrong.
-                    _ => data.into(),
-                };
+                let data = checked(level.saturating_add(1), data).await;
                 let request = Request::Register { resource, rank, token, data, life };
                 self.ask_own(&desk, request).await.map(drop)
             }
@@ -370,6 +389,8 @@ async fn ask(desk: &Desk, request: Request, turns: Option<&Semaphore>) -> Result
         drop(turn);
         match answer {
             Err(fault) if fault.kind == FaultKind::ServiceFull => {}
+            // It cannot write its store now.
+            Err(fault) if fault.kind == FaultKind::Unavailable && !desk.has_ended() => {}
             answer => return answer,
         }
         sleep(again).await;
@@ -443,7 +464,7 @@ mod tests {
         fn create(&self, capacity: u64, level: u64, parent: Option<(Handle, u64)>) -> Handle {
             let parent = parent.map(|(handle, rank)| Parent { handle, rank: Wanted::Rank(rank) });
             let (tell, told) = mpsc::channel();
-            let spec = Spec { level, parent, ..Spec::new(capacity) };
+            let spec = Spec { level: Some(level), parent, ..Spec::new(capacity) };
             let then = move |answer| drop(tell.send(answer));
             self.keeper.desk().create(spec, then).unwrap().detach();
             let Ok(Answer::Created(id)) = told.recv_timeout(PATIENCE).unwrap() else { panic!("refused") };
@@ -463,7 +484,7 @@ mod tests {
                 Ok(Answer::Created(id)) => Handle::new(OWN, id).unwrap(),
                 other => panic!("{other:?}"),
             };
-            (0..count).for_each(|_| create(Spec { level: 2, ..Spec::new(1) }));
+            (0..count).for_each(|_| create(Spec { level: Some(2), ..Spec::new(1) }));
             let tops: Vec<Handle> = (0..count).map(|_| created()).collect();
             for top in &tops {
                 let parent = Some(Parent { handle: top.clone(), rank: Wanted::Rank(0) });

@@ -93,7 +93,7 @@ fn in_set(mut member: Member, called: &Barrier) -> (Id, u32, Job, Vec<String>) {
 #[test]
 fn processes_of_two_jobs_become_one_set() {
     let (service, called) = (Service::start(6), Barrier::new(6));
-    let top = service.create(Spec { level: 2, joint: true, ..Spec::new(2) });
+    let top = service.create(Spec { level: Some(2), joint: true, ..Spec::new(2) });
     let jobs = [4, 2].map(|capacity| service.create(Spec::new(capacity)));
     let seen = processes(6, |process| {
         let (subjob, rank) = if process < 4 { (0, process) } else { (1, process - 4) };
@@ -164,7 +164,7 @@ fn why_there_is_no_set_is_said() {
 #[test]
 fn a_subjob_that_loses_its_controlling_process_is_named() {
     let mut service = Service::start(2);
-    let top = service.create(Spec { level: 2, joint: true, ..Spec::new(2) });
+    let top = service.create(Spec { level: Some(2), joint: true, ..Spec::new(2) });
     let one = service.create(Spec::new(1));
     let lost = service.reached(1, &top);
     let token = gpc_rendezvous::Token::new("controls").unwrap();

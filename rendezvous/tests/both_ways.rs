@@ -74,7 +74,7 @@ impl World {
 #[test]
 fn one_job_meets_over_http_and_the_other_by_nodes() {
     let world = World::start();
-    let top = world.native(1).create(&Spec { level: 2, joint: true, ..Spec::new(2) }).unwrap();
+    let top = world.native(1).create(&Spec { level: Some(2), joint: true, ..Spec::new(2) }).unwrap();
     let own = world.native(1).create(&Spec::new(3)).unwrap();
     let ended = world.meet(|id| {
         let plan = Plan::new(job(id), format!("{id}"), PATIENCE);
@@ -97,7 +97,7 @@ fn one_job_meets_over_http_and_the_other_by_nodes() {
 #[test]
 fn the_service_controls_the_units_of_nodes() {
     let world = World::start();
-    let top = world.native(1).create(&Spec { level: 2, ..Spec::new(1) }).unwrap();
+    let top = world.native(1).create(&Spec { level: Some(2), ..Spec::new(1) }).unwrap();
     let above = Handle::new(world.server.url(), top.resource()).unwrap();
     let parent = gpc_rendezvous::Parent { handle: above, rank: Wanted::Rank(0) };
     let own = world.native(1).create(&Spec { parent: Some(parent), ..Spec::new(1) }).unwrap();

@@ -106,7 +106,7 @@ fn one_task_meets_itself() {
 #[test]
 fn two_jobs_meet_through_a_service_on_a_third_node() {
     let world = World::start(7, |id| if id < 4 { 1 } else { 4 });
-    let spec = Spec { level: 2, joint: true, ..Spec::new(2) };
+    let spec = Spec { level: Some(2), joint: true, ..Spec::new(2) };
     let top = world.client(6, 0).create(&spec).unwrap();
     let own = |controlling| world.client(controlling, controlling).create(&Spec::new(3)).unwrap();
     let jobs = [own(1), own(4)];
@@ -135,7 +135,7 @@ fn two_jobs_meet_through_a_service_on_a_third_node() {
 #[test]
 fn jobs_that_gather_by_themselves_need_the_resource_above_alone() {
     let world = World::start(4, |id| if id < 3 { 1 } else { 3 });
-    let top = world.client(2, 0).create(&Spec { level: 2, ..Spec::new(2) }).unwrap();
+    let top = world.client(2, 0).create(&Spec { level: Some(2), ..Spec::new(2) }).unwrap();
     let plan = |id: Id| {
         let ids = if id < 3 { 1..3 } else { 3..4 };
         Plan::new(ids, format!("{id}"), PATIENCE).below(world.reached(id, 0, &top), Wanted::Assign)
@@ -151,7 +151,7 @@ fn jobs_that_gather_by_themselves_need_the_resource_above_alone() {
 #[test]
 fn a_single_task_registers_and_does_not_subscribe() {
     let world = World::start(2, |id| id);
-    let top = world.client(1, 0).create(&Spec { level: 2, ..Spec::new(1) }).unwrap();
+    let top = world.client(1, 0).create(&Spec { level: Some(2), ..Spec::new(1) }).unwrap();
     // Another one is expected there, who never comes.
     let own = world.client(1, 1).create(&Spec::new(2)).unwrap();
     let plan = |_| {
@@ -166,7 +166,7 @@ fn a_single_task_registers_and_does_not_subscribe() {
 fn what_ends_the_top_ends_every_task() {
     let world = World::start(4, |id| if id == 0 { 0 } else { 1 });
     let client = world.client(3, 0);
-    let top = client.create(&Spec { level: 2, ..Spec::new(2) }).unwrap();
+    let top = client.create(&Spec { level: Some(2), ..Spec::new(2) }).unwrap();
     let plan = |id: Id| Plan::new(1..4, "x", PATIENCE).below(world.reached(id, 0, &top), Wanted::Rank(0));
     let ended = thread::scope(|scope| {
         let destroys = scope.spawn(|| {
@@ -185,7 +185,7 @@ fn what_ends_the_top_ends_every_task() {
 #[test]
 fn a_job_whose_controlling_task_is_lost_is_named_to_all_of_the_other() {
     let mut world = World::start(5, |id| if id < 4 { 1 } else { 4 });
-    let top = world.client(1, 0).create(&Spec { level: 2, ..Spec::new(2) }).unwrap();
+    let top = world.client(1, 0).create(&Spec { level: Some(2), ..Spec::new(2) }).unwrap();
     let token = Token::new("four").unwrap();
     let lost = world.client(4, 0);
     lost.control(&top, Unit::Rank(1), "job B on id 4", &token, Life::Member(0)).unwrap();

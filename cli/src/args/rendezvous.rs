@@ -88,7 +88,7 @@ pub struct ServeArgs {
     #[arg(long, value_name = "IP:PORT", default_value_t = SocketAddr::new(loopback(), 0))]
     pub listen: SocketAddr,
 
-    /// The URL by which clients reach the service, if it is not the address that it listens at; it stands in handles
+    /// The URL by which clients reach the service, if it is not the address that it listens at; it stands in handles. Of a service at 0.0.0.0 or :: it is by default the address on the route to other networks; over https it is needed there
     #[arg(long, value_name = "URL")]
     pub url: Option<ServiceUrl>,
 
@@ -187,9 +187,9 @@ pub struct CreateArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub capacity: u64,
 
-    /// The level of its data: 1 where processes register, 2 where subjobs do, and so on
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
-    pub level: u64,
+    /// The level of its data: 1 where processes register, 2 where subjobs do, and so on; by default one below that of --parent, or 1
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub level: Option<u64>,
 
     /// How long it lives at most, such as 500ms, 10s or 2h; by default what the service says, 1h
     #[arg(long, value_name = "TIME", value_parser = lifetime)]

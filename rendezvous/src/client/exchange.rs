@@ -224,7 +224,8 @@ fn put_escaped(url: &mut String, text: &str) {
 #[derive(Serialize)]
 struct SpecShape {
     capacity: u64,
-    level: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    level: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     lifetime: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -494,7 +495,7 @@ mod tests {
         let parent = Some(Parent { handle, rank: Wanted::Assign });
         let ask = Ask::create(&service(), &Spec { lifetime: Some(1500), parent, ..Spec::new(3) });
         let (_, content) = ask.content.unwrap();
-        let expected = r#"{"capacity":3,"level":1,"lifetime":1.5,"joint":false,"parent":{"handle":"http://b:2/rendezvous?000102030405060708090a0b0c0d0e0f","rank":"assign"}}"#;
+        let expected = r#"{"capacity":3,"lifetime":1.5,"joint":false,"parent":{"handle":"http://b:2/rendezvous?000102030405060708090a0b0c0d0e0f","rank":"assign"}}"#;
         assert_eq!((&content[..], ask.again), (expected.as_bytes(), false));
     }
 

@@ -68,7 +68,7 @@ pub(super) fn spec(text: &[u8]) -> Result<Spec, Problem> {
         }
         None => None,
     };
-    Ok(Spec { capacity, level: level.unwrap_or(1), lifetime, job, joint, parent })
+    Ok(Spec { capacity, level, lifetime, job, joint, parent })
 }
 
 fn wanted(rank: &Rank) -> Result<Wanted, Problem> {

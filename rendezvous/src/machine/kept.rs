@@ -70,6 +70,8 @@ pub struct KeptController {
 /// All that was kept.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Kept {
+    /// The time that was kept last, by which the ends of resources are counted; `None` in what an earlier version has kept.
+    pub now: Option<Millis>,
     /// The resources.
     pub resources: Vec<(ResourceId, KeptResource)>,
     /// Their registrants.

@@ -29,6 +29,7 @@ pub use request::{
     Unit, Up,
 };
 pub use service::Service;
+pub(crate) use service::below;
 pub use spec::{Completion, Joint, Limits, NAME_MAX, OVERHEAD, Parent, Spec, TOKEN_MAX, Token, Wanted};
 
 /// A time: milliseconds since the beginning of 1970. Lifetimes outlive the service's process, so they cannot be counted from its start.

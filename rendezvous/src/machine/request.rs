@@ -248,6 +248,8 @@ pub enum Up {
         rank: Wanted,
         /// The unit's token there.
         token: Token,
+        /// The unit's level.
+        level: u16,
     },
     /// Register the unit's data, then wait for the top of what is above. Nothing else is expected of the unit then.
     Register {
@@ -257,6 +259,8 @@ pub enum Up {
         rank: Wanted,
         /// The unit's token there.
         token: Token,
+        /// The unit's level.
+        level: u16,
         /// The unit's data.
         data: Bytes,
     },

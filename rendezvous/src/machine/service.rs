@@ -100,6 +100,26 @@ impl Service {
         }
     }
 
+    /// Whether a request changes what is to be kept, or may: a registrant or controlling task that is there and asks again keeps its lease without that.
+    pub fn adds(&self, request: &Request) -> bool {
+        match request {
+            Request::Register { resource, token, .. } => {
+                self.resources.get(resource).is_some_and(|it| !it.ranks_by_token.contains_key(token))
+            }
+            Request::Control { resource, token, .. } => {
+                self.resources.get(resource).is_some_and(|it| !it.units_by_token.contains_key(token))
+            }
+            Request::Withdraw { resource, .. }
+            | Request::Release { resource, .. }
+            | Request::Destroy(resource) => self.resources.contains_key(resource),
+            Request::Create { .. } | Request::EndJob(_) => true,
+            Request::Properties(_)
+            | Request::Registrant { .. }
+            | Request::Wait { .. }
+            | Request::List { .. } => false,
+        }
+    }
+
     /// The next output; `None` when all are drained.
     pub fn next_output(&mut self) -> Option<Output> {
         self.outputs.pop_front()
@@ -193,6 +213,12 @@ impl Service {
                 let message = format!("a capacity of {capacity} is over the limit of {most} of this service");
                 Fault::new(FaultKind::CapacityOver, message)
             })?;
+        let above = parent.as_ref().and_then(|parent| self.resources.get(&parent.handle.resource()));
+        if let Some(above) = above {
+            below(above.level, level)?;
+        }
+        // A level above 1 has a level below it.
+        let level = level.unwrap_or_else(|| above.map_or(1, |above| u64::from(above.level) - 1));
         let level =
             u16::try_from(level).ok().filter(|level| (1..=highest).contains(level)).ok_or_else(|| {
                 let message = format!("a resource has a level from 1 to {highest}, not {level}");
@@ -403,15 +429,16 @@ impl Service {
         let Some(resource) = self.resources.get(&id).filter(|resource| resource.is_open()) else { return };
         let Some(parent) = &resource.parent else { return };
         let (handle, rank, token) = (parent.handle.clone(), parent.rank, resource.token.clone());
-        self.outputs.push_back(Output::Up(id, Up::Control { handle, rank, token }));
+        let level = resource.level;
+        self.outputs.push_back(Output::Up(id, Up::Control { handle, rank, token, level }));
     }
 
     fn register_above(&mut self, id: ResourceId) {
         let Some(resource) = self.resources.get(&id) else { return };
         let (Some(parent), State::Complete(data)) = (&resource.parent, &resource.state) else { return };
         let (handle, rank, token) = (parent.handle.clone(), parent.rank, resource.token.clone());
-        let data = data.clone();
-        self.outputs.push_back(Output::Up(id, Up::Register { handle, rank, token, data }));
+        let (level, data) = (resource.level, data.clone());
+        self.outputs.push_back(Output::Up(id, Up::Register { handle, rank, token, level, data }));
     }
 
     fn stop_above(&mut self, id: ResourceId, why: String) {
@@ -446,6 +473,21 @@ impl Service {
         self.held += needed;
         Ok(completion)
     }
+}
+
+/// Refuses a unit that does not fit a resource of this level above it; `None` is a unit whose level follows from it.
+pub(crate) fn below(above: u16, level: Option<u64>) -> Result<(), Fault> {
+    let message = match (above.checked_sub(1).map(u64::from), level) {
+        (Some(fits @ 1..), level) if level.is_none_or(|level| level == fits) => return Ok(()),
+        (Some(fits @ 1..), Some(level)) => format!(
+            "the resource above is of level {above}, so a unit below it is of level {fits}, not {level}: leave the level out, or create the resource above with level {}",
+            level.saturating_add(1)
+        ),
+        _ => format!(
+            "the resource above is of level {above}, at which tasks register bytes: create it with a level of at least 2 to join units there"
+        ),
+    };
+    Err(Fault::new(FaultKind::LevelOutOfRange, message))
 }
 
 fn unknown() -> Fault {

@@ -59,8 +59,8 @@ impl Default for Limits {
 pub struct Spec {
     /// How many registrants make it complete, at least 1.
     pub capacity: u64,
-    /// The level of its data when it is complete, at least 1: registrants bring data of the level below, which at level 1 are bytes of any kind.
-    pub level: u64,
+    /// The level of its data when it is complete, at least 1: registrants bring data of the level below, which at level 1 are bytes of any kind. Where `None`, it is one below that of the resource above if this service has that, and 1 else.
+    pub level: Option<u64>,
     /// How long it lives at most from its creation on, milliseconds; the service's default where `None`.
     pub lifetime: Option<u64>,
     /// The job that it belongs to: it is destroyed when the job ends.
@@ -72,9 +72,9 @@ pub struct Spec {
 }
 
 impl Spec {
-    /// A resource of level 1 for so many registrants.
+    /// A resource for so many registrants, of the level that fits.
     pub fn new(capacity: u64) -> Spec {
-        Spec { capacity, level: 1, lifetime: None, job: None, joint: false, parent: None }
+        Spec { capacity, level: None, lifetime: None, job: None, joint: false, parent: None }
     }
 }
 

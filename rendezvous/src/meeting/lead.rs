@@ -9,7 +9,7 @@ use super::resource::RENEW;
 use super::tasks::{Shared, announcement, question};
 use super::{Above, Ended, Gathering, MeetError, Plan, Resource, Until};
 use crate::keeper::draw_token;
-use crate::machine::{Completion, Fault, FaultKind, Of, Token, Unit, Wanted, joined};
+use crate::machine::{Completion, Fault, FaultKind, Of, Token, Unit, Wanted, below, joined};
 
 /// How long an announcement may take at least, so that a meeting which has reached its limit says so.
 const ANNOUNCE_MIN: Duration = Duration::from_secs(10);
@@ -44,7 +44,9 @@ impl Lead<'_> {
     fn met(&self) -> Ended {
         let Some(above) = &self.plan.above else { return self.gathered() };
         self.control()?;
-        let ended = self.gathered().and_then(|gathered| self.above(above, gathered.data));
+        // The data of this job's tasks are of level 1.
+        let fits = above.resource.properties().and_then(|found| below(found.level, Some(1)));
+        let ended = fits.and_then(|()| self.gathered()).and_then(|gathered| self.above(above, gathered.data));
         if let (Some((resource, unit)), Err(fault)) = (self.unit(), &ended) {
             // Those who wait above are told why this unit does not come, if nobody has told them.
             let _ = resource.release(unit, &self.token, Some(fault.message.clone()));

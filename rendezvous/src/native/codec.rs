@@ -11,7 +11,7 @@ use crate::machine::{
 };
 
 /// The version of all of them.
-pub const VERSION: u8 = 1;
+pub const VERSION: u8 = 2;
 
 /// Bytes that are no request, or no answer.
 pub use chained_gpc::wire::fields::FieldsError as CodecError;
@@ -313,7 +313,7 @@ fn of(life: Life, from: Id) -> Life {
 fn put_spec(out: &mut Writer, spec: &Spec) {
     let Spec { capacity, level, lifetime, job, joint, parent } = spec;
     out.u64(*capacity);
-    out.u64(*level);
+    out.option(*level, Writer::u64);
     out.option(*lifetime, Writer::u64);
     out.option(*job, Writer::job);
     out.u8((*joint).into());
@@ -326,7 +326,7 @@ fn put_spec(out: &mut Writer, spec: &Spec) {
 fn spec(bytes: &mut Fields<'_>) -> Result<Spec, CodecError> {
     Ok(Spec {
         capacity: bytes.u64()?,
-        level: bytes.u64()?,
+        level: bytes.option(Fields::u64)?,
         lifetime: bytes.option(Fields::u64)?,
         job: bytes.option(Fields::job)?,
         joint: bytes.flag()?,

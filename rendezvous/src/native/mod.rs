@@ -16,13 +16,13 @@
 //!
 //! # Bytes
 //!
-//! Each operation is a function, `gpc.rendezvous.NAME`. The header of a request and of a reply begins with the version, 1; data are a registrant's data, or level-n data. Integers are little-endian and of fixed width. A *text* is its length as u16, then UTF-8; `x?` is a byte,
+//! Each operation is a function, `gpc.rendezvous.NAME`. The header of a request and of a reply begins with the version, 2; data are a registrant's data, or level-n data. Integers are little-endian and of fixed width. A *text* is its length as u16, then UTF-8; `x?` is a byte,
 //! 0 or 1, and x behind a 1. A *rank* is a `u64?`, where nothing means "assign"; a *unit* a `u32?`, where nothing means the resource's own; a *life* is a byte, 0 unseen, 1 with a lease, u64 milliseconds, 2 as long as the link; a *fault* is its number as u16, its message as text,
 //! the rank it is about as `u64?`, the task as `text?`.
 //!
 //! | function | header of the request, behind the version |
 //! |---|---|
-//! | `create` | capacity u64, level u64, lifetime `u64?` (milliseconds), job `16 bytes?`, joint u8, parent (handle as text, rank)`?` |
+//! | `create` | capacity u64, level `u64?`, lifetime `u64?` (milliseconds), job `16 bytes?`, joint u8, parent (handle as text, rank)`?` |
 //! | `register` | resource 16 bytes, rank, token text, life; the data are the registrant's |
 //! | `withdraw` | resource 16 bytes, rank u64, token text |
 //! | `wait` | resource 16 bytes, 0 for its own completion or 1 for that of the top, limit u64 (milliseconds), token `text?` |

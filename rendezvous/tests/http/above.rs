@@ -37,6 +37,32 @@ fn a_silent_service_above_holds_up_no_other() {
     assert_eq!((met.status, &met.body[..]), (200, &b"1 1 3 met"[..]));
 }
 
+/// A resource of level 1 took the data of a unit as the bytes of one task. The service of the unit knows nothing of what is above when the unit is created: it finds out before it registers anything there.
+#[test]
+fn a_unit_that_does_not_fit_another_service_is_refused() {
+    let (above, below) = (server(), server());
+    for (level, said, expected) in [
+        (1, "", "create it with a level of at least 2"),
+        (3, "", "a unit below it is of level 2, not 1"),
+        (2, r#""level":2,"#, "a unit below it is of level 1, not 2"),
+    ] {
+        let top = create(&above, &format!(r#"{{"capacity":1,"level":{level}}}"#));
+        for rank in ["0", r#""assign""#] {
+            let parent = handle(&above, &top);
+            let spec = format!(r#"{{"capacity":1,{said}"parent":{{"handle":"{parent}","rank":{rank}}}}}"#);
+            let path = create(&below, &spec);
+            let told = ask(&below, &format!("GET {path}/completion?of=top&wait=15"), "", "");
+            assert_eq!(told.problem(), (400, "level-out-of-range".into()), "{rank}");
+            assert!(told.text().contains(expected), "{}", told.text());
+        }
+    }
+    // Of the same service it is known at once.
+    let top = create(&above, r#"{"capacity":1}"#);
+    let parent = handle(&above, &top);
+    let spec = format!(r#"{{"capacity":1,"parent":{{"handle":"{parent}","rank":0}}}}"#);
+    assert_eq!(ask(&above, "POST /rendezvous", "", spec).problem(), (400, "level-out-of-range".into()));
+}
+
 /// Has a unit with a server that has a token, and these services named, meet above, where a server with the same token is reached by this host.
 fn met(host: &str, named: bool) -> Answer {
     let (secret, line) = token();

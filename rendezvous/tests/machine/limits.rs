@@ -23,14 +23,14 @@ fn resources_that_could_not_be_are_refused() {
     assert_eq!(kind(Spec::new(11)), Err(FaultKind::CapacityOver));
     assert_eq!(kind(Spec::new(u64::MAX)), Err(FaultKind::CapacityOver));
     for level in [0, 4, 65_537, u64::MAX] {
-        assert_eq!(kind(Spec { level, ..Spec::new(1) }), Err(FaultKind::LevelOutOfRange));
+        assert_eq!(kind(Spec { level: Some(level), ..Spec::new(1) }), Err(FaultKind::LevelOutOfRange));
     }
     for lifetime in [0, 5001, u64::MAX] {
         let spec = Spec { lifetime: Some(lifetime), ..Spec::new(1) };
         assert_eq!(kind(spec), Err(FaultKind::LifetimeOutOfRange));
     }
     driven.assert_empty();
-    let resource = driven.create(Spec { level: 3, lifetime: Some(5000), ..Spec::new(10) });
+    let resource = driven.create(Spec { level: Some(3), lifetime: Some(5000), ..Spec::new(10) });
     assert_eq!(driven.properties(resource).expires, 6000);
     let resource = driven.create(Spec::new(1));
     assert_eq!(driven.properties(resource).expires, 5000);
@@ -107,7 +107,7 @@ fn those_who_wait_are_counted() {
 #[test]
 fn above_level_one_data_are_checked() {
     let mut driven = Driven::new(Limits::default());
-    let resource = driven.create(Spec { level: 2, ..Spec::new(2) });
+    let resource = driven.create(Spec { level: Some(2), ..Spec::new(2) });
     let register = |driven: &mut Driven, name: &str, data: &[u8]| {
         driven.register_with(resource, Wanted::Assign, name, data, Life::Unseen)
     };

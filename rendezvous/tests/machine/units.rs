@@ -29,8 +29,8 @@ fn top() -> Completion {
 fn done(driven: &mut Driven) -> Vec<String> {
     let said = |(resource, up): (ResourceId, Up)| {
         let short = match up {
-            Up::Control { handle, rank, token } => ("control", handle, rank, token, String::new()),
-            Up::Register { handle, rank, token, data } => {
+            Up::Control { handle, rank, token, .. } => ("control", handle, rank, token, String::new()),
+            Up::Register { handle, rank, token, data, .. } => {
                 ("register", handle, rank, token, String::from_utf8(data.to_vec()).unwrap())
             }
             Up::Stop { handle, rank, token, why } => ("stop", handle, rank, token, why),
@@ -167,4 +167,43 @@ fn the_completion_above_finds_room_or_is_refused() {
         assert_eq!(driven.service.load().2, held);
     }
     driven.assert_empty();
+}
+
+/// A resource of level 1 took a unit of level 1 below it, and handed on its level-1 data as the bytes of a task: `2 12 2 3 ...` in place of `2 2 3 ...`.
+#[test]
+fn the_level_of_a_unit_follows_from_what_is_above() {
+    let mut driven = Driven::new(Limits::default());
+    let tops = [1, 2, 3].map(|level| driven.create(Spec { level: Some(level), ..Spec::new(2) }));
+    let below = |above: usize| {
+        let handle = Handle::new("http://127.0.0.1:1/rendezvous", tops[above]).unwrap();
+        Some(Parent { handle, rank: Wanted::Rank(0) })
+    };
+    for (above, level) in [(1, 1), (2, 2)] {
+        for said in [None, Some(u64::from(level))] {
+            let unit = driven.create(Spec { level: said, parent: below(above), ..Spec::new(1) });
+            assert_eq!(driven.properties(unit).level, level);
+        }
+    }
+    for (above, said, expected) in [
+        (0, None, "at which tasks register bytes: create it with a level of at least 2"),
+        (0, Some(1), "at which tasks register bytes: create it with a level of at least 2"),
+        (
+            1,
+            Some(2),
+            "so a unit below it is of level 1, not 2: leave the level out, or create the resource above with level 3",
+        ),
+        (
+            2,
+            Some(1),
+            "so a unit below it is of level 2, not 1: leave the level out, or create the resource above with level 2",
+        ),
+    ] {
+        let fault =
+            driven.try_create(Spec { level: said, parent: below(above), ..Spec::new(1) }).unwrap_err();
+        assert_eq!(fault.kind, FaultKind::LevelOutOfRange);
+        assert!(fault.message.contains(expected), "{fault}");
+    }
+    // What is above is elsewhere: nothing is known of it here.
+    let unit = driven.create(Spec { parent: Some(parent()), ..Spec::new(1) });
+    assert_eq!(driven.properties(unit).level, 1);
 }

@@ -31,7 +31,7 @@ pub(crate) struct Driver {
 
 impl Driver {
     pub(crate) fn new(name: String, lease: u64, up: &Up) -> Driver {
-        let (Up::Control { handle, rank, token }
+        let (Up::Control { handle, rank, token, .. }
         | Up::Register { handle, rank, token, .. }
         | Up::Stop { handle, rank, token, .. }) = up;
         let (handle, rank, token) = (handle.clone(), *rank, token.clone());

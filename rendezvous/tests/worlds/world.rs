@@ -77,7 +77,7 @@ impl World {
             });
             let (capacity, level, joint) = (planned.capacity.into(), planned.level.into(), planned.joint);
             let lifetime = Some(LIFETIME);
-            let spec = Spec { capacity, level, lifetime, job: planned.job, joint, parent };
+            let spec = Spec { capacity, level: Some(level), lifetime, job: planned.job, joint, parent };
             let token = Token::new(&format!("unit-{number}")).unwrap();
             let secret = chained_gpc::Secret::new(&[number as u8; 32]).unwrap();
             let joint = Some(Joint { job: chained_gpc::Job([number as u8; 16]), secret });

@@ -40,7 +40,7 @@ fn data() -> impl Strategy<Value = Bytes> {
 fn spec() -> impl Strategy<Value = Spec> {
     let parent = ("[!->@-~]{1,60}", resource(), wanted())
         .prop_map(|(url, id, rank)| Parent { handle: Handle::new(url, id).unwrap(), rank });
-    let numbers = (any::<u64>(), any::<u64>(), any::<Option<u64>>(), any::<bool>());
+    let numbers = (any::<u64>(), any::<Option<u64>>(), any::<Option<u64>>(), any::<bool>());
     (numbers, prop::option::of(job()), prop::option::of(parent)).prop_map(
         |((capacity, level, lifetime, joint), job, parent)| Spec {
             capacity,
