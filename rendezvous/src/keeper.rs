@@ -1,4 +1,8 @@
 //! The thread that a service lives on: it takes what has been asked meanwhile, keeps all changes at once, and gives the answers.
+//!
+//! If the store fails, the service goes on with what does not need it: see `unkept`.
+
+mod unkept;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -17,6 +21,7 @@ use crate::machine::{
     Request, ResourceId, Service, Spec, Ticket, Token, Up,
 };
 use crate::store::{Store, StoreError};
+use unkept::{Asks, Unkept};
 
 /// Most that is asked and not yet taken up: some 10,000 tasks may ask in one moment.
 const QUEUE: usize = 1 << 16;
@@ -27,6 +32,12 @@ const TURN: usize = 4096;
 /// Longest sleep: those who no longer wait are let go then.
 const SLEEP: Duration = Duration::from_secs(1);
 
+/// How often the time is kept where nothing changes: so much of a lifetime is given again to resources after a crash, milliseconds.
+const TIME_KEPT: Millis = 60_000;
+
+/// A ticket that no request has.
+const NOBODY: Ticket = Ticket(u64::MAX);
+
 /// What is to be done for who has asked, on the service's thread: it must not wait.
 type Then = Box<dyn FnOnce(Result<Answer, Fault>) + Send>;
 
@@ -36,8 +47,6 @@ type Upward = Box<dyn FnMut(ResourceId, Up) + Send>;
 /// Who is to be told. That happens once, whatever becomes of the service.
 struct Reply {
     then: Option<Then>,
-    /// Why the service has ended by itself.
-    failed: Arc<Mutex<Option<StoreError>>>,
 }
 
 enum Task {
@@ -61,8 +70,10 @@ pub struct Desk {
     tickets: Arc<AtomicU64>,
     /// Requests for whose answers nobody waits any more: who takes one back may be on the service's own thread, which must not wait for room in its queue. At most as many as were asked.
     gone: Arc<Mutex<Vec<Ticket>>>,
-    /// Why the service has ended by itself.
+    /// Why the store cannot be written now.
     failed: Arc<Mutex<Option<StoreError>>>,
+    /// Whether the service has ended.
+    over: Arc<AtomicBool>,
     clock: Clock,
 }
 
@@ -88,11 +99,11 @@ impl Reply {
     }
 }
 
-/// The service ended between being asked and taking it up: what was asked after all that waited had been told lay in the queue, and was told of an end without a reason.
+/// The service ended between being asked and taking it up: what was asked after all that waited had been told lay in the queue.
 impl Drop for Reply {
     fn drop(&mut self) {
         if let Some(then) = self.then.take() {
-            then(Err(ended(locked(&self.failed).as_ref())));
+            then(Err(ended()));
         }
     }
 }
@@ -108,17 +119,37 @@ impl Keeper {
         upward: impl FnMut(ResourceId, Up) + Send + 'static,
     ) -> io::Result<Keeper> {
         let kept = store.as_mut().map_or_else(|| Ok(Kept::default()), |store| store.load());
-        let kept = kept.map_err(io::Error::other)?;
+        let mut kept = kept.map_err(io::Error::other)?;
         // Not before what was kept, where the machine's clock was set back meanwhile.
         let newest = kept.resources.iter().map(|(_, resource)| resource.created).max();
         let clock = Clock::not_before(newest.unwrap_or_default());
+        // Between two runs no lifetime passes, whatever the machine's clock says: what is left is what was left.
+        let shift = kept.now.map_or(0, |then| clock.now().wrapping_sub(then).cast_signed());
+        let lives = kept.resources.iter_mut().map(|(_, resource)| &mut resource.expires);
+        lives.for_each(|expires| *expires = expires.saturating_add_signed(shift));
         let service = Service::restored(limits, kept, clock.now());
         let (tasks, taken) = sync_channel(QUEUE);
         let (tickets, failed) = (Arc::default(), Arc::new(Mutex::new(None)));
         let gone = Arc::<Mutex<Vec<Ticket>>>::default();
-        let desk = Desk { tasks, tickets, gone: Arc::clone(&gone), failed: Arc::clone(&failed), clock };
+        let over = Arc::<AtomicBool>::default();
+        let (gone_too, failed_too, over_too) = (Arc::clone(&gone), Arc::clone(&failed), Arc::clone(&over));
+        let desk = Desk { tasks, tickets, gone: gone_too, failed: failed_too, over: over_too, clock };
         let (upward, waiting) = (Box::new(upward), HashMap::new());
-        let run = Run { service, store, upward, waiting, gone, failed, clock };
+        let (most, unkept, time_kept) = (limits.waiting, None, clock.now());
+        let run = Run {
+            service,
+            store,
+            upward,
+            waiting,
+            most,
+            unkept,
+            gone,
+            failed,
+            over,
+            clock,
+            shift,
+            time_kept,
+        };
         let thread = thread::Builder::new().name("rendezvous".into()).spawn(move || run.serve(&taken))?;
         Ok(Keeper { desk, thread: Some(thread) })
     }
@@ -144,7 +175,7 @@ impl Desk {
     pub fn ask(&self, request: Request, then: impl FnOnce(Result<Answer, Fault>) + Send + 'static) -> Asked {
         let ticket = Ticket(self.tickets.fetch_add(1, Ordering::Relaxed));
         let gone = Arc::new(AtomicBool::new(false));
-        let reply = Reply { then: Some(Box::new(then)), failed: Arc::clone(&self.failed) };
+        let reply = Reply { then: Some(Box::new(then)) };
         let task = Task::Ask(ticket, request, reply, Arc::clone(&gone));
         let refused = match self.tasks.try_send(task) {
             Ok(()) => None,
@@ -152,7 +183,7 @@ impl Desk {
                 let message = "the service is full: too many ask at the same time; ask again a little later";
                 Some((task, Fault::new(FaultKind::ServiceFull, message)))
             }
-            Err(TrySendError::Disconnected(task)) => Some((task, ended(self.failed().as_ref()))),
+            Err(TrySendError::Disconnected(task)) => Some((task, ended())),
         };
         let detached = refused.is_some();
         if let Some((Task::Ask(_, _, reply, _), fault)) = refused {
@@ -191,9 +222,14 @@ impl Desk {
         self.clock.now()
     }
 
-    /// Why the service has ended by itself, if it has.
+    /// Why the store cannot be written now, if so: what needs it is refused until it can be written again.
     pub fn failed(&self) -> Option<StoreError> {
         locked(&self.failed).clone()
+    }
+
+    /// Whether the service has ended: no request is taken any more.
+    pub fn has_ended(&self) -> bool {
+        self.over.load(Ordering::Acquire)
     }
 }
 
@@ -240,12 +276,8 @@ pub(crate) fn draw(joint: bool) -> io::Result<Drawn> {
     Ok(Drawn { id: ResourceId(bytes), token, joint })
 }
 
-fn ended(failed: Option<&StoreError>) -> Fault {
-    let message = match failed {
-        Some(error) => format!("the service has ended, since it cannot keep what it is told: {error}"),
-        None => "the service has ended".into(),
-    };
-    Fault::new(FaultKind::Unavailable, message)
+fn ended() -> Fault {
+    Fault::new(FaultKind::Unavailable, "the service has ended")
 }
 
 /// Nothing that is done under these locks can panic.
@@ -258,22 +290,29 @@ struct Run {
     service: Service,
     store: Option<Box<dyn Store>>,
     upward: Upward,
-    waiting: HashMap<Ticket, Reply>,
+    waiting: HashMap<Ticket, (Reply, Asks)>,
+    /// Most who wait.
+    most: usize,
+    /// What the store has not taken, where it has failed last.
+    unkept: Option<Unkept>,
     gone: Arc<Mutex<Vec<Ticket>>>,
     failed: Arc<Mutex<Option<StoreError>>>,
+    over: Arc<AtomicBool>,
     clock: Clock,
+    /// How far the service's time is ahead of the time that the store counts lifetimes by, which stands still between two runs.
+    shift: i64,
+    /// The time that was kept last.
+    time_kept: Millis,
 }
 
 impl Run {
     fn serve(mut self, tasks: &Receiver<Task>) {
         // What was restored may have something to say.
-        let mut going = self.turn();
-        // Ends: with the task that says so, with the last desk, or when nothing can be kept.
+        self.turn();
+        let mut going = true;
+        // Ends: with the task that says so, or with the last desk.
         while going {
-            let at = self.service.deadline();
-            let sleep =
-                at.map_or(SLEEP, |at| Duration::from_millis(at.saturating_sub(self.clock.now())).min(SLEEP));
-            going = match tasks.recv_timeout(sleep) {
+            going = match tasks.recv_timeout(self.sleep()) {
                 Ok(task) => self.take(task) && self.take_more(tasks),
                 Err(RecvTimeoutError::Timeout) => {
                     self.let_go();
@@ -282,9 +321,15 @@ impl Run {
                 }
                 Err(RecvTimeoutError::Disconnected) => false,
             };
-            going = self.turn() && going;
+            self.turn();
         }
         self.end(tasks);
+    }
+
+    fn sleep(&self) -> Duration {
+        let again = self.unkept.as_ref().map(|unkept| unkept.again);
+        let at = self.service.deadline().into_iter().chain(again).min();
+        at.map_or(SLEEP, |at| Duration::from_millis(at.saturating_sub(self.clock.now())).min(SLEEP))
     }
 
     fn take_more(&mut self, tasks: &Receiver<Task>) -> bool {
@@ -302,7 +347,7 @@ impl Run {
 
     fn let_one_go(&mut self, ticket: Ticket) {
         // Most have had their answer.
-        if let Some(reply) = self.waiting.remove(&ticket) {
+        if let Some((reply, _)) = self.waiting.remove(&ticket) {
             reply.forget();
             self.service.handle(self.clock.now(), Input::Gone(ticket));
         }
@@ -310,8 +355,12 @@ impl Run {
 
     fn take(&mut self, task: Task) -> bool {
         match task {
+            Task::Ask(_, request, reply, _) if self.unkept.is_some() && self.service.adds(&request) => {
+                let fault = self.unkept.as_ref().map(Unkept::fault);
+                reply.give(Err(fault.unwrap_or_else(ended)));
+            }
             Task::Ask(ticket, request, reply, gone) => {
-                self.waiting.insert(ticket, reply);
+                self.waiting.insert(ticket, (reply, Asks::of(&request)));
                 self.service.handle(self.clock.now(), Input::Ask(ticket, request));
                 if gone.load(Ordering::Acquire) {
                     self.let_one_go(ticket);
@@ -326,7 +375,7 @@ impl Run {
     }
 
     /// Keeps what has changed, then gives the answers.
-    fn turn(&mut self) -> bool {
+    fn turn(&mut self) {
         let (mut changes, mut rest) = (Vec::new(), Vec::new());
         while let Some(output) = self.service.next_output() {
             match output {
@@ -334,44 +383,112 @@ impl Run {
                 output => rest.push(output),
             }
         }
-        if let Err(error) = self.keep(&changes) {
-            tracing::error!(%error, "the rendezvous service ends: it cannot keep what it is told");
-            *locked(&self.failed) = Some(error);
-            // Nobody is told what was not kept: who asked still waits, and is told of the end.
-            return false;
-        }
-        for output in rest {
-            match output {
-                Output::Answer(ticket, answer) => self.give(ticket, answer),
-                Output::Up(id, up) => (self.upward)(id, up),
-                Output::Keep(_) => {}
-            }
-        }
-        true
+        self.keep(changes, false);
+        rest.into_iter().for_each(|output| self.pass(output));
+        let late = self.unkept.as_mut().map(|unkept| unkept.late(self.clock.now()));
+        late.into_iter().flatten().for_each(|ticket| self.give(ticket, Ok(Answer::NotYet)));
     }
 
-    fn keep(&mut self, changes: &[Change]) -> Result<(), StoreError> {
-        match &mut self.store {
-            Some(store) if !changes.is_empty() => store.keep(changes),
-            _ => Ok(()),
+    /// Gives an output, as far as it does not tell of what may be lost.
+    fn pass(&mut self, output: Output) {
+        let Some(unkept) = &mut self.unkept else { return self.put(output) };
+        let asks = match &output {
+            Output::Answer(ticket, _) => self.waiting.get(ticket).map(|(_, asks)| *asks),
+            _ => None,
+        };
+        // Its handle is not told: it does not stay for its lifetime.
+        let created = match &output {
+            Output::Answer(_, Ok(Answer::Created(id))) => Some(*id),
+            _ => None,
+        };
+        if let Some(output) = unkept.pass(asks, output) {
+            self.put(output);
         }
+        if let Some(id) = created {
+            self.service.handle(self.clock.now(), Input::Ask(NOBODY, Request::Destroy(id)));
+            // Few: those that were created in the turn in which the store failed.
+            self.turn();
+        }
+    }
+
+    fn put(&mut self, output: Output) {
+        match output {
+            Output::Answer(ticket, answer) => self.give(ticket, answer),
+            Output::Up(id, up) => (self.upward)(id, up),
+            Output::Keep(_) => {}
+        }
+    }
+
+    /// Keeps changes, with those that could not be kept before, and the time. Where the store has failed it is tried again when that is due, or `at_once`.
+    fn keep(&mut self, changes: Vec<Change>, at_once: bool) {
+        let now = self.clock.now();
+        let Some(store) = &mut self.store else { return };
+        let all = match &mut self.unkept {
+            None => changes,
+            Some(unkept) => {
+                unkept.add(changes);
+                if now < unkept.again && !at_once {
+                    return;
+                }
+                unkept.changes()
+            }
+        };
+        let time = now.saturating_sub(self.time_kept) >= TIME_KEPT && !self.service.is_empty();
+        if all.is_empty() && self.unkept.is_none() && !time && !at_once {
+            return;
+        }
+        let counted = |millis: Millis| millis.saturating_add_signed(self.shift.saturating_neg());
+        let mut stored = all.clone();
+        for change in &mut stored {
+            if let Change::Resource(_, resource) = change {
+                resource.expires = counted(resource.expires);
+            }
+        }
+        match store.keep(counted(now), &stored) {
+            Ok(()) => {
+                self.time_kept = now;
+                self.recover();
+            }
+            Err(error) => self.fall_back(now, all, error),
+        }
+    }
+
+    /// The store has taken everything.
+    fn recover(&mut self) {
+        let Some(unkept) = self.unkept.take() else { return };
+        tracing::warn!("the store of the rendezvous service can be written again: everything is kept");
+        *locked(&self.failed) = None;
+        unkept.released().for_each(|output| self.put(output));
+    }
+
+    /// The store has taken nothing.
+    fn fall_back(&mut self, now: Millis, changes: Vec<Change>, error: StoreError) {
+        if self.unkept.is_none() {
+            tracing::error!(%error, "the rendezvous service cannot write its store: it refuses what it has to keep, goes on with everything else, and tries again");
+        }
+        *locked(&self.failed) = Some(error.clone());
+        let most = self.most;
+        let unkept = self.unkept.get_or_insert_with(|| Unkept::new(error.clone(), most));
+        unkept.add(changes);
+        unkept.failed(now, error);
     }
 
     fn give(&mut self, ticket: Ticket, answer: Result<Answer, Fault>) {
-        if let Some(reply) = self.waiting.remove(&ticket) {
+        if let Some((reply, _)) = self.waiting.remove(&ticket) {
             reply.give(answer);
         }
     }
 
     /// Tells everybody who still waits, or has asked and was not taken up.
-    fn end(self, tasks: &Receiver<Task>) {
-        let fault = ended(locked(&self.failed).as_ref());
-        for reply in self.waiting.into_values() {
-            reply.give(Err(fault.clone()));
+    fn end(mut self, tasks: &Receiver<Task>) {
+        self.keep(Vec::new(), true);
+        self.over.store(true, Ordering::Release);
+        for (reply, _) in self.waiting.into_values() {
+            reply.give(Err(ended()));
         }
         for task in tasks.try_iter() {
             if let Task::Ask(_, _, reply, _) = task {
-                reply.give(Err(fault.clone()));
+                reply.give(Err(ended()));
             }
         }
     }

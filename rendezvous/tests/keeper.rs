@@ -2,17 +2,17 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
 use chained_gpc::Id;
-use gpc_rendezvous::machine::{Above, Change, Kept, Up};
+use gpc_rendezvous::machine::{Above, Change, Kept, KeptResource, Millis, Up};
 use gpc_rendezvous::{
     Answer, Asked, Completion, Desk, Fault, FaultKind, Handle, Keeper, Life, Limits, Of, Parent, Request,
-    ResourceId, Spec, Store, StoreError, Token, Wanted,
+    ResourceId, Spec, Store, StoreError, Token, Unit, Wanted,
 };
 use maps::Maps;
 
@@ -37,7 +37,11 @@ impl Store for Slow {
         Ok(self.maps.lock().unwrap().load())
     }
 
-    fn keep(&mut self, changes: &[Change]) -> Result<(), StoreError> {
+    fn keep(&mut self, _now: Millis, changes: &[Change]) -> Result<(), StoreError> {
+        // At its end the service keeps the time alone.
+        if changes.is_empty() {
+            return Ok(());
+        }
         self.given.send(changes.len()).unwrap();
         self.go.recv_timeout(PATIENCE).unwrap()?;
         self.maps.lock().unwrap().keep(changes);
@@ -136,30 +140,142 @@ fn what_many_ask_meanwhile_is_kept_at_once() {
     assert_eq!(service.maps.lock().unwrap().load().registrants.len(), 1001);
 }
 
-#[test]
-fn a_store_that_fails_ends_the_service_and_everybody_is_told() {
-    let service = held(Spec::new(9));
-    let desk = service.keeper.desk().clone();
-    let (_waits, of_wait) = ask(&desk, wait(service.resource));
-    assert_eq!(waiting(&desk, service.resource), 1);
-    let (_asks, of_registration) = ask(&desk, registration(service.resource, "a", Life::Unseen));
-    assert_eq!(service.given.recv_timeout(PATIENCE), Ok(1));
-    let (_queued, of_queued) = ask(&desk, Request::Properties(service.resource));
-    assert_eq!(desk.failed(), None);
-    let error = StoreError { file: "/there".into(), why: "the disk is full".into() };
-    service.go.send(Err(error.clone())).unwrap();
-    for outcome in [of_wait, of_registration, of_queued] {
-        let fault = outcome.recv_timeout(PATIENCE).unwrap().unwrap_err();
-        assert_eq!(fault.kind, FaultKind::Unavailable);
-        assert!(fault.message.contains("/there: the disk is full"), "{fault}");
+/// A store on a disk that is full now and then.
+struct Full {
+    maps: Arc<Mutex<Maps>>,
+    full: Arc<AtomicBool>,
+    /// What it begins with.
+    begins: Kept,
+}
+
+impl Store for Full {
+    fn load(&mut self) -> Result<Kept, StoreError> {
+        Ok(self.begins.clone())
     }
-    assert_eq!(desk.failed(), Some(error));
-    let late = told(&desk, wait(service.resource)).unwrap_err();
-    assert!(late.kind == FaultKind::Unavailable && late.message.contains("the disk is full"), "{late}");
-    // What was acknowledged is kept, the other thing is not.
-    let kept = service.maps.lock().unwrap().load();
-    assert_eq!((kept.resources.len(), kept.registrants.len()), (1, 0));
-    drop(service.keeper);
+
+    fn keep(&mut self, _now: Millis, changes: &[Change]) -> Result<(), StoreError> {
+        if self.full.load(Ordering::SeqCst) {
+            return Err(StoreError { file: "/there".into(), why: "the disk is full".into() });
+        }
+        self.maps.lock().unwrap().keep(changes);
+        Ok(())
+    }
+}
+
+/// A service with such a store.
+fn on_a_disk(begins: Kept) -> (Keeper, Arc<Mutex<Maps>>, Arc<AtomicBool>) {
+    let (maps, full) = (Arc::<Mutex<Maps>>::default(), Arc::<AtomicBool>::default());
+    let store = Full { maps: Arc::clone(&maps), full: Arc::clone(&full), begins };
+    let keeper = Keeper::start(Limits::default(), Some(Box::new(store)), |_, _| {}).unwrap();
+    (keeper, maps, full)
+}
+
+/// Asks until the store is written again: the service tries that by itself.
+fn recovered(desk: &Desk, resource: ResourceId) {
+    let began = std::time::Instant::now();
+    while desk.failed().is_some() {
+        assert!(began.elapsed() < PATIENCE, "the store is not tried again");
+        told(desk, Request::Properties(resource)).unwrap();
+    }
+}
+
+fn refused(outcome: Outcome) {
+    let fault = outcome.unwrap_err();
+    assert_eq!(fault.kind, FaultKind::Unavailable);
+    assert!(fault.message.contains("/there: the disk is full"), "{fault}");
+}
+
+/// A full disk ended the whole service: whoever waited or only asked was told of its end, and all tasks of all jobs with them.
+#[test]
+fn a_service_goes_on_while_its_disk_is_full() {
+    let (keeper, maps, full) = on_a_disk(Kept::default());
+    let desk = keeper.desk();
+    let resource = created_by(&create(desk, Spec::new(2)));
+    let (_waits, of_wait) = ask(desk, wait(resource));
+    let tally = || match told(desk, Request::Properties(resource)) {
+        Ok(Answer::Properties(properties)) => properties.tally,
+        other => panic!("{other:?}"),
+    };
+    full.store(true, Ordering::SeqCst);
+    refused(told(desk, registration(resource, "a", Life::Unseen)));
+    assert!(desk.failed().is_some());
+    // Reads go on, and nothing is taken that could be lost.
+    let before = tally();
+    refused(told(desk, registration(resource, "b", Life::Unseen)));
+    assert_eq!(tally(), before);
+    refused(create(desk, Spec::new(1)).recv_timeout(PATIENCE).unwrap());
+    refused(told(desk, Request::Destroy(resource)));
+    assert!(matches!(told(desk, Request::List { most: 9 }), Ok(Answer::List(list)) if list.len() == 1));
+    let until = Some(desk.now() + 1);
+    let short = Request::Wait { resource, of: Of::Own, until, token: None };
+    assert_eq!(told(desk, short), Ok(Answer::NotYet));
+    assert!(of_wait.try_recv().is_err(), "it waits on");
+    full.store(false, Ordering::SeqCst);
+    recovered(desk, resource);
+    assert!(matches!(told(desk, registration(resource, "a", Life::Unseen)), Ok(Answer::Registered(_))));
+    assert!(matches!(told(desk, registration(resource, "b", Life::Unseen)), Ok(Answer::Registered(_))));
+    assert!(matches!(of_wait.recv_timeout(PATIENCE).unwrap(), Ok(Answer::Completed(_))));
+    assert_eq!(maps.lock().unwrap().load().registrants.len(), 2);
+}
+
+/// The resource of a creation that was refused stayed: whoever asks again on a full disk would fill the service.
+#[test]
+fn a_creation_on_a_full_disk_leaves_nothing() {
+    let (keeper, maps, full) = on_a_disk(Kept::default());
+    let desk = keeper.desk();
+    let resource = created_by(&create(desk, Spec::new(2)));
+    full.store(true, Ordering::SeqCst);
+    for _ in 0..3 {
+        refused(create(desk, Spec::new(1)).recv_timeout(PATIENCE).unwrap());
+        assert!(matches!(told(desk, Request::List { most: 9 }), Ok(Answer::List(list)) if list.len() == 1));
+    }
+    full.store(false, Ordering::SeqCst);
+    recovered(desk, resource);
+    assert_eq!(maps.lock().unwrap().load().resources.len(), 1);
+}
+
+/// A completion that is not kept is not told: after a crash a registrant would be missing whose data others have.
+#[test]
+fn a_completion_is_told_when_it_is_kept() {
+    let (keeper, maps, full) = on_a_disk(Kept::default());
+    let desk = keeper.desk();
+    let resource = created_by(&create(desk, Spec::new(1)));
+    let (_early, early) = ask(desk, wait(resource));
+    full.store(true, Ordering::SeqCst);
+    refused(told(desk, registration(resource, "a", Life::Unseen)));
+    let (_late, late) = ask(desk, wait(resource));
+    let short = Request::Wait { resource, of: Of::Own, until: Some(desk.now() + 20), token: None };
+    assert_eq!(told(desk, short), Ok(Answer::NotYet));
+    assert!(early.try_recv().is_err() && late.try_recv().is_err());
+    full.store(false, Ordering::SeqCst);
+    for outcome in [early, late] {
+        assert!(matches!(outcome.recv_timeout(PATIENCE).unwrap(), Ok(Answer::Completed(_))));
+    }
+    assert_eq!(maps.lock().unwrap().load().registrants.len(), 1);
+}
+
+/// The ends of resources were kept by the machine's clock: one that jumped ahead while the service was down destroyed all of them. What was left of a lifetime is left.
+#[test]
+fn a_clock_that_jumps_while_the_service_is_down_ends_nothing() {
+    // Half a century.
+    let then = 1_000_000;
+    let (id, token) = (ResourceId([7; 16]), Token::new("t").unwrap());
+    let (job, joint, parent, failed) = (None, None, None, None);
+    let (capacity, level, created, expires) = (2, 1, then - 5, then + 3_600_000);
+    let kept = KeptResource { capacity, level, created, expires, job, joint, parent, token, failed };
+    let begins = Kept { now: Some(then), resources: vec![(id, kept)], ..Kept::default() };
+    let (keeper, maps, _) = on_a_disk(begins);
+    let desk = keeper.desk();
+    let Ok(Answer::Properties(found)) = told(desk, Request::Properties(id)) else { panic!("it has ended") };
+    assert!(found.expires > desk.now() && found.expires <= desk.now() + 3_600_000);
+    // A store counts on from what it had.
+    let unit = Unit::Own;
+    let token = Token::new("c").unwrap();
+    let (name, life) = ("c".to_owned(), Life::Unseen);
+    told(desk, Request::Control { resource: id, unit, name, token: token.clone(), life }).unwrap();
+    let lost = Some("gone".to_owned());
+    told(desk, Request::Release { resource: id, unit, token, lost }).unwrap();
+    assert_eq!(maps.lock().unwrap().load().resources[0].1.expires, expires);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 use chained_gpc::{Job, Secret};
-use gpc_rendezvous::machine::{Change, KeptController, KeptRegistrant, KeptResource, Service};
+use gpc_rendezvous::machine::{Change, Kept, KeptController, KeptRegistrant, KeptResource, Service};
 use gpc_rendezvous::store::FileStore;
 use gpc_rendezvous::{
     Fault, FaultKind, Handle, Joint, Limits, Parent, ResourceId, Store as _, StoreError, Token, Unit, Wanted,
@@ -139,7 +139,7 @@ proptest! {
         let path = folder.path().join("store");
         let (mut store, mut maps) = (FileStore::open(&path).unwrap(), Maps::default());
         for (turn, changes) in history.iter().enumerate() {
-            store.keep(changes).unwrap();
+            store.keep(7, changes).unwrap();
             maps.keep(changes);
             if turn == again {
                 drop(store);
@@ -148,7 +148,7 @@ proptest! {
         }
         drop(store);
         let kept = FileStore::open(&path).unwrap().load().unwrap();
-        prop_assert_eq!(&kept, &maps.load());
+        prop_assert_eq!(&kept, &Kept { now: (!history.is_empty()).then_some(7), ..maps.load() });
         let restored = |kept| format!("{:?}", Service::restored(Limits::default(), kept, 1000));
         prop_assert_eq!(restored(kept), restored(maps.load()));
     }
@@ -181,7 +181,7 @@ fn example() -> Vec<Change> {
 fn stored(folder: &Path) -> (PathBuf, Vec<u8>) {
     let path = folder.join("store");
     let mut store = FileStore::open(&path).unwrap();
-    store.keep(&example()).unwrap();
+    store.keep(7, &example()).unwrap();
     drop(store);
     let bytes = fs::read(&path).unwrap();
     (path, bytes)
@@ -255,11 +255,17 @@ fn a_database_of_others_and_a_store_of_another_version_are_refused() {
         writing.open_table(meta).unwrap().insert("format", format).unwrap();
         writing.commit().unwrap();
     };
-    set("gpc rendezvous store 2\n");
+    set("gpc rendezvous store 3\n");
     let why = error(&path).why;
-    assert!(why.contains(r"store 2\n`") && why.contains("`gpc rendezvous store 1`"), "{why}");
+    assert!(why.contains(r"store 3\n`") && why.contains("`gpc rendezvous store 2`"), "{why}");
+    // One of the version before is taken over.
     set("gpc rendezvous store 1");
-    FileStore::open(&path).unwrap();
+    let before = FileStore::open(&path).unwrap().load().unwrap();
+    assert_eq!(before.resources.len(), 1);
+    let database = redb::Database::open(&path).unwrap();
+    let reading = database.begin_read().unwrap();
+    let format = reading.open_table(meta).unwrap().get("format").unwrap().unwrap();
+    assert_eq!(format.value(), "gpc rendezvous store 2");
 
     let other = folder.path().join("other");
     let database = redb::Database::create(&other).unwrap();

@@ -1,7 +1,7 @@
 //! `gpc rendezvous serve`: a service over HTTP, until it is told to stop.
 
 use std::process::ExitCode;
-use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::mpsc;
 use std::time::Duration;
 
 use chained_gpc::Secret;
@@ -19,9 +19,6 @@ use crate::{CommandResult, logs, say, stdout};
 
 /// How long those have who are being answered when the service is told to stop.
 const END: Duration = Duration::from_secs(3);
-
-/// How often it is looked whether the service has ended by itself, which it does when nothing can be kept any more.
-const LOOK: Duration = Duration::from_secs(1);
 
 /// Descriptors that are no connection's: the store, the listener, connections to services above.
 const OTHERS: u64 = 256;
@@ -65,22 +62,11 @@ pub(super) fn run(args: &ServeArgs) -> CommandResult {
     if let Some(file) = page_file.as_ref() {
         say(&format!("the page of the service asks for a token, which is in {}", file.path().display()));
     }
-    // Ends: with a signal, or with the service.
-    let ended = loop {
-        match woken.recv_timeout(LOOK) {
-            Err(RecvTimeoutError::Timeout) => {}
-            Ok(()) | Err(RecvTimeoutError::Disconnected) => break None,
-        }
-        if let Some(error) = server.desk().failed() {
-            break Some(error);
-        }
-    };
+    // Ends: with a signal. The sender lives as long as it is listened for.
+    let _ = woken.recv();
     server.shutdown(END);
     drop((file, page_file));
-    match ended {
-        Some(error) => Err(format!("the service has ended: {error}").into()),
-        None => Ok(ExitCode::SUCCESS),
-    }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Has the system let this process have a descriptor for each connection: so many of them as it allows.

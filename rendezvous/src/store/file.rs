@@ -1,5 +1,6 @@
 //! A store in one file: a redb database, one transaction for all changes that are kept together.
 
+use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::ErrorKind;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
@@ -16,7 +17,7 @@ use rustix::process::geteuid;
 
 use super::record;
 use super::{Store, StoreError};
-use crate::machine::{Change, ID_LENGTH, Kept, ResourceId, Unit};
+use crate::machine::{Change, ID_LENGTH, Kept, Millis, ResourceId, Unit};
 
 /// A resource, and a rank or a unit of it.
 type Part<N> = (&'static [u8; ID_LENGTH], N);
@@ -29,7 +30,14 @@ const DATA: TableDefinition<'_, Part<u32>, &[u8]> = TableDefinition::new("data")
 const CONTROLLERS: TableDefinition<'_, Part<u64>, &[u8]> = TableDefinition::new("controllers");
 
 /// Says whose file it is, and how it is written; another one for every change of that.
-const FORMAT: &str = "gpc rendezvous store 1";
+const FORMAT: &str = "gpc rendezvous store 2";
+
+/// The one before, without the time: the ends of its resources are by the machine's clock.
+const FORMAT_1: &str = "gpc rendezvous store 1";
+
+/// The keys of [`META`].
+const FORMAT_KEY: &str = "format";
+const NOW_KEY: &str = "now";
 
 /// What the database may hold in memory, bytes: little is read after the start.
 const CACHE: usize = 32 << 20;
@@ -40,11 +48,21 @@ const OTHERS: u32 = 0o077;
 /// The user who can read everything anyway.
 const ROOT: u32 = 0;
 
+/// Opens the database, again after an error: what is in a file is not known then.
+type Reopen = Box<dyn Fn() -> Result<Database, String> + Send>;
+
 /// A store in a file.
-#[derive(Debug)]
 pub struct FileStore {
     file: String,
-    database: Database,
+    /// `None` after an error.
+    database: Option<Database>,
+    reopen: Reopen,
+}
+
+impl fmt::Debug for FileStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FileStore").field("file", &self.file).finish_non_exhaustive()
+    }
 }
 
 impl FileStore {
@@ -54,28 +72,52 @@ impl FileStore {
     /// When the file cannot be made or read, it is another user's, others can read it, another process has it open, it is damaged, or it is no store of this version.
     pub fn open(path: &Path) -> Result<FileStore, StoreError> {
         let name = path.display().to_string();
-        let opened = file(path).and_then(|file| FileBackend::new(file).map_err(damaged));
+        let opened = file(path);
         let opened = opened.map_err(|why| StoreError { file: Shown(&name).to_string(), why })?;
-        FileStore::on(opened, &name)
+        // The same file, also where its name stands for another one meanwhile.
+        let backend = move || {
+            let file = opened.try_clone().map_err(said)?;
+            FileBackend::new(file).map_err(damaged)
+        };
+        FileStore::on(backend, &name)
     }
 
     /// The same, on what a file is made of.
-    fn on(backend: impl StorageBackend, name: &str) -> Result<FileStore, StoreError> {
-        let database = Database::builder()
-            .set_cache_size(CACHE)
-            // All is read at the start anyway, and what somebody has changed is refused then.
-            .set_check_integrity_on_open(true)
-            .create_with_backend(backend);
-        let file = Shown(name).to_string();
-        let of_file = |why| StoreError { file: file.clone(), why };
-        let database = database.map_err(damaged).map_err(of_file)?;
-        begin(&database).map_err(of_file)?;
-        Ok(FileStore { file, database })
+    fn on<B: StorageBackend>(
+        backend: impl Fn() -> Result<B, String> + Send + 'static,
+        name: &str,
+    ) -> Result<FileStore, StoreError> {
+        let reopen = Box::new(move || {
+            let database = Database::builder()
+                .set_cache_size(CACHE)
+                // All is read at the start anyway, and what somebody has changed is refused then.
+                .set_check_integrity_on_open(true)
+                .create_with_backend(backend()?)
+                .map_err(damaged)?;
+            begin(&database)?;
+            Ok(database)
+        });
+        let mut store = FileStore { file: Shown(name).to_string(), database: None, reopen };
+        match store.opened().map(drop) {
+            Ok(()) => Ok(store),
+            Err(why) => Err(StoreError { file: store.file, why }),
+        }
     }
 
-    fn kept(&self) -> Result<Kept, String> {
-        let reading = self.database.begin_read().map_err(said)?;
-        let mut kept = Kept::default();
+    fn opened(&mut self) -> Result<&Database, String> {
+        let database = match self.database.take() {
+            Some(database) => database,
+            None => (self.reopen)()?,
+        };
+        Ok(self.database.insert(database))
+    }
+
+    fn kept(&mut self) -> Result<Kept, String> {
+        let reading = self.opened()?.begin_read().map_err(said)?;
+        let meta = reading.open_table(META).map_err(said)?;
+        let now = meta.get(NOW_KEY).map_err(said)?.map(|now| now.value().parse());
+        let now = now.transpose().map_err(|_| "it is damaged: its time is no number")?;
+        let mut kept = Kept { now, ..Kept::default() };
         for entry in reading.open_table(RESOURCES).map_err(said)?.iter().map_err(said)? {
             let (id, bytes) = entry.map_err(said)?;
             let id = ResourceId(*id.value());
@@ -109,9 +151,10 @@ impl FileStore {
         Ok(kept)
     }
 
-    fn change(&self, changes: &[Change]) -> Result<(), String> {
+    fn change(&mut self, now: Millis, changes: &[Change]) -> Result<(), String> {
         // All of them, or none: what is not committed is taken back when it is dropped.
-        let writing = self.database.begin_write().map_err(said)?;
+        let writing = self.opened()?.begin_write().map_err(said)?;
+        writing.open_table(META).map_err(said)?.insert(NOW_KEY, now.to_string().as_str()).map_err(said)?;
         let mut tables = Tables::open(&writing)?;
         changes.iter().try_for_each(|change| tables.keep(change))?;
         drop(tables);
@@ -124,8 +167,11 @@ impl Store for FileStore {
         self.kept().map_err(|why| StoreError { file: self.file.clone(), why })
     }
 
-    fn keep(&mut self, changes: &[Change]) -> Result<(), StoreError> {
-        self.change(changes).map_err(|why| StoreError { file: self.file.clone(), why })
+    fn keep(&mut self, now: Millis, changes: &[Change]) -> Result<(), StoreError> {
+        self.change(now, changes).map_err(|why| {
+            self.database = None;
+            StoreError { file: self.file.clone(), why }
+        })
     }
 }
 
@@ -178,16 +224,21 @@ fn begin(database: &Database) -> Result<(), String> {
     if tables.is_empty() {
         let writing = database.begin_write().map_err(said)?;
         drop(Tables::open(&writing)?);
-        writing.open_table(META).map_err(said)?.insert("format", FORMAT).map_err(said)?;
+        writing.open_table(META).map_err(said)?.insert(FORMAT_KEY, FORMAT).map_err(said)?;
         return writing.commit().map_err(said);
     }
     if !tables.iter().any(|table| table == META.name()) {
         return Err("it is a redb database, but no store of a rendezvous service: name another file".into());
     }
     let meta = reading.open_table(META).map_err(said)?;
-    let format = meta.get("format").map_err(said)?;
+    let format = meta.get(FORMAT_KEY).map_err(said)?;
     match format.as_ref().map(|format| format.value()) {
         Some(FORMAT) => Ok(()),
+        Some(FORMAT_1) => {
+            let writing = database.begin_write().map_err(said)?;
+            writing.open_table(META).map_err(said)?.insert(FORMAT_KEY, FORMAT).map_err(said)?;
+            writing.commit().map_err(said)
+        }
         other => Err(format!(
             "its format is `{}`, and this program knows `{FORMAT}` alone: use the program that made it, or name another file",
             Shown(other.unwrap_or_default())
@@ -293,12 +344,12 @@ mod tests {
     use redb::backends::InMemoryBackend;
 
     use super::*;
-    use crate::machine::{KeptRegistrant, Token};
+    use crate::machine::{KeptRegistrant, KeptResource, Token};
 
     /// A disk with so many bytes left.
-    #[derive(Debug)]
+    #[derive(Clone, Debug)]
     struct Disk {
-        memory: InMemoryBackend,
+        memory: Arc<InMemoryBackend>,
         left: Arc<AtomicU64>,
     }
 
@@ -333,17 +384,40 @@ mod tests {
         Change::Registrant(ResourceId([1; 16]), rank, kept, vec![7; 10_000].into())
     }
 
+    /// After a full disk a store refused everything until the process was started again, though there was room: what is in the file is not known after an error, so it is opened anew.
     #[test]
-    fn a_full_disk_is_an_error_and_stays_one() {
+    fn a_disk_that_was_full_is_written_again() {
         let left = Arc::new(AtomicU64::new(1 << 20));
-        let disk = Disk { memory: InMemoryBackend::new(), left: Arc::clone(&left) };
-        let mut store = FileStore::on(disk, "disk").unwrap();
-        let kept = (0..1000).map(|rank| store.keep(&[registrant(rank)])).find_map(Result::err);
-        let error = kept.expect("1 MiB is not enough for 10 MB");
+        let disk = Disk { memory: Arc::new(InMemoryBackend::new()), left: Arc::clone(&left) };
+        let mut store = FileStore::on(move || Ok(disk.clone()), "disk").unwrap();
+        let resource = KeptResource {
+            capacity: 5000,
+            level: 1,
+            created: 0,
+            expires: 9,
+            job: None,
+            joint: None,
+            parent: None,
+            token: Token::new("t").unwrap(),
+            failed: None,
+        };
+        store.keep(1, &[Change::Resource(ResourceId([1; 16]), resource)]).unwrap();
+        let mut failed = None;
+        let mut kept = 0;
+        while failed.is_none() && kept < 1000 {
+            match store.keep(2, &[registrant(kept)]) {
+                Ok(()) => kept += 1,
+                Err(error) => failed = Some(error),
+            }
+        }
+        let error = failed.expect("1 MiB is not enough for 10 MB");
         assert_eq!(error.file, "disk");
         assert!(error.why.contains("storage space") || error.why.contains("no space"), "{error}");
+        assert!(store.keep(3, &[registrant(kept)]).is_err(), "it is still full");
         left.store(1 << 30, Ordering::Relaxed);
-        assert!(store.keep(&[registrant(0)]).is_err(), "what is in the file is not known any more");
+        store.keep(4, &[registrant(kept)]).unwrap();
+        let found = store.load().unwrap();
+        assert_eq!((found.now, found.registrants.len() as u32), (Some(4), kept + 1));
     }
 
     /// A service of root took a file that somebody else had laid there: that one could read all secrets, and change what was kept.
@@ -362,8 +436,9 @@ mod tests {
     #[test]
     fn a_disk_that_is_full_from_the_start_is_an_error() {
         for left in [0, 100, 5000] {
-            let disk = Disk { memory: InMemoryBackend::new(), left: Arc::new(AtomicU64::new(left)) };
-            assert!(FileStore::on(disk, "disk").is_err());
+            let memory = Arc::new(InMemoryBackend::new());
+            let disk = Disk { memory, left: Arc::new(AtomicU64::new(left)) };
+            assert!(FileStore::on(move || Ok(disk.clone()), "disk").is_err());
         }
     }
 

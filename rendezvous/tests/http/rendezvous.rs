@@ -2,7 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use gpc_rendezvous::machine::{Change, Kept, KeptResource};
+use gpc_rendezvous::machine::{Change, Kept, KeptResource, Millis};
 use gpc_rendezvous::{ResourceId, Store, StoreError, Token};
 
 use crate::raw::{ask, connect, create, register, server, started, until};
@@ -74,7 +74,7 @@ impl Store for OfOne {
         Ok(Kept { resources: self.0.take().into_iter().collect(), ..Kept::default() })
     }
 
-    fn keep(&mut self, _changes: &[Change]) -> Result<(), StoreError> {
+    fn keep(&mut self, _now: Millis, _changes: &[Change]) -> Result<(), StoreError> {
         Ok(())
     }
 }

@@ -43,6 +43,7 @@ impl Maps {
         let registrants = maps.registrants.into_iter();
         let controllers = maps.controllers.into_iter();
         Kept {
+            now: None,
             resources: maps.resources.into_iter().collect(),
             registrants: registrants.map(|((id, rank), (kept, data))| (id, rank, kept, data)).collect(),
             controllers: controllers.map(|((id, unit), kept)| (id, unit, kept)).collect(),
