@@ -38,14 +38,35 @@ pub(super) enum Sent {
 /// Lets requests through that may be asked, and says of every answer that it is for nobody else.
 pub(super) async fn guard(State(shared): State<App>, request: Request, next: Next) -> Response {
     let (parts, body) = request.into_parts();
-    let mut response = match check(&shared, &parts).await {
-        Ok(()) => next.run(Request::from_parts(parts, body)).await,
-        Err(problem) => problem.into_response(),
+    let mut response = match framed(&parts.headers) {
+        Ok(()) => match check(&shared, &parts).await {
+            Ok(()) => next.run(Request::from_parts(parts, body)).await,
+            Err(problem) => problem.into_response(),
+        },
+        Err(problem) => {
+            let mut response = problem.into_response();
+            // Where its body ends is not certain, so nothing behind it is read as another request.
+            response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+            response
+        }
     };
     let headers = response.headers_mut();
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
+}
+
+/// Refuses a request whose body ends at one place for this server and perhaps at another for a proxy before it, which would take what is behind for a request of its own (request smuggling).
+fn framed(headers: &HeaderMap) -> Result<(), Problem> {
+    let mut encodings = headers.get_all(header::TRANSFER_ENCODING).iter();
+    let Some(one) = encodings.next() else { return Ok(()) };
+    if encodings.next().is_some() || !one.as_bytes().eq_ignore_ascii_case(b"chunked") {
+        return Err(Problem::bad("`Transfer-Encoding` is `chunked`, once, or is left out"));
+    }
+    match headers.contains_key(header::CONTENT_LENGTH) {
+        true => Err(Problem::bad("send either `Transfer-Encoding` or `Content-Length`, not both")),
+        false => Ok(()),
+    }
 }
 
 async fn check(shared: &Shared, request: &Parts) -> Result<(), Problem> {

@@ -1,13 +1,14 @@
 //! A server: its listener, its threads, and its end.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
 use axum::http::Uri;
 use chained_gpc::Shown;
+use chained_gpc::bootstrap::host_addresses;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, Runtime};
@@ -201,7 +202,7 @@ fn named(url: Option<&str>, scheme: &str, address: SocketAddr) -> io::Result<(St
     let url = match url {
         Some(url) => url.trim_end_matches('/').to_owned(),
         None if address.ip().is_unspecified() => {
-            format!("{scheme}://{}:{}/rendezvous", host_name()?, address.port())
+            format!("{scheme}://{}/rendezvous", reached(scheme, address, &host_addresses())?)
         }
         None => format!("{scheme}://{address}/rendezvous"),
     };
@@ -222,16 +223,26 @@ fn path_of(url: &str) -> String {
     url.parse::<Uri>().map(|url| url.path().trim_end_matches('/').to_owned()).unwrap_or_default()
 }
 
-/// What this machine is called, for a server that listens at all of its addresses.
-fn host_name() -> io::Result<String> {
-    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    match name.trim() {
-        "" | "(none)" => Err(invalid(
-            "the machine has no name to reach it by: give the URL of the service, or listen at one address"
-                .into(),
-        )),
-        name => Ok(name.to_owned()),
+/// Where others reach a server that listens at all addresses of this host, of which these are known. A bare host name is no such address: others may not know it, or know another host by it.
+fn reached(scheme: &str, listens: SocketAddr, known: &[IpAddr]) -> io::Result<SocketAddr> {
+    let name = |why: &str| {
+        invalid(format!(
+            "{why}: give the service the URL by which others reach it (`gpc rendezvous serve --url {scheme}://HOST:{}/rendezvous`), or one address to listen at",
+            listens.port()
+        ))
+    };
+    if scheme == "https" {
+        return Err(name(
+            "handles need a name that is in the certificate, and a server at all addresses has none",
+        ));
     }
+    // A server at `::` is reached over both.
+    let usable = |ip: &&IpAddr| listens.is_ipv6() || ip.is_ipv4();
+    let ip = known
+        .iter()
+        .find(usable)
+        .ok_or_else(|| name("no address of this host is known that others reach"))?;
+    Ok(SocketAddr::new(*ip, listens.port()))
 }
 
 /// Accepts connections until the server stops, then waits for those that are served.
@@ -310,4 +321,34 @@ fn prepare(stream: &TcpStream) {
 fn refuse(stream: &TcpStream) {
     let _ = stream.try_read(&mut [0; 4096]);
     let _ = stream.try_write(FULL);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A service that listened at 0.0.0.0 put the bare name of its host into handles, which other hosts could not resolve.
+    #[test]
+    fn handles_have_an_address_that_others_reach() {
+        let ip = |text: &str| text.parse::<IpAddr>().unwrap();
+        let at = |text: &str| text.parse::<SocketAddr>().unwrap();
+        let known = [ip("fd00::7"), ip("10.1.2.3")];
+        assert_eq!(reached("http", at("0.0.0.0:41"), &known).unwrap(), at("10.1.2.3:41"));
+        assert_eq!(reached("http", at("[::]:41"), &known).unwrap(), at("[fd00::7]:41"));
+        for (scheme, listens, known, expected) in [
+            ("http", "0.0.0.0:41", &known[..1], "no address of this host is known that others reach"),
+            ("http", "[::]:41", &[], "no address of this host is known that others reach"),
+            ("https", "0.0.0.0:41", &known[..], "a name that is in the certificate"),
+        ] {
+            let error = reached(scheme, at(listens), known).unwrap_err().to_string();
+            assert!(
+                error.contains(expected) && error.contains(&format!("--url {scheme}://HOST:41")),
+                "{error}"
+            );
+        }
+        let (url, authority) = named(None, "http", at("127.0.0.1:41")).unwrap();
+        assert_eq!((&*url, &*authority), ("http://127.0.0.1:41/rendezvous", "127.0.0.1:41"));
+        let (url, _) = named(Some("https://head.cluster:9/r/"), "https", at("0.0.0.0:41")).unwrap();
+        assert_eq!(url, "https://head.cluster:9/r");
+    }
 }

@@ -79,6 +79,26 @@ fn a_body_that_hangs_is_refused() {
     assert_eq!(tally(&server, &path), 0);
 }
 
+/// Two `Transfer-Encoding` headers were taken as one. A proxy that goes by another of them sees another end of the body, and hands on what is behind as a request of its own.
+#[test]
+fn a_body_whose_end_is_not_certain_is_refused() {
+    let server = server();
+    let path = create(&server, r#"{"capacity":9}"#);
+    for head in [
+        "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n",
+        "Transfer-Encoding: identity\r\nTransfer-Encoding: chunked\r\n",
+        "Transfer-Encoding: chunked, chunked\r\n",
+        "Transfer-Encoding: gzip, chunked\r\n",
+    ] {
+        let behind = format!("0\r\n\r\nDELETE {path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        let mut client = begin(&server, &path, head, behind.as_bytes());
+        let answer = client.answer();
+        assert_eq!(answer.status, 400, "{head}");
+        assert_eq!(client.rest(), b"", "{head}: the connection ends");
+    }
+    assert_eq!(tally(&server, &path), 0);
+}
+
 #[test]
 fn a_body_that_comes_byte_by_byte_is_refused() {
     let server = impatient();
