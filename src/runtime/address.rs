@@ -155,6 +155,14 @@ impl Peers {
         self.keys.insert(id, key);
     }
 
+    /// Lists this key for an id, or none.
+    pub(super) fn restore_key(&mut self, id: Id, key: Option<PublicKey>) {
+        match key {
+            Some(key) => self.keys.insert(id, key),
+            None => self.keys.remove(&id),
+        };
+    }
+
     /// The job of these nodes, if it is named.
     pub fn job(&self) -> Option<Job> {
         self.job

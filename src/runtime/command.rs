@@ -10,6 +10,8 @@ use super::completion::Completion;
 use super::events::Listener;
 use super::meeting::Absent;
 use super::membership::Peer;
+use super::request::Deferred;
+use super::spreading::Change;
 use crate::chain::Start;
 
 /// One thing to do.
@@ -27,6 +29,10 @@ pub(super) enum Command {
     LearnAll(Vec<Peer>),
     /// Close the link to this id, and forget its address.
     Forget(Id),
+    /// Learn or forget an id as a member says, and answer when that is done.
+    Change { change: Change, answer: Deferred },
+    /// Say which ids are known.
+    Members { answer: Sender<Vec<Id>> },
     /// Tell of links that come and go.
     Listen(Listener),
     /// End the node: take no more calls, give those in flight this long.

@@ -508,6 +508,9 @@ impl EventLoop {
                 self.links.forget(self.clock.time(), id);
                 self.take_in();
             }
+            Command::Change { change, answer } => self.change(change, answer),
+            // Nobody may wait any more.
+            Command::Members { answer } => drop(answer.send(self.links.members())),
             Command::Listen(listener) => self.links.listen(listener),
             Command::Shutdown { limit } => {
                 if self.ending == Ending::No {

@@ -16,6 +16,7 @@ use super::handles::{CallbackHandle, FuncHandle, Merges, number};
 use super::placement::Placement;
 use super::quick_hash::QuickHash;
 use super::request::{ChildReply, Deferred, Request};
+use super::spreading;
 use super::stream::{self, Factory, Intake, Streaming};
 use crate::chain::{JobResult, Reply};
 use crate::hint::unlikely;
@@ -109,11 +110,21 @@ impl Code {
     }
 }
 
-#[derive(Default)]
 struct Tables {
     /// By the numbers of the names that this process gives.
     entries: HashMap<u64, Entry, QuickHash>,
     trees: Registry,
+}
+
+impl Default for Tables {
+    /// With the function that is built in.
+    fn default() -> Tables {
+        let (name, code) = (spreading::NAME, Code::Deferring(Arc::new(spreading::change)));
+        let (placement, access, merging) = (Placement::Inline, Access::Anyone, Merging::default());
+        let entry = Entry { name: name.into(), placement, spot: Spot::No, access, merging, code };
+        let entries = [(number(name), entry)].into_iter().collect();
+        Tables { entries, trees: Registry::default() }
+    }
 }
 
 impl Tables {
@@ -362,8 +373,9 @@ impl Functions {
 
     /// The names registered, in order.
     pub fn names(&self) -> Vec<String> {
-        let mut names: Vec<String> =
-            self.read(|tables| tables.entries.values().map(|entry| entry.name.to_string()).collect());
+        let own = |entry: &&Entry| &*entry.name != spreading::NAME;
+        let mut names: Vec<String> = self
+            .read(|tables| tables.entries.values().filter(own).map(|entry| entry.name.to_string()).collect());
         names.sort();
         names
     }

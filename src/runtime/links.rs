@@ -105,6 +105,8 @@ pub(super) struct Links {
     last_up: [LinkKey; LAST_UP],
     /// What is for peers whose links are not up yet: a few messages for each call in flight.
     pub(super) pending: BTreeMap<Id, Pending>,
+    /// Ids that are known by announcements of members alone; at most [`ANNOUNCED_MAX`](super::ANNOUNCED_MAX).
+    pub(super) announced: BTreeSet<Id>,
     /// Of the link that is being closed.
     pub(super) unsent: Option<Box<UnsentRequests>>,
     /// Who hears of links that come and go; nearly always nobody.
@@ -168,6 +170,7 @@ impl Links {
             links: LinkTable::default(),
             last_up: [LinkKey(0); LAST_UP],
             pending: BTreeMap::new(),
+            announced: BTreeSet::new(),
             unsent: None,
             listeners_of_events: Vec::new(),
             stirred: false,

@@ -80,6 +80,7 @@ impl Links {
     /// From now on a peer is looked for at this address. A link that stands stays; an attempt to connect elsewhere begins anew, with all that waits for it.
     pub(super) fn learn(&mut self, now: Time, peer: Peer) {
         let Peer { id, address, key } = peer;
+        self.announced.remove(&id);
         let before = self.peering.book.insert(id, address.clone());
         key.into_iter().for_each(|key| self.peering.book.set_key(id, key));
         if let Some(link) = self.peering.confirms(id).and_then(|key| self.links.get_mut(key)) {
@@ -101,6 +102,7 @@ impl Links {
 
     /// From now on a peer is a stranger. Its link is closed in order: what waits for it goes out, if it takes it soon, and a goodbye behind it. Whatever is under way through it is lost.
     pub(super) fn forget(&mut self, now: Time, id: Id) {
+        self.announced.remove(&id);
         self.peering.book.remove(id);
         if let State::Up(key) = self.peering.state(id) {
             debug!(id = self.me, peer = id, "a peer is forgotten");

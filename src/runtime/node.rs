@@ -5,6 +5,7 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -13,7 +14,7 @@ use mio::{Poll, Waker};
 use tracing::error;
 
 use super::call::Call;
-use super::call_error::CallError;
+use super::call_error::{CallError, Deadlock};
 use super::caller::{self, CALL_BLOCKS_MAX, Caller};
 use super::clock;
 use super::command::Command;
@@ -32,6 +33,7 @@ use super::memory::Memory;
 use super::opening::Local;
 use super::polled::PolledNode;
 use super::side::Side;
+use super::spreading::Change;
 use super::trust::Trust;
 use super::users::Users;
 use super::waiting;
@@ -516,6 +518,71 @@ impl Node {
     pub fn forget(&self, id: Id) -> Result<(), MembershipError> {
         let command = self.front.forgets(id)?;
         Ok(self.front.side.mailbox.command(command, CHANGE_LIMIT)?)
+    }
+
+    /// [Learns](Self::learn) a peer, and has every id that this node knows learn it: by a partial call, whose handle this returns. Afterwards the peer is reached in every tree. Its outcome names the ids that were not told, and why; to
+    /// announce the peer again does no harm. A node may announce itself.
+    ///
+    /// No announcement replaces a key that an application has listed, or that a link has proved: whoever claims an id still has to prove it. An id takes at most [`ANNOUNCED_MAX`](super::ANNOUNCED_MAX) announced ids beside its own list.
+    ///
+    /// ```
+    /// use chained_gpc::{Call, Functions, LinkKind, Listener, Node, Peer, Peers, Tree};
+    ///
+    /// let functions = Functions::new();
+    /// let name = functions.func("name", |request, reply| {
+    ///     reply.data = request.me().to_string().into_bytes();
+    ///     Ok(())
+    /// })?;
+    /// let serve = |id| {
+    ///     let listener = Listener::bind(&LinkKind::default().fresh_address(id))?;
+    ///     Node::builder(id).functions(&functions).listener(listener).start()
+    /// };
+    /// let member = serve(1)?;
+    /// let peers: Peers = [(1, member.address().expect("it listens").clone())].into_iter().collect();
+    /// let root = Node::builder(0).functions(&functions).peers(peers).start()?;
+    ///
+    /// let joins = serve(2)?;
+    /// let told = root.announce(Peer::new(2, joins.address().expect("it listens").clone()))?.wait()?;
+    /// assert!(told.is_complete());
+    /// // In a chain id 1 calls id 2.
+    /// let outcome = root.call(Call::new(name).ids(0..3).tree(Tree::Chain))?.wait()?;
+    /// assert_eq!(outcome.replies()?.len(), 3);
+    ///
+    /// assert!(root.withdraw(2)?.wait()?.is_complete());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`call`](Self::call); [`CallError::Deadlock`] on the thread that drives the node.
+    pub fn announce(&self, peer: Peer) -> Result<CallHandle, CallError> {
+        self.spread(Change::Announce(peer))
+    }
+
+    /// [Forgets](Self::forget) an id, and has every id that this node knows forget it, as [`announce`](Self::announce) spreads the contrary. The id itself is not told. A key that an application has listed for it stays listed.
+    ///
+    /// # Errors
+    /// As for [`announce`](Self::announce).
+    pub fn withdraw(&self, id: Id) -> Result<CallHandle, CallError> {
+        self.spread(Change::Withdraw(id))
+    }
+
+    fn spread(&self, change: Change) -> Result<CallHandle, CallError> {
+        if waiting::is_driving() {
+            return Err(CallError::Deadlock(Deadlock::Driver));
+        }
+        let (answer, members) = channel();
+        self.front.side.mailbox.command(Command::Members { answer }, CHANGE_LIMIT).map_err(|unsent| {
+            match unsent {
+                Unsent::Full => CallError::Busy,
+                Unsent::Ended => CallError::Ended,
+            }
+        })?;
+        // Whoever asks hears that the node has ended from the sender that is dropped.
+        let members = members.recv_timeout(CHANGE_LIMIT).map_err(|late| match late {
+            RecvTimeoutError::Timeout => CallError::Busy,
+            RecvTimeoutError::Disconnected => CallError::Ended,
+        })?;
+        self.call(change.call(members))
     }
 
     /// Tells of peers whose links come up and are lost, from now on: see [`Events`]. Each has the events for itself.

@@ -23,6 +23,7 @@ use super::meeting::{AbsentPeers, Meeting};
 use super::membership::{MembershipError, Peer};
 use super::node::Front;
 use super::outcome::Outcome;
+use super::spreading::Change;
 use super::waiting;
 use crate::chain::PAUSE_MAX;
 use crate::hint::unlikely;
@@ -138,6 +139,22 @@ impl PolledNode {
     /// As for [`learn`](Self::learn).
     pub fn forget(&self, id: Id) -> Result<(), MembershipError> {
         self.queue(self.front.forgets(id)?)
+    }
+
+    /// Has this node, and every id that it knows, learn a peer: see [`Node::announce`](super::Node::announce). Whoever drives the node [waits](Self::wait) for the call.
+    ///
+    /// # Errors
+    /// As for [`call`](Self::call).
+    pub fn announce(&self, peer: Peer) -> Result<CallHandle, CallError> {
+        self.call(Change::Announce(peer).call(self.event_loop.links.members()))
+    }
+
+    /// Has this node, and every id that it knows, forget an id: see [`Node::withdraw`](super::Node::withdraw).
+    ///
+    /// # Errors
+    /// As for [`call`](Self::call).
+    pub fn withdraw(&self, id: Id) -> Result<CallHandle, CallError> {
+        self.call(Change::Withdraw(id).call(self.event_loop.links.members()))
     }
 
     /// Tells of peers whose links come up and are lost, from the next turn on: see [`Events`]. Whoever drives the node takes them between two turns; so may any other thread.

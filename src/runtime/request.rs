@@ -8,10 +8,12 @@ use bytes::Bytes;
 use gpc_trees::{Id, IdList, Tree};
 
 use super::caller::Caller;
+use super::command::Command;
 use super::function_error::{self, FunctionError};
 use super::mailbox::Mailbox;
 use super::run::{LazyRun, Run};
 use super::side::Side;
+use super::spreading::Change;
 use crate::chain::{Input, Job, Reply, Time};
 use crate::wire::short::{Particulars, PlanKey};
 use crate::wire::{self, CallId, CauseKind, Reason};
@@ -213,6 +215,12 @@ impl<'a> Request<'a> {
     /// Makes calls whose root is this node; one that says no time limit of its own has what [remains](Self::remaining) of this one. To wait for a call in a function, see [`CallHandle::wait`](super::CallHandle::wait).
     pub fn caller(&self) -> Caller {
         Caller::until(self.side, self.remaining())
+    }
+
+    /// Has the event loop carry out a change of the membership.
+    pub(super) fn change(&self, change: Change, answer: Deferred) {
+        // Where the queue is full, the token is dropped, which is an answer.
+        let _ = self.side.mailbox.command(Command::Change { change, answer }, Duration::ZERO);
     }
 
     /// A token to answer with later, for a callback, a func with phases that merges, and the end of a [streaming](super::Streaming) function: its return value and its reply are ignored then, unless it fails. A func that answers later is

@@ -3,6 +3,7 @@
 //! No test sleeps to win a race and none measures time. Every wait has a limit far above what any machine needs, so that a hang is a failure.
 
 mod access;
+mod announcing;
 mod callers;
 mod calls;
 mod common;
