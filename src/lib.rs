@@ -154,7 +154,7 @@ pub use runtime::{
     FuncHandle, FunctionError, FunctionResult, Functions, FunctionsError, IdReply, LinkKind, LinkKindError,
     Listener, LocalNodes, Loss, MembershipError, Merges, NoEvent, Node, Outcome, Peer, PeerEvent,
     PeerEventKind, Peers, PeersError, Phase, Placement, PolledNode, Prepared, RepliesError, ReplyRef,
-    Request, Streaming, Wait, WithCode,
+    Request, Resolver, Streaming, Wait, WithCode,
 };
 #[doc(inline)]
 pub use wire::{Cause, CauseKind, Coverage, CoverageCounts, Failure, Job, JobError, Shown, Stage, Status};

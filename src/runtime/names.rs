@@ -31,7 +31,7 @@ type LookUp = dyn Fn(&str) -> io::Result<Vec<IpAddr>> + Send + Sync;
 /// ```
 /// use std::time::Duration;
 ///
-/// use chained_gpc::runtime::Resolver;
+/// use chained_gpc::Resolver;
 ///
 /// // An address needs no look-up.
 /// let found = Resolver::system().addresses("127.0.0.1:4000", Duration::from_secs(5))?;

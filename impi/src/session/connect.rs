@@ -4,7 +4,7 @@ use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-use chained_gpc::runtime::Resolver;
+use chained_gpc::Resolver;
 
 /// The time that there is.
 pub(super) struct Clock {

@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use chained_gpc::runtime::Resolver;
+use chained_gpc::Resolver;
 use hyper_util::client::legacy::connect::dns::Name;
 use tower_service::Service;
 
