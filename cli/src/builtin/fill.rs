@@ -1,7 +1,6 @@
 //! `fill`: replies with as many bytes as the request's header says, whatever the data are. For measuring replies of another size than the requests.
 
 use super::room;
-use chained_gpc::Placement;
 use chained_gpc::runtime::{FunctionError, Functions, FunctionsError};
 
 /// What replies are full of.
@@ -11,8 +10,8 @@ pub(crate) const FILL: u8 = b'.';
 pub(crate) const FILL_MAX: u32 = 64 << 20;
 
 pub(super) fn register(functions: &Functions) -> Result<(), FunctionsError> {
+    // 64 MiB take their time: not on the event loop.
     functions
-        .at(Placement::Inline)
         .func("fill", |request, reply| {
             let length = length(request.header())? as usize;
             room(&mut reply.data, length)?;

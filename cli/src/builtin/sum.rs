@@ -20,6 +20,9 @@ pub(super) fn register(functions: &Functions) -> Result<(), FunctionsError> {
     functions.commutative(sum).map(drop)
 }
 
+/// Digits of the largest number of 64 bits.
+const DIGITS_MAX: usize = 20;
+
 /// What an id brings to the sum: `(id + 1)` squared.
 ///
 /// # Errors
@@ -40,7 +43,8 @@ pub fn add(own: &[u8], more: &[u8]) -> Result<u64, FunctionError> {
 }
 
 fn number(text: &[u8]) -> Result<u64, FunctionError> {
-    let digits = !text.is_empty() && text.iter().all(u8::is_ascii_digit);
+    // A child's reply may have any length, and this runs on the event loop.
+    let digits = (1..=DIGITS_MAX).contains(&text.len()) && text.iter().all(u8::is_ascii_digit);
     let number = str::from_utf8(text).ok().filter(|_| digits).and_then(|text| text.parse().ok());
     number.ok_or_else(|| {
         let shown = &text[..text.len().min(32)];
