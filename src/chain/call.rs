@@ -2,7 +2,7 @@
 //!
 //! The whole order of the source's steps is in [`Call::next_step`]; everything else records facts.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use gpc_trees::{Group, Id};
@@ -11,6 +11,7 @@ use smallvec::SmallVec;
 use super::arrived::{Arrived, Placed};
 use super::holding::Held;
 use super::list_order::ListOrder;
+use super::load::Unasked;
 use super::plans::{Plan, PlannedChild};
 use super::rising::Rising;
 use super::runs::Turn;
@@ -132,11 +133,16 @@ pub(super) struct Call {
     /// A deferred reply that has overtaken the end of func: its token may be used while func still runs.
     pub(super) early: Option<Box<Result<Reply, Box<Reason>>>>,
     pub(super) job: JobState,
-    /// `None` until the request has been forwarded; then in list order, and behind them those that were adopted, as they came.
+    /// `None` until the request has been forwarded; then in list order, or as they were asked where that takes several batches, and behind them those that were adopted, as they came.
     pub(super) children: Option<Children>,
     /// Of more than [`LOOKED_THROUGH`] children the indexes: a flat tree may have a million children, and each of them answers, or is lost and has its children adopted.
     by_id: BTreeMap<Id, u32>,
-    /// How many children have not answered.
+    /// Children that are still to be asked: those of a request of a peer that has many, or of whose work too much is under way.
+    #[allow(clippy::box_collection, reason = "seldom there, and a million ids may have a call")]
+    pub(super) unasked: Option<Box<VecDeque<Unasked>>>,
+    /// Whether it waits for a tick to go on with them.
+    pub(super) is_delayed: bool,
+    /// How many children have not answered, or have still to be asked.
     pub(super) awaited: usize,
     /// Replies that wait to be merged or aggregated, as they came, and the place in the list of the child whose they are.
     pub(super) arrived: Arrived,
@@ -194,6 +200,8 @@ impl Call {
             job,
             children,
             by_id,
+            unasked: None,
+            is_delayed: false,
             awaited: 0,
             arrived,
             order: None,
@@ -219,6 +227,7 @@ impl Call {
         (self.own, self.held) = (Own::Lent, Held::default());
         (self.early, self.job, self.children, self.rising) = (None, JobState::Idle, None, None);
         self.by_id.clear();
+        (self.unasked, self.is_delayed) = (None, false);
         self.arrived.empty();
         self.order = None;
         self.merged = Vec::new();
@@ -232,7 +241,13 @@ impl Call {
             self.early.is_none() && self.order.is_none() && self.rising.is_none() && self.report.is_none();
         let mut children = self.children.iter().flatten();
         let usual = children.all(|child| child.skipped == 0 && child.report.is_none());
-        none && usual && !queued && self.by_id.is_empty() && self.merged.is_empty() && self.orphans == 0
+        none && usual
+            && !queued
+            && self.unasked.is_none()
+            && !self.is_delayed
+            && self.by_id.is_empty()
+            && self.merged.is_empty()
+            && self.orphans == 0
     }
 
     /// The source's order: func, forward, callbacks, response; with the option, forward before func.
@@ -254,7 +269,8 @@ impl Call {
     /// Whether a reply waits to be merged by callback; without one, replies wait for the last of them.
     fn waits_for_callback(&self) -> bool {
         match &self.order {
-            Some(order) => order.has_next(),
+            // A child that is still to be asked may come before it in the list.
+            Some(order) => order.has_next() && self.unasked.is_none(),
             None => self.request.callback.is_some() && !self.arrived.is_empty(),
         }
     }
@@ -332,14 +348,45 @@ impl Call {
         self.index_from(0);
     }
 
-    /// The request goes to these children too.
-    pub(super) fn adopt(&mut self, orphans: impl ExactSizeIterator<Item = Child>) {
+    /// The request goes to the children of these groups, which are [awaited](Self::awaited) already.
+    pub(super) fn asks(&mut self, groups: &[Group], skipped: u32, fresh: bool) {
+        let request = &self.request;
         let Some(children) = self.children.as_mut() else { return };
         let before = children.len();
-        self.orphans = self.orphans.saturating_add(orphans.len() as u32);
-        self.awaited += orphans.len();
-        children.extend(orphans);
+        children.extend(groups.iter().map(|&group| Child {
+            id: request.ids.id(group.start).unwrap_or_default(),
+            group,
+            answer: ChildAnswer::Awaited,
+            skipped,
+            fresh,
+            report: None,
+        }));
         self.index_from(before);
+    }
+
+    /// Forgets the groups whose children have all been asked.
+    pub(super) fn drop_asked(&mut self) {
+        if let Some(unasked) = &mut self.unasked {
+            unasked.pop_front_if(|first| first.left().is_empty());
+        }
+        self.unasked.take_if(|unasked| unasked.is_empty());
+    }
+
+    /// The call ends: children that were still to be asked stay in its coverage.
+    pub(super) fn leave_unasked(&mut self) {
+        let (Some(unasked), Some(children)) = (self.unasked.take(), self.children.as_mut()) else { return };
+        for unasked in *unasked {
+            let status = if unasked.fresh { Status::Unreached } else { Status::Unknown };
+            self.awaited -= unasked.left().len();
+            children.extend(unasked.left().iter().map(|&group| Child {
+                id: self.request.ids.id(group.start).unwrap_or_default(),
+                group,
+                answer: ChildAnswer::Lost(status),
+                skipped: unasked.skipped,
+                fresh: unasked.fresh,
+                report: None,
+            }));
+        }
     }
 
     /// Notes the places of the children from one on, where callback merges by them, and their indexes when there are many.

@@ -173,6 +173,15 @@ pub enum Input {
         /// Its call.
         call: CallId,
     },
+    /// There is no memory here for the reply of a child.
+    ReplyRefused {
+        /// The child whose reply it is.
+        from: Id,
+        /// Its call.
+        call: CallId,
+        /// Which limit it is over.
+        why: String,
+    },
     /// A job has ended.
     Ran {
         /// The job's call.
@@ -212,7 +221,16 @@ pub enum Input {
         /// Whether none ever came up, so that nothing that was sent can have arrived.
         unreached: bool,
     },
-    /// Time has passed.
+    /// A request of this call could not be sent to this peer, whose address the driver does not know: surely it got nothing.
+    Unreachable {
+        /// The peer.
+        peer: Id,
+        /// The call.
+        call: CallId,
+        /// In words.
+        why: String,
+    },
+    /// Time has passed, or work waits that [`next_deadline`](super::Node::next_deadline) says is due at once.
     Tick,
 }
 

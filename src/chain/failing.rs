@@ -17,6 +17,9 @@ const GIVEN_UP: &str = "the caller gave the call up";
 /// Ids named in the message of a time limit: enough to look at, short enough to read.
 const NAMED: usize = 8;
 
+/// Calls whose time limit has passed that end with one input: a few milliseconds of work.
+const EXPIRED_MAX: usize = 1024;
+
 impl Node {
     /// A stage failed here, or an id below is lost.
     pub(super) fn fail(&mut self, slot: Slot, cause: Cause) {
@@ -30,6 +33,19 @@ impl Node {
         self.fail_covering(slot, failure.cause, false, Some((index, &failure.coverage)));
     }
 
+    /// There is no memory here for a child's reply, and what has come of it is dropped.
+    pub(super) fn reply_refused(&mut self, from: Id, id: CallId, why: &str) {
+        let Some(slot) = self.find(id) else { return };
+        let Some(call) = self.calls.get(slot) else { return };
+        let (partial, Some(index)) = (call.request.partial, call.awaited_child(from)) else { return };
+        let cause = Cause::new(self.config.me, Stage::Reply, CauseKind::NoMemory, why);
+        let failure = Failure { cause, coverage: Coverage::new() };
+        match partial {
+            true => self.partial_refused(slot, index, failure),
+            false => self.child_failed(slot, index, failure),
+        }
+    }
+
     /// Ends a call whatever its mode.
     fn fail_covering(
         &mut self,
@@ -38,7 +54,8 @@ impl Node {
         own_failed: bool,
         failed: Option<(usize, &Coverage)>,
     ) {
-        let Some(call) = self.calls.get(slot) else { return };
+        let Some(call) = self.calls.get_mut(slot) else { return };
+        call.leave_unasked();
         let id = call.request.call;
         let mut coverage = call.coverage(own_failed, failed);
         if let Origin::Here { watch: true, .. } = call.origin {
@@ -63,6 +80,9 @@ impl Node {
 
     /// The parent cancels: forget, and pass it on.
     pub(super) fn cancelled(&mut self, from: Id, id: CallId) {
+        if self.load.take_request(from, id).is_some() {
+            return self.emit(Output::Consumed { from });
+        }
         if let Some(slot) = self.find(id)
             && self.calls.get(slot).is_some_and(|call| call.parent() == Some(from))
         {
@@ -112,6 +132,7 @@ impl Node {
     pub(super) fn link_lost(&mut self, peer: Id, kind: CauseKind, why: &str, unreached: bool) {
         self.recent.unlinked(peer);
         self.liveness.lost(peer);
+        self.load.drop_requests(peer);
         let on_the_spot = self.spots.as_ref().map_or(Vec::new(), |spots| spots.concerned(peer));
         for id in on_the_spot {
             self.take_over(id);
@@ -139,14 +160,29 @@ impl Node {
                 // An adopter will ask for the answer.
                 (true, None) => {}
                 (false, _) if orphaned => self.forget(slot),
-                (false, Some(index)) if unreached => {
-                    let below = call.group_len(index);
-                    let coverage = Coverage::all(Status::Unreached, below);
-                    self.fail_covering(slot, cause, false, Some((index, &coverage)));
-                }
+                (false, Some(index)) if unreached => self.child_unreached(slot, index, cause),
                 (false, _) => self.fail(slot, cause),
             }
         }
+    }
+
+    /// A request of this call could not be sent to a child. No other call is looked at: a request may name any number of such children.
+    pub(super) fn unreachable(&mut self, peer: Id, id: CallId, why: &str) {
+        let Some(slot) = self.find(id) else { return };
+        let Some(call) = self.calls.get(slot) else { return };
+        let (partial, Some(index)) = (call.request.partial, call.awaited_child(peer)) else { return };
+        let cause = Cause::new(peer, Stage::Link, CauseKind::Unreachable, why);
+        match partial {
+            true => self.child_cut_off(slot, index, true, cause),
+            false => self.child_unreached(slot, index, cause),
+        }
+    }
+
+    /// A child that surely got no request fails its call.
+    fn child_unreached(&mut self, slot: Slot, index: usize, cause: Cause) {
+        let below = self.calls.get(slot).map_or(0, |call| call.group_len(index));
+        let coverage = Coverage::all(Status::Unreached, below);
+        self.fail_covering(slot, cause, false, Some((index, &coverage)));
     }
 
     /// Ends the calls whose time limit has passed, and drops the answers that nobody will ask for any more.
@@ -155,7 +191,9 @@ impl Node {
         for id in self.spots.as_mut().map_or(Vec::new(), |spots| spots.expired(now)) {
             self.take_over(id);
         }
-        while let Some(id) = self.deadlines.expired(self.now) {
+        // The others end with the next inputs: a peer can give any number of calls one deadline.
+        for _ in 0..EXPIRED_MAX {
+            let Some(id) = self.deadlines.expired(self.now) else { break };
             let Some((slot, call)) = self.calls.find(id).and_then(|slot| Some((slot, self.calls.get(slot)?)))
             else {
                 self.deadlines.drop_first();

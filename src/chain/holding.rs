@@ -10,7 +10,7 @@ use super::{Node, Reply};
 use crate::wire::budget::{Budget, Share};
 use crate::wire::message::{Answer, SubtreeReply};
 use crate::wire::short::SHORT_MAX;
-use crate::wire::{CallId, Cause, CauseKind, Request, Stage};
+use crate::wire::{CallId, Cause, CauseKind, Request, Stage, Status};
 
 /// What the state of a call takes, bytes.
 const CALL: u64 = 1 << 10;
@@ -122,6 +122,10 @@ impl Node {
             && self.calls.get(slot).is_some_and(refused)
         {
             self.fail(slot, Cause::new(self.config.me, Stage::Setup, CauseKind::NoMemory, why));
+        } else if let Some((from, delayed)) = self.load.take_refused(id) {
+            let cause = Cause::new(self.config.me, Stage::Setup, CauseKind::NoMemory, why);
+            let below = if delayed.request.adopted { Status::Unknown } else { Status::Unreached };
+            self.refuse_covering(from, &delayed.request, cause, below);
         }
     }
 

@@ -10,7 +10,7 @@ use super::{Asker, Node};
 use crate::wire::CallId;
 
 impl Node {
-    /// The parents of the calls in flight here, and the children whose answers are awaited. Takes as long as there are calls.
+    /// The parents of the calls in flight here, and of requests that wait, and the children whose answers are awaited. Takes as long as there are calls.
     pub fn involved(&self) -> BTreeSet<Id> {
         let parents = self.calls.iter().filter_map(Call::parent);
         let awaited = self.calls.iter().flat_map(Call::awaited_ids);
@@ -20,15 +20,15 @@ impl Node {
             Asker::Here { .. } => None,
         });
         let of_spots = spots().flat_map(Spot::awaited_ids);
-        parents.chain(awaited).chain(askers).chain(of_spots).collect()
+        parents.chain(awaited).chain(askers).chain(of_spots).chain(self.load.parents()).collect()
     }
 
-    /// Whether a peer is the parent, or an awaited child, in none but these of the calls in flight here. Takes as long as there are calls.
+    /// Whether a peer is the parent, or an awaited child, in none but these of the calls in flight here, and no request of it waits. Takes as long as there are calls.
     pub fn is_involved_only_in(&self, peer: Id, calls: &BTreeSet<CallId>) -> bool {
         let concerned = |call: &&Call| call.parent() == Some(peer) || call.awaited_child(peer).is_some();
         let of_spots = self.spots.iter().flat_map(|spots| spots.concerned(peer));
         let of_calls = self.calls.iter().filter(concerned).map(|call| call.request.call);
-        of_spots.chain(of_calls).all(|call| calls.contains(&call))
+        !self.load.has_waiting(peer) && of_spots.chain(of_calls).all(|call| calls.contains(&call))
     }
 }
 

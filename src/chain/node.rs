@@ -6,6 +6,7 @@ use super::calls::Calls;
 use super::deadlines::Deadlines;
 use super::kept::KeptAnswers;
 use super::liveness::Liveness;
+use super::load::Load;
 use super::recent::Recent;
 use super::rested::Boxes;
 use super::runs::Runs;
@@ -13,6 +14,7 @@ use super::seeded_hash::{Seeded, SeededMap};
 use super::spots::Spots;
 use super::time::sooner;
 use super::{Config, Heartbeat, Input, Output, Outputs, Time};
+use crate::hint::unlikely;
 use crate::wire::message::Response;
 use crate::wire::{CallId, Message};
 
@@ -32,6 +34,7 @@ pub struct Node {
     pub(super) closed: bool,
     pub(super) kept: KeptAnswers,
     pub(super) liveness: Liveness,
+    pub(super) load: Load,
     /// None before the first short call.
     pub(super) spots: Option<Box<Spots>>,
     /// Of a node that takes turns.
@@ -55,6 +58,7 @@ impl Node {
             closed: false,
             kept: KeptAnswers::of(config.memory.clone(), config.me),
             liveness: Liveness::default(),
+            load: Load::new(config.sizes.work),
             spots: None,
             boxes: Boxes::default(),
             outputs: Outputs::new(),
@@ -73,9 +77,22 @@ impl Node {
         std::mem::swap(&mut self.outputs, outputs);
     }
 
+    /// Time moves on, perhaps: what is done at one moment is bounded.
+    #[inline(always)]
+    pub(super) fn at(&mut self, now: Time) {
+        if now > self.now {
+            self.now = now;
+            self.load.renew();
+        }
+    }
+
     fn take(&mut self, now: Time, input: Input) {
-        self.now = self.now.max(now);
-        if let Input::Message { from, .. } | Input::ReplyArrived { from, .. } | Input::Heard(from) = &input {
+        self.at(now);
+        if let Input::Message { from, .. }
+        | Input::ReplyArrived { from, .. }
+        | Input::ReplyRefused { from, .. }
+        | Input::Heard(from) = &input
+        {
             self.liveness.heard(*from, self.now);
         }
         match input {
@@ -102,13 +119,18 @@ impl Node {
             }
             Input::DataRefused { call, why } => self.data_refused(call, why),
             Input::ReplyArrived { from, call } => self.reply_arrived(from, call),
+            Input::ReplyRefused { from, call, why } => self.reply_refused(from, call, &why),
             Input::Ran { call, result } => self.ran(call, result),
             Input::Waits { call, what } => self.runs.waits(call, what),
             Input::Answered { call, result } => self.answered(call, result),
             Input::LinkUp { peer, incarnation } => self.recent.linked(peer, incarnation),
             Input::LinkLost { peer, kind, why, unreached } => self.link_lost(peer, kind, &why, unreached),
-            // Behind what has come by then.
-            Input::Tick => self.recent.partial.expire(self.now),
+            Input::Unreachable { peer, call, why } => self.unreachable(peer, call, &why),
+            Input::Tick => {
+                // Behind what has come by then.
+                self.recent.partial.expire(self.now);
+                self.go_on_with_delayed();
+            }
             Input::Heard(_) => {}
             Input::PingLeft(peer) => self.liveness.question_left(peer, self.now),
         }
@@ -119,6 +141,9 @@ impl Node {
 
     /// When [`Input::Tick`] is due, if anything is in flight.
     pub fn next_deadline(&self) -> Option<Time> {
+        if unlikely(self.load.is_waiting()) {
+            return Some(self.now);
+        }
         if self.calls() == 0 && self.kept.len() == 0 {
             return self.recent.partial.next();
         }

@@ -3,14 +3,12 @@
 //! Beyond the source, which ends a call at its first failure. A stage that fails counts for its id alone. Of a child that is lost the parent adopts the children, each with the slice it always
 //! had; an adopted id does not execute again, and gives the answer that it kept. Coverage says what became of every id.
 
-use std::sync::Arc;
+use gpc_trees::{Groups, Id, adopted};
 
-use gpc_trees::{Group, Id, adopted, send_order};
-
-use super::call::{Call, Child, ChildAnswer, Origin, Own};
+use super::call::{Call, ChildAnswer, Origin, Own};
 use super::kept::{KEEP, Kept};
 use super::slot::Slot;
-use super::{Node, Output, gather};
+use super::{Node, Output, gather, lies};
 use crate::wire::message::{Answer, Response, SubtreeReply};
 use crate::wire::{
     CallId, Cause, CauseKind, Coverage, Failure, Message, Reason, Report, Request, Stage, Status,
@@ -39,23 +37,24 @@ impl Node {
     /// A child does not take part any more: its children are adopted, `fresh` when it has surely asked none of them.
     fn child_lost(&mut self, slot: Slot, index: usize, status: Status, fresh: bool, cause: Cause) {
         let Some(call) = self.calls.get_mut(slot) else { return };
-        let (mut groups, most) = (adoptable(call, index), self.config.adopted_max);
-        if call.deadline <= self.now {
-            // Nobody can answer any more, and this id's own answer goes up before this input is over.
-            groups.clear();
+        let (most, parent) = (self.config.adopted_max, call.parent());
+        // What one peer has adopted is counted over all of its calls.
+        let adopted = parent.map_or(call.orphans, |parent| self.load.adopted(parent));
+        // Past the deadline nobody can answer any more, and this id's own answer goes up before this input is over.
+        let groups = match call.deadline <= self.now {
+            true => Some(Groups::new()),
+            false => adoptable(call, index, most.saturating_sub(adopted)),
+        };
+        // A few bytes of ids can name any number that nobody has, and each would leave its children to this id.
+        call.add_cause(if groups.is_some() { cause } else { not_adopted(cause, parent, most) });
+        let groups = groups.unwrap_or_default();
+        let skipped = call.replace_lost(index, status, groups.len() as u32);
+        parent.iter().for_each(|&parent| self.load.adopt(parent, groups.len() as u32));
+        if !groups.is_empty() {
+            self.ask_children(slot, groups, skipped, fresh);
         }
-        if groups.len() > most.saturating_sub(call.orphans) as usize {
-            // A few bytes of ids can name any number that nobody has, and each would leave its children to this id.
-            groups.clear();
-            let message = format!("{}; those below it are not adopted: over {most} would be", cause.message);
-            let Cause { id, stage, kind, code, .. } = cause;
-            call.add_cause(Cause::of(id, stage, Reason { kind, code, message }));
-        } else {
-            call.add_cause(cause);
-        }
-        let skipped = call.replace_lost(index, status, &groups, fresh);
-        for place in send_order(&groups) {
-            self.send_request(slot, groups[place], skipped, fresh);
+        if let Some(call) = self.calls.get_mut(slot) {
+            call.settle_order();
         }
         self.advance(slot);
     }
@@ -65,16 +64,14 @@ impl Node {
         let Some(call) = self.calls.get_mut(slot) else { return };
         let Some(child) = call.children.as_ref().and_then(|children| children.get(index)) else { return };
         let from = child.id;
+        if let Some(lie) = lies::in_partial_answer(&call.request, child, &answer) {
+            let cause = Cause::new(from, Stage::Reply, CauseKind::BadReply, lie);
+            return self.child_lost(slot, index, Status::Unknown, false, cause);
+        }
         let (reply, report) = match answer {
-            Answer::Partial(partial) if partial.report.coverage.len() == u64::from(child.group.len) => {
-                (partial.reply, partial.report)
-            }
+            Answer::Partial(partial) => (partial.reply, partial.report),
             Answer::Failed(failure) => return self.partial_refused(slot, index, *failure),
-            Answer::Completed | Answer::Reply(_) | Answer::Arriving(_) | Answer::Partial(_) => {
-                let message = "its answer does not report on the ids it was sent to";
-                let cause = Cause::new(from, Stage::Reply, CauseKind::BadReply, message);
-                return self.child_lost(slot, index, Status::Unknown, false, cause);
-            }
+            Answer::Completed | Answer::Reply(_) | Answer::Arriving(_) => return,
         };
         if let Err(cause) = self.room_for_reply(slot, &reply) {
             return self.child_lost(slot, index, Status::Unknown, false, cause);
@@ -136,6 +133,8 @@ impl Node {
         let Some(slot) = self.calls.find(id) else { return };
         self.pay_credit(slot);
         if let Some(call) = self.calls.get_mut(slot) {
+            call.parent().iter().for_each(|&old| self.load.release(old, call.orphans));
+            self.load.adopt(from, call.orphans);
             call.origin = Origin::Parent { id: from, skipped: request.skipped, credit_owed: false };
             call.adopted = true;
             // What the old parent has not sent of the data, it never will.
@@ -237,7 +236,7 @@ impl Node {
     }
 
     /// A child says that its whole subtree failed: of a partial call that is its own part alone.
-    fn partial_refused(&mut self, slot: Slot, index: usize, failure: Failure) {
+    pub(super) fn partial_refused(&mut self, slot: Slot, index: usize, failure: Failure) {
         let child = self.calls.get(slot).and_then(|call| call.children.as_ref()?.get(index));
         let (fresh, len) = child.map_or((false, 0), |child| (child.fresh, u64::from(child.group.len)));
         let Failure { cause, coverage } = failure;
@@ -270,10 +269,26 @@ fn bad_values(from: Id) -> Cause {
     Cause::new(from, Stage::Reply, CauseKind::BadReply, "its values are no level-1 data")
 }
 
-/// The groups of a lost child's children; none where its split is bad, which its parent would have said.
-fn adoptable(call: &Call, index: usize) -> gpc_trees::Groups {
-    let (Ok(tree), Some(children)) = (&call.request.tree, &call.children) else { return Default::default() };
-    adopted(tree, children[index].group).unwrap_or_default()
+/// The groups of a lost child's children; `None` where they are over `most`. There are none where its split is bad, which its parent would have said.
+fn adoptable(call: &Call, index: usize, most: u32) -> Option<Groups> {
+    let (Ok(tree), Some(children)) = (&call.request.tree, &call.children) else { return Some(Groups::new()) };
+    let lost = children[index].group;
+    // Before there is a group for each.
+    if tree.fan_out(lost.len).is_some_and(|count| count > most) {
+        return None;
+    }
+    let groups = adopted(tree, lost).unwrap_or_default();
+    (groups.len() <= most as usize).then_some(groups)
+}
+
+/// Why a child is lost whose children this id does not adopt, since it would have too many.
+fn not_adopted(cause: Cause, parent: Option<Id>, most: u32) -> Cause {
+    let Cause { id, stage, kind, code, message } = cause;
+    let of = parent.map_or("of this call".to_string(), |parent| format!("of the calls of id {parent}"));
+    let message = format!(
+        "{message}; the children of id {id} are not adopted: more than {most} ids {of} would be adopted at one id"
+    );
+    Cause::of(id, stage, Reason { kind, code, message })
 }
 
 impl Call {
@@ -306,38 +321,24 @@ impl Call {
         }
     }
 
-    /// Puts the children of a lost child beside it, or leaves them to it if there are none; returns how many parents are given up between this id and them.
-    pub(super) fn replace_lost(
-        &mut self,
-        index: usize,
-        status: Status,
-        groups: &[Group],
-        fresh: bool,
-    ) -> u32 {
-        let request = Arc::clone(&self.request);
+    /// A child is lost. So many of its children are asked in its place; the others, or all where there are none, stay in its group. Returns how many parents are given up between this id and them.
+    pub(super) fn replace_lost(&mut self, index: usize, status: Status, adopted: u32) -> u32 {
         let Some(children) = self.children.as_mut() else { return 0 };
         let lost = &mut children[index];
         lost.answer = ChildAnswer::Lost(status);
         let skipped = lost.skipped.saturating_add(1);
-        if !groups.is_empty() {
+        if adopted > 0 {
             lost.group.len = 1;
         }
         self.awaited -= 1;
-        self.adopt(groups.iter().map(|&group| Child {
-            id: request.ids.id(group.start).unwrap_or_default(),
-            group,
-            answer: ChildAnswer::Awaited,
-            skipped,
-            fresh,
-            report: None,
-        }));
-        self.settle_order();
+        self.orphans = self.orphans.saturating_add(adopted);
         skipped
     }
 
     /// What is known of every id of the slice, when the call ends here.
     pub(super) fn take_report(&mut self) -> Report {
         let mut report = self.report.take().map_or_else(Report::default, |report| *report);
+        self.leave_unasked();
         let own = match self.own {
             Own::Ready(_) => Status::Done,
             _ => Status::Failed,

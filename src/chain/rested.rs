@@ -128,7 +128,7 @@ impl Node {
         let spots = self.spots.as_ref().map_or(0, |spots| spots.len());
         let few = spots == 0 && self.tickets.is_empty() && self.calls.are_few();
         let due = self.calls.first().map(|call| (call.deadline, call.request.call));
-        few && self.runs.only().is_ok() && self.deadlines.only() == Ok(due)
+        few && self.load.is_empty() && self.runs.only().is_ok() && self.deadlines.only() == Ok(due)
     }
 
     /// Takes out what a node that [can rest](Self::can_rest) goes on with; of others the calls in flight are lost. When [something is due](Self::next_deadline), its driver is to have it go on then.
@@ -196,6 +196,7 @@ impl Node {
         let Turn { me, incarnation, started, first_run, memory } = turn;
         (self.config.me, self.config.incarnation) = (me, incarnation);
         (self.config.started, self.config.first_run) = (started, first_run);
+        self.load.renew();
         let Some(rested) = rested else {
             (self.next_sequence, self.closed) = (incarnation, false);
             self.config.memory = memory();

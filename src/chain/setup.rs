@@ -9,7 +9,8 @@ use gpc_trees::Id;
 use super::call::{Call, Origin};
 use super::holding::Held;
 use super::kept::KEEP;
-use super::{Node, Output, Start};
+use super::{Node, Output, Start, Time};
+use crate::hint::unlikely;
 use crate::wire::frame::{HEADER_MAX, PREFIX_MAX};
 use crate::wire::message::{Answer, Response};
 use crate::wire::prefix::request_head;
@@ -46,11 +47,21 @@ impl Node {
         }
         self.tickets.insert(ticket, call);
         let held = Held::of(&self.config.memory);
-        self.admit(request, Origin::Here { ticket, watch: start.watch }, held);
+        self.admit(request, Origin::Here { ticket, watch: start.watch }, held, self.now);
     }
 
-    /// A parent sends a request.
+    /// A parent sends a request. It waits where something does that this parent has asked for before.
     pub(super) fn request(&mut self, from: Id, request: Arc<Request>) {
+        if unlikely(self.load.has_waiting(from))
+            && let Ok(held) = self.room_for(&request)
+        {
+            return self.load.delay(from, request, self.now, held);
+        }
+        self.begin(from, request, self.now);
+    }
+
+    /// A request begins that came then.
+    pub(super) fn begin(&mut self, from: Id, request: Arc<Request>, came: Time) {
         self.take_over(request.call);
         if let Some(known) = self.calls.named(request.call)
             && known.parent() == Some(from)
@@ -69,17 +80,20 @@ impl Node {
         match only.and_then(|()| admitted().map_err(|cause| (cause, Status::Unreached))) {
             Ok(held) => {
                 let origin = Origin::Parent { id: from, skipped: request.skipped, credit_owed: true };
-                self.admit(request, origin, held);
+                self.admit(request, origin, held, came);
             }
-            Err((cause, below)) => {
-                let coverage = match request.partial && below == Status::Unknown {
-                    true => Coverage::all(Status::Unknown, request.ids.len()),
-                    false => self.refused(&request, below),
-                };
-                self.refuse(from, &request, Failure { cause, coverage });
-                self.forgo(&request);
-            }
+            Err((cause, below)) => self.refuse_covering(from, &request, cause, below),
         }
+    }
+
+    /// Refuses a request; `below` is what is known of the ids below this one.
+    pub(super) fn refuse_covering(&mut self, from: Id, request: &Request, cause: Cause, below: Status) {
+        let coverage = match request.partial && below == Status::Unknown {
+            true => Coverage::all(Status::Unknown, request.ids.len()),
+            false => self.refused(request, below),
+        };
+        self.refuse(from, request, Failure { cause, coverage });
+        self.forgo(request);
     }
 
     /// An adopter's request is refused: it asks those below itself. So a request of the parent that it has given up, should it come now, is not taken: that parent cannot know that others ask them, too.
@@ -188,9 +202,9 @@ impl Node {
         }
     }
 
-    fn admit(&mut self, request: Arc<Request>, origin: Origin, held: Held) {
+    fn admit(&mut self, request: Arc<Request>, origin: Origin, held: Held, begun: Time) {
         let id = request.call;
-        let slot = self.calls.insert(request, origin, self.now);
+        let slot = self.calls.insert(request, origin, begun);
         if let Some(call) = self.calls.get_mut(slot) {
             call.held = held;
             self.deadlines.add(call.deadline, id);

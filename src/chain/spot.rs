@@ -105,13 +105,17 @@ impl Node {
         let own = unlikely(particulars.call.root == self.config.me);
         let children = if own { None } else { self.may_run(&request.plan, particulars) };
         if self.liveness.watches() || children.is_some_and(|children| children > 0) {
-            self.now = self.now.max(now());
+            self.at(now());
             self.liveness.heard(from, self.now);
         }
         match children {
             None => Begun::Unusual,
             Some(0) => Begun::Alone,
-            Some(_) => Begun::WithChildren,
+            Some(_) if unlikely(self.load.delays(from)) => Begun::Unusual,
+            Some(children) => {
+                self.load.spend(children);
+                Begun::WithChildren
+            }
         }
     }
 
@@ -154,7 +158,7 @@ impl Node {
         data: &'a [u8],
         ids: &'a mut Vec<u8>,
     ) -> Option<ShortRequest<'a>> {
-        self.now = self.now.max(now);
+        self.at(now);
         let short = start.header.len() + data.len() <= SHORT_MAX;
         // Who watches nobody has nothing to answer.
         let nobody = start.watch && start.ids.len() == 1;
@@ -294,7 +298,7 @@ impl Node {
         response: &ShortResponse<'_>,
     ) -> Heard {
         if unlikely(self.liveness.watches()) {
-            self.now = self.now.max(now());
+            self.at(now());
         }
         let Some(spots) = self.spots.as_deref_mut() else { return Heard::Unusual };
         let Some(place) = spots.find(response.call) else { return Heard::Unusual };
@@ -354,7 +358,7 @@ impl Node {
             self.spot_ends(place);
             return Some(Ended { ticket, call, reply });
         }
-        self.now = self.now.max(now());
+        self.at(now());
         self.outside(outputs, |node| {
             if let Some(slot) = node.take_over(call) {
                 node.advance(slot);

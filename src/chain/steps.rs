@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use gpc_trees::{Group, Groups, Id, TreeError, send_order};
 
-use super::call::{Call, Child, ChildAnswer, Children, JobState, Origin, Own, Step};
+use super::call::{Call, Children, JobState, Origin, Own, Step};
 use super::deadlines::TimeLeft;
 use super::kept::KEEP;
+use super::load::{Delayed, Next, Unasked};
 use super::slot::Slot;
-use super::{Job, JobResult, Node, Output, Reply, Work, gather};
+use super::{Job, JobResult, Node, Output, Reply, Work, gather, lies};
 use crate::wire::head::whole_ms;
 use crate::wire::message::{Answer, Classes, Merging, Response};
 use crate::wire::{CallId, Cause, CauseKind, Message, Reason, Request, Stage};
@@ -31,7 +32,12 @@ impl Node {
             match call.next_step() {
                 // Its time limit ends it before this input is over: whoever stood still has nothing to ask for any more.
                 Step::Forward if call.deadline <= now && call.request.ids.len() > 1 => return,
-                Step::Forward => self.forward(slot),
+                Step::Forward => {
+                    if self.is_delayed(slot) {
+                        return;
+                    }
+                    self.forward(slot);
+                }
                 Step::Func => {
                     call.job = JobState::Queued(self.runs.enter(call.request.classes.func, slot));
                     return;
@@ -154,18 +160,93 @@ impl Node {
             return self.not_forwarded(slot, cause);
         }
         let Some(call) = self.calls.get_mut(slot) else { return };
-        let children = groups.iter().map(|&group| Child {
-            id: call.request.ids.id(group.start).unwrap_or_default(),
-            group,
-            answer: ChildAnswer::Awaited,
-            skipped: 0,
-            fresh: true,
-            report: None,
-        });
-        let children = children.collect();
-        call.forwarded(children);
-        for index in send_order(&groups) {
-            self.send_request(slot, groups[index], 0, true);
+        call.children.get_or_insert_default();
+        self.ask_children(slot, groups, 0, true);
+    }
+
+    /// Has these groups asked: all at once, or of a request of a peer so many that others need not wait for it.
+    pub(super) fn ask_children(&mut self, slot: Slot, groups: Groups, skipped: u32, fresh: bool) {
+        let most = usize::from(self.config.sizes.batch.max(1));
+        let Some(call) = self.calls.get_mut(slot) else { return };
+        call.awaited += groups.len();
+        match call.parent() {
+            Some(parent) if groups.len() > most || self.load.delays(parent) => {
+                call.unasked.get_or_insert_default().push_back(Unasked::new(groups, skipped, fresh));
+                if !self.load.delays(parent) {
+                    self.ask_more(slot);
+                }
+                self.delay_call(slot);
+            }
+            Some(_) => {
+                self.load.spend(groups.len());
+                self.ask_all(slot, &groups, skipped, fresh);
+            }
+            None => self.ask_all(slot, &groups, skipped, fresh),
+        }
+    }
+
+    /// Asks the next children of a call.
+    fn ask_more(&mut self, slot: Slot) {
+        let most = usize::from(self.config.sizes.batch.max(1));
+        let Some(call) = self.calls.get_mut(slot) else { return };
+        let Some(unasked) = call.unasked.as_mut().and_then(|unasked| unasked.front_mut()) else { return };
+        let (groups, skipped, fresh) = (unasked.take(most), unasked.skipped, unasked.fresh);
+        call.drop_asked();
+        self.load.spend(groups.len());
+        self.ask_all(slot, &groups, skipped, fresh);
+    }
+
+    /// Sends these groups their requests, the largest subtree first.
+    fn ask_all(&mut self, slot: Slot, groups: &[Group], skipped: u32, fresh: bool) {
+        let Some(call) = self.calls.get_mut(slot) else { return };
+        call.asks(groups, skipped, fresh);
+        for index in send_order(groups) {
+            self.send_request(slot, groups[index], skipped, fresh);
+        }
+    }
+
+    /// Whether a call must wait until other work has had its turn; it goes on by itself then.
+    fn is_delayed(&mut self, slot: Slot) -> bool {
+        let call = self.calls.get(slot).filter(|call| call.request.ids.len() > 1);
+        let delays = call.and_then(Call::parent).is_some_and(|parent| self.load.delays(parent));
+        if delays {
+            self.delay_call(slot);
+        }
+        delays
+    }
+
+    /// Has a call go on with a later tick, if there is something to go on with.
+    fn delay_call(&mut self, slot: Slot) {
+        let Some(call) = self.calls.get_mut(slot) else { return };
+        let more = call.unasked.is_some() || call.children.is_none();
+        if let (Some(parent), true, false) = (call.parent(), more, call.is_delayed) {
+            call.is_delayed = true;
+            self.load.delay_call(parent, call.request.call);
+        }
+    }
+
+    /// Takes some of the work that waits.
+    pub(super) fn go_on_with_delayed(&mut self) {
+        self.load.renew();
+        // Ends: each takes a part of what one tick may take.
+        while let Some((parent, next)) = self.load.next() {
+            match next {
+                Next::Request(Delayed { request, came, .. }) => self.begin(parent, request, came),
+                Next::Call(id) => {
+                    let Some(slot) = self.calls.find(id) else { continue };
+                    let Some(call) = self.calls.get_mut(slot) else { continue };
+                    call.is_delayed = false;
+                    // Past its time limit nobody can answer any more.
+                    if call.deadline <= self.now {
+                        continue;
+                    }
+                    if call.unasked.is_some() {
+                        self.ask_more(slot);
+                        self.delay_call(slot);
+                    }
+                    self.advance(slot);
+                }
+            }
         }
     }
 
@@ -235,7 +316,13 @@ impl Node {
         }
         let wanted = call.request.reply_wanted;
         let reply = match answer {
-            Answer::Failed(failure) => return self.child_failed(slot, index, *failure),
+            Answer::Failed(failure) => {
+                let child = call.children.as_ref().and_then(|children| children.get(index));
+                return match child.and_then(|child| lies::in_failure(&call.request, child, &failure.cause)) {
+                    Some(lie) => self.fail(slot, Cause::new(from, Stage::Reply, CauseKind::BadReply, lie)),
+                    None => self.child_failed(slot, index, *failure),
+                };
+            }
             // Nobody says anything but a failure while its reply is under way.
             _ if call.is_rising(index) => return,
             Answer::Completed if !wanted => None,
@@ -297,6 +384,7 @@ impl Node {
         let call = self.calls.remove(slot)?;
         let id = call.request.call;
         self.deadlines.remove(call.deadline, id);
+        call.parent().iter().for_each(|&parent| self.load.release(parent, call.orphans));
         match call.request.partial {
             true => self.recent.partial.add(id, call.until.plus(KEEP)),
             false => self.recent.add(id),
@@ -366,10 +454,14 @@ fn split(request: &Request, fan_out_max: u32) -> Result<Groups, Reason> {
         let kind = if limit { CauseKind::OverLimit } else { CauseKind::BadTree };
         Reason::new(kind, error.to_string())
     };
-    let groups = tree.split(request.ids.len()).map_err(bad)?;
-    if groups.len() > fan_out_max as usize {
-        let message = format!("{} children are over the limit of {fan_out_max}", groups.len());
-        return Err(Reason::new(CauseKind::OverLimit, message));
+    let over = |count: usize| {
+        let message = format!("{count} children are over the limit of {fan_out_max}");
+        Err(Reason::new(CauseKind::OverLimit, message))
+    };
+    // A few bytes can name any number of children: they are refused before there is a group for each.
+    if let Some(count) = tree.fan_out(request.ids.len()).filter(|&count| count > fan_out_max) {
+        return over(count as usize);
     }
-    Ok(groups)
+    let groups = tree.split(request.ids.len()).map_err(bad)?;
+    if groups.len() > fan_out_max as usize { over(groups.len()) } else { Ok(groups) }
 }

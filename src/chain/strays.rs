@@ -22,6 +22,7 @@ impl Node {
             + over(self.runs.waiting(), self.calls.len())
             + self.kept.strays()
             + self.recent.strays()
+            + self.load.strays(self.calls())
             + if self.calls() == 0 { self.liveness.watched() } else { 0 }
             + short
     }

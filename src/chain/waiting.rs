@@ -151,6 +151,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::chain::load::Unasked;
     use crate::wire::message::SubtreeReply;
     use crate::wire::{CallId, Coverage, Report, Status};
 
@@ -209,7 +210,11 @@ mod tests {
         let mut full = call();
         full.request = Arc::new(Request { callback: Some(2), ..(*full.request).clone() });
         full.forwarded((1..=20).map(child).collect());
-        full.adopt([child(25)].into_iter());
+        let [asked, unasked] = [25, 26].map(|start| Group { start, len: 1 });
+        full.asks(&[asked], 1, true);
+        let unasked = Unasked::new([unasked].into_iter().collect(), 1, true);
+        full.unasked.get_or_insert_default().push_back(unasked);
+        (full.orphans, full.awaited, full.is_delayed) = (2, 22, true);
         full.own = Own::Ready(Reply { header: vec![1], ..Reply::default() });
         full.early = Some(Box::new(Ok(Reply::default())));
         full.job = JobState::Running;

@@ -407,9 +407,11 @@ impl EventLoop {
                 Arrival::DataArrived(call) => Input::DataArrived(call),
                 Arrival::DataRefused { call, why } => Input::DataRefused { call, why },
                 Arrival::ReplyArrived { from, call } => Input::ReplyArrived { from, call },
+                Arrival::ReplyRefused { from, call, why } => Input::ReplyRefused { from, call, why },
                 Arrival::Heard(peer) => Input::Heard(peer),
                 Arrival::Up { peer, incarnation } => Input::LinkUp { peer, incarnation },
                 Arrival::PingLeft(peer) => Input::PingLeft(peer),
+                Arrival::Unreachable { peer, call, why } => Input::Unreachable { peer, call, why },
                 Arrival::Lost { unsent: Some(unsent), peer, .. } if self.loses_nothing(peer, &unsent) => {
                     self.links.resend(self.clock.time(), peer, unsent);
                     continue;

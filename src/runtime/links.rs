@@ -61,6 +61,12 @@ pub(super) enum Arrival {
         from: Id,
         call: CallId,
     },
+    /// There is no memory for the reply of this child.
+    ReplyRefused {
+        from: Id,
+        call: CallId,
+        why: String,
+    },
     /// Bytes that are no message yet.
     Heard(Id),
     /// A link is up, with this run of the peer.
@@ -70,6 +76,12 @@ pub(super) enum Arrival {
     },
     /// A heartbeat request has left.
     PingLeft(Id),
+    /// Nobody knows the address of this peer: its request is not sent.
+    Unreachable {
+        peer: Id,
+        call: CallId,
+        why: String,
+    },
     /// `unreached` when no link ever came up: nothing that was sent can have arrived.
     Lost {
         peer: Id,
@@ -259,16 +271,17 @@ impl Links {
 
     /// Keeps a message until there is a link, if it needs one, and opens that.
     fn send_when_up(&mut self, now: Time, to: Id, message: Message) {
-        let is_request = matches!(message, Message::Request(_));
+        let call = match &message {
+            Message::Request(request) => Some(request.call),
+            _ => None,
+        };
         // Of those below a silent child nothing else may have been asked before.
-        let opens = is_request || matches!(message, Message::Ping);
+        let opens = call.is_some() || matches!(message, Message::Ping);
         match self.peering.want(to) {
             // A request may name any id there is: only those that can be reached are remembered.
-            Wanted::Unknown if is_request => {
+            Wanted::Unknown if let Some(call) = call => {
                 let why = "no address is known for it: add it to the peers".into();
-                let kind = CauseKind::Unreachable;
-                let unsent = None;
-                self.arrivals.push_back(Arrival::Lost { peer: to, kind, why, unreached: true, unsent });
+                self.arrivals.push_back(Arrival::Unreachable { peer: to, call, why });
             }
             Wanted::Open if opens => {
                 self.pending.entry(to).or_default().messages.push(message);

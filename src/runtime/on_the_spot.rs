@@ -9,7 +9,7 @@ use tracing::warn;
 
 use super::budget::UNBOUNDED;
 use super::event_loop::EventLoop;
-use super::link::{self, Context, MUCH, Phase, Progress, READ_BUDGET};
+use super::link::{self, Context, MESSAGES_MAX, MUCH, Phase, Progress, READ_BUDGET};
 use super::request::Request;
 use super::side::Side;
 use crate::chain::{self, Asker, Begun, Heard, Input, Place, Ran, RootReply, Start, ToChild};
@@ -76,7 +76,8 @@ impl EventLoop {
     }
 
     fn read(&mut self, key: LinkKey, to_end: bool, buffer: &mut [u8], read: &mut usize) -> Progress {
-        while *read < READ_BUDGET && !self.has_done_enough() {
+        let before = self.done;
+        while *read < READ_BUDGET && self.done - before < MESSAGES_MAX && !self.has_done_enough() {
             let link = self.links.links.get_mut(key).filter(|link| link.phase != Phase::Closing);
             let Some(link) = link else { return Progress::Waiting };
             if unlikely(link.phase == Phase::Greeting) {

@@ -267,10 +267,7 @@ impl Links {
                 link.mark(&mut self.dirty, key);
                 None
             }
-            Event::ReplyRefused { call, why } => {
-                let cause = Cause::new(self.me, Stage::Reply, CauseKind::NoMemory, why);
-                Some(Arrival::Message { from, message: failed(call, cause) })
-            }
+            Event::ReplyRefused { call, why } => Some(Arrival::ReplyRefused { from, call, why }),
             Event::Oversized { call, bytes } => {
                 let message = format!("its reply of {bytes} bytes is over this node's limit");
                 let cause = Cause::new(from, Stage::Reply, CauseKind::OverLimit, message);

@@ -76,6 +76,7 @@ impl Behind {
             windows: size(4, usual.windows),
             plans: size(4, usual.plans),
             descendants: size(12, usual.descendants),
+            ..usual
         };
         let plan_at_once = !random.chance(1, 12);
         let calls_others = random.chance(1, 8);

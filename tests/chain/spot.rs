@@ -368,6 +368,7 @@ fn many_calls_at_once_are_all_answered() {
                 func: u64::from(root) % 90,
                 ..request("1,900")
             };
+            one.0.now += Duration::from_nanos(1);
             match one.request(root, &request, Ok(Reply::default())) {
                 Some(_) => short += 1,
                 None => {

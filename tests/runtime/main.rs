@@ -13,6 +13,7 @@ mod errors;
 mod events;
 mod extents;
 mod fair;
+mod flood;
 mod foreign;
 mod handle;
 mod hostile;

@@ -59,6 +59,9 @@ const REPLIES_MAX: usize = BODIES_MAX;
 /// Bytes read from one link before the others get their turn.
 pub(super) const READ_BUDGET: usize = 1 << 20;
 
+/// Messages taken from one link before the others get their turn, but for those that the last read has brought: some milliseconds of work.
+pub(super) const MESSAGES_MAX: usize = 1 << 12;
+
 /// Bytes read or written at once that leave next to no room behind.
 pub(super) const MUCH: usize = 4 << 10;
 

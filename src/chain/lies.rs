@@ -1,0 +1,71 @@
+//! Answers of a child that cannot be true, whatever has happened below it: the child breaks the protocol, and nothing of the answer counts.
+//!
+//! A child knows of the ids of its own slice alone. So it blames one of these, reports on each of them, and its reply has a part of each that is done. What passes here goes up to the caller, where nobody can say any more who has made it up.
+
+use std::collections::BTreeSet;
+
+use gpc_trees::{Id, IdList};
+
+use super::call::Child;
+use crate::wire::level::{Event, Limits, StreamDecoder};
+use crate::wire::message::{Answer, Partial, SubtreeReply};
+use crate::wire::{Cause, Payload, Request};
+
+/// What is wrong with a failure that ends a call.
+pub(super) fn in_failure(request: &Request, child: &Child, cause: &Cause) -> Option<String> {
+    blames_stranger(&request.ids.slice(child.group), [cause.id].into_iter())
+}
+
+/// What is wrong with an answer in a partial call.
+pub(super) fn in_partial_answer(request: &Request, child: &Child, answer: &Answer) -> Option<String> {
+    let ids = request.ids.slice(child.group);
+    let Partial { reply, report } = match answer {
+        Answer::Partial(partial) if partial.report.coverage.len() == u64::from(ids.len()) => &**partial,
+        Answer::Failed(failure) => return blames_stranger(&ids, [failure.cause.id].into_iter()),
+        Answer::Completed | Answer::Reply(_) | Answer::Arriving(_) | Answer::Partial(_) => {
+            return Some("its answer does not report on the ids it was sent to".into());
+        }
+    };
+    let aggregated = request.reply_wanted && request.callback.is_none();
+    let misfit = aggregated.then(|| misfit(reply, report.coverage.counts().done)).flatten();
+    misfit.or_else(|| blames_stranger(&ids, report.causes.iter().map(|cause| cause.id)))
+}
+
+/// An id is blamed that is not among these.
+fn blames_stranger(ids: &IdList, blamed: impl Iterator<Item = Id>) -> Option<String> {
+    let mut strangers: BTreeSet<Id> = blamed.collect();
+    for run in ids.runs() {
+        let last = run.first + (run.count - 1);
+        while let Some(&member) = strangers.range(run.first..=last).next() {
+            strangers.remove(&member);
+        }
+        if strangers.is_empty() {
+            return None;
+        }
+    }
+    let stranger = strangers.first()?;
+    Some(format!("its answer blames id {stranger}, which it was not sent to"))
+}
+
+/// An aggregated reply has not one part for each id that is done.
+fn misfit(reply: &SubtreeReply, done: u32) -> Option<String> {
+    let parts = |payload| parts(reply.level, payload);
+    match (parts(&reply.header), parts(&reply.data)) {
+        (Some(headers), Some(data)) if headers == u64::from(done) && data == u64::from(done) => None,
+        (Some(headers), Some(data)) => Some(format!(
+            "its answer has {headers} reply headers and {data} reply data of {done} ids that are done"
+        )),
+        _ => Some("its reply is no level-n data".into()),
+    }
+}
+
+/// How many parts level-n data have; `None` if they are none.
+fn parts(level: u16, payload: &Payload) -> Option<u64> {
+    let (mut decoder, mut count) = (StreamDecoder::new(level, Limits::default()), 0);
+    let mut heed = |event: Event<'_>| count += u64::from(matches!(event, Event::LeafEnd));
+    for part in payload.parts() {
+        decoder.feed(part.as_slice(), &mut heed).ok()?;
+    }
+    decoder.finish().ok()?;
+    Some(count)
+}
