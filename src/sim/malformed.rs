@@ -1,6 +1,7 @@
-//! Malformed answers: a child says less or more than it was asked, or sends a reply that is no level-n data.
+//! Malformed answers: a child says less or more than it was asked, blames an id that it was not sent to, or sends a reply that is no level-n data or has not the parts of those that are done.
 //!
-//! Bad input is normal: whoever reads such an answer knows no more of those below than if it had not come, and what it says of others is as true as without it. The bytes of a reply alone may go up unread, and then the whole reply of the call is what nobody can take apart.
+//! Bad input is normal: whoever reads such an answer knows no more of those below than if it had not come, and what it says of others is as true as without it. In a partial call without a callback replies are counted at every hop, and the child is lost alone. In other calls
+//! the bytes of a reply may go up unread, and then the whole reply of the call is what nobody can take apart.
 
 use bytes::Bytes;
 use gpc_trees::Id;
@@ -8,9 +9,9 @@ use gpc_trees::Id;
 use super::check::Observation;
 use super::faults::Fault;
 use super::world::{LARGE, World};
-use crate::wire::level::{Leaves, Leveled, Limits, aggregate, level0};
+use crate::wire::level::{Leaves, Leveled, Limits, aggregate, level0, validate};
 use crate::wire::message::{Answer, Partial, Response, SubtreeReply};
-use crate::wire::{Coverage, Message, Payload, Report, Status};
+use crate::wire::{Cause, CauseKind, Coverage, Failure, Message, Payload, Report, Stage, Status};
 
 impl World {
     /// The message that leaves in place of what a node has said: the same, but for a few answers, which are malformed.
@@ -21,22 +22,63 @@ impl World {
         if self.scenario.n > LARGE || !mishaps.is_malformed(now) {
             return message;
         }
-        let way = self.random.below(5);
+        let way = self.random.below(7);
+        let merges = self.call(call).is_some_and(|state| state.plan.callback);
         let values = self.call(call).is_some_and(|state| state.plan.callback && state.plan.partial)
             && self.profile.behind.random.chance(2, 3);
         let bad = match answer {
-            Answer::Partial(partial) if values && way >= 2 => bad_values(partial, way),
+            Answer::Partial(partial) if values && GARBLES.contains(&way) => bad_values(partial, way),
+            _ if way == BLAMES => blaming(answer, call.root),
             _ => malformed(answer, way),
         };
         let Some(answer) = bad else { return message };
-        let garbled = matches!(answer, Answer::Reply(_) | Answer::Partial(_)) && way >= 2;
+        let garbled = match &answer {
+            Answer::Reply(_) => GARBLES.contains(&way),
+            Answer::Partial(partial) if GARBLES.contains(&way) => {
+                // By chance it may be as good as any other.
+                if !merges && fits(partial) {
+                    return message;
+                }
+                merges
+            }
+            _ => false,
+        };
         self.inject(Fault::Malformed, &[from]);
         self.observe(&Observation::Malformed { from, call, garbled });
         Message::Response(Response { call, answer })
     }
 }
 
-/// A malformed answer in place of a good one, in one of five ways; `None` where it cannot be made so.
+/// The ways in which the bytes of a reply are others.
+const GARBLES: std::ops::Range<u64> = 2..6;
+
+/// The way in which an answer blames an id that its sender knows nothing of.
+const BLAMES: u64 = 6;
+
+/// The same answer, which blames the root: no child has that below it.
+fn blaming(answer: &Answer, root: Id) -> Option<Answer> {
+    let lie = Cause::new(root, Stage::Func, CauseKind::Failed, "a lie");
+    Some(match answer {
+        Answer::Failed(failure) => {
+            Answer::Failed(Box::new(Failure { cause: lie, coverage: failure.coverage.clone() }))
+        }
+        Answer::Partial(partial) => {
+            let mut lying = partial.clone();
+            lying.report.causes.insert(0, lie);
+            Answer::Partial(lying)
+        }
+        _ => return None,
+    })
+}
+
+/// Whether a reply has one part for each id that is done.
+fn fits(Partial { reply, report }: &Partial) -> bool {
+    let done = u64::from(report.coverage.counts().done);
+    let has = |part: &Payload| validate(reply.level, &part.to_bytes(), Limits::default()) == Ok(done);
+    has(&reply.header) && has(&reply.data)
+}
+
+/// A malformed answer in place of a good one, in one of six ways; `None` where it cannot be made so.
 fn malformed(answer: &Answer, way: u64) -> Option<Answer> {
     Some(match (answer, way) {
         (Answer::Completed, 0 | 1) => Answer::Partial(Box::default()),
@@ -87,10 +129,14 @@ fn miscounted(coverage: &Coverage, way: u64) -> Coverage {
     more
 }
 
-/// As many bytes that mean nothing, or fewer; or a header for fewer ids than there are data of.
+/// As many bytes that mean nothing, or fewer; a header for fewer ids than there are data of; or both for fewer than are done.
 fn garbled(reply: &SubtreeReply, way: u64) -> Option<SubtreeReply> {
     if way == 4 {
-        return Some(SubtreeReply { header: without_last(reply)?, ..reply.clone() });
+        return Some(SubtreeReply { header: without_last(reply, &reply.header)?, ..reply.clone() });
+    }
+    if way == 5 {
+        let [header, data] = [&reply.header, &reply.data].map(|part| without_last(reply, part));
+        return Some(SubtreeReply { header: header?, data: data?, ..reply.clone() });
     }
     let mut data = reply.data.to_bytes().to_vec();
     let last = data.pop()?;
@@ -101,9 +147,9 @@ fn garbled(reply: &SubtreeReply, way: u64) -> Option<SubtreeReply> {
     Some(SubtreeReply { data: Payload::copy_from_slice(&data), ..reply.clone() })
 }
 
-/// The header of a reply without the part of its last id; one of several levels is cut short.
-fn without_last(reply: &SubtreeReply) -> Option<Payload> {
-    let bytes = reply.header.to_bytes();
+/// The header or the data of a reply without the part of its last id; those of several levels are cut short.
+fn without_last(reply: &SubtreeReply, whole: &Payload) -> Option<Payload> {
+    let bytes = whole.to_bytes();
     if reply.level != 1 {
         return Some(Payload::copy_from_slice(bytes.split_last()?.1));
     }

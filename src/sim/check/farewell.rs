@@ -224,8 +224,13 @@ impl Farewell {
                     Answer::Completed | Answer::Reply(_) | Answer::Partial(_) => Tie::Answered,
                 };
                 ties.set(record, at, other, tie);
-                let due = failed
-                    .map(|cause| if record.plan.partial { Due::Adopt(other) } else { Due::Pass(cause) });
+                // A child that blames an id of another slice has made that up.
+                let below = record.slice(other);
+                let due = failed.map(|cause| match record.plan.partial {
+                    true => Due::Adopt(other),
+                    false if below.contains(cause.id) => Due::Pass(cause),
+                    false => Due::End("its child blames an id that is not below it"),
+                });
                 due.into_iter()
                     .filter(|_| certain && !state.ended)
                     .for_each(|due| self.due.push((at, call, due)));
