@@ -5,6 +5,7 @@ use std::fmt;
 use chained_gpc::trees::Id;
 
 use crate::exit::Death;
+use crate::names::Member;
 
 /// Kinds of faults, for programs. Their numbers never change their meaning.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -100,16 +101,18 @@ pub struct Fault {
     pub kind: FaultKind,
     /// For people: what, where, and what to do.
     pub message: String,
-    /// Whose death is the cause, the first first.
+    /// The deaths because of which it has failed, at most 16: the first one is the cause.
     pub deaths: Vec<Death>,
     /// Which node is the cause.
     pub node: Option<Id>,
+    /// The members that had not come to a collective request when its time limit passed, at most 64.
+    pub missing: Vec<Member>,
 }
 
 impl Fault {
     /// A fault that no death and no node has caused.
     pub fn new(kind: FaultKind, message: impl Into<String>) -> Fault {
-        Fault { kind, message: message.into(), deaths: Vec::new(), node: None }
+        Fault { kind, message: message.into(), deaths: Vec::new(), node: None, missing: Vec::new() }
     }
 
     /// A fault that a node has caused.
@@ -133,7 +136,7 @@ impl Fault {
         if deaths.len() > 3 {
             message += &format!(" and {} more", deaths.len() - 3);
         }
-        Fault { kind: FaultKind::MemberDied, message, deaths, node: None }
+        Fault { deaths, ..Fault::new(FaultKind::MemberDied, message) }
     }
 }
 

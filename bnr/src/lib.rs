@@ -46,5 +46,5 @@ pub mod streams;
 pub use exit::{Death, Exit};
 pub use fault::{Fault, FaultKind};
 pub use limits::Limits;
-pub use spec::{Block, Layout, OnDeath, Spec};
+pub use spec::{Block, LEFT_OUT, Layout, OnDeath, Spec};
 pub use start_error::{StartError, StartFailure};

@@ -78,7 +78,7 @@ pub struct Brought {
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Order {
-    /// Begins a domain at every other node. Answered by [`Report::Done`]; a node that has begun it already says so, too.
+    /// Begins a domain at every other node. Answered by [`Report::Host`], also by a node that has begun it already.
     Begin {
         /// All nodes, the head first.
         nodes: Vec<Id>,
@@ -153,6 +153,13 @@ pub enum Order {
     Status(Option<GroupId>),
     /// The domain ends: nothing of it is left when this is answered.
     End,
+    /// The time limit of a meeting has passed: its coordinator asks which members have not come. Answered by [`Report::Missing`].
+    Missing {
+        /// The meeting.
+        meeting: Meeting,
+        /// What for.
+        purpose: Purpose,
+    },
 }
 
 /// What a node answers to an order.
@@ -175,4 +182,8 @@ pub enum Report {
     Answer(Result<Answer, Fault>),
     /// To [`Order::Status`] and [`Order::Kill`].
     Groups(Vec<GroupStatus>),
+    /// To [`Order::Missing`]: some of the node's members that have not come, and how many more there are.
+    Missing(Vec<Member>, u64),
+    /// To [`Order::Begin`]: the name of the node's host.
+    Host(String),
 }

@@ -94,7 +94,7 @@ pub enum Request {
     Status(GroupId),
     /// All groups, of which the first 4,096 are told. Answered by [`Answer::Groups`].
     Groups,
-    /// Tells of each process of a group that ends, once, also of those that have ended already: the notices come after the answer.
+    /// Tells of each process of a group that ends, once, also of those that have ended already: the notices come after the answer, [`Answer::Groups`], which names the groups whose deaths they are. Those of a merged group are the groups that it is made of.
     Subscribe(GroupId),
     /// Makes a database: of this name, or of one that the domain gives. Answered by [`Answer::Name`].
     Create(Option<String>),

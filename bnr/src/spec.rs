@@ -15,9 +15,12 @@ pub struct Spec {
     pub args: Vec<Vec<u8>>,
     /// Variables beside those of the node: name and value.
     pub env: Vec<(Vec<u8>, Vec<u8>)>,
-    /// Advice: `wdir` (where it runs), `path` (directories, in front of `PATH`), `host` (which node, by its id), `bind` (`none` or `core`). Others are ignored, as MPI has it.
+    /// Advice: `wdir` (where it runs), `path` (directories, in front of `PATH`), `host` (which node, by its id or the name of its host), `bind` (`none` or `core`), `soft` (which numbers of processes will do, such as `2,4:8:2`: the largest one up to the count is started). Others are ignored, as MPI has it.
     pub info: Vec<(String, Vec<u8>)>,
 }
+
+/// The error of a process that was left out of a spawn, since its `soft` allows fewer: it is no failure.
+pub const LEFT_OUT: i32 = -1;
 
 /// What happens to a group when one of its processes dies abnormally.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]

@@ -61,6 +61,9 @@ fn role(name: &str) {
         "spawns" => spawns(&process),
         "spawned" => spawned(&process),
         "missing" => missing(&process),
+        "merged" => merged(&process),
+        "kills" => kills(&process),
+        "waits" => drop(process.barrier()),
         other => panic!("{other}"),
     }
     process.finalize().unwrap();
@@ -218,6 +221,39 @@ fn missing(process: &Process) {
     println!("it goes on");
 }
 
+/// Starts a group that merges with its parents; one of it dies, and all parents learn of that by the merged group.
+fn merged(process: &Process) {
+    if process.parent().is_some() {
+        let both = process.merge(process.group(), process.parent().unwrap(), Some(PATIENCE)).unwrap();
+        process.fence(&Set::Group(both), Some(PATIENCE)).unwrap();
+        std::process::exit(if process.rank() == 1 { 9 } else { 0 });
+    }
+    let everybody = process.everybody();
+    let group = process.open(&everybody, Some(PATIENCE)).unwrap();
+    if process.rank() == 0 {
+        let child = Spec { env: vec![(ROLE.into(), b"merged".to_vec())], ..spec(2) };
+        process.spawn(group, vec![child], Vec::new(), Some(OnDeath::Notify)).unwrap();
+    }
+    process.barrier().unwrap();
+    process.close(&everybody, group, Some(PATIENCE)).unwrap();
+    let both = process.merge(process.group(), group, Some(PATIENCE)).unwrap();
+    let deaths = process.subscribe(both).unwrap();
+    process.fence(&Set::Group(both), Some(PATIENCE)).unwrap();
+    let ended: BTreeSet<Member> = (0..2).map(|_| deaths.wait(PATIENCE).unwrap().member).collect();
+    assert_eq!(ended, BTreeSet::from([0, 1].map(|rank| Member { group, rank })));
+    process.barrier().unwrap();
+    println!("told of both");
+}
+
+/// Starts a group, and kills it when it needs it no longer.
+fn kills(process: &Process) {
+    let child = Spec { env: vec![(ROLE.into(), b"waits".to_vec())], ..spec(2) };
+    let child = Spec { count: 1, ..child };
+    let waits = Spec { program: b"sleep".to_vec(), args: vec![b"1000".to_vec()], ..spec(2) };
+    let started = process.spawn_multiple(vec![child, waits], Vec::new(), OnDeath::Kill).unwrap();
+    process.kill(started.group).unwrap();
+}
+
 fn spawned(process: &Process) {
     assert_eq!((process.size(), process.spec()), (3, process.rank() / 2));
     assert_eq!(process.get(process.database(), "greeting"), Ok(b"hello".to_vec()));
@@ -251,6 +287,27 @@ fn threads_fence_at_the_same_time() {
 #[test]
 fn groups_are_spawned_and_merged() {
     NODES.iter().for_each(|nodes| ends_well(nodes, 3, "spawns"));
+}
+
+/// `subscribe` of a merged group was answered with success, and no death was ever told.
+#[test]
+fn the_deaths_of_a_merged_group_are_told() {
+    for nodes in NODES {
+        let output = run(nodes, 2, "merged");
+        let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+        assert!(said.matches("told of both").count() == 2 && !said.contains("panicked"), "{said}");
+    }
+}
+
+/// A program that had killed a group of its own made `gpc run` end with status 143.
+#[test]
+fn a_group_that_a_process_kills_is_no_failure() {
+    for nodes in NODES {
+        let output = run(nodes, 1, "kills");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(0), "{said}");
+        assert!(said.contains("gpc: g1.0 has killed g2: 3 processes ended by that"), "{said}");
+    }
 }
 
 #[test]

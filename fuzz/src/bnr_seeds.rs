@@ -28,7 +28,8 @@ const GROUP: [u8; 5] = [0, 3, 0, 0, 0];
 const AS: [[u8; 1]; 4] = [[0], [1], [2], [3]];
 
 fn fault() -> Vec<u8> {
-    [number(13), counted(b"g1.2 was killed"), list(&[DEATH.to_vec()]), vec![1], number(7)].concat()
+    let missing = list(&[[number(1), number(3)].concat()]);
+    [number(13), counted(b"g1.2 was killed"), list(&[DEATH.to_vec()]), vec![1], number(7), missing].concat()
 }
 
 /// The third fence of a set.
@@ -87,6 +88,7 @@ pub fn order_seeds() -> Vec<Vec<u8>> {
         [vec![10], list(&[DEATH.to_vec(), DEATH.to_vec()])].concat(),
         [vec![15, 1, 7, 0, 0, 0, 0, 0, 0, 0, 12], number(3)].concat(),
         vec![17],
+        [vec![19], meeting(&GROUP), vec![0]].concat(),
     ];
     let reports = [
         [vec![1], list(&[entry]), list(&[meeting(&GROUP), meeting(&members)])].concat(),
@@ -99,6 +101,8 @@ pub fn order_seeds() -> Vec<Vec<u8>> {
         [vec![5, 1, 4], number(3), list(&[number(0), number(2)]), vec![1]].concat(),
         [vec![5, 0], fault()].concat(),
         [vec![6], list(&[status()])].concat(),
+        [vec![8], list(&[[number(1), number(3)].concat()]), vec![9, 0, 0, 0, 0, 0, 0, 0]].concat(),
+        [vec![9], counted(b"two")].concat(),
     ];
     let serial = [1, 0, 0, 0, 0, 0, 0, 0];
     let spec = [number(1), counted(b"p"), list(&[]), list(&[]), list(&[])].concat();

@@ -4,28 +4,29 @@ use crate::fault::{Fault, FaultKind};
 use crate::limits::Limits;
 use crate::names::{GroupId, Rank};
 use crate::request::{Answer, GroupStatus, Identity, Pair};
+use crate::spec::LEFT_OUT;
 
 /// A group that was to be started.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Spawned {
     /// Its number.
     pub group: GroupId,
-    /// For each rank 0, or the number of the system's error because of which it was not started. Where one is not 0, the others were killed.
+    /// For each process that was asked for 0, or the number of the system's error because of which it was not started. Where one is above 0, the others were killed. [`LEFT_OUT`] stands for a process that was left out, as `soft` allows: it has no rank.
     pub errors: Vec<i32>,
     /// Whether it is in the domain of who asked: always, as yet.
     pub same_domain: bool,
 }
 
 impl Spawned {
-    /// Whether all its processes were started.
+    /// Whether all processes of the group were started.
     pub fn is_whole(&self) -> bool {
-        self.errors.iter().all(|error| *error == 0)
+        self.failed().next().is_none()
     }
 
     /// Who was not started, and the number of the system's error.
     pub fn failed(&self) -> impl Iterator<Item = (Rank, i32)> + '_ {
-        let ranks = (0..).zip(self.errors.iter().copied());
-        ranks.filter(|(_, error)| *error != 0)
+        let started = self.errors.iter().copied().filter(|error| *error != LEFT_OUT);
+        (0..).zip(started).filter(|(_, error)| *error != 0)
     }
 }
 

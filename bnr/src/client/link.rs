@@ -39,7 +39,7 @@ enum Wanted {
     /// To who waits for it, if it still does.
     Answer(Sender<Answered>),
     /// The same; if it is none of a fault, the deaths of the group go there from now on.
-    Subscription(Sender<Answered>, GroupId, Sink),
+    Subscription(Sender<Answered>, Sink),
     /// It is one of the puts into this database.
     Put(String),
 }
@@ -123,8 +123,9 @@ impl Link {
     /// Subscribes to the deaths of a group.
     pub(super) fn subscribe(&self, group: GroupId, sink: Sink, limit: Duration) -> Result<(), Fault> {
         let (sender, receiver) = channel();
-        let wanted = Wanted::Subscription(sender, group, sink);
-        self.ask_and_wait(&Request::Subscribe(group), limit, wanted, &receiver).and_then(super::answers::done)
+        let wanted = Wanted::Subscription(sender, sink);
+        let answered = self.ask_and_wait(&Request::Subscribe(group), limit, wanted, &receiver);
+        answered.and_then(super::answers::groups).map(drop)
     }
 
     fn ask_and_wait(
@@ -359,9 +360,9 @@ fn answer(
     shared.changed.notify_all();
     let sender = match wanted {
         Some(Wanted::Answer(sender)) => sender,
-        Some(Wanted::Subscription(sender, group, sink)) => {
-            if answered.is_ok() {
-                subscriptions.add(group, sink);
+        Some(Wanted::Subscription(sender, sink)) => {
+            if let Ok(Answer::Groups(groups)) = &answered {
+                subscriptions.add(groups.iter().map(|status| status.group).collect(), sink);
             }
             sender
         }

@@ -82,34 +82,49 @@ impl Sink {
     }
 }
 
-/// One group.
+/// The deaths of one group that the node has reported.
 #[derive(Debug, Default)]
-struct Watched {
-    /// Who has ended, in the order in which that was told: each process once.
-    told: Vec<Death>,
-    known: BTreeSet<Rank>,
-    sinks: Vec<Sink>,
+struct Known {
+    /// In the order in which they were reported: each process once.
+    deaths: Vec<Death>,
+    ranks: BTreeSet<Rank>,
+}
+
+/// One subscription.
+#[derive(Debug)]
+struct Subscription {
+    /// The groups whose deaths it gets: several where the subscriber has named a merged group.
+    groups: BTreeSet<GroupId>,
+    sink: Sink,
 }
 
 /// All subscriptions. They belong to the thread that reads.
 #[derive(Debug, Default)]
-pub(super) struct Subscriptions(BTreeMap<GroupId, Watched>);
+pub(super) struct Subscriptions {
+    known: BTreeMap<GroupId, Known>,
+    subscriptions: Vec<Subscription>,
+}
 
 impl Subscriptions {
-    /// The node has taken a subscription: who comes later than another one is told what that one was.
-    pub(super) fn add(&mut self, group: GroupId, mut sink: Sink) {
-        let watched = self.0.entry(group).or_default();
-        if watched.told.iter().all(|death| sink.tell(*death)) {
-            watched.sinks.push(sink);
+    /// The node has accepted a subscription to these groups: it gets the deaths that earlier subscriptions have got.
+    pub(super) fn add(&mut self, groups: BTreeSet<GroupId>, mut sink: Sink) {
+        let mut takes = true;
+        for group in &groups {
+            let known = self.known.entry(*group).or_default();
+            takes = takes && known.deaths.iter().all(|death| sink.tell(*death));
+        }
+        if takes {
+            self.subscriptions.push(Subscription { groups, sink });
         }
     }
 
-    /// The node tells of a death; more than once, if there was more than one subscription.
+    /// The node reports a death: once for each subscription to its group.
     pub(super) fn tell(&mut self, death: Death) {
-        let Some(watched) = self.0.get_mut(&death.member.group) else { return };
-        if watched.known.insert(death.member.rank) {
-            watched.told.push(death);
-            watched.sinks.retain_mut(|sink| sink.tell(death));
+        let group = death.member.group;
+        let Some(known) = self.known.get_mut(&group) else { return };
+        if known.ranks.insert(death.member.rank) {
+            known.deaths.push(death);
+            self.subscriptions.retain_mut(|of| !of.groups.contains(&group) || of.sink.tell(death));
         }
     }
 }

@@ -261,7 +261,7 @@ impl Process {
         self.link.ask(&Request::Groups, self.waits.other).and_then(answers::groups)
     }
 
-    /// Tells of each process of a group that ends, also of those that have ended already: each once. A death because of which a request has failed is told of before that request returns.
+    /// Tells of each process of a group that ends, also of those that have ended already: each once. Of a merged group these are the processes of the groups that it is made of, by their own names. A death because of which a request has failed is told of before that request returns.
     ///
     /// # Errors
     /// [`NoGroup`](crate::FaultKind::NoGroup).

@@ -49,8 +49,9 @@ fn death() -> impl Strategy<Value = Death> {
 }
 
 fn fault() -> impl Strategy<Value = Fault> {
-    (select(&FaultKind::ALL[..]), text(), vec(death(), 0..3), option::of(any::<u32>()))
-        .prop_map(|(kind, message, deaths, node)| Fault { kind, message, deaths, node })
+    let who = (vec(death(), 0..3), vec(member(), 0..3));
+    (select(&FaultKind::ALL[..]), text(), who, option::of(any::<u32>()))
+        .prop_map(|(kind, message, (deaths, missing), node)| Fault { kind, message, deaths, node, missing })
 }
 
 fn pair() -> impl Strategy<Value = Pair> {
@@ -253,6 +254,7 @@ fn order() -> impl Strategy<Value = Order> {
         text().prop_map(Order::Destroyed),
         (client, request()).prop_map(|(client, request)| Order::AtHead { client, request }),
         option::of(group()).prop_map(Order::Status),
+        (meeting(), purpose()).prop_map(|(meeting, purpose)| Order::Missing { meeting, purpose }),
     ]
 }
 
@@ -276,6 +278,8 @@ fn report() -> impl Strategy<Value = Report> {
         vec(pair(), 0..3).prop_map(Report::Pairs),
         answered().prop_map(Report::Answer),
         vec(group_status(), 0..2).prop_map(Report::Groups),
+        (vec(member(), 0..3), any::<u64>()).prop_map(|(members, more)| Report::Missing(members, more)),
+        text().prop_map(Report::Host),
     ]
 }
 

@@ -93,7 +93,7 @@ impl Coded for FaultKind {
 }
 
 record!(StartError { errno, status, host, why });
-record!(Fault { kind, message, deaths, node });
+record!(Fault { kind, message, deaths, node, missing });
 record!(Pair { key, value });
 record!(Spec { count, program, args, env, info });
 choice!(OnDeath, "a death means no such thing for a group", {
@@ -240,6 +240,7 @@ choice!(Order, "there is no such order", {
     16 = Status(group),
     17 = End,
     18 = Check(layout),
+    19 = Missing { meeting, purpose },
 });
 choice!(Report, "there is no such report", {
     0 = Done,
@@ -250,4 +251,6 @@ choice!(Report, "there is no such report", {
     5 = Answer(answer),
     6 = Groups(groups),
     7 = NotStarted(failed),
+    8 = Missing(members, more),
+    9 = Host(host),
 });

@@ -286,8 +286,12 @@ impl Domain {
                 let groups = self.status_here(group);
                 return self.report(token, Report::Groups(groups));
             }
+            Order::Missing { meeting, purpose } => {
+                let (members, more) = self.missing_here(&meeting, &purpose);
+                return self.report(token, Report::Missing(members, more));
+            }
             // A driver has made this machine of it.
-            Order::Begin { .. } => {}
+            Order::Begin { .. } => return self.report(token, Report::Host(self.settings.host.clone())),
             Order::Enter { meeting, purpose } => self.entered_elsewhere(root, &meeting, purpose),
             Order::Release { meeting, deaths, outcome } => self.release(&meeting, &deaths, outcome),
             Order::Fail { meeting, fault } => self.failed_elsewhere(root, &meeting, fault),

@@ -14,7 +14,7 @@ use super::sets::purpose_in;
 use super::telling::{Errand, PAUSE, Then, Timer};
 use super::{CallNumber, Domain};
 use crate::exit::Death;
-use crate::fault::Fault;
+use crate::fault::{Fault, FaultKind};
 use crate::names::{GroupId, Member, Set};
 use crate::order::{Brought, Meeting, Order, Purpose, Report};
 use crate::request::{Answer, Client, Request};
@@ -27,13 +27,15 @@ const STANDS: Duration = Duration::from_secs(366 * 24 * 3600);
 pub(super) struct Collecting {
     purpose: Purpose,
     /// The nodes of its members, in the order of their first members.
-    nodes: Vec<Id>,
+    pub(super) nodes: Vec<Id>,
     /// The call that waits for the members at other nodes.
-    call: Option<CallNumber>,
+    pub(super) call: Option<CallNumber>,
     /// What other nodes have said; all of them at once.
     replies: Option<BTreeMap<Id, Brought>>,
     /// All have come, and what they want is being done: what they have put.
     acting: Option<Brought>,
+    /// A time limit has passed: the meeting fails when it is known which members have not come.
+    pub(super) late: Option<Fault>,
 }
 
 impl Domain {
@@ -72,26 +74,21 @@ impl Domain {
     /// # Errors
     /// The meeting cannot be.
     fn begin_to_collect(&mut self, meeting: &Meeting, purpose: &Purpose) -> Result<(), Fault> {
-        if self.collecting.get(meeting).is_some_and(|collecting| collecting.acting.is_some()) {
+        if self.collecting.get(meeting).is_some_and(Collecting::is_decided) {
             return Ok(());
         }
         let begun = self.collecting.get(meeting);
         if begun.is_some_and(|begun| begun.call.is_some() || begun.replies.is_some()) {
             return Ok(());
         }
-        let nodes = self.nodes_of(&meeting.set, purpose)?;
+        self.nodes_of(&meeting.set, purpose)?;
         if let Some((_, fault)) = self.broken(&meeting.set, purpose) {
             return Err(fault);
         }
-        let others: Vec<Id> = nodes.iter().copied().filter(|id| *id != self.me()).collect();
         let known = self.is_known_there(&meeting.set, purpose);
-        let collecting = self.collecting.entry(meeting.clone()).or_insert_with(|| Collecting {
-            purpose: purpose.clone(),
-            nodes,
-            call: None,
-            replies: others.is_empty().then(BTreeMap::new),
-            acting: None,
-        });
+        let me = self.me();
+        let Some(collecting) = self.collecting_for(meeting, purpose) else { return Ok(()) };
+        let others: Vec<Id> = collecting.nodes.iter().copied().filter(|id| *id != me).collect();
         if collecting.call.is_some() || collecting.replies.is_some() || !known {
             return Ok(());
         }
@@ -101,6 +98,20 @@ impl Domain {
             collecting.call = Some(call);
         }
         Ok(())
+    }
+
+    /// What is collected for a meeting, from now on if it was not before. None where its groups are not there.
+    pub(super) fn collecting_for(&mut self, meeting: &Meeting, purpose: &Purpose) -> Option<&mut Collecting> {
+        let nodes = self.nodes_of(&meeting.set, purpose).ok()?;
+        let alone = nodes.iter().all(|id| *id == self.settings.me);
+        Some(self.collecting.entry(meeting.clone()).or_insert_with(|| Collecting {
+            purpose: purpose.clone(),
+            nodes,
+            call: None,
+            replies: alone.then(BTreeMap::new),
+            acting: None,
+            late: None,
+        }))
     }
 
     /// The nodes have said that their members are in, or the call has failed.
@@ -125,7 +136,7 @@ impl Domain {
     /// Where all have come: does what they want.
     fn complete(&mut self, meeting: &Meeting) {
         let Some(collecting) = self.collecting.get(meeting) else { return };
-        if collecting.acting.is_some() {
+        if collecting.is_decided() {
             return;
         }
         let Some(replies) = &collecting.replies else { return };
@@ -174,16 +185,28 @@ impl Domain {
 
     /// A meeting fails, at all who take part.
     pub(super) fn fail_meeting(&mut self, meeting: &Meeting, fault: Fault) {
-        if self.collecting.get(meeting).is_some_and(|collecting| collecting.acting.is_some()) {
-            // All had come: what they wanted is done.
+        if self.collecting.get(meeting).is_some_and(Collecting::is_decided) {
             return;
         }
+        if fault.kind == FaultKind::TimedOut && self.ask_who_is_missing(meeting, &fault) {
+            return;
+        }
+        self.finish_meeting(meeting, fault);
+    }
+
+    /// A meeting fails now: all who take part are told the same, also those who come later.
+    pub(super) fn finish_meeting(&mut self, meeting: &Meeting, fault: Fault) {
         let purpose = self.purpose_of(meeting);
-        let deaths = self.broken(&meeting.set, &purpose).map_or_else(Vec::new, |(deaths, _)| deaths);
+        let (deaths, fault) = match self.broken(&meeting.set, &purpose) {
+            // Of deaths those count that became known here, in this order: a member elsewhere may have learnt of a consequence first.
+            Some((deaths, own)) if !fault.deaths.is_empty() => (deaths, own),
+            Some((deaths, _)) => (deaths, fault),
+            None => (Vec::new(), fault),
+        };
         self.finish(meeting, deaths, Err(fault));
     }
 
-    fn purpose_of(&self, meeting: &Meeting) -> Purpose {
+    pub(super) fn purpose_of(&self, meeting: &Meeting) -> Purpose {
         let begun = self.collecting.get(meeting).map(|collecting| &collecting.purpose);
         let here = || self.meetings.get(meeting).map(|gathering| &gathering.purpose);
         begun.or_else(here).cloned().or_else(|| purpose_in(&meeting.tag)).unwrap_or(Purpose::Fence)
@@ -256,9 +279,7 @@ impl Domain {
             None => false,
             Some(Ok(())) => true,
             Some(Err(fault)) => {
-                let purpose = self.purpose_of(meeting);
-                let (deaths, fault) = self.broken(&meeting.set, &purpose).unwrap_or((Vec::new(), fault));
-                self.refuse_elsewhere(root, meeting, deaths, Some(fault));
+                self.refuse_elsewhere(root, meeting, fault.deaths.clone(), Some(fault));
                 true
             }
         }
@@ -284,6 +305,13 @@ impl Domain {
                 self.fail_meeting(&meeting, fault);
             }
         }
+    }
+}
+
+impl Collecting {
+    /// Whether how it ends is settled: all have come, and what they want is being done, or a time limit has passed.
+    fn is_decided(&self) -> bool {
+        self.acting.is_some() || self.late.is_some()
     }
 }
 

@@ -13,8 +13,8 @@ use crate::order::Order;
 use crate::request::{Answer, Client};
 use crate::spec::{Layout, OnDeath};
 
-/// Most deaths that a fault names: enough to see what has happened.
-const NAMED_MAX: usize = 1024;
+/// Most deaths that a fault names: the first ones, of which the very first is the cause. Subscribers learn of all.
+const NAMED_MAX: usize = 16;
 
 /// Deaths here that other nodes do not know of yet. There are no more of them than processes.
 #[derive(Default, Debug)]
@@ -22,28 +22,39 @@ pub(super) struct Died {
     waiting: Vec<Death>,
     /// The call that tells of others; these are the next.
     flying: Option<CallNumber>,
+    /// How many deaths became known here: each gets its number, by which those of several groups have one order.
+    count: u64,
 }
 
 /// Who has ended of a group, in the order in which it became known here: the first is the first cause.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(super) struct Known {
-    deaths: Vec<Death>,
+    deaths: Vec<(u64, Death)>,
     places: BTreeMap<Rank, usize>,
 }
 
 impl Known {
-    /// Adds one; whether it is news.
-    fn insert(&mut self, death: Death) -> bool {
+    /// Adds one, with its number among all deaths that became known here; whether it is news.
+    fn insert(&mut self, number: u64, death: Death) -> bool {
         let place = self.deaths.len();
         let news = *self.places.entry(death.member.rank).or_insert(place) == place;
         if news {
-            self.deaths.push(death);
+            self.deaths.push((number, death));
         }
         news
     }
 
     pub(super) fn get(&self, rank: Rank) -> Option<&Death> {
+        self.numbered(rank).map(|(_, death)| death)
+    }
+
+    /// The death of a rank, and its number among all that became known here.
+    pub(super) fn numbered(&self, rank: Rank) -> Option<&(u64, Death)> {
         self.places.get(&rank).and_then(|place| self.deaths.get(*place))
+    }
+
+    pub(super) fn all_numbered(&self) -> &[(u64, Death)] {
+        &self.deaths
     }
 
     pub(super) fn has(&self, rank: Rank) -> bool {
@@ -55,7 +66,7 @@ impl Known {
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Death> {
-        self.deaths.iter()
+        self.deaths.iter().map(|(_, death)| death)
     }
 }
 
@@ -65,7 +76,10 @@ impl Domain {
         let mut news = Vec::new();
         for death in deaths {
             let group = death.member.group;
-            if !self.forgotten.contains(group) && self.deaths.entry(group).or_default().insert(*death) {
+            let number = self.died.count;
+            if !self.forgotten.contains(group) && self.deaths.entry(group).or_default().insert(number, *death)
+            {
+                self.died.count += 1;
                 news.push(*death);
             }
         }
@@ -132,7 +146,12 @@ impl Domain {
         if self.died.flying.is_some() || self.died.waiting.is_empty() {
             return;
         }
-        let deaths = std::mem::take(&mut self.died.waiting);
+        let waiting = std::mem::take(&mut self.died.waiting);
+        // Each may be the consequence of those before it: whoever learns of it learns of those first.
+        let groups: BTreeSet<GroupId> = waiting.iter().map(|death| death.member.group).collect();
+        let known = groups.iter().filter_map(|group| self.deaths.get(group));
+        let mut deaths: Vec<Death> = known.flat_map(|known| known.iter().take(NAMED_MAX).copied()).collect();
+        deaths.extend(waiting);
         self.died.flying = self.tell(self.others(), Order::Died(deaths), Then::Nothing);
     }
 
@@ -159,7 +178,7 @@ impl Domain {
         deaths.filter(|death| known.is_none_or(|known| !known.has(death.member.rank))).collect()
     }
 
-    /// The head has said whether there is such a group; its deaths are told after the answer.
+    /// The head has said of which groups a subscriber gets the deaths: the answer names them, and the deaths follow it.
     pub(super) fn subscribe(&mut self, client: Client, serial: Serial, result: Result<Answer, Fault>) {
         let groups = match result {
             Ok(Answer::Groups(groups)) => groups,
@@ -169,7 +188,7 @@ impl Domain {
         if !self.open.get(&client).is_some_and(|open| open.contains(&serial)) {
             return;
         }
-        self.answer(client, serial, Ok(Answer::Done));
+        self.answer(client, serial, Ok(Answer::Groups(groups.clone())));
         for status in groups {
             let fresh = self.subscribers.entry(status.group).or_default().insert(client);
             let deaths = self.deaths.get(&status.group).filter(|_| fresh);
@@ -199,17 +218,13 @@ impl Domain {
     }
 }
 
-/// Why nothing can be done together with members that have died.
-pub(super) fn fault_of(mut deaths: Vec<Death>) -> Fault {
-    deaths.truncate(NAMED_MAX);
-    let node = deaths.iter().find_map(|death| match death.exit {
-        Exit::Node(node) => Some(node),
-        _ => None,
-    });
+/// Why nothing can be done together with members that have died. The first death is the cause.
+pub(super) fn fault_of(deaths: Vec<Death>) -> Fault {
     let mut fault = Fault::died(deaths);
-    if let Some(node) = node {
+    fault.deaths.truncate(NAMED_MAX);
+    if let Some(Death { exit: Exit::Node(node), .. }) = fault.deaths.first() {
         fault.kind = FaultKind::NodeLost;
-        fault.node = Some(node);
+        fault.node = Some(*node);
     }
     fault
 }

@@ -9,21 +9,20 @@ use std::time::Duration;
 use chained_gpc::trees::Id;
 
 use super::asking::{Asker, no_group};
-use super::database::{check_key, check_value};
 use super::deaths::Known;
 use super::placement::place;
 use super::sets::group_open;
+use super::spawned::{check_preputs, check_spawn};
 use super::starting::{CANCELLED, Whom};
 use super::telling::{Errand, Then};
 use super::watch::Life;
 use super::{Domain, Output};
 use crate::exit::{Death, Exit};
 use crate::fault::{Fault, FaultKind};
-use crate::limits::Limits;
 use crate::names::{GroupId, Member, Rank, Set};
 use crate::order::{Order, Report};
 use crate::request::{Answer, Client, GroupState, GroupStatus, MemberStatus, Pair};
-use crate::spec::{Layout, OnDeath, Spec};
+use crate::spec::{LEFT_OUT, Layout, OnDeath, Spec};
 use crate::start_error::{StartError, StartFailure};
 
 /// Most groups that are shown at a time.
@@ -43,6 +42,8 @@ pub(super) struct Group {
     pub(super) stage: Stage,
     parent: Option<GroupId>,
     specs: Vec<Spec>,
+    /// How many processes each of them was to have at most, before `soft` chose.
+    asked: Vec<u32>,
     preputs: Vec<Pair>,
     on_death: OnDeath,
     input: bool,
@@ -92,6 +93,7 @@ impl Group {
             stage,
             parent,
             specs: Vec::new(),
+            asked: Vec::new(),
             preputs: Vec::new(),
             on_death,
             input: false,
@@ -122,6 +124,19 @@ impl Group {
         self.starting == 0 && self.killing == 0 && self.starter.is_none()
     }
 
+    /// For each process that was asked for: the error because of which it was not started, or 0. Those that `soft` has left out are the last of their spec.
+    fn errors_of_all(&self) -> Vec<i32> {
+        let Some(layout) = &self.layout else { return Vec::new() };
+        let mut ranks = 0..;
+        let mut errors = Vec::new();
+        for (spec, asked) in layout.specs.iter().zip(&self.asked) {
+            let own = ranks.by_ref().take(spec.count as usize);
+            errors.extend(own.map(|rank| self.errors.get(&rank).copied().unwrap_or_default()));
+            errors.extend((spec.count..*asked).map(|_| LEFT_OUT));
+        }
+        errors
+    }
+
     fn state(&self) -> GroupState {
         match self.stage {
             Stage::Merged { .. } => GroupState::Merged,
@@ -135,7 +150,7 @@ impl Group {
 }
 
 impl Domain {
-    fn group(&self, group: GroupId) -> Result<&Group, Fault> {
+    pub(super) fn group(&self, group: GroupId) -> Result<&Group, Fault> {
         let head = self.head.as_ref();
         head.and_then(|head| head.groups.get(&group)).ok_or_else(|| no_group(group))
     }
@@ -173,7 +188,7 @@ impl Domain {
     pub(super) fn spawn(
         &mut self,
         group: GroupId,
-        specs: Vec<Spec>,
+        mut specs: Vec<Spec>,
         preputs: Vec<Pair>,
         on_death: Option<OnDeath>,
     ) -> Result<(), Fault> {
@@ -183,9 +198,11 @@ impl Domain {
             let message = format!("group {group} is closed: nothing can be spawned into it any more");
             return Err(Fault::new(FaultKind::GroupClosed, message));
         }
-        check_spawn(&open.specs, &specs, &limits)?;
+        let asked: Vec<u32> = specs.iter().map(|spec| spec.count).collect();
+        check_spawn(&open.specs, &mut specs, &limits)?;
         check_preputs(&open.preputs, &preputs, &limits)?;
         open.specs.extend(specs);
+        open.asked.extend(asked);
         open.preputs.extend(preputs);
         open.on_death = on_death.unwrap_or(open.on_death);
         Ok(())
@@ -212,7 +229,7 @@ impl Domain {
         &mut self,
         asker: Asker,
         client: Client,
-        (specs, preputs): (Vec<Spec>, Vec<Pair>),
+        (mut specs, preputs): (Vec<Spec>, Vec<Pair>),
         on_death: OnDeath,
         input: bool,
     ) {
@@ -221,9 +238,11 @@ impl Domain {
             Client::Tool(_) => None,
         };
         let limits = self.settings.limits;
-        let checked = check_spawn(&[], &specs, &limits).and_then(|()| check_preputs(&[], &preputs, &limits));
+        let asked = specs.iter().map(|spec| spec.count).collect();
+        let checked =
+            check_spawn(&[], &mut specs, &limits).and_then(|()| check_preputs(&[], &preputs, &limits));
         let mut group = Group::new(Stage::Open(None), parent, on_death, self.now);
-        (group.specs, group.preputs, group.input) = (specs, preputs, input);
+        (group.specs, group.asked, group.preputs, group.input) = (specs, asked, preputs, input);
         let number = match checked.and_then(|()| self.new_group(group)) {
             Ok(number) => number,
             Err(fault) => return self.settle(asker, Err(fault)),
@@ -317,22 +336,12 @@ impl Domain {
             group,
             parent: known.parent,
             database: self.database_of(group),
-            blocks: place(&known.specs, &nodes, &self.loads())?,
+            blocks: place(&known.specs, &self.hosts_of(nodes), &self.loads())?,
             specs: known.specs.clone(),
             on_death: known.on_death,
             preputs: known.preputs.iter().map(|pair| (pair.key.clone(), pair.value.clone())).collect(),
             input: known.input,
         })
-    }
-
-    /// How many processes each node has.
-    fn loads(&self) -> BTreeMap<Id, u64> {
-        let mut loads = BTreeMap::new();
-        let groups = self.head.iter().flat_map(|head| head.groups.values()).filter(|group| !group.over);
-        for block in groups.filter_map(|group| group.layout.as_ref()).flat_map(|layout| &layout.blocks) {
-            *loads.entry(block.node).or_default() += u64::from(block.count);
-        }
-        loads
     }
 
     /// A group stays open, if it was opened.
@@ -446,9 +455,8 @@ impl Domain {
         }
         if known.errors.is_empty() {
             let starter = known.starter.take().unwrap_or(Asker::Nobody);
-            let size = known.layout.as_ref().map_or(0, |layout| layout.size()) as usize;
             let doomed = std::mem::take(&mut known.doomed);
-            let errors = vec![0; size];
+            let errors = known.errors_of_all();
             self.settle(starter, Ok(Answer::Spawned { group, errors, same_domain: true }));
             if doomed {
                 self.begin_to_kill(group);
@@ -525,8 +533,7 @@ impl Domain {
         }
         let killers = std::mem::take(&mut known.killers);
         if let Some(starter) = known.starter.take() {
-            let size = known.layout.as_ref().map_or(0, |layout| layout.size());
-            let errors = (0..size).map(|rank| known.errors.get(&rank).copied().unwrap_or_default()).collect();
+            let errors = known.errors_of_all();
             let never = self.never_started(group);
             self.spread(never);
             self.settle(starter, Ok(Answer::Spawned { group, errors, same_domain: true }));
@@ -643,12 +650,6 @@ impl Domain {
         self.look_again();
     }
 
-    /// The groups that have processes.
-    pub(super) fn running_groups(&self) -> Vec<GroupId> {
-        let groups = self.head.iter().flat_map(|head| &head.groups);
-        groups.filter(|(_, group)| group.layout.is_some() && !group.over).map(|(number, _)| *number).collect()
-    }
-
     pub(super) fn all_status(&self) -> Vec<GroupStatus> {
         let groups = self.head.iter().flat_map(|head| head.groups.keys());
         groups.take(SHOWN_MAX).filter_map(|group| self.status(*group, true).ok()).collect()
@@ -689,62 +690,4 @@ impl Domain {
             }
         }
     }
-
-    /// The deaths of all processes on nodes that are lost.
-    pub(super) fn deaths_of_lost(&self, lost: &[Id]) -> Vec<Death> {
-        let groups = self.head.iter().flat_map(|head| head.groups.values()).filter(|group| !group.over);
-        let layouts = groups.filter_map(|group| group.layout.as_ref());
-        layouts.flat_map(|layout| self.deaths_with_nodes(layout, |id| lost.contains(&id))).collect()
-    }
-}
-
-/// # Errors
-/// What is to be spawned makes no sense, or there is too much of it.
-fn check_spawn(before: &[Spec], specs: &[Spec], limits: &Limits) -> Result<(), Fault> {
-    for spec in specs {
-        if spec.count == 0 || spec.program.is_empty() {
-            let message = "each part of a spawn has a program, and one process at least";
-            return Err(Fault::new(FaultKind::BadRequest, message));
-        }
-    }
-    let all = || before.iter().chain(specs);
-    let count: u64 = all().map(|spec| u64::from(spec.count)).sum();
-    if count > u64::from(limits.group) {
-        let message = format!("the group would have {count} processes, the most are {}", limits.group);
-        return Err(Fault::new(FaultKind::TooLarge, message));
-    }
-    let bytes: usize = all().map(bytes_of).sum();
-    if bytes > limits.spawn {
-        let message = format!(
-            "the programs, arguments and variables of the group have {bytes} bytes, the most are {}",
-            limits.spawn
-        );
-        return Err(Fault::new(FaultKind::TooLarge, message));
-    }
-    Ok(())
-}
-
-fn bytes_of(spec: &Spec) -> usize {
-    let args: usize = spec.args.iter().map(|arg| arg.len() + 1).sum();
-    let env: usize = spec.env.iter().map(|(name, value)| name.len() + value.len() + 2).sum();
-    let info: usize = spec.info.iter().map(|(name, value)| name.len() + value.len() + 2).sum();
-    spec.program.len() + args + env + info
-}
-
-/// # Errors
-/// A pair is longer than a database takes, or there are too many.
-fn check_preputs(before: &[Pair], preputs: &[Pair], limits: &Limits) -> Result<(), Fault> {
-    for pair in preputs {
-        check_key(&pair.key, limits)?;
-        check_value(&pair.key, &pair.value, limits)?;
-    }
-    let bytes: usize = before.iter().chain(preputs).map(|pair| pair.key.len() + pair.value.len()).sum();
-    if bytes > limits.database {
-        let message = format!(
-            "what is put beforehand has {bytes} bytes, the most of a database are {}",
-            limits.database
-        );
-        return Err(Fault::new(FaultKind::TooLarge, message));
-    }
-    Ok(())
 }

@@ -17,6 +17,8 @@ use crate::spec::{Layout, OnDeath};
 #[derive(Default, Debug)]
 pub(super) struct Head {
     pub(super) groups: BTreeMap<GroupId, Group>,
+    /// The names of the other nodes' hosts, as they say.
+    pub(super) hosts: BTreeMap<Id, String>,
     /// The last number that was given to a group.
     pub(super) last_group: u32,
     /// Groups that are started when the nodes have begun.
@@ -73,7 +75,10 @@ impl Domain {
             }
             Request::Merge { first, second, .. } => self.merge_groups(first, second).map(Answer::Group),
             Request::Free(group) => self.free(group),
-            Request::Kill(group) => return self.kill_group(group, asker),
+            Request::Kill(group) => {
+                self.report_kill(client, group);
+                return self.kill_group(group, asker);
+            }
             Request::Status(group) => self.status(group, true).map(|status| Answer::Groups(vec![status])),
             Request::Groups => Ok(Answer::Groups(self.all_status())),
             Request::Subscribe(group) => self.subscribed_groups(group),

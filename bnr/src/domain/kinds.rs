@@ -15,9 +15,6 @@ const FAILED_MAX: usize = 1 << 12;
 /// Most failed meetings of one set and tag that a coordinator tells again to somebody who has not heard of it.
 const FINISHED_MAX: usize = 1 << 16;
 
-/// Most deaths that are kept with a failure.
-const TOLD_AGAIN_MAX: usize = 16;
-
 /// How many sets of groups that are gone are known still: more than are freed while a call is on its way.
 const GONE_MAX: usize = 1 << 10;
 
@@ -83,9 +80,7 @@ impl Kind {
         }
         let Some(fault) = failure else { return };
         finished.failed.insert(epoch);
-        let mut fault = fault.clone();
-        fault.deaths.truncate(TOLD_AGAIN_MAX);
-        finished.faults.insert(epoch, fault);
+        finished.faults.insert(epoch, fault.clone());
         if finished.failed.len() > FINISHED_MAX {
             finished.failed.pop_first();
         }

@@ -108,9 +108,6 @@ impl Domain {
         let epoch = kind.count(member);
         let failed = kind.failed.get(&epoch).cloned();
         let meeting = Meeting { set, tag: tag.to_vec(), epoch };
-        if let Some((_, fault)) = self.broken(&meeting.set, &purpose) {
-            return Err(fault);
-        }
         if let Some(fault) = failed {
             self.drop_failure(&meeting, &purpose);
             return Err(fault);
@@ -126,6 +123,9 @@ impl Domain {
         if gathering.purpose != purpose {
             let fault = mismatch(member, &purpose, &gathering.purpose);
             gathering.wrong = true;
+            self.fail_from_here(&meeting, fault);
+        } else if let Some((_, fault)) = self.broken(&meeting.set, &purpose) {
+            // Its coordinator says with which fault it fails: the same at all members.
             self.fail_from_here(&meeting, fault);
         }
         Ok(meeting)
@@ -246,6 +246,7 @@ impl Domain {
         }
         let purpose = gathering.purpose.clone();
         match self.coordinator(&meeting.set, &purpose) {
+            Some(coordinator) if self.lost.contains(&coordinator) => self.fail_here(meeting, fault),
             Some(coordinator) if coordinator != self.me() => {
                 self.tell(vec![coordinator], Order::Fail { meeting: meeting.clone(), fault }, Then::Nothing);
             }
@@ -256,18 +257,13 @@ impl Domain {
     /// A member has waited as long as it wanted to.
     pub(super) fn limit_passed(&mut self, meeting: &Meeting, member: Member) {
         let Some(gathering) = self.meetings.get(meeting) else { return };
-        let expected = gathering.expected.unwrap_or_default();
-        let missing = expected.saturating_sub(gathering.entered.len());
-        let what = name_of(&gathering.purpose);
-        let message = match missing {
-            0 => {
-                format!("{member} has waited for members on other nodes to {what} as long as its limit says")
-            }
-            _ => format!(
-                "{member} has waited to {what} as long as its limit says; of {expected} members on node {} {missing} have not come",
-                self.me()
-            ),
+        let what = match &gathering.purpose {
+            Purpose::Fence => "the fence".into(),
+            Purpose::Open => "opening a group".into(),
+            Purpose::Close(group) => format!("closing {group}"),
+            Purpose::Merge(first, second) => format!("merging {first} and {second}"),
         };
+        let message = format!("{what} has not completed within the time limit of {member}");
         self.fail_from_here(meeting, Fault::new(FaultKind::TimedOut, message));
     }
 
@@ -286,10 +282,8 @@ impl Domain {
         for (meeting, fault) in broken {
             // One that was complete here may be complete at all; its coordinator knows.
             let Some(gathering) = self.meetings.get(&meeting) else { continue };
-            match self.coordinator(&meeting.set, &gathering.purpose) {
-                Some(coordinator) if self.lost.contains(&coordinator) => self.fail_here(&meeting, fault),
-                Some(coordinator) if coordinator == self.me() => {}
-                _ => self.fail_from_here(&meeting, fault),
+            if self.coordinator(&meeting.set, &gathering.purpose) != Some(self.me()) {
+                self.fail_from_here(&meeting, fault);
             }
         }
     }

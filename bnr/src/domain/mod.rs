@@ -12,9 +12,13 @@ mod ids;
 mod kinds;
 mod mapping;
 mod meeting;
+mod missing;
 mod names;
+mod overview;
 mod placement;
 mod sets;
+mod soft;
+mod spawned;
 mod starting;
 mod telling;
 mod watch;
@@ -68,6 +72,8 @@ pub struct Settings {
     pub name: String,
     /// How much of everything there may be.
     pub limits: Limits,
+    /// The name of this node's host, by which a spawn may ask for it.
+    pub host: String,
 }
 
 /// What happens at a node.
@@ -196,6 +202,15 @@ pub enum Output {
     },
     /// At the head: processes of a group could not be started.
     NotStarted(StartFailure),
+    /// A process has asked for the end of a group that runs: from now on its processes end because of that. At the head.
+    Killed {
+        /// The group.
+        group: GroupId,
+        /// Who.
+        by: Member,
+        /// How many of its processes had ended before: their deaths are the first that are reported.
+        dead: usize,
+    },
     /// Something is wrong that whoever has begun the domain wants to know.
     Warning(String),
     /// The domain has ended, as far as this node is concerned: nothing of it is left here.

@@ -8,36 +8,44 @@ use super::database::shown;
 use crate::fault::{Fault, FaultKind};
 use crate::spec::{Block, Spec};
 
-/// Places the processes of some specs on nodes, in the order of the nodes; `loads` is how many processes each has already. Where the processes do not come out even, the nodes with the lower loads get one more, and of those the first.
+/// Most nodes that an error names.
+const NAMED_MAX: usize = 8;
+
+/// Places the processes of some specs on nodes, in the order of the nodes, each of which has the name of its host beside it; `loads` is how many processes each has already. Where the processes do not come out even, the nodes with the lower loads get one more, and of those the first.
 ///
 /// # Errors
-/// A spec is pinned to a node that is not there, or there is none.
-pub(super) fn place(specs: &[Spec], nodes: &[Id], loads: &BTreeMap<Id, u64>) -> Result<Vec<Block>, Fault> {
+/// A spec is pinned to a node or a host that is not there, or there is none.
+pub(super) fn place(
+    specs: &[Spec],
+    nodes: &[(Id, &str)],
+    loads: &BTreeMap<Id, u64>,
+) -> Result<Vec<Block>, Fault> {
     let mut pins = Vec::with_capacity(specs.len());
     for spec in specs {
-        pins.push(pin(spec, nodes)?);
+        pins.push(pinned(spec, nodes)?);
     }
     let free =
         specs.iter().zip(&pins).filter(|(_, pin)| pin.is_none()).map(|(spec, _)| u64::from(spec.count)).sum();
-    let mut room = shares(free, nodes, loads)?.into_iter().peekable();
+    let all: Vec<Id> = nodes.iter().map(|(id, _)| *id).collect();
+    let mut room = shares(free, &all, loads)?.into_iter().peekable();
     let mut blocks: Vec<Block> = Vec::new();
     let mut first = 0;
     for ((spec, pin), number) in specs.iter().zip(pins).zip(0..) {
+        let mut own = match pin {
+            Some(nodes) => Some(shares(spec.count.into(), &nodes, loads)?.into_iter().peekable()),
+            None => None,
+        };
+        let room = own.as_mut().unwrap_or(&mut room);
         let mut left = spec.count;
         while left > 0 {
-            let (node, count) = match pin {
-                Some(node) => (node, left),
-                None => {
-                    let Some((node, share)) = room.peek_mut() else { break };
-                    let count = (*share).min(u64::from(left));
-                    *share -= count;
-                    let taken = (*node, u32::try_from(count).unwrap_or(left));
-                    if *share == 0 {
-                        room.next();
-                    }
-                    taken
-                }
-            };
+            let Some((node, share)) = room.peek_mut() else { break };
+            let node = *node;
+            let count = (*share).min(u64::from(left));
+            *share -= count;
+            let count = u32::try_from(count).unwrap_or(left);
+            if *share == 0 {
+                room.next();
+            }
             if count > 0 {
                 blocks.push(Block { node, spec: number, first, count });
             }
@@ -48,18 +56,34 @@ pub(super) fn place(specs: &[Spec], nodes: &[Id], loads: &BTreeMap<Id, u64>) -> 
     Ok(blocks)
 }
 
-/// The node that a spec asks for: the last `host` that it names.
-fn pin(spec: &Spec, nodes: &[Id]) -> Result<Option<Id>, Fault> {
+/// The nodes that a spec asks for by the last `host` that it names: one by its id, or all of a host by its name.
+fn pinned(spec: &Spec, nodes: &[(Id, &str)]) -> Result<Option<Vec<Id>>, Fault> {
     let Some((_, value)) = spec.info.iter().rfind(|(key, _)| key == "host") else { return Ok(None) };
-    let id = str::from_utf8(value).ok().and_then(|text| text.parse().ok());
-    match id.filter(|id| nodes.contains(id)) {
-        Some(id) => Ok(Some(id)),
-        None => {
-            let message =
-                format!("the info host is the id of a node that runs processes; {} is none", shown(value));
-            Err(Fault::new(FaultKind::BadRequest, message))
-        }
+    let text = str::from_utf8(value).unwrap_or_default();
+    if let Some((id, _)) = nodes.iter().find(|(id, _)| text.parse() == Ok(*id)) {
+        return Ok(Some(vec![*id]));
     }
+    let of_host = nodes.iter().filter(|(_, host)| is_host(text, host));
+    let of_host: Vec<Id> = of_host.map(|(id, _)| *id).collect();
+    if !of_host.is_empty() {
+        return Ok(Some(of_host));
+    }
+    let known = nodes.iter().take(NAMED_MAX).map(|(id, host)| format!("{id} ({host})"));
+    let known = known.collect::<Vec<_>>().join(", ");
+    let more = if nodes.len() > NAMED_MAX { " and others" } else { "" };
+    let message = format!(
+        "the info host is {}, and no node that runs processes has that id or host name; there are {known}{more}",
+        shown(value)
+    );
+    Err(Fault::new(FaultKind::BadRequest, message))
+}
+
+/// Whether a name is that of a host: the same, in whatever case, or the same up to the first dot where one of them is a short name.
+fn is_host(name: &str, host: &str) -> bool {
+    let same = |a: &str, b: &str| !a.is_empty() && a.eq_ignore_ascii_case(b);
+    let short = |name: &str| name.split('.').next().unwrap_or_default().to_owned();
+    let one_is_short = name.contains('.') != host.contains('.');
+    same(name, host) || one_is_short && same(&short(name), &short(host))
 }
 
 /// How many processes each node gets.
@@ -90,8 +114,14 @@ mod tests {
         Spec { count, info, ..Spec::default() }
     }
 
+    const HOSTS: [&str; 3] = ["one.example", "TWO", "two"];
+
+    fn named(nodes: &[Id]) -> Vec<(Id, &'static str)> {
+        nodes.iter().copied().zip(HOSTS).collect()
+    }
+
     fn placed(specs: &[Spec], nodes: &[Id]) -> Vec<(Id, u32, u32)> {
-        let blocks = place(specs, nodes, &BTreeMap::new()).unwrap();
+        let blocks = place(specs, &named(nodes), &BTreeMap::new()).unwrap();
         blocks.iter().map(|block| (block.node, block.spec, block.count)).collect()
     }
 
@@ -106,14 +136,26 @@ mod tests {
     #[test]
     fn what_is_over_goes_where_less_runs() {
         let loads = BTreeMap::from([(9, 3), (4, 1)]);
-        let blocks = place(&[spec(1, None)], &[9, 4], &loads).unwrap();
+        let blocks = place(&[spec(1, None)], &named(&[9, 4]), &loads).unwrap();
         assert_eq!(blocks, [Block { node: 4, spec: 0, first: 0, count: 1 }]);
+    }
+
+    /// MPI programs name a host as its system does; a spawn that did so was refused, since the info `host` was the id of a node alone.
+    #[test]
+    fn processes_are_placed_on_all_nodes_of_a_host_by_its_name() {
+        assert_eq!(placed(&[spec(2, Some("one"))], &[9, 4, 6]), [(9, 0, 2)]);
+        assert_eq!(placed(&[spec(2, Some("ONE.example"))], &[9, 4, 6]), [(9, 0, 2)]);
+        assert_eq!(
+            placed(&[spec(3, Some("two.example")), spec(1, None)], &[9, 4, 6]),
+            [(4, 0, 2), (6, 0, 1), (9, 1, 1)]
+        );
     }
 
     #[test]
     fn a_host_that_is_not_there_is_refused_with_its_name() {
-        for host in ["5", "localhost", ""] {
-            let fault = place(&[spec(1, Some(host))], &[9, 4], &BTreeMap::new()).unwrap_err();
+        for host in ["5", "elsewhere", "two.example.org.", "", "one.example.org"] {
+            let fault = place(&[spec(1, Some(host))], &[(9, "one.example"), (4, "three")], &BTreeMap::new())
+                .unwrap_err();
             assert_eq!(fault.kind, FaultKind::BadRequest);
             assert!(fault.message.contains(host), "{fault}");
         }
@@ -126,7 +168,8 @@ mod tests {
         fn blocks_have_no_gap_and_are_even(counts in prop::collection::vec(1u32..40, 1..6), many in 1u32..9) {
             let specs: Vec<Spec> = counts.iter().map(|count| spec(*count, None)).collect();
             let nodes: Vec<Id> = (0..many).rev().collect();
-            let blocks = place(&specs, &nodes, &BTreeMap::new()).unwrap();
+            let hosts: Vec<(Id, &str)> = nodes.iter().map(|node| (*node, "")).collect();
+            let blocks = place(&specs, &hosts, &BTreeMap::new()).unwrap();
             let mut next = 0;
             let mut by_node = BTreeMap::new();
             let mut by_spec = vec![0; specs.len()];

@@ -210,19 +210,22 @@ impl Domain {
         }
     }
 
-    /// Why a meeting cannot be any more: members have died.
+    /// Why a meeting cannot be any more: members have died, in the order in which that became known here.
     pub(super) fn broken(&self, set: &Set, purpose: &Purpose) -> Option<(Vec<Death>, Fault)> {
-        let deaths: Vec<Death> = match named(set, purpose) {
+        let mut deaths: Vec<(u64, Death)> = match named(set, purpose) {
             Ok(groups) => {
                 let groups = self.all_bases(&groups);
                 let known = groups.iter().filter_map(|group| self.deaths.get(group));
-                known.flat_map(|deaths| deaths.iter().copied()).collect()
+                known.flat_map(|deaths| deaths.all_numbered().iter().copied()).collect()
             }
             Err(members) => {
-                let death = |member: &Member| self.deaths.get(&member.group)?.get(member.rank).copied();
+                let death = |member: &Member| self.deaths.get(&member.group)?.numbered(member.rank).copied();
                 members.iter().filter_map(death).collect()
             }
         };
+        // Whichever rank and group it has: the first one is the cause.
+        deaths.sort_unstable_by_key(|(number, _)| *number);
+        let deaths: Vec<Death> = deaths.into_iter().map(|(_, death)| death).collect();
         (!deaths.is_empty()).then(|| (deaths.clone(), fault_of(deaths)))
     }
 }

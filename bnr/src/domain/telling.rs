@@ -38,6 +38,8 @@ pub(super) enum Errand {
     List(Asker, BTreeMap<Vec<u8>, Vec<u8>>),
     /// A coordinator waits for the members of a meeting.
     Collect(Meeting),
+    /// A coordinator asks who has not come to a meeting whose time limit has passed.
+    Missing(Meeting),
     /// The head has a group checked, or started.
     Start(GroupId),
     /// The head ends the domain.
@@ -225,6 +227,7 @@ impl Domain {
             Errand::Find(asker, key) => self.found(asker, &key, reports),
             Errand::List(asker, here) => self.listed(asker, here, reports),
             Errand::Collect(meeting) => self.collected(&meeting, reports),
+            Errand::Missing(meeting) => self.missing_known(&meeting, reports),
             Errand::Start(group) => self.parts_elsewhere(group, reports),
             Errand::End => self.ended_elsewhere(),
         }

@@ -67,10 +67,14 @@ impl Domain {
         self.life = Life::Runs;
         let mut failed = Vec::new();
         for (id, report) in reports {
-            if let Err(fault) = report {
-                let message = format!("node {id} has no part in the domain: {fault}");
-                self.outputs.push_back(Output::Warning(message));
-                failed.push(*id);
+            match (report, &mut self.head) {
+                (Ok(Report::Host(host)), Some(head)) => drop(head.hosts.insert(*id, host.clone())),
+                (Ok(_), _) => {}
+                (Err(fault), _) => {
+                    let message = format!("node {id} has no part in the domain: {fault}");
+                    self.outputs.push_back(Output::Warning(message));
+                    failed.push(*id);
+                }
             }
         }
         self.lose(failed);

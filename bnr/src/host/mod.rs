@@ -130,6 +130,15 @@ pub enum HostEvent {
     },
     /// Processes of a group could not be started. All that concern a group come before the answer of whoever has it started.
     NotStarted(StartFailure),
+    /// A process has asked for the end of a group: its processes end because of that from now on.
+    Killed {
+        /// The group.
+        group: GroupId,
+        /// Who.
+        by: Member,
+        /// How many of its processes had ended before: their deaths are the first that are reported.
+        dead: usize,
+    },
     /// Something is wrong that a person may want to know.
     Warning(String),
     /// Output could not be written.
@@ -173,6 +182,7 @@ impl Host {
                 runs,
                 name: name.clone(),
                 limits: settings.limits,
+                host: host_name(),
             },
             Duration::ZERO,
         );
@@ -317,7 +327,8 @@ fn begin_elsewhere(
 ) -> io::Result<Post> {
     let poll = Poll::new()?;
     let (post, inbox) = Post::new(poll.registry(), WAKER)?;
-    let settings = Settings { me, nodes: nodes.to_vec(), runs: true, name: name.into(), limits };
+    let settings =
+        Settings { me, nodes: nodes.to_vec(), runs: true, name: name.into(), limits, host: host_name() };
     let engine = Engine::new(Parts {
         poll,
         post: post.clone(),
@@ -358,6 +369,11 @@ fn start_writer(mut write: Writer, writings: Receiver<Writing>, post: Post) -> i
             }
         }
     })
+}
+
+/// What the system calls this host; nothing where it does not say it, and then nobody can ask for it by name.
+fn host_name() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned()
 }
 
 /// 16 hexadecimal digits that nobody else has.

@@ -7,6 +7,7 @@ use super::{ASK_MAX, JOB_LIMIT, Step, Then, quoted, text};
 use crate::fault::{Fault, FaultKind};
 use crate::names::Set;
 use crate::request::{Answer, Identity, Pair, Request};
+use crate::spec::LEFT_OUT;
 
 /// What `get_maxes` answers: bytes of a database's name, of a key and of a value, the end of a C string included. They are MPICH's, since its clients read lines of 1,024 bytes; what is longer is taken nevertheless, up to [`Limits`](crate::Limits).
 const MAXES: &str = "cmd=maxes kvsname_max=256 keylen_max=64 vallen_max=1024\n";
@@ -345,14 +346,14 @@ fn failed(what: &For, fault: &Fault) -> Vec<u8> {
     .into_bytes()
 }
 
-/// Which processes were started. If one was not, none is left: a client that believed in the others would wait for them.
+/// Which processes were started. If one could not be, none is left: a client that believed in the others would wait for them.
 fn spawned(errors: &[i32]) -> Vec<u8> {
     let codes = codes(errors);
     let list = match codes.len() <= CODES_MAX {
         true => format!(" errcodes={codes}"),
         false => String::new(),
     };
-    match errors.iter().all(|error| *error == 0) {
+    match errors.iter().all(|error| matches!(*error, 0 | LEFT_OUT)) {
         true => format!("cmd=spawn_result rc=0{list}\n"),
         false => format!("cmd=spawn_result rc=-1 msg=processes_could_not_be_started{list}\n"),
     }

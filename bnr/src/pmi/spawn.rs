@@ -1,5 +1,7 @@
 //! Spawning by PMI: the blocks of lines of PMI-1, and the message of PMI-2. What is spawned with several specs is one group.
 
+use std::collections::BTreeMap;
+
 use super::message::Fields;
 use super::text::number;
 use crate::request::{Pair, Request};
@@ -12,6 +14,9 @@ const SPECS_MAX: usize = 4096;
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(super) struct Draft {
     specs: Vec<Spec>,
+    /// What is put beforehand, of all blocks: the values of a key that comes again replace those before.
+    pairs: BTreeMap<Vec<u8>, Vec<u8>>,
+    /// Of the block that is being told. Older clients of MPICH repeat these in every block, newer ones tell them in the first.
     preputs: Names,
     /// Of the spec that is being told.
     spec: Spec,
@@ -92,6 +97,13 @@ impl Draft {
         }
     }
 
+    fn take_preputs(&mut self) {
+        match std::mem::take(&mut self.preputs).pairs("keys to be put") {
+            Ok(pairs) => self.pairs.extend(pairs.into_iter().map(|pair| (pair.key, pair.value))),
+            Err(why) => self.wrong(why),
+        }
+    }
+
     /// A block has ended; whether it was the last one.
     pub(super) fn end(&mut self) -> bool {
         let mut spec = std::mem::take(&mut self.spec);
@@ -103,6 +115,7 @@ impl Draft {
             }
             Err(why) => self.wrong(why),
         }
+        self.take_preputs();
         if args.is_some_and(|args| usize::try_from(args) != Ok(spec.args.len())) {
             self.wrong("its arguments are not as many as it says");
         }
@@ -166,7 +179,7 @@ impl Draft {
         {
             return Err("its programs are not as many as it says".into());
         }
-        let preputs = self.preputs.pairs("keys to be put")?;
+        let preputs = self.pairs.into_iter().map(|(key, value)| Pair { key, value }).collect();
         Ok(Request::SpawnMultiple { specs: self.specs, preputs, on_death: OnDeath::default(), input: false })
     }
 }
@@ -216,6 +229,21 @@ mod tests {
         assert_eq!(draft.request(), Ok(expected.clone()));
         let message = b"cmd=spawn;ncmds=2;preputcount=1;ppkey0=PARENT_ROOT_PORT_NAME;ppval0=tag#0$x=1 $;subcmd=./a b;maxprocs=2;argc=2;argv0=x y;argv1=;infokeycount=1;infokey0=wdir;infoval0=/tmp;subcmd=b;maxprocs=1;argc=0;";
         assert_eq!(Draft::of_message(&Fields::of(message).unwrap()).request(), Ok(expected));
+    }
+
+    /// Older clients of MPICH write what is put beforehand in every block; the second one made the spawn fail, since its count was taken for that of all blocks.
+    #[test]
+    fn what_is_put_beforehand_may_stand_in_every_block() {
+        let again = "argcnt=0\npreput_num=1\npreput_key_0=PARENT_ROOT_PORT_NAME\npreput_val_0=tag#0$x=1 $\n";
+        let (first, _) = of_lines(TWO);
+        for second in [again, "argcnt=0\npreput_num=0\n"] {
+            let (draft, ended) = of_lines(&TWO.replace("argcnt=0\n", second));
+            assert!(ended);
+            assert_eq!(draft.request(), first.clone().request(), "{second}");
+        }
+        let (draft, _) = of_lines(&TWO.replace("argcnt=0\n", &again.replace("NAME", "OTHER")));
+        let Ok(Request::SpawnMultiple { preputs, .. }) = draft.request() else { panic!() };
+        assert_eq!(preputs.len(), 2);
     }
 
     #[test]

@@ -9,6 +9,7 @@ use super::{JOB_LIMIT, Step, Then, quoted, text};
 use crate::fault::{Fault, FaultKind};
 use crate::names::Set;
 use crate::request::{Answer, Identity, Pair, Request};
+use crate::spec::LEFT_OUT;
 
 /// The code of what has failed.
 const FAILED: i32 = -1;
@@ -69,7 +70,7 @@ impl Asked {
                 let job = me.map(|me| sibling(&me.database, group.0)).unwrap_or_default();
                 let codes = codes(&errors);
                 let fields = [("jobid", job.as_bytes()), ("errcodes", codes.as_bytes())];
-                match errors.iter().all(|error| *error == 0) {
+                match errors.iter().all(|error| matches!(*error, 0 | LEFT_OUT)) {
                     true => self.say(0, &fields),
                     false => {
                         let why = ("errmsg", &b"processes_could_not_be_started"[..]);

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::seen::Seen;
 use crate::exit::Exit;
+use crate::request::Answer;
 
 /// How often each thing was seen.
 pub(super) fn count(seen: &[Seen]) -> BTreeMap<String, u64> {
@@ -21,7 +22,11 @@ pub(super) fn count(seen: &[Seen]) -> BTreeMap<String, u64> {
                     Ok(_) => "Ok".into(),
                     Err(fault) => format!("{:?}", fault.kind),
                 };
-                format!("{request} {outcome}")
+                let merged = matches!(answer, Ok(Answer::Groups(groups)) if groups.len() > 1);
+                match (request.as_str(), merged) {
+                    ("Subscribe", true) => "Subscribe merged Ok".into(),
+                    _ => format!("{request} {outcome}"),
+                }
             }
             Seen::Noticed { .. } => "notice".into(),
             Seen::Over { exit, .. } => match exit {

@@ -120,7 +120,8 @@ impl World {
     /// A domain begins at a node.
     pub(super) fn begin_part(&mut self, id: Id, nodes: Vec<Id>, limits: Limits) {
         let runs = id != self.head() || self.config.head_runs;
-        let settings = Settings { me: id, nodes, runs, name: NAME.into(), limits };
+        let host = format!("host{id}");
+        let settings = Settings { me: id, nodes, runs, name: NAME.into(), limits, host };
         let domain = Domain::new(settings, self.clock());
         let part =
             Part { domain, asked: BTreeMap::new(), inputs: VecDeque::new(), starting: BTreeMap::new() };
@@ -336,7 +337,7 @@ impl World {
                 let at = self.now + 1 + self.random.below(most);
                 self.push_at(id, at, |run| Event::Killed(id, run, group, signal));
             }
-            Output::Signal(..) | Output::Aborted { .. } | Output::NotStarted(_) => {}
+            Output::Signal(..) | Output::Aborted { .. } | Output::NotStarted(_) | Output::Killed { .. } => {}
             Output::Warning(message) => self.say(format_args!("{id} warns: {message}")),
             Output::End => self.part_ended(id),
         }

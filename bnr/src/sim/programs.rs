@@ -463,6 +463,7 @@ impl Programs {
             Step::FenceMerged => {
                 if let Some(Ok(Answer::Group(group))) = mind.last {
                     mind.steps.push_front(Step::Ask(Request::Size(group)));
+                    mind.steps.push_front(Step::Ask(Request::Subscribe(group)));
                     let over = Set::Group(group);
                     mind.steps.push_front(Step::Ask(Request::Fence { over, limit: None, tag: Vec::new() }));
                 }

@@ -6,14 +6,28 @@ use std::time::Duration;
 
 use gpc_bnr::client::{Deaths, Process};
 use gpc_bnr::names::GroupId;
-use gpc_bnr::request::{Answer, Request};
+use gpc_bnr::request::{Answer, GroupState, GroupStatus, Request};
 use gpc_bnr::{Fault, FaultKind};
 
 use crate::fake::{Fake, GROUP, PATIENCE, begun, death, meanwhile};
 
+/// What a node answers that will report the deaths of these groups.
+fn accepted(groups: &[GroupId]) -> Result<Answer, Fault> {
+    let status = |group: &GroupId| GroupStatus {
+        group: *group,
+        parent: None,
+        state: GroupState::Running,
+        database: String::new(),
+        program: Vec::new(),
+        age: Duration::ZERO,
+        members: Vec::new(),
+    };
+    Ok(Answer::Groups(groups.iter().map(status).collect()))
+}
+
 fn subscribed(process: &Arc<Process>, fake: &mut Fake) -> Deaths {
     let subscribing = meanwhile(process, |process| process.subscribe(GROUP));
-    fake.expect(&Request::Subscribe(GROUP), Ok(Answer::Done));
+    fake.expect(&Request::Subscribe(GROUP), accepted(&[GROUP]));
     subscribing.join().unwrap().unwrap()
 }
 
@@ -29,7 +43,7 @@ fn a_death_is_known_before_its_fence_fails() {
             assert_eq!(counter.fetch_add(1, Ordering::SeqCst), death.member.rank);
         })
     });
-    fake.expect(&Request::Subscribe(GROUP), Ok(Answer::Done));
+    fake.expect(&Request::Subscribe(GROUP), accepted(&[GROUP]));
     subscribing.join().unwrap().unwrap();
     let fences = 300;
     let fencing = meanwhile(&process, move |process| {
@@ -77,6 +91,27 @@ fn each_death_is_told_once_to_each() {
     assert_eq!(second.count(), 0);
 }
 
+/// A process had merged two groups, and subscribed to the merged one: that was `Ok`, and no death was ever delivered. The node reported deaths by the groups that the processes were started in, and the client looked for the merged group's number.
+#[test]
+fn a_subscription_to_a_merged_group_gets_the_deaths_of_the_groups_that_it_is_made_of() {
+    let (process, mut fake) = begun();
+    let first = subscribed(&process, &mut fake);
+    fake.notice(death(1));
+    let (merged, other) = (GroupId(9), GroupId(7));
+    let subscribing = meanwhile(&process, move |process| process.subscribe(merged));
+    fake.expect(&Request::Subscribe(merged), accepted(&[GROUP, other]));
+    let both = subscribing.join().unwrap().unwrap();
+    let mut elsewhere = death(1);
+    elsewhere.member.group = other;
+    fake.notice(elsewhere);
+    fake.notice(death(3));
+    let expected = [death(1), elsewhere, death(3)];
+    assert_eq!(expected.map(|_| both.wait(PATIENCE).unwrap()), expected);
+    assert_eq!([(); 2].map(|()| first.wait(PATIENCE).unwrap()), [death(1), death(3)]);
+    drop(fake);
+    assert_eq!((first.count(), both.count()), (0, 0));
+}
+
 #[test]
 fn who_is_refused_is_told_nothing() {
     let (process, mut fake) = begun();
@@ -110,7 +145,7 @@ fn a_callback_asks_nothing() {
             sender.send(kinds).unwrap();
         })
     });
-    fake.expect(&Request::Subscribe(GROUP), Ok(Answer::Done));
+    fake.expect(&Request::Subscribe(GROUP), accepted(&[GROUP]));
     subscribing.join().unwrap().unwrap();
     fake.notice(death(1));
     assert_eq!(called.recv_timeout(PATIENCE).unwrap(), [FaultKind::BadRequest; 4]);
@@ -124,7 +159,7 @@ fn a_callback_that_panics_ends_the_link() {
     let subscribing = meanwhile(&process, |process| {
         process.subscribe_with(GROUP, |death| panic!("this panic is a part of the test: {death:?}"))
     });
-    fake.expect(&Request::Subscribe(GROUP), Ok(Answer::Done));
+    fake.expect(&Request::Subscribe(GROUP), accepted(&[GROUP]));
     subscribing.join().unwrap().unwrap();
     let fencing = meanwhile(&process, Process::barrier);
     fake.hear();

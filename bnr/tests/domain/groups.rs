@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use gpc_bnr::names::{GroupId, Set};
-use gpc_bnr::request::{Answer, GroupState, Identity, Request};
+use gpc_bnr::request::{Answer, Client, GroupState, Identity, Request};
 use gpc_bnr::{Exit, FaultKind, Limits, OnDeath};
 
 use crate::nodes::{Nodes, TOOL, get, member, own, pair, process, says, spawn, spec};
@@ -130,6 +130,28 @@ fn a_node_speaks_for_its_own_ranks_alone() {
     assert_eq!(nodes.failures.iter().map(|failure| &failure.ranks[..]).collect::<Vec<_>>(), [&[3][..]]);
 }
 
+/// `soft` was ignored: a spawn of at most 5 processes, of which 2 or 4 would do, made 5.
+#[test]
+fn of_a_soft_spawn_the_largest_allowed_number_is_started() {
+    let mut nodes = Nodes::new(&[3, 5], Limits::default());
+    let soft = |count, soft: &str| {
+        let info = vec![("soft".to_owned(), soft.as_bytes().to_vec())];
+        gpc_bnr::Spec { info, ..spec(count) }
+    };
+    let spawn =
+        |specs| Request::SpawnMultiple { specs, preputs: Vec::new(), on_death: OnDeath::Kill, input: false };
+    let started = nodes.ask(TOOL, spawn(vec![soft(5, "2,4"), spec(1)]));
+    let Ok(Answer::Spawned { group, errors, .. }) = started else { panic!("{started:?}") };
+    assert_eq!(errors, [0, 0, 0, 0, gpc_bnr::LEFT_OUT, 0]);
+    assert_eq!(nodes.ask(TOOL, Request::Size(group)), Ok(Answer::Number(5)));
+    says(&nodes.refused(TOOL, spawn(vec![soft(5, "6:8")])), FaultKind::BadRequest, "soft");
+    // By the name of its host a node is asked for, too.
+    let info = vec![("host".to_owned(), b"host5".to_vec())];
+    nodes.ask(TOOL, spawn(vec![gpc_bnr::Spec { info, ..spec(2) }])).unwrap();
+    let placed: Vec<_> = nodes.started.last().unwrap().blocks.iter().map(|block| block.node).collect();
+    assert_eq!(placed, [5]);
+}
+
 #[test]
 fn a_kill_is_answered_when_none_is_left_and_how_they_ended_is_known_then() {
     let mut nodes = Nodes::new(&[3, 5], Limits::default());
@@ -148,6 +170,14 @@ fn a_kill_is_answered_when_none_is_left_and_how_they_ended_is_known_then() {
     says(&nodes.refused(TOOL, Request::Kill(GroupId(9))), FaultKind::NoGroup, "g9");
 }
 
+/// Subscribes; the groups whose deaths will be reported.
+fn subscribed(nodes: &mut Nodes, client: Client, group: GroupId) -> Vec<GroupId> {
+    match nodes.ask(client, Request::Subscribe(group)) {
+        Ok(Answer::Groups(groups)) => groups.iter().map(|status| status.group).collect(),
+        other => panic!("{other:?}"),
+    }
+}
+
 #[test]
 fn whoever_subscribes_is_told_once_of_each_death_also_of_earlier_ones() {
     let mut nodes = Nodes::new(&[3, 5], Limits::default());
@@ -156,7 +186,7 @@ fn whoever_subscribes_is_told_once_of_each_death_also_of_earlier_ones() {
     nodes.ends(member(watched, 0), Exit::Code(4));
     let client = process(other, 1);
     for _ in 0..2 {
-        assert_eq!(nodes.ask(client, Request::Subscribe(watched)), Ok(Answer::Done));
+        assert_eq!(subscribed(&mut nodes, client, watched), [watched]);
     }
     nodes.ends(member(watched, 1), Exit::Signal(6));
     let told: Vec<_> = nodes.notices.iter().map(|(to, death)| (*to, death.member.rank, death.exit)).collect();
@@ -195,6 +225,18 @@ fn a_group_is_opened_spawned_into_and_closed_by_those_who_opened_it() {
     assert_eq!((identity.parent, identity.size, identity.spec), (Some(group), 3, 1));
 }
 
+/// A program that had ended a group of its own by `kill` made its run a failed one: whoever leads the domain saw processes that SIGTERM had ended, and not why.
+#[test]
+fn a_kill_that_a_process_asks_for_is_reported_before_the_deaths() {
+    let mut nodes = Nodes::new(&[3, 5], Limits::default());
+    let (first, second) = (nodes.group(2, OnDeath::Kill), nodes.group(2, OnDeath::Kill));
+    nodes.ends(member(second, 1), Exit::Code(0));
+    nodes.asks(process(first, 1), Request::Kill(second));
+    nodes.asks(process(first, 0), Request::Kill(second));
+    nodes.asks(TOOL, Request::Kill(first));
+    assert_eq!(nodes.killed, [(second, member(first, 1), 1)], "once, and of processes alone");
+}
+
 #[test]
 fn two_groups_become_one_the_lower_number_in_front() {
     let mut nodes = Nodes::new(&[3, 5], Limits::default());
@@ -216,6 +258,11 @@ fn two_groups_become_one_the_lower_number_in_front() {
     let waiting = [nodes.asks(process(low, 0), fence.clone()), nodes.asks(process(low, 1), fence.clone())];
     assert_eq!(nodes.ask(process(high, 0), fence), Ok(Answer::Done));
     assert_eq!(nodes.answer(process(low, 0), waiting[0]), Some(Ok(Answer::Done)));
+    // A subscription to it says whose deaths it gets: a process is known by the group that it was started in.
+    assert_eq!(subscribed(&mut nodes, process(high, 0), both), [low, high]);
+    nodes.ends(member(low, 1), Exit::Code(3));
+    let told: Vec<_> = nodes.notices.iter().map(|(to, death)| (*to, death.member)).collect();
+    assert_eq!(told, [(process(high, 0), member(low, 1))]);
     nodes.ask(TOOL, Request::Free(both)).unwrap();
     says(&nodes.refused(TOOL, Request::Status(both)), FaultKind::NoGroup, &both.to_string());
     says(&nodes.refused(process(high, 0), merge(low, high)), FaultKind::NotMember, "is of the first");

@@ -165,6 +165,54 @@ fn a_member_that_ends_without_coming_fails_the_fence_at_all_naming_it_after_the_
     assert_eq!(answers, [Ok(Answer::Done), Ok(Answer::Done)]);
 }
 
+/// A process was killed, and the fence of its group failed. One member was told of that death; it ended because of the failure, and the next one that came to the same fence was told of both, in the order of their ranks: the consequence first.
+#[test]
+fn all_members_are_told_the_same_deaths_and_the_first_is_the_cause() {
+    let mut nodes = Nodes::new(&[3, 5], Limits::default());
+    let group = nodes.group(4, OnDeath::Notify);
+    let over = Set::Group(group);
+    let waiting = nodes.asks(process(group, 0), fence(over.clone()));
+    nodes.ends(member(group, 2), Exit::Signal(9));
+    let told = nodes.answer(process(group, 0), waiting).unwrap().unwrap_err();
+    says(&told, FaultKind::MemberDied, "g1.2 was killed by signal 9");
+    nodes.ends(member(group, 0), Exit::Code(1));
+    for rank in [3, 1] {
+        assert_eq!(nodes.refused(process(group, rank), fence(over.clone())), told, "rank {rank}");
+    }
+    // The next one fails because of both: the first death is its cause, whichever rank it has.
+    let next = [1, 3].map(|rank| nodes.refused(process(group, rank), fence(over.clone())));
+    assert_eq!(next[0], next[1]);
+    let ranks: Vec<_> = next[0].deaths.iter().map(|death| death.member.rank).collect();
+    assert_eq!(ranks, [2, 0]);
+    let named = nodes.refused(process(group, 1), fence(some(group, &[0, 1, 2])));
+    assert_eq!(named.deaths, next[0].deaths);
+}
+
+/// A death and its consequence were reported by two nodes; the second report was the first to come to a third one, which took the consequence for the cause.
+#[test]
+fn a_death_is_reported_with_those_that_it_may_follow_from() {
+    let mut nodes = Nodes::new(&[3, 5, 7], Limits::default());
+    let group = nodes.group(3, OnDeath::Notify);
+    nodes.holds = |order| matches!(order, Order::Died(deaths) if deaths.len() == 1);
+    nodes.ends(member(group, 1), Exit::Signal(9));
+    nodes.input(
+        3,
+        gpc_bnr::domain::Input::Order {
+            token: 1 << 40,
+            root: 5,
+            order: Order::Died(vec![gpc_bnr::Death {
+                member: member(group, 1),
+                exit: Exit::Signal(9),
+                finalized: true,
+            }]),
+        },
+    );
+    nodes.ends(member(group, 0), Exit::Code(1));
+    let fault = nodes.refused(process(group, 2), fence(some(group, &[0, 1, 2])));
+    let ranks: Vec<_> = fault.deaths.iter().map(|death| death.member.rank).collect();
+    assert_eq!(ranks, [1, 0]);
+}
+
 /// A member came to a fence and died before its node was asked who had come: the node said that all were in, and had forgotten what the dead one had put. The fence succeeded without it.
 #[test]
 fn a_node_whose_member_has_come_and_died_does_not_say_that_all_are_in() {
@@ -194,6 +242,30 @@ fn a_limit_fails_the_meeting_at_all_also_at_those_who_come_later() {
     says(&nodes.refused(process(group, 0), fence(Set::Group(group))), FaultKind::TimedOut, "g1.1");
     let answers = meet(&mut nodes, &[process(group, 0), process(group, 1)], &Set::Group(group));
     assert_eq!(answers, [Ok(Answer::Done), Ok(Answer::Done)]);
+}
+
+/// A fence timed out. The fault at one node counted the members there that had not come, without a name; at another it said that members elsewhere were late.
+#[test]
+fn a_limit_that_has_passed_names_who_has_not_come_at_every_member() {
+    let mut nodes = Nodes::new(&[3, 5, 7], Limits::default());
+    let group = nodes.group(6, OnDeath::Notify);
+    let request =
+        Request::Fence { over: Set::Group(group), limit: Some(Duration::from_secs(1)), tag: Vec::new() };
+    let come = [1, 4].map(|rank| (process(group, rank), nodes.asks(process(group, rank), request.clone())));
+    nodes.after(Duration::from_secs(1));
+    let told = come.map(|(client, serial)| nodes.answer(client, serial).unwrap().unwrap_err());
+    says(&told[0], FaultKind::TimedOut, ": g1.0, g1.2-3, g1.5 have not come");
+    assert_eq!(told[0].missing, [0, 2, 3, 5].map(|rank| member(group, rank)));
+    assert_eq!(told[0], told[1]);
+    assert_eq!(nodes.refused(process(group, 5), request), told[0]);
+    // Of a merged group it names the groups that its members were started in.
+    let other = nodes.group(3, OnDeath::Notify);
+    let merge = |first, second| Request::Merge { first, second, limit: Some(Duration::from_secs(1)) };
+    let serial = nodes.asks(process(other, 2), merge(other, group));
+    nodes.after(Duration::from_secs(1));
+    let fault = nodes.answer(process(other, 2), serial).unwrap().unwrap_err();
+    says(&fault, FaultKind::TimedOut, "merging g1 and g2");
+    says(&fault, FaultKind::TimedOut, ": g1.0-5, g2.0-1 have not come");
 }
 
 #[test]

@@ -31,6 +31,8 @@ pub(crate) struct Nodes {
     pub(crate) notices: Vec<(Client, Death)>,
     pub(crate) started: Vec<Arc<Layout>>,
     pub(crate) kills: Vec<(Id, GroupId, Option<Duration>)>,
+    /// Groups that a process has had killed.
+    pub(crate) killed: Vec<(GroupId, Member, usize)>,
     pub(crate) ended: Vec<Id>,
     /// How many calls nodes have made.
     pub(crate) calls: usize,
@@ -50,7 +52,9 @@ pub(crate) struct Nodes {
 impl Nodes {
     pub(crate) fn new(ids: &[Id], limits: Limits) -> Nodes {
         let domain = |id: Id| {
-            let settings = Settings { me: id, nodes: ids.to_vec(), runs: true, name: NAME.into(), limits };
+            let host = format!("host{id}.example");
+            let settings =
+                Settings { me: id, nodes: ids.to_vec(), runs: true, name: NAME.into(), limits, host };
             (id, Domain::new(settings, Duration::ZERO))
         };
         let mut nodes = Nodes {
@@ -65,6 +69,7 @@ impl Nodes {
             notices: Vec::new(),
             started: Vec::new(),
             kills: Vec::new(),
+            killed: Vec::new(),
             ended: Vec::new(),
             calls: 0,
             broken: BTreeMap::new(),
@@ -139,6 +144,7 @@ impl Nodes {
             Output::Kill { group, grace } => self.kills.push((id, group, grace)),
             Output::End => self.ended.push(id),
             Output::NotStarted(failure) => self.failures.push(failure),
+            Output::Killed { group, by, dead } => self.killed.push((group, by, dead)),
             Output::Signal(..) | Output::Aborted { .. } | Output::Warning(_) => {}
         }
     }

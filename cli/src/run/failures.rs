@@ -30,10 +30,25 @@ pub(super) struct Failures {
     more: usize,
     /// Processes that were ended since another one of their group had failed.
     ended: BTreeMap<GroupId, u32>,
+    /// Groups that a process has had killed, in that order.
+    killed: Vec<Killed>,
+    /// How many processes of each group have ended.
+    dead: BTreeMap<GroupId, usize>,
     /// Whether ends still count: not those of processes that this command has killed itself.
     closed: bool,
     /// Whether one death in a group is the end of it.
     kills: bool,
+}
+
+/// A group that a process has had killed: how its processes end from then on is no failure.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Killed {
+    group: GroupId,
+    by: Member,
+    /// How many of its processes had ended before.
+    dead: usize,
+    /// How many have ended since.
+    ended: usize,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -74,9 +89,23 @@ impl Failures {
         self.tell(Told::Aborted { member, code, message });
     }
 
+    /// A process has asked for the end of a group of which so many processes had ended before.
+    pub(super) fn killed(&mut self, group: GroupId, by: Member, dead: usize) {
+        if self.killed.iter().all(|killed| killed.group != group) {
+            self.killed.push(Killed { group, by, dead, ended: 0 });
+        }
+    }
+
     /// A process has ended.
     pub(super) fn ended(&mut self, death: &Death) {
         let Death { member, exit, finalized } = *death;
+        let dead = self.dead.entry(member.group).or_default();
+        *dead += 1;
+        let killed = self.killed.iter_mut().find(|killed| killed.group == member.group);
+        if let Some(killed) = killed.filter(|killed| *dead > killed.dead) {
+            killed.ended += 1;
+            return;
+        }
         // Of one that was never started, whoever wanted it was told.
         if death.is_clean() || self.closed || exit == Exit::Never {
             return;
@@ -120,6 +149,14 @@ impl Failures {
             count => format!("{count} more processes of {group} were killed since then"),
         });
         lines.extend(ended);
+        let killed = self.killed.iter().take(TOLD_MAX).map(|Killed { group, by, ended, .. }| {
+            let processes = if *ended == 1 { "process" } else { "processes" };
+            format!("{by} has killed {group}: {ended} {processes} ended by that")
+        });
+        lines.extend(killed);
+        if self.killed.len() > TOLD_MAX {
+            lines.push(format!("{} more groups were killed by processes", self.killed.len() - TOLD_MAX));
+        }
         lines
     }
 }
@@ -270,6 +307,30 @@ mod tests {
         let mut failures = Failures::new(true);
         failures.ended(&death(0, Exit::Never));
         assert_eq!((failures.status(), failures.lines()), (None, vec![]));
+    }
+
+    /// A program started a group, and ended it by `kill` when it needed it no longer: the run ended with status 143.
+    #[test]
+    fn what_a_process_has_killed_has_not_failed() {
+        let mut failures = Failures::new(true);
+        let child = |rank| Member { group: GroupId(2), rank };
+        failures.killed(GroupId(2), member(0), 0);
+        for (rank, exit) in [(0, Exit::Signal(15)), (1, Exit::Signal(9)), (2, Exit::Code(1))] {
+            failures.ended(&Death { member: child(rank), ..death(0, exit) });
+        }
+        assert_eq!(failures.status(), None);
+        assert_eq!(failures.lines(), ["g1.0 has killed g2: 3 processes ended by that"]);
+        // The rest decides, and what had failed before is a failure.
+        failures.ended(&death(1, Exit::Code(3)));
+        failures.killed(GroupId(1), member(0), 1);
+        failures.ended(&death(0, Exit::Signal(15)));
+        assert_eq!(failures.status(), Some(3));
+        assert_eq!(failures.lines()[0], "g1.1: ended with status 3");
+        // Deaths may be reported after the kill that they came before.
+        failures.killed(GroupId(3), member(0), 1);
+        let early = Member { group: GroupId(3), rank: 1 };
+        failures.ended(&Death { member: early, ..death(0, Exit::Code(4)) });
+        assert_eq!(failures.lines()[1], "g3.1: ended with status 4");
     }
 
     #[test]

@@ -229,6 +229,7 @@ impl<'a> Job<'a> {
                 self.warn(&line);
             }
             HostEvent::NotStarted(failure) => self.not_started.push(failure),
+            HostEvent::Killed { group, by, dead } => self.failures.killed(group, by, dead),
             HostEvent::Warning(text) => self.warn(&text),
             HostEvent::Output(error) => return Err(Over::Unread(error)),
             HostEvent::Ended => return Err(Over::Lost),

@@ -26,7 +26,7 @@ fn first_success<'h>(parts: &'h [Part<'_>]) -> Option<(usize, &'h Part<'h>)> {
     done.min_by_key(|(at, _)| *at)
 }
 
-fn told(meeting: &Meeting, what: &str) -> String {
+pub(super) fn told(meeting: &Meeting, what: &str) -> String {
     format!("meeting {meeting:?}: {what}")
 }
 
@@ -79,7 +79,7 @@ pub(super) fn agree(history: &History<'_>, wrong: &mut Vec<Wrong>) {
 }
 
 /// The node that says how a meeting ends: of the members of one group that of the first, else the head.
-fn coordinator(history: &History<'_>, meeting: &Meeting) -> Option<Id> {
+pub(super) fn coordinator(history: &History<'_>, meeting: &Meeting) -> Option<Id> {
     let first = match &meeting.0 {
         Set::Group(group) if !history.merged.contains_key(group) && !meeting.1.starts_with(b"\0") => {
             Some(Member { group: *group, rank: 0 })
@@ -116,7 +116,7 @@ pub(super) fn have_reasons(history: &History<'_>, wrong: &mut Vec<Wrong>) {
     }
 }
 
-fn limit_of(request: &Request) -> Option<u128> {
+pub(super) fn limit_of(request: &Request) -> Option<u128> {
     match request {
         Request::Fence { limit, .. }
         | Request::Open { limit, .. }

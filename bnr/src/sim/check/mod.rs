@@ -1,6 +1,7 @@
 //! What must hold of every world of groups, judged from what was seen outside alone.
 
 mod databases;
+mod failures;
 mod history;
 mod kills;
 mod meetings;
@@ -30,8 +31,11 @@ const CHECKERS: &[Checker] = &[
     ("answers", rest::answers),
     ("meetings", meetings::complete),
     ("agreement", meetings::agree),
+    ("causes", failures::same),
+    ("missing", failures::name_the_missing),
     ("reasons", meetings::have_reasons),
     ("limits", meetings::in_time),
+    ("subscribed", notices::subscribed),
     ("notices", notices::notices),
     ("told-first", notices::before_failures),
     ("reads", reads::after_fences),

@@ -5,9 +5,24 @@ use std::collections::BTreeMap;
 use super::Wrong;
 use super::history::History;
 use super::meetings::LATE;
-use crate::names::{Member, Rank};
-use crate::request::{Client, Request};
+use crate::names::{GroupId, Member, Rank};
+use crate::request::{Answer, Client, Request};
 use crate::sim::seen::Seen;
+
+/// The answer to a subscription names the groups whose deaths follow: those that a merged group is made of.
+pub(super) fn subscribed(history: &History<'_>, wrong: &mut Vec<Wrong>) {
+    for ((client, serial), (_, request)) in &history.requests {
+        let answer = history.answers.get(&(*client, *serial));
+        let (Request::Subscribe(group), Some((at, Ok(answer), _))) = (request, answer) else { continue };
+        let named: Vec<GroupId> = match answer {
+            Answer::Groups(groups) => groups.iter().map(|status| status.group).collect(),
+            _ => Vec::new(),
+        };
+        if named != history.bases(*group) {
+            wrong.push((*at, format!("{client:?} subscribes to {group}, and gets the deaths of {named:?}")));
+        }
+    }
+}
 
 /// Deaths are told once to each subscriber, and never to others.
 pub(super) fn notices(history: &History<'_>, wrong: &mut Vec<Wrong>) {

@@ -7,7 +7,7 @@ use super::check;
 use crate::exit::{Death, Exit};
 use crate::fault::{Fault, FaultKind};
 use crate::names::{GroupId, Member, Set};
-use crate::request::{Answer, Client, Pair, Request};
+use crate::request::{Answer, Client, GroupState, GroupStatus, Pair, Request};
 use crate::sim::programs::{common, once, together, value};
 use crate::sim::seen::Seen;
 use crate::spec::{Block, Layout, OnDeath, Spec};
@@ -140,6 +140,18 @@ fn spawned() -> Result<Answer, Fault> {
     Ok(Answer::Spawned { group: GROUP, errors: vec![0, 0], same_domain: true })
 }
 
+fn subscribed(group: GroupId) -> Result<Answer, Fault> {
+    Ok(Answer::Groups(vec![GroupStatus {
+        group,
+        parent: None,
+        state: GroupState::Running,
+        database: "own".into(),
+        program: Vec::new(),
+        age: Duration::ZERO,
+        members: Vec::new(),
+    }]))
+}
+
 fn put(key: Vec<u8>, value: Vec<u8>) -> Request {
     Request::Put { database: "own".into(), pair: Pair { key, value }, advice: None }
 }
@@ -168,7 +180,8 @@ fn sound(limit: Option<Duration>) -> Story {
     story.ask(TOOL, SPAWN + 2, Request::Lookup(pair.key));
     story.answer(TOOL, SPAWN + 2, Ok(Answer::Value(pair.value)), false);
     for member in [FIRST, SECOND] {
-        story.asks(process(member), SUBSCRIBE, Request::Subscribe(GROUP));
+        story.ask(process(member), SUBSCRIBE, Request::Subscribe(GROUP));
+        story.answer(process(member), SUBSCRIBE, subscribed(GROUP), true);
         story.asks(process(member), PUT, put(once(0, member), value(0, member)));
         story.asks(process(member), PUT + 1, put(together(0), value(0, member)));
     }
@@ -240,6 +253,48 @@ fn meetings_without_a_member_that_disagree_or_fail_without_a_reason() {
         }
     });
     assert!(baseless.contains(&"reasons"), "{baseless:?}");
+}
+
+#[test]
+fn members_that_are_told_different_deaths_or_a_consequence() {
+    let death = |member, exit| Death { member, exit, finalized: false };
+    let failed = |deaths: Vec<Death>| Err(Fault { deaths, ..fault(FaultKind::MemberDied) });
+    let told = |first: Vec<Death>, second: Vec<Death>| {
+        doctored(|story| {
+            let at = story.answered(FIRST, FENCE);
+            story.replace(at, failed(first));
+            let at = story.answered(SECOND, FENCE);
+            story.replace(at, failed(second));
+        })
+    };
+    let later = vec![death(SECOND, Exit::Code(0))];
+    assert!(told(later.clone(), later.clone()).contains(&"causes"));
+    assert!(told(later, vec![death(FIRST, Exit::Code(0))]).contains(&"causes"));
+}
+
+#[test]
+fn a_limit_that_passes_without_naming_who_is_missing_or_names_who_is_not() {
+    let told = |missing: Vec<Member>| {
+        doctored(|story| {
+            story.goes_on(|story| {
+                story.ask(process(FIRST), 20, fence(Some(Duration::from_secs(1))));
+                story.waits(1);
+                let late = Fault { missing, ..fault(FaultKind::TimedOut) };
+                story.answer(process(FIRST), 20, Err(late), false);
+            });
+        })
+    };
+    assert_eq!(told(vec![SECOND]), [""; 0]);
+    assert_eq!((told(vec![]), told(vec![FIRST, SECOND])), (vec!["missing"], vec!["missing"]));
+}
+
+#[test]
+fn a_subscription_that_gets_the_deaths_of_another_group() {
+    let other = doctored(|story| {
+        let at = story.answered(FIRST, SUBSCRIBE);
+        story.replace(at, subscribed(GroupId(9)));
+    });
+    assert_eq!(other, ["subscribed"]);
 }
 
 #[test]
@@ -469,10 +524,11 @@ fn notices_that_come_late_and_members_that_wait_for_what_has_failed() {
             story.goes_on(|story| {
                 story.ask(process(FIRST), 20, fence(Some(Duration::from_secs(1))));
                 story.waits(1);
-                story.answer(process(FIRST), 20, Err(fault(FaultKind::TimedOut)), false);
+                let late = Fault { missing: vec![SECOND], ..fault(FaultKind::TimedOut) };
+                story.answer(process(FIRST), 20, Err(late.clone()), false);
                 story.ask(process(SECOND), 20, fence(None));
                 story.waits(seconds);
-                story.answer(process(SECOND), 20, Err(fault(FaultKind::TimedOut)), false);
+                story.answer(process(SECOND), 20, Err(late), false);
             });
         })
     };
