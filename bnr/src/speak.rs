@@ -131,6 +131,25 @@ impl Conversation {
         }
     }
 
+    /// Whether as much has come and was not taken as the longest request has: no more is to be read until some of it is taken.
+    pub fn is_full(&self) -> bool {
+        match &self.speaks {
+            Speaks::Pmi(pmi) => pmi.is_full(),
+            Speaks::Native(native) => native.is_full(),
+            Speaks::Unknown(_) | Speaks::Neither(_) => false,
+        }
+    }
+
+    /// What is to be done next without taking another request.
+    pub fn pending(&mut self) -> Option<Said> {
+        match &mut self.speaks {
+            Speaks::Unknown(_) => None,
+            Speaks::Pmi(pmi) => pmi.pending(),
+            Speaks::Native(native) => native.pending().map(Said::from),
+            Speaks::Neither(why) => why.take().map(Said::Close),
+        }
+    }
+
     /// What is to be done next, if something is.
     #[expect(clippy::should_implement_trait, reason = "more may come after nothing has")]
     pub fn next(&mut self) -> Option<Said> {

@@ -149,7 +149,8 @@ impl Engine {
     pub(super) fn begin(&mut self, member: Member, started: Started) -> io::Result<()> {
         let client = Client::Process(member);
         self.watch(Source::Client(client), started.link.as_raw_fd(), Interest::READABLE)?;
-        self.clients.insert(client, Link::new(started.link, Conversation::new()));
+        let link = Link::new(started.link, Conversation::new(), self.unread.clone());
+        self.clients.insert(client, link);
         for output in [started.out, started.err] {
             let number = self.next_source;
             self.next_source += 1;

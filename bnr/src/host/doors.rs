@@ -5,20 +5,41 @@ use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
 use std::os::unix::net::UnixListener;
+use std::time::Duration;
 
 use chained_gpc::runtime::loopback;
 use rustix::net::sockopt::socket_peercred;
+use rustix::process::geteuid;
 
+use super::peer::user_of;
 use crate::names::Member;
 
 /// Most connections of commands at a time.
 pub(super) const TOOLS_MAX: usize = 64;
 
-/// Most connections at the port that have not said which process they are: each process connects once, and says so at once.
+/// Most connections at the port that have not said which process they are, and how long each has for that: each process connects once, and says so at once. Where there are more, the one that has waited longest makes room.
 pub(super) const UNKNOWN_MAX: usize = 256;
+pub(super) const UNKNOWN_LIMIT: Duration = Duration::from_secs(10);
 
-/// After so many wrong numbers the port takes nobody any more: somebody guesses.
-const WRONG_MAX: u32 = 10_000;
+/// Who has connected to the port.
+pub(super) enum Visitor {
+    /// A process of this user.
+    Own(OwnedFd),
+    /// Somebody else, whose connection is closed; what is to be said of that, once.
+    Stranger(Option<String>),
+}
+
+/// What is said of the first connection of somebody else.
+fn warning(user: Option<u32>) -> String {
+    let who = match user {
+        Some(user) => format!("user {user}"),
+        None => "somebody whose user the system does not tell".into(),
+    };
+    format!(
+        "a connection of {who} to the port of PMI was closed, and others will be without a word: it is for processes of user {}",
+        geteuid().as_raw()
+    )
+}
 
 /// The listeners.
 #[derive(Debug, Default)]
@@ -26,7 +47,8 @@ pub(super) struct Doors {
     tools: Option<UnixListener>,
     port: Option<TcpListener>,
     invited: BTreeMap<String, Member>,
-    wrong: u32,
+    /// Whether it was said that others than this user connect to the port.
+    warned: bool,
 }
 
 impl Doors {
@@ -46,7 +68,7 @@ impl Doors {
             }
             false => None,
         };
-        Ok(Doors { tools, port, invited: BTreeMap::new(), wrong: 0 })
+        Ok(Doors { tools, port, invited: BTreeMap::new(), warned: false })
     }
 
     pub(super) fn tools(&self) -> Option<RawFd> {
@@ -79,15 +101,7 @@ impl Doors {
 
     /// Which process shows this number. It is worth nothing afterwards.
     pub(super) fn welcome(&mut self, secret: &str) -> Option<Member> {
-        let member = self.invited.remove(secret);
-        if member.is_none() {
-            self.wrong += 1;
-            if self.wrong >= WRONG_MAX {
-                tracing::warn!("{WRONG_MAX} wrong numbers at the port of PMI: it takes nobody any more");
-                self.port = None;
-            }
-        }
-        member
+        self.invited.remove(secret)
     }
 
     /// A command of the same user that has connected; `None` when there is none.
@@ -96,20 +110,30 @@ impl Doors {
         // Ends: with those who have connected.
         loop {
             let (stream, _) = listener.accept().ok()?;
-            let same = socket_peercred(&stream).is_ok_and(|peer| peer.uid == rustix::process::geteuid());
+            let same = socket_peercred(&stream).is_ok_and(|peer| peer.uid == geteuid());
             if same && stream.set_nonblocking(true).is_ok() {
                 return Some(stream.into());
             }
         }
     }
 
-    /// A process that has connected to the port.
-    pub(super) fn process(&self) -> Option<OwnedFd> {
-        let (stream, _) = self.port.as_ref()?.accept().ok()?;
-        stream.set_nonblocking(true).ok()?;
+    /// A process that has connected to the port; `None` when there is none.
+    pub(super) fn process(&mut self) -> Option<Visitor> {
+        let listener = self.port.as_ref()?;
+        let (stream, peer) = listener.accept().ok()?;
+        let user = listener.local_addr().ok().and_then(|own| user_of(peer, own));
+        // What another user sends is not read: it takes no place, and guesses no number.
+        if user != Some(geteuid().as_raw()) {
+            return Some(Visitor::Stranger(
+                (!std::mem::replace(&mut self.warned, true)).then(|| warning(user)),
+            ));
+        }
+        if stream.set_nonblocking(true).is_err() {
+            return Some(Visitor::Stranger(None));
+        }
         // Small answers leave at once; a link without it serves all the same.
         let _ = stream.set_nodelay(true);
-        Some(stream.into())
+        Some(Visitor::Own(stream.into()))
     }
 }
 

@@ -19,6 +19,7 @@ use super::foreign::Silent;
 use super::mailbox::{Post, Then, Told};
 use super::outflow::Outflow;
 use super::processes::{Output as ProcessOutput, Read, Starting};
+use super::unread::Node as Unread;
 use super::{HostEvent, KeeperCommand};
 use crate::causes::is_loss;
 use crate::codec::encode_report;
@@ -66,6 +67,12 @@ pub(super) enum Asked {
     Deferred(Deferred),
     /// A call of this node to itself alone.
     Own(CallNumber),
+}
+
+/// A connection at the port of which it is not known which process it is, and until when it may say so.
+pub(super) struct Unknown {
+    pub(super) link: Link,
+    pub(super) until: Duration,
 }
 
 /// What a descriptor is.
@@ -126,7 +133,12 @@ pub(super) struct Engine {
     pub(super) touched: BTreeSet<Client>,
     /// What processes of a group say to each other here.
     pub(super) attributes: Attributes,
-    pub(super) unknown: BTreeMap<u64, Link>,
+    /// By their numbers, which grow: the first has waited longest.
+    pub(super) unknown: BTreeMap<u64, Unknown>,
+    /// Answers that wait to be read.
+    pub(super) unread: Arc<Unread>,
+    /// Connections whose next request waits until the others' answers are read.
+    pub(super) put_off: BTreeSet<Client>,
     pub(super) outputs: BTreeMap<u64, ProcessOutput>,
     pub(super) next_source: u64,
     /// Name of this host, for people.
@@ -181,6 +193,8 @@ impl Engine {
             touched: BTreeSet::new(),
             attributes: Attributes::new(),
             unknown: BTreeMap::new(),
+            unread: Arc::default(),
+            put_off: BTreeSet::new(),
             outputs: BTreeMap::new(),
             next_source: 0,
             host: host_name(),
@@ -226,6 +240,7 @@ impl Engine {
             self.listen();
             self.read(&mut buffer);
             self.look_at_silent();
+            self.dismiss_late();
             self.inputs.push_back(Input::Time);
             self.turn();
         }
@@ -243,7 +258,9 @@ impl Engine {
             if event.is_read_closed() {
                 let link = match self.sources.get(&key) {
                     Some(Source::Client(client)) => self.clients.get_mut(client),
-                    Some(Source::Unknown(number)) => self.unknown.get_mut(number),
+                    Some(Source::Unknown(number)) => {
+                        self.unknown.get_mut(number).map(|unknown| &mut unknown.link)
+                    }
                     _ => None,
                 };
                 link.into_iter().for_each(Link::hung_up);
@@ -264,7 +281,8 @@ impl Engine {
         if self.ready.iter().any(|key| !blocked(key)) {
             return Some(Duration::ZERO);
         }
-        let deadlines = [self.domain.deadline(), self.silent.due()];
+        let unknown = self.unknown.values().next().map(|unknown| unknown.until);
+        let deadlines = [self.domain.deadline(), self.silent.due(), unknown];
         deadlines.into_iter().flatten().min().map(|deadline| deadline.saturating_sub(self.now()))
     }
 

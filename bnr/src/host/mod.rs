@@ -13,8 +13,10 @@ mod input;
 mod looking;
 mod mailbox;
 mod outflow;
+mod peer;
 mod processes;
 mod serving;
+mod unread;
 mod visits;
 
 use std::ffi::OsString;

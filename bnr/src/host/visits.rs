@@ -6,9 +6,10 @@ use mio::unix::SourceFd;
 use mio::{Interest, Token as Key};
 
 use super::clients::{Heard, Link};
-use super::doors::{TOOLS_MAX, UNKNOWN_MAX};
-use super::engine::{Engine, Source};
+use super::doors::{TOOLS_MAX, UNKNOWN_LIMIT, UNKNOWN_MAX, Visitor};
+use super::engine::{Engine, Source, Unknown};
 use super::mailbox::Told;
+use super::unread::Held;
 use crate::domain::Input;
 use crate::request::Client;
 use crate::speak::Conversation;
@@ -56,11 +57,18 @@ impl Engine {
 
     /// Writes what those are answered who have asked, and closes who has gone.
     pub(super) fn flush_clients(&mut self) {
+        if self.unread.has_room() {
+            self.touched.append(&mut self.put_off);
+        }
         for client in std::mem::take(&mut self.touched) {
             let Some(link) = self.clients.get_mut(&client) else { continue };
             let mut heard = Heard::default();
+            // What is written makes room for the next answers.
+            link.write();
             let more = link.said(&mut heard);
             link.write();
+            let more = link.goes_on() || more;
+            let put_off = link.holds() == Some(Held::Node);
             let room = link.room_wanted().map(|wanted| (wanted, link.socket().as_raw_fd()));
             let silent = heard.asked.is_empty() && heard.node.is_empty();
             let gone = link.broken.is_some() || link.ended && !more && silent;
@@ -72,13 +80,17 @@ impl Engine {
             if ends {
                 self.touched.insert(client);
             }
+            if put_off {
+                self.put_off.insert(client);
+            }
             if gone {
                 self.close(client);
             } else if more && let Some(key) = self.keys.get(&Source::Client(client)) {
                 self.ready.insert(*key);
             }
         }
-        if !self.inputs.is_empty() {
+        let goes_on = !self.put_off.is_empty() && self.unread.has_room();
+        if !self.inputs.is_empty() || goes_on {
             // The next turn begins at once.
             let _ = self.post.tell(Told::CallReady(u64::MAX));
         }
@@ -124,8 +136,14 @@ impl Engine {
     /// Takes one who has connected; whether there may be more. Who finds no place is closed.
     pub(super) fn accept(&mut self, source: Source) -> bool {
         let tools = source == Source::Tools;
-        let Some(socket) = (if tools { self.doors.tool() } else { self.doors.process() }) else {
-            return false;
+        let visitor = if tools { self.doors.tool().map(Visitor::Own) } else { self.doors.process() };
+        let socket = match visitor {
+            Some(Visitor::Own(socket)) => socket,
+            Some(Visitor::Stranger(warning)) => {
+                warning.into_iter().for_each(|warning| self.warn(warning));
+                return true;
+            }
+            None => return false,
         };
         let number = self.next_source + 1;
         self.next_source = number;
@@ -134,24 +152,44 @@ impl Engine {
                 let tools = self.clients.keys().filter(|client| matches!(client, Client::Tool(_))).count();
                 (Source::Client(Client::Tool(number)), tools >= TOOLS_MAX)
             }
-            false => (Source::Unknown(number), self.unknown.len() >= UNKNOWN_MAX),
+            false => (Source::Unknown(number), false),
         };
+        if self.unknown.len() >= UNKNOWN_MAX
+            && !tools
+            && let Some(longest) = self.unknown.keys().next().copied()
+        {
+            self.dismiss(longest);
+        }
         let descriptor = socket.as_raw_fd();
         if full || self.watch(source, descriptor, Interest::READABLE).is_err() {
             return true;
         }
         let conversation = if tools { Conversation::new() } else { Conversation::by_port() };
-        let link = Link::new(socket, conversation);
+        let link = Link::new(socket, conversation, self.unread.clone());
         match source {
             Source::Client(client) => drop(self.clients.insert(client, link)),
-            _ => drop(self.unknown.insert(number, link)),
+            _ => {
+                let until = self.now().saturating_add(UNKNOWN_LIMIT);
+                self.unknown.insert(number, Unknown { link, until });
+            }
         }
         true
     }
 
+    /// Closes connections at the port that have not said in time which process they are.
+    pub(super) fn dismiss_late(&mut self) {
+        let now = self.now();
+        // Ends: each turn closes one.
+        while let Some((number, unknown)) = self.unknown.first_key_value()
+            && unknown.until <= now
+        {
+            self.dismiss(*number);
+        }
+    }
+
     /// Reads of one who has connected to the port, until it has said which process it is.
     pub(super) fn read_unknown(&mut self, number: u64, buffer: &mut [u8]) -> bool {
-        let Some(link) = self.unknown.get_mut(&number) else { return false };
+        let Some(Unknown { link, .. }) = self.unknown.get_mut(&number) else { return false };
         let heard = link.read(buffer);
         // PMI-2's opening is answered before it is said which process this is.
         link.write();
@@ -169,7 +207,7 @@ impl Engine {
     /// One who has connected is this process, or nobody.
     fn welcome(&mut self, number: u64, secret: &str) {
         let Some(member) = self.doors.welcome(secret) else { return self.dismiss(number) };
-        let Some(link) = self.unknown.remove(&number) else { return };
+        let Some(Unknown { link, .. }) = self.unknown.remove(&number) else { return };
         let descriptor = link.socket().as_raw_fd();
         self.forget(Source::Unknown(number), Some(descriptor));
         let client = Client::Process(member);
@@ -187,7 +225,7 @@ impl Engine {
     }
 
     fn dismiss(&mut self, number: u64) {
-        if let Some(link) = self.unknown.remove(&number) {
+        if let Some(Unknown { link, .. }) = self.unknown.remove(&number) {
             self.forget(Source::Unknown(number), Some(link.socket().as_raw_fd()));
         }
     }

@@ -209,6 +209,16 @@ impl Pmi {
         }
     }
 
+    /// Whether more has come and was not taken than the longest request has.
+    pub fn is_full(&self) -> bool {
+        self.held.len() > ASK_MAX
+    }
+
+    /// What is to be done next without taking another request.
+    pub fn pending(&mut self) -> Option<Said> {
+        self.out.pop_front()
+    }
+
     /// What is to be done next, if something is.
     #[expect(clippy::should_implement_trait, reason = "more may come after nothing has")]
     pub fn next(&mut self) -> Option<Said> {

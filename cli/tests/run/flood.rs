@@ -72,6 +72,36 @@ fn so_it_is_with_several_nodes() {
     flood("-n 4 --nodes 4", 4);
 }
 
+/// A process asked for a long value again and again, and read no answer: up to 512 MiB of them waited for it, and as much for each other one that did so.
+#[test]
+fn answers_that_are_not_read_stop_the_process_that_asks() {
+    let place = Place::new();
+    let go = place.path("go");
+    // The hostile one; and one that reads, which is answered all the while.
+    let script = format!(
+        "{PMI}
+        if [ $PMI_RANK = 0 ]; then
+            put long $(printf 'x%.0s' {{1..60000}})
+            exec yes \"cmd=get kvsname=$kvs key=long\" >&$PMI_FD
+        fi
+        until [ -e {go} ]; do sleep 0.01; done
+        for ((i = 0; i < 50; i++)); do put own $i; get own; done
+        echo \"read $line\"
+        exec sleep 1000"
+    );
+    let run = Run::start(place.script("-n 2", &script));
+    until("it asks", || place.writers().len() == 1);
+    stall(&place.writers());
+    std::fs::write(&go, "").unwrap();
+    run.says("read cmd=get_result rc=0 msg=success value=49", 1);
+    // A debug build of the program, and some answers.
+    assert!(kib(run.pid(), "VmHWM") < 64 << 10, "{} KiB", kib(run.pid(), "VmHWM"));
+    run.signal(rustix::process::Signal::TERM);
+    let ended = run.ended();
+    assert!(!ended.err.contains("not answered"), "{}", ended.err);
+    place.empty();
+}
+
 /// Bytes of a line with its end, and how many lines each of eight processes writes: 300 MB in all.
 const LINE: usize = 100;
 const LINES: usize = 375_000;

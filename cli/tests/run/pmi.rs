@@ -1,5 +1,10 @@
 //! Processes that speak PMI, well and badly.
 
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::process::CommandExt as _;
+
 use super::support::*;
 
 #[test]
@@ -272,5 +277,55 @@ cmd=init pmi_version=1 pmi_subversion=1
         "{}",
         ended.err
     );
+    place.empty();
+}
+
+/// With `--pmi-port` any user of the machine locked the ranks out: 256 connections that said nothing stayed for ever, and after 10,000 wrong numbers the port closed for good.
+#[test]
+fn nobody_locks_the_processes_out_of_their_port() {
+    let place = Place::new();
+    let (port, go) = (place.path("port"), place.path("go"));
+    let script = format!(
+        "[ $PMI_ID -ge 0 ] && echo ${{PMI_PORT#*:}} > {port}.$MPI_LOCALRANKID
+        until [ -e {go} ]; do sleep 0.01; done
+        exec 5<>/dev/tcp/127.0.0.1/${{PMI_PORT#*:}}
+        printf 'cmd=initack pmiid=%s\n' $PMI_ID >&5
+        for ((i = 0; i < 4; i++)); do read -r line <&5; done
+        export PMI_FD=5
+        {PMI}
+        fence; finalize; echo \"$line\""
+    );
+    let run = Run::start(place.script("-n 2 --pmi-port", &script));
+    let mut number = String::new();
+    until("it says where the port is", || {
+        number = fs::read_to_string(format!("{port}.1")).unwrap_or_default();
+        number.ends_with('\n')
+    });
+    let address: SocketAddr = format!("127.0.0.1:{}", number.trim()).parse().unwrap();
+    let connect = || {
+        let stream = TcpStream::connect(address).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream
+    };
+    // Who waits longest makes room, and nobody waits for ever.
+    let mut idle: Vec<TcpStream> = (0..300).map(|_| connect()).collect();
+    assert_eq!(idle[0].read(&mut [0; 1]).unwrap_or(0), 0);
+    for _ in 0..10_100 {
+        let mut guess = connect();
+        guess.write_all(b"cmd=initack pmiid=1\n").unwrap();
+        assert_eq!(guess.read(&mut [0; 1]).unwrap_or(0), 0);
+    }
+    assert_eq!(idle[299].read(&mut [0; 1]).unwrap_or(0), 0, "it has had 10 s");
+    // What another user sends is not read.
+    let root = rustix::process::geteuid().is_root();
+    if root {
+        let mut other = std::process::Command::new("bash");
+        let line = format!("exec 3<>/dev/tcp/127.0.0.1/{}; ! read -r -t 100 -u 3 answer", number.trim());
+        let status = other.args(["-c", &line]).uid(65_534).status().unwrap();
+        assert!(status.success());
+        run.complains("a connection of user 65534 to the port of PMI was closed");
+    }
+    fs::write(&go, "").unwrap();
+    run.ended().well(["cmd=finalize_ack"; 2]);
     place.empty();
 }
