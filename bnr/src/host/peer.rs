@@ -4,7 +4,7 @@
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader};
-use std::net::{SocketAddr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr};
 
 use rustix::net::netlink::SOCK_DIAG;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socket_with};
@@ -14,9 +14,10 @@ const SOCK_DIAG_BY_FAMILY: u16 = 20;
 const NLM_F_REQUEST: u16 = 1;
 const NLMSG_ERROR: u16 = 2;
 
-/// The states of a connection that stands, and the protocol.
+/// The state of a connection that stands, the families of addresses, and the protocol.
 const ESTABLISHED: u8 = 1;
 const INET: u8 = 2;
+const INET6: u8 = 10;
 const TCP: u8 = 6;
 
 /// Bytes of a request, and of an answer up to the user: `nlmsghdr` with `inet_diag_req_v2`, and with `inet_diag_msg`.
@@ -28,12 +29,11 @@ const LINES_MAX: usize = 1 << 22;
 
 /// The user whose socket is at the other end of a connection, between `peer` and `own`. None where the system does not say it, or the connection does not stand any more.
 pub(super) fn user_of(peer: SocketAddr, own: SocketAddr) -> Option<u32> {
-    let (SocketAddr::V4(peer), SocketAddr::V4(own)) = (peer, own) else { return None };
     asked(peer, own).or_else(|| listed(peer, own))
 }
 
 /// Asks the kernel for one socket.
-fn asked(peer: SocketAddrV4, own: SocketAddrV4) -> Option<u32> {
+fn asked(peer: SocketAddr, own: SocketAddr) -> Option<u32> {
     let socket = socket_with(
         AddressFamily::NETLINK,
         SocketType::DGRAM,
@@ -48,19 +48,27 @@ fn asked(peer: SocketAddrV4, own: SocketAddrV4) -> Option<u32> {
     user_in(answer.get(..count)?)
 }
 
-fn request(peer: SocketAddrV4, own: SocketAddrV4) -> [u8; REQUEST] {
+/// The bytes of an address, in the order of the network.
+fn octets(address: SocketAddr) -> Vec<u8> {
+    match address.ip() {
+        IpAddr::V4(ip) => ip.octets().to_vec(),
+        IpAddr::V6(ip) => ip.octets().to_vec(),
+    }
+}
+
+fn request(peer: SocketAddr, own: SocketAddr) -> [u8; REQUEST] {
     let mut bytes = [0; REQUEST];
     let mut put = |at: usize, field: &[u8]| bytes[at..at + field.len()].copy_from_slice(field);
     put(0, &(REQUEST as u32).to_ne_bytes());
     put(4, &SOCK_DIAG_BY_FAMILY.to_ne_bytes());
     put(6, &NLM_F_REQUEST.to_ne_bytes());
-    put(16, &[INET, TCP]);
+    put(16, &[if peer.is_ipv4() { INET } else { INET6 }, TCP]);
     put(20, &u32::MAX.to_ne_bytes());
     // The socket is the peer's: its own address is the source.
     put(24, &peer.port().to_be_bytes());
     put(26, &own.port().to_be_bytes());
-    put(28, &peer.ip().octets());
-    put(44, &own.ip().octets());
+    put(28, &octets(peer));
+    put(44, &octets(own));
     // Whichever socket has these addresses.
     put(64, &[u8::MAX; 8]);
     bytes
@@ -77,16 +85,20 @@ fn user_in(answer: &[u8]) -> Option<u32> {
 }
 
 /// Looks for the socket in the tables of all.
-fn listed(peer: SocketAddrV4, own: SocketAddrV4) -> Option<u32> {
-    let hex = |address: SocketAddrV4| {
-        format!("{:08X}:{:04X}", u32::from_ne_bytes(address.ip().octets()), address.port())
-    };
-    let (peer, own) = (hex(peer), hex(own));
-    // A socket of IPv6 may have an address of IPv4, of which its own ends so.
+fn listed(peer: SocketAddr, own: SocketAddr) -> Option<u32> {
+    let (peer, own) = (in_table(peer), in_table(own));
+    // A socket of IPv6 may have an address of IPv4, which is the end of its own.
     ["/proc/self/net/tcp", "/proc/self/net/tcp6"].iter().find_map(|table| {
         let lines = BufReader::new(File::open(table).ok()?).lines().take(LINES_MAX);
         lines.map_while(Result::ok).find_map(|line| user_of_line(&line, &peer, &own))
     })
+}
+
+/// An address as the tables have it: words of 4 bytes, each in the order of this machine.
+fn in_table(address: SocketAddr) -> String {
+    let word = |bytes: &[u8; 4]| format!("{:08X}", u32::from_ne_bytes(*bytes));
+    let words: String = octets(address).as_chunks::<4>().0.iter().map(word).collect();
+    format!("{words}:{:04X}", address.port())
 }
 
 fn user_of_line(line: &str, peer: &str, own: &str) -> Option<u32> {
@@ -108,19 +120,24 @@ mod tests {
 
     #[test]
     fn both_ways_find_the_user_of_a_connection_that_stands() {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        finds_the_user(&TcpListener::bind("127.0.0.1:0").unwrap());
+        // Where the machine has IPv6.
+        if let Ok(listener) = TcpListener::bind("[::1]:0") {
+            finds_the_user(&listener);
+        }
+    }
+
+    fn finds_the_user(listener: &TcpListener) {
         let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (stream, peer) = listener.accept().unwrap();
         let own = stream.local_addr().unwrap();
-        let (SocketAddr::V4(peer4), SocketAddr::V4(own4)) = (peer, own) else { panic!() };
         let me = geteuid().as_raw();
         assert_eq!(user_of(peer, own), Some(me));
-        assert_eq!(listed(peer4, own4), Some(me));
+        assert_eq!(listed(peer, own), Some(me));
         // Kernels without the protocol exist: what they say is nothing.
-        assert!(asked(peer4, own4).is_none_or(|user| user == me));
+        assert!(asked(peer, own).is_none_or(|user| user == me));
         drop((client, stream));
-        let nowhere = "127.0.0.1:1".parse().unwrap();
-        assert_eq!(user_of(nowhere, own), None);
+        assert_eq!(user_of(SocketAddr::new(peer.ip(), 1), own), None);
     }
 
     #[test]
