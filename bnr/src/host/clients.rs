@@ -94,7 +94,7 @@ impl Link {
     pub(super) fn read(&mut self, buffer: &mut [u8]) -> Heard {
         let mut heard = Heard { more: true, ..Heard::default() };
         let room = buffer.len().min(READ_MAX);
-        if self.holds().is_some() || self.conversation.is_full() {
+        if self.holds().is_some() || self.is_full() {
             self.paused = true;
             heard.more = false;
         } else if !self.ended && self.broken.is_none() {
@@ -114,6 +114,11 @@ impl Link {
         heard
     }
 
+    /// Whether requests wait, and more may come: of one that has closed its side no more is waited for, so its end is seen.
+    fn is_full(&self) -> bool {
+        self.conversation.is_full() && !self.hung_up
+    }
+
     /// What keeps the next request from being taken.
     pub(super) fn holds(&self) -> Option<Held> {
         let size = self.held.as_ref().map_or(Size::Small, |(_, request)| Size::of(request));
@@ -122,7 +127,7 @@ impl Link {
 
     /// Whether something was not taken that can be taken now.
     pub(super) fn goes_on(&mut self) -> bool {
-        let can = self.holds().is_none() && !self.conversation.is_full();
+        let can = self.holds().is_none() && !self.is_full();
         self.paused && can && std::mem::take(&mut self.paused)
     }
 
