@@ -36,7 +36,7 @@ use mio::Poll;
 use rustix::process::{Resource, getrlimit, setrlimit};
 
 use self::doors::Doors;
-use self::engine::{Engine, Parts, WAKER};
+use self::engine::{Engine, Parts, WAKER, host_name};
 use self::mailbox::{Post, Told};
 use self::outflow::{Outflow, Way, Writing};
 use self::serving::Shared;
@@ -371,11 +371,6 @@ fn start_writer(mut write: Writer, writings: Receiver<Writing>, post: Post) -> i
             }
         }
     })
-}
-
-/// What the system calls this host; nothing where it does not say it, and then nobody can ask for it by name.
-fn host_name() -> String {
-    std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned()
 }
 
 /// 16 hexadecimal digits that nobody else has.
