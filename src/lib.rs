@@ -43,7 +43,7 @@
 //!
 //! # When something fails
 //!
-//! Every call ends: by its time limit ([`Call::limit`], 60 s by default) at the latest. A call that fails at one id fails as a whole, with the first [`Cause`]: which id, at which [`Stage`], what [`CauseKind`] to match on, the number that the function
+//! Every call ends: it succeeds within its time limit ([`Call::limit`], 60 s by default), or it fails, at most 1 % of the limit and 100 ms after it. A call that fails at one id fails as a whole, with the first [`Cause`]: which id, at which [`Stage`], what [`CauseKind`] to match on, the number that the function
 //! [gave](WithCode), and a message for people. [`CallFailure`] tells what became of each id, and so which are safe to call again.
 //!
 //! A call that is [`partial`](Call::partial) goes on without ids that fail or are lost; the [`Outcome`] has the replies of the others:

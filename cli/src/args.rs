@@ -136,7 +136,7 @@ pub struct CallArgs {
     #[arg(long, value_name = "FILE")]
     pub data: Option<PathBuf>,
 
-    /// End the call after this time, such as 500ms, 10s or 1m30s; 1m by default. Functions have at least nine tenths of it: each hop keeps back at most 5ms or 1%
+    /// End the call after this time, such as 500ms, 10s or 1m30s; 1m by default. A call that fails ends at most 1% of it and 100ms later
     #[arg(long, value_name = "TIME")]
     pub time_limit: Option<Span>,
 

@@ -17,11 +17,12 @@ use super::output::{Content, Counts, FirstCause, Missing, Outcome, Repeat, Reply
 use super::plan::{CallPlan, Nodes};
 use super::trust::Trust;
 use super::{Failure, say};
+use chained_gpc::Id;
 use chained_gpc::bootstrap::Member;
 use chained_gpc::launch::Launch;
 use chained_gpc::launch::remote::RemoteLaunch;
 use chained_gpc::runtime::{self, CallError, Functions, Node};
-use chained_gpc::wire::{Cause, Coverage, Status};
+use chained_gpc::wire::{Cause, CauseKind, Coverage, Stage, Status};
 
 /// How often a waiting command looks whether it was interrupted: quicker than a person notices.
 const LOOK: Duration = Duration::from_millis(50);
@@ -123,7 +124,8 @@ impl Session {
             let wall_us = u64::try_from(begun.elapsed().as_micros())?;
             times_us.push(wall_us);
             progress.made();
-            let failed = !ended.as_ref().is_ok_and(runtime::Outcome::is_complete);
+            let failed = !ended.as_ref().is_ok_and(runtime::Outcome::is_complete)
+                || late(plan.root, plan.time_limit, wall_us).is_some();
             let is_last = times_us.len() >= count as usize || interrupt.signal().is_some() || failed;
             if !is_last {
                 continue;
@@ -204,11 +206,13 @@ impl Session {
             replies: Vec::new(),
             repeat,
         };
+        // The call is over when the command has its outcome.
+        let late = late(plan.root, plan.time_limit, wall_us);
         let failure = match ended {
             Ok(reply) => {
                 outcome.coverage = reply.coverage().counts().into();
                 outcome.replies = replies(&reply)?;
-                outcome.cause = reply.causes().first().map(|cause| self.explain(plan, cause));
+                outcome.cause = reply.causes().first().map(|cause| self.explain(plan, cause)).or(late);
                 outcome.missing = self.missing(plan, reply.coverage(), reply.causes());
                 return Ok(Made { outcome, data: reply.data().clone() });
             }
@@ -247,6 +251,14 @@ impl Session {
         };
         explain(first, &plan.func_name, self.launch.as_mut(), self.remote.as_ref(), joined)
     }
+}
+
+/// Why a call is not done though each id is, if it has taken longer than the command was told.
+fn late(root: Id, time_limit: Option<Duration>, wall_us: u64) -> Option<FirstCause> {
+    let took = Duration::from_micros(wall_us);
+    let limit = time_limit.filter(|limit| took > *limit)?;
+    let message = format!("the call took {took:?}, which is longer than its time limit of {limit:?}");
+    Some(FirstCause::from(&Cause::new(root, Stage::Reply, CauseKind::TimeLimit, message)))
 }
 
 /// What a status is called where people read it.
@@ -313,5 +325,23 @@ impl Progress {
 impl Drop for Progress {
     fn drop(&mut self) {
         self.bar.finish_and_clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `gpc call sum --time-limit 1ms` printed that all were done in 5.5 ms, and ended with status 0.
+    #[test]
+    fn a_call_that_took_longer_than_its_limit_has_a_cause() {
+        let ms = Some(Duration::from_millis(1));
+        assert_eq!(late(0, ms, 1_000), None);
+        assert_eq!(late(0, None, 5_500), None);
+        let cause = late(0, ms, 5_500).expect("it took longer");
+        assert_eq!(
+            cause.to_string(),
+            "id 0 failed at stage reply (time-limit): the call took 5.5ms, which is longer than its time limit of 1ms"
+        );
     }
 }

@@ -118,6 +118,8 @@ pub(super) enum Step {
     Forward,
     Callback,
     Respond,
+    /// Fail: all have answered, the last one after the time limit.
+    TooLate,
     Wait,
 }
 
@@ -127,6 +129,10 @@ pub(super) struct Call {
     pub(super) request: Arc<Request>,
     pub(super) origin: Origin,
     pub(super) deadline: Time,
+    /// Its limit has passed, and it waits for the reports of its children.
+    pub(super) late: bool,
+    /// The index of the child that answered last.
+    pub(super) last: u32,
     /// When the root's time limit passes, and nobody asks for the call any more.
     pub(super) until: Time,
     pub(super) own: Own,
@@ -192,6 +198,8 @@ impl Call {
             orphans: 0,
             adopted: request.adopted,
             deadline,
+            late: false,
+            last: 0,
             until,
             request,
             origin,
@@ -215,7 +223,7 @@ impl Call {
 
     /// Makes one that has ended and been [emptied](Self::empty) into one that begins.
     pub(super) fn renew(&mut self, request: Arc<Request>, origin: Origin, begun: Time) {
-        self.adopted = request.adopted;
+        (self.adopted, self.late, self.last) = (request.adopted, false, 0);
         (self.deadline, self.until) = ends(&request, begun);
         self.own = Own::begin(&origin);
         (self.request, self.origin, self.begun) = (request, origin, begun);
@@ -237,8 +245,11 @@ impl Call {
     /// Whether it waits for its func or for a few children, and nothing unusual has happened to it: all that it has is what a [`Plain`](super::waiting::Plain) one has.
     pub(super) fn is_plain(&self) -> bool {
         let queued = matches!(self.job, JobState::Queued(_));
-        let none =
-            self.early.is_none() && self.order.is_none() && self.rising.is_none() && self.report.is_none();
+        let none = !self.late
+            && self.early.is_none()
+            && self.order.is_none()
+            && self.rising.is_none()
+            && self.report.is_none();
         let mut children = self.children.iter().flatten();
         let usual = children.all(|child| child.skipped == 0 && child.report.is_none());
         none && usual
@@ -250,8 +261,12 @@ impl Call {
             && self.orphans == 0
     }
 
-    /// The source's order: func, forward, callbacks, response; with the option, forward before func.
+    /// The source's order: func, forward, callbacks, response; with the option, forward before func. A whole call that is late merges nothing any more.
     pub(super) fn next_step(&self) -> Step {
+        if self.late && !self.request.partial {
+            let all = self.awaited == 0 && matches!(self.own, Own::Ready(_));
+            return if all { Step::TooLate } else { Step::Wait };
+        }
         let executed = !matches!(self.own, Own::Pending | Own::Taking(_));
         if self.children.is_none() && (executed || self.request.forward_first) {
             return Step::Forward;
@@ -439,7 +454,7 @@ impl Call {
     pub(super) fn child_done(&mut self, index: usize, reply: Option<SubtreeReply>) {
         let Some(children) = self.children.as_mut() else { return };
         let child = &mut children[index];
-        child.answer = ChildAnswer::Done;
+        (child.answer, self.last) = (ChildAnswer::Done, index as u32);
         let reply = reply.or_else(|| self.request.callback.map(|_| SubtreeReply::default()));
         let place = child.group.start;
         if let Some(reply) = reply {

@@ -1,10 +1,10 @@
 //! When each call in flight must have ended. One entry per call: the bound is that of the calls.
 //!
 //! Most calls have the limit of the one before them and end in the order in which they came, so that theirs is the last deadline when they come, and the first when they end. These stand in a
-//! queue, where both cost next to nothing; the others in a tree.
+//! queue, where both cost next to nothing; the others in a tree. Calls whose limit has passed, and which wait for reports of those below, stand apart.
 
 use super::Time;
-use crate::hint::likely;
+use super::time::sooner;
 use crate::wire::CallId;
 use std::collections::{BTreeSet, VecDeque};
 
@@ -24,8 +24,10 @@ pub(super) struct Deadlines {
     ended: usize,
     /// Those that were not the last when they came.
     others: BTreeSet<Entry>,
-    /// The first of all: it is asked for after every input.
+    /// The first of these: it is asked for after every input.
     first: Option<Entry>,
+    /// Calls whose limit has passed, and until when they wait for reports.
+    late: BTreeSet<Entry>,
 }
 
 impl Deadlines {
@@ -45,6 +47,22 @@ impl Deadlines {
             }
             _ => self.queue.push_back((entry, true)),
         }
+    }
+
+    /// The limit of a call has passed, and it waits for reports until then.
+    pub(super) fn add_late(&mut self, until: Time, call: CallId) {
+        self.late.insert((until, call));
+    }
+
+    /// A call that is [late](Self::add_late) is over.
+    pub(super) fn remove_late(&mut self, until: Time, call: CallId) {
+        self.late.remove(&(until, call));
+    }
+
+    /// Takes out the [only](Self::only) one.
+    pub(super) fn forget(&mut self, at: Time, call: CallId) {
+        self.remove(at, call);
+        self.remove_late(at, call);
     }
 
     pub(super) fn remove(&mut self, at: Time, call: CallId) {
@@ -100,16 +118,20 @@ impl Deadlines {
     /// The only one, if there is one; `Err` if there are others.
     pub(super) fn only(&self) -> Result<Option<(Time, CallId)>, ()> {
         let more = !self.queue.is_empty() || !self.others.is_empty();
-        if more { Err(()) } else { Ok(self.only) }
+        match (self.only, self.late.len()) {
+            (only, 0) if !more => Ok(only),
+            (None, 1) if !more => Ok(self.late.first().copied()),
+            _ => Err(()),
+        }
     }
 
     /// How many there are.
     pub(super) fn len(&self) -> usize {
-        usize::from(self.only.is_some()) + self.queue.len() - self.ended + self.others.len()
+        usize::from(self.only.is_some()) + self.queue.len() - self.ended + self.others.len() + self.late.len()
     }
 
     pub(super) fn next(&self) -> Option<Time> {
-        self.first.map(|(at, _)| at)
+        sooner(self.first.map(|(at, _)| at), self.late.first().map(|(at, _)| *at))
     }
 
     /// Drops the first deadline, of a call that is not in flight: none behind it may wait for it.
@@ -123,45 +145,11 @@ impl Deadlines {
     pub(super) fn expired(&self, now: Time) -> Option<CallId> {
         self.first.filter(|(at, _)| *at <= now).map(|(_, call)| call)
     }
-}
 
-/// Most that one hop keeps back of the time that is left: enough for a message to go up one hop, so that the deepest of several that wait gives up first.
-const RESERVE_US_MAX: u64 = 5_000;
-
-/// At most one part in so many of what is left is kept back at one hop.
-const RESERVE_SHARE: u64 = 100;
-
-/// At most one part in so many of the root's limit is kept back by all hops together.
-const TREE_SHARE: u64 = 10;
-
-/// How much time a call has at one id.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct TimeLeft {
-    /// Until its deadline here, microseconds.
-    pub(super) here_us: u64,
-    /// Until the root's time limit passes, milliseconds.
-    pub(super) root_ms: u64,
-    /// Since it began at the root, milliseconds.
-    pub(super) age_ms: u64,
-}
-
-impl TimeLeft {
-    /// The time limit that a child gets, microseconds: a little less than what is left here, so that of several that wait for a hanging id the deepest gives up first, and names it.
-    ///
-    /// A hop keeps back the least of 5 ms, a hundredth of what is left, and its part of a tenth of the root's limit: what of that tenth the hops above have not kept, over the levels from here down.
-    #[inline]
-    pub(super) fn for_child(self, levels_below: u32) -> u64 {
-        let (here, levels) = (self.here_us, u64::from(levels_below.max(1)));
-        let whole = self.root_ms.saturating_add(self.age_ms).saturating_mul(1000);
-        let kept_above = self.root_ms.saturating_mul(1000).saturating_sub(here);
-        let budget = (whole / TREE_SHARE).saturating_sub(kept_above);
-        // Most limits are long, and need no division by what is not known before.
-        if likely(here >= RESERVE_US_MAX * RESERVE_SHARE && budget >= RESERVE_US_MAX * levels) {
-            return here - RESERVE_US_MAX;
-        }
-        let kept = (here / RESERVE_SHARE).min(budget / levels).min(RESERVE_US_MAX);
-        // However little there is, a child has less.
-        here.saturating_sub(kept.max(1))
+    /// Takes out a call that is late and has waited long enough, if there is one.
+    pub(super) fn pop_late(&mut self, now: Time) -> Option<CallId> {
+        self.late.first().filter(|(until, _)| *until <= now)?;
+        self.late.pop_first().map(|(_, call)| call)
     }
 }
 
@@ -198,54 +186,5 @@ mod tests {
                 prop_assert!(deadlines.queue.len() <= 2 * model.len() + 2 * ENDED_MIN);
             }
         }
-    }
-
-    /// What is left at the end of a chain of so many levels, each of which takes `hop_us` to pass the call on, and says so in whole milliseconds.
-    fn at_the_end(limit_us: u64, levels: u32, hop_us: u64) -> u64 {
-        let (mut here, mut root_us, mut age_us) = (limit_us, limit_us, 0);
-        for below in (1..=levels).rev() {
-            (here, root_us, age_us) =
-                (here.saturating_sub(hop_us), root_us.saturating_sub(hop_us), age_us + hop_us);
-            let (root_ms, age_ms) = (root_us.div_ceil(1000), age_us.div_ceil(1000));
-            let child = TimeLeft { here_us: here, root_ms, age_ms }.for_child(below);
-            assert!(
-                child < here.max(1) && here - child <= RESERVE_US_MAX.min(here.div_ceil(100)),
-                "{below} of {levels}"
-            );
-            (here, root_us, age_us) = (child, root_ms * 1000, age_ms * 1000);
-        }
-        here
-    }
-
-    /// A call of 64 ids down a chain, each of which slept for 1 s, with a limit of 2 s, failed after 780 ms: each hop kept back up to 250 ms.
-    #[test]
-    fn all_hops_together_keep_back_no_more_than_a_tenth() {
-        for levels in [1, 2, 6, 63, 1000, gpc_trees::MAX_DEPTH] {
-            for limit_us in [100, 10_000, 100_000, 1_000_000, 2_000_000, 60_000_000] {
-                // Each takes a microsecond at least.
-                if limit_us < 100 * u64::from(levels) {
-                    continue;
-                }
-                let left = at_the_end(limit_us, levels, 0);
-                assert!(left >= limit_us - limit_us / 10, "{left} of {limit_us} us after {levels} levels");
-                assert!(left >= limit_us.saturating_sub(u64::from(levels) * RESERVE_US_MAX));
-            }
-        }
-        assert_eq!(at_the_end(1_000_000, 1, 0), 995_000);
-        assert_eq!(at_the_end(100_000, 1, 0), 99_000);
-        assert!(at_the_end(2_000_000, 63, 100) > 1_750_000);
-    }
-
-    #[test]
-    fn every_hop_keeps_its_part() {
-        let of = |here_us, root_ms, age_ms| TimeLeft { here_us, root_ms, age_ms };
-        assert_eq!(of(2_000_000, 2000, 0).for_child(64), 2_000_000 - 3_125);
-        // Half way down, with half of the tenth kept above.
-        assert_eq!(of(1_900_000, 2000, 0).for_child(32), 1_900_000 - 3_125);
-        // Those above seem to have kept more than they should: next to nothing is left to keep.
-        assert_eq!(of(1_700_000, 2000, 0).for_child(32), 1_699_999);
-        assert_eq!(of(20, 1, 0).for_child(32), 19);
-        assert_eq!(of(0, 0, 0).for_child(0), 0);
-        assert_eq!(of(u64::MAX, u64::MAX, u64::MAX).for_child(u32::MAX), u64::MAX - RESERVE_US_MAX);
     }
 }

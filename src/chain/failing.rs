@@ -2,6 +2,8 @@
 //!
 //! Source: the ARMCI design of chained GPC (2007), "Exceptions" 2 and 3.
 
+use std::time::Duration;
+
 use gpc_trees::Id;
 
 use super::call::{Call, JobState, Origin, Own};
@@ -16,9 +18,6 @@ const GIVEN_UP: &str = "the caller gave the call up";
 
 /// Ids named in the message of a time limit: enough to look at, short enough to read.
 const NAMED: usize = 8;
-
-/// Calls whose time limit has passed that end with one input: a few milliseconds of work.
-const EXPIRED_MAX: usize = 1024;
 
 impl Node {
     /// A stage failed here, or an id below is lost.
@@ -184,30 +183,6 @@ impl Node {
         let coverage = Coverage::all(Status::Unreached, below);
         self.fail_covering(slot, cause, false, Some((index, &coverage)));
     }
-
-    /// Ends the calls whose time limit has passed, and drops the answers that nobody will ask for any more.
-    pub(super) fn expire(&mut self) {
-        let now = self.now;
-        for id in self.spots.as_mut().map_or(Vec::new(), |spots| spots.expired(now)) {
-            self.take_over(id);
-        }
-        // The others end with the next inputs: a peer can give any number of calls one deadline.
-        for _ in 0..EXPIRED_MAX {
-            let Some(id) = self.deadlines.expired(self.now) else { break };
-            let Some((slot, call)) = self.calls.find(id).and_then(|slot| Some((slot, self.calls.get(slot)?)))
-            else {
-                self.deadlines.drop_first();
-                continue;
-            };
-            let cause = expiry(self.config.me, call, &self.runs);
-            match call.request.partial {
-                true => self.expire_partial(slot, cause),
-                false => self.fail(slot, cause),
-            }
-        }
-        // Behind the calls: told late, a node may have answered one of them when nobody asks for the answer any more.
-        self.kept.expire(self.now);
-    }
 }
 
 /// What a function waits for itself, behind what is said of it.
@@ -215,13 +190,21 @@ fn waiting(what: Option<&str>) -> String {
     what.map_or(String::new(), |what| format!(": {what}"))
 }
 
+/// The time limit passed at this id, which was doing something.
+fn passed(me: Id, limit: Duration, stage: Stage, doing: &str) -> Cause {
+    let message = format!("the time limit ({limit:?} here) passed {doing}");
+    Cause::new(me, stage, CauseKind::TimeLimit, message)
+}
+
+/// func has taken longer than its call may.
+pub(super) fn outlasted(me: Id, limit: Duration) -> Cause {
+    passed(me, limit, Stage::Func, "while func was running")
+}
+
 /// What a call was waiting for when its time limit passed.
-fn expiry(me: Id, call: &Call, runs: &Runs) -> Cause {
+pub(super) fn expiry(me: Id, call: &Call, runs: &Runs) -> Cause {
     let limit = call.request.limit;
-    let here = |stage, doing: String| {
-        let message = format!("the time limit ({limit:?} here) passed {doing}");
-        Cause::new(me, stage, CauseKind::TimeLimit, message)
-    };
+    let here = |stage, doing: String| passed(me, limit, stage, &doing);
     match (&call.own, &call.job) {
         (Own::Pending | Own::Taking(_), JobState::Running) => here(
             Stage::Func,

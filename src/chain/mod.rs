@@ -58,6 +58,7 @@ mod gather;
 mod holding;
 mod involved;
 mod kept;
+mod late;
 mod lies;
 mod list_order;
 mod liveness;

@@ -88,6 +88,7 @@ impl Node {
 
     fn take(&mut self, now: Time, input: Input) {
         self.at(now);
+        let is_tick = matches!(input, Input::Tick);
         if let Input::Message { from, .. }
         | Input::ReplyArrived { from, .. }
         | Input::ReplyRefused { from, .. }
@@ -136,6 +137,9 @@ impl Node {
         }
         self.beat();
         self.expire();
+        if is_tick {
+            self.end_late();
+        }
         self.run_ready();
     }
 

@@ -182,8 +182,10 @@ impl Node {
 
     /// Answers with what there is: everything, or what came within the time limit.
     pub(super) fn respond_partial(&mut self, slot: Slot) {
+        let me = self.config.me;
         let Some(call) = self.calls.get_mut(slot) else { return };
         let awaited: Vec<Id> = call.awaited_ids().collect();
+        let too_late = call.late.then(|| call.too_late(me));
         let partial = gather::partial(call, self.config.reply_max);
         let Some(call) = self.remove(slot) else { return };
         let id = call.request.call;
@@ -195,6 +197,9 @@ impl Node {
             Origin::Here { ticket, watch } => {
                 self.release(id, &children);
                 let mut report = partial.report;
+                if let (true, Some(cause)) = (report.causes.is_empty(), too_late) {
+                    report.add(cause);
+                }
                 if watch {
                     report.coverage = report.coverage.without_first();
                 }
@@ -219,20 +224,19 @@ impl Node {
         }
     }
 
-    /// The time limit of a partial call has passed: what is not there by now is left out.
+    /// The time limit of a partial call has passed, or the time for reports behind it: this id's own part is left out if it is not there, and what the children have not answered by the end.
     pub(super) fn expire_partial(&mut self, slot: Slot, cause: Cause) {
         let Some(call) = self.calls.get_mut(slot) else { return };
-        let (id, later) = (call.request.call, matches!(call.own, Own::Deferred | Own::LentLater));
+        let waits = call.awaited > 0 && !call.late;
         match call.own {
+            Own::Ready(_) | Own::Failed if waits => {}
             Own::Ready(_) | Own::Failed => call.add_cause(cause),
-            Own::Pending | Own::Taking(_) | Own::Deferred => call.own_failed(cause),
-            Own::Lent | Own::LentLater | Own::Given => call.own_failed(cause),
+            _ => self.own_part_expires(slot, cause),
         }
-        if later {
-            // Its own part has failed, so its end does not tell the one that keeps the token.
-            self.emit(Output::Stopped(id));
+        match waits {
+            true => self.await_reports(slot),
+            false => self.respond_partial(slot),
         }
-        self.respond_partial(slot);
     }
 
     /// A child says that its whole subtree failed: of a partial call that is its own part alone.
@@ -307,7 +311,7 @@ impl Call {
     pub(super) fn child_parts(&mut self, index: usize, parts: Vec<SubtreeReply>) {
         let Some(children) = self.children.as_mut() else { return };
         let child = &mut children[index];
-        child.answer = ChildAnswer::Done;
+        (child.answer, self.last) = (ChildAnswer::Done, index as u32);
         let place = child.group.start;
         parts.into_iter().for_each(|part| self.reply_came(place, part));
         self.awaited -= 1;

@@ -10,7 +10,6 @@ use smallvec::SmallVec;
 
 use super::seeded_hash::{Seeded, SeededMap};
 use super::sizes::Sizes;
-use super::steps::UNKNOWN_DEPTH;
 use crate::hint::{likely, unlikely};
 use crate::wire::Request;
 use crate::wire::short::{Particulars, PlanKey, PlanOwned, Template};
@@ -47,8 +46,6 @@ pub(super) struct Plan {
 pub(super) struct PlannedChild {
     pub(super) id: Id,
     pub(super) group: Group,
-    /// Levels of the tree below this id, as far as this child is concerned.
-    pub(super) below: u32,
     /// Which template; children with nobody below them have one together.
     template: u32,
 }
@@ -75,8 +72,7 @@ impl Plan {
                 templates.len() as u32 - 1
             };
             let template = if group.len == 1 { *alone.get_or_insert_with(made) } else { made() };
-            let below = tree.depth(group.len).map_or(UNKNOWN_DEPTH, |depth| depth + 1);
-            children.push(PlannedChild { id: ids.id(group.start)?, group, below, template });
+            children.push(PlannedChild { id: ids.id(group.start)?, group, template });
         }
         let alone = groups.iter().filter(|group| group.len == 1).count();
         let order = send_order(&groups).into_iter().map(|index| index as u32).collect();

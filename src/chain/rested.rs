@@ -127,7 +127,7 @@ impl Node {
     pub fn can_rest(&self) -> bool {
         let spots = self.spots.as_ref().map_or(0, |spots| spots.len());
         let few = spots == 0 && self.tickets.is_empty() && self.calls.are_few();
-        let due = self.calls.first().map(|call| (call.deadline, call.request.call));
+        let due = self.calls.first().map(|call| (call.due(), call.request.call));
         few && self.load.is_empty() && self.runs.only().is_ok() && self.deadlines.only() == Ok(due)
     }
 
@@ -136,7 +136,7 @@ impl Node {
         let running = self.runs.only().unwrap_or_default();
         running.into_iter().for_each(|(_, call)| self.runs.done(call));
         let due = self.deadlines.only().unwrap_or_default();
-        due.into_iter().for_each(|(at, call)| self.deadlines.remove(at, call));
+        due.into_iter().for_each(|(at, call)| self.deadlines.forget(at, call));
         let own = |job: &(u8, CallId)| due.is_some_and(|(_, call)| call == job.1);
         let class = running.filter(own).map(|(class, _)| class);
         let left_behind = running.filter(|job| !own(job)).map(Box::new);
@@ -206,11 +206,14 @@ impl Node {
         (self.next_sequence, self.closed, self.config.memory) = (next_sequence, closed, memory);
         let left_behind = self.remember_again(remembered);
         call.into_iter().for_each(|call| self.calls.put_first(call));
-        let due = self.calls.first().map(|call| (call.deadline, call.request.call));
+        let due = self.calls.first().map(|call| (call.due(), call.request.call));
         let own = class.zip(due).map(|(class, (_, call))| (class, call));
         let running = own.or(left_behind.map(|job| *job));
         running.into_iter().for_each(|(class, call)| self.runs.begin(class, call));
-        due.into_iter().for_each(|(at, call)| self.deadlines.add(at, call));
+        match self.calls.first().is_some_and(|call| call.late) {
+            true => due.into_iter().for_each(|(at, call)| self.deadlines.add_late(at, call)),
+            false => due.into_iter().for_each(|(at, call)| self.deadlines.add(at, call)),
+        }
     }
 
     /// Puts back what there is beside a call in flight, in place of what a node has that has done nothing; the job that was left behind is returned.

@@ -43,7 +43,7 @@ impl Call {
     /// A child's reply has begun to come.
     fn child_rises(&mut self, index: usize, reply: ArrivingReply) {
         let Some(child) = self.children.as_mut().and_then(|children| children.get_mut(index)) else { return };
-        child.answer = ChildAnswer::Arriving;
+        (child.answer, self.last) = (ChildAnswer::Arriving, index as u32);
         let (place, id) = (child.group.start, child.id);
         self.awaited -= 1;
         let rising = self.rising.get_or_insert_default();

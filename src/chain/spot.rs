@@ -3,10 +3,12 @@
 //! Most calls are like the one before them, and nothing goes wrong with them. What `setup`, `steps` and `gather` do for such a call, input by input and with a place in every table, is done here at once; at the first thing that is
 //! unusual the call is [taken over](Node::take_over) into the tables and goes on along the general path, from where it is. Source: the ARMCI design of chained GPC (2007), "A chained GPC's propagation works in the following steps" and "The action for any response".
 
+use std::time::Duration;
+
 use gpc_trees::{Group, Id, IdList};
 
 use super::call::Origin;
-use super::deadlines::TimeLeft;
+use super::failing::outlasted;
 use super::holding::Held;
 use super::short_replies::ShortAnswer;
 use super::slot::Slot;
@@ -179,7 +181,7 @@ impl Node {
         Some(ShortRequest { plan, particulars })
     }
 
-    /// The function of a call on the fast path has ended, with its reply in that room. `send` is given what goes to the children, in order; what else is to be done is put into `outputs`.
+    /// The function of a call on the fast path has ended, with its reply in that room. `now` is asked for where that ends a call that was started here. `send` is given what goes to the children, in order; what else is to be done is put into `outputs`.
     ///
     /// # Panics
     /// If outputs of an input before have not been drained.
@@ -188,6 +190,7 @@ impl Node {
         asker: Asker,
         of: &Particulars<'_>,
         result: Result<(), Box<Reason>>,
+        now: impl FnOnce() -> Time,
         mut send: impl FnMut(ToChild<'_>),
         outputs: &mut Outputs,
     ) -> Ran {
@@ -226,7 +229,12 @@ impl Node {
         }
         let ((wanted, merged), reply_max) = (self.spots().plans.form(), self.config.reply_max);
         self.recent.add(of.call);
+        let (begun, limit) = (self.now, Duration::from_micros(of.limit));
         Ran::Answered(match result {
+            Ok(()) if matches!(asker, Asker::Here { .. }) && unlikely(begun.plus(limit) <= now()) => {
+                drop(self.spots().take_reply());
+                self.failed_alone(ids, outlasted(me, limit))
+            }
             Ok(()) => gather::alone_or_failed(me, wanted, merged, self.spots().take_reply(), reply_max),
             Err(reason) => self.failed_alone(ids, Cause::of(me, Stage::Func, *reason)),
         })
@@ -262,7 +270,6 @@ impl Node {
             true => of.left,
             false => u32::try_from(of.limit.div_ceil(1000)).unwrap_or(u32::MAX),
         };
-        let time = TimeLeft { here_us: of.limit, root_ms: u64::from(left), age_ms: u64::from(of.age) };
         let plan = &*spot.plan;
         // Children that have nobody below them get one frame, but for their ids: where there are some it is made once.
         let mut shared = plan.has_many_alone().then(|| std::mem::take(&mut spots.frame));
@@ -272,9 +279,8 @@ impl Node {
         for &index in &plan.order {
             let child = &plan.children[index as usize];
             let (template, alone) = plan.template(child);
-            let limit = time.for_child(child.below);
             let position = of.position + child.group.start;
-            let particulars = Particulars { position, limit, left, ..*of };
+            let particulars = Particulars { position, left, ..*of };
             let frame = shared.as_mut().filter(|_| alone.is_some()).map(|frame| {
                 if frame.is_empty() {
                     template.fill(&particulars, None, frame);
@@ -352,15 +358,18 @@ impl Node {
         outputs: &mut Outputs,
     ) -> Option<Ended> {
         let spot = self.spots.as_ref()?.get(place)?;
-        let (answer, call) = (spot.answer(), spot.call);
-        if let (Asker::Here { ticket, .. }, Some(head)) = (spot.asker, answer.head(self.config.reply_max)) {
+        let (answer, call, now) = (spot.answer(), spot.call, now());
+        if let (Asker::Here { ticket, .. }, Some(head)) = (spot.asker, answer.head(self.config.reply_max))
+            && likely(now < spot.deadline)
+        {
             let reply = RootReply::of(&answer, &head);
             self.spot_ends(place);
             return Some(Ended { ticket, call, reply });
         }
-        self.at(now());
+        self.at(now);
         self.outside(outputs, |node| {
             if let Some(slot) = node.take_over(call) {
+                node.heed_limit(slot);
                 node.advance(slot);
             }
         });
@@ -386,7 +395,7 @@ impl Node {
         let spots = self.spots.as_deref_mut()?;
         let place = spots.find(call)?;
         let request = long_request(spots.get(place)?)?;
-        let mut spot = spots.remove(place)?;
+        let (mut spot, last) = (spots.remove(place)?, spots.last_child);
         let origin = origin(&spot);
         let slot = self.calls.insert(request.into(), origin, spot.begun);
         let call = self.calls.get_mut(slot)?;
@@ -400,6 +409,7 @@ impl Node {
             call.child_done(index, reply);
         }
         drop(replies);
+        call.last = last as u32;
         spots.recycle(spot);
         Some(slot)
     }

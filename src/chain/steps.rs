@@ -8,17 +8,12 @@ use std::time::Duration;
 use gpc_trees::{Group, Groups, Id, TreeError, send_order};
 
 use super::call::{Call, Children, JobState, Origin, Own, Step};
-use super::deadlines::TimeLeft;
 use super::kept::KEEP;
 use super::load::{Delayed, Next, Unasked};
 use super::slot::Slot;
 use super::{Job, JobResult, Node, Output, Reply, Work, gather, lies};
-use crate::wire::head::whole_ms;
 use crate::wire::message::{Answer, Classes, Merging, Response};
 use crate::wire::{CallId, Cause, CauseKind, Message, Reason, Request, Stage};
-
-/// How deep a tree is taken to be that does not say: a user's split or a shape. Most over up to a million ids are not deeper.
-pub(super) const UNKNOWN_DEPTH: u32 = 32;
 
 /// Most children that a request of a peer may give this id: no process has links for more, and a few bytes of ids can name any number.
 const FAN_OUT_FOR_PEERS: u32 = 1 << 16;
@@ -29,6 +24,9 @@ impl Node {
         // Each step moves the call on: forward once, then one job at a time, then the end.
         let now = self.now;
         while let Some(call) = self.calls.get_mut(slot) {
+            if call.begins_late(now) {
+                return self.await_reports(slot);
+            }
             match call.next_step() {
                 // Its time limit ends it before this input is over: whoever stood still has nothing to ask for any more.
                 Step::Forward if call.deadline <= now && call.request.ids.len() > 1 => return,
@@ -47,6 +45,10 @@ impl Node {
                     return;
                 }
                 Step::Respond => return self.respond(slot),
+                Step::TooLate => {
+                    let cause = call.too_late(self.config.me);
+                    return self.fail(slot, cause);
+                }
                 Step::Wait => return,
             }
         }
@@ -67,7 +69,12 @@ impl Node {
         self.runs.done(id);
         // A call that failed meanwhile is gone, and what its job says is ignored.
         let Some(slot) = self.calls.find(id) else { return };
+        self.heed_limit(slot);
         let Some(call) = self.calls.get_mut(slot) else { return };
+        if matches!(call.own, Own::Failed) {
+            // Of a partial call whose time for its own part is over.
+            return self.pay_credit(slot);
+        }
         call.job = JobState::Idle;
         if !matches!(result, JobResult::Deferred) {
             // An answer that nobody was to give.
@@ -109,6 +116,7 @@ impl Node {
     /// A deferred reply comes, or will never come.
     pub(super) fn answered(&mut self, id: CallId, result: Result<Reply, Box<Reason>>) {
         if let Some(slot) = self.calls.find(id) {
+            self.heed_limit(slot);
             self.answered_at(slot, result);
         }
     }
@@ -266,17 +274,6 @@ impl Node {
     pub(super) fn send_request(&mut self, slot: Slot, group: Group, skipped: u32, fresh: bool) {
         let Some(call) = self.calls.get(slot) else { return };
         let request = &call.request;
-        let below = match &request.tree {
-            Ok(tree) => tree.depth(group.len).map_or(UNKNOWN_DEPTH, |depth| depth + 1),
-            Err(_) => UNKNOWN_DEPTH,
-        };
-        let left = call.until.since(self.now);
-        let age = request.age.saturating_add(self.now.since(call.begun));
-        let limit = TimeLeft {
-            here_us: whole_us(call.deadline.since(self.now)),
-            root_ms: u64::from(whole_ms(left)),
-            age_ms: u64::from(whole_ms(age)),
-        };
         // Field by field: what a clone would copy to be overwritten is a list, a tree and the data.
         let child = Request {
             call: request.call,
@@ -290,9 +287,9 @@ impl Node {
             reply_wanted: request.reply_wanted,
             forward_first: request.forward_first,
             partial: request.partial,
-            limit: Duration::from_micros(limit.for_child(below)),
-            left,
-            age,
+            limit: Duration::from_micros(whole_us(call.deadline.since(self.now))),
+            left: call.until.since(self.now),
+            age: request.age.saturating_add(self.now.since(call.begun)),
             // Whoever had this id before, or has it now without knowing, may have adopted its children.
             adopted: !fresh || call.adopted,
             skipped,
@@ -309,6 +306,9 @@ impl Node {
     pub(super) fn response(&mut self, from: Id, id: CallId, answer: Answer) {
         // Unknown calls and children that have answered: "ignoring all subsequent responses".
         let Some(slot) = self.find(id) else { return };
+        if !matches!(answer, Answer::Failed(_)) {
+            self.heed_limit(slot);
+        }
         let Some(call) = self.calls.get_mut(slot) else { return };
         let Some(index) = call.awaited_child(from) else { return };
         if call.request.partial {
@@ -383,7 +383,10 @@ impl Node {
         self.pay_credit(slot);
         let call = self.calls.remove(slot)?;
         let id = call.request.call;
-        self.deadlines.remove(call.deadline, id);
+        match call.late {
+            true => self.deadlines.remove_late(call.due(), id),
+            false => self.deadlines.remove(call.deadline, id),
+        }
         call.parent().iter().for_each(|&parent| self.load.release(parent, call.orphans));
         match call.request.partial {
             true => self.recent.partial.add(id, call.until.plus(KEEP)),
@@ -436,7 +439,7 @@ fn next_job(me: Id, call: &mut Call) -> Option<Job> {
         }
     };
     call.job = JobState::Running;
-    let (request, until) = (call.request.clone(), call.deadline);
+    let (request, until) = (call.request.clone(), call.due());
     Some(Job { call: request.call, me, parent: call.parent(), request, until, work })
 }
 

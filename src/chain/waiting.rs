@@ -67,7 +67,7 @@ impl Waiting {
     pub(super) fn deadline(&self) -> Time {
         match self {
             Waiting::Plain(plain) => plain.deadline,
-            Waiting::Whole(call) => call.deadline,
+            Waiting::Whole(call) => call.due(),
         }
     }
 

@@ -118,8 +118,8 @@ impl Call {
 
     /// When the call must have ended. By default after 60 s; of a call that a function makes by [`Request::caller`](super::Request::caller), when the call must have ended that it serves.
     ///
-    /// Each id gives its children a little less than it has itself, so that the id that hangs gives up first and is named. What one hop keeps back is at most 5 ms, at most a hundredth of the limit, and at most a tenth of
-    /// the limit divided by the depth of the tree: so the functions at the deepest ids have nine tenths of the limit, and in most calls nearly all of it.
+    /// The limit counts from when the node takes the call. A call that takes longer does not succeed, even if each id is done. One that fails waits for the reports of the ids below the root, so that its cause names the id that
+    /// held it up: it ends at most 1 % of the limit and 100 ms after it.
     pub fn limit(mut self, limit: Duration) -> Call {
         self.limit = Some(limit);
         self

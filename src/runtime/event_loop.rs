@@ -561,6 +561,8 @@ impl EventLoop {
             }
             Output::Run(job) => {
                 if let Some(ran) = self.executor.run(job) {
+                    // It has run in here, for however long.
+                    self.clock.go_on();
                     self.inputs.push_back(ran);
                 }
             }

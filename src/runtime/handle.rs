@@ -20,7 +20,7 @@ use crate::chain::{Input, Start};
 
 /// A call in flight.
 ///
-/// It ends by its time limit at the latest, whether or not a thread waits for it; on a [polled node](super::PolledNode), when that is driven next. Dropping the handle cancels the call: ids that have not begun it will not execute it; those that have executed it have. Dropping never blocks, on any
+/// It ends at most 1 % and 100 ms after its time limit, whether or not a thread waits for it; on a [polled node](super::PolledNode), when that is driven next. Dropping the handle cancels the call: ids that have not begun it will not execute it; those that have executed it have. Dropping never blocks, on any
 /// thread. To let a call go on without its handle, [detach](Self::detach) it; a call [without replies](super::Call::no_reply) is detached when its handle is dropped.
 ///
 /// As a [`Future`] it works on any executor. After an outcome has been taken, the handle says [`CallError::Taken`].

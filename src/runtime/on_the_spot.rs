@@ -225,7 +225,7 @@ impl EventLoop {
         let request = Request::short(side, Some(peer), (&request.plan, of), ids);
         let result = executor.again()?.answer(&request, own);
         let send = |child: ToChild<'_>| links.relay(clock.time(), &child);
-        let ran = node.spot_ran(Asker::Parent(peer), of, result, send, outputs);
+        let ran = node.spot_ran(Asker::Parent(peer), of, result, || clock.now(), send, outputs);
         let link = links.links.get_mut(key)?;
         let answered = match ran {
             Ran::Waits => false,
@@ -309,7 +309,7 @@ impl EventLoop {
             children += 1;
             links.relay(clock.time(), &child);
         };
-        let ran = node.spot_ran(asker, &of, result, relay, outputs);
+        let ran = node.spot_ran(asker, &of, result, || clock.now(), relay, outputs);
         let call = of.call;
         (self.ids_room, self.children) = (room, children);
         match ran {

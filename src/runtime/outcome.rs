@@ -129,14 +129,14 @@ impl Outcome {
         self.by_id.coverage()
     }
 
-    /// Why ids were left out of a partial call, the first cause first; at most 1,024.
+    /// Why ids were left out of a partial call, the first cause first; at most 1,024. Where all ids are done, why the call is not [complete](Self::is_complete) all the same.
     pub fn causes(&self) -> &[Cause] {
         &self.causes
     }
 
-    /// Whether every id is done.
+    /// Whether every id is done, and the call ended within its time limit. Of a partial call whose last answer came later, [`causes`](Self::causes) say so.
     pub fn is_complete(&self) -> bool {
-        self.by_id.is_complete()
+        self.by_id.is_complete() && self.causes.is_empty()
     }
 
     /// Level of the aggregated replies: the height of the tree. 0 with a callback, and when no reply was asked for.

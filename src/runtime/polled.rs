@@ -285,7 +285,7 @@ impl PolledNode {
         }
     }
 
-    /// Drives the node until a call has ended; by its time limit at the latest it has. Where it has ended already, calls that were started meanwhile may leave first, if they are many.
+    /// Drives the node until a call has ended, at most 1 % and 100 ms after its [time limit](super::Call::limit). Where it has ended already, calls that were started meanwhile may leave first, if they are many.
     ///
     /// # Errors
     /// What made the call fail; [`CallError::Ended`] where the poll itself fails.

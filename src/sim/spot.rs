@@ -166,6 +166,7 @@ impl World {
         if let Asker::Parent(from) = asker {
             self.observe(&Observation::Consumed { at: id, from });
         }
+        let now = Time::from_nanos(self.now);
         let (mut outputs, mut requests) = (Outputs::new(), Vec::new());
         let send = |child: ToChild<'_>| {
             let exact = |request| Request { age, left, ..request };
@@ -175,7 +176,7 @@ impl World {
         let (_, room) = node.spot_room()?;
         assert_eq!(*room, Reply::default(), "id {id}: func finds the reply of another call");
         let result = reply_into(room, result);
-        let ran = node.spot_ran(asker, of, result, send, &mut outputs);
+        let ran = node.spot_ran(asker, of, result, || now, send, &mut outputs);
         for (to, request) in requests {
             self.send(id, to, Message::Request(Arc::new(request)));
         }

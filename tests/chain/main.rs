@@ -4,6 +4,7 @@ mod driver;
 mod failures;
 mod heartbeat;
 mod hostile;
+mod late;
 mod lies;
 mod limits;
 mod load;

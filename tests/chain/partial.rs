@@ -401,7 +401,7 @@ fn one_that_was_given_up_forgets_and_says_so() {
 fn a_time_limit_answers_with_what_there_is() {
     let mut one = waiting(partial("1-5"));
     one.response(4, some(0, "1 d", covering(&[(Status::Done, 1), (Status::Failed, 1)])));
-    let outputs = one.expire();
+    let outputs = one.expire_late();
     assert!(outputs[1].starts_with(
         "to 0: level 1 [2 0 0 ] [2 1 a1 d] [d??df] id 2 failed at stage reply (time-limit): no reply came"
     ));
@@ -422,7 +422,8 @@ fn nobody_is_asked_when_no_time_is_left() {
     let past = |one: &mut One| one.now += Duration::from_secs(60);
     let mut one = waiting(partial("1-5"));
     past(&mut one);
-    let outputs = one.lost(2);
+    assert!(one.lost(2).is_empty(), "it waits for the report of id 4, and asks nobody");
+    let outputs = one.expire();
     assert_eq!((outputs[0].as_str(), outputs.len()), ("to 4: cancel", 2), "{outputs:?}");
     assert!(outputs[1].contains("[d????] id 2 failed at stage link (link-lost)"), "{outputs:?}");
     for request in [partial("1-5"), request("1-5")] {

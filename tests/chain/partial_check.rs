@@ -64,7 +64,8 @@ pub(crate) fn check(world: &World, ticket: u64, start: &Start, fate: &Misfortune
     let (call, outcome) = world.finished.get(&ticket).expect("a call ends");
     let took = Duration::from_nanos(world.ended[&ticket] - world.begun[&ticket]);
     // Whatever dies is noticed: only what hangs is waited for until the limit.
-    let most = if fate.any_hangs() { start.limit } else { fate.patience };
+    let late = start.limit + start.limit / 100 + Duration::from_millis(100);
+    let most = if fate.any_hangs() { late } else { fate.patience };
     assert!(took <= most + Duration::from_millis(100), "the call took {took:?}; {fate:?}");
     check_routes(world, *call, start);
     check_executions(world, *call);

@@ -136,7 +136,7 @@ fn the_time_limit_names_who_holds_the_data_up() {
     let says = format!(
         "to 0: id 2 failed at stage reply (time-limit): {limit} 2 0 had come and 0 had gone up [ddddd]"
     );
-    assert_eq!(one.expire(), [says, "to 2: cancel".into(), "to 4: cancel".into()]);
+    assert_eq!(one.expire_late(), [says, "to 2: cancel".into(), "to 4: cancel".into()]);
     assert!(one.is_quiet());
 
     // All of the first child's has come, and the link to the parent takes none of it.
@@ -149,13 +149,13 @@ fn the_time_limit_names_who_holds_the_data_up() {
     let says = format!(
         "to 0: id 1 failed at stage reply (time-limit): {limit} 2 300000 had come and 0 had gone up [fdddd]"
     );
-    assert_eq!(one.expire(), [says, "to 4: cancel".into()]);
+    assert_eq!(one.expire_late(), [says, "to 4: cancel".into()]);
 
     // A child that has said nothing is named before one whose data come.
     let mut one = waiting(request("1-5"));
     head(&mut one, 2);
     let says = "to 0: id 4 failed at stage reply (time-limit): no reply came to id 1 within 60s; it still waits for [4] [ddd??]";
-    assert_eq!(one.expire(), [says, "to 2: cancel", "to 4: cancel"]);
+    assert_eq!(one.expire_late(), [says, "to 2: cancel", "to 4: cancel"]);
 }
 
 #[test]

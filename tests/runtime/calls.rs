@@ -4,9 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread;
+use std::time::Duration;
 
 use chained_gpc::Placement;
-use chained_gpc::{Call, ChildReply, Deferred, FuncHandle, Functions, LinkKind, LocalNodes, Phase, Reply};
+use chained_gpc::{
+    Call, CauseKind, ChildReply, Deferred, FuncHandle, Functions, LinkKind, LocalNodes, Phase, Reply,
+};
 use gpc_trees::Tree;
 
 use super::common::{LIMIT, LINKS, assert_who, ids_of, limited, outcome_of, replies_of, who};
@@ -204,4 +207,29 @@ fn a_function_may_be_registered_while_the_nodes_run() {
         let who = who(nodes.node(2).functions());
         assert_who(&replies_of(nodes.root().call(Call::new(who).ids(0..4)).unwrap()), &[0, 1, 2, 3], "");
     });
+}
+
+/// A function that runs in the node's own loop took longer than the limit of its call, at an id with nobody below it and at the root: the call ended well, since nobody looked at the time when the function was through.
+#[test]
+fn a_call_whose_inline_function_outlasts_its_limit_is_not_done() {
+    let functions = Functions::new();
+    let inline = functions.at(Placement::Inline);
+    let slow = inline.func("slow", |_, _| {
+        thread::sleep(Duration::from_millis(30));
+        Ok(())
+    });
+    let call = Call::new(slow.expect("a name of its own")).limit(Duration::from_millis(20));
+    let mut nodes = LocalNodes::start(2, LinkKind::Unix, &functions).expect("two nodes start");
+    let root = nodes.root();
+    for ids in [0..1, 0..2] {
+        // The first call of a kind takes the general path.
+        for _ in 0..3 {
+            let error = root.call(call.clone().ids(ids.clone())).unwrap().wait().unwrap_err();
+            assert_eq!(error.cause().map(|cause| cause.kind), Some(CauseKind::TimeLimit), "{error}");
+        }
+        let partial = root.call(call.clone().ids(ids).partial()).unwrap().wait().unwrap();
+        assert!(!partial.is_complete());
+        assert_eq!(partial.causes()[0].kind, CauseKind::TimeLimit);
+    }
+    drop(nodes.take(1));
 }

@@ -1,16 +1,21 @@
-//! Do the checkers of whom an id blames bite? For a time limit that has passed neither a function of its own that is through, nor somebody who has answered; and what each hop is to keep back so that the right one is blamed.
-
-use std::sync::Arc;
-use std::time::Duration;
+//! Do the checkers of whom an id blames bite? For a time limit that has passed neither a function of its own that is through, nor somebody who has answered, or has time left to report.
 
 use chained_gpc::sim::check::Held;
 use chained_gpc::wire::message::{Answer, Response};
-use chained_gpc::wire::{Cause, CauseKind, Failure, Message, Request, Stage, Status};
+use chained_gpc::wire::{Cause, CauseKind, Failure, Message, Stage, Status};
 
 use super::history::*;
 
-/// Id 1 says that the time limit has passed, and names this id and stage; before that come these.
+/// Longer than a call with this limit may wait for reports.
+const EXTRA_NS: u64 = 110_000_000;
+
+/// Id 1 says, when its time is over, that the time limit has passed, and names this id and stage; before that come these.
 fn blames(id: u32, stage: Stage, before: &[Seen]) -> bool {
+    blames_at_once(id, stage, &[before, &[Seen::Later(EXTRA_NS)]].concat())
+}
+
+/// The same, whenever that is.
+fn blames_at_once(id: u32, stage: Stage, before: &[Seen]) -> bool {
     let cause = Cause::new(id, stage, CauseKind::TimeLimit, "as told");
     let failure = Failure { cause, coverage: runs(&[(Status::Failed, 1), (Status::Unknown, 1)]) };
     let answer = Answer::Failed(Box::new(failure));
@@ -26,6 +31,21 @@ fn who_has_answered_is_not_blamed_for_a_time_limit() {
     assert!(!blames(2, Stage::Reply, &[]) && blames(2, Stage::Reply, &answered));
     assert!(!blames(2, Stage::Reply, &[Seen::Received(1, 2, failed(2, Stage::Reply))]), "it says so itself");
     assert!(blames(1, Stage::Reply, &answered), "it has nothing that it holds back");
+    let late = [Seen::Later(LIMIT_NS), Seen::Received(1, 2, completed())];
+    assert!(!blames_at_once(2, Stage::Reply, &late), "all have answered, and it came too late");
+}
+
+/// Three ids that only waited were blamed for one whose function outlasted the limit: none of them waited for the reports of those below.
+#[test]
+fn whoever_has_time_left_to_report_is_not_blamed() {
+    let later = |ns| [Seen::Later(ns)];
+    assert!(blames_at_once(2, Stage::Reply, &later(LIMIT_NS)));
+    assert!(blames_at_once(2, Stage::Reply, &later(70_000_000)), "three quarters of 100 ms are id 1's");
+    assert!(!blames_at_once(2, Stage::Reply, &later(80_000_000)));
+    assert!(
+        !blames_at_once(1, Stage::Func, &[Seen::Began(1), Seen::Later(LIMIT_NS)]),
+        "a function has no more"
+    );
 }
 
 #[test]
@@ -38,27 +58,6 @@ fn a_function_that_is_through_is_not_blamed_for_a_time_limit() {
     assert!(!blames(1, Stage::Callback, &runs(&[Seen::Ran(1, false)])));
 }
 
-/// Late in a call the hops reckoned from the time that was left, and kept nothing back.
-#[test]
-fn a_hop_that_keeps_nothing_back_is_seen() {
-    let limit_ns = 1_000_000_000;
-    let kept = |kept_ns: u64, age: u64| {
-        let mut plan = plan(false);
-        plan.limit_ns = limit_ns;
-        let Message::Request(asked) = meant(&plan, request(1..3, limit_ns - kept_ns, 0)) else {
-            unreachable!("it is one")
-        };
-        let times = [limit_ns - age, age].map(Duration::from_nanos);
-        let asked = Request { left: times[0], age: times[1], ..Request::clone(&asked) };
-        let history = [Seen::Started(plan), Seen::AtOnce, Seen::Executed(0, 0), Seen::AtOnce];
-        let sent = Seen::Sent(0, 1, Message::Request(Arc::new(asked)));
-        judged(&then(history.to_vec(), &[sent])).contains(&"limits")
-    };
-    assert!(!kept(5_000_000, 0) && kept(4_000_000, 0) && kept(1_000, 0));
-    // What the hops above have kept is not kept once more.
-    assert!(!kept(5_000_000, 1_000_000));
-}
-
 /// An answer whose data were still arriving had no time limit: the call stayed, and the one above gave up first.
 #[test]
 fn a_call_whose_answer_has_begun_to_go_up_ends_with_its_time() {
@@ -68,7 +67,7 @@ fn a_call_whose_answer_has_begun_to_go_up_ends_with_its_time() {
         let gone = [Seen::Ended(0), Seen::Ended(2), holds(1), says(completed()), holds(1)];
         judged(&then(then(down(plan(false)), &gone), rest)).contains(&"limits")
     };
-    let late = [Seen::Later(FIRST_NS + 10_000)];
+    let late = [Seen::Later(EXTRA_NS)];
     assert!(!judged(&[holds(0)]) && !judged(&[&[holds(0)], &late[..], &[input(2)]].concat()));
     assert!(judged(&[&late[..], &[input(2)]].concat()), "nothing has come to it since");
 }

@@ -112,7 +112,7 @@ fn wrong_causes_are_seen() {
     assert_eq!(failed(touched(Fault::Crash), 2, Stage::Link), ["causes"], "nobody has lost its link to it");
     assert_eq!(failed(touched(Fault::Fail), 2, Stage::Link), ["causes"], "a link that stood");
     let waited = failed(touched(Fault::Hang), 1, Stage::Reply);
-    assert_eq!(waited, ["limits"], "it waited for the one that hung, if not for so long");
+    assert_eq!(waited, ["limits", "progress"], "it waited for the one that hung, if not for so long");
     assert!(failed(touched(Fault::Fail), 1, Stage::Reply).contains(&"causes"), "nobody was slow");
     assert_eq!(failed(touched(Fault::GiveUp), 2, Stage::Cancelled), ["causes"], "only a root gives up");
     assert_eq!(failed(touched(Fault::Crash), 9, Stage::Link), ["causes"], "an id of no list");
@@ -222,7 +222,7 @@ fn wrong_routes_are_seen() {
     let sent = |place, from, to, message| judged(&with(honest(), place, Seen::Sent(from, to, message)));
     assert!(sent(2, 0, 2, request(2..3, FIRST_NS, 0)).contains(&"route"), "past a parent that lives");
     assert!(sent(2, 0, 1, request(1..2, FIRST_NS, 0)).contains(&"route"), "another slice");
-    assert!(sent(2, 0, 1, request(1..3, LIMIT_NS, 0)).contains(&"route"), "a limit that does not shrink");
+    assert!(sent(2, 0, 1, request(1..3, LIMIT_NS + 1_000, 0)).contains(&"route"), "a limit that grows");
     assert!(sent(6, 2, 1, request(1..3, SECOND_NS, 0)).contains(&"route"), "from child to parent");
     assert!(sent(11, 2, 0, completed()).contains(&"route"), "an answer past the parent");
     assert!(sent(6, 1, 3, request(3..4, SECOND_NS, 0)).contains(&"route"), "to an id of no list");
@@ -273,7 +273,9 @@ fn what_is_out_of_bounds_is_seen() {
     assert_eq!(judged(&with(honest(), 13, Seen::Ended(0))), [""; 0], "its root did not live to see the end");
     let mut hurried = plan(false);
     hurried.limit_ns = 5_000;
-    assert!(judged(&with(honest(), 0, Seen::Started(hurried))).contains(&"bounds"), "past its limit");
+    let mut late = with(honest(), 0, Seen::Started(hurried));
+    late.insert(13, Seen::Later(110_000_000));
+    assert!(judged(&late).contains(&"bounds"), "past its limit and the time for reports");
 }
 
 #[test]
@@ -343,7 +345,7 @@ fn a_link_that_is_lost_for_nothing_is_seen() {
     let history = then(down(plan(false)), &told);
     assert_eq!(judged(&history), [""; 0]);
     assert_eq!(judged(&without(history.clone(), history.len() - 2)), ["farewell"], "it waits on");
-    let adopts = request(2..3, SECOND_NS, 1);
+    let adopts = request(2..3, SECOND_NS - 9_000, 1);
     let told =
         [Seen::Injected(Fault::Link, vec![0, 1]), Seen::LinkEnded(0, 1), Seen::Sent(0, 2, adopts), input(0)];
     let history = then(down(plan(true)), &told);

@@ -20,8 +20,8 @@ pub(super) const CALL: CallId = CallId { root: 0, sequence: 7 };
 const STEP_NS: u64 = 1_000;
 /// The limit of the call, and what is left of it for its two hops.
 pub(super) const LIMIT_NS: u64 = 1_000_000;
-pub(super) const FIRST_NS: u64 = 990_000;
-pub(super) const SECOND_NS: u64 = 985_000;
+pub(super) const FIRST_NS: u64 = 998_000;
+pub(super) const SECOND_NS: u64 = 996_000;
 
 /// What an owner of a history may change: the same as an observation, but owned.
 #[derive(Clone, Debug)]

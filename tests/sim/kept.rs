@@ -161,6 +161,8 @@ fn who_is_sending_is_not_blamed_for_who_is_silent() {
             asks(1),
             asks(2),
             Seen::Received(0, 1, message),
+            // Until it has waited for reports, too.
+            Seen::Later(102_000_000),
             Seen::Finished(outcome),
         ];
         judged(&history).contains(&"progress")

@@ -158,7 +158,7 @@ fn so_many_are_adopted_and_no_more() {
     let most = |adopted_max| Limits { adopted_max, ..NONE };
     assert_eq!(under(most(1), &honest_partial()), [""; 0]);
     assert_eq!(under(most(0), &honest_partial()), ["refusals"]);
-    let adopts = Seen::Sent(0, 2, meant(&plan(true), request(2..3, SECOND_NS, 1)));
+    let adopts = Seen::Sent(0, 2, meant(&plan(true), request(2..3, SECOND_NS - 9_000, 1)));
     let lost = [Seen::Injected(Fault::Link, vec![0, 1]), Seen::LinkEnded(0, 1), adopts, input(0)];
     let history = then(down(plan(true)), &lost);
     assert_eq!(under(most(1), &history), [""; 0]);

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use gpc_trees::{Group, Id, IdList, Run, edges};
+use gpc_trees::{Group, Id, IdList, Run, Tree, edges};
 
 use super::{Findings, Limits, NAMES, Observation, Outcome, Plan, content, forget_keys, levels, shape};
 use crate::sim::ahead::soon;
@@ -71,6 +71,18 @@ impl Places {
         }
     }
 }
+
+/// Extra time of a failing call: so much, and one part in so many of its limit.
+const EXTRA_NS: u64 = 100_000_000;
+const EXTRA_PARTS: u64 = 100;
+
+/// How long after its limit a call that fails ends at the latest.
+pub(super) fn extra_ns(limit_ns: u64) -> u64 {
+    limit_ns / EXTRA_PARTS + EXTRA_NS
+}
+
+/// What a millisecond more of the limit makes of that.
+const ROUNDED_NS: u64 = 10_000;
 
 /// One call.
 pub(super) struct Record {
@@ -397,6 +409,25 @@ impl Book {
     }
 
     /// Whether the present run of an id has sent a request of a call to anybody; known of worlds of some size only.
+    /// How long an id waits for reports when the limit of a call has passed there, at least and at most, nanoseconds; none where no heights are known.
+    pub(super) fn time_for_reports(&self, id: Id, call: CallId) -> Option<(u64, u64)> {
+        let record = self.calls.get(&call)?;
+        let place = record.position(id)?;
+        let (height, all) = (*record.heights.get(place as usize)?, *record.heights.first()?);
+        let extra = extra_ns(record.plan.limit_ns);
+        let known = !matches!(record.plan.tree, Tree::Explicit(_) | Tree::Registered(_));
+        let part = |height: u16| extra / 2 + extra / 2 * u64::from(height) / u64::from(all);
+        // What is left at the root, and the age, are whole milliseconds in frames: one more at each hop.
+        let rounded = ROUNDED_NS * (1 + u64::from(record.depth));
+        Some(match height {
+            0 => (0, 0),
+            _ if place == 0 => (extra, extra),
+            _ if known => (part(height), part(height) + rounded),
+            // How high a tree of somebody's own is below, nobody knows.
+            _ => (extra / 2, extra + rounded),
+        })
+    }
+
     pub(super) fn has_forwarded(&self, id: Id, call: CallId) -> bool {
         self.forwarded.contains(&(id, call))
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use gpc_trees::Id;
 
-use super::book::{Book, Record};
+use super::book::{Book, Record, extra_ns};
 use super::refusals::KEPT_PARTS;
 use super::{Findings, Held, Observation, forget_keys};
 use crate::sim::world::LARGE;
@@ -89,13 +89,18 @@ impl Bounds {
             }
             Observation::Finished { call, .. } => {
                 let Some(record) = book.calls.get(call) else { return };
-                let due = record.started.saturating_add(record.plan.limit_ns);
+                let root = record.root().and_then(|root| book.time_for_reports(root, *call));
+                let extra = root.map_or_else(|| extra_ns(record.plan.limit_ns), |(_, most)| most);
+                let due = record.started.saturating_add(record.plan.limit_ns).saturating_add(extra);
                 let awake =
                     record.root().and_then(|root| book.resumed.get(&root)).copied().unwrap_or_default();
                 let latest = due.max(awake).saturating_add(LATE_NS);
                 if findings.at > latest {
                     let late = findings.at - latest;
-                    findings.add(NAME, format!("call {call} ends {late} ns after its time limit"));
+                    findings.add(
+                        NAME,
+                        format!("call {call} ends {late} ns after its time limit and the time for reports"),
+                    );
                 }
             }
             Observation::Quiet { held } => self.quiet(book, held, findings),

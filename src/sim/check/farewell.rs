@@ -69,6 +69,8 @@ struct Ties {
     upward: Vec<Upward>,
     /// Of a partial call, by position: when the root's time has passed as far as the id knows, at the latest.
     over: BTreeMap<u32, u64>,
+    /// The same of the time that it has itself: it adopts nobody after that.
+    limits: BTreeMap<u32, u64>,
 }
 
 /// Something that an id has to do before its next input.
@@ -208,6 +210,8 @@ impl Farewell {
                     let left = u64::try_from(request.left.max(request.limit).as_nanos()).unwrap_or(u64::MAX);
                     let over = ties.over.entry(place).or_default();
                     *over = now.saturating_add(left).max(*over);
+                    let limit = u64::try_from(request.limit.as_nanos()).unwrap_or(u64::MAX);
+                    ties.limits.entry(place).or_insert(now.saturating_add(limit));
                 }
                 ties.upward[place as usize].asked = (state.asked + 1).min(2);
                 ties.upward[place as usize].asker = from;
@@ -393,6 +397,8 @@ impl Farewell {
                 }
                 Due::End(why) => (!ended).then(|| format!("goes on with call {call}, though {why}")),
                 Due::Pass(cause) => Some(format!("does not pass on at once why call {call} fails: {cause}")),
+                // Nobody could answer any more.
+                Due::Adopt(_) if ties.is_late(record, place, findings.at) => None,
                 Due::Adopt(lost) => {
                     let asked = |start| ties.tie(record, id, start).is_some();
                     let orphans = || record.groups(lost);
@@ -422,6 +428,13 @@ impl Upward {
 }
 
 impl Ties {
+    /// Whether the time limit has passed at a position.
+    fn is_late(&self, record: &Record, place: u32, now: u64) -> bool {
+        let root = record.started.saturating_add(record.plan.limit_ns);
+        let limit = if place == 0 { Some(root) } else { self.limits.get(&place).copied() };
+        limit.is_some_and(|limit| limit <= now + LATE_NS)
+    }
+
     /// How a position stands with one who may have asked it; `None` if it was not asked.
     fn tie(&self, record: &Record, above: Id, place: u32) -> Option<Tie> {
         let tie = match record.is_parent(above, place) {

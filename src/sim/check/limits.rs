@@ -1,42 +1,31 @@
-//! Time limits, at every id: whoever has a request has answered it when the limit of that request has passed, and holds nothing of the call any more; not only the root. And none ends early: what the hops keep back
-//! on the way down is little, all of them together at most a tenth of the call's limit, and each no more than its part of what those above have left of that.
+//! Time limits, at every id: whoever has a request has answered it when the limit of that request has passed, or, where it waits for its children, when its part of the extra time has passed, too; it holds nothing of
+//! the call any more then; not only the root. None ends early, no hop keeps anything of the limit back, and no call is done that took longer than its limit.
 //!
 //! An id that stands still is judged when it goes on. What an id answers to is the limit that the request had when it came: the time on links is not counted.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use gpc_trees::{Id, Tree};
+use gpc_trees::Id;
 
 use super::book::Book;
-use super::{Findings, NAMES, Observation, forget, is_refusal, takes_no_more};
+use super::{Findings, NAMES, Observation, Outcome, forget, is_refusal, takes_no_more};
 use crate::sim::faults::Fault;
 use crate::sim::world::LARGE;
-use crate::wire::{CallId, Cause, CauseKind, Message, Request, Response};
+use crate::wire::{CallId, Cause, CauseKind, Message, Request, Response, Status};
 
 const NAME: &str = "limits";
 
 /// How long past its limit an id may answer: timers are exact here, and what a frame says of a limit is in whole microseconds.
 const LATE_NS: u64 = 2_000;
 
-/// A root's limit and age are whole ones of these in a request.
-const MILLISECOND: u64 = 1_000_000;
-
-/// Most that a hop keeps back of a call's limit: whole nanoseconds, and parts of the limit; and parts of it for all hops above an id together.
-const KEPT_MAX_NS: u64 = 5_000_000;
-const KEPT_PARTS: u64 = 100;
-const KEPT_PARTS_ALL: u64 = 10;
-
-/// What a root's limit and age, whole milliseconds in a request, may be too long together, as a part of that tenth.
-const ROUNDED_NS: u64 = 2_000_000 / KEPT_PARTS_ALL;
-
 /// A call at an id.
 struct Here {
     /// When the limit passes of the request that came first, and of the one whose limit is the last.
     first: u64,
     last: u64,
-    /// What the hops above have kept back of it.
-    kept: u64,
+    /// The time for reports of its children is in this.
+    waits: bool,
     /// Who has asked and has not been told what came of it; and how often it was asked.
     askers: Vec<Id>,
     requests: u32,
@@ -56,15 +45,13 @@ pub(super) struct Limits {
     watched: BTreeSet<CallId>,
     /// Whether a large one has begun.
     blind: bool,
-    /// What is kept back of the limit of a request under way, by call, sender and receiver.
-    under_way: BTreeMap<(CallId, Id, Id), u64>,
 }
 
 impl Limits {
     #[inline(always)]
     pub(super) fn observe(&mut self, book: &Book, seen: &Observation<'_>, findings: &mut Findings) {
         let now = findings.at;
-        self.judge_those_due(now, findings);
+        self.judge_those_due(book, now, findings);
         match seen {
             Observation::Started { call, plan } if !self.blind && plan.ids.len() <= LARGE => {
                 self.watched.insert(*call);
@@ -81,7 +68,8 @@ impl Limits {
                     self.told(root, root, *call);
                 }
                 let early = self.early(book, *call, outcome.result.as_ref().err().map(|it| &it.cause), now);
-                early.into_iter().for_each(|what| findings.add(NAME, what));
+                let late = late(book, *call, outcome, now);
+                early.into_iter().chain(late).for_each(|what| findings.add(NAME, what));
             }
             Observation::Received { at, from, message: Message::Request(request) } => {
                 self.asked(*at, *from, request.call, now.saturating_add(nanos(request)));
@@ -89,7 +77,7 @@ impl Limits {
             Observation::Began { id, call, until: Some(until) } => {
                 let late =
                     (*until <= now).then(|| format!("runs a function of call {call} whose limit has passed"));
-                let wrong = late.or_else(|| self.tells(*id, *call, *until, now));
+                let wrong = late.or_else(|| self.tells(book, *id, *call, *until, now));
                 wrong.into_iter().for_each(|what| findings.add(NAME, format!("id {id} {what}")));
             }
             Observation::Received { at, from, message: Message::Cancel(call) } => {
@@ -106,7 +94,7 @@ impl Limits {
             }
             Observation::Sent { from, to, message: Message::Moved(call) } => self.told(*from, *to, *call),
             Observation::Sent { from, message: Message::Request(request), .. } => {
-                let wrong = self.kept_back(book, *from, request, now);
+                let wrong = self.kept_back(*from, request, now);
                 wrong.into_iter().for_each(|what| findings.add(NAME, format!("id {from} {what}")));
             }
             Observation::LinkEnded { at, peer, .. } | Observation::Abandoned { at, peer } => {
@@ -136,8 +124,7 @@ impl Limits {
     }
 
     fn asked(&mut self, at: Id, from: Id, call: CallId, until: u64) {
-        let kept = self.under_way.remove(&(call, from, at)).unwrap_or_default();
-        let new = || Here { first: until, last: until, kept, askers: Vec::new(), requests: 0 };
+        let new = || Here { first: until, last: until, waits: false, askers: Vec::new(), requests: 0 };
         let here = self.calls.entry((at, call)).or_insert_with(new);
         here.last = here.last.max(until);
         here.requests = here.requests.saturating_add(1);
@@ -154,11 +141,18 @@ impl Limits {
     }
 
     /// What is wrong with the limit that an id tells a function.
-    fn tells(&self, id: Id, call: CallId, until: u64, now: u64) -> Option<String> {
+    fn tells(&self, book: &Book, id: Id, call: CallId, until: u64, now: u64) -> Option<String> {
         // Of one that was asked more than once only itself knows which request counts.
         let here = self.calls.get(&(id, call)).filter(|here| here.requests == 1)?;
         let (told, left) = (until.saturating_sub(now), here.first.saturating_sub(now));
-        (here.first.abs_diff(until) > LATE_NS)
+        // A callback may merge what comes in the time for reports, until that is over.
+        let reports = book.time_for_reports(id, call);
+        let exact = here.first.abs_diff(until) <= LATE_NS;
+        let behind = reports.is_some_and(|(least, most)| {
+            (here.first + least..=here.first + most + LATE_NS).contains(&(until + LATE_NS))
+                && now >= here.first
+        });
+        (!exact && !behind)
             .then(|| format!("tells a function of call {call} that {told} ns are left, and {left} are"))
     }
 
@@ -175,17 +169,25 @@ impl Limits {
 
     /// At most times nothing is.
     #[inline]
-    fn judge_those_due(&mut self, now: u64, findings: &mut Findings) {
+    fn judge_those_due(&mut self, book: &Book, now: u64, findings: &mut Findings) {
         if !self.due.is_empty() {
-            self.judge_the_first(now, findings);
+            self.judge_the_first(book, now, findings);
         }
     }
 
     /// Whoever owes an answer when its limit has passed is late.
-    fn judge_the_first(&mut self, now: u64, findings: &mut Findings) {
+    fn judge_the_first(&mut self, book: &Book, now: u64, findings: &mut Findings) {
         while let Some(&(until, id, call)) = self.due.first().filter(|(until, ..)| until + LATE_NS < now) {
             self.due.pop_first();
             if self.still.contains(&id) || self.calls.get(&(id, call)).is_none_or(|here| here.last > until) {
+                continue;
+            }
+            if let (true, Some(here)) = (book.has_forwarded(id, call), self.calls.get_mut(&(id, call)))
+                && !std::mem::replace(&mut here.waits, true)
+                && let Some((_, most)) = book.time_for_reports(id, call)
+            {
+                here.last += most;
+                self.due.insert((here.last, id, call));
                 continue;
             }
             let Some(here) = self.calls.remove(&(id, call)) else { continue };
@@ -226,50 +228,23 @@ impl Limits {
     }
 
     /// What is wrong with the limit that a request gives a child.
-    fn kept_back(&mut self, book: &Book, from: Id, request: &Request, now: u64) -> Option<String> {
-        let (record, here) = (book.calls.get(&request.call)?, self.calls.get(&(from, request.call))?);
-        let (call, limit, child) = (request.call, record.plan.limit_ns, request.ids.first()?);
+    fn kept_back(&self, from: Id, request: &Request, now: u64) -> Option<String> {
+        let (call, child) = (request.call, request.ids.first()?);
+        let here = self.calls.get(&(from, call))?;
         if here.requests == 1 && here.first < now {
             return Some(format!("asks {child} in call {call} with no time left"));
         }
-        let kept = here.first.saturating_sub(now).saturating_sub(nanos(request));
-        let (above, all) = (here.kept, here.kept + kept);
-        // Of what those above have left of the tenth each level has its part.
-        let levels = record.position(child).and_then(|place| record.heights.get(place as usize));
-        let levels = levels.filter(|_| here.requests == 1).map(|below| u64::from(*below) + 1);
-        self.under_way.insert((call, from, child), all);
-        let (most, most_of_all) = (KEPT_MAX_NS.min(limit / KEPT_PARTS), limit / KEPT_PARTS_ALL);
-        if kept > most + LATE_NS {
-            return Some(format!(
-                "keeps {kept} ns back of what is left of call {call}, and may keep {most} of its limit of {limit}"
-            ));
-        }
-        // And each keeps that back, lest it ends no later than the one below that holds it up, and another one is blamed.
-        // How deep a tree of somebody's own is below, nobody knows.
-        let known = !matches!(record.plan.tree, Tree::Explicit(_) | Tree::Registered(_));
-        let least = levels.filter(|_| known);
-        let least = least.map_or(0, |levels| least_kept(here.first.saturating_sub(now), request, levels));
-        if kept < least {
-            return Some(format!(
-                "keeps {kept} ns back of what is left of call {call}, and is to keep {least}"
-            ));
-        }
-        let part = (most_of_all.saturating_sub(above) + ROUNDED_NS) / levels.unwrap_or(1) + LATE_NS;
-        if kept > part {
-            return Some(format!(
-                "keeps {kept} ns back of what is left of call {call}, and its part is {part}"
-            ));
-        }
-        let hops = u64::from(record.depth);
-        (all > most_of_all + ROUNDED_NS + LATE_NS * hops)
-            .then(|| format!("and those above keep {all} ns back of the limit of {limit} of call {call}"))
+        let (left, given) = (here.first.saturating_sub(now), nanos(request));
+        (here.requests == 1 && left.abs_diff(given) > LATE_NS).then(|| {
+            format!("gives {child} a limit of {given} ns in call {call}, of which {left} ns are left")
+        })
     }
 
     /// Whether a call ends for want of time before its time has passed.
     fn early(&self, book: &Book, call: CallId, cause: Option<&Cause>, now: u64) -> Option<String> {
         let record = book.calls.get(&call)?;
         let (limit, took) = (record.plan.limit_ns, now - record.started);
-        let kept = limit / KEPT_PARTS_ALL + ROUNDED_NS + LATE_NS * (1 + u64::from(record.depth));
+        let kept = LATE_NS * (1 + u64::from(record.depth));
         let of_time = cause.is_some_and(|cause| cause.kind == CauseKind::TimeLimit);
         (of_time && took + kept < limit)
             .then(|| format!("call {call} ends after {took} ns because its time limit of {limit} has passed"))
@@ -281,12 +256,16 @@ fn refuses(from: Id, response: &Response) -> bool {
     takes_no_more(from, response) || is_refusal(from, response)
 }
 
-/// Least that a hop keeps back of what is left, as far as its request to a child says how much that is at the root, and how old the call is: so many levels divide what is not kept yet.
-fn least_kept(left: u64, request: &Request, levels: u64) -> u64 {
-    let (root, age) = (in_nanos(request.left), in_nanos(request.age));
-    let kept_above = (root + MILLISECOND).saturating_sub(left);
-    let budget = (root.saturating_add(age) / KEPT_PARTS_ALL).saturating_sub(kept_above);
-    (left / KEPT_PARTS).min(KEPT_MAX_NS).min(budget / levels).saturating_sub(LATE_NS)
+/// What is wrong with a call that is done after its limit.
+fn late(book: &Book, call: CallId, outcome: &Outcome, now: u64) -> Option<String> {
+    let record = book.calls.get(&call)?;
+    let (limit, took) = (record.plan.limit_ns, now - record.started);
+    let report = outcome.report.as_ref();
+    let whole = report.is_none_or(|report| {
+        report.causes.is_empty() && report.coverage.statuses().all(|status| status == Status::Done)
+    });
+    (outcome.result.is_ok() && whole && took >= limit)
+        .then(|| format!("call {call} is done after {took} ns, and its time limit is {limit}"))
 }
 
 /// The limit of a request.

@@ -17,6 +17,9 @@ use crate::wire::{CallId, Cause, CauseKind, Message, Stage};
 
 const NAME: &str = "progress";
 
+/// How long before its time an id may give others up: what a frame says of a limit is in whole microseconds.
+const EARLY_NS: u64 = 2_000;
+
 /// One call at one id.
 #[derive(Default)]
 struct Here {
@@ -30,8 +33,10 @@ struct Here {
     jobs: u32,
     /// Who was asked and has not answered.
     awaited: Vec<Id>,
-    /// Who has answered, and has not failed.
-    well: Vec<Id>,
+    /// Who has answered, and has not failed; and whether that was after the time limit.
+    well: Vec<(Id, bool)>,
+    /// When the limit of the first request passes; 0 where nothing is known of it.
+    until: u64,
     /// Who has asked and has no answer.
     owed: Vec<Id>,
     /// To whom it has answered, and the data follow of those whose replies are still arriving.
@@ -55,6 +60,11 @@ impl Here {
     /// Whether there is nothing that func waits for: all data of the one who waits for the answer are there.
     fn may_go_on(&self) -> bool {
         !self.ran && self.jobs == 0 && self.whole.is_some_and(|from| self.owed == [from])
+    }
+
+    /// Whether its time limit has passed.
+    fn is_late(&self, now: u64) -> bool {
+        self.until > 0 && now >= self.until
     }
 
     /// Whether somebody whose data are still coming stands before this one in the list, whose data are, too.
@@ -114,7 +124,8 @@ impl Progress {
                 self.watched.insert(*call);
                 self.partial.extend(Some(*call).filter(|_| plan.partial));
                 self.with_data.extend(Some(*call).filter(|_| plan.data_bytes > 0));
-                let here = || Here { open_root: true, ran: plan.watch, ..Here::default() };
+                let until = findings.at.saturating_add(plan.limit_ns);
+                let here = || Here { open_root: true, ran: plan.watch, until, ..Here::default() };
                 let root = plan.ids.first();
                 root.into_iter().for_each(|root| drop(self.calls.insert((root, *call), here())));
             }
@@ -139,11 +150,11 @@ impl Progress {
                 here.into_iter().for_each(|here| here.used += 1);
             }
             Observation::Sent { from, to, message } => {
-                let wrong = self.blames_in(book, *from, message);
+                let wrong = self.blames_in(book, *from, message, findings.at);
                 let wrong = wrong.or_else(|| self.sent(*from, *to, message));
                 wrong.into_iter().for_each(|what| findings.add(NAME, format!("id {from} {what}")));
             }
-            Observation::Received { at, from, message } => self.received(*at, *from, message),
+            Observation::Received { at, from, message } => self.received(*at, *from, message, findings.at),
             Observation::LinkEnded { at, peer, .. } | Observation::Abandoned { at, peer } => {
                 for (_, here) in self.at(*at) {
                     here.awaited.retain(|id| id != peer);
@@ -226,21 +237,22 @@ impl Progress {
 
     fn finished(&mut self, book: &Book, call: CallId, outcome: &Outcome, findings: &mut Findings) {
         let failed = outcome.result.as_ref().err();
-        let wrong = failed.and_then(|failure| self.blames(book, call.root, call, &failure.cause));
+        let wrong =
+            failed.and_then(|failure| self.blames(book, call.root, call, &failure.cause, findings.at));
         wrong.into_iter().for_each(|what| findings.add(NAME, format!("id {} {what}", call.root)));
         self.calls.retain(|(_, of), here| *of != call || !std::mem::take(&mut here.open_root));
     }
 
     /// What is wrong with what an id says in an answer that fails.
-    fn blames_in(&self, book: &Book, from: Id, message: &Message) -> Option<String> {
+    fn blames_in(&self, book: &Book, from: Id, message: &Message, now: u64) -> Option<String> {
         let Message::Response(Response { call, answer: Answer::Failed(failure) }) = message else {
             return None;
         };
-        self.blames(book, from, *call, &failure.cause)
+        self.blames(book, from, *call, &failure.cause, now)
     }
 
-    /// What is wrong with whom an id blames when the time limit of a whole call has passed there: a function of its own that is through, or somebody who has answered.
-    fn blames(&self, book: &Book, id: Id, call: CallId, cause: &Cause) -> Option<String> {
+    /// What is wrong with whom an id blames when the time limit of a whole call has passed there: a function of its own that is through, somebody who has answered in time, or somebody who has time left to report.
+    fn blames(&self, book: &Book, id: Id, call: CallId, cause: &Cause, now: u64) -> Option<String> {
         let here = self.calls.get(&(id, call)).filter(|_| cause.kind == CauseKind::TimeLimit)?;
         let record = book.calls.get(&call).filter(|record| !record.plan.partial)?;
         if book.may_run_anew(record) {
@@ -251,7 +263,18 @@ impl Progress {
             Stage::Func if cause.id == id && through => "its func, which is through",
             Stage::Callback if cause.id == id && !here.ran => "its callback, and func is not through",
             Stage::Reply if cause.id == id && here.given.is_none() => "itself, and has not begun to answer",
-            Stage::Reply if here.well.contains(&cause.id) => "somebody below who has answered",
+            Stage::Reply if here.well.contains(&(cause.id, false)) => "somebody below who has answered",
+            Stage::Reply if here.well.contains(&(cause.id, true)) && !here.awaited.is_empty() => {
+                "somebody below who has answered, while others are silent"
+            }
+            Stage::Reply
+                if here.awaited.contains(&cause.id)
+                    && book
+                        .time_for_reports(id, call)
+                        .is_some_and(|(least, _)| now + EARLY_NS < here.until + least) =>
+            {
+                "somebody below who has time left to report"
+            }
             Stage::Reply if here.rising.contains(&cause.id) && !here.awaited.is_empty() => {
                 "somebody below who is answering, while others are silent"
             }
@@ -312,10 +335,12 @@ impl Progress {
         });
     }
 
-    fn received(&mut self, at: Id, from: Id, message: &Message) {
+    fn received(&mut self, at: Id, from: Id, message: &Message, now: u64) {
         match message {
             Message::Request(request) if self.watched.contains(&request.call) => {
-                let here = self.calls.entry((at, request.call)).or_default();
+                let limit = u64::try_from(request.limit.as_nanos()).unwrap_or(u64::MAX);
+                let new = || Here { until: now.saturating_add(limit), ..Here::default() };
+                let here = self.calls.entry((at, request.call)).or_insert_with(new);
                 // A copy of a request whose answer is on its way is answered by that.
                 let is_answered = (here.given == Some(from)) & !here.rising.is_empty();
                 if !here.owed.contains(&from) && !is_answered {
@@ -331,7 +356,8 @@ impl Progress {
                 here.into_iter().for_each(|here| {
                     let awaited = here.awaited.contains(&from) || here.rising.contains(&from);
                     let more = matches!(response.answer, Answer::Failed(_) | Answer::Arriving(_));
-                    here.well.extend(Some(from).filter(|_| awaited && !more));
+                    let late = here.is_late(now);
+                    here.well.extend(Some((from, late)).filter(|_| awaited && !more));
                     here.awaited.retain(|id| *id != from);
                     match &response.answer {
                         Answer::Arriving(_) => here.rising.push(from),
@@ -374,8 +400,10 @@ impl Progress {
         let of = classes_of(call);
         let bit = |needed: bool, class: u8| u64::from(needed) << class;
         let merges = bit(callback, of.callback);
-        let must = merges | bit(!here.ran, of.func);
-        let may = must | bit(here.used < here.kept, of.func);
+        // The own part of a partial call may be over before the call is.
+        let late = here.is_late(findings.at);
+        let must = merges | bit(!here.ran && !late, of.func);
+        let may = must | bit(!here.ran || here.used < here.kept, of.func);
         if classes & must != must || classes & !may != 0 {
             findings
                 .add(NAME, format!("id {} says that call {call} needs the workers {classes:#b}", call.root));
@@ -396,7 +424,8 @@ impl Progress {
             let spare = |class: u8| running[usize::from(class)] < workers[usize::from(class)];
             let (func, both) =
                 (spare(class_of(call)), spare(class_of(call)) && spare(classes_of(call).callback));
-            if here.owes() && !here.ran && here.jobs == 0 && func {
+            let late = here.is_late(findings.at);
+            if here.owes() && !here.ran && here.jobs == 0 && func && !late {
                 idle.push(call);
             }
             if here.is_to_ask(book, id, call) {
@@ -405,7 +434,7 @@ impl Progress {
                     format!("func of call {call} is through at id {id}, or waits for nobody, and those below are not asked"),
                 );
             }
-            if here.may_go_on() && func {
+            if here.may_go_on() && func && !late {
                 findings
                     .add(NAME, format!("id {id} has all data of call {call}, and its func does not go on"));
             }

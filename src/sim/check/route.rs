@@ -115,7 +115,7 @@ impl Route {
         // An adopter's limit changes nothing for an id that has one.
         let longest = &mut asked.limits[place as usize];
         *longest = limit.max(*longest);
-        if limit >= own && own > 0 {
+        if limit > own && own > 0 {
             return Some(format!(
                 "a request of call {call} with a limit of {limit} ns, its own was {own} ns"
             ));
