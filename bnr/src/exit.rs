@@ -13,6 +13,8 @@ pub enum Exit {
     Code(u8),
     /// By this signal.
     Signal(u8),
+    /// By the kernel, since its control group, or the machine, was out of memory.
+    OutOfMemory,
     /// With its node, so that nobody saw how.
     Node(Id),
     /// It was never started: its group could not be.
@@ -43,6 +45,7 @@ impl Exit {
         match self {
             Exit::Code(code) => code,
             Exit::Signal(signal) => 128_u8.saturating_add(signal),
+            Exit::OutOfMemory => 128 + 9,
             Exit::Node(_) | Exit::Never => 1,
         }
     }
@@ -53,6 +56,7 @@ impl fmt::Display for Exit {
         match self {
             Exit::Code(code) => write!(f, "ended with status {code}"),
             Exit::Signal(signal) => write!(f, "was killed by signal {signal}"),
+            Exit::OutOfMemory => f.write_str("was killed by the kernel for want of memory (signal 9)"),
             Exit::Node(id) => write!(f, "was lost with node {id}"),
             Exit::Never => f.write_str("was never started"),
         }

@@ -3,7 +3,7 @@
 use std::ops::{ControlFlow, Range};
 
 use chained_gpc::launch::remote::{RemoteError, RemoteLaunch, RemotePlan};
-use chained_gpc::launch::{Launch, LaunchError, NodeSettings, Plan};
+use chained_gpc::launch::{Launch, LaunchError, NodeSettings, Plan, this_program};
 use chained_gpc::runtime::LinkKind;
 use gpc_trees::Id;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -24,6 +24,12 @@ pub(crate) const AGENT: [&str; 2] = ["node", "--agent"];
 /// From how many processes on a terminal sees how many have been started; fewer take no noticeable time.
 const PROGRESS_MIN: usize = 128;
 
+/// Gives a process that was started by `/proc/self/exe` the name of the program, by which `ps` and `pgrep` find it.
+pub(crate) fn name_process() {
+    // Without its name it works as well.
+    let _ = std::fs::write("/proc/self/comm", "gpc");
+}
+
 /// Starts a process of this program for each id; gives up when it is interrupted.
 ///
 /// # Errors
@@ -34,7 +40,7 @@ pub(crate) fn start(
     settings: NodeSettings,
     interrupt: &Interrupt,
 ) -> Result<Launch, Failure> {
-    let mut plan = Plan::new(ids, std::env::current_exe()?, &ARGUMENTS);
+    let mut plan = Plan::new(ids, this_program()?, &ARGUMENTS);
     (plan.link, plan.settings) = (link, settings);
     Ok(start_plan(&plan, || interrupt.signal().is_some())?)
 }

@@ -20,6 +20,7 @@ mod files;
 #[cfg(feature = "impi")]
 mod impi;
 mod inherited;
+mod init;
 pub mod interrupt;
 mod joining;
 mod launching;
@@ -74,6 +75,9 @@ const USAGE: u8 = 2;
 /// The command: reads the arguments, runs the sub-command, reports its error. Wrong arguments exit with 2, errors with 1.
 pub fn main() -> ExitCode {
     chained_gpc::runtime::one_heap();
+    if init::is_first() {
+        return init::run().unwrap_or_else(|error| failed(&error, USAGE));
+    }
     // What waits for the keeper of its processes waits for nothing that it does not need.
     #[cfg(feature = "bnr")]
     if run::is_keeper(env::args_os()) {
@@ -83,12 +87,16 @@ pub fn main() -> ExitCode {
     let launched = own_id(env::args_os(), &launching::ARGUMENTS);
     #[cfg(feature = "bnr")]
     if let Some(id) = own_id(env::args_os(), &launching::RUNNING) {
+        launching::name_process();
         return logs::start()
             .and_then(|()| run::run_launched(id))
             .unwrap_or_else(|error| failed(&*error, USAGE));
     }
     let result = match (launched, own_part(env::args_os(), &launching::AGENT)) {
-        (Some(id), _) => logs::start().and_then(|()| node::run_launched(id)),
+        (Some(id), _) => {
+            launching::name_process();
+            logs::start().and_then(|()| node::run_launched(id))
+        }
         (None, Some(part)) => logs::start().and_then(|()| node::run_part(part)),
         (None, None) => return started(),
     };

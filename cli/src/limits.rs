@@ -22,6 +22,7 @@ mod tests {
     fn the_limit_on_processes_is_named() {
         let error = cannot_start("a thread")(ErrorKind::WouldBlock.into()).to_string();
         let limit = getrlimit(Resource::Nproc).current;
+        // In a control group that is full it is that one's limit.
         assert!(
             limit.is_none_or(|limit| error.contains(&format!("limited to {limit} by `ulimit -u`"))),
             "{error}"

@@ -6,7 +6,7 @@
 //! ```no_run
 //! use std::time::Duration;
 //!
-//! use chained_gpc::launch::{Launch, Launched, Plan, own_id};
+//! use chained_gpc::launch::{Launch, Launched, Plan, own_id, this_program};
 //! use chained_gpc::{Call, Functions};
 //!
 //! /// The arguments of a started process, before its id.
@@ -22,7 +22,7 @@
 //!     if let Some(id) = own_id(std::env::args_os(), &STARTED) {
 //!         return Ok(Launched::take(id)?.serve(&functions)?);
 //!     }
-//!     let launch = Launch::start(&Plan::new(1..8, std::env::current_exe()?, &STARTED))?;
+//!     let launch = Launch::start(&Plan::new(1..8, this_program()?, &STARTED))?;
 //!     let node = launch.node(0).functions(&functions).start()?;
 //!     let outcome = node.call(Call::new(pid).ids(0..8))?.wait()?;
 //!     println!("{} processes", outcome.replies()?.len());
@@ -68,6 +68,7 @@ mod files;
 mod launched;
 mod limits;
 mod orders;
+mod program;
 #[cfg(feature = "noise")]
 pub mod remote;
 mod settings;
@@ -78,6 +79,7 @@ pub use files::provide as provide_files;
 pub use launched::{Launched, LaunchedError, own_id};
 pub use limits::{PROCESSES_MAX, advice};
 pub use orders::{Orders, OrdersError};
+pub use program::{name_of, this_program};
 pub use settings::NodeSettings;
 
 pub use crate::launchers::inherited_socket;
@@ -126,7 +128,7 @@ pub struct Plan {
     pub ids: Range<Id>,
     /// What their sockets are, TCP on loopback or Unix sockets; [`LinkKind::DEFAULT`] by default.
     pub link: LinkKind,
-    /// The program that each process runs, usually [the one that runs](std::env::current_exe).
+    /// The program that each process runs, usually [the one that runs](this_program).
     pub exe: PathBuf,
     /// Its arguments before the id, which is the last one: by them the program [knows](own_id) that it was started so.
     pub arguments: Vec<OsString>,

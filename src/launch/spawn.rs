@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use gpc_trees::Id;
 
-use super::{LaunchError, Plan};
+use super::{LaunchError, Plan, name_of};
 use crate::launchers;
 use crate::runtime::Listener;
 
@@ -111,6 +111,7 @@ impl Spawner<'_> {
             UnixStream::pair().map_err(|error| ("make the control link of", error))?;
         let told = tell(&mut control, self.orders).map_err(|error| ("give orders to", error))?;
         let mut command = Command::new(&self.plan.exe);
+        command.arg0(name_of(&self.plan.exe));
         // It is no process of the launcher that has started this one.
         launchers::scrub(&mut command);
         let mut process = command

@@ -4,12 +4,12 @@
 //! come in pieces and for what waits to be written, so that whoever fills the node with data cannot have others' links closed.
 
 use std::fs;
-use std::path::{Path, PathBuf};
 
 use gpc_trees::Id;
 use rustix::param::page_size;
 use rustix::process::{Resource, getrlimit};
 
+use super::control_group::{files, number};
 use crate::chain::Config;
 use crate::wire::Budget;
 
@@ -55,8 +55,8 @@ fn half() -> u64 {
     let mapped = fs::read_to_string("/proc/self/statm").ok().and_then(|text| mapped(&text)).unwrap_or(0);
     // What the program itself has mapped counts to its addresses.
     let addresses = getrlimit(Resource::As).current.map(|most| most.saturating_sub(mapped));
-    let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-    let group = group_files(&groups).iter().filter_map(|file| number(file)).min();
+    let limits = files("memory", "memory.max", "memory.limit_in_bytes");
+    let group = limits.iter().filter_map(|file| number(file)).min();
     let physical = fs::read_to_string("/proc/meminfo").ok().and_then(|text| total(&text));
     // A system that says nothing has as much as the smallest machines.
     [addresses, group, physical].into_iter().flatten().min().unwrap_or(1 << 30) / 2
@@ -75,39 +75,15 @@ fn total(meminfo: &str) -> Option<u64> {
     Some(kib.saturating_mul(1024))
 }
 
-/// The files that may have a limit for the process, of `/proc/self/cgroup`: those of its group, and of the groups that this one is in.
-fn group_files(groups: &str) -> Vec<PathBuf> {
-    let mut files = Vec::new();
-    for line in groups.lines() {
-        let mut fields = line.splitn(3, ':').skip(1);
-        let (Some(controllers), Some(path)) = (fields.next(), fields.next()) else { continue };
-        let (root, name) = match controllers {
-            "" => ("/sys/fs/cgroup", "memory.max"),
-            _ if controllers.split(',').any(|controller| controller == "memory") => {
-                ("/sys/fs/cgroup/memory", "memory.limit_in_bytes")
-            }
-            _ => continue,
-        };
-        // In a container the group's own path may be another one there: then its root has the limit.
-        let group = Path::new(path.trim_start_matches('/'));
-        files.extend(group.ancestors().map(|group| Path::new(root).join(group).join(name)));
-    }
-    files
-}
-
-/// The number in a file, if there is one.
-fn number(file: &Path) -> Option<u64> {
-    fs::read_to_string(file).ok()?.trim().parse().ok()
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::control_group::files_of;
     use super::*;
 
     #[test]
     fn limits_are_found_where_systems_of_both_kinds_have_them() {
         let of = |text| {
-            let files = group_files(text);
+            let files = files_of(text, "memory", "memory.max", "memory.limit_in_bytes");
             files.iter().map(|file| file.display().to_string()).collect::<Vec<_>>()
         };
         assert_eq!(

@@ -14,6 +14,7 @@ mod caller;
 mod clock;
 mod command;
 mod completion;
+pub mod control_group;
 mod descriptors;
 mod drawn;
 mod due;

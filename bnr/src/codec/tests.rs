@@ -44,6 +44,7 @@ fn death() -> impl Strategy<Value = Death> {
         any::<u8>().prop_map(Exit::Signal),
         any::<u32>().prop_map(Exit::Node),
         Just(Exit::Never),
+        Just(Exit::OutOfMemory),
     ];
     (member(), exit, any::<bool>()).prop_map(|(member, exit, finalized)| Death { member, exit, finalized })
 }

@@ -79,6 +79,7 @@ choice!(Exit, "a process ends in no such way", {
     1 = Signal(signal),
     2 = Node(node),
     3 = Never,
+    4 = OutOfMemory,
 });
 record!(Death { member, exit, finalized });
 

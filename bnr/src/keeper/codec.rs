@@ -1,10 +1,11 @@
 //! Bytes of orders and events: frames of a length (u32, little-endian) and a body. No I/O.
 //!
-//! Both ends are one program on one host, so there is no version; what makes no sense is an error all the same, and ends the keeper.
+//! The keeper begins with its [`HELLO`], by which the node knows that both are of one version; no order goes to a keeper that has not said it. What makes no sense is an error all the same, and ends the keeper.
 
 use std::time::Duration;
 
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
+use chained_gpc::Shown;
 
 use super::orders::{KeeperEvent, KeeperOrder};
 use crate::exit::Exit;
@@ -13,6 +14,30 @@ use crate::start_error::StartError;
 
 /// Most bytes of a frame's body. The system takes 6 MiB of arguments and environment at most.
 pub(super) const FRAME_MAX: usize = 8 << 20;
+
+/// What a keeper says first: its version. The last number changes with the frames.
+pub(super) const HELLO: &str = concat!("bnr-keeper ", env!("CARGO_PKG_VERSION"), " 2");
+
+/// Appends the first frame: the [`HELLO`], or why the keeper cannot do its work.
+pub(super) fn put_hello(out: &mut BytesMut, text: &str) {
+    put_bytes(out, text.as_bytes());
+}
+
+/// Reads the body of the first frame of a keeper.
+pub(super) fn get_hello(body: &[u8]) -> Result<(), String> {
+    match std::str::from_utf8(body) {
+        Ok(HELLO) => Ok(()),
+        Ok(other) if other.starts_with("bnr-keeper ") => Err(format!(
+            "the keeper is `{}`, this node needs `{HELLO}`: both must be of one version; restart the node",
+            Shown(other)
+        )),
+        Ok(failure) if failure.starts_with(FAILED) => Err(Shown(failure).to_string()),
+        _ => Err(format!("the keeper is another program, or an older one: it has not said `{HELLO}`")),
+    }
+}
+
+/// How the reason of a keeper begins that cannot do its work.
+pub(super) const FAILED: &str = "the keeper cannot work: ";
 
 /// What goes to the keeper.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -213,6 +238,7 @@ pub(super) fn put_event(out: &mut BytesMut, event: &KeeperEvent) {
                 Exit::Signal(signal) => (1, u32::from(signal)),
                 Exit::Node(id) => (2, id),
                 Exit::Never => (3, 0),
+                Exit::OutOfMemory => (4, 0),
             };
             out.put_u8(3);
             put_member(out, *member);
@@ -248,6 +274,7 @@ pub(super) fn get_event(mut body: Bytes) -> Result<KeeperEvent, CodecError> {
                 1 => Exit::Signal(small?),
                 2 => Exit::Node(number),
                 3 => Exit::Never,
+                4 => Exit::OutOfMemory,
                 _ => return Err(CodecError("an exit that there is not")),
             };
             KeeperEvent::Ended(member, exit)

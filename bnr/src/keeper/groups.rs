@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::{Duration, Instant};
 
+use chained_gpc::runtime::control_group::memory_kills;
 use rustix::event::{Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{
@@ -25,12 +26,17 @@ const FILL_LIMIT: Duration = Duration::from_millis(500);
 /// When a child is looked at again of which nothing can be said: a program is loaded in less.
 const UNKNOWN_PAUSE: Duration = Duration::from_millis(5);
 
+/// The end by SIGKILL.
+const KILLED: Exit = Exit::Signal(9);
+
 /// How long such a child may hold up a group that is empty but for it.
 const UNKNOWN_LIMIT: Duration = Duration::from_secs(1);
 
 /// All that was started here and has not ended.
 #[derive(Default)]
 pub(super) struct Groups {
+    /// How many processes the kernel has killed for want of memory, as far as their ends were told so.
+    memory_kills: u64,
     groups: BTreeMap<GroupId, Group>,
     running: HashMap<Pid, Member>,
     /// Other descendants that were seen below a group's processes.
@@ -75,7 +81,7 @@ enum Left {
 
 impl Groups {
     pub(super) fn new() -> Groups {
-        Groups::default()
+        Groups { memory_kills: memory_kills().unwrap_or(0), ..Groups::default() }
     }
 
     /// A process was started.
@@ -101,7 +107,7 @@ impl Groups {
                     if let Some(group) = self.groups.get_mut(&member.group) {
                         group.running.remove(&member.rank);
                     }
-                    tell(KeeperEvent::Ended(member, exit(status)));
+                    tell(KeeperEvent::Ended(member, self.exit(member.group, status)));
                 }
                 Err(Errno::INTR) => {}
                 Err(Errno::CHILD) => {
@@ -111,6 +117,16 @@ impl Groups {
                 Ok(None) | Err(_) => return,
             }
         }
+    }
+
+    /// How a process has ended. One that has SIGKILL without an order for it has it from the kernel, if this counts one more process of the control group that it has killed for want of memory.
+    fn exit(&mut self, group: GroupId, status: WaitStatus) -> Exit {
+        let exit = exit(status);
+        if exit == KILLED && !self.is_killed(group) && memory_kills() > Some(self.memory_kills) {
+            self.memory_kills += 1;
+            return Exit::OutOfMemory;
+        }
+        exit
     }
 
     /// Sends a signal to the process groups of those that run.
@@ -189,8 +205,7 @@ impl Groups {
         for (rank, pid) in group.running {
             // It was given up: it has SIGKILL, and does nothing of its own any more.
             self.running.remove(&pid);
-            let killed = Exit::Signal(u8::try_from(Signal::KILL.as_raw()).unwrap_or_default());
-            tell(KeeperEvent::Ended(Member { group: id, rank }, killed));
+            tell(KeeperEvent::Ended(Member { group: id, rank }, KILLED));
         }
         self.seen.retain(|_, group| *group != id);
         // Those of another group may still be in it.

@@ -13,13 +13,14 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
+use chained_gpc::launch::name_of;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::Shutdown;
 use rustix::process::{Pid, PidfdFlags, Resource, Signal, getrlimit, kill_process_group, pidfd_open};
 
 use super::EMPTY_LIMIT;
-use super::codec::{Frames, Sent, get_event, put_sent};
+use super::codec::{Frames, Sent, get_event, get_hello, put_sent};
 use super::orders::{KeeperEvent, KeeperOrder};
 use super::passing::{PASSED_MAX, receive, send};
 use super::tree::kill_tagged;
@@ -75,6 +76,8 @@ pub struct Keeper {
     /// How many descriptors go with one message.
     at_once: usize,
     frames: Frames,
+    /// It has said its version.
+    greeted: bool,
     /// Who runs: the first of its process group.
     running: BTreeMap<Member, u32>,
     /// What the processes of a group have in [`GROUP`] and [`NODE`]: those groups that were not emptied.
@@ -97,6 +100,8 @@ impl Keeper {
         let (socket, theirs) = UnixStream::pair()?;
         socket.set_nonblocking(true)?;
         let mut command = Command::new(program);
+        // A person who looks at processes sees the program's own name.
+        command.arg0(name_of(program));
         chained_gpc::bootstrap::scrub(&mut command);
         command.args(args).stdin(Stdio::from(OwnedFd::from(theirs))).stdout(Stdio::null()).process_group(0);
         let child = command.spawn()?;
@@ -111,6 +116,7 @@ impl Keeper {
             unanswered: 0,
             at_once,
             frames: Frames::default(),
+            greeted: false,
             running: BTreeMap::new(),
             tags: BTreeMap::new(),
             ended: false,
@@ -172,6 +178,10 @@ impl Keeper {
     /// # Errors
     /// The system's: the keeper is gone.
     pub fn flush(&mut self) -> io::Result<bool> {
+        // A keeper of another version would take orders for others.
+        if !self.greeted {
+            return Ok(false);
+        }
         // Ends: each turn sends something, or stops.
         while let Some(message) = self.messages.front_mut() {
             if !message.begun && self.unanswered > 0 && self.unanswered + message.starts > UNANSWERED_MAX {
@@ -200,6 +210,11 @@ impl Keeper {
         loop {
             let body = self.frames.next().map_err(invalid)?;
             if let Some(body) = body {
+                if !self.greeted {
+                    get_hello(&body).map_err(|why| io::Error::new(ErrorKind::InvalidData, why))?;
+                    self.greeted = true;
+                    continue;
+                }
                 let event = get_event(body).map_err(invalid)?;
                 self.account(&event);
                 return Ok(Some(event));

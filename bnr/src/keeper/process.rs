@@ -16,7 +16,7 @@ use rustix::process::{getpid, set_child_subreaper};
 use rustix::thread::set_name;
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
-use super::codec::{Frames, Sent, get_sent, put_event};
+use super::codec::{FAILED, Frames, HELLO, Sent, get_sent, put_event, put_hello};
 use super::groups::Groups;
 use super::orders::{KeeperEvent, KeeperOrder};
 use super::passing::{receive, send};
@@ -37,15 +37,38 @@ const EVENTS_MAX: usize = 1 << 20;
 /// # Errors
 /// The system's, and orders that make no sense. All that was started has been killed then, too.
 pub fn run(control: UnixStream) -> io::Result<()> {
-    // Without its name it works as well.
-    let _ = set_name(NAME);
-    set_child_subreaper(Some(getpid()))?;
-    chained_gpc::bootstrap::inherit_nothing()?;
-    control.set_nonblocking(true)?;
-    let mut process = Process::new(control)?;
+    let mut hello = BytesMut::new();
+    let mut process = match begin(&control) {
+        Ok(process) => process,
+        Err(error) => {
+            put_hello(&mut hello, &format!("{FAILED}{error}"));
+            // The node may be gone: then nobody wants to know.
+            let _ = send(&control, &hello, &[]);
+            return Err(error);
+        }
+    };
+    put_hello(&mut process.events, HELLO);
     let result = process.turns();
     process.groups.end();
     result
+}
+
+/// Makes this process a keeper.
+///
+/// # Errors
+/// The system's, with what it refuses.
+fn begin(control: &UnixStream) -> io::Result<Process> {
+    // Without its name it works as well.
+    let _ = set_name(NAME);
+    set_child_subreaper(Some(getpid())).map_err(|errno| {
+        let error = io::Error::from(errno);
+        let what = "it may not adopt the processes that others leave (prctl PR_SET_CHILD_SUBREAPER)";
+        let advice = "a seccomp filter or a sandbox denies it: allow that call";
+        io::Error::new(error.kind(), format!("{what}: {error}; {advice}"))
+    })?;
+    chained_gpc::bootstrap::inherit_nothing()?;
+    control.set_nonblocking(true)?;
+    Process::new(control.try_clone()?)
 }
 
 /// The standard input of this process as the control socket of a keeper.

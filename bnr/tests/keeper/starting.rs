@@ -5,10 +5,11 @@ use std::io::{Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 
 use gpc_bnr::Exit;
-use gpc_bnr::keeper::{KeeperEvent, KeeperOrder};
+use gpc_bnr::keeper::{Keeper, KeeperEvent, KeeperOrder};
+use rustix::event::PollFlags;
 use rustix::io::Errno;
 
-use crate::support::{Kept, member};
+use crate::support::{Kept, PATIENCE, member, ready};
 
 /// The order with other words.
 fn with(
@@ -216,4 +217,45 @@ fn a_process_is_bound_to_a_core_and_the_next_one_is_not() {
     }
     assert!(allowed[1] != allowed[0] || allowed[1] == allowed[2], "{allowed:?}");
     assert!(allowed[3] == allowed[1] || allowed[3] != allowed[0], "{allowed:?}");
+}
+
+/// A program that says this in place of a keeper, then waits for the end of its socket.
+fn speaks(text: &str) -> std::io::Error {
+    let script = format!("printf '{text}' >&0; cat >/dev/null");
+    let mut keeper = Keeper::start("/bin/sh".as_ref(), &["-c".into(), script.into()]).unwrap();
+    loop {
+        match keeper.event() {
+            Ok(None) => assert!(ready(keeper.socket(), PollFlags::IN)),
+            Ok(Some(event)) => panic!("{event:?}"),
+            Err(error) => return error,
+        }
+    }
+}
+
+/// After an upgrade a node of before had a keeper of the new version, and took its bytes for others.
+#[test]
+fn a_keeper_of_another_version_is_refused_and_says_which() {
+    let said = speaks(r"\022\0\0\0bnr-keeper 99.0 99").to_string();
+    assert!(
+        said.contains("the keeper is `bnr-keeper 99.0 99`") && said.contains("restart the node"),
+        "{said}"
+    );
+    // One of before the first version says an event at once.
+    let said = speaks(r"\005\0\0\0\004\001\0\0\0").to_string();
+    assert!(said.contains("another program, or an older one"), "{said}");
+    let said = speaks(r"\034\0\0\0the keeper cannot work: why?").to_string();
+    assert_eq!(said, "the keeper cannot work: why?");
+}
+
+/// Nothing is sent to a keeper that has not said its version: it might take an order for another one.
+#[test]
+fn a_keeper_gets_no_order_before_it_has_said_its_version() {
+    let folder = tempfile::tempdir().unwrap();
+    let got = folder.path().join("got");
+    let script = format!("head -c 1 <&0 > {}; exit", got.display());
+    let mut keeper = Keeper::start("/bin/sh".as_ref(), &["-c".into(), script.into()]).unwrap();
+    keeper.order(KeeperOrder::Kill { group: member(1, 0).group, grace: None }, Vec::new());
+    assert!(!keeper.flush().unwrap(), "it waits");
+    keeper.end(PATIENCE);
+    assert_eq!(fs::read(got).unwrap(), b"");
 }

@@ -71,7 +71,13 @@ impl Kept {
         static COUNT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
         let number = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let domain = format!("test{}x{number}", std::process::id());
-        Kept { keeper: Keeper::start(Path::new(&program), &args).unwrap(), domain }
+        let mut keeper = Keeper::start(Path::new(&program), &args).unwrap();
+        // Orders wait until it has said its version.
+        while !keeper.flush().unwrap() {
+            assert!(ready(keeper.socket(), PollFlags::IN), "the keeper says nothing");
+            assert_eq!(keeper.event().unwrap(), None);
+        }
+        Kept { keeper, domain }
     }
 
     pub(crate) fn words(&self, member: Member, program: &str, args: &[&str]) -> KeeperOrder {

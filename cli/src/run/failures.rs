@@ -83,6 +83,11 @@ impl Failures {
         })
     }
 
+    /// Whether a process has asked for the end of its job, so that its own end is no consequence of another's.
+    fn has_aborted(&self, of: Member) -> bool {
+        self.told.iter().any(|told| matches!(told, Told::Aborted { member, .. } if *member == of))
+    }
+
     /// A process has asked for the end of its job.
     pub(super) fn aborted(&mut self, member: Member, code: u8, message: String) {
         self.status.get_or_insert(code);
@@ -111,6 +116,9 @@ impl Failures {
             return;
         }
         if self.kills && ENDED_BY.contains(&exit) && self.has(member.group) {
+            if self.has_aborted(member) {
+                return;
+            }
             *self.ended.entry(member.group).or_default() += 1;
             return;
         }
@@ -179,6 +187,9 @@ impl Told {
                         "ended with status 0, but without finalizing: others may have waited for that".into()
                     }
                     Exit::Code(code) => format!("ended with status {code}"),
+                    Exit::OutOfMemory => {
+                        "killed by signal 9 (SIGKILL), by the kernel: its control group or its host is out of memory; start fewer processes there, or raise the limit".into()
+                    }
                     Exit::Node(id) => format!("lost with node {id}"),
                     Exit::Never => "never started".into(),
                 };
@@ -288,17 +299,31 @@ mod tests {
         assert!(failures.lines()[0].contains("without finalizing"));
     }
 
+    /// After an abort in a group of 3, "3 more processes" were killed: the one that had asked for it was counted.
     #[test]
     fn an_abort_says_why_and_harms_no_terminal() {
         let mut failures = Failures::new(true);
         failures.aborted(member(1), 42, "\u{1b}[2Jno\n".into());
         failures.ended(&death(0, Exit::Signal(9)));
+        failures.ended(&death(1, Exit::Signal(15)));
         assert_eq!(failures.status(), Some(42));
         let lines = [
             "g1.1 has ended the job with status 42: \\u{1b}[2Jno",
             "one more process of g1 was killed since then",
         ];
         assert_eq!(failures.lines(), lines);
+    }
+
+    /// A rank that the kernel had killed for want of memory was "killed by signal 9", and no reason was said.
+    #[test]
+    fn a_process_that_the_kernel_kills_for_memory_is_told_so() {
+        let mut failures = Failures::new(true);
+        failures.ended(&death(1, Exit::OutOfMemory));
+        failures.ended(&death(2, Exit::OutOfMemory));
+        let lines = failures.lines();
+        assert_eq!((failures.status(), lines.len()), (Some(137), 1));
+        assert!(lines[0].starts_with("g1.1-2: killed by signal 9 (SIGKILL), by the kernel"), "{lines:?}");
+        assert!(lines[0].contains("out of memory"), "{lines:?}");
     }
 
     /// A program that had got the error of a spawn, and had gone on, was a failed job at its end.

@@ -48,6 +48,8 @@ pub(super) fn listen() -> io::Result<(UnixListener, Listening)> {
 fn listen_in(folder: &Path) -> io::Result<(UnixListener, Listening)> {
     let told = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", folder.display()));
     make(folder).map_err(told)?;
+    // Those of runs that were killed: they would stay until somebody looks.
+    let _ = running_in(folder);
     let path = folder.join(format!("{}.new", getpid().as_raw_nonzero()));
     // Of a process that had this number before.
     let _ = fs::remove_file(&path);
@@ -194,6 +196,19 @@ mod tests {
         assert_eq!(running_in(&folder), []);
         drop(listening);
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);
+    }
+
+    /// Sockets of runs that were killed stayed in the folder until the next `gpc ps`, however many runs followed.
+    #[test]
+    fn a_run_removes_what_killed_ones_have_left() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = place.path().join("gpc-bnr");
+        make(&folder).unwrap();
+        drop(UnixListener::bind(folder.join("17-abc.sock")).unwrap());
+        let held = UnixListener::bind(folder.join("18-abc.sock")).unwrap();
+        let (_listener, listening) = listen_in(&folder).unwrap();
+        assert!(!folder.join("17-abc.sock").exists() && folder.join("18-abc.sock").exists());
+        drop((held, listening));
     }
 
     #[test]

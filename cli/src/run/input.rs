@@ -1,13 +1,16 @@
 //! Standard input, which is that of rank 0.
 
 use std::fs::File;
-use std::io::{self, ErrorKind, IsTerminal as _, Read};
+use std::io::{self, ErrorKind, IsTerminal as _, Read, Stdin};
 use std::os::fd::AsFd as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use gpc_bnr::host::Feeder;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
 use rustix::process::getpgrp;
 use rustix::termios::tcgetpgrp;
 
@@ -16,6 +19,9 @@ use crate::say;
 
 /// How much is read at a time, bytes: what a pipe holds.
 const CHUNK: usize = 64 << 10;
+
+/// How often a command in the background looks whether it is in the foreground again: quicker than a person types.
+const BACKGROUND_PAUSE: Duration = Duration::from_millis(100);
 
 /// What to do where standard input cannot be read.
 const ADVICE: &str = "redirect it from a file or a pipe, or say --stdin none";
@@ -62,9 +68,10 @@ pub(super) fn read(feeder: Feeder) -> Reading {
 fn feed(feeder: &Feeder, state: &Reading) {
     let stdin = io::stdin();
     let is_terminal = stdin.is_terminal();
-    // A terminal stops a process that reads it in the background, and the whole command with it.
-    let background = is_terminal && tcgetpgrp(&stdin).is_ok_and(|foreground| foreground != getpgrp());
-    let copied = if background { Ok(true) } else { copy(&mut stdin.lock(), feeder) };
+    let copied = match is_terminal {
+        true => copy(&mut Terminal(stdin), feeder),
+        false => copy(&mut stdin.lock(), feeder),
+    };
     if let Err(error) = &copied
         && !is_terminal
     {
@@ -74,6 +81,33 @@ fn feed(feeder: &Feeder, state: &Reading) {
     if copied.unwrap_or(true) {
         // The end. Nobody is left to be told that it came too late.
         let _ = feeder.feed(Vec::new());
+    }
+}
+
+/// A terminal, which is read in the foreground only: the system stops a process that reads it in the background, and here the whole command with it (SIGTTIN).
+struct Terminal(Stdin);
+
+impl Terminal {
+    fn is_foreground(&self) -> bool {
+        tcgetpgrp(&self.0).is_ok_and(|foreground| foreground == getpgrp())
+    }
+}
+
+impl Read for Terminal {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        // Ends: with a line, the end of the terminal, or this process.
+        loop {
+            if !self.is_foreground() {
+                thread::sleep(BACKGROUND_PAUSE);
+                continue;
+            }
+            match poll(&mut [PollFd::new(&self.0, PollFlags::IN)], None) {
+                // Who types at a shell meanwhile does not type for rank 0.
+                Ok(_) if self.is_foreground() => return Ok(rustix::io::read(&self.0, buffer)?),
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
     }
 }
 

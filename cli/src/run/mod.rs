@@ -16,14 +16,17 @@ mod signals;
 mod tools;
 
 use std::ffi::OsString;
+use std::fs::File;
 use std::io;
-use std::os::fd::AsFd as _;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::fs::FileTypeExt as _;
 use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
+use chained_gpc::launch::this_program;
 use gpc_bnr::host::{Host, HostSettings, KeeperCommand};
 
 use self::heads::Listening;
@@ -54,16 +57,18 @@ pub(super) fn is_keeper(arguments: impl IntoIterator<Item = OsString>) -> bool {
 
 /// Keeps the processes of a host, until the socket at standard input is closed.
 pub(super) fn keep() -> CommandResult {
-    let control = io::stdin().as_fd().try_clone_to_owned()?;
-    gpc_bnr::keeper::run(UnixStream::from(control)).map_err(|error| {
-        format!("`gpc {KEEP}` is started by nodes, which speak with it through a socket that is its standard input: {error}")
-    })?;
+    let control = File::from(io::stdin().as_fd().try_clone_to_owned()?);
+    if !control.metadata()?.file_type().is_socket() {
+        return Err(format!("`gpc {KEEP}` is started by nodes, which speak with it through a socket that is its standard input; nobody starts it by hand").into());
+    }
+    gpc_bnr::keeper::run(UnixStream::from(OwnedFd::from(control)))
+        .map_err(|error| format!("the keeper of this host's processes has failed: {error}"))?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// How nodes start their keepers: this program.
+/// How nodes start their keepers: this program, whose file may have been replaced since.
 fn keeper_command() -> io::Result<KeeperCommand> {
-    Ok(KeeperCommand { program: std::env::current_exe()?, args: vec![KEEP.into()] })
+    Ok(KeeperCommand { program: this_program()?, args: vec![KEEP.into()] })
 }
 
 /// Runs `gpc run`.

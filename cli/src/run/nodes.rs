@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use chained_gpc::launch::{Launch, Launched, LaunchedError, NodeSettings, Plan};
+use chained_gpc::launch::{Launch, Launched, LaunchedError, NodeSettings, Plan, this_program};
 use chained_gpc::runtime::{Builder, Functions, FunctionsError, LinkKind, Listener, Node, Peers};
 use gpc_bnr::Limits;
 use gpc_bnr::host::{HostSettings, Serving};
@@ -83,7 +83,7 @@ fn launch(count: u32, signals: &Signals) -> Result<(Builder, Launch), Failure> {
     let listener = Listener::bind(&kind.fresh_address(0))?;
     let mut others = Peers::new();
     others.insert(0, listener.address()?);
-    let mut plan = Plan::new(1..count, std::env::current_exe()?, &launching::RUNNING);
+    let mut plan = Plan::new(1..count, this_program()?, &launching::RUNNING);
     plan.others = others;
     let ending = signals.ending_flag();
     let launch = launching::start_plan(&plan, || ending.load(Ordering::Acquire) != 0)?;

@@ -135,6 +135,7 @@ fn state_of_member(group: &GroupStatus, member: &MemberStatus) -> String {
         Exit::Code(0) if !death.finalized => "ended 0, not finalized".into(),
         Exit::Code(code) => format!("ended {code}"),
         Exit::Signal(signal) => format!("killed {signal}"),
+        Exit::OutOfMemory => "out of memory".into(),
         Exit::Node(_) => "lost".into(),
         Exit::Never => "never started".into(),
     }
@@ -269,6 +270,7 @@ impl MemberShape {
         let (status, signal) = match exit {
             Some(Exit::Code(code)) => (Some(code), None),
             Some(Exit::Signal(signal)) => (None, Some(signal)),
+            Some(Exit::OutOfMemory) => (None, Some(9)),
             _ => (None, None),
         };
         MemberShape {

@@ -19,4 +19,5 @@ mod nodes;
 mod pmi;
 mod scale;
 mod support;
+mod system;
 mod tools;

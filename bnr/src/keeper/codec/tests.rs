@@ -38,6 +38,7 @@ fn event() -> impl Strategy<Value = KeeperEvent> {
         any::<u8>().prop_map(Exit::Signal),
         any::<u32>().prop_map(Exit::Node),
         Just(Exit::Never),
+        Just(Exit::OutOfMemory),
     ];
     prop_oneof![
         (member(), any::<u32>()).prop_map(|(member, pid)| KeeperEvent::Started(member, pid)),
