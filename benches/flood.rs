@@ -1,5 +1,6 @@
 //! What a call takes beside a peer that asks for as much work as its credit allows: 250 requests of 116 bytes in flight, each over four billion ids that nobody has.
 #![allow(missing_docs)]
+#![allow(clippy::print_stdout, reason = "a benchmark says what it has measured")]
 #![allow(clippy::disallowed_methods, reason = "a benchmark measures time")]
 
 use std::io::{Read as _, Write as _};

@@ -381,8 +381,10 @@ impl Call {
 
     /// Forgets the groups whose children have all been asked.
     pub(super) fn drop_asked(&mut self) {
-        if let Some(unasked) = &mut self.unasked {
-            unasked.pop_front_if(|first| first.left().is_empty());
+        if let Some(unasked) = &mut self.unasked
+            && unasked.front().is_some_and(|first| first.left().is_empty())
+        {
+            unasked.pop_front();
         }
         self.unasked.take_if(|unasked| unasked.is_empty());
     }

@@ -279,9 +279,10 @@ impl Links {
         let opens = call.is_some() || matches!(message, Message::Ping);
         match self.peering.want(to) {
             // A request may name any id there is: only those that can be reached are remembered.
-            Wanted::Unknown if let Some(call) = call => {
-                let why = "no address is known for it: add it to the peers".into();
-                self.arrivals.push_back(Arrival::Unreachable { peer: to, call, why });
+            Wanted::Unknown => {
+                let why = || "no address is known for it: add it to the peers".into();
+                let unreachable = |call| Arrival::Unreachable { peer: to, call, why: why() };
+                self.arrivals.extend(call.map(unreachable));
             }
             Wanted::Open if opens => {
                 self.pending.entry(to).or_default().messages.push(message);
@@ -289,7 +290,7 @@ impl Links {
             }
             Wanted::Coming | Wanted::Up(_) => self.pending.entry(to).or_default().messages.push(message),
             // A cancel or a response is for calls of a link that is gone.
-            Wanted::Open | Wanted::Unknown => {}
+            Wanted::Open => {}
         }
     }
 
