@@ -274,7 +274,7 @@ const FLOORS: &[Floor] = &[
     Floor { folder: "bnr/src/keeper/killing.rs", floors: &[], packages: &[], banned: SYSTEM_AND_LOCKS },
     Floor {
         folder: "bnr/src/keeper",
-        floors: &["bootstrap"],
+        floors: &["bootstrap", "launch"],
         packages: &["chained_gpc", "bytes", "rustix", "signal_hook", "thiserror"],
         banned: &["SystemTime", "Mutex", "RwLock", "mpsc"],
     },

@@ -97,7 +97,7 @@ mod tests {
         let maps = b"\
 55d0c0a00000-55d0c0a01000 r--p 00000000 08:01 42                         /usr/bin/python3.12
 7f0000000000-7f0000001000 r-xp 00000000 08:01 43                         /usr/lib/x86_64-linux-gnu/openmpi/lib/libmpi.so.40.30.4
-7f0000002000-7f0000003000 rw-p 00000000 00:00 0 
+7f0000002000-7f0000003000 rw-p 00000000 00:00 0
 7ffd00000000-7ffd00001000 rw-p 00000000 00:00 0                          [stack]
 ";
         assert_eq!(library_in_maps(maps).as_deref(), Some("libmpi.so.40.30.4"));

@@ -83,6 +83,7 @@ pub use program::{name_of, this_program};
 pub use settings::NodeSettings;
 
 pub use crate::launchers::inherited_socket;
+pub use crate::runtime::control_group::memory_kills;
 
 use std::ffi::OsString;
 use std::io;

@@ -5,7 +5,6 @@
 use std::time::Duration;
 
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
-use chained_gpc::Shown;
 
 use super::orders::{KeeperEvent, KeeperOrder};
 use crate::exit::Exit;
@@ -23,15 +22,15 @@ pub(super) fn put_hello(out: &mut BytesMut, text: &str) {
     put_bytes(out, text.as_bytes());
 }
 
-/// Reads the body of the first frame of a keeper.
+/// Reads the body of the first frame of a keeper; why it is refused, with what it has said as it is.
 pub(super) fn get_hello(body: &[u8]) -> Result<(), String> {
     match std::str::from_utf8(body) {
         Ok(HELLO) => Ok(()),
         Ok(other) if other.starts_with("bnr-keeper ") => Err(format!(
             "the keeper is `{}`, this node needs `{HELLO}`: both must be of one version; restart the node",
-            Shown(other)
+            other
         )),
-        Ok(failure) if failure.starts_with(FAILED) => Err(Shown(failure).to_string()),
+        Ok(failure) if failure.starts_with(FAILED) => Err(failure.into()),
         _ => Err(format!("the keeper is another program, or an older one: it has not said `{HELLO}`")),
     }
 }

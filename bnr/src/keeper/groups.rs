@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::{Duration, Instant};
 
-use chained_gpc::runtime::control_group::memory_kills;
+use chained_gpc::launch::memory_kills;
 use rustix::event::{Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{

@@ -13,6 +13,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
+use chained_gpc::Shown;
 use chained_gpc::launch::name_of;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -211,7 +212,8 @@ impl Keeper {
             let body = self.frames.next().map_err(invalid)?;
             if let Some(body) = body {
                 if !self.greeted {
-                    get_hello(&body).map_err(|why| io::Error::new(ErrorKind::InvalidData, why))?;
+                    get_hello(&body)
+                        .map_err(|why| io::Error::new(ErrorKind::InvalidData, Shown(&why).to_string()))?;
                     self.greeted = true;
                     continue;
                 }
