@@ -406,8 +406,10 @@ impl Here {
         }
         let told = |cause: &Cause| self.causes.iter().any(|(_, told)| told == cause);
         let own = causes.iter().filter(|cause| cause.stage != Stage::Cancelled && !told(cause));
+        // Of one whose answer came too late another rule says whether that is so.
+        let late = |cause: &Cause| (cause.stage, cause.kind) == (Stage::Reply, CauseKind::TimeLimit);
         let blamed = |cause: &&Cause| {
-            cause.id != *id && self.well.contains(&cause.id) && !record.is_misled(cause.id, *id)
+            cause.id != *id && !late(cause) && self.well.contains(&cause.id) && !record.is_misled(cause.id, *id)
         };
         own.into_iter()
             .find(blamed)
