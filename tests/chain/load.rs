@@ -205,6 +205,8 @@ fn a_request_for_many_children_reaches_them_in_batches() {
         one.request(FLOODER, &wide);
         one.now += Duration::from_secs(61);
         one.feed(Input::Heard(OTHER));
+        // A partial one has had time for reports.
+        one.feed(Input::Tick);
         let coverage = match &one.answers[0] {
             (_, _, Answer::Partial(partial)) => &partial.report.coverage,
             (_, _, Answer::Failed(failure)) => &failure.coverage,

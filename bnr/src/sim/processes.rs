@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use chained_gpc::trees::Id;
 
-use super::programs::Program;
+use super::programs::{Program, is_probe};
 use super::seen::Seen;
 use super::world::{Event, Life, MS, TOOL, World};
 use crate::domain::Input;
@@ -20,7 +20,7 @@ const NO_PROGRAM: i32 = 2;
 impl World {
     pub(super) fn check(&mut self, id: Id, layout: &Layout) {
         let group = layout.group;
-        let may_fail = self.config.not_started > 0 && !self.programs.is_probe(group);
+        let may_fail = self.config.not_started > 0 && !is_probe(layout);
         let fails = may_fail && self.random.chance(1, self.config.not_started);
         let failed = match layout.ranks_on(id).next().filter(|_| fails) {
             Some(rank) => vec![(vec![rank], no_program())],

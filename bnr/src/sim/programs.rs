@@ -514,7 +514,7 @@ pub(super) fn is_probing(request: &Request) -> bool {
     matches!(request, Request::SpawnMultiple { specs, .. } if specs.iter().any(|spec| spec.args.first().is_some_and(|arg| arg == PROBE)))
 }
 
-fn is_probe(layout: &Layout) -> bool {
+pub(super) fn is_probe(layout: &Layout) -> bool {
     layout.specs.iter().any(|spec| spec.args.first().is_some_and(|arg| arg == PROBE))
 }
 

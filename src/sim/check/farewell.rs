@@ -4,6 +4,7 @@
 //! call asks the children. Judged is what an id has done by the end of the input that made it due. Left out is what no observer can know: an id that was asked more than once, and calls of which a copy came from elsewhere.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use gpc_trees::Id;
 
@@ -14,7 +15,7 @@ use crate::sim::ahead::soon;
 use crate::sim::by_call::ByCall;
 use crate::sim::world::LARGE;
 use crate::wire::message::{Answer, Message, Response};
-use crate::wire::{CallId, Cause, CauseKind};
+use crate::wire::{CallId, Cause, CauseKind, Request};
 
 const NAME: &str = "farewell";
 
@@ -207,11 +208,7 @@ impl Farewell {
         match message {
             Message::Request(request) => {
                 if record.plan.partial && record.plan.ids.len() <= LARGE {
-                    let left = u64::try_from(request.left.max(request.limit).as_nanos()).unwrap_or(u64::MAX);
-                    let over = ties.over.entry(place).or_default();
-                    *over = now.saturating_add(left).max(*over);
-                    let limit = u64::try_from(request.limit.as_nanos()).unwrap_or(u64::MAX);
-                    ties.limits.entry(place).or_insert(now.saturating_add(limit));
+                    ties.accept_limits(place, request, now);
                 }
                 ties.upward[place as usize].asked = (state.asked + 1).min(2);
                 ties.upward[place as usize].asker = from;
@@ -428,6 +425,14 @@ impl Upward {
 }
 
 impl Ties {
+    /// A request for a place of a partial call has arrived: the call is over there when the time that the request states has passed.
+    fn accept_limits(&mut self, place: u32, request: &Request, now: u64) {
+        let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let over = self.over.entry(place).or_default();
+        *over = now.saturating_add(ns(request.left.max(request.limit))).max(*over);
+        self.limits.entry(place).or_insert(now.saturating_add(ns(request.limit)));
+    }
+
     /// Whether the time limit has passed at a position.
     fn is_late(&self, record: &Record, place: u32, now: u64) -> bool {
         let root = record.started.saturating_add(record.plan.limit_ns);

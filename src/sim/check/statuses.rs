@@ -404,12 +404,21 @@ impl Here {
                 "no link to {other} came up, and id {id} says that somebody there may have been reached"
             ));
         }
+        self.blamed_wrongly(record, said)
+    }
+
+    /// An id that this one blames by itself, and whose whole answer it has.
+    fn blamed_wrongly(&self, record: &Record, said: &Said<'_>) -> Option<String> {
+        let Said { id, causes, .. } = said;
         let told = |cause: &Cause| self.causes.iter().any(|(_, told)| told == cause);
         let own = causes.iter().filter(|cause| cause.stage != Stage::Cancelled && !told(cause));
         // Of one whose answer came too late another rule says whether that is so.
         let late = |cause: &Cause| (cause.stage, cause.kind) == (Stage::Reply, CauseKind::TimeLimit);
         let blamed = |cause: &&Cause| {
-            cause.id != *id && !late(cause) && self.well.contains(&cause.id) && !record.is_misled(cause.id, *id)
+            cause.id != *id
+                && !late(cause)
+                && self.well.contains(&cause.id)
+                && !record.is_misled(cause.id, *id)
         };
         own.into_iter()
             .find(blamed)
