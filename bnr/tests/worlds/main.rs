@@ -40,7 +40,7 @@ fn equal_scenarios_have_equal_hashes() {
 /// Worlds in which nothing happens would find nothing.
 #[test]
 fn worlds_have_something_of_everything() {
-    let swarm = swarm(4, 1000..1300);
+    let swarm = swarm(4, 1120..1420);
     assert_good(&swarm);
     let missing: Vec<&&str> = WANTED.iter().filter(|wanted| !swarm.counts.contains_key(**wanted)).collect();
     let faults: Vec<&Fault> = Fault::ALL.iter().filter(|fault| !swarm.injected.contains_key(fault)).collect();
