@@ -1,4 +1,4 @@
-//! What a call takes beside a peer that asks for as much work as its credit allows: 250 requests of 116 bytes in flight, each over four billion ids that nobody has.
+//! What a call takes beside a peer that asks for as much work as its credit allows: 120 requests of 116 bytes in flight, each over four billion ids that nobody has.
 #![allow(missing_docs)]
 #![allow(clippy::print_stdout, reason = "a benchmark says what it has measured")]
 #![allow(clippy::disallowed_methods, reason = "a benchmark measures time")]
@@ -15,8 +15,8 @@ use chained_gpc::{Address, Call, FuncHandle, Functions, IdList, Listener, Node, 
 use criterion::{Criterion, criterion_group, criterion_main};
 use smallvec::SmallVec;
 
-/// Requests of the flood that are in flight.
-const REQUESTS: u64 = 250;
+/// Requests of the flood that are in flight: with those that are not acknowledged yet, as many as a link has credit for.
+const REQUESTS: u64 = 120;
 
 const FLOODER: u32 = 7;
 

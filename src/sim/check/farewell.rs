@@ -375,6 +375,16 @@ impl Farewell {
         }
     }
 
+    /// How many an id has adopted in other calls of its parents, which count together: at least as many as in those of one parent.
+    fn adopted_beside(&self, book: &Book, id: Id, call: CallId) -> usize {
+        let others = self.calls.iter().filter(|(other, _)| **other != call);
+        let in_flight = others.filter(|(other, ties)| {
+            let place = book.calls.get(other).and_then(|record| record.position(id));
+            place.is_some_and(|place| place > 0 && !ties.upward[place as usize].ended)
+        });
+        in_flight.map(|(_, ties)| ties.adopted(id)).sum()
+    }
+
     /// An id has done what it does for an input.
     fn judge(&mut self, book: &Book, id: Id, findings: &mut Findings) {
         let mut all = std::mem::take(&mut self.due);
@@ -400,8 +410,10 @@ impl Farewell {
                     let asked = |start| ties.tie(record, id, start).is_some();
                     let orphans = || record.groups(lost);
                     // All of them are adopted, or where they would be too many none.
-                    let all = ties.adopted(id) + orphans().count();
                     let most = book.limits.map_or(u32::MAX, |limits| limits.adopted_max);
+                    let beside =
+                        if most == u32::MAX || place == 0 { 0 } else { self.adopted_beside(book, id, call) };
+                    let all = ties.adopted(id) + beside + orphans().count();
                     let mut orphans = orphans()
                         .map(|group| group.start)
                         .filter(|_| u32::try_from(all).is_ok_and(|all| all <= most));
