@@ -378,6 +378,7 @@ const FLOORS: &[Floor] = &[
             "sha2",
             "base64",
             "indicatif",
+            "strsim",
             "libmimalloc_sys",
             "mimalloc",
             "signal_hook",
@@ -388,7 +389,7 @@ const FLOORS: &[Floor] = &[
     },
     Floor {
         folder: "rendezvous/src/http",
-        floors: &["wire", "peering"],
+        floors: &["wire", "peering", "bootstrap"],
         packages: &[
             "chained_gpc",
             "axum",
