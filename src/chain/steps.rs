@@ -40,6 +40,8 @@ impl Node {
                     call.job = JobState::Queued(self.runs.enter(call.request.classes.func, slot));
                     return;
                 }
+                // What the time for reports has passed for is merged by nobody any more.
+                Step::Callback if call.late && call.due() <= now => return,
                 Step::Callback => {
                     call.job = JobState::Queued(self.runs.enter(call.request.classes.callback, slot));
                     return;

@@ -25,8 +25,9 @@ const EARLY_NS: u64 = 2_000;
 struct Here {
     /// It began at this id, and has not ended there.
     open_root: bool,
-    /// func is through, but for its deferred reply.
+    /// func is through, but for its deferred reply; and a function of it was not before the time limit.
     ran: bool,
+    outlasted: bool,
     /// How often a function has kept a token, and how often one was used.
     kept: u32,
     used: u32,
@@ -147,7 +148,10 @@ impl Progress {
             Observation::DataCame { at, from, call } => self.data_came(*at, *from, *call),
             Observation::TokenUsed { id, call } => {
                 let here = self.calls.get_mut(&(*id, *call));
-                here.into_iter().for_each(|here| here.used += 1);
+                here.into_iter().for_each(|here| {
+                    here.used += 1;
+                    here.outlasted |= here.is_late(findings.at);
+                });
             }
             Observation::Sent { from, to, message } => {
                 let wrong = self.blames_in(book, *from, message, findings.at);
@@ -211,6 +215,7 @@ impl Progress {
                 here.jobs = here.jobs.saturating_sub(1);
                 here.kept += u32::from(*end == FunctionEnd::Deferred);
                 here.ran |= *end != FunctionEnd::Unfinished;
+                here.outlasted |= here.is_late(findings.at);
             }
             _ => {}
         }
@@ -258,7 +263,7 @@ impl Progress {
         if book.may_run_anew(record) {
             return None;
         }
-        let through = here.ran && here.used >= here.kept && here.jobs == 0;
+        let through = here.ran && here.used >= here.kept && here.jobs == 0 && !here.outlasted;
         let whom = match cause.stage {
             Stage::Func if cause.id == id && through => "its func, which is through",
             Stage::Callback if cause.id == id && !here.ran => "its callback, and func is not through",
