@@ -92,7 +92,7 @@ impl Call {
 }
 
 impl Node {
-    /// Ends the calls whose time limit has passed, or has them wait for reports; and drops the answers that nobody will ask for any more.
+    /// Ends the calls whose time limit has passed, or has them wait for reports.
     pub(super) fn expire(&mut self) {
         let now = self.now;
         for id in self.spots.as_mut().map_or(Vec::new(), |spots| spots.expired(now)) {
@@ -107,8 +107,6 @@ impl Node {
                 None => self.deadlines.drop_first(),
             }
         }
-        // Behind the calls: told late, a node may have answered one of them when nobody asks for the answer any more.
-        self.kept.expire(self.now);
     }
 
     /// Ends the calls that have waited for reports long enough. Not beside another input: a process that was not scheduled for a while has more of them to take first.

@@ -140,6 +140,8 @@ impl Node {
         if is_tick {
             self.end_late();
         }
+        // Behind the calls: told late, a node may have answered one of them when nobody asks for the answer any more.
+        self.kept.expire(self.now);
         self.run_ready();
     }
 
