@@ -451,7 +451,9 @@ impl World {
         let due: Vec<Id> = self.nodes.iter().filter(|(_, node)| due(node)).map(|(id, _)| *id).collect();
         for id in due {
             let is_due = |world: &Self| {
-                world.nodes[&id].next_deadline().is_some_and(|next| next <= world.time() && world.now < u64::MAX)
+                world.nodes[&id]
+                    .next_deadline()
+                    .is_some_and(|next| next <= world.time() && world.now < u64::MAX)
             };
             let ended = (0..TICKS_MAX).any(|_| {
                 self.input(id, Happened::Tick);
