@@ -569,7 +569,9 @@ impl Links {
             Phase::Connecting(_) | Phase::Greeting => None,
         };
         if let Some(peer) = peer {
-            self.unsent = self.links.get_mut(key).and_then(|link| link.outbox.take_unsent()).map(Box::new);
+            // A peer that has left in order is not asked again.
+            let link = self.links.get_mut(key).filter(|_| loss != Loss::Left);
+            self.unsent = link.and_then(|link| link.outbox.take_unsent()).map(Box::new);
             self.tell_lost(peer, loss, why);
         }
         self.peering.ended(key, peer, kind, why);
