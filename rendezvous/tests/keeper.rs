@@ -171,6 +171,7 @@ fn on_a_disk(begins: Kept) -> (Keeper, Arc<Mutex<Maps>>, Arc<AtomicBool>) {
 }
 
 /// Asks until the store is written again: the service tries that by itself.
+#[allow(clippy::disallowed_methods, reason = "a test that waits has a limit")]
 fn recovered(desk: &Desk, resource: ResourceId) {
     let began = std::time::Instant::now();
     while desk.failed().is_some() {
