@@ -120,7 +120,7 @@ fn the_hash_of_a_run_is_the_same_everywhere() {
     let all =
         Scenario { calls: 3, partial: true, faults: FaultSet::ALL, ..Scenario::new(40, Tree::Binomial) };
     let hashes: Vec<u64> = (1..4).map(|seed| run(&Scenario { seed, ..all.clone() }).hash).collect();
-    assert_eq!(plain.hash, 0xf40a_e589_b64f_2c99, "found {:#018x}", plain.hash);
+    assert_eq!(plain.hash, 0x9acf_7a01_8964_20f4, "found {:#018x}", plain.hash);
     let known = [0xdd2f_28d3_d5a1_06f5, 0xcbda_83f8_2f53_c3f7, 0x1035_b53c_1dbd_b40e];
     assert_eq!(hashes, known, "found {hashes:#018x?}");
 }
@@ -132,7 +132,7 @@ fn the_hash_of_many_runs_is_the_same_everywhere() {
         let most = Scenario { calls: 8, partial, faults: FaultSet::ALL, ..Scenario::new(24, Tree::Binary) };
         swarm(&most, 200, false).hash
     };
-    let (found, known) = ([false, true].map(of), [0xf1a5_e597_d5f2_8a9f, 0xd9b2_a6e3_e787_681d]);
+    let (found, known) = ([false, true].map(of), [0xb913_cd59_9229_c924, 0x511d_2571_e3bf_5cd6]);
     assert_eq!(found, known, "found {found:#018x?}");
 }
 
