@@ -211,6 +211,7 @@ fn a_function_may_be_registered_while_the_nodes_run() {
 
 /// A function that runs in the node's own loop took longer than the limit of its call, at an id with nobody below it and at the root: the call ended well, since nobody looked at the time when the function was through.
 #[test]
+#[allow(clippy::disallowed_methods, reason = "that it takes longer than the limit is what is tested")]
 fn a_call_whose_inline_function_outlasts_its_limit_is_not_done() {
     let functions = Functions::new();
     let inline = functions.at(Placement::Inline);
