@@ -225,13 +225,7 @@ impl Farewell {
                     Answer::Completed | Answer::Reply(_) | Answer::Partial(_) => Tie::Answered,
                 };
                 ties.set(record, at, other, tie);
-                // A child that blames an id of another slice has made that up.
-                let below = record.slice(other);
-                let due = failed.map(|cause| match record.plan.partial {
-                    true => Due::Adopt(other),
-                    false if below.contains(cause.id) => Due::Pass(cause),
-                    false => Due::End("its child blames an id that is not below it"),
-                });
+                let due = failed.map(|cause| of_failure(record, other, cause));
                 due.into_iter()
                     .filter(|_| certain && !state.ended)
                     .for_each(|due| self.due.push((at, call, due)));
@@ -426,6 +420,16 @@ impl Farewell {
             wrong.into_iter().for_each(|what| findings.add(NAME, format!("id {id} {what}")));
         }
         self.due = all;
+    }
+}
+
+/// What an id has to do where a child fails.
+fn of_failure(record: &Record, child: Id, cause: Cause) -> Due {
+    // A child that blames an id of another slice has made that up.
+    match record.plan.partial {
+        true => Due::Adopt(child),
+        false if record.slice(child).contains(cause.id) => Due::Pass(cause),
+        false => Due::End("its child blames an id that is not below it"),
     }
 }
 
