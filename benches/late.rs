@@ -1,6 +1,6 @@
 //! Whether a call that fails by its time limit names the right id on a busy machine: `cargo bench --bench late [-- LIMIT_MS:CALLS...]`.
 //!
-//! Eight programs at a time, each of eight processes in a binary tree, call a function that outlasts the limit at id 3 alone, beside 16 processes that compute. A whole call is right if its cause names id 3, a partial one if it
+//! Eight programs at once, each of eight processes in a binary tree, make one call of a function that outlasts the limit at id 3 alone, beside 16 processes that compute. The call opens the links that it goes over. A whole call is right if its cause names id 3, a partial one if it
 //! names nobody else and all others are done. Prints how many were right, and how long after the limit the calls ended.
 #![allow(
     clippy::unwrap_used,
@@ -83,42 +83,42 @@ fn is_right(ended: Result<chained_gpc::Outcome, CallError>) -> Result<(), String
     }
 }
 
-/// One program: so many calls, each of which prints a line.
-fn program(functions: &Functions, call: &Call, limit: Duration, calls: usize) {
+/// One program: a call, which prints a line. The first one of a program opens the links on its way.
+fn program(functions: &Functions, call: &Call, limit: Duration) {
     let launch = Launch::start(&Plan::new(1..IDS, std::env::current_exe().unwrap(), &STARTED)).unwrap();
     let node = launch.node(0).functions(functions).start().unwrap();
-    node.wait_for_peers(0..IDS, Duration::from_secs(60)).unwrap();
-    for _ in 0..calls {
-        let begun = Instant::now();
-        let ended = node.call(call.clone().ids(0..IDS).limit(limit)).unwrap().wait();
-        let late = begun.elapsed().saturating_sub(limit);
-        match is_right(ended) {
-            Ok(()) => println!("right {}", late.as_micros()),
-            Err(why) => println!("wrong {} {why}", late.as_micros()),
-        }
-        // The function has seen by then that its call is over.
-        thread::sleep(10 * LOOK);
+    let begun = Instant::now();
+    let ended = node.call(call.clone().ids(0..IDS).limit(limit)).unwrap().wait();
+    let late = begun.elapsed().saturating_sub(limit);
+    match is_right(ended) {
+        Ok(()) => println!("right {}", late.as_micros()),
+        Err(why) => println!("wrong {} {why}", late.as_micros()),
     }
     launch.end(Duration::from_secs(10));
 }
 
-/// Runs programs until so many calls have been made; prints what came of them.
-fn row(limit_ms: u64, mode: &str, calls: usize, programs: usize) {
-    let (mut lates, mut wrong, each) = (Vec::new(), Vec::new(), calls.div_ceil(programs));
+/// What so many programs print that begin together.
+fn round(mode: &str, limit_ms: u64, programs: usize) -> Vec<String> {
     let start = |_| {
         let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--program", mode, &limit_ms.to_string(), &each.to_string()]);
-        command.stdout(Stdio::piped()).spawn().unwrap()
+        command.args(["--program", mode, &limit_ms.to_string()]).stdout(Stdio::piped());
+        command.spawn().unwrap()
     };
     let started: Vec<Child> = (0..programs).map(start).collect();
-    for child in started {
-        let output = child.wait_with_output().unwrap();
-        for line in String::from_utf8_lossy(&output.stdout).lines() {
-            let (kind, rest) = line.split_once(' ').unwrap();
-            let (late, why) = rest.split_once(' ').unwrap_or((rest, ""));
-            lates.push(late.parse::<u64>().unwrap());
-            wrong.extend(Some(why.to_owned()).filter(|_| kind == "wrong"));
-        }
+    let said = |child: Child| String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap();
+    started.into_iter().map(|child| said(child).trim().to_owned()).collect()
+}
+
+/// Runs programs until so many calls have been made; prints what came of them.
+fn row(limit_ms: u64, mode: &str, calls: usize, programs: usize) {
+    let rounds = calls.div_ceil(programs);
+    let lines: Vec<String> = (0..rounds).flat_map(|_| round(mode, limit_ms, programs)).collect();
+    let (mut lates, mut wrong) = (Vec::new(), Vec::new());
+    for line in &lines {
+        let (kind, rest) = line.split_once(' ').unwrap();
+        let (late, why) = rest.split_once(' ').unwrap_or((rest, ""));
+        lates.push(late.parse::<u64>().unwrap());
+        wrong.extend(Some(why.to_owned()).filter(|_| kind == "wrong"));
     }
     lates.sort_unstable();
     let all = lates.len();
@@ -148,15 +148,10 @@ fn main() {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words[..] {
         ["--spin"] => spin(),
-        ["--program", mode, limit_ms, calls] => {
+        ["--program", mode, limit_ms] => {
             let call = Call::new(outlasts);
             let call = if mode == "partial" { call.partial() } else { call };
-            program(
-                &functions,
-                &call,
-                Duration::from_millis(limit_ms.parse().unwrap()),
-                calls.parse().unwrap(),
-            );
+            program(&functions, &call, Duration::from_millis(limit_ms.parse().unwrap()));
         }
         _ => {
             let rows = words.iter().filter_map(|word| {

@@ -17,6 +17,9 @@ use crate::wire::{Cause, CauseKind, Stage};
 const EXTRA_MIN: Duration = Duration::from_millis(100);
 const EXTRA_SHARE: u32 = 100;
 
+/// The part of the extra time that the levels of the tree share: enough for a report to go up one level where processes are scheduled at once. Where they are not, more of it helps those alone whose child is silent, and takes from all others.
+const LEVELS_SHARE: u64 = 8;
+
 /// Calls whose time has passed that end with one input: a few milliseconds of work.
 const EXPIRED_MAX: usize = 1024;
 
@@ -30,15 +33,16 @@ pub(crate) fn extra_time(limit: Duration) -> Duration {
 
 /// How long after its own limit an id waits for the reports of its children, where the whole call has so much `extra` time: none without children, all of it at the root.
 ///
-/// One half is for reports that come by themselves: of an id whose function outlasts the limit, or of one that is lost. The other half is divided among the levels, so that of ids that wait for a silent one the deepest gives up first.
+/// Most of it is for reports that come by themselves: of an id whose function outlasts the limit, or of one that is lost. One part in [`LEVELS_SHARE`] is divided among the levels, so that of ids that wait for a silent one the deepest gives up first.
 pub(crate) fn time_for_reports(extra: Duration, tree: Option<&Tree>, ids: u32, total: u32) -> Duration {
     let (here, all) = (height(tree, ids), height(tree, total.max(ids)));
     if here == 0 {
         return Duration::ZERO;
     }
-    let half = u64::try_from(extra.as_nanos()).unwrap_or(u64::MAX) / 2;
-    let part = u128::from(half) * u128::from(here) / u128::from(all);
-    Duration::from_nanos(half.saturating_add(u64::try_from(part).unwrap_or(half)))
+    let extra = u64::try_from(extra.as_nanos()).unwrap_or(u64::MAX);
+    let levels = extra / LEVELS_SHARE;
+    let part = u128::from(levels) * u128::from(here) / u128::from(all);
+    Duration::from_nanos(extra - levels + u64::try_from(part).unwrap_or(levels))
 }
 
 /// The height of a tree over so many ids; where nobody knows it, that of one whose ids halve at each level: any child has less than its parent.
@@ -186,7 +190,7 @@ mod tests {
             assert!(waits > child, "{tree}: {ids} ids wait {waits:?}, {len} of them {child:?}");
             if let Some(depth) = known.and_then(|tree| tree.depth(total)) {
                 // Rounded down twice.
-                let part = EXTRA / 2 / depth;
+                let part = EXTRA / LEVELS_SHARE as u32 / depth;
                 assert!(waits - child + Duration::from_nanos(2) >= part, "{tree}: {ids} ids, {len} of them");
             }
         }
@@ -215,6 +219,6 @@ mod tests {
         assert_eq!(extra_time(Duration::from_secs(10)), Duration::from_millis(200));
         assert_eq!(extra_time(Duration::ZERO), EXTRA_MIN);
         let [root, first, second] = [8, 4, 2].map(|ids| time_for_reports(EXTRA, Some(&Tree::Binary), ids, 8));
-        assert_eq!([root, first, second].map(|waits| waits.as_millis()), [110, 91, 73]);
+        assert_eq!([root, first, second].map(|waits| waits.as_millis()), [110, 105, 100]);
     }
 }

@@ -169,9 +169,9 @@ impl Links {
         (link.phase, link.proof) = (Phase::Up(peer), proof);
         link.inbox.greeted();
         link.outbox.grant(hello.hiwater);
-        let Pending { unsent, messages } = self.pending.remove(&peer).unwrap_or_default();
-        let takes_all = unsent.is_none_or(|unsent| link.outbox.resend(*unsent));
-        for message in messages {
+        let mut pending: Pending = self.pending.remove(&peer).unwrap_or_default();
+        let takes_all = pending.unsent.take().is_none_or(|unsent| link.outbox.resend(*unsent));
+        for message in pending.take_messages(now) {
             link.push(message);
         }
         link.mark(&mut self.dirty, key);

@@ -98,7 +98,27 @@ pub(super) enum Arrival {
 pub(super) struct Pending {
     /// What the last link has not sent, before all else.
     pub(super) unsent: Option<Box<UnsentRequests>>,
-    pub(super) messages: Vec<Message>,
+    /// The others, and since when each of them waits.
+    messages: Vec<(Time, Message)>,
+}
+
+impl Pending {
+    /// Takes out the messages: of the time that a request gives its receiver less is left by now.
+    pub(super) fn take_messages(&mut self, now: Time) -> impl Iterator<Item = Message> {
+        let messages = std::mem::take(&mut self.messages);
+        messages.into_iter().map(move |(since, message)| after_waiting(message, now.since(since)))
+    }
+}
+
+/// A message that has waited for so long.
+fn after_waiting(mut message: Message, waited: Duration) -> Message {
+    if let Message::Request(request) = &mut message {
+        let request = Arc::make_mut(request);
+        request.limit = request.limit.saturating_sub(waited);
+        request.left = request.left.saturating_sub(waited);
+        request.age = request.age.saturating_add(waited);
+    }
+    message
 }
 
 /// The connections of one node.
@@ -285,10 +305,12 @@ impl Links {
                 self.arrivals.extend(call.map(unreachable));
             }
             Wanted::Open if opens => {
-                self.pending.entry(to).or_default().messages.push(message);
+                self.pending.entry(to).or_default().messages.push((now, message));
                 self.connect(now, to);
             }
-            Wanted::Coming | Wanted::Up(_) => self.pending.entry(to).or_default().messages.push(message),
+            Wanted::Coming | Wanted::Up(_) => {
+                self.pending.entry(to).or_default().messages.push((now, message));
+            }
             // A cancel or a response is for calls of a link that is gone.
             Wanted::Open => {}
         }
@@ -316,7 +338,7 @@ impl Links {
     /// The calls whose requests a link that is lost has not sent, or that were queued since.
     pub(super) fn calls_unsent(&self, peer: Id, unsent: &UnsentRequests) -> BTreeSet<CallId> {
         let since = self.pending.get(&peer).into_iter().flat_map(|pending| &pending.messages);
-        let since = since.filter_map(|message| match message {
+        let since = since.filter_map(|(_, message)| match message {
             Message::Request(request) => Some(request.call),
             _ => None,
         });
@@ -613,4 +635,28 @@ fn listen_for_room(registry: &Registry, key: LinkKey, link: &mut Link) -> io::Re
     registry.reregister(&mut link.socket, Token(key.0), interest(link.blocked))?;
     link.told_of_room = link.blocked;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use gpc_trees::IdList;
+
+    use super::*;
+    use crate::wire::Request;
+
+    /// The first call of a program waited at each hop for the link to come up. The limits of the ids below began anew then: the id whose function outlasted the limit failed so late that its report came to nobody.
+    #[test]
+    fn a_request_that_waits_for_its_link_has_less_time() {
+        let call = CallId { root: 0, sequence: 1 };
+        let second = Duration::from_secs(1);
+        let request = Request { limit: second, left: second, ..Request::new(call, IdList::range(1..3)) };
+        let waits = |waited| match after_waiting(Message::Request(Arc::new(request.clone())), waited) {
+            Message::Request(request) => (request.limit, request.left, request.age),
+            other => panic!("it is a request, and not {other:?}"),
+        };
+        let waited = Duration::from_millis(30);
+        assert_eq!(waits(waited), (second - waited, second - waited, waited));
+        assert_eq!(waits(2 * second), (Duration::ZERO, Duration::ZERO, 2 * second));
+        assert!(matches!(after_waiting(Message::Cancel(call), waited), Message::Cancel(_)));
+    }
 }

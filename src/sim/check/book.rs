@@ -81,6 +81,9 @@ pub(super) fn extra_ns(limit_ns: u64) -> u64 {
     limit_ns / EXTRA_PARTS + EXTRA_NS
 }
 
+/// One part in so many of it is divided among the levels.
+const LEVELS_PARTS: u64 = 8;
+
 /// What a millisecond more of the limit makes of that.
 const ROUNDED_NS: u64 = 10_000;
 
@@ -416,7 +419,8 @@ impl Book {
         let (height, all) = (*record.heights.get(place as usize)?, *record.heights.first()?);
         let extra = extra_ns(record.plan.limit_ns);
         let known = !matches!(record.plan.tree, Tree::Explicit(_) | Tree::Registered(_));
-        let part = |height: u16| extra / 2 + extra / 2 * u64::from(height) / u64::from(all);
+        let levels = extra / LEVELS_PARTS;
+        let part = |height: u16| extra - levels + levels * u64::from(height) / u64::from(all);
         // What is left at the root, and the age, are whole milliseconds in frames: one more at each hop.
         let rounded = ROUNDED_NS * (1 + u64::from(record.depth));
         Some(match height {
@@ -424,7 +428,7 @@ impl Book {
             _ if place == 0 => (extra, extra),
             _ if known => (part(height), part(height) + rounded),
             // How high a tree of somebody's own is below, nobody knows.
-            _ => (extra / 2, extra + rounded),
+            _ => (extra - levels, extra + rounded),
         })
     }
 
