@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Read as _, Seek as _, Write as _};
+use std::num::NonZeroU32;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -65,7 +66,7 @@ pub(super) fn read_text(path: &Path, what: &str) -> Result<String, String> {
 /// # Errors
 /// When it cannot be read, or is longer than 4 GiB or what this process may hold; the text names the file.
 pub(super) fn read_bytes(path: &Path, what: &str) -> Result<Vec<u8>, String> {
-    let bytes = BYTES_MAX.min(request_data_max());
+    let bytes = BYTES_MAX.min(request_data_max(NonZeroU32::MIN));
     let long = "this process may hold no more of it: give less at a time";
     read(path, what, Bounds { bytes, long, wait: BYTES_WAIT, late: "write it to a file first" })
 }
@@ -177,6 +178,11 @@ pub(super) fn read_peers(path: &Path) -> Result<Peers, String> {
     }
 }
 
+/// From here on a file that grows over the limit of `ulimit -f` is an error to be told of, and not the end of the process.
+pub(super) fn outlive_size_limit() -> io::Result<()> {
+    signal_hook::flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false))).map(drop)
+}
+
 /// Writes a text file: all of it, or nothing. The text goes to a new file beside it, which takes the old one's place when it is complete; so a disk that is full, or a process that is
 /// killed, costs nobody what was there. What is no file, such as `/dev/stdout`, is written as it is.
 ///
@@ -188,8 +194,7 @@ pub(super) fn write_text(path: &Path, text: &str) -> Result<(), String> {
 }
 
 fn write_with(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
-    // A file that grows over the limit of `ulimit -f` is an error to be told of from here on, not the end of the process.
-    signal_hook::flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)))?;
+    outlive_size_limit()?;
     match fs::metadata(path) {
         Ok(there) if !there.is_file() => {
             OpenOptions::new().write(true).open(path).and_then(|mut file| write(&mut file))

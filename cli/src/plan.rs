@@ -1,5 +1,6 @@
 //! A call as `gpc call` is to make it: what the arguments mean together, checked before any process is started.
 
+use std::num::NonZeroU32;
 use std::path::Path;
 use std::time::Duration;
 
@@ -127,6 +128,12 @@ impl CallPlan {
             return Err("--time-limit 0s leaves no time for the call".into());
         }
         let watching = settings(args)?;
+        let on_a_machine = match &nodes {
+            Nodes::Hosts(plan) => plan.per_host,
+            Nodes::Start { .. } => ids.len(),
+            Nodes::Started { .. } | Nodes::Join { .. } => 1,
+        };
+        let on_a_machine = NonZeroU32::new(on_a_machine).unwrap_or(NonZeroU32::MIN);
         Ok(CallPlan {
             func,
             func_name: args.func.clone(),
@@ -140,7 +147,7 @@ impl CallPlan {
             tree_name,
             header: Bytes::from(args.header.clone()),
             // Last, since it may be large.
-            data: data(args)?,
+            data: data(args, on_a_machine)?,
             time_limit: args.time_limit.map(Duration::from),
             partial: args.partial,
             watching,
@@ -329,19 +336,19 @@ pub(super) fn tree(
     Ok((tree.into(), ids.clone(), levels))
 }
 
-/// The data that the arguments name.
-fn data(args: &CallArgs) -> Result<Bytes, Refused> {
+/// The data that the arguments name, for so many processes on each machine.
+fn data(args: &CallArgs, processes: NonZeroU32) -> Result<Bytes, Refused> {
     let Some(path) = args.data.as_deref() else { return Ok(Bytes::new()) };
-    read_data(path, args.time_limit.map(Duration::from)).map_err(Refused::File)
+    read_data(path, args.time_limit.map(Duration::from), processes).map_err(Refused::File)
 }
 
 /// How long the data of a request may take to come through a pipe, where the call has not more time.
 const DATA_WAIT: Duration = Duration::from_secs(60);
 
 /// The data of a request: a file's content, or what comes on standard input. They are within what a node takes, and come within a time.
-fn read_data(path: &Path, time_limit: Option<Duration>) -> Result<Bytes, String> {
+fn read_data(path: &Path, time_limit: Option<Duration>, processes: NonZeroU32) -> Result<Bytes, String> {
     let bounds = Bounds {
-        bytes: request_data_max(),
+        bytes: request_data_max(processes),
         long: "a node of this machine takes no more with one request (3/16 of the memory that it may have): send less, or send the name of a file that all can read",
         wait: time_limit.unwrap_or_default().max(DATA_WAIT),
         late: "write the data to a file first, or raise --time-limit",

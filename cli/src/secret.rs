@@ -2,20 +2,15 @@
 
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-
-use signal_hook::consts::SIGXFSZ;
 
 use super::args::SecretArgs;
-use super::{CommandResult, Failure, say, stdout};
+use super::{CommandResult, Failure, files, say, stdout};
 use chained_gpc::bootstrap::{read_key, write_key, write_secret};
 use chained_gpc::{PrivateKey, PublicKey, Secret};
 
 /// Runs the sub-command.
 pub(super) fn run(args: &SecretArgs) -> CommandResult {
-    // A file that grows over the limit of `ulimit -f` is an error to be told of, not the end of the process.
-    signal_hook::flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)))?;
+    files::outlive_size_limit()?;
     match (&args.file, &args.key) {
         (_, Some(path)) => print_key(key(path, args.show)?),
         (Some(path), None) => {

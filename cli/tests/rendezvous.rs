@@ -11,7 +11,7 @@ use std::process::{Child, Command, Output, Stdio};
 
 use gpc_rendezvous::client::{Client, ClientOptions, draw_token};
 use gpc_rendezvous::{FaultKind, Unit};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
 
 const EXE: &str = env!("CARGO_BIN_EXE_gpc");
 
@@ -269,6 +269,29 @@ fn a_service_that_is_killed_goes_on_from_its_store() {
     let (status, out, error) = ended(waiting);
     assert_eq!((status, out.as_str()), (Some(0), "2 5 first0 "), "{error}");
     drop(service);
+}
+
+/// A store that grew over the limit on the size of files ended the service by a signal, without a word: it is a full disk like any other.
+#[test]
+fn a_service_outlives_the_limit_on_the_size_of_its_store() {
+    let job = Job::new();
+    let store = job.path("store").display().to_string();
+    let service = job.serve(&["--store", &store]);
+    let handle = job.create(&service.url, &["--capacity", "2"]);
+    let most = |bytes| {
+        let process = Pid::from_raw(service.child.id().cast_signed());
+        prlimit(process, Resource::Fsize, Rlimit { current: bytes, maximum: None }).unwrap();
+    };
+    most(Some(fs::metadata(&store).unwrap().len() + 1000));
+    let words = ["rendezvous", "register", &handle, "--data", "-", "--try-for", "1s"];
+    let (status, _, error) = finished(job.gpc(&words), &[b'x'; 30_000]);
+    assert_eq!(status, Some(1), "{error}");
+    assert!(error.contains("File too large"), "{error}");
+    done(job.gpc(&["rendezvous", "show", &handle]), b"");
+    most(None);
+    let words = ["rendezvous", "register", &handle, "--data", "-", "--try-for", "1m"];
+    done(job.gpc(&words), &[b'x'; 30_000]);
+    assert_eq!(service.end(Signal::TERM).0, Some(0));
 }
 
 /// The end of a unit's resource is told above with the name of its controlling task, which is its service.

@@ -240,6 +240,9 @@ pub(super) fn expiry(me: Id, call: &Call, runs: &Runs) -> Cause {
         (Own::Ready(_) | Own::Failed, _) if call.children.is_none() => {
             here(Stage::Forward, "before the request was passed on".into())
         }
+        (Own::Ready(_), JobState::Idle) if call.awaited == 0 => {
+            here(Stage::Callback, "before callback merged what came last".into())
+        }
         (Own::Ready(_) | Own::Failed, _) => {
             let awaited: Vec<Id> = call.silent_ids().take(NAMED).collect();
             let first = awaited.first().copied().unwrap_or(me);

@@ -88,6 +88,7 @@ pub use crate::runtime::control_group::memory_kills;
 use std::ffi::OsString;
 use std::io;
 use std::net::Shutdown;
+use std::num::NonZeroU32;
 use std::ops::ControlFlow;
 use std::ops::Range;
 use std::os::unix::process::ExitStatusExt as _;
@@ -115,6 +116,11 @@ const EVENTS: usize = 256;
 
 /// Longer than any launch lasts: where a caller's patience has no end that a clock can show.
 const FAR: Duration = Duration::from_secs(1 << 30);
+
+/// How many processes share the machine when so many are started: this one counts, too.
+fn sharing(started: usize) -> NonZeroU32 {
+    NonZeroU32::MIN.saturating_add(u32::try_from(started).unwrap_or(u32::MAX))
+}
 
 /// When so long a time is over.
 fn far(limit: Duration) -> Instant {
@@ -246,7 +252,9 @@ impl Launch {
         let mut others = plan.others.clone();
         others.set_job(others.job().unwrap_or_else(Job::random));
         let secret = plan.secret_or_drawn().map_err(LaunchError::Secret)?;
-        let orders = Orders { row, others, settings: plan.settings, secret: secret.clone() };
+        let mut settings = plan.settings;
+        settings.processes = settings.processes.or(Some(sharing(count)));
+        let orders = Orders { row, others, settings, secret: secret.clone() };
         let text = orders.to_text();
         let spawner = Spawner {
             plan,
@@ -277,7 +285,7 @@ impl Launch {
 
     /// A node of this process that is to link with those that were started: a builder with their [peers](Self::peers) and their [secret](Self::secret).
     pub fn node(&self, id: Id) -> Builder {
-        let builder = AnyNode::builder(id).peers(self.peers.clone());
+        let builder = AnyNode::builder(id).peers(self.peers.clone()).processes(sharing(self.nodes.len()));
         self.secret.clone().into_iter().fold(builder, Builder::secret)
     }
 

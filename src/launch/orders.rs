@@ -53,6 +53,9 @@ pub enum OrdersError {
     /// A length of time.
     #[error("`{0}` is no length of time in ns")]
     Time(String),
+    /// How many processes share the machine.
+    #[error("`{0}` is no number of processes")]
+    Count(String),
     /// Anything else.
     #[error("`{0}` is no order")]
     Unknown(String),
@@ -165,6 +168,7 @@ mod tests {
             dead_after: Some(Duration::from_millis(1500)),
             wait: Wait::Spin(Duration::from_micros(50)),
             link: LinkKind::Tcp,
+            processes: std::num::NonZeroU32::new(64),
         };
         orders.others.set_key(2, crate::PublicKey([0xab; 32]));
         orders.secret = Some(Secret::new(&[0x5e; 40]).unwrap());

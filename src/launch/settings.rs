@@ -3,6 +3,7 @@
 //! Their text is some lines of whatever orders a process gets: `wait adaptive`, `link shm`, `dead-after 10000000000ns`.
 
 use std::fmt;
+use std::num::NonZeroU32;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -21,17 +22,20 @@ pub struct NodeSettings {
     pub wait: Wait,
     /// What links between processes of this machine are made of: [`Builder::link`].
     pub link: LinkKind,
+    /// How many processes share this machine; where it is `None`, the launcher says it. See [`Builder::processes`].
+    pub processes: Option<NonZeroU32>,
 }
 
 impl NodeSettings {
     /// These settings.
     pub fn new(dead_after: Option<Duration>, wait: Wait, link: LinkKind) -> NodeSettings {
-        NodeSettings { dead_after, wait, link }
+        NodeSettings { dead_after, wait, link, processes: None }
     }
 
     /// A node with these settings.
     pub fn apply(self, builder: Builder) -> Builder {
         let builder = builder.wait(self.wait).link(self.link);
+        let builder = self.processes.into_iter().fold(builder, Builder::processes);
         match self.dead_after {
             Some(dead_after) => builder.heartbeat(Some(Heartbeat::dead_after(dead_after))),
             None => builder,
@@ -49,6 +53,9 @@ impl NodeSettings {
                 };
             }
             Some(("link", link)) => self.link = link.parse::<LinkKind>()?,
+            Some(("processes", count)) => {
+                self.processes = Some(count.parse().map_err(|_| OrdersError::Count(quoted(count)))?);
+            }
             Some(("dead-after", span)) => self.dead_after = Some(span.parse::<Nanos>()?.0),
             _ => return Ok(false),
         }
@@ -65,6 +72,7 @@ impl fmt::Display for NodeSettings {
             Wait::Spin(limit) => writeln!(f, "wait {}", Nanos(limit))?,
         }
         writeln!(f, "link {}", self.link)?;
+        self.processes.iter().try_for_each(|count| writeln!(f, "processes {count}"))?;
         self.dead_after.iter().try_for_each(|&span| writeln!(f, "dead-after {}", Nanos(span)))
     }
 }

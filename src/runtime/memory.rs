@@ -4,6 +4,7 @@
 //! come in pieces and for what waits to be written, so that whoever fills the node with data cannot have others' links closed.
 
 use std::fs;
+use std::num::NonZeroU32;
 
 use gpc_trees::Id;
 use rustix::param::page_size;
@@ -23,11 +24,11 @@ pub(super) struct Memory {
 }
 
 impl Memory {
-    /// Of so many bytes in all; half of what the process may have where none are named.
-    pub(super) fn new(me: Id, most: Option<u64>) -> Memory {
+    /// Of so many bytes in all; half of what each of so many processes may have where none are named.
+    pub(super) fn new(me: Id, most: Option<u64>, processes: NonZeroU32) -> Memory {
         let whole = match most {
             Some(most) => Budget::new(most, "this node"),
-            None => Budget::found(half, "this node"),
+            None => Budget::found(move || half(processes), "this node"),
         };
         let bodies = whole.part(3, 4, format!("id {me}"));
         let pieces = whole.part(1, 4, format!("id {me} for frames that are under way"));
@@ -41,22 +42,32 @@ impl Memory {
 }
 
 /// Most data of one request that a node of this process takes, where [`Builder`](super::Builder) names no other bounds: what one link may hold of the node's memory. A caller that reads
-/// data from outside reads no more: nodes with as much memory would refuse them.
+/// data from outside reads no more: nodes with as much memory would refuse them. `processes` of one launch share this machine, as in [`Builder::processes`](super::Builder::processes).
 ///
 /// ```
-/// assert!(chained_gpc::runtime::request_data_max() > 0);
+/// use std::num::NonZeroU32;
+///
+/// assert!(chained_gpc::runtime::request_data_max(NonZeroU32::MIN) > 0);
 /// ```
-pub fn request_data_max() -> u64 {
-    Memory::new(0, Some(half())).of_link(0).most().min(Config::new(0, 1).data_max)
+pub fn request_data_max(processes: NonZeroU32) -> u64 {
+    Memory::new(0, Some(half(processes)), processes).of_link(0).most().min(Config::new(0, 1).data_max)
 }
 
-/// Half of what the process may have.
-fn half() -> u64 {
+/// Each of some processes has so much of what their control group may have, if that has it: what a node needs for anything at all.
+const PART_MIN: u64 = 8 << 20;
+
+/// A part of what a control group may have.
+fn part(group: u64, processes: NonZeroU32) -> u64 {
+    (group / u64::from(processes.get())).max(PART_MIN.min(group))
+}
+
+/// Half of what each of so many processes may have.
+fn half(processes: NonZeroU32) -> u64 {
     let mapped = fs::read_to_string("/proc/self/statm").ok().and_then(|text| mapped(&text)).unwrap_or(0);
     // What the program itself has mapped counts to its addresses.
     let addresses = getrlimit(Resource::As).current.map(|most| most.saturating_sub(mapped));
     let limits = files("memory", "memory.max", "memory.limit_in_bytes");
-    let group = limits.iter().filter_map(|file| number(file)).min();
+    let group = limits.iter().filter_map(|file| number(file)).min().map(|group| part(group, processes));
     let physical = fs::read_to_string("/proc/meminfo").ok().and_then(|text| total(&text));
     // A system that says nothing has as much as the smallest machines.
     [addresses, group, physical].into_iter().flatten().min().unwrap_or(1 << 30) / 2
@@ -102,12 +113,21 @@ mod tests {
         assert_eq!(total("MemFree: 1 kB\nMemTotal:       16316412 kB\n"), Some(16_316_412 << 10));
         assert_eq!(total("MemTotal: much\n"), None);
         assert_eq!(mapped("3 2 1 0\n"), Some(3 * page_size() as u64));
-        assert!(half() > 0);
+        assert!(half(NonZeroU32::MIN) > 0);
+    }
+
+    /// Processes that shared a control group each took half of what it allows: the kernel killed them.
+    #[test]
+    fn processes_of_a_launch_share_what_their_control_group_may_have() {
+        let part = |group, processes| part(group, NonZeroU32::new(processes).unwrap());
+        assert_eq!((part(64 << 20, 1), part(64 << 20, 4)), (64 << 20, 16 << 20));
+        assert_eq!(part(64 << 20, 1000), PART_MIN);
+        assert_eq!(part(1 << 20, 2), 1 << 20, "there is no more");
     }
 
     #[test]
     fn a_link_has_less_than_the_node_and_data_leave_room_for_frames() {
-        let memory = Memory::new(7, Some(800));
+        let memory = Memory::new(7, Some(800), NonZeroU32::MIN);
         assert_eq!((memory.bodies.most(), memory.pieces.most()), (600, 200));
         let links = [memory.of_link(7), memory.of_link(7)];
         let mut shares = links.each_ref().map(Budget::share);

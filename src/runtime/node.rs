@@ -3,6 +3,7 @@
 use std::fmt;
 use std::hash::{BuildHasher as _, RandomState};
 use std::io;
+use std::num::NonZeroU32;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -87,6 +88,7 @@ pub struct Builder {
     link: LinkKind,
     users: Vec<u32>,
     memory_max: Option<u64>,
+    processes: NonZeroU32,
     executors: Vec<String>,
     job: Option<Job>,
     trust: Trust,
@@ -292,6 +294,12 @@ impl Builder {
         event_loop.run()
     }
 
+    /// How many processes of one launch run on this machine, this one included: each has its part of the memory that their control group may have. One by default.
+    pub fn processes(mut self, processes: NonZeroU32) -> Builder {
+        self.processes = processes;
+        self
+    }
+
     fn build(self, polled: bool, commands: usize) -> io::Result<(Front, EventLoop)> {
         let Builder {
             mut config,
@@ -302,6 +310,7 @@ impl Builder {
             link,
             users,
             memory_max,
+            processes,
             executors,
             job,
             trust,
@@ -312,7 +321,7 @@ impl Builder {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         }
         let (id, limits) = (config.me, config.trees);
-        let memory = Memory::new(id, memory_max);
+        let memory = Memory::new(id, memory_max, processes);
         config.memory = memory.bodies.clone();
         let address = listener.as_ref().map(Listener::address).transpose()?;
         trust.permits(address.as_ref())?;
@@ -429,6 +438,7 @@ impl Node {
             link: LinkKind::DEFAULT,
             users: Vec::new(),
             memory_max: None,
+            processes: NonZeroU32::MIN,
             executors: Vec::new(),
             job: None,
             trust: Trust::default(),

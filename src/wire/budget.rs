@@ -20,11 +20,13 @@ struct Inner {
     within: Budget,
 }
 
+type Find = Box<dyn Fn() -> u64 + Send + Sync>;
+
 /// How many bytes a budget has.
 enum Most {
     Bytes(u64),
     /// As many as this says, which is asked when the first of them are taken that are not few.
-    Found(fn() -> u64, OnceLock<u64>),
+    Found(Find, OnceLock<u64>),
     /// So many parts, of how many, of what it is within.
     Part(u64, u64),
 }
@@ -36,7 +38,7 @@ impl Inner {
     fn most(&self) -> u64 {
         match &self.most {
             Most::Bytes(most) => *most,
-            Most::Found(find, found) => *found.get_or_init(find),
+            Most::Found(find, found) => *found.get_or_init(&**find),
             Most::Part(parts, of) => self.within.most() / of * parts,
         }
     }
@@ -70,8 +72,8 @@ impl Budget {
     }
 
     /// At most as many bytes as `find` says when more than a few are taken.
-    pub fn found(find: fn() -> u64, name: impl Into<String>) -> Budget {
-        Budget::within(&Budget::unbounded(), Most::Found(find, OnceLock::new()), name.into())
+    pub fn found(find: impl Fn() -> u64 + Send + Sync + 'static, name: impl Into<String>) -> Budget {
+        Budget::within(&Budget::unbounded(), Most::Found(Box::new(find), OnceLock::new()), name.into())
     }
 
     /// At most so many parts, `of` how many, of this budget.

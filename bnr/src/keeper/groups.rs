@@ -129,9 +129,13 @@ impl Groups {
         exit
     }
 
-    /// Sends a signal to the process groups of those that run.
+    /// Sends a signal to the process groups of those that run. For SIGTSTP they are sent SIGSTOP: it does nothing to a process group that nobody outside its session can continue.
     pub(super) fn signal(&self, group: GroupId, signal: u8) {
-        let Some(signal) = Signal::from_named_raw(signal.into()) else { return };
+        let signal = match Signal::from_named_raw(signal.into()) {
+            Some(Signal::TSTP) => Signal::STOP,
+            Some(signal) => signal,
+            None => return,
+        };
         for pid in self.groups.get(&group).into_iter().flat_map(|group| group.running.values()) {
             // It may have ended, or be another user's by now.
             let _ = kill_process_group(*pid, signal);

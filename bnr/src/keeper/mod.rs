@@ -5,7 +5,7 @@
 //! When its socket closes, since the node has ended, even by SIGKILL, it kills all of its descendants and ends.
 //!
 //! # What ends with a group
-//! Each process that is started is the first of a process group of its own. A kill sends SIGTERM to those process groups, and after the grace SIGKILL to them and to each descendant, again and again, until none is left.
+//! Each process that is started leads a session, and with it a process group, of its own. A kill sends SIGTERM to those process groups, and after the grace SIGKILL to them and to each descendant, again and again, until none is left.
 //!
 //! A descendant whose parent is still there belongs to its parent's group. One that the keeper has adopted belongs to the group that it was seen in before, or to the one of its process group, or to the one that `GPC_BNR_GROUP` in its environment names. If none of these says anything, since the process has detached itself, has cleared its environment, and its parent ended before anybody looked, it ends when no other group is left, or with the keeper.
 //!

@@ -1,4 +1,6 @@
-//! Starts one process. Nothing runs between its making and its program, so the standard library uses `posix_spawn`, which copies no page tables: the time does not grow with the keeper.
+//! Starts one process, in a session of its own.
+//!
+//! Linux shares the processors out to sessions first where it groups processes automatically (`sched_autogroup_enabled`). In the session of a busy shell all processes of a job together get as much as one of its other processes.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -12,7 +14,7 @@ use std::process::Command;
 use chained_gpc::launch::advice;
 
 use rustix::io::{Errno, dup2};
-use rustix::process::Pid;
+use rustix::process::{Pid, setsid};
 
 use super::cores::Cores;
 use super::inspect::{self, Kind};
@@ -92,7 +94,7 @@ impl Starter {
         program: &Program<'_>,
         [stdin, stdout, stderr, link]: &[OwnedFd; 4],
     ) -> io::Result<Pid> {
-        command.process_group(0);
+        own_session(&mut command);
         command.args(program.args.iter().map(|arg| OsStr::from_bytes(arg)));
         for name in &self.scrubbed {
             command.env_remove(name);
@@ -124,6 +126,13 @@ impl Starter {
         };
         cores.bound(core, || spawn(command))?
     }
+}
+
+/// Has the program lead a session, and with it a process group.
+#[allow(unsafe_code)]
+fn own_session(command: &mut Command) {
+    // SAFETY: between fork and exec it makes one system call, and allocates nothing.
+    unsafe { command.pre_exec(|| setsid().map(drop).map_err(io::Error::from)) };
 }
 
 fn spawn(command: &mut Command) -> io::Result<Pid> {

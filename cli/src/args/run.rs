@@ -137,9 +137,9 @@ by the crate gpc-bnr. Programs of Open MPI need PMIx, and end the job with statu
 standard input of this command, the others read nothing. In a loop that reads a list, that would
 take the rest of the list: say --stdin none there.
 
-SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGTSTP and SIGCONT are sent on to all processes;
-a second SIGINT, SIGTERM or SIGHUP kills them. Whatever ends this command, even kill -9, nothing
-that it has started is left.
+SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2 and SIGCONT are sent on to all processes, and SIGTSTP as
+SIGSTOP; a second SIGINT, SIGTERM or SIGHUP kills them. Whatever ends this command, even kill -9,
+nothing that it has started is left.
 
 The exit status is that of the first process that has failed, 128 + N where signal N has killed it;
 124 where the time limit has passed; 127 where a program was not found, 126 where it could not be

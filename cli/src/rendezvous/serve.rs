@@ -15,7 +15,7 @@ use super::private::TokenFile;
 use super::{Failure, private, token};
 use crate::args::rendezvous::ServeArgs;
 use crate::interrupt::Interrupt;
-use crate::{CommandResult, logs, say, stdout};
+use crate::{CommandResult, files, logs, say, stdout};
 
 /// How long those have who are being answered when the service is told to stop.
 const END: Duration = Duration::from_secs(3);
@@ -55,6 +55,7 @@ pub(super) fn run(args: &ServeArgs) -> CommandResult {
     options.connections = provided(options.connections);
     options.tls = args.tls_cert.clone().zip(args.tls_key.clone()).map(|(cert, key)| Tls { cert, key });
     if let Some(path) = &args.store {
+        files::outlive_size_limit()?;
         options.store = Some(Box::new(FileStore::open(path)?) as Box<dyn Store>);
     }
     let server = Server::start(options)?;

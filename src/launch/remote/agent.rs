@@ -23,7 +23,7 @@ use super::driver::{Driver, SHELL};
 use super::lines::{Lines, TooLong};
 use super::network::{Listening, place};
 use super::task::{ALIVE, Book, GO, LINE_MAX, PART_MAX, START, Task, TaskError};
-use crate::launch::{advice, provide_files};
+use crate::launch::{advice, provide_files, this_program};
 use crate::peering::PrivateKey;
 use crate::runtime::{Address, Functions, Listener, Node};
 
@@ -193,7 +193,7 @@ impl Agent {
             place: place().map_err(system("find out which machine this is"))?,
         };
         self.above.say(&Answer::Here(here).to_string())?;
-        let exe = std::env::current_exe().map_err(system("find this program"))?;
+        let exe = this_program().map_err(system("find this program"))?;
         // As for the root.
         let _ = provide_files(4 * task.fan_out.get() as usize);
         let mut driver = Driver::new(task.clone(), (exe.into(), task.arguments.clone()));

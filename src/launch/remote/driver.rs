@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::BorrowedFd;
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -14,6 +16,7 @@ use super::process::{Process, Spoken};
 use super::share::HostIds;
 use super::starting::{Output, Starting};
 use super::task::{ALIVE, Task};
+use crate::launch::name_of;
 
 /// Between two words to those below that this process is there: they end [after a while](super::agent::SILENCE_MAX) without any.
 const ALIVE_PAUSE: Duration = Duration::from_secs(15);
@@ -214,7 +217,7 @@ impl Driver {
     fn command(&self, host: &HostIds, same_host: bool) -> io::Result<Command> {
         let (program, arguments) = &self.own;
         let mut command = Command::new(program);
-        command.args(arguments);
+        command.arg0(name_of(Path::new(program))).args(arguments);
         if !same_host {
             command.arg(SHELL).args(&self.task.rsh).arg(&host.name);
             command.arg(&self.task.program).args(&self.task.arguments);

@@ -25,7 +25,7 @@ use super::error::{Lost, RemoteError};
 use super::network::{Network, place};
 use super::share::{HostIds, REMOTE_PROCESSES_MAX, Share, is_name};
 use super::task::{Book, Task};
-use crate::launch::{NodeSettings, provide_files};
+use crate::launch::{NodeSettings, provide_files, this_program};
 use crate::peering::{PrivateKey, Secret};
 use crate::runtime::{Address, Builder, Job, Peers};
 use crate::wire::Shown;
@@ -177,7 +177,7 @@ impl RemoteLaunch {
         mut observe: impl FnMut(usize) -> ControlFlow<()>,
     ) -> Result<RemoteLaunch, RemoteError> {
         let system = |what| move |error| RemoteError::System(what, error);
-        let exe = std::env::current_exe().map_err(system("find this program"))?;
+        let exe = this_program().map_err(system("find this program"))?;
         let task = Task {
             limit: plan.start_limit,
             fan_out: plan.fan_out,
@@ -185,7 +185,10 @@ impl RemoteLaunch {
             rsh: plan.rsh.clone(),
             program: plan.program.clone().into(),
             arguments: plan.arguments.clone(),
-            settings: plan.settings,
+            settings: NodeSettings {
+                processes: plan.settings.processes.or(NonZeroU32::new(plan.per_host)),
+                ..plan.settings
+            },
             share: plan.share()?,
         };
         // Three pipes and a watch for each. Where the system does not allow so many, the host that lacks them is named.

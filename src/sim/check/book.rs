@@ -411,7 +411,6 @@ impl Book {
         self.limits.is_some_and(|limits| limits.memory_max < u64::MAX)
     }
 
-    /// Whether the present run of an id has sent a request of a call to anybody; known of worlds of some size only.
     /// How long an id waits for reports when the limit of a call has passed there, at least and at most, nanoseconds; none where no heights are known.
     pub(super) fn time_for_reports(&self, id: Id, call: CallId) -> Option<(u64, u64)> {
         let record = self.calls.get(&call)?;
@@ -432,6 +431,7 @@ impl Book {
         })
     }
 
+    /// Whether the present run of an id has sent a request of a call to anybody; known of worlds of some size only.
     pub(super) fn has_forwarded(&self, id: Id, call: CallId) -> bool {
         self.forwarded.contains(&(id, call))
     }

@@ -68,6 +68,12 @@ impl Here {
         self.until > 0 && now >= self.until
     }
 
+    /// Whether the time for reports behind its limit has passed, too.
+    fn is_over(&self, book: &Book, id: Id, call: CallId, now: u64) -> bool {
+        self.is_late(now)
+            && book.time_for_reports(id, call).is_some_and(|(least, _)| now + EARLY_NS >= self.until + least)
+    }
+
     /// Whether somebody whose data are still coming stands before this one in the list, whose data are, too.
     fn is_behind(&self, record: &Record, id: Id) -> bool {
         let place = record.position(id);
@@ -241,26 +247,31 @@ impl Progress {
     }
 
     fn finished(&mut self, book: &Book, call: CallId, outcome: &Outcome, findings: &mut Findings) {
-        let failed = outcome.result.as_ref().err();
-        let wrong =
-            failed.and_then(|failure| self.blames(book, call.root, call, &failure.cause, findings.at));
+        let failed = outcome.result.as_ref().err().map(|failure| &failure.cause);
+        let left_out = outcome.report.iter().flat_map(|report| &report.causes);
+        let mut causes = failed.into_iter().chain(left_out);
+        let wrong = causes.find_map(|cause| self.blames(book, call.root, call, cause, findings.at));
         wrong.into_iter().for_each(|what| findings.add(NAME, format!("id {} {what}", call.root)));
         self.calls.retain(|(_, of), here| *of != call || !std::mem::take(&mut here.open_root));
     }
 
-    /// What is wrong with what an id says in an answer that fails.
+    /// What is wrong with the causes in an answer.
     fn blames_in(&self, book: &Book, from: Id, message: &Message, now: u64) -> Option<String> {
-        let Message::Response(Response { call, answer: Answer::Failed(failure) }) = message else {
-            return None;
+        let Message::Response(Response { call, answer }) = message else { return None };
+        let causes = match answer {
+            Answer::Failed(failure) => std::slice::from_ref(&failure.cause),
+            Answer::Partial(partial) => &partial.report.causes[..],
+            _ => return None,
         };
-        self.blames(book, from, *call, &failure.cause, now)
+        causes.iter().find_map(|cause| self.blames(book, from, *call, cause, now))
     }
 
-    /// What is wrong with whom an id blames when the time limit of a whole call has passed there: a function of its own that is through, somebody who has answered in time, or somebody who has time left to report.
+    /// What is wrong with whom an id blames when the time limit has passed there: a function of its own that is through; in a whole call also somebody who has answered in time, or somebody who has time left to report.
     fn blames(&self, book: &Book, id: Id, call: CallId, cause: &Cause, now: u64) -> Option<String> {
         let here = self.calls.get(&(id, call)).filter(|_| cause.kind == CauseKind::TimeLimit)?;
-        let record = book.calls.get(&call).filter(|record| !record.plan.partial)?;
-        if book.may_run_anew(record) {
+        let record = book.calls.get(&call)?;
+        let of_others = (cause.id, cause.stage) != (id, Stage::Func);
+        if book.may_run_anew(record) || record.plan.partial && of_others {
             return None;
         }
         let through = here.ran && here.used >= here.kept && here.jobs == 0 && !here.outlasted;
@@ -446,6 +457,8 @@ impl Progress {
             match (here.is_through(), here.owes()) {
                 // One that begins anew has what the first has left: func is still to run.
                 (true, true) if book.calls.get(&call).is_some_and(|record| book.may_run_anew(record)) => {}
+                // Nor does it merge what came when the time for reports was over: it ends when it has taken all that came meanwhile.
+                (true, true) if here.is_over(book, id, call, findings.at) => {}
                 (true, true) if both => {
                     findings
                         .add(NAME, format!("id {id} waits for nothing in call {call}, and does not answer"));

@@ -388,9 +388,10 @@ impl Here {
             let other = record.plan.ids.id(*at)?;
             return Some(format!("id {id} has no values of {other}, and says that it is done"));
         }
-        // Who has no time left to pass it on has failed at that, and so has who has the data of those below and does not give them on in time.
+        // Who has no time left to pass it on has failed at that, and so has who has the data of those below and does not give them on in time. Whether func has outlasted the limit another rule says.
         let too_late = causes.iter().any(|cause| {
-            let failed_at = cause.stage == Stage::Forward || cause.stage == Stage::Reply && self.gives;
+            let failed_at = matches!(cause.stage, Stage::Func | Stage::Forward)
+                || cause.stage == Stage::Reply && self.gives;
             cause.id == *id && failed_at && cause.kind == CauseKind::TimeLimit
         });
         // Its own reply may be the one.
