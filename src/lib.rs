@@ -69,7 +69,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Each id executes a call at most once, whatever is repaired around it, and nothing is retried. A process that dies is noticed at once, one that is silent after ten seconds ([`Heartbeat`]).
+//! Each id executes a call at most once, whatever is repaired around it, and nothing of which a byte has left is sent again. A process that dies is noticed at once, one that is silent after ten seconds ([`Heartbeat`]).
 //!
 //! # Several processes
 //!

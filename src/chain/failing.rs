@@ -240,7 +240,7 @@ pub(super) fn expiry(me: Id, call: &Call, runs: &Runs) -> Cause {
         (Own::Ready(_) | Own::Failed, _) if call.children.is_none() => {
             here(Stage::Forward, "before the request was passed on".into())
         }
-        (Own::Ready(_), JobState::Idle) if call.awaited == 0 => {
+        (Own::Ready(_) | Own::Failed, JobState::Idle) if call.awaited == 0 => {
             here(Stage::Callback, "before callback merged what came last".into())
         }
         (Own::Ready(_) | Own::Failed, _) => {

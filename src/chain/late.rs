@@ -84,6 +84,11 @@ impl Call {
         self.request.partial && !self.late && self.deadline <= now && own && self.children.is_some()
     }
 
+    /// Whether its time for reports has passed, too: whoever stood still may not have been told so yet.
+    pub(super) fn is_over(&self, now: Time) -> bool {
+        self.deadline <= now && self.deadline.plus(self.time_for_reports()) <= now
+    }
+
     /// Why a call that is late has not succeeded though all have answered: the last answer came too late.
     pub(super) fn too_late(&self, me: Id) -> Cause {
         let (children, limit) = (self.children.as_deref().unwrap_or_default(), self.request.limit);

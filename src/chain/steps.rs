@@ -41,7 +41,7 @@ impl Node {
                     return;
                 }
                 // What the time for reports has passed for is merged by nobody any more.
-                Step::Callback if call.late && call.due() <= now => return,
+                Step::Callback if call.is_over(now) => return,
                 Step::Callback => {
                     call.job = JobState::Queued(self.runs.enter(call.request.classes.callback, slot));
                     return;
@@ -60,7 +60,14 @@ impl Node {
     pub(super) fn run_ready(&mut self) {
         while let Some((class, slot)) = self.runs.take() {
             let me = self.config.me;
-            let Some(job) = self.calls.get_mut(slot).and_then(|call| next_job(me, call)) else { continue };
+            let now = self.now;
+            let Some(call) = self.calls.get_mut(slot) else { continue };
+            // It waited behind others for too long: it ends before this input is over.
+            if call.is_over(now) && matches!(call.own, Own::Ready(_)) {
+                call.job = JobState::Idle;
+                continue;
+            }
+            let Some(job) = next_job(me, call) else { continue };
             self.runs.begin(class, job.call);
             self.emit(Output::Run(job));
         }

@@ -200,7 +200,7 @@ impl Builder {
 
     /// Most memory that what peers send may take at the node, bytes: their requests while they arrive and while they are executed, replies until they have been passed on, and what waits for a peer that
     /// does not read. Beyond it a request is refused, and a reply becomes a failure, both *by a limit*; nothing waits for memory. By default half of what the process may have: its limit of
-    /// addresses (`ulimit -v`), its control group's, or the machine's memory. One link has three eighths of it at most. What functions and the application hold is not counted.
+    /// addresses (`ulimit -v`), its part of its control group's (see [`processes`](Self::processes)), or the machine's memory. One link has three eighths of it at most. What functions and the application hold is not counted.
     pub fn memory_max(mut self, bytes: u64) -> Builder {
         self.memory_max = Some(bytes);
         self

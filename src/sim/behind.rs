@@ -87,6 +87,11 @@ impl Behind {
         let long = random.chance(1, 6);
         let stalls = random.chance(1, 2) || long;
         let (other_trees, children_odd) = (random.chance(1, 4), random.chance(1, 4));
+        // One request is then the work of more than one moment, and some wait behind those of their parent.
+        let sizes = match random.chance(1, 8) {
+            true => Sizes { work: 1 + random.below(8) as u16, batch: 1 + random.below(4) as u16, ..sizes },
+            false => sizes,
+        };
         Behind {
             random,
             sizes,

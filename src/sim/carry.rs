@@ -7,7 +7,7 @@ use bytes::Bytes;
 use gpc_trees::Id;
 use smallvec::SmallVec;
 
-use super::check::{Limits, Observation, Outcome};
+use super::check::{Held, Limits, Observation, Outcome};
 use super::cost::wire_bytes;
 use super::faults::{Fate, Fault, Passage, Receipt};
 use super::forged::call_of;
@@ -113,13 +113,14 @@ impl World {
         let Some(node) = host.node.as_deref() else { return };
         let next = node.next_deadline();
         let held = held(node, next, self.scenario.n <= LARGE);
+        let goes_on = next.is_some_and(|next| next.as_nanos() <= now);
         if let Some(next) = next.map(Time::as_nanos).filter(|&next| next < host.timer) {
             host.timer = next;
             self.queue.push_timer(next, id);
         }
         let until = next.map_or(u64::MAX, Time::as_nanos);
         self.trace.fold_deep([held.calls as u64, held.answers_kept as u64, held.memory, until]);
-        self.checkers.observe(now, &Observation::Held { id, held, workers });
+        self.checkers.observe(now, &Observation::Held { id, held: Held { goes_on, ..held }, workers });
     }
 
     /// Now and then a node of a small world is asked what drivers ask: who has part in its calls, and which workers its own calls still need.

@@ -672,6 +672,7 @@ pub(super) fn held(node: &Node, next: Option<Time>, looks: bool) -> Held {
         answers_kept: node.answers_kept(),
         jobs: node.jobs_running(),
         deadline: next.is_some(),
+        goes_on: false,
         memory: node.config().memory.used(),
         kept_bytes: node.kept_bytes(),
         strays: if looks { node.strays() } else { 0 },

@@ -348,6 +348,26 @@ fn what_is_kept_goes_with_the_time_of_its_root() {
     assert!(one.node.answers_kept() == 0 && one.is_quiet());
 }
 
+/// A callback waited for a worker while its id stood still, and ran when its call had been over for long.
+#[test]
+fn what_has_waited_for_a_worker_until_its_call_was_over_does_not_run() {
+    let mut one = waiting(Request { callback: Some(9), ..partial("1-5") });
+    let other = CallId { sequence: 6, ..CALL };
+    assert_eq!(one.request(0, Request { call: other, ..request("1") }), ["run func"]);
+    assert_eq!(one.response(2, done(0, "bc", 2)), [""; 0], "the worker is taken");
+    one.now += Duration::from_secs(100);
+    let ran = one.feed(Input::Ran { call: other, result: JobResult::Replied(reply("x")) });
+    assert_eq!(ran, ["consumed 0", "to 0: level 0 [0 ] [1 x]"]);
+    let mut outputs = one.feed(Input::Tick);
+    outputs.extend(one.feed(Input::Tick));
+    let says =
+        "id 4 failed at stage reply (time-limit): no reply came to id 1 within 60s; it still waits for [4]";
+    assert_eq!(
+        outputs,
+        ["to 4: cancel".into(), format!("to 0: level 1 [2 0 2 0 ] [2 1 a2 bc] [ddd??] {says}")]
+    );
+}
+
 /// A node that was told late that time had passed answered a call and kept the answer, though nobody would ask for it any more: its next deadline lay in the past, and
 /// whoever sleeps until then did not sleep.
 #[test]

@@ -335,9 +335,8 @@ fn a_peer_that_is_not_running_is_named_with_its_address() {
         assert_eq!((ended.code(), &ended.json()["cause"]["id"]), (Some(1), &2.into()));
         let said = ended.said();
         assert!(said.starts_with("gpc: id 2 failed at stage link (unreachable): cannot connect"), "{said}");
-        let advice =
-            format!("; the peers file has it at {}: see that `gpc node --id 2` runs there", addresses[2]);
-        assert!(said.ends_with(&advice), "{said}");
+        assert!(said.contains(&addresses[2].to_string()), "{said}");
+        assert!(said.ends_with("; see that `gpc node --id 2` runs there"), "{said}");
     }
 }
 

@@ -111,13 +111,7 @@ impl Stranger {
             data: Body::arriving(data_len).0,
             ..Request::new(self.call(sequence), ids)
         };
-        let head = request_head(&whole);
-        let mut payload = Vec::new();
-        head.emit(&mut payload);
-        chained_gpc::wire::prefix::emit_prefix(&whole, head.ids_form, &mut payload);
-        // What does not fit one frame comes as segments, or never.
-        payload.truncate(MIB);
-        frame(Kind::Request, 1, &payload)
+        framed(&whole)
     }
 
     fn segment(&self, sequence: u64, len: usize) -> Vec<u8> {
@@ -126,6 +120,17 @@ impl Stranger {
         payload.resize(payload.len() + len, 1);
         frame(Kind::Segment, 0, &payload)
     }
+}
+
+/// The frame of a request, without its data.
+fn framed(whole: &Request) -> Vec<u8> {
+    let head = request_head(whole);
+    let mut payload = Vec::new();
+    head.emit(&mut payload);
+    chained_gpc::wire::prefix::emit_prefix(whole, head.ids_form, &mut payload);
+    // What does not fit one frame comes as segments, or never.
+    payload.truncate(MIB);
+    frame(Kind::Request, 1, &payload)
 }
 
 /// The number of a built-in function.
@@ -262,4 +267,38 @@ fn a_limit_of_files_takes_shared_memory_away_and_nothing_else() {
         let ended = call.end();
         assert_eq!(ended.code(), Some(0), "under {limit}: {}", ended.stderr);
     }
+}
+
+/// 30 kB of requests over four billion ids that nobody has kept a node from others for half a minute, also when their sender had left, and SIGTERM was not obeyed meanwhile.
+#[test]
+fn a_node_serves_and_ends_beside_requests_over_billions_of_ids() {
+    let target = Target::start("-n 1024");
+    let func = named(&mut Functions::new(), "echo");
+    let mut floods = [50, 51].map(|id| target.stranger(id));
+    for flood in &mut floods {
+        for sequence in 0..250 {
+            let unknown = IdList::range(1_000_000..u32::MAX - 1).with_first(1);
+            let minutes = Duration::from_secs(600);
+            let request = Request {
+                func,
+                partial: true,
+                reply_wanted: true,
+                total: u32::MAX,
+                limit: minutes,
+                left: minutes,
+                ..Request::new(flood.call(sequence), unknown)
+            };
+            assert!(flood.send(&framed(&request)));
+        }
+    }
+    let line =
+        format!("call echo --id 0 --peers {} --link tcp --time-limit 10s", target.peers.path().display());
+    let ended = run(&line);
+    assert_eq!(ended.code(), Some(0), "{}", ended.stderr);
+    // One of them leaves, and the other one does not.
+    let [_stays, leaves] = floods;
+    drop(leaves);
+    let ended = run(&line);
+    assert_eq!(ended.code(), Some(0), "{}", ended.stderr);
+    target.end();
 }

@@ -7,7 +7,7 @@ pub(crate) const OWN_KIB_MAX: u64 = 2 << 10;
 
 /// The same of the command, which has read its arguments. Without optimizations what describes them is larger, and so is what the loader writes to.
 fn command_kib_max() -> u64 {
-    if is_debug_build() { 3 << 10 } else { OWN_KIB_MAX }
+    if is_debug_build() { 7 << 9 } else { OWN_KIB_MAX }
 }
 
 /// Most resident memory of a node process that does nothing special, with its code, KiB: all but a few hundred are pages of the program, which all nodes share, and the system maps those beside a page that it needs as far as it has them at hand, so that one and the same program takes 6.6 to 7.4 MiB. Without optimizations that is larger, up to 20.1 MiB, and grows with the whole program, of which a node uses little: there the bound says only that no node maps all of it.

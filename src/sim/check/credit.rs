@@ -68,9 +68,11 @@ impl Credit {
                 self.owed.forget(*id);
                 forget(&mut self.waiting, (*id, NAMES[0])..=(*id, NAMES[1]));
             }
-            Observation::Held { id, .. } => {
+            Observation::Held { id, held, .. } => {
                 self.judge_late(findings);
-                self.judge(*id, findings);
+                if !held.goes_on {
+                    self.judge(*id, findings);
+                }
             }
             Observation::Quiet { .. } => {
                 for ((at, from), owed) in self.owed.iter().filter(|(_, owed)| **owed > 0) {

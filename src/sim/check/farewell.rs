@@ -143,7 +143,7 @@ impl Farewell {
             }
             Observation::Ended { id } => self.forget(book, *id),
             Observation::Held { id, held, .. } => {
-                if !self.due.is_empty() {
+                if !self.due.is_empty() && !held.goes_on {
                     self.judge(book, *id, findings);
                 }
                 if held.answers_kept > 0 {

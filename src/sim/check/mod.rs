@@ -129,6 +129,8 @@ pub struct Held {
     pub jobs: usize,
     /// Whether a timer is set.
     pub deadline: bool,
+    /// Whether it has more to do at this moment: what it owes is judged when it has done that.
+    pub goes_on: bool,
     /// Bytes of its memory, where that is counted.
     pub memory: u64,
     /// Of these, what answers have taken that it keeps.

@@ -68,12 +68,6 @@ impl Here {
         self.until > 0 && now >= self.until
     }
 
-    /// Whether the time for reports behind its limit has passed, too.
-    fn is_over(&self, book: &Book, id: Id, call: CallId, now: u64) -> bool {
-        self.is_late(now)
-            && book.time_for_reports(id, call).is_some_and(|(least, _)| now + EARLY_NS >= self.until + least)
-    }
-
     /// Whether somebody whose data are still coming stands before this one in the list, whose data are, too.
     fn is_behind(&self, record: &Record, id: Id) -> bool {
         let place = record.position(id);
@@ -178,7 +172,12 @@ impl Progress {
                     forget_keys(here, (*id, NAMES[0])..=(*id, NAMES[1]));
                 }
             }
-            Observation::Held { id, workers, .. } => self.judge(book, *id, *workers, findings),
+            Observation::Held { id, held, workers } => {
+                self.has_room(*id, *workers, findings);
+                if !held.goes_on {
+                    self.judge(book, *id, *workers, findings);
+                }
+            }
             Observation::Involved { id, with } => self.involves(book, *id, with, findings),
             Observation::Needs { call, classes } => self.needs(book, *call, *classes, findings),
             Observation::Quiet { .. } => {
@@ -426,14 +425,23 @@ impl Progress {
         }
     }
 
-    /// An id has taken an input, and done what it does about it.
-    fn judge(&mut self, book: &Book, id: Id, workers: [usize; 2], findings: &mut Findings) {
-        let running = [0, 1].map(|class| self.running.get(&(id, class)).copied().unwrap_or_default());
-        for (running, workers) in
-            running.iter().zip(workers).filter(|(running, workers)| **running > *workers)
-        {
-            findings.add(NAME, format!("id {id} runs {running} functions and has {workers} workers"));
+    /// The functions that run at an id, by class.
+    fn running(&self, id: Id) -> [usize; 2] {
+        [0, 1].map(|class| self.running.get(&(id, class)).copied().unwrap_or_default())
+    }
+
+    /// No more functions run at an id than it has workers.
+    fn has_room(&self, id: Id, workers: [usize; 2], findings: &mut Findings) {
+        for (running, workers) in self.running(id).iter().zip(workers) {
+            if *running > workers {
+                findings.add(NAME, format!("id {id} runs {running} functions and has {workers} workers"));
+            }
         }
+    }
+
+    /// An id has done all that it does at this moment.
+    fn judge(&mut self, book: &Book, id: Id, workers: [usize; 2], findings: &mut Findings) {
+        let running = self.running(id);
         let (mut settled, mut idle): (Vec<CallId>, Vec<CallId>) = (Vec::new(), Vec::new());
         let partial = std::mem::take(&mut self.partial);
         for (call, here) in self.at(id) {
@@ -457,8 +465,6 @@ impl Progress {
             match (here.is_through(), here.owes()) {
                 // One that begins anew has what the first has left: func is still to run.
                 (true, true) if book.calls.get(&call).is_some_and(|record| book.may_run_anew(record)) => {}
-                // Nor does it merge what came when the time for reports was over: it ends when it has taken all that came meanwhile.
-                (true, true) if here.is_over(book, id, call, findings.at) => {}
                 (true, true) if both => {
                     findings
                         .add(NAME, format!("id {id} waits for nothing in call {call}, and does not answer"));
