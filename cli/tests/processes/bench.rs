@@ -103,7 +103,7 @@ fn nodes_that_run_already_are_measured() {
     let said = ended.said();
     assert!(
         said.starts_with("gpc: id 2 failed at stage link (unreachable): ")
-            && said.ends_with("; see that `gpc node --id 2` runs there\n"),
+            && said.ends_with("; see that `gpc node --id 2` runs there"),
         "{said}"
     );
     one.process().kill(Signal::TERM);
