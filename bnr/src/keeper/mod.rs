@@ -31,6 +31,7 @@ mod lookup;
 mod orders;
 mod passing;
 mod process;
+mod spawn;
 mod start;
 mod tree;
 

@@ -2,23 +2,25 @@
 //!
 //! Linux shares the processors out to sessions first where it groups processes automatically (`sched_autogroup_enabled`). In the session of a busy shell all processes of a job together get as much as one of its other processes.
 
-use std::ffi::{OsStr, OsString};
+use std::collections::BTreeMap;
+use std::env;
+use std::ffi::{CString, OsString};
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd as _, OwnedFd};
-use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::process::CommandExt as _;
-use std::path::PathBuf;
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use chained_gpc::launch::advice;
 
-use rustix::io::{Errno, dup2};
-use rustix::process::{Pid, setsid};
+use rustix::io::Errno;
+use rustix::process::Pid;
 
 use super::cores::Cores;
 use super::inspect::{self, Kind};
 use super::lookup::Lookup;
+use super::spawn::{Image, spawn};
 use crate::start_error::StartError;
 
 /// The shell that runs programs without `#!`.
@@ -35,15 +37,13 @@ pub(super) struct Program<'a> {
 
 /// What does not change from process to process.
 pub(super) struct Starter {
-    /// Variables of launchers, which this process has although it should not.
-    scrubbed: Vec<OsString>,
+    /// The environment of this process, but for variables of launchers, which it should not have.
+    environment: Vec<(Vec<u8>, Vec<u8>)>,
     lookup: Lookup,
     /// Looked at when the first is bound.
     cores: Option<Cores>,
-    /// The descriptor that a process inherits as its socket: of the same number in all, and a low one. Not closed in programs, so it is the socket only while one is started.
-    inherited: OwnedFd,
-    /// What is in its place otherwise.
-    nothing: OwnedFd,
+    /// Has the number that the socket has in each process. `/dev/null`, which is nobody's there.
+    socket: OwnedFd,
 }
 
 impl Starter {
@@ -51,10 +51,11 @@ impl Starter {
     pub(super) fn new() -> io::Result<Starter> {
         let mut command = Command::new(".");
         chained_gpc::bootstrap::scrub(&mut command);
-        let scrubbed = command.get_envs().map(|(name, _)| name.into()).collect();
-        let nothing = OwnedFd::from(File::open("/dev/null")?);
-        let inherited = nothing.try_clone()?;
-        Ok(Starter { scrubbed, lookup: Lookup::new(), cores: None, inherited, nothing })
+        let scrubbed: Vec<OsString> = command.get_envs().map(|(name, _)| name.into()).collect();
+        let own = env::vars_os().filter(|(name, _)| !scrubbed.contains(name));
+        let environment = own.map(|(name, value)| (name.into_vec(), value.into_vec())).collect();
+        let socket = OwnedFd::from(File::open("/dev/null")?);
+        Ok(Starter { environment, lookup: Lookup::new(), cores: None, socket })
     }
 
     /// Starts a program with its standard input, output and error, and the socket by which it asks its node.
@@ -70,74 +71,60 @@ impl Starter {
     ) -> Result<Pid, StartError> {
         let path = super::told(program.env, b"PATH");
         let found = find(&mut self.lookup, program.program, path, program.wdir)?;
-        let mut command = Command::new(&found);
         // What it is called is what was asked for, as a shell does it.
-        command.arg0(OsStr::from_bytes(program.program));
-        let error = match self.run(command, program, &descriptors) {
+        let name = [program.program];
+        let error = match self.run(&found, &name, program, &descriptors) {
             Ok(pid) => return Ok(pid),
             Err(error) => error,
         };
         inspect::folder(program.wdir)?;
         let kind = inspect::file(program.program, &found, program.wdir)?;
         if kind == Kind::Plain && Errno::from_io_error(&error) == Some(Errno::NOEXEC) {
-            let mut command = Command::new(SHELL);
-            command.arg(&found);
-            return self.run(command, program, &descriptors).map_err(|error| refused(&error));
+            let words = [SHELL.as_bytes(), found.as_os_str().as_bytes()];
+            let ran = self.run(Path::new(SHELL), &words, program, &descriptors);
+            return ran.map_err(|error| refused(&error));
         }
         Err(refused(&error))
     }
 
-    /// Starts the command in the place of a program.
+    /// Starts the file in the place of a program, with its name or more words before its arguments.
     fn run(
         &mut self,
-        mut command: Command,
+        file: &Path,
+        words: &[&[u8]],
         program: &Program<'_>,
         [stdin, stdout, stderr, link]: &[OwnedFd; 4],
     ) -> io::Result<Pid> {
-        own_session(&mut command);
-        command.args(program.args.iter().map(|arg| OsStr::from_bytes(arg)));
-        for name in &self.scrubbed {
-            command.env_remove(name);
-        }
-        let variables =
-            program.env.iter().map(|(name, value)| (OsStr::from_bytes(name), OsStr::from_bytes(value)));
-        command.envs(variables);
-        let number = self.inherited.as_raw_fd().to_string();
-        if !program.env.iter().any(|(name, _)| name == b"PMI_PORT") {
-            command.env("PMI_FD", &number);
-        }
-        command.env("GPC_BNR_FD", &number);
-        if let Some(wdir) = program.wdir {
-            command.current_dir(OsStr::from_bytes(wdir));
-        }
-        command.stdin(stdin.try_clone()?).stdout(stdout.try_clone()?).stderr(stderr.try_clone()?);
-        dup2(link, &mut self.inherited)?;
-        let started = self.spawn(&mut command, program.bind);
-        // Whoever has the other end sees the end of the process, and this one does not hold it open.
-        dup2(&self.nothing, &mut self.inherited)?;
-        started
-    }
-
-    fn spawn(&mut self, command: &mut Command, bind: Option<usize>) -> io::Result<Pid> {
-        let Some(core) = bind else { return spawn(command) };
+        let args = program.args.iter().map(Vec::as_slice);
+        let image = Image {
+            path: CString::new(file.as_os_str().as_bytes())?,
+            args: words.iter().copied().chain(args).map(CString::new).collect::<Result<_, _>>()?,
+            env: self.environment_of(program)?,
+            wdir: program.wdir.map(CString::new).transpose()?,
+        };
+        let socket = self.socket.as_raw_fd();
+        let descriptors = [(stdin, 0), (stdout, 1), (stderr, 2), (link, socket)];
+        let descriptors = descriptors.map(|(descriptor, number)| (descriptor.as_fd(), number));
+        let Some(core) = program.bind else { return spawn(&image, &descriptors) };
         let cores = match &self.cores {
             Some(cores) => cores,
             None => self.cores.insert(Cores::look()?),
         };
-        cores.bound(core, || spawn(command))?
+        cores.bound(core, || spawn(&image, &descriptors))?
     }
-}
 
-/// Has the program lead a session, and with it a process group.
-#[allow(unsafe_code)]
-fn own_session(command: &mut Command) {
-    // SAFETY: between fork and exec it makes one system call, and allocates nothing.
-    unsafe { command.pre_exec(|| setsid().map(drop).map_err(io::Error::from)) };
-}
-
-fn spawn(command: &mut Command) -> io::Result<Pid> {
-    // Its end is waited for with that of all others.
-    command.spawn().map(|child| Pid::from_child(&child))
+    /// The environment of a program: this process's, its own, and the number of its socket.
+    fn environment_of(&self, program: &Program<'_>) -> io::Result<Vec<CString>> {
+        let number = self.socket.as_raw_fd().to_string();
+        let variables = self.environment.iter().chain(program.env);
+        let mut all: BTreeMap<&[u8], &[u8]> = variables.map(|(name, value)| (&**name, &**value)).collect();
+        all.insert(b"GPC_BNR_FD", number.as_bytes());
+        if !program.env.iter().any(|(name, _)| name == b"PMI_PORT") {
+            all.insert(b"PMI_FD", number.as_bytes());
+        }
+        let line = |(name, value)| CString::new([name, value].join(&b'='));
+        Ok(all.into_iter().map(line).collect::<Result<_, _>>()?)
+    }
 }
 
 /// The error of a program whose file is in order.

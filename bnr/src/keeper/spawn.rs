@@ -1,0 +1,125 @@
+//! Makes a process by `posix_spawn`, in a session of its own. The standard library leads there only by a fork, whose time grows with this process, and after which the C library has the shell run what the system refuses.
+#![allow(unsafe_code)]
+
+use std::ffi::{CString, c_char, c_int};
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd as _, BorrowedFd, RawFd};
+use std::ptr;
+
+use libc::{posix_spawn_file_actions_t, posix_spawnattr_t, sigset_t};
+use rustix::process::Pid;
+
+/// What a process executes.
+pub(super) struct Image {
+    /// Seen from its folder.
+    pub(super) path: CString,
+    /// Its name first.
+    pub(super) args: Vec<CString>,
+    /// `NAME=VALUE`.
+    pub(super) env: Vec<CString>,
+    /// The folder; the one of this process where there is none.
+    pub(super) wdir: Option<CString>,
+}
+
+/// Starts it with these descriptors under these numbers, and no others that are closed in programs.
+///
+/// # Errors
+/// The system's, also those of the folder and of the execution.
+pub(super) fn spawn(image: &Image, descriptors: &[(BorrowedFd<'_>, RawFd)]) -> io::Result<Pid> {
+    let mut actions = Actions::new()?;
+    for (descriptor, number) in descriptors {
+        // SAFETY: `actions` is initialized.
+        checked(unsafe {
+            libc::posix_spawn_file_actions_adddup2(&raw mut actions.0, descriptor.as_raw_fd(), *number)
+        })?;
+    }
+    if let Some(wdir) = &image.wdir {
+        // SAFETY: `actions` is initialized, and copies the path.
+        checked(unsafe { libc::posix_spawn_file_actions_addchdir_np(&raw mut actions.0, wdir.as_ptr()) })?;
+    }
+    let attributes = Attributes::new()?;
+    let (args, env) = (pointers(&image.args), pointers(&image.env));
+    let mut pid = 0;
+    // SAFETY: all that is pointed to lives until the call returns, the lists end with a null pointer, and the strings are only read.
+    checked(unsafe {
+        libc::posix_spawn(
+            &raw mut pid,
+            image.path.as_ptr(),
+            &raw const actions.0,
+            &raw const attributes.0,
+            args.as_ptr(),
+            env.as_ptr(),
+        )
+    })?;
+    Pid::from_raw(pid).ok_or_else(|| io::Error::other("the system has made a process without a number"))
+}
+
+fn checked(code: c_int) -> io::Result<()> {
+    if code == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(code)) }
+}
+
+fn pointers(strings: &[CString]) -> Vec<*mut c_char> {
+    strings.iter().map(|string| string.as_ptr().cast_mut()).chain([ptr::null_mut()]).collect()
+}
+
+/// What the process does with descriptors and folders before it executes its program.
+struct Actions(posix_spawn_file_actions_t);
+
+impl Actions {
+    fn new() -> io::Result<Actions> {
+        let mut actions = MaybeUninit::uninit();
+        // SAFETY: it is initialized by the call, unless that fails.
+        unsafe {
+            checked(libc::posix_spawn_file_actions_init(actions.as_mut_ptr()))?;
+            Ok(Actions(actions.assume_init()))
+        }
+    }
+}
+
+impl Drop for Actions {
+    fn drop(&mut self) {
+        // SAFETY: it is initialized, and not used any more.
+        unsafe { libc::posix_spawn_file_actions_destroy(&raw mut self.0) };
+    }
+}
+
+/// What the process is like: it leads a session, no signal is blocked, and SIGPIPE, which Rust programs ignore, ends it.
+struct Attributes(posix_spawnattr_t);
+
+impl Attributes {
+    fn new() -> io::Result<Attributes> {
+        let flags = libc::POSIX_SPAWN_SETSID as c_int
+            | libc::POSIX_SPAWN_SETSIGMASK as c_int
+            | libc::POSIX_SPAWN_SETSIGDEF as c_int;
+        let mut attributes = MaybeUninit::uninit();
+        let (none, mut pipe) = (signals(), signals());
+        // SAFETY: the attributes are initialized by the first call, unless that fails; the sets are.
+        unsafe {
+            checked(libc::posix_spawnattr_init(attributes.as_mut_ptr()))?;
+            let mut attributes = Attributes(attributes.assume_init());
+            libc::sigaddset(&raw mut pipe, libc::SIGPIPE);
+            checked(libc::posix_spawnattr_setsigmask(&raw mut attributes.0, &raw const none))?;
+            checked(libc::posix_spawnattr_setsigdefault(&raw mut attributes.0, &raw const pipe))?;
+            checked(libc::posix_spawnattr_setflags(&raw mut attributes.0, flags as _))?;
+            Ok(attributes)
+        }
+    }
+}
+
+impl Drop for Attributes {
+    fn drop(&mut self) {
+        // SAFETY: they are initialized, and not used any more.
+        unsafe { libc::posix_spawnattr_destroy(&raw mut self.0) };
+    }
+}
+
+/// No signals.
+fn signals() -> sigset_t {
+    let mut set = MaybeUninit::uninit();
+    // SAFETY: the call initializes it, and cannot fail.
+    unsafe {
+        libc::sigemptyset(set.as_mut_ptr());
+        set.assume_init()
+    }
+}
