@@ -9,26 +9,38 @@ use gpc_trees::{Id, IdList};
 use super::call::Child;
 use crate::wire::level::{Event, Limits, StreamDecoder};
 use crate::wire::message::{Answer, Partial, SubtreeReply};
-use crate::wire::{Cause, Payload, Request};
+use crate::wire::{Cause, Failure, Payload, Request};
 
 /// What is wrong with a failure that ends a call.
 pub(super) fn in_failure(request: &Request, child: &Child, cause: &Cause) -> Option<String> {
     blames_stranger(&request.ids.slice(child.group), [cause.id].into_iter())
 }
 
-/// What is wrong with an answer in a partial call.
-pub(super) fn in_partial_answer(request: &Request, child: &Child, answer: &Answer) -> Option<String> {
+/// What a child of a partial call answers: its part, or that it failed.
+///
+/// # Errors
+/// What is wrong with the answer.
+pub(super) fn partial_answer(
+    request: &Request,
+    child: &Child,
+    answer: Answer,
+) -> Result<Result<Box<Partial>, Box<Failure>>, String> {
     let ids = request.ids.slice(child.group);
-    let Partial { reply, report } = match answer {
-        Answer::Partial(partial) if partial.report.coverage.len() == u64::from(ids.len()) => &**partial,
-        Answer::Failed(failure) => return blames_stranger(&ids, [failure.cause.id].into_iter()),
-        Answer::Completed | Answer::Reply(_) | Answer::Arriving(_) | Answer::Partial(_) => {
-            return Some("its answer does not report on the ids it was sent to".into());
+    match answer {
+        Answer::Partial(partial) if partial.report.coverage.len() == u64::from(ids.len()) => {
+            let Partial { reply, report } = &*partial;
+            let aggregated = request.reply_wanted && request.callback.is_none();
+            let misfit = aggregated.then(|| misfit(reply, report.coverage.counts().done)).flatten();
+            let lie = misfit.or_else(|| blames_stranger(&ids, report.causes.iter().map(|cause| cause.id)));
+            lie.map_or(Ok(Ok(partial)), Err)
         }
-    };
-    let aggregated = request.reply_wanted && request.callback.is_none();
-    let misfit = aggregated.then(|| misfit(reply, report.coverage.counts().done)).flatten();
-    misfit.or_else(|| blames_stranger(&ids, report.causes.iter().map(|cause| cause.id)))
+        Answer::Failed(failure) => {
+            blames_stranger(&ids, [failure.cause.id].into_iter()).map_or(Ok(Err(failure)), Err)
+        }
+        Answer::Completed | Answer::Reply(_) | Answer::Arriving(_) | Answer::Partial(_) => {
+            Err("its answer does not report on the ids it was sent to".into())
+        }
+    }
 }
 
 /// An id is blamed that is not among these.

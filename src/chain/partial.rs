@@ -9,7 +9,7 @@ use super::call::{Call, ChildAnswer, Origin, Own};
 use super::kept::{KEEP, Kept};
 use super::slot::Slot;
 use super::{Node, Output, gather, lies};
-use crate::wire::message::{Answer, Response, SubtreeReply};
+use crate::wire::message::{Answer, Partial, Response, SubtreeReply};
 use crate::wire::{
     CallId, Cause, CauseKind, Coverage, Failure, Message, Reason, Report, Request, Stage, Status,
 };
@@ -64,14 +64,13 @@ impl Node {
         let Some(call) = self.calls.get_mut(slot) else { return };
         let Some(child) = call.children.as_ref().and_then(|children| children.get(index)) else { return };
         let from = child.id;
-        if let Some(lie) = lies::in_partial_answer(&call.request, child, &answer) {
-            let cause = Cause::new(from, Stage::Reply, CauseKind::BadReply, lie);
-            return self.child_lost(slot, index, Status::Unknown, false, cause);
-        }
-        let (reply, report) = match answer {
-            Answer::Partial(partial) => (partial.reply, partial.report),
-            Answer::Failed(failure) => return self.partial_refused(slot, index, *failure),
-            Answer::Completed | Answer::Reply(_) | Answer::Arriving(_) => return,
+        let Partial { reply, report } = match lies::partial_answer(&call.request, child, answer) {
+            Ok(Ok(partial)) => *partial,
+            Ok(Err(failure)) => return self.partial_refused(slot, index, *failure),
+            Err(lie) => {
+                let cause = Cause::new(from, Stage::Reply, CauseKind::BadReply, lie);
+                return self.child_lost(slot, index, Status::Unknown, false, cause);
+            }
         };
         if let Err(cause) = self.room_for_reply(slot, &reply) {
             return self.child_lost(slot, index, Status::Unknown, false, cause);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use chained_gpc::chain::{Config, Input, JobResult, Node, Output, Outputs, Start, Time};
 use chained_gpc::wire::frame::HEADER_MAX;
 use chained_gpc::wire::{Body, CallId, Message, Request, Stage};
-use gpc_trees::Tree;
+use gpc_trees::{Shape, Tree};
 
 use super::model::{call, ids, letters};
 use super::one::{CALL, One, leveled, merged, reply, request, start};
@@ -204,6 +204,18 @@ fn calls_over_the_limit_are_refused_and_no_others_suffer() {
     one.feed(Input::Message { from: 0, message: Message::Cancel(CallId { root: 0, sequence: 1 }) });
     assert!(one.request(0, named(4)).is_empty());
     assert_eq!(one.node.calls(), 2);
+}
+
+/// How many children a shape gives an id shows only when it is split.
+#[test]
+fn children_of_a_shape_over_the_limit_are_not_asked() {
+    let mut config = Config::new(1, 5);
+    config.trees.fan_out = 2;
+    let mut one = One::with(config);
+    let shape = Shape::from_sizes(vec![4, 1, 1, 1]).unwrap();
+    assert_eq!(one.request(0, Request { tree: Ok(Tree::Explicit(shape)), ..request("1-4") }), ["run func"]);
+    let says = "id 1 failed at stage forward (over-limit): 3 children are over the limit of 2";
+    assert_eq!(one.replied("a"), ["consumed 0".into(), format!("to 0: {says} [f---]")]);
 }
 
 #[test]

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chained_gpc::chain::{Config, Input, JobResult, Node, Output, Outputs, Sizes, Time};
+use chained_gpc::wire::body::Spare;
 use chained_gpc::wire::message::Answer;
-use chained_gpc::wire::{CallId, CauseKind, Message, Request, Response, Status};
+use chained_gpc::wire::{Body, Budget, CallId, CauseKind, Message, Request, Response, Status, Use};
 use gpc_trees::{Id, IdList, Tree};
 
 use super::one::reply;
@@ -253,4 +254,32 @@ fn calls_of_one_deadline_end_over_several_turns() {
         one.answers.len() - before
     });
     assert_eq!((ended, one.node.calls()), ([1024, 1024, 952], 0));
+}
+
+/// The requests of a parent that come in one moment wait for its first one, and begin with later ticks. A request for whose data there is no memory is refused where it waits.
+#[test]
+fn a_request_that_waits_begins_with_a_later_tick_or_is_refused() {
+    let sizes = Sizes { work: 1, batch: 1, ..Sizes::default() };
+    let mut one = Driven::new(Config { sizes, ..Config::new(ME, 5) });
+    let flat = |sequence| Request {
+        tree: Ok(Tree::Flat),
+        ..request(named(FLOODER, sequence), IdList::range(ME..ME + 4))
+    };
+    let spare = Spare::default().within(&Budget::new(9, "a link"));
+    let (data, mut writer) = Body::arriving_in(20, Use::Whole, &spare);
+    let with_data = Request { data, ..flat(3) };
+    [flat(1), flat(2), with_data].iter().for_each(|request| one.request(FLOODER, request));
+    assert_eq!((one.asked.len(), one.consumed.len(), one.node.calls()), (1, 1, 1), "two requests wait");
+
+    writer.push(&[7; 10]);
+    one.feed(Input::DataRefused { call: named(FLOODER, 3), why: "no memory".into() });
+    let Some((FLOODER, refused, Answer::Failed(failure))) = one.answers.pop() else { panic!("no answer") };
+    assert_eq!((refused, failure.cause.kind), (named(FLOODER, 3), CauseKind::NoMemory));
+    assert_eq!(failure.coverage.runs(), [(Status::Failed, 1), (Status::Unreached, 3)]);
+    assert_eq!((one.consumed.len(), one.node.calls()), (2, 1), "the parent has its credit back");
+
+    while one.turn() {}
+    let asked = |sequence| one.asked.iter().filter(|(_, call)| *call == named(FLOODER, sequence)).count();
+    assert_eq!([1, 2, 3].map(asked), [3, 3, 0]);
+    assert_eq!((one.node.calls(), one.node.strays()), (2, 0));
 }

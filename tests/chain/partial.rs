@@ -368,6 +368,32 @@ fn what_has_waited_for_a_worker_until_its_call_was_over_does_not_run() {
     );
 }
 
+/// The last reports come in time, and the callback waits for a worker until its call is over: the message names what was left to do.
+#[test]
+fn a_callback_that_waits_until_its_call_is_over_is_blamed() {
+    let mut one = waiting(Request { callback: Some(9), ..partial("1-5") });
+    let other = CallId { sequence: 6, ..CALL };
+    assert_eq!(one.request(0, Request { call: other, ..request("1") }), ["run func"]);
+    one.expire();
+    assert_eq!((one.response(2, done(0, "bc", 2)), one.response(4, done(0, "de", 2))), (vec![], vec![]));
+    one.now += Duration::from_secs(100);
+    one.feed(Input::Ran { call: other, result: JobResult::Replied(reply("x")) });
+    let outputs = one.feed(Input::Tick);
+    let blamed = "id 1 failed at stage callback (time-limit): the time limit (60s here) passed before callback merged what came last";
+    assert!(outputs.last().is_some_and(|last| last.ends_with(blamed)), "{outputs:?}");
+}
+
+/// An answer comes when the time for reports has passed, too, and the node was not told so yet.
+#[test]
+fn what_comes_when_its_call_is_over_is_not_merged() {
+    let mut one = waiting(Request { callback: Some(9), ..partial("1-5") });
+    one.expire();
+    one.now += Duration::from_secs(100);
+    assert_eq!(one.response(2, done(0, "bc", 2)), [""; 0]);
+    let outputs = one.feed(Input::Tick);
+    assert!(outputs.last().is_some_and(|last| last.ends_with("it still waits for [4]")), "{outputs:?}");
+}
+
 /// A node that was told late that time had passed answered a call and kept the answer, though nobody would ask for it any more: its next deadline lay in the past, and
 /// whoever sleeps until then did not sleep.
 #[test]

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use chained_gpc::chain::{
-    Asker, Begun, Config, Heard, Input, JobResult, Output, Outputs, Ran, Reply, RootReply, Start, Time,
-    ToChild,
+    Asker, Begun, Config, Heard, Input, JobResult, Output, Outputs, Ran, Reply, RootReply, Sizes, Start,
+    Time, ToChild,
 };
 use chained_gpc::wire::message::{Answer, SubtreeReply};
 use chained_gpc::wire::short::{Particulars, ShortRequest, ShortResponse, Template};
@@ -339,6 +339,13 @@ fn what_is_unusual_goes_the_long_way() {
     assert!(!may(&mut one, &request("1")) && may(&mut one, &other));
     one.0.node.close();
     assert!(!may(&mut one, &Request { call: CallId { root: 0, sequence: 7 }, ..request("1") }));
+    // This moment has asked as many children as it may.
+    let sizes = Sizes { work: 1, ..Sizes::default() };
+    let mut busy = Spotter::new(Config { calls_max: 9, sizes, ..config() });
+    let next = |sequence| Request { call: CallId { root: 0, sequence }, ..request("1-2") };
+    assert!(may(&mut busy, &next(6)) && !may(&mut busy, &next(7)));
+    busy.0.now += Duration::from_micros(1);
+    assert!(may(&mut busy, &next(7)));
     // As many as there may be are in flight.
     let mut full = Spotter::new(config());
     assert!(may(&mut full, &Request { call: CallId { root: 0, sequence: 6 }, ..request("1-2") }));

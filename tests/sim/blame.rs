@@ -1,6 +1,7 @@
 //! Do the checkers of whom an id blames bite? For a time limit that has passed neither a function of its own that is through, nor somebody who has answered, or has time left to report.
 
-use chained_gpc::sim::check::Held;
+use chained_gpc::Tree;
+use chained_gpc::sim::check::{Held, Plan};
 use chained_gpc::wire::message::{Answer, Response};
 use chained_gpc::wire::{Cause, CauseKind, Failure, Message, Stage, Status};
 
@@ -33,6 +34,20 @@ fn who_has_answered_is_not_blamed_for_a_time_limit() {
     assert!(blames(1, Stage::Reply, &answered), "it has nothing that it holds back");
     let late = [Seen::Later(LIMIT_NS), Seen::Received(1, 2, completed())];
     assert!(!blames_at_once(2, Stage::Reply, &late), "all have answered, and it came too late");
+}
+
+/// Of two children the one that answered too late was blamed, and the other was silent.
+#[test]
+fn who_has_answered_late_is_not_blamed_while_others_are_silent() {
+    let asks = |id| Seen::Sent(0, id, request(id..id + 1, FIRST_NS, 0));
+    let blames = |id| {
+        let asked = [Seen::Executed(0, 0), asks(1), asks(2), input(0)];
+        let late = [Seen::Later(LIMIT_NS), Seen::Received(0, 1, completed()), Seen::Later(EXTRA_NS)];
+        let ends = Seen::Finished(blamed(id, Stage::Reply, &[(Status::Done, 2), (Status::Unknown, 1)]));
+        let begins = Seen::Started(Plan { tree: Tree::Flat, ..plan(false) });
+        judged(&[&[begins], &asked[..], &late, &[ends]].concat()).contains(&"progress")
+    };
+    assert!(blames(1) && !blames(2));
 }
 
 /// Three ids that only waited were blamed for one whose function outlasted the limit: none of them waited for the reports of those below.
