@@ -192,7 +192,10 @@ fn waiting(what: Option<&str>) -> String {
 
 /// The time limit passed at this id, which was doing something.
 fn passed(me: Id, limit: Duration, stage: Stage, doing: &str) -> Cause {
-    let message = format!("the time limit ({limit:?} here) passed {doing}");
+    let message = match limit.is_zero() {
+        true => "nothing of the time limit was left when the request came".into(),
+        false => format!("the time limit ({limit:?} here) passed {doing}"),
+    };
     Cause::new(me, stage, CauseKind::TimeLimit, message)
 }
 

@@ -41,7 +41,7 @@ impl Node {
                     return;
                 }
                 // What the time for reports has passed for is merged by nobody any more.
-                Step::Callback if call.is_over(now) => return,
+                Step::Callback if call.late && call.is_over(now) => return,
                 Step::Callback => {
                     call.job = JobState::Queued(self.runs.enter(call.request.classes.callback, slot));
                     return;

@@ -7,6 +7,7 @@ use gpc_trees::Id;
 use super::book::{Book, Record, extra_ns};
 use super::refusals::KEPT_PARTS;
 use super::{Findings, Held, Observation, forget_keys};
+use crate::chain::KEEP;
 use crate::sim::world::LARGE;
 use crate::wire::Message;
 use crate::wire::message::Answer;
@@ -53,9 +54,12 @@ impl Bounds {
             Observation::Sent { from, message: Message::Response(response), .. }
                 if matches!(response.answer, Answer::Partial(_)) =>
             {
-                // Whoever has stood still may answer when nobody asks for its answer any more; and who has little memory may have none for what it keeps.
+                // Whoever has stood still may answer when nobody asks for its answer any more, which is a while after the limit; and who has little memory may have none for what it keeps.
                 let record = book.calls.get(&response.call);
-                let asked = record.is_some_and(|it| findings.at < it.started + it.plan.limit_ns);
+                let asked = record.is_some_and(|it| {
+                    let limit = it.plan.limit_ns;
+                    findings.at < it.started + limit + extra_ns(limit).min(KEEP.as_nanos() as u64)
+                });
                 self.answered = Some(*from).filter(|_| asked && !book.has_little_memory());
             }
             Observation::Held { id, held, workers } => {

@@ -19,6 +19,8 @@ pub(super) struct Credit {
     owed: ById<u32, 1>,
     /// Whose request each id has taken in and is still to execute; none when it has, or will not.
     waiting: BTreeMap<(Id, CallId), Option<Id>>,
+    /// Functions that run, and when the limits of their calls pass.
+    running: BTreeMap<(Id, CallId), u64>,
     /// A func has ended in the input that is being taken, and its request is not consumed: where, and whose request it is.
     ran: Option<(Id, Id)>,
 }
@@ -51,11 +53,18 @@ impl Credit {
             Observation::Sent { from, to, message: Message::Response(Response { call, .. }) } => {
                 self.settles(*from, *to, *call);
             }
-            Observation::Ran { id, call, end } if *end != FunctionEnd::Unfinished => {
-                let from = self.waiting.get_mut(&(*id, *call)).and_then(Option::take);
-                // Where a call has begun anew, the job may be one that the first has left.
-                let own = from.filter(|_| !book.calls.get(call).is_some_and(|it| book.may_run_anew(it)));
-                self.ran = own.filter(|from| self.owed.get(*id, *from).is_some()).map(|from| (*id, from));
+            Observation::Began { id, call, until: Some(until) } => {
+                drop(self.running.insert((*id, *call), *until))
+            }
+            Observation::Ran { id, call, end } => {
+                let until = self.running.remove(&(*id, *call));
+                // Of a call whose limit has passed no func goes on.
+                let is_over = until.is_some_and(|until| until <= findings.at);
+                if *end != FunctionEnd::Unfinished {
+                    self.ends(book, *id, *call);
+                } else if is_over {
+                    self.waiting.get_mut(&(*id, *call)).into_iter().for_each(|waiting| *waiting = None);
+                }
             }
             Observation::LinkEnded { at, peer, .. } => {
                 self.owed.remove(*at, *peer);
@@ -67,6 +76,7 @@ impl Credit {
                 // Its peers owe it until they learn that the link is gone.
                 self.owed.forget(*id);
                 forget(&mut self.waiting, (*id, NAMES[0])..=(*id, NAMES[1]));
+                forget(&mut self.running, (*id, NAMES[0])..=(*id, NAMES[1]));
             }
             Observation::Held { id, held, .. } => {
                 self.judge_late(findings);
@@ -84,6 +94,14 @@ impl Credit {
             }
             _ => {}
         }
+    }
+
+    /// func has ended.
+    fn ends(&mut self, book: &Book, id: Id, call: CallId) {
+        let from = self.waiting.get_mut(&(id, call)).and_then(Option::take);
+        // Where a call has begun anew, the job may be one that the first has left.
+        let own = from.filter(|_| !book.calls.get(&call).is_some_and(|it| book.may_run_anew(it)));
+        self.ran = own.filter(|from| self.owed.get(id, *from).is_some()).map(|from| (id, from));
     }
 
     fn consumed(&mut self, at: Id, from: Id, findings: &mut Findings) {

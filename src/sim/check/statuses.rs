@@ -72,7 +72,7 @@ impl Statuses {
                 }
             }
             Observation::Received { at, from, message: Message::Response(response) } => {
-                self.heard(book, *at, *from, response);
+                self.heard(book, *at, *from, response, findings.at);
             }
             Observation::Received { at, message: Message::Request(request), .. } => {
                 let needs = |record: &Record| {
@@ -137,7 +137,7 @@ impl Statuses {
     }
 
     /// An id is given an answer.
-    fn heard(&mut self, book: &Book, at: Id, from: Id, response: &Response) {
+    fn heard(&mut self, book: &Book, at: Id, from: Id, response: &Response, now: u64) {
         let Some(record) = book.calls.get(&response.call) else { return };
         let (Some(here), Some(place)) = (self.calls.get_mut(&(at, response.call)), record.position(from))
         else {
@@ -150,6 +150,11 @@ impl Statuses {
             here.unreadable.insert(place);
         }
         if !awaited && !rose || record.is_malformed(from) {
+            return;
+        }
+        // A root that sees with this answer that the limit has passed may end without it.
+        let may_be_over = record.root() == Some(at) && now >= record.started + record.plan.limit_ns;
+        if may_be_over && !record.plan.partial && !matches!(response.answer, Answer::Failed(_)) {
             return;
         }
         if rose {
