@@ -38,6 +38,12 @@ pub(super) struct Bounds {
     blind: bool,
 }
 
+/// Whether somebody may still ask for an answer of a call, as nobody does a while after its limit: whoever has stood still answers later than that.
+fn is_asked_for(record: &Record, now: u64) -> bool {
+    let limit = record.plan.limit_ns;
+    now < record.started + limit + extra_ns(limit).min(KEEP.as_nanos() as u64)
+}
+
 impl Bounds {
     #[inline(always)]
     pub(super) fn observe(&mut self, book: &Book, seen: &Observation<'_>, findings: &mut Findings) {
@@ -54,13 +60,10 @@ impl Bounds {
             Observation::Sent { from, message: Message::Response(response), .. }
                 if matches!(response.answer, Answer::Partial(_)) =>
             {
-                // Whoever has stood still may answer when nobody asks for its answer any more, which is a while after the limit; and who has little memory may have none for what it keeps.
-                let record = book.calls.get(&response.call);
-                let asked = record.is_some_and(|it| {
-                    let limit = it.plan.limit_ns;
-                    findings.at < it.started + limit + extra_ns(limit).min(KEEP.as_nanos() as u64)
-                });
-                self.answered = Some(*from).filter(|_| asked && !book.has_little_memory());
+                // Who has little memory may have none for what it keeps.
+                let record = book.calls.get(&response.call).filter(|_| !book.has_little_memory());
+                let asked = record.is_some_and(|record| is_asked_for(record, findings.at));
+                self.answered = Some(*from).filter(|_| asked);
             }
             Observation::Held { id, held, workers } => {
                 if self.answered.take() == Some(*id) && held.answers_kept == 0 {

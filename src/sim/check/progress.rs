@@ -181,11 +181,11 @@ impl Progress {
             Observation::Involved { id, with } => self.involves(book, *id, with, findings),
             Observation::Needs { call, classes } => self.needs(book, *call, *classes, findings),
             Observation::Quiet { .. } => {
-                for ((id, call), here) in &self.calls {
-                    for asker in &here.owed {
-                        findings
-                            .add(NAME, format!("id {id} never answers {asker}, who asked it in call {call}"));
-                    }
+                let owed = self.calls.iter();
+                for ((id, call), asker) in
+                    owed.flat_map(|(name, here)| here.owed.iter().map(move |asker| (name, asker)))
+                {
+                    findings.add(NAME, format!("id {id} never answers {asker}, who asked it in call {call}"));
                 }
             }
             _ => {}
