@@ -54,7 +54,7 @@ impl Credit {
                 self.settles(*from, *to, *call);
             }
             Observation::Began { id, call, until: Some(until) } => {
-                drop(self.running.insert((*id, *call), *until))
+                self.running.insert((*id, *call), *until);
             }
             Observation::Ran { id, call, end } => {
                 let until = self.running.remove(&(*id, *call));
