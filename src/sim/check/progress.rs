@@ -180,15 +180,18 @@ impl Progress {
             }
             Observation::Involved { id, with } => self.involves(book, *id, with, findings),
             Observation::Needs { call, classes } => self.needs(book, *call, *classes, findings),
-            Observation::Quiet { .. } => {
-                let owed = self.calls.iter();
-                for ((id, call), asker) in
-                    owed.flat_map(|(name, here)| here.owed.iter().map(move |asker| (name, asker)))
-                {
-                    findings.add(NAME, format!("id {id} never answers {asker}, who asked it in call {call}"));
-                }
-            }
+            Observation::Quiet { .. } => self.all_are_answered(findings),
             _ => {}
+        }
+    }
+
+    /// When all is quiet nobody waits for an answer.
+    fn all_are_answered(&self, findings: &mut Findings) {
+        for ((id, call), here) in &self.calls {
+            for asker in &here.owed {
+                let what = format!("id {id} never answers {asker}, who asked it in call {call}");
+                findings.add(NAME, what);
+            }
         }
     }
 
