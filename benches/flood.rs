@@ -1,4 +1,4 @@
-//! What a call takes beside a peer that asks for as much work as its credit allows: 120 requests of 116 bytes in flight, each over four billion ids that nobody has.
+//! What a call takes beside a peer that asks for as much work as its credit allows: 120 requests of 116 bytes in flight, each over four billion ids of which none exists.
 #![allow(missing_docs)]
 #![allow(clippy::print_stdout, reason = "a benchmark says what it has measured")]
 #![allow(clippy::disallowed_methods, reason = "a benchmark measures time")]

@@ -140,7 +140,7 @@ impl Node {
         if is_tick {
             self.end_late();
         }
-        // Behind the calls: told late, a node may have answered one of them when nobody asks for the answer any more.
+        // After the calls: one of them may have left an answer whose time is over already.
         self.kept.expire(self.now);
         self.run_ready();
     }

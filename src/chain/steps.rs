@@ -40,7 +40,7 @@ impl Node {
                     call.job = JobState::Queued(self.runs.enter(call.request.classes.func, slot));
                     return;
                 }
-                // What the time for reports has passed for is merged by nobody any more.
+                // When the time for reports is over, callback merges nothing more.
                 Step::Callback if call.late && call.is_over(now) => return,
                 Step::Callback => {
                     call.job = JobState::Queued(self.runs.enter(call.request.classes.callback, slot));

@@ -644,7 +644,7 @@ mod tests {
     use super::*;
     use crate::wire::Request;
 
-    /// The first call of a program waited at each hop for the link to come up. The limits of the ids below began anew then: the id whose function outlasted the limit failed so late that its report came to nobody.
+    /// The first call of a program waits at each hop until the link is open. This time was not taken off the limits of the ids below: an id whose function outlasted the limit failed so late that its report came too late.
     #[test]
     fn a_request_that_waits_for_its_link_has_less_time() {
         let call = CallId { root: 0, sequence: 1 };

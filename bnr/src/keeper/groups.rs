@@ -129,7 +129,7 @@ impl Groups {
         exit
     }
 
-    /// Sends a signal to the process groups of those that run. For SIGTSTP they are sent SIGSTOP: it does nothing to a process group that nobody outside its session can continue.
+    /// Sends a signal to the process group of each process that runs. SIGTSTP becomes SIGSTOP: the system ignores SIGTSTP in a process group that leads its session.
     pub(super) fn signal(&self, group: GroupId, signal: u8) {
         let signal = match Signal::from_named_raw(signal.into()) {
             Some(Signal::TSTP) => Signal::STOP,

@@ -1,4 +1,4 @@
-//! Makes a process by `posix_spawn`, in a session of its own. The standard library leads there only by a fork, whose time grows with this process, and after which the C library has the shell run what the system refuses.
+//! Makes a process by `posix_spawn`, in a session of its own. The standard library can do that by a fork only: the time of a fork grows with this process, and behind it the C library has the shell run a file that the system refuses.
 #![allow(unsafe_code)]
 
 use std::ffi::{CString, c_char, c_int};
@@ -18,11 +18,11 @@ pub(super) struct Image {
     pub(super) args: Vec<CString>,
     /// `NAME=VALUE`.
     pub(super) env: Vec<CString>,
-    /// The folder; the one of this process where there is none.
+    /// The folder in which the program starts; `None` is the folder of this process.
     pub(super) wdir: Option<CString>,
 }
 
-/// Starts it with these descriptors under these numbers, and no others that are closed in programs.
+/// Starts the image. The process has each of these descriptors under the number beside it.
 ///
 /// # Errors
 /// The system's, also those of the folder and of the execution.

@@ -42,7 +42,7 @@ pub(super) struct Starter {
     lookup: Lookup,
     /// Looked at when the first is bound.
     cores: Option<Cores>,
-    /// Has the number that the socket has in each process. `/dev/null`, which is nobody's there.
+    /// Reserves the number under which each process has its socket: `/dev/null` is open there in this process.
     socket: OwnedFd,
 }
 

@@ -269,7 +269,7 @@ fn a_limit_of_files_takes_shared_memory_away_and_nothing_else() {
     }
 }
 
-/// 30 kB of requests over four billion ids that nobody has kept a node from others for half a minute, also when their sender had left, and SIGTERM was not obeyed meanwhile.
+/// One member sent 250 requests, each over four billion ids of which none exists: 30 kB. The node answered nobody else for half a minute, even after that member had left, and it did not obey SIGTERM.
 #[test]
 fn a_node_serves_and_ends_beside_requests_over_billions_of_ids() {
     let target = Target::start("-n 1024");

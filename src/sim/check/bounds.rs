@@ -38,7 +38,7 @@ pub(super) struct Bounds {
     blind: bool,
 }
 
-/// Whether somebody may still ask for an answer of a call, as nobody does a while after its limit: whoever has stood still answers later than that.
+/// Whether another parent may still ask for an answer of this call: until a while after its limit. An id that stood still may answer later than that.
 fn is_asked_for(record: &Record, now: u64) -> bool {
     let limit = record.plan.limit_ns;
     now < record.started + limit + extra_ns(limit).min(KEEP.as_nanos() as u64)

@@ -185,7 +185,7 @@ impl Progress {
         }
     }
 
-    /// When all is quiet nobody waits for an answer.
+    /// At the end of a run every request has its answer.
     fn all_are_answered(&self, findings: &mut Findings) {
         for ((id, call), here) in &self.calls {
             for asker in &here.owed {
@@ -268,7 +268,7 @@ impl Progress {
         causes.iter().find_map(|cause| self.blames(book, from, *call, cause, now))
     }
 
-    /// What is wrong with whom an id blames when the time limit has passed there: a function of its own that is through; in a whole call also somebody who has answered in time, or somebody who has time left to report.
+    /// Checks the cause that an id gives when the time limit has passed. It is wrong if it names the id's own function, and that has ended; or, in a whole call, a child that has answered, or that still has time to report.
     fn blames(&self, book: &Book, id: Id, call: CallId, cause: &Cause, now: u64) -> Option<String> {
         let here = self.calls.get(&(id, call)).filter(|_| cause.kind == CauseKind::TimeLimit)?;
         let record = book.calls.get(&call)?;
