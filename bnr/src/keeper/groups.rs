@@ -129,7 +129,7 @@ impl Groups {
         exit
     }
 
-    /// Sends a signal to the process group of each process that runs. SIGTSTP becomes SIGSTOP: the system ignores SIGTSTP in a process group that leads its session.
+    /// Sends a signal to the process group of each process that runs. SIGTSTP becomes SIGSTOP: the system drops SIGTSTP in an orphaned process group, and a group with a session of its own is one.
     pub(super) fn signal(&self, group: GroupId, signal: u8) {
         let signal = match Signal::from_named_raw(signal.into()) {
             Some(Signal::TSTP) => Signal::STOP,
