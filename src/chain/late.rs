@@ -17,7 +17,7 @@ use crate::wire::{Cause, CauseKind, Stage};
 const EXTRA_MIN: Duration = Duration::from_millis(100);
 const EXTRA_SHARE: u32 = 100;
 
-/// The part of the extra time that the levels of the tree share: enough for a report to go up one level where processes are scheduled at once. Where they are not, more of it helps those alone whose child is silent, and takes from all others.
+/// The part of the extra time that the levels of the tree share: enough for a report to go up one level where processes are scheduled at once. A larger part would help those alone whose child is silent, and leave less time to all others.
 const LEVELS_SHARE: u64 = 8;
 
 /// Calls whose time has passed that end with one input: a few milliseconds of work.
@@ -84,7 +84,7 @@ impl Call {
         self.request.partial && !self.late && self.deadline <= now && own && self.children.is_some()
     }
 
-    /// Whether its time for reports has passed, too: whoever stood still may not have been told so yet.
+    /// Whether its time for reports has passed, too. An id that stood still may not have been told so yet.
     pub(super) fn is_over(&self, now: Time) -> bool {
         self.deadline <= now && self.deadline.plus(self.time_for_reports()) <= now
     }

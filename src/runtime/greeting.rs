@@ -10,7 +10,7 @@ use tracing::{debug, info, warn};
 use super::Peers;
 use super::events::Loss;
 use super::link::{Phase, Progress, broken};
-use super::links::{Arrival, CLOSING_LIMIT, Links, Pending};
+use super::links::{Arrival, CLOSING_LIMIT, Links};
 use super::shm::RingSocket;
 use crate::chain::Time;
 use crate::peering::{ANSWER_LIMIT, Book, Here, LinkKey, Output, Proof, PublicKey, Standing};
@@ -169,7 +169,7 @@ impl Links {
         (link.phase, link.proof) = (Phase::Up(peer), proof);
         link.inbox.greeted();
         link.outbox.grant(hello.hiwater);
-        let mut pending: Pending = self.pending.remove(&peer).unwrap_or_default();
+        let mut pending = self.pending.remove(&peer).unwrap_or_default();
         let takes_all = pending.unsent.take().is_none_or(|unsent| link.outbox.resend(*unsent));
         for message in pending.take_messages(now) {
             link.push(message);

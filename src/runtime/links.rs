@@ -98,19 +98,19 @@ pub(super) enum Arrival {
 pub(super) struct Pending {
     /// What the last link has not sent, before all else.
     pub(super) unsent: Option<Box<UnsentRequests>>,
-    /// The others, and since when each of them waits.
+    /// What came since, and when.
     messages: Vec<(Time, Message)>,
 }
 
 impl Pending {
-    /// Takes out the messages: of the time that a request gives its receiver less is left by now.
+    /// Takes out the messages. The time that a request has waited for the link is taken off what its receiver has.
     pub(super) fn take_messages(&mut self, now: Time) -> impl Iterator<Item = Message> {
         let messages = std::mem::take(&mut self.messages);
         messages.into_iter().map(move |(since, message)| after_waiting(message, now.since(since)))
     }
 }
 
-/// A message that has waited for so long.
+/// A message that has waited for the link so long.
 fn after_waiting(mut message: Message, waited: Duration) -> Message {
     if let Message::Request(request) = &mut message {
         let request = Arc::make_mut(request);

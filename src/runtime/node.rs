@@ -198,6 +198,12 @@ impl Builder {
         self
     }
 
+    /// How many processes of one launch run on this machine, this one included: each has its part of the memory that their control group may have. One by default.
+    pub fn processes(mut self, processes: NonZeroU32) -> Builder {
+        self.processes = processes;
+        self
+    }
+
     /// Most memory that what peers send may take at the node, bytes: their requests while they arrive and while they are executed, replies until they have been passed on, and what waits for a peer that
     /// does not read. Beyond it a request is refused, and a reply becomes a failure, both *by a limit*; nothing waits for memory. By default half of what the process may have: its limit of
     /// addresses (`ulimit -v`), its part of its control group's (see [`processes`](Self::processes)), or the machine's memory. One link has three eighths of it at most. What functions and the application hold is not counted.
@@ -292,12 +298,6 @@ impl Builder {
         let (_, mut event_loop) = self.build(false, SERVED_COMMANDS)?;
         event_loop.end_with(keeper)?;
         event_loop.run()
-    }
-
-    /// How many processes of one launch run on this machine, this one included: each has its part of the memory that their control group may have. One by default.
-    pub fn processes(mut self, processes: NonZeroU32) -> Builder {
-        self.processes = processes;
-        self
     }
 
     fn build(self, polled: bool, commands: usize) -> io::Result<(Front, EventLoop)> {

@@ -25,8 +25,9 @@ const EARLY_NS: u64 = 2_000;
 struct Here {
     /// It began at this id, and has not ended there.
     open_root: bool,
-    /// func is through, but for its deferred reply; and a function of it was not before the time limit.
+    /// func is through, but for its deferred reply.
     ran: bool,
+    /// A function of it has ended, or given its deferred reply, after the time limit.
     outlasted: bool,
     /// How often a function has kept a token, and how often one was used.
     kept: u32,
