@@ -418,8 +418,9 @@ impl Here {
         let Said { id, causes, .. } = said;
         let told = |cause: &Cause| self.causes.iter().any(|(_, told)| told == cause);
         let own = causes.iter().filter(|cause| cause.stage != Stage::Cancelled && !told(cause));
-        // Of one whose answer came too late another rule says whether that is so.
-        let late = |cause: &Cause| (cause.stage, cause.kind) == (Stage::Reply, CauseKind::TimeLimit);
+        // The last answer of all may have come too late; another rule says whether that is so.
+        let all = self.awaited.is_empty();
+        let late = |cause: &Cause| all && (cause.stage, cause.kind) == (Stage::Reply, CauseKind::TimeLimit);
         let blamed = |cause: &&Cause| {
             cause.id != *id
                 && !late(cause)
