@@ -1,4 +1,4 @@
-//! What a chained call that has ended says of each node, in the words of a domain.
+//! Converts the results of a chained call, node by node, into reports and faults of a domain.
 
 use chained_gpc::trees::Id;
 use chained_gpc::{Cause, CauseKind, Shown};
@@ -7,7 +7,7 @@ use crate::codec::decode_report;
 use crate::fault::{Fault, FaultKind};
 use crate::order::Report;
 
-/// What a node has said: its reply, if there is one; or else why there is none, where it is known.
+/// A node's report: its reply if there is one, otherwise the cause of the failure as a fault.
 pub(crate) fn report_of(id: Id, reply: Option<&[u8]>, cause: Option<&Cause>) -> Result<Report, Fault> {
     match (reply, cause) {
         (Some(data), _) => decode_report(data).map_err(|error| {
@@ -22,7 +22,7 @@ fn unreached(id: Id) -> Fault {
     Fault::at(id, FaultKind::NodeLost, format!("node {id} was not reached"))
 }
 
-/// A cause as a fault of the domain: which node, where in the call, and what it has said.
+/// Converts a cause to a fault of the domain: node, stage of the call, and message.
 pub(crate) fn fault_of(cause: &Cause) -> Fault {
     let kind = match cause.kind {
         lost if is_loss(lost) => FaultKind::NodeLost,
@@ -33,7 +33,7 @@ pub(crate) fn fault_of(cause: &Cause) -> Fault {
     Fault::at(*id, kind, format!("node {id} (stage {stage}): {}", Shown(message)))
 }
 
-/// Whether a cause says that its id is gone, or cannot be reached.
+/// Whether a cause means that its id is gone or cannot be reached.
 pub(crate) fn is_loss(kind: CauseKind) -> bool {
     matches!(
         kind,
@@ -52,7 +52,8 @@ mod tests {
 
     use super::*;
 
-    /// A fault of a function that had failed at a node named no node: whoever was told of it did not know where to look.
+    /// The fault of a function that had failed at a node named no node, so the reader of the message did not know where
+    /// to look.
     #[test]
     fn a_fault_names_the_node_and_the_stage_and_says_what_was_said() {
         let fault = |kind, message: &str| fault_of(&Cause::new(7, Stage::Func, kind, message));

@@ -1,4 +1,4 @@
-//! How processes end.
+//! How processes end: exit status, signal, or loss of the node.
 
 use std::fmt;
 
@@ -6,41 +6,42 @@ use chained_gpc::trees::Id;
 
 use crate::names::Member;
 
-/// How a process has ended.
+/// How a process ended.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Exit {
-    /// By itself, with this status.
+    /// It exited with this status.
     Code(u8),
-    /// By this signal.
+    /// This signal killed it.
     Signal(u8),
-    /// By the kernel, since its control group, or the machine, was out of memory.
+    /// The kernel killed it, since its control group or the machine was out of memory.
     OutOfMemory,
-    /// With its node, so that nobody saw how.
+    /// Its node was lost, so its exit is unknown.
     Node(Id),
-    /// It was never started: its group could not be.
+    /// It was never started, since its group could not be.
     Never,
 }
 
 /// A process that has ended.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Death {
-    /// Which process.
+    /// The process.
     pub member: Member,
-    /// How.
+    /// How it ended.
     pub exit: Exit,
-    /// Whether it had said goodbye: it has finalized, or has never said that it takes part. Who has not, and ends, leaves others waiting.
+    /// Whether it finalized or never initialized. A process that initializes and ends without finalizing leaves other
+    /// members waiting.
     pub finalized: bool,
 }
 
 impl Death {
-    /// Whether nothing is wrong with it: status 0, and it had said goodbye.
+    /// Whether the death is no failure: status 0 and `finalized`.
     pub fn is_clean(&self) -> bool {
         self.exit == Exit::Code(0) && self.finalized
     }
 }
 
 impl Exit {
-    /// The exit status by which a shell would show it.
+    /// The exit status that a shell shows for it.
     pub fn status(self) -> u8 {
         match self {
             Exit::Code(code) => code,

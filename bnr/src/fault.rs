@@ -1,4 +1,4 @@
-//! Why a request is refused or fails.
+//! Reasons why a request is refused or fails.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use chained_gpc::trees::Id;
 use crate::exit::Death;
 use crate::names::Member;
 
-/// Kinds of faults, for programs. Their numbers never change their meaning.
+/// Kinds of faults, for programs. The meaning of a number never changes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[non_exhaustive]
 #[repr(u32)]
@@ -18,23 +18,23 @@ pub enum FaultKind {
     NoGroup = 2,
     /// There is no such process.
     NoMember = 3,
-    /// The group is still open: nobody can fence on it before it is closed.
+    /// The group is still open: it takes part in collective requests once it is closed.
     GroupOpen = 4,
-    /// The group is closed: nothing more can be spawned into it.
+    /// The group is closed, so nothing can be spawned into it.
     GroupClosed = 5,
-    /// There is no database of this name.
+    /// There is no database with this name.
     NoDatabase = 6,
-    /// There is a database of this name.
+    /// There is already a database with this name.
     DatabaseExists = 7,
     /// There is no such key, or no such global name.
     NotFound = 8,
-    /// There is such a global name already.
+    /// The global name is already deposited.
     NameExists = 9,
-    /// Something is longer, or there is more of it, than a limit allows.
+    /// A size or a count exceeds a limit.
     TooLarge = 10,
-    /// Who asks is not among the members that it names.
+    /// The caller is not among the members that it names.
     NotMember = 11,
-    /// Others of the set ask for something else at this point.
+    /// Other members of the set have another purpose at this point.
     Mismatch = 12,
     /// A member of the set has died.
     MemberDied = 13,
@@ -48,11 +48,11 @@ pub enum FaultKind {
     Killed = 17,
     /// The domain has ended, or ends.
     DomainEnded = 18,
-    /// What was asked cannot be done here.
+    /// The request is not supported here.
     Unsupported = 19,
-    /// The link of a process and its node has failed.
+    /// The link between a process and its node has failed.
     Link = 20,
-    /// Something of the system, or a call between nodes, has failed.
+    /// The system, or a call between nodes, has failed.
     System = 21,
 }
 
@@ -82,7 +82,7 @@ impl FaultKind {
         FaultKind::System,
     ];
 
-    /// The number by which other languages know it.
+    /// Its number in other languages and on the wire.
     pub fn number(self) -> u32 {
         self as u32
     }
@@ -93,37 +93,37 @@ impl FaultKind {
     }
 }
 
-/// Why a request was refused, or has failed.
+/// The reason why a request was refused or failed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Fault {
-    /// For programs.
+    /// The kind, for programs.
     pub kind: FaultKind,
-    /// For people: what, where, and what to do.
+    /// The message, for people: what failed, where, and what to do.
     pub message: String,
-    /// The deaths because of which it has failed, at most 16: the first one is the cause.
+    /// The deaths that caused the failure, at most 16; the first one is the cause.
     pub deaths: Vec<Death>,
-    /// Which node is the cause.
+    /// The node that caused it.
     pub node: Option<Id>,
-    /// The members that had not come to a collective request when its time limit passed, at most 64.
+    /// Members that had not arrived at a collective request when its time limit passed, at most 64.
     pub missing: Vec<Member>,
 }
 
 impl Fault {
-    /// A fault that no death and no node has caused.
+    /// A fault without a death or a node as its cause.
     pub fn new(kind: FaultKind, message: impl Into<String>) -> Fault {
         Fault { kind, message: message.into(), deaths: Vec::new(), node: None, missing: Vec::new() }
     }
 
-    /// A fault that a node has caused.
+    /// A fault caused by a node.
     pub fn at(node: Id, kind: FaultKind, message: impl Into<String>) -> Fault {
         Fault { node: Some(node), ..Fault::new(kind, message) }
     }
 
-    /// The death of these members, of which there is one at least.
+    /// A fault caused by these deaths. Expects at least one.
     pub fn died(deaths: Vec<Death>) -> Fault {
         let mut message = String::new();
-        // A terminal's line, and no more, however many have died.
+        // Names at most three, so that the message fits into a line of a terminal.
         for (index, death) in deaths.iter().take(3).enumerate() {
             let comma = if index == 0 { "" } else { ", " };
             let abrupt = if death.exit == crate::Exit::Code(0) && !death.finalized {

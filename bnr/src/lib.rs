@@ -1,22 +1,23 @@
 //! BNR: process groups, databases in a domain, fence, spawn and kill.
 //!
-//! A *domain* is a set of nodes, one for each host. One of them, the *head*, has begun it, and the domain ends with it. Each node starts processes and answers them; what crosses nodes is a chained call.
+//! A *domain* is a set of nodes, one for each host. The *head* is the node that begins the domain; when the head ends,
+//! the domain ends. Each node starts processes and answers their requests. Nodes reach each other by chained calls.
 //!
 //! # Modules
 //!
 //! | module | has |
 //! |---|---|
 //! | [`names`] | groups, ranks, members, sets |
-//! | [`request`] | what a process asks its node for, and what the node answers |
-//! | [`order`] | what nodes say to each other |
-//! | [`codec`] | both as bytes |
-//! | [`speak`] | the node's side of a connection: who speaks there |
-//! | [`native`] | one that speaks this project's own frames |
-//! | [`pmi`] | one that speaks PMI-1 or PMI-2 |
+//! | [`request`] | requests of a process to its node, and the answers |
+//! | [`order`] | messages between nodes |
+//! | [`codec`] | the encoding of both |
+//! | [`speak`] | the node's side of a connection: detects the protocol |
+//! | [`native`] | a connection that uses this project's own frames |
+//! | [`pmi`] | a connection that uses PMI-1 or PMI-2 |
 //! | [`client`] | the interface of a process, and of commands |
 //! | [`domain`] | one node of a domain as a state machine without I/O |
-//! | [`keeper`] | the process that starts a host's processes, and ends all that they leave |
-//! | [`streams`] | what processes write, in pieces, on its way to the head |
+//! | [`keeper`] | the supervisor: starts a host's processes and ends everything they leave behind |
+//! | [`streams`] | output of processes, in pieces, on its way to the head |
 //!
 //! Source: BNR, "Classic Groups", "Thoughts from David and Brian", "Thoughts about BNR Domains".
 #![deny(unsafe_code)]

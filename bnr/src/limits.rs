@@ -1,41 +1,41 @@
-//! How much of everything there may be in a domain.
+//! Bounds of a domain: sizes, counts and time limits.
 
 use std::time::Duration;
 
-/// Bounds. What goes beyond them is refused with [`TooLarge`](crate::FaultKind::TooLarge), which names the bound.
+/// Bounds. A request beyond them is refused with [`TooLarge`](crate::FaultKind::TooLarge), which names the bound.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Limits {
-    /// Bytes of a key, or of a global name. The source has 64; PMI's clients ask for up to 256.
+    /// Bytes of a key or of a global name. The source has 64; PMI clients use up to 256.
     pub key: usize,
-    /// Bytes of a value. The source has 3,072; 64 KiB are room for what GASNet and OpenSHMEM put.
+    /// Bytes of a value. The source has 3,072; 64 KiB suffice for what GASNet and OpenSHMEM put.
     pub value: usize,
-    /// Bytes of a database's name.
+    /// Bytes of a database name.
     pub name: usize,
-    /// Bytes of the keys and values of one database: what each node holds.
+    /// Bytes of the keys and values of one database, as each node stores it.
     pub database: usize,
-    /// How many databases.
+    /// Number of databases.
     pub databases: usize,
-    /// How many global names.
+    /// Number of global names.
     pub names: usize,
-    /// How many processes of a group.
+    /// Number of processes in a group.
     pub group: u32,
-    /// How many groups at a time, those that have ended and are still known among them.
+    /// Number of groups at a time, including ended groups that are not yet forgotten.
     pub groups: usize,
     /// Bytes of the arguments and the environment of one spawn.
     pub spawn: usize,
-    /// How many requests of one process may wait.
+    /// Number of unanswered requests of one process.
     pub waiting: usize,
-    /// How long a collective request waits for its members, where it does not say itself.
+    /// Default time limit of a collective request.
     pub fence: Duration,
-    /// How long a request to other nodes may take, where it does not say itself.
+    /// Default time limit of a request to other nodes.
     pub ask: Duration,
-    /// How long the processes of a group that is killed have between SIGTERM and SIGKILL.
+    /// Time between SIGTERM and SIGKILL when a group is killed.
     pub grace: Duration,
 }
 
 impl Limits {
-    /// The first of these limits that is beyond what somebody else allows, in words; none if all are within that.
+    /// The first of these limits that exceeds `most`, in words; `None` if there is none. Durations are not compared.
     pub fn beyond(&self, most: &Limits) -> Option<&'static str> {
         let counts = [
             ("bytes of a key", self.key, most.key),
@@ -85,7 +85,7 @@ mod tests {
         assert_eq!((less.beyond(&most), most.beyond(&less)), (None, Some("bytes of a value")));
         let fewer = Limits { waiting: most.waiting - 1, ..most };
         assert_eq!(most.beyond(&fewer), Some("requests that wait"));
-        // How long something may take is the domain's own affair.
+        // Durations are the domain's own choice.
         let longer = Limits { fence: most.fence * 2, ..most };
         assert_eq!(longer.beyond(&most), None);
     }

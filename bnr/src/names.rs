@@ -1,4 +1,4 @@
-//! What groups and processes are called.
+//! Names of groups, processes and sets of processes.
 //!
 //! Source: BNR, "Process groups": a process is identified by its group and its rank within it.
 
@@ -6,17 +6,18 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
-/// Which process of its group, from 0.
+/// Number of a process in its group, from 0.
 pub type Rank = u32;
 
-/// How keys begin that the domain alone writes into the groups' own databases, such as `PMI_process_mapping`: all of them before the first process runs.
+/// Prefix of the keys that only the domain writes into a group's own database, such as `PMI_process_mapping`. The
+/// domain writes them before the group's first process runs.
 pub const RESERVED: &[u8] = b"PMI_";
 
-/// A group: a number that the head of the domain has given, never twice. Shown as `g3`.
+/// A group. The head assigns each number once. Displayed as `g3`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct GroupId(pub u32);
 
-/// A process: the group that it was started in, and its rank there. Shown as `g3.0`.
+/// A process: the group that it was started in, and its rank there. Displayed as `g3.0`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Member {
     /// Its group.
@@ -25,7 +26,8 @@ pub struct Member {
     pub rank: Rank,
 }
 
-/// Who takes part in a fence or another collective request. Two sets of the same members are equal, in whatever order they were named.
+/// The participants of a fence or another collective request. Two sets of the same members are equal, in whatever order
+/// they were listed.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Set {
     /// All processes of a group.
@@ -34,7 +36,7 @@ pub enum Set {
     Members(BTreeSet<Member>),
 }
 
-/// Whether a domain may be called so: 1 to 64 letters and digits.
+/// Whether a domain may have this name: 1 to 64 letters and digits.
 pub(crate) fn is_domain(name: &str) -> bool {
     (1..=64).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_alphanumeric())
 }
@@ -45,7 +47,7 @@ impl fmt::Display for GroupId {
     }
 }
 
-/// A text that names no group.
+/// Error: the text is not a group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("a group is written g and its number, such as g1")]
 pub struct NoGroup;

@@ -1,4 +1,5 @@
-//! The node's side of a connection that speaks this project's own frames, without I/O: bytes in, requests and bytes out. `docs/bnr-wire.md`, "Frames".
+//! The node's side of a connection that uses this project's own frames, without I/O: bytes in, requests and bytes out.
+//! `docs/bnr-wire.md`, "Frames".
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -10,24 +11,25 @@ use crate::exit::Death;
 use crate::fault::Fault;
 use crate::request::{Answer, Request};
 
-/// How many requests of one client may be unanswered. A client of this project waits before it makes more; of another one that does not, nothing more is read.
+/// Most unanswered requests of one client. This project's client waits before it sends more; any other client is
+/// disconnected at this limit.
 pub const ASKED_MAX: usize = 1024;
 
-/// How many bytes may have come and not been taken: the largest request, and what is read at a time beside it.
+/// Most received bytes that are not yet decoded: the largest request, and what is read at a time beside it.
 const HELD_MAX: usize = UP_MAX + (1 << 20);
 
-/// What a connection says.
+/// An output of a connection.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Said {
-    /// A request. Abort is not answered; all others are, once each.
+    /// A request. Abort has no answer; every other request is answered once.
     Ask(Serial, Request),
     /// Bytes for the client.
     Send(Bytes),
-    /// It is to be closed, and why. Nothing follows.
+    /// Close the connection, for this reason. No output follows.
     Close(String),
 }
 
-/// One connection. Drain [`next`](Self::next) after each of the others.
+/// One connection. Drain [`next`](Self::next) after each call of another method.
 #[derive(Debug, Default)]
 pub struct Conversation {
     begun: bool,
@@ -38,12 +40,12 @@ pub struct Conversation {
 }
 
 impl Conversation {
-    /// One of which nothing has come yet.
+    /// A connection on which no byte has arrived.
     pub fn new() -> Conversation {
         Conversation::default()
     }
 
-    /// Bytes have come, from the first one on.
+    /// Takes received bytes, in order, from the first one of the connection.
     pub fn bytes(&mut self, bytes: &[u8]) {
         if self.closed {
             return;
@@ -54,28 +56,28 @@ impl Conversation {
         self.held.extend_from_slice(bytes);
     }
 
-    /// A request is answered.
+    /// Sends the answer to a request.
     pub fn answered(&mut self, serial: Serial, answer: Result<Answer, Fault>) {
         self.asked.remove(&serial);
         self.send(&Down::Answer(serial, answer));
     }
 
-    /// A process has ended.
+    /// Sends the notice of a process that has ended.
     pub fn notice(&mut self, death: Death) {
         self.send(&Down::Notice(death));
     }
 
-    /// Whether more has come and was not taken than the longest request has.
+    /// Whether more bytes wait than the longest request has: stop reading until some are decoded.
     pub fn is_full(&self) -> bool {
         self.held.len() > UP_MAX
     }
 
-    /// What is to be done next without taking another request.
+    /// The next queued output. Decodes no further request.
     pub fn pending(&mut self) -> Option<Said> {
         self.out.pop_front()
     }
 
-    /// What is to be done next, if something is.
+    /// The next output, if there is one.
     #[expect(clippy::should_implement_trait, reason = "more may come after nothing has")]
     pub fn next(&mut self) -> Option<Said> {
         if self.out.is_empty() && !self.closed {
@@ -100,7 +102,7 @@ impl Conversation {
         self.out.push_back(Said::Close(why));
     }
 
-    /// The next request that has come whole.
+    /// Decodes the next request that has arrived completely.
     fn ask(&mut self) -> Result<Option<(Serial, Request)>, String> {
         if !self.begun {
             let (come, expected) = (&self.held[..], &MAGIC[..]);
@@ -119,7 +121,7 @@ impl Conversation {
         };
         let (serial, request) =
             decode_up(&body).map_err(|error| format!("a request that makes no sense: {error}"))?;
-        // Nobody answers an abort.
+        // An abort has no answer, so it does not count.
         if !matches!(request, Request::Abort { .. }) {
             if self.asked.len() >= ASKED_MAX {
                 return Err(format!("more than {ASKED_MAX} of its requests are unanswered"));
@@ -213,7 +215,7 @@ mod tests {
         conversation.answered(7, Err(Fault::new(FaultKind::NotFound, "no such name")));
         conversation.bytes(&asks(7));
         assert!(matches!(said(&mut conversation)[..], [Said::Send(_), Said::Ask(7, _)]));
-        // Nobody answers an abort, so it takes no room.
+        // An abort has no answer, so it does not count.
         conversation.bytes(&encode_up(0, &Request::Abort { code: 1, message: "no".into() }).unwrap());
         assert!(matches!(said(&mut conversation)[..], [Said::Ask(0, Request::Abort { .. })]));
         conversation.bytes(&asks(9999));
@@ -234,7 +236,7 @@ mod tests {
             conversation.bytes(bytes);
             let heard = said(&mut conversation);
             assert!(heard.len() == 1 && closes(&heard, why), "{heard:?}");
-            // It is over.
+            // The connection is closed: nothing is decoded or sent.
             conversation.bytes(&asks(1));
             conversation.answered(1, Ok(Answer::Done));
             assert_eq!(conversation.next(), None);

@@ -1,4 +1,5 @@
-//! Programs of Open MPI, which find each other by PMIx alone: no process of them would find another under this launcher. They are known by the libraries that they are linked with, or have loaded.
+//! Detects programs of Open MPI by the libraries that they are linked with or have loaded. Such processes find each
+//! other by PMIx alone, so under this launcher they could not.
 
 use std::path::Path;
 
@@ -6,16 +7,18 @@ use chained_gpc::Shown;
 
 use crate::start_error::StartError;
 
-/// Number of the system's error: `EOPNOTSUPP` of Linux.
+/// The system's error number: `EOPNOTSUPP` of Linux.
 const NOT_SUPPORTED: i32 = 95;
 
-/// The bindings of Open MPI: no other MPI has libraries of these names.
+/// Language bindings of Open MPI: libraries with these names belong to Open MPI alone.
 const BINDINGS: [&str; 4] = ["libmpi_mpifh", "libmpi_usempi", "liboshmem", "libmpi_java"];
 
-/// The least version of `libmpi.so` that is Open MPI's alone. Version 12 is that of MPICH and its kin, and of Open MPI 1.10.
+/// The lowest version of `libmpi.so` that only Open MPI has. Version 12 is shared by MPICH, its derivatives, and Open
+/// MPI 1.10.
 const VERSION_MIN: u32 = 20;
 
-/// The library by which a program is one of Open MPI, of the names of its libraries. Its tools, such as `mpiexec`, are none: they have no MPI library.
+/// The library that marks a program as Open MPI's, out of the names of its libraries. Tools of Open MPI, such as
+/// `mpiexec`, have no MPI library and do not match.
 pub(crate) fn library<'a>(names: impl IntoIterator<Item = &'a Vec<u8>>) -> Option<String> {
     let (mut mpi, mut runtime) = (None, false);
     for name in names {
@@ -36,7 +39,7 @@ fn version(name: &str) -> Option<u32> {
     name.strip_prefix("libmpi.so.")?.split('.').next()?.parse().ok()
 }
 
-/// The same of what a process has mapped: the text of its `/proc/PID/maps`.
+/// The same for a running process, from the text of its `/proc/PID/maps`.
 pub(crate) fn library_in_maps(maps: &[u8]) -> Option<String> {
     let paths = maps.split(|byte| *byte == b'\n').filter_map(|line| {
         let start = line.iter().position(|byte| *byte == b'/')?;
@@ -46,13 +49,13 @@ pub(crate) fn library_in_maps(maps: &[u8]) -> Option<String> {
     library(&paths.collect::<Vec<_>>())
 }
 
-/// Why a program of Open MPI is not started.
+/// The reason for not starting a program of Open MPI.
 pub(crate) fn refusal(library: &str) -> StartError {
     let why = message(library);
     StartError { errno: NOT_SUPPORTED, status: StartError::REFUSED, host: String::new(), why }
 }
 
-/// What is said of a program of Open MPI.
+/// Message about a program of Open MPI.
 pub(crate) fn message(library: &str) -> String {
     format!(
         "it is a program of Open MPI ({}), which needs a PMIx server, and `gpc run` has none: start it with Open MPI's mpiexec, or build it with an MPI that speaks PMI-1 or PMI-2, such as MPICH",
@@ -68,7 +71,8 @@ mod tests {
         library(&names.iter().map(|name| name.as_bytes().to_vec()).collect::<Vec<_>>())
     }
 
-    /// Programs of Open MPI ran as `0 of 1` each, with status 0; those of MPICH, whose library has the same name in another version, run.
+    /// Programs of Open MPI ran as `0 of 1` each, with status 0. Programs of MPICH, whose library has the same name in
+    /// another version, must run.
     #[test]
     fn open_mpi_is_told_from_other_mpis_by_its_libraries() {
         for names in [

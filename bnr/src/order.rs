@@ -1,4 +1,4 @@
-//! What nodes of a domain say to each other: each order is the request of a chained call, each report one node's reply.
+//! Messages between the nodes of a domain: an order is the request of a chained call, a report is one node's reply.
 
 use std::sync::Arc;
 
@@ -14,176 +14,186 @@ use crate::request::{Answer, Client, GroupStatus, Pair, Request};
 use crate::spec::Layout;
 use crate::start_error::StartError;
 
-/// Which of the collective requests of a set this is: each member counts its own, from 0, for each tag.
+/// Sequence number of a collective request of a set. Each member counts its own requests from 0, separately for each
+/// tag.
 pub type Epoch = u64;
 
-/// A collective request.
+/// Identifies a collective request.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Meeting {
-    /// Who takes part.
+    /// The members that take part.
     pub set: Set,
-    /// Its tag; empty for all but fences that have one.
+    /// Tag of a fence or a merge; otherwise empty. Fences may have an empty tag as well.
     pub tag: Vec<u8>,
-    /// Which one.
+    /// Its sequence number.
     pub epoch: Epoch,
 }
 
-/// What is done when all are there.
+/// What a collective request does when all members have arrived.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Purpose {
-    /// Nothing more: what they have put goes to all.
+    /// Distribute the puts of all members, nothing else.
     Fence,
-    /// A group is opened.
+    /// Open a group.
     Open,
-    /// A group is closed, and started.
+    /// Close a group and start it.
     Close(GroupId),
-    /// Two groups are merged.
+    /// Merge two groups.
     Merge(GroupId, GroupId),
 }
 
-/// Which of two values of a key counts: the one with the greater stamp, at all nodes, in whatever order they come there.
+/// Orders the values of a key: the value with the greater stamp wins at every node, in any order of arrival.
 ///
-/// A put that has seen what a fence brought has a greater clock than all of that. Of puts that have not seen each other the last in the order of the members and of their puts counts.
+/// A put made after a fence has a greater clock than everything that the fence brought. Concurrent puts are ordered by
+/// member, then by the member's put number.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Stamp {
-    /// How much the putting node had seen: more than the clock of each entry that was brought there.
+    /// Greater than the clock of every entry that had reached the putting node.
     pub clock: u64,
-    /// Who has put it.
+    /// The member that made the put.
     pub member: Member,
-    /// Which of its puts.
+    /// Number of the put at its node.
     pub number: u64,
 }
 
-/// What was put into a database.
+/// A put.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Entry {
     /// The database.
     pub database: String,
-    /// The key and the value.
+    /// The key and its value.
     pub pair: Pair,
-    /// When.
+    /// Its stamp.
     pub stamp: Stamp,
 }
 
-/// What a meeting brings.
+/// The puts that a collective request distributes.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Brought {
-    /// What was put.
+    /// The puts.
     pub entries: Vec<Entry>,
-    /// Meetings of other tags, or of other sets, that have brought what was put before: a member that still waits in one of them is released from that one first.
+    /// Collective requests of other tags or sets that distributed earlier puts. A member that still waits in one of
+    /// them is released from it first.
     pub after: BTreeSet<Meeting>,
 }
 
-/// What one node says to others.
+/// A message from one node to others.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Order {
-    /// Begins a domain at every other node. Answered by [`Report::Host`], also by a node that has begun it already.
+    /// Begins a domain at every other node. A node that has already begun it answers as well. Answered by
+    /// [`Report::Host`].
     Begin {
         /// All nodes, the head first.
         nodes: Vec<Id>,
-        /// How much of everything there may be in it. A node that allows less has no part in it.
+        /// Bounds of the domain. A node with lower limits takes no part in it.
         limits: Limits,
     },
-    /// Stands as long as the domain: whoever does not answer it is there. Never answered.
+    /// Stays unanswered as long as the domain lives: the call fails when a node is lost.
     Watch,
-    /// A member has come to a meeting whose first member is elsewhere: its coordinator begins to collect.
+    /// A member has arrived, and its coordinator may be unaware of the request: the coordinator begins to collect.
     Enter {
-        /// The meeting.
+        /// The collective request.
         meeting: Meeting,
-        /// What for.
+        /// Its purpose.
         purpose: Purpose,
     },
-    /// Collects who has come. Deferred until the local members are in. Answered by [`Report::Entries`].
+    /// Collects the members. A node defers its reply until its own members have arrived. Answered by
+    /// [`Report::Entries`].
     Collect {
-        /// The meeting.
+        /// The collective request.
         meeting: Meeting,
-        /// What for.
+        /// Its purpose.
         purpose: Purpose,
     },
-    /// Releases those who have come.
+    /// Ends a collective request and releases the members that wait.
     Release {
-        /// The meeting.
+        /// The collective request.
         meeting: Meeting,
-        /// Who is known to have died: told before the meeting fails.
+        /// Known deaths of members; subscribers are notified of them before the request fails.
         deaths: Vec<Death>,
-        /// What was put, and what those who wait are answered; or why there is nothing.
+        /// The distributed puts and the answer to the members, or the fault.
         outcome: Result<(Brought, Answer), Fault>,
     },
-    /// A meeting cannot be: a time limit has passed at a member, or one wants something else. To its coordinator, which releases the others.
+    /// A collective request fails: a member's time limit has passed, or a member has another purpose. Sent to the
+    /// coordinator, which releases the other members.
     Fail {
-        /// The meeting.
+        /// The collective request.
         meeting: Meeting,
-        /// Why it fails.
+        /// The reason.
         fault: Fault,
     },
-    /// Starts the processes of a group at each node that has some. Answered by [`Report::Started`], or [`Report::NotStarted`].
+    /// Starts the processes of a group, each at its node. Answered by [`Report::Started`] or [`Report::NotStarted`].
     Start(Arc<Layout>),
-    /// Looks at each node whether its processes of a group can be started, before any is. Answered by [`Report::Done`], or [`Report::NotStarted`].
+    /// Checks at each node whether its processes of a group can be started, before any is started. Answered by
+    /// [`Report::Done`] or [`Report::NotStarted`].
     Check(Arc<Layout>),
-    /// Kills the processes of a group. Answered by [`Report::Groups`] when none is left: how the group's processes there have ended.
+    /// Kills the processes of a group. Answered by [`Report::Groups`], the exits of the group's processes there, when
+    /// none is left.
     Kill(GroupId),
     /// Sends a signal to the processes of a group.
     Signal(GroupId, u8),
-    /// A group is gone: its database, and all that is known of it.
+    /// Removes a group, its database, and all state about it.
     Forget(GroupId),
     /// Processes have ended.
     Died(Vec<Death>),
-    /// Nodes are lost, and their processes with them. From the head.
+    /// Nodes are lost, and their processes with them. Sent by the head.
     Lost(Vec<Id>),
-    /// The value of a key. Answered by [`Report::Found`].
+    /// Requests the value of a key. Answered by [`Report::Found`].
     Find {
         /// The database.
         database: String,
         /// The key.
         key: Vec<u8>,
     },
-    /// All that a node has put into a database. Answered by [`Report::Pairs`].
+    /// Requests all pairs of a node's copy of a database. Answered by [`Report::Pairs`].
     List(String),
-    /// A database is gone.
+    /// A database has been removed.
     Destroyed(String),
-    /// What a client asks of the head. Answered by [`Report::Answer`].
+    /// Forwards a client's request to the head. Answered by [`Report::Answer`].
     AtHead {
-        /// Who asks.
+        /// The client.
         client: Client,
-        /// What.
+        /// Its request.
         request: Request,
     },
-    /// Which processes a node has. Answered by [`Report::Groups`].
+    /// Requests the status of a node's processes, of one group or of all. Answered by [`Report::Groups`].
     Status(Option<GroupId>),
-    /// The domain ends: nothing of it is left when this is answered.
+    /// Ends the domain. Answered when nothing of it is left at the node.
     End,
-    /// The time limit of a meeting has passed: its coordinator asks which members have not come. Answered by [`Report::Missing`].
+    /// The time limit of a collective request has passed: its coordinator requests the members that have not arrived.
+    /// Answered by [`Report::Missing`].
     Missing {
-        /// The meeting.
+        /// The collective request.
         meeting: Meeting,
-        /// What for.
+        /// Its purpose.
         purpose: Purpose,
     },
 }
 
-/// What a node answers to an order.
+/// A node's reply to an order.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Report {
-    /// It is done.
+    /// The order has been carried out.
     Done,
-    /// To [`Order::Collect`]: what the members here have put, in the order of their ranks and of their puts.
+    /// Replies to [`Order::Collect`]: the puts of the members here, ordered by rank, then by put.
     Entries(Brought),
-    /// To [`Order::Start`]: rank, and its process number or the number of the system's error.
+    /// Replies to [`Order::Start`]: each rank with its process id or the system's error number.
     Started(Vec<(Rank, Result<u32, i32>)>),
-    /// To [`Order::Start`] and [`Order::Check`]: ranks that cannot be started, and why; the node has started all others.
+    /// Replies to [`Order::Start`] and [`Order::Check`]: the ranks that cannot be started, and the reason. After a
+    /// start, all other ranks run.
     NotStarted(Vec<(Vec<Rank>, StartError)>),
-    /// To [`Order::Find`].
+    /// Replies to [`Order::Find`].
     Found(Option<Vec<u8>>),
-    /// To [`Order::List`].
+    /// Replies to [`Order::List`].
     Pairs(Vec<Pair>),
-    /// To [`Order::AtHead`].
+    /// Replies to [`Order::AtHead`].
     Answer(Result<Answer, Fault>),
-    /// To [`Order::Status`] and [`Order::Kill`].
+    /// Replies to [`Order::Status`] and [`Order::Kill`].
     Groups(Vec<GroupStatus>),
-    /// To [`Order::Missing`]: some of the node's members that have not come, and how many more there are.
+    /// Replies to [`Order::Missing`]: some of the node's members that have not arrived, and the number of further ones.
     Missing(Vec<Member>, u64),
-    /// To [`Order::Begin`]: the name of the node's host.
+    /// Replies to [`Order::Begin`]: the host name of the node.
     Host(String),
 }

@@ -1,6 +1,7 @@
-//! What a process asks its node for, and what the node answers. The Rust interface, PMI-1 and PMI-2 all become these.
+//! Requests of a process to its node, and the node's answers. The Rust interface, PMI-1 and PMI-2 are all translated to
+//! these.
 //!
-//! Source: BNR's interface; the values are those of its functions' arguments.
+//! Source: BNR's interface; the fields are the arguments of its functions.
 
 use std::time::Duration;
 
@@ -11,12 +12,12 @@ use crate::limits::Limits;
 use crate::names::{GroupId, Member, Rank, Set};
 use crate::spec::{OnDeath, Spec};
 
-/// Who asks a node.
+/// The sender of a request.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Client {
-    /// A process that the node has started.
+    /// A process that the node started.
     Process(Member),
-    /// A command or an application that is no process of a group.
+    /// A command, or an application outside all groups.
     Tool(u64),
 }
 
@@ -29,196 +30,203 @@ pub struct Pair {
     pub value: Vec<u8>,
 }
 
-/// What is asked.
+/// A request to a node.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Request {
-    /// Who am I? From now on the process takes part: if it ends without [`Finalize`](Request::Finalize), others are told. Answered by [`Answer::Identity`].
+    /// Registers the process and returns its identity. From now on its end without [`Finalize`](Request::Finalize)
+    /// counts as abnormal. Answered by [`Answer::Identity`].
     Init,
-    /// The process takes part no longer.
+    /// Deregisters the process: its end is no failure from now on.
     Finalize,
-    /// How many processes a group has. Waits until it is closed. Answered by [`Answer::Number`].
+    /// Number of processes of a group. Waits until the group is closed. Answered by [`Answer::Number`].
     Size(GroupId),
     /// Opens a group. Collective over the set. Answered by [`Answer::Group`].
     Open {
-        /// Who opens it.
+        /// The members that open it.
         over: Set,
-        /// How long to wait for the others.
+        /// Time limit of the collective request; the domain's default if `None`.
         limit: Option<Duration>,
     },
-    /// Adds processes to an open group. They are started when it is closed.
+    /// Adds processes to an open group. They start when the group is closed.
     Spawn {
         /// The group.
         group: GroupId,
-        /// The processes, of the next ranks.
+        /// The processes, which get the next ranks.
         specs: Vec<Spec>,
-        /// What is put into the group's database before they start.
+        /// Pairs put into the group's database before it starts.
         preputs: Vec<Pair>,
-        /// What a death means for the group: the last spawn that says so counts.
+        /// The effect of an abnormal death. The last spawn with a value wins.
         on_death: Option<OnDeath>,
     },
-    /// Closes a group: its processes are started. Collective over those who opened it. Answered by [`Answer::Spawned`].
+    /// Closes a group, which starts its processes. Collective over the members that opened it. Answered by
+    /// [`Answer::Spawned`].
     Close {
-        /// Who closes it: the set that has opened it.
+        /// The set that opened the group.
         over: Set,
         /// The group.
         group: GroupId,
-        /// How long to wait for the others.
+        /// Time limit of the collective request; the domain's default if `None`.
         limit: Option<Duration>,
     },
-    /// Opens a group, spawns into it and closes it, for the caller alone. Answered by [`Answer::Spawned`].
+    /// Opens a group, spawns into it and closes it, without other members. Answered by [`Answer::Spawned`].
     SpawnMultiple {
         /// The processes.
         specs: Vec<Spec>,
-        /// What is put into the group's database before they start.
+        /// Pairs put into the group's database before it starts.
         preputs: Vec<Pair>,
-        /// What a death means for the group.
+        /// The effect of an abnormal death on the rest of the group.
         on_death: OnDeath,
-        /// Whether rank 0 reads the head's standard input. Of tools at the head alone.
+        /// Whether rank 0 reads the head's standard input. Allowed only for tools at the head.
         input: bool,
     },
-    /// Makes a group of all processes of two groups, those of the one with the lower number in front, whichever a caller counts as its own. Collective over both. Answered by [`Answer::Group`].
+    /// Makes a group of all processes of two groups. The processes of the group with the lower number come first,
+    /// whichever group a caller belongs to. Collective over both. Answered by [`Answer::Group`].
     Merge {
-        /// The group that the caller counts as its own.
+        /// The group that the caller belongs to.
         first: GroupId,
-        /// The other one.
+        /// The other group.
         second: GroupId,
-        /// How long to wait for the others.
+        /// Time limit of the collective request; the domain's default if `None`.
         limit: Option<Duration>,
     },
-    /// The number of a group is needed no longer: of one that is open or merged, it is gone; of one that runs, when its processes have ended.
+    /// Releases a group's number. An open group is removed now, a merged one when it is part of no other group, and a
+    /// running one when its processes have ended.
     Free(GroupId),
     /// Kills all processes of a group. Answered when none is left.
     Kill(GroupId),
-    /// What became of the processes of a group. Answered by [`Answer::Groups`] with one element.
+    /// The status of a group's processes. Answered by [`Answer::Groups`] with one element.
     Status(GroupId),
-    /// All groups, of which the first 4,096 are told. Answered by [`Answer::Groups`].
+    /// The status of all groups; at most the first 4,096 are returned. Answered by [`Answer::Groups`].
     Groups,
-    /// Tells of each process of a group that ends, once, also of those that have ended already: the notices come after the answer, [`Answer::Groups`], which names the groups whose deaths they are. Those of a merged group are the groups that it is made of.
+    /// Subscribes to the deaths in a group: one notice for each process, including those that have already ended. The
+    /// notices follow the answer, [`Answer::Groups`], which names the groups that they belong to. For a merged group
+    /// these are its parts.
     Subscribe(GroupId),
-    /// Makes a database: of this name, or of one that the domain gives. Answered by [`Answer::Name`].
+    /// Creates a database with this name, or with one that the domain chooses. Answered by [`Answer::Name`].
     Create(Option<String>),
-    /// Removes a database, everywhere.
+    /// Removes a database at all nodes.
     Destroy(String),
-    /// All databases. Answered by [`Answer::Names`].
+    /// The names of all databases. Answered by [`Answer::Names`].
     Databases,
-    /// Puts a value under a key. It is in the node's copy when this is answered, and in those of all nodes of a set when its members have fenced.
+    /// Puts a value under a key. When answered, the value is in the node's own copy. When the members of a set have
+    /// fenced, it is in the copies of all their nodes.
     Put {
         /// The database.
         database: String,
-        /// What is put.
+        /// The key and its value.
         pair: Pair,
-        /// Which rank will read it, if one does: advice, and nothing depends on it.
+        /// The rank that will read the value. A hint without effect on results.
         advice: Option<Rank>,
     },
-    /// The value of a key: of the node's own copy, or else of another node's. Answered by [`Answer::Value`].
+    /// The value of a key, from the node's own copy or else from another node. Answered by [`Answer::Value`].
     Get {
         /// The database.
         database: String,
         /// The key.
         key: Vec<u8>,
     },
-    /// All that is in a database, on whatever node, in the order of the keys. Answered by [`Answer::Pairs`].
+    /// All pairs of a database at all nodes, in key order. Answered by [`Answer::Pairs`].
     Iterate(String),
-    /// Makes a global name known.
+    /// Publishes a global name.
     Deposit(Pair),
-    /// Takes it back.
+    /// Withdraws a global name.
     Withdraw(Vec<u8>),
-    /// What was deposited under a name. Answered by [`Answer::Value`].
+    /// The value deposited under a global name. Answered by [`Answer::Value`].
     Lookup(Vec<u8>),
-    /// Waits for all members of a set, and brings what they have put to the nodes of all.
+    /// Waits for all members of a set, and distributes their puts to the nodes of all.
     Fence {
-        /// Who takes part; who asks among them.
+        /// The members, including the caller.
         over: Set,
-        /// How long to wait for the others.
+        /// Time limit of the collective request; the domain's default if `None`.
         limit: Option<Duration>,
-        /// Which of the fences that are on at a time, of those with the same members. PMI 1.2 names its barriers.
+        /// Distinguishes concurrent fences of the same members. PMI 1.2 names its barriers.
         tag: Vec<u8>,
     },
-    /// Ends the job: the group of who asks, and says why. Not answered.
+    /// Ends the job: kills the caller's group, and reports the reason. Has no answer.
     Abort {
         /// The exit status of the job.
         code: u8,
-        /// Why.
+        /// The reason.
         message: String,
     },
-    /// How much of everything there may be in the domain. Answered by [`Answer::Limits`].
+    /// The bounds of the domain. Answered by [`Answer::Limits`].
     Limits,
 }
 
-/// What became of a process.
+/// The state of a process.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MemberStatus {
     /// Its rank.
     pub rank: Rank,
-    /// Its node.
+    /// The node that runs it.
     pub node: Id,
-    /// Its process number there, once it is known.
+    /// Its process id there, once known.
     pub pid: Option<u32>,
-    /// How it has ended, if it has.
+    /// Its death, if it has ended.
     pub death: Option<Death>,
 }
 
-/// In which part of its life a group is.
+/// The state of a group.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum GroupState {
     /// Processes can be spawned into it.
     Open,
     /// Its processes are being started.
     Starting,
-    /// They run.
+    /// Its processes run.
     Running,
-    /// They are being killed.
+    /// Its processes are being killed.
     Killed,
-    /// All have ended.
+    /// All its processes have ended.
     Ended,
-    /// It has no processes of its own: two groups were merged.
+    /// Two groups were merged into it; it has no processes of its own.
     Merged,
 }
 
-/// A group, and its processes.
+/// The status of a group and of its processes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct GroupStatus {
     /// Its number.
     pub group: GroupId,
-    /// The group of who has spawned it.
+    /// The group of the process that spawned it.
     pub parent: Option<GroupId>,
-    /// In which part of its life it is.
+    /// Its state.
     pub state: GroupState,
     /// The name of its database.
     pub database: String,
-    /// The first of its programs.
+    /// The program of its first spec.
     pub program: Vec<u8>,
-    /// Since when it is there.
+    /// Time since it was created.
     pub age: Duration,
-    /// Its processes, by their ranks.
+    /// Its processes, by rank.
     pub members: Vec<MemberStatus>,
 }
 
-/// Who a process is.
+/// The identity of a process.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Identity {
-    /// Its group and rank.
+    /// The group and rank of the process.
     pub member: Member,
-    /// How many processes its group has.
+    /// Number of processes of its group.
     pub size: u32,
-    /// The group that has spawned its group.
+    /// The group that spawned its group.
     pub parent: Option<GroupId>,
     /// The name of its group's database.
     pub database: String,
-    /// By which of its group's specs it was started.
+    /// Index of the spec that started it.
     pub spec: u32,
-    /// The ranks of its group on its node, in order.
+    /// The ranks of its group on its node, in ascending order.
     pub neighbours: Vec<Rank>,
 }
 
-/// What is answered.
+/// An answer to a request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Answer {
-    /// It is done.
+    /// The request has been carried out.
     Done,
-    /// Who the process is.
+    /// The identity of the process.
     Identity(Identity),
     /// A number.
     Number(u64),
@@ -228,21 +236,22 @@ pub enum Answer {
     Spawned {
         /// Its number.
         group: GroupId,
-        /// For each rank whether it was started: 0, or the number of the system's error. Where one is not 0, the others were killed.
+        /// For each rank 0, or the system's error number if it was not started. If any is a failure, all started
+        /// processes were killed.
         errors: Vec<i32>,
-        /// Whether it is in the domain of who asked: always.
+        /// Whether the group is in the caller's domain: always true.
         same_domain: bool,
     },
     /// A name.
     Name(String),
-    /// Names, in order.
+    /// Names, in ascending order.
     Names(Vec<String>),
     /// A value.
     Value(Vec<u8>),
-    /// Pairs, in the order of their keys.
+    /// Pairs, in key order.
     Pairs(Vec<Pair>),
     /// Groups.
     Groups(Vec<GroupStatus>),
-    /// How much of everything there may be.
+    /// The bounds of the domain.
     Limits(Limits),
 }

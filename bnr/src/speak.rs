@@ -1,4 +1,4 @@
-//! Who speaks at the other end of a connection: the first bytes say whether it is PMI or this project's own frames. No I/O.
+//! Detects the protocol of a connection from its first bytes: PMI, or this project's own frames. No I/O.
 
 use bytes::Bytes;
 use chained_gpc::Shown;
@@ -13,22 +13,23 @@ use crate::pmi::Pmi;
 pub use crate::pmi::{Attributes, NodeAsk};
 use crate::request::{Answer, Request};
 
-/// What a connection says.
+/// An output of a connection.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Said {
-    /// A request. Abort is not answered; all others are, once each.
+    /// A request. Abort has no answer; every other request is answered once.
     Ask(Serial, Request),
-    /// A request that the processes of a group on one node make among themselves: [`Attributes`] answers it, not the domain.
+    /// A request among the processes of a group on one node: [`Attributes`] answers it, without the domain.
     Node(Serial, NodeAsk),
     /// Bytes for the client.
     Send(Bytes),
-    /// Somebody who has connected to the port shows this secret to say which process it is. Nothing more is heard before [`Conversation::identified`].
+    /// A client on the port sends this secret to identify its process. Its bytes wait until
+    /// [`Conversation::identified`] is called.
     Who(String),
-    /// It is to be closed, and why. Nothing follows.
+    /// Close the connection, for this reason. No output follows.
     Close(String),
 }
 
-/// One connection. Drain [`next`](Self::next) after each of the others.
+/// One connection. Drain [`next`](Self::next) after each call of another method.
 #[derive(Debug)]
 pub struct Conversation {
     speaks: Speaks,
@@ -38,15 +39,15 @@ pub struct Conversation {
 
 #[derive(Debug)]
 enum Speaks {
-    /// What has come, less than says it.
+    /// The bytes received so far are too few to detect the protocol.
     Unknown(Vec<u8>),
     Pmi(Box<Pmi>),
     Native(native::Conversation),
-    /// Something else, and nothing more is heard; why, until it is told.
+    /// An unknown protocol: all input is ignored. Holds the reason until it is returned.
     Neither(Option<String>),
 }
 
-/// How a client begins that speaks PMI: with a line, in both versions of it.
+/// The first bytes of a PMI client, in version 1 and 2: a line of text.
 const PMI: [&[u8]; 2] = [b"cmd=", b"mcmd="];
 
 impl Default for Conversation {
@@ -56,22 +57,22 @@ impl Default for Conversation {
 }
 
 impl Conversation {
-    /// A connection whose other end is known: a process that has inherited it, or a command.
+    /// A connection whose client is known: a process that inherited it, or a command.
     pub fn new() -> Conversation {
         Conversation { speaks: Speaks::Unknown(Vec::new()), port: false, groups: false }
     }
 
-    /// Somebody who has connected to the port. Nothing is asked before it is [identified](Self::identified).
+    /// A connection that a client made to the port. No request is taken before it is [identified](Self::identified).
     pub fn by_port() -> Conversation {
         Conversation { port: true, ..Conversation::new() }
     }
 
-    /// Tells clients of PMI-1 that barriers of groups are served, though they have not asked: [`Pmi::with_groups`].
+    /// Offers group barriers to PMI-1 clients that have not asked for them: see [`Pmi::with_groups`].
     pub fn with_groups(self) -> Conversation {
         Conversation { groups: true, ..self }
     }
 
-    /// Bytes have come, from the first one on.
+    /// Takes received bytes, in order, from the first one of the connection.
     pub fn bytes(&mut self, bytes: &[u8]) {
         match &mut self.speaks {
             Speaks::Unknown(_) => self.first(bytes),
@@ -81,7 +82,7 @@ impl Conversation {
         }
     }
 
-    /// The first bytes have come, or more of them.
+    /// Collects the first bytes until they identify the protocol.
     fn first(&mut self, bytes: &[u8]) {
         let Speaks::Unknown(held) = &mut self.speaks else { return };
         let longest = MAGIC.len().max(PMI[1].len());
@@ -108,7 +109,7 @@ impl Conversation {
         }
     }
 
-    /// A request is answered.
+    /// Sends the answer to a request.
     pub fn answered(&mut self, serial: Serial, answer: Result<Answer, Fault>) {
         match &mut self.speaks {
             Speaks::Pmi(pmi) => pmi.answered(serial, answer),
@@ -117,21 +118,21 @@ impl Conversation {
         }
     }
 
-    /// Which process has connected to the port: its rank, and how many there are in its group. Nobody: it is closed.
+    /// The process behind a connection to the port: its rank and the size of its group. `None` closes the connection.
     pub fn identified(&mut self, who: Option<(Rank, u32)>) {
         if let Speaks::Pmi(pmi) = &mut self.speaks {
             pmi.identified(who);
         }
     }
 
-    /// A process has ended. PMI has no words for it.
+    /// Sends the notice of a process that has ended. PMI has no such message.
     pub fn notice(&mut self, death: Death) {
         if let Speaks::Native(native) = &mut self.speaks {
             native.notice(death);
         }
     }
 
-    /// Whether as much has come and was not taken as the longest request has: no more is to be read until some of it is taken.
+    /// Whether as many bytes wait as the longest request has: stop reading until some are decoded.
     pub fn is_full(&self) -> bool {
         match &self.speaks {
             Speaks::Pmi(pmi) => pmi.is_full(),
@@ -140,7 +141,7 @@ impl Conversation {
         }
     }
 
-    /// What is to be done next without taking another request.
+    /// The next queued output. Decodes no further request.
     pub fn pending(&mut self) -> Option<Said> {
         match &mut self.speaks {
             Speaks::Unknown(_) => None,
@@ -150,7 +151,7 @@ impl Conversation {
         }
     }
 
-    /// What is to be done next, if something is.
+    /// The next output, if there is one.
     #[expect(clippy::should_implement_trait, reason = "more may come after nothing has")]
     pub fn next(&mut self) -> Option<Said> {
         match &mut self.speaks {
@@ -183,7 +184,7 @@ mod tests {
         std::iter::from_fn(|| conversation.next()).collect()
     }
 
-    /// What is said of bytes that come in such pieces.
+    /// The outputs for these bytes, received in pieces of this size.
     fn heard(bytes: &[u8], piece: usize) -> Vec<Said> {
         let mut conversation = Conversation::new();
         bytes

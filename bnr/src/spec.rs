@@ -1,34 +1,40 @@
-//! What is to be started, and where.
+//! Descriptions of processes to start, and their placement on nodes.
 
 use chained_gpc::trees::Id;
 
 use crate::names::{GroupId, Rank};
 
-/// Processes that are to be started with the same words.
+/// Processes to start with the same program, arguments and environment.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Spec {
-    /// How many.
+    /// Number of processes.
     pub count: u32,
-    /// The program: a path, or a name that is looked up in `PATH`.
+    /// The program: a path, or a name to look up in `PATH`.
     pub program: Vec<u8>,
-    /// Its arguments, without its name.
+    /// Its arguments, without the program's name.
     pub args: Vec<Vec<u8>>,
-    /// Variables beside those of the node: name and value.
+    /// Variables added to the node's environment: name and value.
     pub env: Vec<(Vec<u8>, Vec<u8>)>,
-    /// Advice: `wdir` (where it runs), `path` (directories, in front of `PATH`), `host` (which node, by its id or the name of its host), `bind` (`none` or `core`), `soft` (which numbers of processes will do, such as `2,4:8:2`: the largest one up to the count is started). Others are ignored, as MPI has it.
+    /// Hints. Unknown keys are ignored, as in MPI.
+    ///
+    /// - `wdir`: the working directory.
+    /// - `path`: directories to put in front of `PATH`.
+    /// - `host`: the id of a node, or a host name for all nodes of that host.
+    /// - `bind`: `none` or `core`.
+    /// - `soft`: acceptable numbers of processes, such as `2,4:8:2`; the largest one up to `count` is started.
     pub info: Vec<(String, Vec<u8>)>,
 }
 
-/// The error of a process that was left out of a spawn, since its `soft` allows fewer: it is no failure.
+/// Error number of a process that `soft` left out of a spawn. It is not a failure.
 pub const LEFT_OUT: i32 = -1;
 
-/// What happens to a group when one of its processes dies abnormally.
+/// The effect of an abnormal death on the rest of the group.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum OnDeath {
-    /// The others are killed.
+    /// The other processes are killed.
     #[default]
     Kill,
-    /// The others are told, if they have asked for it.
+    /// The other processes receive a notice, if they have subscribed.
     Notify,
 }
 
@@ -37,37 +43,37 @@ pub enum OnDeath {
 pub struct Block {
     /// The node.
     pub node: Id,
-    /// By which of the group's specs they are started.
+    /// Index of the group's spec that starts them.
     pub spec: u32,
-    /// The rank of the first.
+    /// The rank of the first process.
     pub first: Rank,
-    /// How many.
+    /// Number of processes.
     pub count: u32,
 }
 
-/// A group as its nodes know it.
+/// The description of a group that its nodes share.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Layout {
-    /// Its number.
+    /// The group.
     pub group: GroupId,
-    /// The group of the process that has spawned it; none of those that the domain began with.
+    /// The group of the process that spawned it; `None` if a tool did.
     pub parent: Option<GroupId>,
-    /// The name of its own database.
+    /// The name of the group's own database.
     pub database: String,
-    /// What its processes are.
+    /// Its specs.
     pub specs: Vec<Spec>,
-    /// Where they are, in the order of their ranks without a gap.
+    /// Where the processes are, in rank order without a gap.
     pub blocks: Vec<Block>,
-    /// What one death means for the others.
+    /// The effect of an abnormal death on the rest of the group.
     pub on_death: OnDeath,
-    /// What is in its database from the beginning.
+    /// Pairs put into its database before it starts.
     pub preputs: Vec<(Vec<u8>, Vec<u8>)>,
-    /// Whether rank 0 reads what the head is given as standard input; the others, and those of other groups, read nothing.
+    /// Whether rank 0 reads the standard input of the head. All other processes have an empty input.
     pub input: bool,
 }
 
 impl Layout {
-    /// How many processes it has.
+    /// Number of processes.
     pub fn size(&self) -> u32 {
         self.blocks.iter().map(|block| block.count).sum()
     }
@@ -77,7 +83,7 @@ impl Layout {
         self.block_of(rank).map(|block| block.node)
     }
 
-    /// What a rank is started with.
+    /// The spec that starts a rank.
     pub fn spec_of(&self, rank: Rank) -> Option<&Spec> {
         self.specs.get(self.block_of(rank)?.spec as usize)
     }
@@ -88,7 +94,7 @@ impl Layout {
         (rank - block.first < block.count).then_some(block)
     }
 
-    /// The nodes that it has processes on, each once, in order.
+    /// The nodes that run its processes, in ascending order.
     pub fn nodes(&self) -> Vec<Id> {
         let mut nodes: Vec<Id> = self.blocks.iter().map(|block| block.node).collect();
         nodes.sort_unstable();

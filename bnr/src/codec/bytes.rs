@@ -1,4 +1,4 @@
-//! Reading and writing the plain values of which orders and requests consist: integers, texts, lists, times.
+//! Encodes and decodes the plain values in orders and requests: integers, texts, lists, durations.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -8,34 +8,34 @@ use chained_gpc::wire::fields::Fields;
 
 use super::CodecError;
 
-/// Bytes that are written behind each other.
+/// A buffer that values are appended to.
 #[derive(Default)]
 pub(super) struct Writer(pub(super) Vec<u8>);
 
-/// A value that has an encoding.
+/// A value with an encoding.
 pub(super) trait Coded: Sized {
-    /// Writes it.
+    /// Appends the encoding.
     fn put(&self, out: &mut Writer);
 
-    /// Reads it.
+    /// Decodes a value.
     ///
     /// # Errors
-    /// When the bytes are none.
+    /// The bytes are not a valid encoding.
     fn get(bytes: &mut Fields<'_>) -> Result<Self, CodecError>;
 
-    /// Writes several, with their number in front.
+    /// Appends several values, preceded by their number.
     fn put_all(values: &[Self], out: &mut Writer) {
         let values = numbered(values, out);
         values.iter().for_each(|value| value.put(out));
     }
 
-    /// Reads several.
+    /// Decodes several values.
     ///
     /// # Errors
-    /// When the bytes are none.
+    /// The bytes are not a valid encoding.
     fn get_all(bytes: &mut Fields<'_>) -> Result<Vec<Self>, CodecError> {
         let count = u32::get(bytes)?;
-        // No room is made for them in advance. Ends: each reads one byte at least.
+        // Reserves no memory in advance. Terminates: each element takes at least one byte.
         let mut values = Vec::new();
         for _ in 0..count {
             values.push(Self::get(bytes)?);
@@ -44,7 +44,8 @@ pub(super) trait Coded: Sized {
     }
 }
 
-/// Writes the number of values. What does not fit into 4 bytes is left out; the limits of a domain are far below that.
+/// Appends the number of values. Values beyond what 4 bytes count are dropped; the limits of a domain are far below
+/// that.
 fn numbered<'a, T>(values: &'a [T], out: &mut Writer) -> &'a [T] {
     let count = u32::try_from(values.len()).unwrap_or(u32::MAX);
     count.put(out);
@@ -67,7 +68,7 @@ macro_rules! integers {
 
 integers!(u32, u64, i32);
 
-/// As a u64, on every machine.
+/// Encoded as u64 on every machine.
 impl Coded for usize {
     fn put(&self, out: &mut Writer) {
         (*self as u64).put(out);
@@ -185,7 +186,7 @@ impl Coded for String {
     }
 }
 
-/// In nanoseconds; what is longer than 584 years becomes that.
+/// Encoded in nanoseconds; a duration of more than 584 years is encoded as the longest one.
 impl Coded for Duration {
     fn put(&self, out: &mut Writer) {
         u64::try_from(self.as_nanos()).unwrap_or(u64::MAX).put(out);
@@ -196,10 +197,10 @@ impl Coded for Duration {
     }
 }
 
-/// In ascending order, each once.
+/// Encoded in ascending order without duplicates.
 impl<T: Coded + Ord> Coded for BTreeSet<T> {
     fn put(&self, out: &mut Writer) {
-        // What does not fit into 4 bytes is left out, as in a list.
+        // Elements beyond what 4 bytes count are dropped, as in a list.
         let count = u32::try_from(self.len()).unwrap_or(u32::MAX);
         count.put(out);
         self.iter().take(count as usize).for_each(|value| value.put(out));

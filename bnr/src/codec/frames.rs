@@ -1,4 +1,5 @@
-//! The frames by which a process, or a command, and its node speak: [`MAGIC`] once, then frames, each a length of 4 bytes and a body. Up go requests, down answers and notices.
+//! Frames between a process or a command and its node. The client sends [`MAGIC`] once. After it, both sides send
+//! frames: a length of 4 bytes and a body. Requests go up, answers and notices go down.
 
 use bytes::{Buf as _, Bytes, BytesMut};
 use chained_gpc::wire::fields::Fields;
@@ -10,38 +11,40 @@ use crate::exit::Death;
 use crate::fault::{Fault, FaultKind};
 use crate::request::{Answer, Request};
 
-/// What a client says first: that it speaks in these frames, of this version.
+/// The first bytes of a client: protocol and version.
 pub const MAGIC: [u8; 4] = *b"BNR1";
 
-/// Bytes of the largest body that a node reads: room for the arguments and the environment of a spawn, or for a set of a million members.
+/// Largest body that a node reads, in bytes. It has room for the arguments and the environment of a spawn, or for a set
+/// of a million members.
 pub const UP_MAX: usize = 32 << 20;
 
-/// Bytes of the largest body that a client reads: room for all of a database of the largest size, and its lengths. A node lets no more than that wait for one client.
+/// Largest body that a client reads, in bytes. It has room for a whole database of the largest size, with its lengths.
+/// A node queues at most that much for one client.
 pub const DOWN_MAX: usize = 384 << 20;
 
 /// Bytes of a length.
 const LENGTH: usize = 4;
 
-/// A frame that is too large.
+/// Error: a frame is too large.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("a frame of {length} bytes; at most {max} are read")]
 pub struct FrameError {
-    /// Bytes of its body, by its own account.
+    /// Bytes of its body, as announced.
     pub length: usize,
-    /// Bytes that are allowed.
+    /// Most bytes allowed.
     pub max: usize,
 }
 
-/// What stands at the front of some bytes.
+/// The start of a buffer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Frame {
-    /// A frame: its body, which is taken out of the bytes.
+    /// The body of a complete frame, removed from the buffer.
     Whole(Bytes),
-    /// The begin of one at most.
+    /// An incomplete frame, or nothing.
     Part,
 }
 
-/// What a node says to a client.
+/// A message from a node to a client.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Down {
     /// The answer to a request.
@@ -50,10 +53,10 @@ pub enum Down {
     Notice(Death),
 }
 
-/// Takes the first frame out of what has come.
+/// Removes the first frame from a buffer of received bytes.
 ///
 /// # Errors
-/// When the frame says that it is longer than `max` bytes.
+/// The frame announces more than `max` bytes.
 pub fn take_frame(bytes: &mut BytesMut, max: usize) -> Result<Frame, FrameError> {
     let Some(length) = bytes.first_chunk::<LENGTH>() else { return Ok(Frame::Part) };
     let length = u32::from_le_bytes(*length) as usize;
@@ -67,10 +70,10 @@ pub fn take_frame(bytes: &mut BytesMut, max: usize) -> Result<Frame, FrameError>
     Ok(Frame::Whole(bytes.split_to(length).freeze()))
 }
 
-/// A request as a frame.
+/// Encodes a request as a frame.
 ///
 /// # Errors
-/// When it is larger than a node reads: [`TooLarge`](FaultKind::TooLarge).
+/// The request is larger than a node reads: [`TooLarge`](FaultKind::TooLarge).
 pub fn encode_up(serial: Serial, request: &Request) -> Result<Bytes, Fault> {
     framed(UP_MAX, |out| {
         serial.put(out);
@@ -78,37 +81,37 @@ pub fn encode_up(serial: Serial, request: &Request) -> Result<Bytes, Fault> {
     })
 }
 
-/// The body of a request's frame, without its length.
+/// The body of a request's frame, without the length.
 ///
 /// # Errors
-/// When it is larger than a node reads: [`TooLarge`](FaultKind::TooLarge).
+/// The request is larger than a node reads: [`TooLarge`](FaultKind::TooLarge).
 pub fn body_of(serial: Serial, request: &Request) -> Result<Bytes, Fault> {
     encode_up(serial, request).map(|frame| frame.slice(LENGTH..))
 }
 
-/// Reads the body of a frame of a client.
+/// Decodes the body of a client's frame.
 ///
 /// # Errors
-/// When it is no request.
+/// The body is not a valid request.
 pub fn decode_up(body: &[u8]) -> Result<(Serial, Request), CodecError> {
     whole(Fields::new(body))
 }
 
-/// An answer or a notice as a frame. An answer that is larger than a client reads becomes a fault that says so.
+/// Encodes an answer or a notice as a frame. An answer that is larger than a client reads is replaced by a fault.
 pub fn encode_down(down: &Down) -> Bytes {
     let (serial, fault) = match (framed(DOWN_MAX, |out| down.put(out)), down) {
         (Ok(frame), _) => return frame,
         (Err(fault), Down::Answer(serial, _)) => (*serial, fault),
-        // A few bytes: never too large.
+        // A notice has a few bytes and always fits.
         (Err(_), Down::Notice(_)) => return Bytes::new(),
     };
     encode_down(&Down::Answer(serial, Err(fault)))
 }
 
-/// Reads the body of a frame of a node.
+/// Decodes the body of a node's frame.
 ///
 /// # Errors
-/// When it is neither an answer nor a notice.
+/// The body is neither an answer nor a notice.
 pub fn decode_down(body: &[u8]) -> Result<Down, CodecError> {
     whole(Fields::new(body))
 }
@@ -122,7 +125,7 @@ fn framed(max: usize, write: impl FnOnce(&mut Writer)) -> Result<Bytes, Fault> {
             format!("{length} bytes to say at once: at most {max} are sent between a process and its node");
         return Err(Fault::new(FaultKind::TooLarge, message));
     }
-    // At most `max`.
+    // The length is at most `max`, so it fits into u32.
     out.0[..LENGTH].copy_from_slice(&(length as u32).to_le_bytes());
     Ok(out.0.into())
 }

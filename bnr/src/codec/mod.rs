@@ -1,6 +1,10 @@
-//! What nodes say to each other, and what a process and its node do, as bytes. `docs/bnr-wire.md` has them byte by byte.
+//! Encoding of the messages between nodes, and between a process and its node. `docs/bnr-wire.md` has it byte by byte.
 //!
-//! Integers are little-endian and of fixed width; texts, bytes and lists have their length in front, of 4 bytes. Each value has one encoding: who decodes bytes and encodes what they say has the same bytes again. No length is believed: a list grows as its elements are read, so what is held is bounded by the bytes that are there. The types have no cycles, so nothing is nested deeper than they are.
+//! Integers are little-endian and of fixed width. Texts, byte strings and lists are preceded by their length, in 4
+//! bytes. Each value has exactly one encoding: decoding and encoding again gives the same bytes.
+//!
+//! An announced length reserves no memory: a list grows as its elements are decoded, so memory is bounded by the bytes
+//! received. The types have no cycles, so the depth of nesting is fixed.
 
 mod bytes;
 mod frames;
@@ -17,34 +21,34 @@ pub use frames::{
     encode_up, take_frame,
 };
 
-/// The version of orders and reports.
+/// Version of orders and reports.
 pub const VERSION: u8 = 1;
 
-/// Bytes that say nothing.
+/// Error: the bytes are not a valid encoding.
 pub use chained_gpc::wire::fields::FieldsError as CodecError;
 
-/// An order as the data of a call.
+/// Encodes an order as the data of a call.
 pub fn encode_order(order: &Order) -> Bytes {
     encode(order)
 }
 
-/// Reads an order.
+/// Decodes an order.
 ///
 /// # Errors
-/// When the bytes are none.
+/// The bytes are not a valid order.
 pub fn decode_order(bytes: &[u8]) -> Result<Order, CodecError> {
     decode(bytes)
 }
 
-/// A report as the data of a reply.
+/// Encodes a report as the data of a reply.
 pub fn encode_report(report: &Report) -> Bytes {
     encode(report)
 }
 
-/// Reads a report.
+/// Decodes a report.
 ///
 /// # Errors
-/// When the bytes are none.
+/// The bytes are not a valid report.
 pub fn decode_report(bytes: &[u8]) -> Result<Report, CodecError> {
     decode(bytes)
 }
@@ -62,7 +66,7 @@ fn decode<T: Coded>(bytes: &[u8]) -> Result<T, CodecError> {
     whole(bytes)
 }
 
-/// A value, and nothing behind it.
+/// Decodes a value that takes all of the bytes.
 fn whole<T: Coded>(mut bytes: Fields<'_>) -> Result<T, CodecError> {
     let value = T::get(&mut bytes)?;
     bytes.end().map(|()| value)

@@ -1,4 +1,4 @@
-//! What is encoded is decoded, and nothing else is.
+//! Tests of the encoding: decoding reverses encoding, and accepts nothing else.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -59,7 +59,7 @@ fn pair() -> impl Strategy<Value = Pair> {
     (bytes(), bytes()).prop_map(|(key, value)| Pair { key, value })
 }
 
-/// Any of nanoseconds that fit into 8 bytes.
+/// Any number of nanoseconds that fits into 8 bytes.
 fn time() -> impl Strategy<Value = Duration> {
     any::<u64>().prop_map(Duration::from_nanos)
 }
@@ -291,7 +291,7 @@ fn down() -> impl Strategy<Value = Down> {
     ]
 }
 
-/// Bytes that say something, cut anywhere, say nothing; nor do they with a byte more.
+/// Valid bytes become invalid when cut anywhere, or when one byte is appended.
 fn spoilt<T: std::fmt::Debug + PartialEq>(
     bytes: &[u8],
     decode: impl Fn(&[u8]) -> Result<T, CodecError>,
@@ -303,7 +303,7 @@ fn spoilt<T: std::fmt::Debug + PartialEq>(
     Ok(())
 }
 
-/// A body without the length in front.
+/// The body of a frame, without the length.
 fn body(frame: &[u8]) -> &[u8] {
     let (length, body) = frame.split_first_chunk().unwrap();
     assert_eq!(u32::from_le_bytes(*length) as usize, body.len());
@@ -352,7 +352,7 @@ proptest! {
         spoilt(body(&frame), decode_down)?;
     }
 
-    /// Whatever comes is nothing, or the one encoding of something.
+    /// Any bytes are invalid, or the only encoding of their value.
     #[test]
     fn any_bytes(bytes in vec(prop_oneof![0..4_u8, any::<u8>()], 0..200)) {
         let versioned = [&[VERSION][..], &bytes].concat();
@@ -373,7 +373,7 @@ proptest! {
     }
 }
 
-/// As `docs/bnr-wire.md` writes it.
+/// The example in `docs/bnr-wire.md`.
 #[test]
 fn the_bytes_of_an_order() {
     let meeting = Meeting { set: Set::Group(GroupId(3)), tag: b"A".to_vec(), epoch: 2 };
@@ -400,7 +400,7 @@ fn the_bytes_of_an_order() {
 fn what_cannot_be_is_refused() {
     assert_eq!(decode_order(&[2, 1]), Err(CodecError::Version { found: 2, known: VERSION }));
     assert_eq!(decode_order(&[1, 99]), Err(CodecError::Field("there is no such order")));
-    // A text, a flag, a fault, members out of order, the same twice.
+    // A text, a flag, a fault, members out of order, and a duplicate member.
     assert_eq!(decode_order(&[1, 13, 1, 0, 0, 0, 255]), Err(CodecError::Field("a text is no UTF-8")));
     assert_eq!(decode_order(&[1, 16, 2]), Err(CodecError::Field("a flag is 0 or 1")));
     let of_fault = decode_report(&[1, 5, 0, 22, 0, 0, 0]);
@@ -415,7 +415,7 @@ fn what_cannot_be_is_refused() {
     }
 }
 
-/// A list of which nothing is there but its length of 4 GiB costs nothing.
+/// A list that announces 4 GiB and has no elements allocates nothing.
 #[test]
 fn a_length_is_not_believed() {
     for bytes in [&[1, 10, 255, 255, 255, 255][..], &[1, 13, 255, 255, 255, 255, b'x']] {

@@ -1,4 +1,5 @@
-//! The encodings of the types of a domain: which fields in which order, and the number of each variant. A number never changes its meaning.
+//! The encodings of a domain's types: the order of the fields, and the number of each variant. The meaning of a number
+//! never changes.
 
 use chained_gpc::wire::fields::Fields;
 
@@ -13,7 +14,7 @@ use crate::request::{Answer, Client, GroupState, GroupStatus, Identity, MemberSt
 use crate::spec::{Block, Layout, OnDeath, Spec};
 use crate::start_error::StartError;
 
-/// A type with these fields, in this order.
+/// Implements the encoding of a struct: its fields, in this order.
 macro_rules! record {
     ($type:ident { $($field:ident),+ $(,)? }) => {
         impl Coded for $type {
@@ -28,7 +29,7 @@ macro_rules! record {
     };
 }
 
-/// A type with these variants: the number of one, and its fields.
+/// Implements the encoding of an enum: the number of the variant, then its fields.
 macro_rules! choice {
     ($type:ident, $unknown:literal, {
         $($number:literal = $variant:ident $(($($place:ident),+))? $({$($field:ident),+})?,)+
@@ -103,7 +104,8 @@ choice!(OnDeath, "a death means no such thing for a group", {
 });
 record!(Block { node, spec, first, count });
 
-/// Its ranks have no gap, and each block is of one of its specs: whoever has a layout may count on it.
+/// Decoding checks that the ranks have no gap and that each block refers to an existing spec, so users of a layout may
+/// rely on both.
 impl Coded for Layout {
     fn put(&self, out: &mut Writer) {
         let Layout { group, parent, database, specs, blocks, on_death, preputs, input } = self;

@@ -1,16 +1,17 @@
-//! Bytes of several pieces: what one node gives another in a call.
+//! Encoding of several pieces of output: the data of one call from a node to another.
 //!
-//! Each piece is its group, its rank, its stream (0 output, 1 error), its length and its bytes; numbers are u32, little-endian, but the stream is one byte. Nothing stands before, between or after them.
+//! Each piece is its group, rank, stream (0 output, 1 error), length and bytes. Numbers are u32, little-endian, except
+//! the stream, which is one byte. Pieces follow each other without a header, separator or trailer.
 
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 
 use super::{PIECE_MAX, Piece, Stream};
 use crate::names::{GroupId, Member};
 
-/// Bytes before those of a piece.
+/// Bytes of a piece's header.
 const HEAD: usize = 4 + 4 + 1 + 4;
 
-/// Bytes that are no batch.
+/// Error: the bytes are not a valid batch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{what} at byte {at}; nodes of a domain must be of one version")]
 pub struct BatchError {
@@ -18,12 +19,11 @@ pub struct BatchError {
     at: usize,
 }
 
-/// The bytes of these pieces. None of them is longer than [`PIECE_MAX`].
+/// Encodes pieces. A piece longer than [`PIECE_MAX`] is split, an empty one is left out.
 pub fn encode_batch(pieces: &[Piece]) -> Bytes {
     let length = pieces.iter().map(|piece| HEAD + piece.bytes.len()).sum();
     let mut batch = BytesMut::with_capacity(length);
     for piece in pieces {
-        // Longer ones than a splitter's are cut, too.
         for part in piece.bytes.chunks(PIECE_MAX) {
             batch.put_u32_le(piece.member.group.0);
             batch.put_u32_le(piece.member.rank);
@@ -38,10 +38,10 @@ pub fn encode_batch(pieces: &[Piece]) -> Bytes {
     batch.freeze()
 }
 
-/// The pieces of a batch, which share its memory.
+/// The pieces of a batch. They share its memory.
 ///
 /// # Errors
-/// Where it makes no sense.
+/// The bytes are not a valid batch.
 pub fn decode_batch(batch: &Bytes) -> Result<Vec<Piece>, BatchError> {
     let mut rest = batch.clone();
     let mut pieces = Vec::new();

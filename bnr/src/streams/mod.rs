@@ -1,9 +1,10 @@
-//! What processes write to their standard output and error, on its way to the head. No I/O.
+//! Standard output and error of processes, on the way to the head. No I/O.
 //!
-//! A [`Splitter`] cuts what one process writes into [`Piece`]s that end with a line where they can, so that lines of several processes do not mix. Nodes pass pieces up a tree of fan-out [`FAN_OUT`], in batches.
+//! A [`Splitter`] cuts the output of one process into [`Piece`]s. Where possible a piece ends with a line end, so that
+//! lines of several processes do not mix. Nodes send pieces up a tree of fan-out [`FAN_OUT`], in batches.
 //!
 //! # Memory
-//! A splitter holds less than [`PIECE_MAX`] bytes: those of a line that has not ended.
+//! A splitter buffers less than [`PIECE_MAX`] bytes: an unfinished line.
 
 mod batch;
 mod splitter;
@@ -15,13 +16,13 @@ use bytes::Bytes;
 
 use crate::names::Member;
 
-/// Most bytes of a piece: a longer line is cut.
+/// Largest piece, in bytes. A longer line is split.
 pub const PIECE_MAX: usize = 64 << 10;
 
-/// How many nodes give their output to one.
+/// Number of nodes that send their output to the same node.
 pub const FAN_OUT: usize = 8;
 
-/// Which of its outputs a process has written to.
+/// An output of a process.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Stream {
     /// Standard output.
@@ -30,18 +31,20 @@ pub enum Stream {
     Err,
 }
 
-/// What a process has written to one of its outputs: one or more whole lines, or a part of a line that is longer than [`PIECE_MAX`], or the last one without a line's end. Never empty.
+/// Output of a process: one or more whole lines, a part of a line longer than [`PIECE_MAX`], or the last line without a
+/// line end. Never empty.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Piece {
-    /// Who has written it.
+    /// The process that wrote it.
     pub member: Member,
-    /// To what.
+    /// The output that it was written to.
     pub stream: Stream,
-    /// What.
+    /// The bytes.
     pub bytes: Bytes,
 }
 
-/// To which node another one gives its output: both are positions in the list of a domain's nodes, and the head, position 0, gives it to nobody. Who finds a parent lost asks for the parent's parent: positions become smaller, down to the head.
+/// The node that receives another node's output. Both are positions in the list of a domain's nodes; the head, at
+/// position 0, has none. If a parent is lost, the sender uses the parent's parent: positions decrease down to the head.
 pub fn parent(position: usize) -> Option<usize> {
     position.checked_sub(1).map(|before| before / FAN_OUT)
 }

@@ -1,28 +1,28 @@
-//! From bytes as a pipe gives them to pieces that end with a line's end.
+//! Splits the bytes of a pipe into pieces that end with a line end.
 
 use bytes::BytesMut;
 
 use super::{PIECE_MAX, Piece, Stream};
 use crate::names::Member;
 
-/// Cuts one output of one process.
+/// Splits one output of one process.
 #[derive(Debug)]
 pub struct Splitter {
     member: Member,
     stream: Stream,
-    /// A line that has not ended: shorter than [`PIECE_MAX`].
+    /// An unfinished line, shorter than [`PIECE_MAX`].
     held: BytesMut,
 }
 
 impl Splitter {
-    /// For one output of a process, of which nothing has come.
+    /// A splitter for one output of a process.
     pub fn new(member: Member, stream: Stream) -> Splitter {
         Splitter { member, stream, held: BytesMut::new() }
     }
 
-    /// Takes what has come, and gives the pieces that are whole now.
+    /// Takes received bytes, and passes each finished piece to `take`.
     pub fn bytes(&mut self, mut bytes: &[u8], take: &mut impl FnMut(Piece)) {
-        // Ends: each turn takes at least one of the bytes.
+        // Terminates: each iteration consumes at least one byte.
         while !bytes.is_empty() {
             let room = PIECE_MAX - self.held.len();
             let (part, rest) = bytes.split_at(room.min(bytes.len()));
@@ -44,14 +44,14 @@ impl Splitter {
         }
     }
 
-    /// Nothing more comes: gives what is left, if anything is.
+    /// The output has ended: passes the unfinished line, if any, to `take`.
     pub fn end(&mut self, take: &mut impl FnMut(Piece)) {
         if !self.held.is_empty() {
             self.give(take);
         }
     }
 
-    /// How many bytes are held: those of a line that has not ended.
+    /// Number of buffered bytes: the length of the unfinished line.
     pub fn held(&self) -> usize {
         self.held.len()
     }
@@ -72,7 +72,7 @@ mod tests {
 
     const MEMBER: Member = Member { group: GroupId(1), rank: 2 };
 
-    /// The pieces of what comes in these parts, and whether less than a piece was held all the time.
+    /// The pieces for these received parts. Checks that less than a piece is buffered after each part.
     fn pieces(parts: &[Vec<u8>]) -> Vec<Vec<u8>> {
         let mut splitter = Splitter::new(MEMBER, Stream::Err);
         let mut pieces = Vec::new();
@@ -90,7 +90,7 @@ mod tests {
         pieces
     }
 
-    /// Parts as pipes give them, with few line ends or many.
+    /// Parts as a pipe delivers them, with few or many line ends.
     fn part() -> impl Strategy<Value = Vec<u8>> {
         let text = prop_oneof![Just(b"a".to_vec()), Just(b"\n".to_vec()), Just(b"some words\nand".to_vec())];
         (text, prop_oneof![0..10_usize, 60_000..70_000_usize, 130_000..140_000_usize])
@@ -127,7 +127,7 @@ mod tests {
         assert_eq!(pieces(&parts), ["one\n", "two\n", "three\n", "four"].map(Vec::from));
     }
 
-    /// A line's end that comes just where a piece is full belongs to it; one byte later the line is cut.
+    /// A line end at the last byte of a full piece belongs to that piece; one byte later, the line is split.
     #[test]
     fn a_line_is_cut_only_if_it_is_longer_than_a_piece() {
         let line = |length: usize| [vec![b'x'; length - 1], vec![b'\n']].concat();
