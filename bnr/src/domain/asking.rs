@@ -1,4 +1,4 @@
-//! What clients ask, what is asked of other nodes for them, and orders that wait for their answer.
+//! Requests of clients, queries to other nodes on their behalf, and orders that wait for their reply.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,45 +17,46 @@ use crate::order::{Meeting, Order, Purpose, Report};
 use crate::request::{Answer, Client, Identity, Pair, Request};
 use crate::spec::OnDeath;
 
-/// How long a process may run on whose link has ended though it takes part: far longer than it takes to hear that it has ended.
+/// Time that a registered process may run on after its link has closed. It is far longer than the exit of a process
+/// takes to be reported.
 const UNLINKED: Duration = Duration::from_secs(10);
 
-/// The exit status of its job, as that of one that has ended without finalizing.
+/// Exit status of the job in that case, as for a process that ends without finalizing.
 const UNLINKED_STATUS: u8 = 1;
 
-/// Who waits for an answer.
+/// Receiver of an answer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Asker {
-    /// Nobody.
+    /// The answer is dropped.
     Nobody,
-    /// A client here.
+    /// A local client.
     Client(Client, Serial),
     /// Another node.
     Order(Token),
-    /// All who have come to a meeting: it does something.
+    /// A collective request: the answer completes its purpose.
     Meeting(Meeting),
-    /// A put into a database that this node does not know.
+    /// A put into a database without a copy here.
     Put(u64),
-    /// Somebody who waits for several groups, by number.
+    /// A wait for several groups, by number.
     Joined(u64),
-    /// A client here that wants to know of deaths.
+    /// A local client that subscribes to deaths.
     Subscriber(Client, Serial),
 }
 
-/// An order that is not answered yet.
+/// The kind of an order that is not yet answered.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Held {
-    /// Something was asked of the head, or of all.
+    /// A query to the head or to all nodes.
     Asked,
     /// A coordinator collects.
     Collect(Meeting),
     /// A group is being started.
     Start,
-    /// It is being checked whether a group can be started.
+    /// A group is being checked.
     Check,
     /// A group is being killed.
     Kill,
-    /// The head watches.
+    /// The head watches this node.
     Watch,
     /// The domain ends.
     End,
@@ -68,12 +69,11 @@ pub(super) struct Putting {
     serial: Serial,
     pub(super) database: String,
     pair: Pair,
-    /// Somebody has removed the database meanwhile.
+    /// The database was removed in the meantime.
     pub(super) destroyed: bool,
 }
 
 impl Domain {
-    /// A client asks.
     pub(super) fn request(&mut self, client: Client, serial: Serial, request: Request) {
         let asker = Asker::Client(client, serial);
         if !matches!(self.life, Life::Begins | Life::Runs) {
@@ -115,7 +115,7 @@ impl Domain {
         }
     }
 
-    /// What tools may ask, too.
+    /// Handles the requests that tools may send as well.
     fn request_of_any(&mut self, client: Client, serial: Serial, request: Request) {
         let asker = Asker::Client(client, serial);
         match request {
@@ -131,7 +131,7 @@ impl Domain {
                 }
                 self.enter(client, serial, over, &tag, Purpose::Fence, limit);
             }
-            // Those of the head: it has said them when the domain began here.
+            // The head's limits: it sent them when the domain began here.
             Request::Limits => self.settle(asker, Ok(Answer::Limits(self.settings.limits))),
             Request::Size(group) => match self.here.get(&group) {
                 Some(here) => {
@@ -144,7 +144,7 @@ impl Domain {
                 self.ask_head(Asker::Subscriber(client, serial), client, Request::Subscribe(group));
             }
             Request::Put { database, pair, advice } => {
-                // Each node of the set gets all.
+                // The advice is ignored: each node of the set gets every value.
                 let _ = advice;
                 self.put(client, serial, database, pair);
             }
@@ -161,7 +161,7 @@ impl Domain {
         }
     }
 
-    /// The link of a client has ended.
+    /// The link of a client has closed.
     pub(super) fn client_gone(&mut self, client: Client) {
         self.open.remove(&client);
         self.subscribers.retain(|_, clients| {
@@ -172,7 +172,7 @@ impl Domain {
             && let Some(process) = self.process_here(member)
         {
             process.unlinked = true;
-            // Mostly it has ended, and that is told in a moment.
+            // Usually the process has ended, and its exit is about to be reported.
             self.timers.at(self.now.saturating_add(UNLINKED), Timer::Unlinked(member));
         }
     }
@@ -181,7 +181,8 @@ impl Domain {
         self.here.get_mut(&member.group)?.processes.get_mut(&member.rank)
     }
 
-    /// A process that takes part runs on without a link: it comes to no meeting any more, so it has failed, as one that has ended.
+    /// A registered process has run on without a link. It can enter no collective request, so it counts as failed, like
+    /// one that has ended.
     pub(super) fn unlinked(&mut self, member: Member) {
         let Some(here) = self.here.get(&member.group) else { return };
         let left = here.processes.get(&member.rank).is_some_and(|process| {
@@ -205,14 +206,14 @@ impl Domain {
         self.open.get_mut(&client).is_some_and(|open| open.remove(&serial))
     }
 
-    /// Answers a client, if it still waits.
+    /// Answers a client that still waits.
     pub(super) fn answer(&mut self, client: Client, serial: Serial, answer: Result<Answer, Fault>) {
         if self.forget_request(client, serial) {
             self.outputs.push_back(Output::Answer { client, serial, answer });
         }
     }
 
-    /// Gives an answer to whoever waits for it.
+    /// Passes an answer to its receiver.
     pub(super) fn settle(&mut self, asker: Asker, result: Result<Answer, Fault>) {
         match asker {
             Asker::Nobody => {}
@@ -225,21 +226,21 @@ impl Domain {
         }
     }
 
-    /// Answers an order, if somebody still waits.
+    /// Replies to an order, if the reply is still needed.
     pub(super) fn report(&mut self, token: Token, report: Report) {
         if self.held.remove(&token).is_some() {
             self.outputs.push_back(Output::Report { token, report });
         }
     }
 
-    /// Asks the head; this node may be it.
+    /// Sends a request to the head, which may be this node.
     pub(super) fn ask_head(&mut self, asker: Asker, client: Client, request: Request) {
         if self.head.is_some() {
             return self.asked_of_head(asker, client, request);
         }
         let limits = &self.settings.limits;
         let limit = match request {
-            // They wait for processes.
+            // These wait for processes to start or end.
             Request::SpawnMultiple { .. } | Request::Close { .. } | Request::Kill(_) | Request::Size(_) => {
                 limits.fence.max(limits.ask)
             }
@@ -249,10 +250,10 @@ impl Domain {
         self.call(vec![self.head_id()], order, false, limit, Errand::Ask(asker));
     }
 
-    /// Another node orders.
+    /// Handles an order of another node.
     pub(super) fn order(&mut self, token: Token, root: Id, order: Order) {
         if matches!(self.life, Life::Ended) || self.lost.contains(&root) {
-            // Nobody there goes on with what is answered.
+            // The domain has ended here, or the root is lost: an empty report ends the call.
             let report = no_report(&order);
             return self.outputs.push_back(Output::Report { token, report });
         }
@@ -290,7 +291,7 @@ impl Domain {
                 let (members, more) = self.missing_here(&meeting, &purpose);
                 return self.report(token, Report::Missing(members, more));
             }
-            // A driver has made this machine of it.
+            // The driver created this machine for it.
             Order::Begin { .. } => return self.report(token, Report::Host(self.settings.host.clone())),
             Order::Enter { meeting, purpose } => self.entered_elsewhere(root, &meeting, purpose),
             Order::Release { meeting, deaths, outcome } => self.release(&meeting, &deaths, outcome),
@@ -318,7 +319,7 @@ impl Domain {
         }
     }
 
-    /// Nobody waits for an order's answer any more.
+    /// The reply to an order is no longer needed.
     pub(super) fn cancelled(&mut self, token: Token) {
         match self.held.remove(&token) {
             Some(Held::Collect(meeting)) => self.collect_cancelled(&meeting, token),
@@ -356,7 +357,7 @@ impl Domain {
         }
     }
 
-    /// Its group is killed here at once, and everywhere by the head.
+    /// Kills the group here at once; the head kills it at all nodes.
     fn abort_here(&mut self, member: Member, code: u8, message: String) {
         let client = Client::Process(member);
         self.kill_here(member.group, None);
@@ -383,7 +384,7 @@ impl Domain {
         self.ask_head(Asker::Put(number), client, asked);
     }
 
-    /// Puts into the copy here, and keeps it for the next fence.
+    /// Puts into the local copy, and logs the put for the next fence.
     fn put_here(&mut self, client: Client, database: &str, pair: Pair) -> Result<Answer, Fault> {
         let member = match client {
             Client::Process(member) => Some(member),
@@ -399,7 +400,7 @@ impl Domain {
         Ok(Answer::Done)
     }
 
-    /// The head has said whether there is such a database.
+    /// The head has answered whether the database exists.
     fn put_known(&mut self, number: u64, known: Result<(), Fault>) {
         let Some(putting) = self.putting.remove(&number) else { return };
         let Putting { client, serial, database, pair, destroyed } = putting;
@@ -414,7 +415,7 @@ impl Domain {
     fn get(&mut self, asker: Asker, client: Client, database: String, key: Vec<u8>) {
         match self.databases.get(&database).map(|copy| copy.get(&key).cloned()) {
             Some(Some(value)) => self.settle(asker, Ok(Answer::Value(value))),
-            // It would have been here when the group was started.
+            // The domain writes reserved keys when the group starts, so this one does not exist.
             Some(None) if key.starts_with(RESERVED) && self.is_own_here(&database) => {
                 self.settle(asker, Err(not_found(&key)));
             }
@@ -423,17 +424,17 @@ impl Domain {
         }
     }
 
-    /// Whether a database is that of a group with processes here.
+    /// Whether a database is the own database of a group with processes here.
     fn is_own_here(&self, database: &str) -> bool {
         let group = database.strip_prefix(&self.own_prefix()).and_then(|number| number.parse().ok());
         let here = group.and_then(|group| self.here.get(&GroupId(group)));
         here.is_some_and(|here| here.layout.database == database)
     }
 
-    /// Whether anybody but the domain may put such a key.
+    /// Checks that a key is not reserved for the domain.
     ///
     /// # Errors
-    /// It is one of the domain's own.
+    /// The key is reserved in this database.
     fn check_reserved(&self, database: &str, key: &[u8]) -> Result<(), Fault> {
         if !key.starts_with(RESERVED) || !database.starts_with(&self.own_prefix()) {
             return Ok(());
@@ -443,7 +444,7 @@ impl Domain {
         Err(Fault::new(FaultKind::BadRequest, message))
     }
 
-    /// Asks all others for a value.
+    /// Requests a value from all other nodes.
     pub(super) fn find(&mut self, asker: Asker, database: String, key: Vec<u8>) {
         let others = self.others();
         if others.is_empty() {
@@ -459,7 +460,7 @@ impl Domain {
             match report {
                 Ok(Report::Found(Some(value))) => return self.settle(asker, Ok(Answer::Value(value))),
                 Ok(_) => {}
-                // What a lost node had is lost with it.
+                // Values at a lost node are lost with it.
                 Err(fault) if !self.lost.contains(&id) && fault.kind != FaultKind::NodeLost => {
                     missing = Some(fault)
                 }
@@ -477,7 +478,7 @@ impl Domain {
         }
     }
 
-    /// Asks all others for what they have of a database.
+    /// Requests the pairs of a database from all other nodes.
     pub(super) fn list(&mut self, asker: Asker, database: String) {
         let here = self.databases.get(&database).map(|copy| copy.pairs()).unwrap_or_default();
         let others = self.others();
@@ -498,7 +499,7 @@ impl Domain {
             match report {
                 Ok(Report::Pairs(theirs)) => {
                     for pair in theirs {
-                        // What is here counts, as for a get.
+                        // The local value wins, as for a get.
                         pairs.entry(pair.key).or_insert(pair.value);
                     }
                 }
@@ -512,7 +513,7 @@ impl Domain {
         self.settle(asker, Ok(Answer::Pairs(into_pairs(pairs))));
     }
 
-    /// A database is gone: its copy, and what was to go to others.
+    /// A database has been removed: drops its copy and the logged puts.
     pub(super) fn destroyed_here(&mut self, name: &str) {
         self.databases.remove(name);
         for process in self.here.values_mut().flat_map(|here| here.processes.values_mut()) {
@@ -523,7 +524,7 @@ impl Domain {
         }
     }
 
-    /// All who wait are told that the domain ends.
+    /// Answers all pending requests: the domain ends.
     pub(super) fn refuse_all(&mut self) {
         for (client, serials) in std::mem::take(&mut self.open) {
             for serial in serials {
@@ -533,7 +534,7 @@ impl Domain {
         self.putting.clear();
     }
 
-    /// The answer to all orders that others still wait for, but for some.
+    /// Replies to all pending orders except those that `but` selects.
     pub(super) fn report_all(&mut self, but: impl Fn(&Held) -> bool) {
         let held = std::mem::take(&mut self.held);
         for (token, held) in held {
@@ -552,7 +553,7 @@ impl Domain {
     }
 }
 
-/// What is answered where nothing is done.
+/// The reply to an order that is not carried out.
 fn no_report(order: &Order) -> Report {
     match order {
         Order::AtHead { .. } => Report::Answer(Err(domain_ended())),

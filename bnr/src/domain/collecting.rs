@@ -1,6 +1,8 @@
-//! Meetings, at their coordinator: it collects who has come, does what they want, and releases them all.
+//! Collective requests at their coordinator: it collects the members, carries out the purpose, and releases them all.
 //!
-//! It knows who has come by name: each node says that all its members are in, and a meeting is complete when each node of the set has. Whether it fails or not is decided here alone, so all who live are told the same.
+//! The coordinator tracks nodes by identity: each node reports that all its members have arrived, and the request is
+//! complete when every node of the set has reported. The coordinator alone decides on success or failure, so all living
+//! members get the same outcome.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,31 +21,32 @@ use crate::names::{GroupId, Member, Set};
 use crate::order::{Brought, Meeting, Order, Purpose, Report};
 use crate::request::{Answer, Client, Request};
 
-/// How long the call may stand by which a coordinator collects: as long as any job. Each member has a limit of its own, which ends it.
+/// Time limit of the collecting call: as long as any job. Each member's own limit ends it earlier.
 const STANDS: Duration = Duration::from_secs(366 * 24 * 3600);
 
-/// A meeting that is collected for.
+/// State of a collective request at its coordinator.
 #[derive(Debug)]
 pub(super) struct Collecting {
     purpose: Purpose,
-    /// The nodes of its members, in the order of their first members.
+    /// The nodes of the members, ordered by their first members.
     pub(super) nodes: Vec<Id>,
     /// The call that waits for the members at other nodes.
     pub(super) call: Option<CallNumber>,
-    /// What other nodes have said; all of them at once.
+    /// The reports of the other nodes, which arrive together.
     replies: Option<BTreeMap<Id, Brought>>,
-    /// All have come, and what they want is being done: what they have put.
+    /// The collected puts, once all members have arrived and the purpose is being carried out.
     acting: Option<Brought>,
-    /// A time limit has passed: the meeting fails when it is known which members have not come.
+    /// The fault after a passed time limit; the request fails once the missing members are known.
     pub(super) late: Option<Fault>,
 }
 
 impl Domain {
-    /// Does what can be done for a meeting of which this node may be the coordinator. `purpose`: what those want who have come elsewhere.
+    /// Takes the next possible step of a request that this node may coordinate. `purpose` is that of the members
+    /// elsewhere.
     pub(super) fn coordinate(&mut self, meeting: &Meeting, purpose: Option<&Purpose>) {
         match self.kinds.get(meeting).and_then(|kind| kind.finished(meeting.epoch)) {
             None => {}
-            // Somebody comes late to what has failed.
+            // A member arrives late at a failed request.
             Some(Err(fault)) => return self.release(meeting, &[], Err(fault)),
             Some(Ok(())) => return,
         }
@@ -72,7 +75,7 @@ impl Domain {
     }
 
     /// # Errors
-    /// The meeting cannot be.
+    /// The request cannot succeed.
     fn begin_to_collect(&mut self, meeting: &Meeting, purpose: &Purpose) -> Result<(), Fault> {
         if self.collecting.get(meeting).is_some_and(Collecting::is_decided) {
             return Ok(());
@@ -100,7 +103,7 @@ impl Domain {
         Ok(())
     }
 
-    /// What is collected for a meeting, from now on if it was not before. None where its groups are not there.
+    /// The state of a request, created if needed. `None` if its groups do not exist.
     pub(super) fn collecting_for(&mut self, meeting: &Meeting, purpose: &Purpose) -> Option<&mut Collecting> {
         let nodes = self.nodes_of(&meeting.set, purpose).ok()?;
         let alone = nodes.iter().all(|id| *id == self.settings.me);
@@ -114,7 +117,7 @@ impl Domain {
         }))
     }
 
-    /// The nodes have said that their members are in, or the call has failed.
+    /// The collecting call has ended: all nodes have reported, or it has failed.
     pub(super) fn collected(&mut self, meeting: &Meeting, reports: Vec<(Id, Result<Report, Fault>)>) {
         let Some(collecting) = self.collecting.get_mut(meeting) else { return };
         collecting.call = None;
@@ -129,11 +132,12 @@ impl Domain {
             collecting.replies = Some(replies);
             return self.complete(meeting);
         }
-        // Its time has passed, or a node was not reached. If that is lost the head says so, and its members' deaths end the meeting.
+        // A time limit has passed, or a node was not reached. If the node is lost, the head reports it, and the deaths
+        // of its members end the request.
         self.timers.at(self.now.saturating_add(PAUSE), Timer::Collect(meeting.clone()));
     }
 
-    /// Where all have come: does what they want.
+    /// If all members have arrived, carries out the purpose.
     fn complete(&mut self, meeting: &Meeting) {
         let Some(collecting) = self.collecting.get(meeting) else { return };
         if collecting.is_decided() {
@@ -176,14 +180,14 @@ impl Domain {
         self.ask_head(Asker::Meeting(meeting.clone()), client, request);
     }
 
-    /// What those who meet wanted is done, or was refused.
+    /// The purpose has been carried out or refused.
     pub(super) fn acted(&mut self, meeting: &Meeting, result: Result<Answer, Fault>) {
         let Some(collecting) = self.collecting.get_mut(meeting) else { return };
         let brought = collecting.acting.take().unwrap_or_default();
         self.finish(meeting, Vec::new(), result.map(|answer| (brought, answer)));
     }
 
-    /// A meeting fails, at all who take part.
+    /// Fails a request at all its members.
     pub(super) fn fail_meeting(&mut self, meeting: &Meeting, fault: Fault) {
         if self.collecting.get(meeting).is_some_and(Collecting::is_decided) {
             return;
@@ -194,11 +198,12 @@ impl Domain {
         self.finish_meeting(meeting, fault);
     }
 
-    /// A meeting fails now: all who take part are told the same, also those who come later.
+    /// Fails a request now: all members get the same fault, including those that arrive later.
     pub(super) fn finish_meeting(&mut self, meeting: &Meeting, fault: Fault) {
         let purpose = self.purpose_of(meeting);
         let (deaths, fault) = match self.broken(&meeting.set, &purpose) {
-            // Of deaths those count that became known here, in this order: a member elsewhere may have learnt of a consequence first.
+            // The deaths known here decide, in their order here: a member elsewhere may have learned of a consequence
+            // first.
             Some((deaths, own)) if !fault.deaths.is_empty() => (deaths, own),
             Some((deaths, _)) => (deaths, fault),
             None => (Vec::new(), fault),
@@ -235,13 +240,13 @@ impl Domain {
         self.release(meeting, &[], outcome);
     }
 
-    /// A member has come elsewhere.
+    /// A member has arrived at another node.
     pub(super) fn entered_elsewhere(&mut self, root: Id, meeting: &Meeting, purpose: Purpose) {
         if self.is_finished_for(root, meeting) {
             return;
         }
         if self.nodes_of(&meeting.set, &purpose).is_err() && !self.collecting.contains_key(meeting) {
-            // Nobody else can have come to what is not there.
+            // The set does not exist, so no other member can have arrived.
             let fault = self.nodes_of(&meeting.set, &purpose).err();
             return self.refuse_elsewhere(root, meeting, Vec::new(), fault);
         }
@@ -254,12 +259,12 @@ impl Domain {
         self.tell(vec![root], order, Then::Nothing);
     }
 
-    /// A member elsewhere says that a meeting cannot be.
+    /// A node reports that a request fails at one of its members.
     pub(super) fn failed_elsewhere(&mut self, root: Id, meeting: &Meeting, fault: Fault) {
         if self.is_finished_for(root, meeting) {
             return;
         }
-        // What it knows of deaths is news here, perhaps.
+        // The node may know deaths that are new here.
         let deaths = fault.deaths.clone();
         self.learn(&deaths);
         if self.is_finished_for(root, meeting) {
@@ -273,7 +278,7 @@ impl Domain {
         self.refuse_elsewhere(root, meeting, Vec::new(), Some(fault));
     }
 
-    /// Whether a meeting is over. One that has failed is told again to a member that has not heard of it.
+    /// Whether a request is finished. If it has failed, the failure is sent again to the node that missed it.
     fn is_finished_for(&mut self, root: Id, meeting: &Meeting) -> bool {
         match self.kinds.get(meeting).and_then(|kind| kind.finished(meeting.epoch)) {
             None => false,
@@ -285,7 +290,7 @@ impl Domain {
         }
     }
 
-    /// A group is gone: nobody can meet as its members any more.
+    /// A group is removed: fails the requests of its members.
     pub(super) fn fail_meetings_of(&mut self, group: GroupId) {
         let of_group = |meeting: &Meeting, purpose: &Purpose| match purpose {
             Purpose::Merge(first, second) => *first == group || *second == group,
@@ -296,7 +301,7 @@ impl Domain {
         waiting.iter().for_each(|meeting| self.fail_meeting(meeting, no_group(group)));
     }
 
-    /// Deaths are known: meetings that wait for those who have died fail.
+    /// New deaths are known: fails the requests that wait for the dead.
     pub(super) fn collecting_after_deaths(&mut self) {
         let meetings: BTreeSet<Meeting> = self.collecting.keys().cloned().collect();
         for meeting in meetings {
@@ -309,7 +314,7 @@ impl Domain {
 }
 
 impl Collecting {
-    /// Whether how it ends is settled: all have come, and what they want is being done, or a time limit has passed.
+    /// Whether the outcome is settled: the purpose is being carried out, or a time limit has passed.
     fn is_decided(&self) -> bool {
         self.acting.is_some() || self.late.is_some()
     }

@@ -1,4 +1,4 @@
-//! A node's copies of databases, and what its processes have put since their last fence.
+//! A node's copies of databases, and the puts of its processes since their last fence.
 //!
 //! Source: BNR, "Database manipulation", "Thoughts about BNR Domains".
 
@@ -12,32 +12,32 @@ use crate::names::{GroupId, Member, Set};
 use crate::order::{Entry, Meeting, Stamp};
 use crate::request::Pair;
 
-/// The copies of a node.
+/// The copies at this node.
 #[derive(Default, Debug)]
 pub(super) struct Databases {
     copies: BTreeMap<String, Copy>,
-    /// More than the clock of all that was brought here.
+    /// Greater than the clock of all entries that were distributed to this node.
     clock: u64,
     /// The number of the next put.
     next: u64,
 }
 
-/// One copy.
+/// The copy of one database.
 #[derive(Default, Debug)]
 pub(super) struct Copy {
     values: BTreeMap<Vec<u8>, Value>,
-    /// Of its keys and values.
+    /// Total size of its keys and values.
     bytes: usize,
 }
 
-/// What a key has.
+/// A value with its stamp.
 #[derive(Debug)]
 struct Value {
     value: Vec<u8>,
     stamp: Stamp,
 }
 
-/// Who puts what no process puts.
+/// The member in stamps of puts that no process made.
 const NOBODY: Member = Member { group: GroupId(0), rank: 0 };
 
 impl Copy {
@@ -49,13 +49,13 @@ impl Copy {
         self.values.iter().map(|(key, value)| (key.clone(), value.value.clone())).collect()
     }
 
-    /// How many bytes it has when a pair is in it.
+    /// Size of the copy with this pair in it.
     fn bytes_with(&self, key: &[u8], value: &[u8]) -> usize {
         let before = self.get(key).map_or(0, |before| key.len() + before.len());
         self.bytes - before + key.len() + value.len()
     }
 
-    /// Puts, whatever the limits say.
+    /// Puts a pair without checking limits.
     fn put(&mut self, pair: Pair, stamp: Stamp) {
         self.bytes = self.bytes_with(&pair.key, &pair.value);
         self.values.insert(pair.key, Value { value: pair.value, stamp });
@@ -67,7 +67,7 @@ impl Databases {
         self.copies.get(name)
     }
 
-    /// Makes a copy, empty unless there is one.
+    /// Creates an empty copy if there is none.
     pub(super) fn create(&mut self, name: &str) {
         if !self.copies.contains_key(name) {
             self.copies.insert(name.into(), Copy::default());
@@ -78,10 +78,10 @@ impl Databases {
         self.copies.remove(name);
     }
 
-    /// Puts, for a process or for nobody; the copy is made where there is none. What the copy had is overwritten.
+    /// Puts a pair for a process, or for none, and overwrites the key's value. Creates the copy if needed.
     ///
     /// # Errors
-    /// The database has more bytes then than the limit says.
+    /// The database would exceed its limit.
     pub(super) fn put(
         &mut self,
         name: &str,
@@ -101,9 +101,11 @@ impl Databases {
         Ok(stamp)
     }
 
-    /// Puts what a fence has brought, where it counts more than what is here. The fence's coordinator has looked at the limits.
+    /// Stores the entries that a fence distributed, where their stamps are greater than the stored ones. The fence's
+    /// coordinator has checked the limits.
     ///
-    /// Fences of different sets may come here in another order than they were: a value that is older than the one here has a smaller stamp.
+    /// Fences of different sets may arrive in another order than they completed; an older value has a smaller stamp and
+    /// loses.
     pub(super) fn bring(&mut self, entries: Vec<Entry>) {
         for Entry { database, pair, stamp } in entries {
             self.clock = self.clock.max(stamp.clock.saturating_add(1));
@@ -115,14 +117,14 @@ impl Databases {
         }
     }
 
-    /// Whether there is room for what a fence brings.
+    /// Checks that a fence's entries fit.
     ///
     /// # Errors
-    /// A database has more bytes then than the limit says.
+    /// A database would exceed its limit.
     pub(super) fn has_room(&self, entries: &[Entry], limits: &Limits) -> Result<(), Fault> {
         let mut bytes: BTreeMap<&str, usize> = BTreeMap::new();
         for Entry { database, pair, .. } in entries {
-            // What overwrites is counted twice: only near the limit that matters, and there it errs on the safe side.
+            // An overwritten value is counted twice. That matters only near the limit, where the exact count follows.
             let before = self.copies.get(database).map_or(0, |copy| copy.bytes);
             *bytes.entry(database).or_insert(before) += pair.key.len() + pair.value.len();
         }
@@ -135,7 +137,7 @@ impl Databases {
         }
     }
 
-    /// The exact count.
+    /// Counts exactly.
     fn fits(&self, name: &str, entries: &[Entry], limits: &Limits) -> bool {
         let mut sizes: BTreeMap<&[u8], usize> = BTreeMap::new();
         if let Some(copy) = self.copies.get(name) {
@@ -147,9 +149,9 @@ impl Databases {
     }
 }
 
-/// Foreign bytes for people: escaped, and no more than a line of them.
+/// Bytes of others as text: escaped and shortened to a line.
 pub(super) fn shown(bytes: &[u8]) -> String {
-    // More than is shown of them.
+    // Longer than the shortened text.
     let start = &bytes[..bytes.len().min(1024)];
     Shown(&String::from_utf8_lossy(start)).to_string()
 }
@@ -163,10 +165,10 @@ fn full(name: &str, limits: &Limits) -> Fault {
     Fault::new(FaultKind::TooLarge, message)
 }
 
-/// Whether a key may be used, for a database or as a global name.
+/// Checks a key of a database, or a global name.
 ///
 /// # Errors
-/// It is empty, or longer than the limit.
+/// The key is empty or exceeds the limit.
 pub(super) fn check_key(key: &[u8], limits: &Limits) -> Result<(), Fault> {
     if key.is_empty() {
         return Err(Fault::new(FaultKind::BadRequest, "a key has one byte at least"));
@@ -174,10 +176,10 @@ pub(super) fn check_key(key: &[u8], limits: &Limits) -> Result<(), Fault> {
     check_length("the key", key, limits.key)
 }
 
-/// Whether a value may be used.
+/// Checks a value.
 ///
 /// # Errors
-/// It is longer than the limit.
+/// The value exceeds the limit.
 pub(super) fn check_value(key: &[u8], value: &[u8], limits: &Limits) -> Result<(), Fault> {
     if value.len() <= limits.value {
         return Ok(());
@@ -187,10 +189,10 @@ pub(super) fn check_value(key: &[u8], value: &[u8], limits: &Limits) -> Result<(
     Err(Fault::new(FaultKind::TooLarge, message))
 }
 
-/// Whether something that is shown in the fault is short enough.
+/// Checks the length of something that the fault quotes.
 ///
 /// # Errors
-/// It is longer than the limit.
+/// The length exceeds the limit.
 pub(super) fn check_length(what: &str, bytes: &[u8], most: usize) -> Result<(), Fault> {
     if bytes.len() <= most {
         return Ok(());
@@ -199,19 +201,22 @@ pub(super) fn check_length(what: &str, bytes: &[u8], most: usize) -> Result<(), 
     Err(Fault::new(FaultKind::TooLarge, message))
 }
 
-/// What a process has put and some set has not got yet: of each key the last.
+/// Puts of a process that some set has not received yet; of each key only the last one.
 ///
-/// It is kept until its whole group has got it, and each other set that it has fenced with: a node of such a set may have a copy with an older value.
+/// A put is retained until the process's whole group has received it, and each other set that the process has fenced
+/// with: a node of such a set may have a copy with an older value.
 #[derive(Default, Debug)]
 pub(super) struct Log {
     /// The number of the next put.
     next: u64,
     puts: BTreeMap<u64, Entry>,
-    /// The number of a key's last put, by database and key.
+    /// The number of the last put, by database and key.
     last: BTreeMap<String, BTreeMap<Vec<u8>, u64>>,
-    /// Up to which put each set has all.
+    /// For each set: the number up to which it has received all puts.
     marks: BTreeMap<Set, u64>,
-    /// Meetings that have brought puts, and may not have reached all their nodes yet: the last of each kind that no other has come after. A fence of the whole group replaces them all; who only ever fences in sets has as many as there were sets, which are bounded as kinds are.
+    /// Collective requests that distributed puts and may not have reached all their nodes: the latest of each set and
+    /// tag that no other has superseded. A fence of the whole group replaces them all. A process that fences only in
+    /// subsets has one for each, bounded as kinds are.
     after: BTreeSet<Meeting>,
 }
 
@@ -229,23 +234,25 @@ impl Log {
         self.puts.insert(number, Entry { database: database.into(), pair, stamp });
     }
 
-    /// The number of the next put: what was put before it goes with the fence that is entered now.
+    /// The number of the next put. Puts before it belong to the fence that is entered now.
     pub(super) fn mark(&self) -> u64 {
         self.next
     }
 
-    /// What a set has not got yet, of what was put before a mark.
+    /// Puts before a mark that a set has not received.
     pub(super) fn since(&self, set: &Set, mark: u64) -> impl Iterator<Item = &Entry> {
         let from = self.marks.get(set).copied().unwrap_or_default().min(mark);
         self.puts.range(from..mark).map(|(_, entry)| entry)
     }
 
-    /// Which meetings have brought what another one leaves out. Of one tag and one set each comes after the one before in any case.
+    /// Earlier requests that distributed puts which this one omits. Requests of one set and tag are ordered in any
+    /// case.
     pub(super) fn after(&self, meeting: &Meeting) -> impl Iterator<Item = &Meeting> {
         self.after.iter().filter(|before| before.set != meeting.set || before.tag != meeting.tag)
     }
 
-    /// A meeting has brought all that was put before a mark. `own` is the process's group: what all its nodes have got, those of its subsets have.
+    /// A collective request has distributed all puts before a mark. `own` is the process's group: what all nodes of the
+    /// group have received, the nodes of its subsets have received.
     pub(super) fn brought(&mut self, meeting: &Meeting, mark: u64, own: &Set) {
         let set = &meeting.set;
         if !self.after.is_empty() || self.since(set, mark).next().is_some() {
@@ -277,7 +284,7 @@ impl Log {
         }
     }
 
-    /// A database is gone.
+    /// A database was removed.
     pub(super) fn destroyed(&mut self, database: &str) {
         for number in self.last.remove(database).unwrap_or_default().into_values() {
             self.puts.remove(&number);
@@ -285,7 +292,7 @@ impl Log {
     }
 }
 
-/// Whether all members of a set are of a group.
+/// Whether all members of a set belong to a group.
 fn is_within(set: &Set, own: &Set) -> bool {
     match (set, own) {
         (Set::Members(members), Set::Group(group)) => members.iter().all(|member| member.group == *group),
@@ -376,7 +383,8 @@ mod tests {
         );
     }
 
-    /// Fences of two sets that have a member in common came to a node the wrong way round, and the older value of its key was read there afterwards.
+    /// Fences of two sets that have a member in common arrived at a node in the wrong order, and the older value of the
+    /// key was read there afterwards.
     #[test]
     fn what_comes_late_does_not_overwrite_what_is_newer() {
         let mut databases = Databases::default();
@@ -384,7 +392,8 @@ mod tests {
         databases.bring(vec![entry("new", stamp(0, 2, 9))]);
         databases.bring(vec![entry("old", stamp(0, 2, 8))]);
         assert_eq!(databases.get("d").unwrap().get(b"a").unwrap(), b"new");
-        // A put that has seen it counts more, whoever makes it; one that has not, by its rank.
+        // A put that has seen the value has a greater stamp, whichever member makes it; a concurrent put is ordered by
+        // its rank.
         let own = databases.put(
             "d",
             pair("a", "own"),

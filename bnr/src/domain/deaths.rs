@@ -1,4 +1,4 @@
-//! Who has ended: what it means for its group, who is told of it, and how all nodes come to know.
+//! Ends of processes: their effect on the group, the notices to subscribers, and the delivery to all nodes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,20 +13,21 @@ use crate::order::Order;
 use crate::request::{Answer, Client};
 use crate::spec::{Layout, OnDeath};
 
-/// Most deaths that a fault names: the first ones, of which the very first is the cause. Subscribers learn of all.
+/// Most deaths that a fault lists: the first ones, of which the very first is the cause. Subscribers are notified of
+/// all deaths.
 const NAMED_MAX: usize = 16;
 
-/// Deaths here that other nodes do not know of yet. There are no more of them than processes.
+/// Deaths here that other nodes have not learned yet. Bounded by the number of processes.
 #[derive(Default, Debug)]
 pub(super) struct Died {
     waiting: Vec<Death>,
-    /// The call that tells of others; these are the next.
+    /// The call that delivers deaths; `waiting` has the next ones.
     flying: Option<CallNumber>,
-    /// How many deaths became known here: each gets its number, by which those of several groups have one order.
+    /// Number of deaths learned here. Each death gets the next number, which orders deaths across groups.
     count: u64,
 }
 
-/// Who has ended of a group, in the order in which it became known here: the first is the first cause.
+/// Known deaths of a group, in the order in which this node learned of them. The first one is the cause.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(super) struct Known {
     deaths: Vec<(u64, Death)>,
@@ -34,7 +35,7 @@ pub(super) struct Known {
 }
 
 impl Known {
-    /// Adds one, with its number among all deaths that became known here; whether it is news.
+    /// Adds a death with its number among all deaths learned here. Returns whether it is new.
     fn insert(&mut self, number: u64, death: Death) -> bool {
         let place = self.deaths.len();
         let news = *self.places.entry(death.member.rank).or_insert(place) == place;
@@ -48,7 +49,7 @@ impl Known {
         self.numbered(rank).map(|(_, death)| death)
     }
 
-    /// The death of a rank, and its number among all that became known here.
+    /// The death of a rank, and its number among all deaths learned here.
     pub(super) fn numbered(&self, rank: Rank) -> Option<&(u64, Death)> {
         self.places.get(&rank).and_then(|place| self.deaths.get(*place))
     }
@@ -71,7 +72,8 @@ impl Known {
 }
 
 impl Domain {
-    /// Learns of deaths: notices, then what they mean for groups and meetings. Says which were news.
+    /// Learns deaths: notifies subscribers, then applies the effects on groups and collective requests. Returns the new
+    /// ones.
     pub(super) fn learn(&mut self, deaths: &[Death]) -> Vec<Death> {
         let mut news = Vec::new();
         for death in deaths {
@@ -109,13 +111,14 @@ impl Domain {
         }
     }
 
-    /// Whether a death kills the others of a group that has processes here.
+    /// Whether a death kills the rest of a group that has processes here.
     pub(super) fn takes_group_along(&self, death: &Death) -> bool {
         let here = self.here.get(&death.member.group);
         here.is_some_and(|here| here.layout.on_death == OnDeath::Kill) && !death.is_clean()
     }
 
-    /// A process here of which another node says that it has ended: the head has taken this node for lost.
+    /// If the reported deaths include processes here, lost with this node, the head has declared this node lost: kills
+    /// the group here.
     fn lost_processes_end(&mut self, group: GroupId) {
         let Some(deaths) = self.deaths.get(&group) else { return };
         let Some(here) = self.here.get(&group) else { return };
@@ -125,7 +128,7 @@ impl Domain {
         }
     }
 
-    /// A group's own database goes with its last process.
+    /// Removes a group's own database after its last process has ended.
     fn drop_database_if_over(&mut self, group: GroupId) {
         let Some(here) = self.here.get(&group) else { return };
         let dead = self.deaths.get(&group).map_or(0, |deaths| deaths.len());
@@ -135,7 +138,7 @@ impl Domain {
         }
     }
 
-    /// Deaths that this node has seen: all others are told.
+    /// Learns deaths seen by this node, and delivers them to all other nodes.
     pub(super) fn spread(&mut self, deaths: Vec<Death>) {
         let news = self.learn(&deaths);
         self.died.waiting.extend(news);
@@ -147,7 +150,7 @@ impl Domain {
             return;
         }
         let waiting = std::mem::take(&mut self.died.waiting);
-        // Each may be the consequence of those before it: whoever learns of it learns of those first.
+        // A death may be the consequence of earlier ones, so those are sent first.
         let groups: BTreeSet<GroupId> = waiting.iter().map(|death| death.member.group).collect();
         let known = groups.iter().filter_map(|group| self.deaths.get(group));
         let mut deaths: Vec<Death> = known.flat_map(|known| known.iter().take(NAMED_MAX).copied()).collect();
@@ -155,7 +158,7 @@ impl Domain {
         self.died.flying = self.tell(self.others(), Order::Died(deaths), Then::Nothing);
     }
 
-    /// A call has ended: where it was the one that tells of deaths, the next ones go.
+    /// A call has ended. If it delivered deaths, the next ones are sent.
     pub(super) fn died_told(&mut self, call: CallNumber) {
         if self.died.flying == Some(call) {
             self.died.flying = None;
@@ -163,7 +166,7 @@ impl Domain {
         }
     }
 
-    /// The deaths of all processes of a group on some nodes that are gone.
+    /// The deaths, not yet known here, of a group's processes on nodes that are gone.
     pub(super) fn deaths_with_nodes(&self, layout: &Layout, gone: impl Fn(Id) -> bool) -> Vec<Death> {
         let blocks = layout.blocks.iter().filter(|block| gone(block.node));
         let deaths = blocks.flat_map(|block| {
@@ -178,7 +181,8 @@ impl Domain {
         deaths.filter(|death| known.is_none_or(|known| !known.has(death.member.rank))).collect()
     }
 
-    /// The head has said of which groups a subscriber gets the deaths: the answer names them, and the deaths follow it.
+    /// The head has returned the groups whose deaths a subscriber receives. Answers with the groups, then sends the
+    /// deaths so far.
     pub(super) fn subscribe(&mut self, client: Client, serial: Serial, result: Result<Answer, Fault>) {
         let groups = match result {
             Ok(Answer::Groups(groups)) => groups,
@@ -198,7 +202,7 @@ impl Domain {
         }
     }
 
-    /// A group is gone, and its number means nothing any more.
+    /// Removes all state of a group.
     pub(super) fn forget(&mut self, group: GroupId) {
         self.forgotten.insert(group);
         self.deaths.remove(&group);
@@ -211,14 +215,14 @@ impl Domain {
             if emptied {
                 self.here.remove(&group);
             } else {
-                // What its processes have left behind goes first.
+                // What its processes have left behind is killed first.
                 self.kill_here(group, None);
             }
         }
     }
 }
 
-/// Why nothing can be done together with members that have died. The first death is the cause.
+/// The fault of a collective request with dead members. The first death is the cause.
 pub(super) fn fault_of(deaths: Vec<Death>) -> Fault {
     let mut fault = Fault::died(deaths);
     fault.deaths.truncate(NAMED_MAX);

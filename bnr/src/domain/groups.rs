@@ -1,4 +1,4 @@
-//! Groups at the head: opened, spawned into, closed, started, killed, merged, freed.
+//! Groups at the head: open, spawn, close, start, kill, merge, free.
 //!
 //! Source: BNR, "creating groups", "Process groups".
 
@@ -25,45 +25,45 @@ use crate::request::{Answer, Client, GroupState, GroupStatus, MemberStatus, Pair
 use crate::spec::{LEFT_OUT, Layout, OnDeath, Spec};
 use crate::start_error::{StartError, StartFailure};
 
-/// Most groups that are shown at a time.
+/// Most groups in one status answer.
 pub(super) const SHOWN_MAX: usize = 4096;
 
-/// The system's errors for nodes that do not say what they have started: `EIO`, `ETIMEDOUT`, `EHOSTUNREACH` of Linux.
+/// The system's errors for nodes that do not report what they started: `EIO`, `ETIMEDOUT`, `EHOSTUNREACH` of Linux.
 const IO: i32 = 5;
 const TIMED_OUT: i32 = 110;
 const UNREACHABLE: i32 = 113;
 
-/// How many causes are told why a group was not started.
+/// Most causes that are reported when a group is not started.
 const CAUSES_MAX: usize = 8;
 
-/// A group as the head knows it.
+/// A group as the head sees it.
 #[derive(Debug)]
 pub(super) struct Group {
     pub(super) stage: Stage,
     parent: Option<GroupId>,
     specs: Vec<Spec>,
-    /// How many processes each of them was to have at most, before `soft` chose.
+    /// Requested number of processes of each spec, before `soft` chose.
     asked: Vec<u32>,
     preputs: Vec<Pair>,
     on_death: OnDeath,
     input: bool,
-    /// From its start on.
+    /// Set when the group is laid out.
     pub(super) layout: Option<Arc<Layout>>,
     pids: BTreeMap<Rank, u32>,
     errors: BTreeMap<Rank, i32>,
-    /// All its nodes have found that its processes can be started.
+    /// All nodes have checked that its processes can be started.
     checked: bool,
-    /// How many causes there are why it was not started.
+    /// Number of causes for not starting it.
     causes: usize,
-    /// Of how many of this node and the others it is not known what they have found or started.
+    /// Number of pending results of a check or start: one for this node, one for all others.
     starting: usize,
-    /// Who has had it started.
+    /// Receiver of the result of its start.
     starter: Option<Asker>,
-    /// Who waits to know its size.
+    /// Receivers of its size.
     pub(super) sizes: Vec<Asker>,
-    /// Of this node and the others, how many are still killing.
+    /// Number of pending kills: one for this node, one for all others.
     killing: usize,
-    /// It is to be killed when it is started.
+    /// Kill it as soon as it is started.
     doomed: bool,
     killers: Vec<Asker>,
     /// All its processes have ended.
@@ -72,10 +72,10 @@ pub(super) struct Group {
     began: Duration,
 }
 
-/// In which part of its life a group is.
+/// State of a group.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Stage {
-    /// Who has opened it; nobody, where it is closed as soon as it is spawned.
+    /// The set that opened it; `None` if it is closed as soon as it is spawned.
     Open(Option<Set>),
     Starting,
     Running,
@@ -114,17 +114,18 @@ impl Group {
         }
     }
 
-    /// A rank was not started. 0 would say that it was.
+    /// Records that a rank was not started. 0 would mean success, so it becomes `EIO`.
     fn fails(&mut self, rank: Rank, errno: i32) {
         self.errors.insert(rank, if errno == 0 { IO } else { errno });
     }
 
-    /// Whether nothing of it is under way.
+    /// Whether no operation on it is pending.
     fn rests(&self) -> bool {
         self.starting == 0 && self.killing == 0 && self.starter.is_none()
     }
 
-    /// For each process that was asked for: the error because of which it was not started, or 0. Those that `soft` has left out are the last of their spec.
+    /// For each requested process, 0 or the error that prevented its start. The processes that `soft` left out are the
+    /// last of their spec.
     fn errors_of_all(&self) -> Vec<i32> {
         let Some(layout) = &self.layout else { return Vec::new() };
         let mut ranks = 0..;
@@ -160,7 +161,7 @@ impl Domain {
         head.and_then(|head| head.groups.get_mut(&group)).ok_or_else(|| no_group(group))
     }
 
-    /// Gives a group its number. Where there are too many, the first that has ended is forgotten.
+    /// Assigns a number to a group. At the bound, the first ended group is forgotten.
     pub(super) fn new_group(&mut self, group: Group) -> Result<GroupId, Fault> {
         let most = self.settings.limits.groups;
         let head = self.head.as_ref();
@@ -208,7 +209,7 @@ impl Domain {
         Ok(())
     }
 
-    /// A group is closed by those who have opened it: it starts.
+    /// The members that opened a group close it, which starts it.
     pub(super) fn close(&mut self, asker: Asker, over: &Set, group: GroupId) {
         let checked = self.group(group).and_then(|open| match &open.stage {
             Stage::Open(Some(openers)) if openers == over => Ok(()),
@@ -224,7 +225,7 @@ impl Domain {
         }
     }
 
-    /// Opens, spawns and closes.
+    /// Opens a group, spawns into it and closes it.
     pub(super) fn spawn_multiple(
         &mut self,
         asker: Asker,
@@ -270,7 +271,7 @@ impl Domain {
         self.start_now(group);
     }
 
-    /// Starts what has waited for the nodes.
+    /// Starts the groups that waited for the nodes to begin.
     pub(super) fn start_queued(&mut self) {
         let queued = self.head.as_mut().map(|head| std::mem::take(&mut head.queued)).unwrap_or_default();
         queued.into_iter().for_each(|group| self.start_now(group));
@@ -290,13 +291,13 @@ impl Domain {
         known.specs = Vec::new();
         let sizes = std::mem::take(&mut known.sizes);
         sizes.into_iter().for_each(|asker| self.settle(asker, Ok(Answer::Number(size))));
-        // No process runs before all nodes have found that theirs can be started.
+        // Every node checks its processes before any is started.
         if self.each_part(&layout, Order::Check(layout.clone())) {
             self.check_here(layout, Whom::Head);
         }
     }
 
-    /// Starts a group that all nodes have found to be in order.
+    /// Starts a group that all nodes have checked.
     fn start_checked(&mut self, group: GroupId) {
         let Ok(known) = self.group_mut(group) else { return };
         known.checked = true;
@@ -306,7 +307,7 @@ impl Domain {
         }
     }
 
-    /// Gives an order to all other nodes of a group; whether this one is among its nodes.
+    /// Sends an order to all other nodes of a group. Returns whether this node is one of its nodes.
     fn each_part(&mut self, layout: &Layout, order: Order) -> bool {
         let (group, nodes) = (layout.group, layout.nodes());
         let others: Vec<Id> = nodes.iter().copied().filter(|id| *id != self.me()).collect();
@@ -322,7 +323,7 @@ impl Domain {
     }
 
     /// # Errors
-    /// There is nothing to start, or nowhere.
+    /// The group has no process, or there is no node to run it.
     fn lay_out(&self, group: GroupId) -> Result<Layout, Fault> {
         let known = self.group(group)?;
         if known.specs.is_empty() {
@@ -344,7 +345,7 @@ impl Domain {
         })
     }
 
-    /// A group stays open, if it was opened.
+    /// Placement has failed. A group that members opened stays open.
     fn not_placed(&mut self, group: GroupId, fault: Fault) {
         let Ok(known) = self.group_mut(group) else { return };
         let starter = known.starter.take().unwrap_or(Asker::Nobody);
@@ -354,13 +355,13 @@ impl Domain {
         self.settle(starter, Err(fault));
     }
 
-    /// What this node has found or started of a group.
+    /// This node has checked or started its part of a group.
     pub(super) fn part_here(&mut self, group: GroupId, report: Report) {
         self.part_of(group, self.me(), Ok(report));
         self.part_known(group);
     }
 
-    /// What the other nodes have found or started of a group.
+    /// The other nodes have checked or started their parts of a group.
     pub(super) fn parts_elsewhere(&mut self, group: GroupId, reports: Vec<(Id, Result<Report, Fault>)>) {
         reports.into_iter().for_each(|(id, report)| self.part_of(group, id, report));
         self.part_known(group);
@@ -405,7 +406,7 @@ impl Domain {
     fn not_started(&mut self, layout: &Layout, node: Id, failed: Vec<(Vec<Rank>, StartError)>) {
         let group = layout.group;
         for (mut ranks, error) in failed {
-            // A node speaks for its own ranks alone.
+            // A node reports only on its own ranks.
             ranks.retain(|rank| layout.node_of(*rank) == Some(node));
             let Ok(known) = self.group_mut(group) else { return };
             ranks.iter().for_each(|rank| known.fails(*rank, error.errno));
@@ -417,7 +418,7 @@ impl Domain {
         }
     }
 
-    /// Tells whoever has begun the domain why a group is not started: the first causes of it.
+    /// Reports why a group is not started: the first few causes.
     fn tell_cause(&mut self, group: GroupId, cause: Output) {
         let Ok(known) = self.group_mut(group) else { return };
         known.causes += 1;
@@ -426,7 +427,7 @@ impl Domain {
         }
     }
 
-    /// This node, or the others, have said what they have found or started.
+    /// The result of this node, or of the others, is complete.
     fn part_known(&mut self, group: GroupId) {
         let Ok(known) = self.group_mut(group) else { return };
         known.starting = known.starting.saturating_sub(1);
@@ -434,7 +435,7 @@ impl Domain {
             (0, true) => self.started_everywhere(group),
             (0, false) if known.errors.is_empty() => self.start_checked(group),
             (0, false) => {
-                // No node has anything of it.
+                // No node has started any of its processes.
                 let size = known.layout.as_ref().map_or(0, |layout| layout.size());
                 for rank in 0..size {
                     known.errors.entry(rank).or_insert(CANCELLED);
@@ -462,14 +463,14 @@ impl Domain {
                 self.begin_to_kill(group);
             }
         } else {
-            // Who has had it started is answered when nothing is left.
+            // The starter is answered when all processes have been killed.
             self.begin_to_kill(group);
         }
         self.group_died(group);
         self.look_again();
     }
 
-    /// Kills a group; whoever waits is told when nothing is left of it.
+    /// Kills a group; the receiver is answered when nothing of it is left.
     pub(super) fn kill_group(&mut self, group: GroupId, asker: Asker) {
         let Ok(known) = self.group_mut(group) else {
             return self.settle(asker, Err(no_group(group)));
@@ -499,7 +500,7 @@ impl Domain {
         bases.into_iter().for_each(|base| self.kill_group(base, Asker::Joined(number)));
     }
 
-    /// One of several that somebody waits for is done. One that is gone is as good as killed.
+    /// One of several awaited groups is done. A group that no longer exists counts as killed.
     pub(super) fn joined(&mut self, number: u64) {
         let Some(head) = self.head.as_mut() else { return };
         let Some((_, left)) = head.joined.get_mut(&number) else { return };
@@ -517,14 +518,14 @@ impl Domain {
         let Some(layout) = &known.layout else { return };
         let nodes = layout.nodes();
         known.stage = Stage::Killed;
-        // This node, whether it has processes of the group or not, and the others.
+        // One for this node, which may have no process of the group, and one for the others.
         known.killing = 2;
         let others = nodes.into_iter().filter(|id| *id != me).collect();
         self.tell(others, Order::Kill(group), Then::Killed(group));
         self.kill_here(group, Some(Whom::Head));
     }
 
-    /// Nothing is left of a group here, or at the others.
+    /// Nothing of a group is left at this node, or at the others.
     pub(super) fn part_killed(&mut self, group: GroupId) {
         let Ok(known) = self.group_mut(group) else { return };
         known.killing = known.killing.saturating_sub(1);
@@ -542,7 +543,7 @@ impl Domain {
         self.group_died(group);
     }
 
-    /// Processes of which no node says that they have ended, since none has started them.
+    /// The deaths of processes that no node has started, so no node reports them.
     fn never_started(&self, group: GroupId) -> Vec<Death> {
         let Ok(known) = self.group(group) else { return Vec::new() };
         let deaths = self.deaths.get(&group);
@@ -552,7 +553,7 @@ impl Domain {
         unknown.map(death).collect()
     }
 
-    /// Processes of a group have ended, perhaps the last ones. At nodes that do not lead this means nothing.
+    /// Processes of a group have ended, perhaps the last ones. Does nothing at nodes other than the head.
     pub(super) fn group_died(&mut self, group: GroupId) {
         let deaths = self.deaths.get(&group);
         let abnormal = deaths.is_some_and(|deaths| deaths.iter().any(|death| !death.is_clean()));
@@ -567,7 +568,7 @@ impl Domain {
             known.over = true;
             let database = layout.database.clone();
             self.destroyed_here(&database);
-            // At its own nodes it goes with the last death that they learn of.
+            // At the group's own nodes, the last death removes it.
             let nodes = layout.nodes();
             let others = self.others().into_iter().filter(|id| *id != me && !nodes.contains(id)).collect();
             self.tell(others, Order::Destroyed(database), Then::Nothing);
@@ -575,14 +576,14 @@ impl Domain {
         self.forget_if_over(group);
     }
 
-    /// A group that has ended and was freed is gone.
+    /// Forgets a group that has ended and was freed.
     fn forget_if_over(&mut self, group: GroupId) {
         if self.group(group).is_ok_and(|known| known.freed && known.over && known.rests()) {
             self.forget_everywhere(group);
         }
     }
 
-    /// All nodes learn of the deaths before they forget the group: somebody there may have subscribed to them.
+    /// All nodes learn the deaths before they forget the group, since clients there may have subscribed.
     fn forget_everywhere(&mut self, group: GroupId) {
         if self.remove_group(group).is_none() {
             return;
@@ -601,7 +602,7 @@ impl Domain {
         self.forget(group);
     }
 
-    /// The number of a group is needed no longer.
+    /// Frees the number of a group.
     pub(super) fn free(&mut self, group: GroupId) -> Result<Answer, Fault> {
         let known = self.group_mut(group)?;
         known.freed = true;
@@ -617,10 +618,10 @@ impl Domain {
         Ok(Answer::Done)
     }
 
-    /// A merged group stays as long as another one is made of it.
+    /// A merged group stays as long as it is part of another one.
     fn free_merged(&mut self, group: GroupId) {
         let mut freed = vec![group];
-        // Ends: each one is removed once.
+        // Terminates: each group is removed once.
         while let Some(group) = freed.pop() {
             let needed = self.merged.values().any(|(first, second)| *first == group || *second == group);
             let parts = match self.group(group) {
@@ -632,7 +633,7 @@ impl Domain {
         }
     }
 
-    /// All have come who merge two groups.
+    /// All members of a merge have arrived.
     pub(super) fn merge_groups(&mut self, first: GroupId, second: GroupId) -> Result<GroupId, Fault> {
         let parent = self.group(first)?.parent;
         self.group(second)?;
@@ -655,7 +656,7 @@ impl Domain {
         groups.take(SHOWN_MAX).filter_map(|group| self.status(*group, true).ok()).collect()
     }
 
-    /// What became of a group, and of its processes.
+    /// The status of a group and of its processes.
     pub(super) fn status(&self, group: GroupId, with_members: bool) -> Result<GroupStatus, Fault> {
         let known = self.group(group)?;
         let mut members = Vec::new();
@@ -681,7 +682,7 @@ impl Domain {
         for block in &layout.blocks {
             for rank in block.first..block.first + block.count {
                 members.push(MemberStatus {
-                    // In a merged group the second one's processes follow the first one's.
+                    // In a merged group, the second part's processes follow the first part's.
                     rank: Rank::try_from(members.len()).unwrap_or(Rank::MAX),
                     node: block.node,
                     pid: known.pids.get(&rank).copied(),

@@ -1,4 +1,4 @@
-//! What the head of a domain alone knows, and what it is asked.
+//! State of the head alone, and the requests that it serves.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,23 +13,23 @@ use crate::names::{GroupId, Set};
 use crate::request::{Answer, Client, Pair, Request};
 use crate::spec::{Layout, OnDeath};
 
-/// The head's knowledge.
+/// State of the head.
 #[derive(Default, Debug)]
 pub(super) struct Head {
     pub(super) groups: BTreeMap<GroupId, Group>,
-    /// The names of the other nodes' hosts, as they say.
+    /// Host names of the other nodes, as they reported them.
     pub(super) hosts: BTreeMap<Id, String>,
-    /// The last number that was given to a group.
+    /// The last number assigned to a group.
     pub(super) last_group: u32,
-    /// Groups that are started when the nodes have begun.
+    /// Groups to start when the nodes have begun.
     pub(super) queued: Vec<GroupId>,
-    /// Databases that were created, and who waits for their end.
+    /// Created databases; each list has the receivers that wait for its removal.
     pub(super) databases: BTreeMap<String, Vec<Asker>>,
-    /// The last number that was given to one.
+    /// The last number assigned to a database.
     pub(super) last_database: u64,
     /// Global names.
     pub(super) names: BTreeMap<Vec<u8>, Vec<u8>>,
-    /// Who waits for several groups, and for how many.
+    /// Waits for several groups: the receiver, and the number of groups left.
     pub(super) joined: BTreeMap<u64, (Asker, usize)>,
     pub(super) next_joined: u64,
 }
@@ -58,7 +58,7 @@ impl Head {
 }
 
 impl Domain {
-    /// A client of any node asks the head.
+    /// Serves a request of a client at any node.
     pub(super) fn asked_of_head(&mut self, asker: Asker, client: Client, request: Request) {
         let result = match request {
             Request::Size(group) => match self.size(&asker, group) {
@@ -99,7 +99,7 @@ impl Domain {
         self.settle(asker, result);
     }
 
-    /// How many processes a group has; none while it is open, and who asks waits then.
+    /// Number of processes of a group. `None` while the group is open: the receiver is queued.
     fn size(&mut self, asker: &Asker, group: GroupId) -> Option<Result<u64, Fault>> {
         let mut size = 0;
         for base in self.bases(group) {
@@ -125,13 +125,13 @@ impl Domain {
         Ok(Answer::Done)
     }
 
-    /// The groups, without their processes, of whose deaths a subscriber to a group is told.
+    /// The status, without processes, of the groups whose deaths a subscriber to a group receives.
     fn subscribed_groups(&self, group: GroupId) -> Result<Answer, Fault> {
         let bases = self.bases(group).into_iter();
         bases.map(|base| self.status(base, false)).collect::<Result<_, _>>().map(Answer::Groups)
     }
 
-    /// The first put of a node into a database that it has no copy of.
+    /// A node's first put into a database that it has no copy of.
     fn put_at_head(&mut self, database: &str, pair: Pair, client: Client) -> Result<Answer, Fault> {
         if !self.database_exists(database) {
             return Err(no_database(database));

@@ -1,13 +1,14 @@
-//! Groups of which nothing may be started any more.
+//! Groups that must not be started any more.
 
 use std::collections::BTreeSet;
 
 use crate::names::GroupId;
 
-/// How many are remembered: an order that overtakes another does so within seconds, and no domain starts that many groups meanwhile.
+/// Most groups remembered. Messages overtake each other by seconds at most, and a domain starts fewer groups in that
+/// time.
 const REMEMBERED: usize = 1 << 16;
 
-/// The groups with the highest numbers of those that were put in.
+/// The most recent groups, by their numbers, of those inserted.
 #[derive(Default, Debug)]
 pub(super) struct RecentGroups {
     groups: BTreeSet<GroupId>,

@@ -1,4 +1,4 @@
-//! Which collective requests of a set there were: each member counts its own.
+//! Counters and outcomes of collective requests, for each set and tag. Each member counts its own requests.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -6,64 +6,65 @@ use crate::fault::{Fault, FaultKind};
 use crate::names::{GroupId, Member, Set};
 use crate::order::{Epoch, Meeting};
 
-/// Most sets and tags that a node counts for: each takes memory until its groups are forgotten.
+/// Most pairs of set and tag that a node counts. Each takes memory until its groups are forgotten.
 const KINDS_MAX: usize = 1 << 16;
 
-/// Most failed meetings of one set and tag that are kept for members that come later. Who comes later still is told by its own time limit.
+/// Most failures of one set and tag that are retained for members that arrive late. A member that arrives later still
+/// fails by its own time limit.
 const FAILED_MAX: usize = 1 << 12;
 
-/// Most failed meetings of one set and tag that a coordinator tells again to somebody who has not heard of it.
+/// Most failures of one set and tag that a coordinator can repeat to members that missed the release.
 const FINISHED_MAX: usize = 1 << 16;
 
-/// How many sets of groups that are gone are known still: more than are freed while a call is on its way.
+/// Most sets of removed groups that are remembered: more than are freed while a call is in transit.
 const GONE_MAX: usize = 1 << 10;
 
-/// The meetings of one set and tag.
+/// The collective requests of one set and tag.
 #[derive(Default, Debug)]
 pub(super) struct Kind {
-    /// Which is the next one of each member here.
+    /// The next sequence number of each member here.
     next: BTreeMap<Member, Epoch>,
-    /// Those that have failed, and that members here have not come to yet.
+    /// Failed requests that some members here have not entered yet.
     pub(super) failed: BTreeMap<Epoch, Fault>,
-    /// Those that are over, at their coordinator.
+    /// Finished requests; used at the coordinator.
     finished: Finished,
 }
 
-/// A set of epochs, small while they end about in their order.
+/// A set of sequence numbers. It stays small while requests finish roughly in order.
 #[derive(Default, Debug)]
 struct Finished {
-    /// All before this one are over.
+    /// All below this one are finished.
     below: Epoch,
     above: BTreeSet<Epoch>,
-    /// Those of them that have failed.
+    /// The finished ones that failed.
     failed: BTreeSet<Epoch>,
-    /// Why, of the last ones.
+    /// The faults of the most recent failures.
     faults: BTreeMap<Epoch, Fault>,
 }
 
-/// What is known of the meetings of all sets.
+/// The collective requests of all sets.
 #[derive(Default, Debug)]
 pub(super) struct Kinds {
     kinds: BTreeMap<Set, BTreeMap<Vec<u8>, Kind>>,
     count: usize,
-    /// Sets of groups that are gone, the oldest first.
+    /// Sets of removed groups, oldest first.
     gone: VecDeque<Set>,
 }
 
 impl Kind {
-    /// The number of the next meeting of a member, which counts with this.
+    /// Counts a request of a member and returns its sequence number.
     pub(super) fn count(&mut self, member: Member) -> Epoch {
         let next = self.next.entry(member).or_default();
         *next += 1;
         *next - 1
     }
 
-    /// Whether a member has come to a meeting, or was told at once that it has failed.
+    /// Whether a member has entered a request, or was refused at once because it had failed.
     pub(super) fn has_come(&self, member: Member, epoch: Epoch) -> bool {
         self.next.get(&member).is_some_and(|next| *next > epoch)
     }
 
-    /// Keeps a failure for those who come later.
+    /// Retains a failure for members that arrive later.
     pub(super) fn keep_failure(&mut self, epoch: Epoch, fault: Fault) {
         self.failed.insert(epoch, fault);
         if self.failed.len() > FAILED_MAX {
@@ -71,7 +72,7 @@ impl Kind {
         }
     }
 
-    /// A meeting is over, as its coordinator says.
+    /// Records that the coordinator has finished a request.
     pub(super) fn finish(&mut self, epoch: Epoch, failure: Option<&Fault>) {
         let finished = &mut self.finished;
         finished.above.insert(epoch);
@@ -89,7 +90,7 @@ impl Kind {
         }
     }
 
-    /// Whether its coordinator has said that a meeting is over, and why it had failed, if it has.
+    /// The outcome of a request that its coordinator has finished; `None` if it is not finished.
     pub(super) fn finished(&self, epoch: Epoch) -> Option<Result<(), Fault>> {
         let finished = &self.finished;
         if epoch >= finished.below && !finished.above.contains(&epoch) {
@@ -106,7 +107,7 @@ fn failed_before() -> Fault {
 }
 
 impl Kinds {
-    /// The meetings of a set and tag; none where there are too many.
+    /// The entry of a set and tag, created if needed; `None` if there are too many.
     pub(super) fn of(&mut self, set: &Set, tag: &[u8]) -> Option<&mut Kind> {
         let known = self.kinds.get(set).is_some_and(|tags| tags.contains_key(tag));
         if !known {
@@ -123,12 +124,13 @@ impl Kinds {
         self.of(&meeting.set, &meeting.tag)
     }
 
-    /// Those that have been seen.
+    /// The entry of a request, if it exists.
     pub(super) fn get(&self, meeting: &Meeting) -> Option<&Kind> {
         self.kinds.get(&meeting.set)?.get(&meeting.tag)
     }
 
-    /// A group is gone. Which of its meetings are over is known for some time still: what members have said before is perhaps on its way.
+    /// A group was removed: drops its counters. Finished requests stay known for a while, since messages about them may
+    /// be in transit.
     pub(super) fn forget(&mut self, group: GroupId) {
         let of_group = |set: &Set| match set {
             Set::Group(of) => *of == group,

@@ -1,4 +1,4 @@
-//! Which ranks share a node, as PMI's programs read it under the key `PMI_process_mapping`.
+//! The value of `PMI_process_mapping`, by which PMI programs learn which ranks share a node.
 //!
 //! Source: PMI-1's `(vector,(start_node,nnodes,procs_per_node),...)`.
 
@@ -10,13 +10,13 @@ use crate::spec::Layout;
 /// The key.
 pub(super) const KEY: &[u8] = b"PMI_process_mapping";
 
-/// Programs have room for a value of 1,024 bytes. Without the mapping they compare host names, which is right, too.
+/// Programs reserve 1,024 bytes for a value. Without the mapping they compare host names, which works as well.
 const LENGTH_MAX: usize = 1000;
 
-/// The value; none where it is too long.
+/// The value; `None` if it is too long.
 pub(super) fn process_mapping(layout: &Layout) -> Option<Vec<u8>> {
     let mut numbers = BTreeMap::new();
-    // First node, how many, processes on each.
+    // First node, number of nodes, processes on each.
     let mut triples: Vec<(usize, usize, u32)> = Vec::new();
     let mut runs: Vec<(usize, u32)> = Vec::new();
     for block in &layout.blocks {
@@ -35,7 +35,7 @@ pub(super) fn process_mapping(layout: &Layout) -> Option<Vec<u8>> {
     }
     let mut text = String::from("(vector");
     for (first, nodes, each) in triples {
-        // Writing to a string does not fail.
+        // Writing to a String cannot fail.
         let _ = write!(text, ",({first},{nodes},{each})");
         if text.len() >= LENGTH_MAX {
             return None;
@@ -77,7 +77,7 @@ mod tests {
     fn nodes_with_as_many_processes_are_one_triple() {
         assert_eq!(mapping(&[(7, 4)]).as_deref(), Some("(vector,(0,1,4))"));
         assert_eq!(mapping(&[(7, 2), (3, 2), (5, 1)]).as_deref(), Some("(vector,(0,2,2),(2,1,1))"));
-        // The same node twice, by two specs: one run; and again later.
+        // The same node twice in a row, by two specs, is one run; a later block is another run.
         assert_eq!(mapping(&[(7, 2), (7, 1), (3, 3), (7, 3)]).as_deref(), Some("(vector,(0,2,3),(0,1,3))"));
     }
 

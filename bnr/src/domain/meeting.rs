@@ -1,6 +1,7 @@
-//! Meetings, at the nodes of those who come to them: fence, open, close, merge.
+//! Collective requests (fence, open, close, merge) at the nodes of their members.
 //!
-//! A member's k-th request over a set, with one tag, is the k-th meeting of that set and tag. Its node answers the coordinator's call when all members there have come, and answers the members when the coordinator releases them.
+//! A member's k-th request over a set and tag is the k-th meeting of that set and tag. A node replies to the
+//! coordinator's call when all its members have arrived. It answers its members when the coordinator releases them.
 //!
 //! Source: BNR, "Database synchronization", `BNR_Barrier`, `BNR_Open_group`.
 
@@ -19,35 +20,36 @@ use crate::names::{GroupId, Member, Set};
 use crate::order::{Brought, Entry, Meeting, Order, Purpose, Report};
 use crate::request::{Answer, Client};
 
-/// A meeting as a node sees it.
+/// State of a collective request at one node.
 #[derive(Debug)]
 pub(super) struct Gathering {
     pub(super) purpose: Purpose,
-    /// The members here that have come, and wait.
+    /// The members here that have arrived and wait.
     pub(super) entered: BTreeMap<Member, Waiter>,
-    /// Its coordinator waits for the members here.
+    /// The coordinator's order that waits for the members here.
     collect: Option<Token>,
-    /// How many members are here, once it is known.
+    /// Number of members here, once known.
     expected: Option<usize>,
-    /// Somebody here wants something else: it is never complete.
+    /// A member here has another purpose: the request can never complete.
     pub(super) wrong: bool,
-    /// Its coordinator has been told of it, where it may not know by itself.
+    /// The coordinator, which may be unaware of the request, has been informed.
     told: bool,
-    /// Its coordinator has been told that it cannot be.
+    /// The coordinator has been informed that the request fails.
     failed: bool,
 }
 
-/// A member that has come.
+/// A member that has arrived.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Waiter {
     serial: Serial,
-    /// What it has put before this goes along.
+    /// Puts before this number belong to the request.
     mark: u64,
     limit: TimerKey,
 }
 
 impl Domain {
-    /// Merges two groups, of which the caller is in the first. All members of both name the same meeting, whichever they call their own.
+    /// Merges two groups; the caller is in the first. All members of both groups use the same set and tag, whichever
+    /// group they belong to.
     pub(super) fn merge(
         &mut self,
         client: Client,
@@ -71,7 +73,7 @@ impl Domain {
         self.enter(client, serial, Set::Group(low), &merge_tag(low, high), Purpose::Merge(low, high), limit);
     }
 
-    /// A member comes to its next meeting of a set and tag.
+    /// A member enters its next collective request of a set and tag.
     pub(super) fn enter(
         &mut self,
         client: Client,
@@ -125,7 +127,7 @@ impl Domain {
             gathering.wrong = true;
             self.fail_from_here(&meeting, fault);
         } else if let Some((_, fault)) = self.broken(&meeting.set, &purpose) {
-            // Its coordinator says with which fault it fails: the same at all members.
+            // The coordinator chooses the fault, so that it is the same at all members.
             self.fail_from_here(&meeting, fault);
         }
         Ok(meeting)
@@ -136,7 +138,7 @@ impl Domain {
         here.and_then(|here| here.processes.get(&member.rank)).map_or(0, |process| process.log.mark())
     }
 
-    /// The coordinator collects: it is answered when all members here have come.
+    /// The coordinator collects. The reply follows when all members here have arrived.
     pub(super) fn collect(&mut self, token: Token, meeting: Meeting, purpose: Purpose) {
         let gathering =
             self.meetings.entry(meeting.clone()).or_insert_with(|| Gathering::new(purpose.clone()));
@@ -146,7 +148,7 @@ impl Domain {
         }
         let different = gathering.purpose != purpose;
         if let Some(before) = before {
-            // Its coordinator asks again, and waits for this answer alone.
+            // The coordinator repeats its call and ignores the reply to the earlier one.
             self.report(before, Report::Done);
         }
         if different {
@@ -155,7 +157,7 @@ impl Domain {
         self.advance(&meeting);
     }
 
-    /// The members here want something else than those elsewhere.
+    /// The members here have another purpose than those elsewhere.
     pub(super) fn differs(&mut self, meeting: &Meeting, theirs: &Purpose) {
         let Some(gathering) = self.meetings.get_mut(meeting) else { return };
         gathering.wrong = true;
@@ -174,7 +176,7 @@ impl Domain {
         }
     }
 
-    /// Does what can be done for a meeting now.
+    /// Takes the next possible step of a collective request.
     pub(super) fn advance(&mut self, meeting: &Meeting) {
         let Some(gathering) = self.meetings.get(meeting) else { return };
         let purpose = gathering.purpose.clone();
@@ -189,7 +191,7 @@ impl Domain {
         }
         let Some(gathering) = self.meetings.get_mut(meeting) else { return };
         gathering.expected = expected;
-        // A member that has come and died is one that is not there: the coordinator hears of it.
+        // A member that arrived and died counts as absent; the coordinator learns of the death.
         if gathering.is_complete()
             && !broken
             && let Some(token) = gathering.collect.take()
@@ -198,7 +200,8 @@ impl Domain {
             return self.report(token, Report::Entries(brought));
         }
         let Some(coordinator) = coordinator else { return };
-        // Of the members of a group, the first is at the coordinator: it knows that they meet. The head may have no member.
+        // The first member of a group is at the coordinator, which therefore knows of the request. The head may have no
+        // member.
         let unknown = !self.has_first(meeting, &purpose);
         let Some(gathering) = self.meetings.get_mut(meeting) else { return };
         if unknown && !gathering.told && !gathering.entered.is_empty() {
@@ -208,7 +211,7 @@ impl Domain {
         }
     }
 
-    /// Whether the coordinator is the node of the meeting's first member.
+    /// Whether the coordinator is the node of the first member.
     fn has_first(&self, meeting: &Meeting, purpose: &Purpose) -> bool {
         match (&meeting.set, purpose) {
             (_, Purpose::Merge(..)) => false,
@@ -219,7 +222,7 @@ impl Domain {
         }
     }
 
-    /// What the members here have put, as the set has not got it yet, in the order of their ranks and of their puts.
+    /// Puts of the members here that the set has not received, ordered by rank, then by put.
     pub(super) fn brought_here(&self, meeting: &Meeting) -> Brought {
         let mut brought = Brought::default();
         let Some(gathering) = self.meetings.get(meeting) else { return brought };
@@ -233,12 +236,12 @@ impl Domain {
         brought
     }
 
-    /// Whether all members here have come, and want the same.
+    /// Whether all members here have arrived with the same purpose.
     pub(super) fn is_complete_here(&self, meeting: &Meeting) -> bool {
         self.meetings.get(meeting).is_some_and(Gathering::is_complete)
     }
 
-    /// A meeting cannot be, as somebody here has seen: its coordinator releases all.
+    /// A member here has found that the request fails: informs the coordinator, which releases all members.
     fn fail_from_here(&mut self, meeting: &Meeting, fault: Fault) {
         let Some(gathering) = self.meetings.get_mut(meeting) else { return };
         if std::mem::replace(&mut gathering.failed, true) {
@@ -254,7 +257,7 @@ impl Domain {
         }
     }
 
-    /// A member has waited as long as it wanted to.
+    /// The time limit of a member has passed.
     pub(super) fn limit_passed(&mut self, meeting: &Meeting, member: Member) {
         let Some(gathering) = self.meetings.get(meeting) else { return };
         let what = match &gathering.purpose {
@@ -267,7 +270,7 @@ impl Domain {
         self.fail_from_here(meeting, Fault::new(FaultKind::TimedOut, message));
     }
 
-    /// Deaths are known: what cannot be any more fails.
+    /// New deaths are known: fails the requests that they break.
     pub(super) fn meetings_after_deaths(&mut self) {
         self.collecting_after_deaths();
         let broken: Vec<(Meeting, Fault)> = self
@@ -280,7 +283,7 @@ impl Domain {
             })
             .collect();
         for (meeting, fault) in broken {
-            // One that was complete here may be complete at all; its coordinator knows.
+            // If all members here have arrived, the request may be complete as a whole; the coordinator decides.
             let Some(gathering) = self.meetings.get(&meeting) else { continue };
             if self.coordinator(&meeting.set, &gathering.purpose) != Some(self.me()) {
                 self.fail_from_here(&meeting, fault);
@@ -288,12 +291,12 @@ impl Domain {
         }
     }
 
-    /// The coordinator is lost: nobody else can say what has become of the meeting.
+    /// Fails a request here: its coordinator is lost, so the outcome is unknown.
     fn fail_here(&mut self, meeting: &Meeting, fault: Fault) {
         self.release(meeting, &[], Err(fault));
     }
 
-    /// A meeting is over.
+    /// The coordinator has finished a request.
     pub(super) fn release(
         &mut self,
         meeting: &Meeting,
@@ -301,7 +304,7 @@ impl Domain {
         outcome: Result<(Brought, Answer), Fault>,
     ) {
         match outcome {
-            // It has succeeded: its members are told so when those that were before it are over.
+            // The request has already succeeded; its members are answered once the earlier requests are released.
             Err(_) if self.early.contains_key(meeting) => drop(self.learn(deaths)),
             Ok((brought, answer)) if self.is_early(meeting, &brought.after) => {
                 self.early.insert(meeting.clone(), (brought, answer));
@@ -313,13 +316,15 @@ impl Domain {
             }
             outcome => self.release_now(meeting, deaths, outcome),
         }
-        // Ends: each turn releases one.
+        // Terminates: each iteration releases one.
         while let Some((meeting, outcome)) = self.next_in_turn() {
             self.release_now(&meeting, &[], Ok(outcome));
         }
     }
 
-    /// Whether a member here waits in a meeting that was before this one: of the same kind, or one that has brought what this one leaves out. Each of those is over elsewhere, or is with this one, so its release comes.
+    /// Whether a member here still waits in an earlier request: one of the same set and tag, or one that distributes
+    /// puts omitted by this one. An earlier one is finished elsewhere, or finishes with this one, so its release
+    /// arrives.
     fn is_early(&self, meeting: &Meeting, after: &BTreeSet<Meeting>) -> bool {
         let waits = |gathering: &Gathering| !gathering.entered.is_empty();
         let first = Meeting { epoch: 0, ..meeting.clone() };
@@ -327,10 +332,11 @@ impl Domain {
             || after.iter().any(|before| self.meetings.get(before).is_some_and(waits))
     }
 
-    /// A meeting has failed here, and may have succeeded elsewhere. What it has brought there is with none of those that count on it, so they fail here as well.
+    /// A request has failed here, though it may have succeeded elsewhere. Requests that omit its puts would lack them,
+    /// so they fail here as well.
     fn fail_after(&mut self, failed: &Meeting, fault: &Fault) {
         let mut failed = vec![failed.clone()];
-        // Ends: each one that is added is taken from those that are early.
+        // Terminates: each added request is removed from `early`.
         while let Some(before) = failed.pop() {
             let counts_on_it = |(brought, _): &(Brought, Answer)| brought.after.contains(&before);
             let early = self.early.iter().filter(|(_, outcome)| counts_on_it(outcome));
@@ -358,7 +364,7 @@ impl Domain {
         outcome: Result<(Brought, Answer), Fault>,
     ) {
         let gathering = self.meetings.remove(meeting);
-        // Before the meeting fails whoever has subscribed is told.
+        // Subscribers are notified before the request fails.
         self.learn(deaths);
         let mut purpose = purpose_in(&meeting.tag);
         if let Some(gathering) = gathering {
@@ -387,14 +393,14 @@ impl Domain {
         }
     }
 
-    /// A merged group is known here now.
+    /// After a merge, the merged group is known here: retries what waits for it.
     fn look_again_after(&mut self, purpose: &Purpose) {
         if matches!(purpose, Purpose::Merge(..)) {
             self.look_again();
         }
     }
 
-    /// What a meeting brings to this node.
+    /// Stores the result of a request: its puts, and a merged group.
     fn bring(&mut self, meeting: &Meeting, gathering: &Gathering, entries: Vec<Entry>, answer: &Answer) {
         for (member, waiter) in &gathering.entered {
             let here = self.here.get_mut(&member.group);
@@ -407,7 +413,7 @@ impl Domain {
         }
     }
 
-    /// A failure is kept for members here that have not come to the meeting yet.
+    /// Retains a failure for members here that have not arrived yet.
     fn keep_failure(&mut self, meeting: &Meeting, purpose: Option<Purpose>, fault: Fault) {
         let merging = match purpose {
             Some(Purpose::Merge(first, second)) => Some((first, second)),
@@ -434,7 +440,7 @@ impl Domain {
         }
     }
 
-    /// Groups are known now that were not: what waits for them goes on.
+    /// New groups are known: retries the requests that wait for them.
     pub(super) fn look_again(&mut self) {
         let waiting: Vec<Meeting> = self.meetings.keys().chain(self.collecting.keys()).cloned().collect();
         for meeting in waiting {
@@ -443,14 +449,14 @@ impl Domain {
         }
     }
 
-    /// A meeting that nobody here waits for any more: the domain ends.
+    /// The domain ends: drops all collective requests.
     pub(super) fn drop_meetings(&mut self) {
         self.meetings.clear();
         self.early.clear();
         self.collecting.clear();
     }
 
-    /// Coordinators that are lost: what they collect for fails.
+    /// Fails the requests whose coordinators are lost.
     pub(super) fn meetings_after_loss(&mut self, lost: &[Id]) {
         let mut orphaned = Vec::new();
         for (meeting, gathering) in &self.meetings {
@@ -490,7 +496,7 @@ fn no_member_asks() -> Fault {
     Fault::new(FaultKind::NotMember, "that is for the members of a group, and a tool is none")
 }
 
-/// What members do together.
+/// A purpose as text.
 fn name_of(purpose: &Purpose) -> String {
     match purpose {
         Purpose::Fence => "fence".into(),

@@ -1,4 +1,5 @@
-//! Which members have not come to a meeting whose time limit has passed: its coordinator asks their nodes, and tells all.
+//! Finds the members that have not entered a collective request whose time limit has passed. The coordinator asks their
+//! nodes and reports to all members.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -12,18 +13,19 @@ use crate::fault::{Fault, FaultKind};
 use crate::names::Member;
 use crate::order::{Meeting, Order, Purpose, Report};
 
-/// Most members that a fault names.
+/// Most members that a fault lists.
 const NAMED_MAX: usize = 64;
 
-/// Most ranges of ranks, and most nodes without an answer, that its message has: some lines of a terminal.
+/// Most ranges of ranks in the message, and most nodes without an answer: a few lines of a terminal.
 const RANGES_MAX: usize = 16;
 const NODES_MAX: usize = 4;
 
-/// How long the nodes have to say it: the members wait so much longer than their limit at most. A node that is there answers at once.
+/// Time limit for the nodes' answers. It extends the members' own limit by at most this much; a live node answers at
+/// once.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 impl Domain {
-    /// The living members here that have not come to a meeting: the first ones, and how many more there are.
+    /// The living members here that have not arrived: the first ones, and the number of further ones.
     pub(super) fn missing_here(&self, meeting: &Meeting, purpose: &Purpose) -> (Vec<Member>, u64) {
         let merging = match purpose {
             Purpose::Merge(first, second) => Some((*first, *second)),
@@ -37,7 +39,8 @@ impl Domain {
         (missing, more as u64)
     }
 
-    /// At the coordinator of a meeting that fails with `fault`, since a time limit has passed: asks who has not come. False where no node can be asked: the meeting is not there.
+    /// At the coordinator of a request that fails with `fault`, since a time limit has passed: asks its nodes for
+    /// missing members. Returns false if the request is unknown here.
     pub(super) fn ask_who_is_missing(&mut self, meeting: &Meeting, fault: &Fault) -> bool {
         let purpose = self.purpose_of(meeting);
         let Some(collecting) = self.collecting_for(meeting, &purpose) else { return false };
@@ -57,7 +60,7 @@ impl Domain {
         true
     }
 
-    /// The nodes have said which of their members have not come: the meeting fails, and its fault names them.
+    /// The nodes have reported their missing members: fails the request with a fault that lists them.
     pub(super) fn missing_known(&mut self, meeting: &Meeting, reports: Vec<(Id, Result<Report, Fault>)>) {
         let Some(collecting) = self.collecting.get_mut(meeting) else { return };
         let Some(mut fault) = collecting.late.take() else { return };
@@ -83,7 +86,7 @@ impl Domain {
     }
 }
 
-/// The end of a sentence that has said whose time limit has passed.
+/// The end of the message, after the member whose time limit has passed.
 fn said(missing: &[Member], more: u64, silent: &[Id]) -> String {
     let mut text = String::new();
     if !missing.is_empty() {
@@ -93,7 +96,7 @@ fn said(missing: &[Member], more: u64, silent: &[Id]) -> String {
         let more = more.saturating_add(left as u64);
         text += &format!(": {}", shown.join(", "));
         if more > 0 {
-            // A String takes all that is written.
+            // Writing to a String cannot fail.
             let _ = write!(text, " and {more} more");
         }
         text += if missing.len() as u64 + more == 1 { " has not come" } else { " have not come" };
@@ -108,7 +111,7 @@ fn said(missing: &[Member], more: u64, silent: &[Id]) -> String {
     text
 }
 
-/// Members in their order, as ranges of ranks, each with how many it has.
+/// Groups sorted members into ranges of ranks, each with its size.
 fn ranges(members: &[Member]) -> Vec<(String, usize)> {
     let follows = |a: &Member, b: &Member| a.group == b.group && a.rank.checked_add(1) == Some(b.rank);
     let runs = members.chunk_by(follows).map(|run| {

@@ -1,6 +1,7 @@
 //! One node of a domain as a state machine without I/O.
 //!
-//! Inputs are requests of local processes, orders of other nodes, ends of calls and of processes, and the time; outputs are answers, calls, and processes to start or kill. Drain all outputs after every input.
+//! Inputs are requests of local processes, orders of other nodes, the ends of calls and processes, and the time.
+//! Outputs are answers, calls, and processes to start or kill. Drain all outputs after every input.
 
 mod asking;
 mod collecting;
@@ -50,170 +51,171 @@ use self::starting::{Here, Whom};
 use self::telling::{Errand, Timers};
 use self::watch::{Life, Watched};
 
-/// Which of a client's requests, by its own count.
+/// Number of a request, chosen by its client.
 pub type Serial = u64;
 
-/// A call that this node makes.
+/// Number of a call that this node makes.
 pub type CallNumber = u64;
 
-/// An order of another node that waits for its answer.
+/// Identifies an order that waits for its reply.
 pub type Token = u64;
 
-/// What a node is told at the beginning.
+/// Parameters of a node, fixed for the life of the domain.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Settings {
-    /// Its id.
+    /// The node's id.
     pub me: Id,
     /// All nodes of the domain, the head first.
     pub nodes: Vec<Id>,
-    /// Whether the head runs processes, too.
+    /// Whether the head runs processes as well.
     pub runs: bool,
-    /// The name of the domain: databases that it names begin so.
+    /// The name of the domain, which is part of the names of its databases.
     pub name: String,
-    /// How much of everything there may be.
+    /// The bounds of the domain.
     pub limits: Limits,
-    /// The name of this node's host, by which a spawn may ask for it.
+    /// Host name of this node, for the `host` hint of a spawn.
     pub host: String,
 }
 
-/// What happens at a node.
+/// An event at a node.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Input {
-    /// A client asks.
+    /// A client sends a request.
     Request {
-        /// Who.
+        /// The client.
         client: Client,
-        /// Which of its requests.
+        /// The number of the request.
         serial: Serial,
-        /// What.
+        /// The request.
         request: Request,
     },
-    /// The link of a client has ended: it reads nothing more, and asks nothing.
+    /// The link of a client has closed: the client sends no more requests and reads no more answers.
     Gone(Client),
-    /// Another node, or this one in a call of its own, orders.
+    /// An order arrives from another node, or from this node in a call of its own.
     Order {
-        /// By which the order is answered; never used twice.
+        /// Identifies the reply; never used twice.
         token: Token,
-        /// Who has begun the call.
+        /// The node that began the call.
         root: Id,
-        /// What.
+        /// The order.
         order: Order,
     },
-    /// Nobody waits for the answer any more: the call has ended, or the way to its root is lost.
+    /// The reply is no longer needed: the call has ended, or the path to its root is lost.
     Cancelled(Token),
     /// A call of this node has ended.
     Called {
-        /// Which.
+        /// The number of the call.
         call: CallNumber,
-        /// What each node has said, in the order of the call's ids. Of those who have said nothing, why; whether the id may have taken the order is then unknown.
+        /// The report of each node, in the order of the call's ids. A node without a report has a fault; such a node
+        /// may have executed the order.
         reports: Vec<(Id, Result<Report, Fault>)>,
     },
-    /// The processes of a group were started here, or not.
+    /// The driver has started the processes of a group here, or has failed to.
     Started {
         /// The group.
         group: GroupId,
-        /// For each rank here: its process number, or why there is no process.
+        /// For each rank here, its process id or the reason why it was not started.
         ranks: Vec<(Rank, Result<u32, StartError>)>,
     },
-    /// It is known whether the processes of a group can be started here.
+    /// The driver has checked whether the processes of a group can be started here.
     Checked {
         /// The group.
         group: GroupId,
-        /// Ranks that cannot be started, and why.
+        /// Ranks that cannot be started, and the reason.
         failed: Vec<(Vec<Rank>, StartError)>,
     },
     /// A process has ended.
     Ended {
-        /// Which.
+        /// The process.
         member: Member,
-        /// How.
+        /// How it ended.
         exit: Exit,
     },
-    /// No process of a group, and nothing that they have started, is left here after it was killed.
+    /// A killed group has left nothing here: all its processes and their descendants have ended.
     Emptied(GroupId),
-    /// The domain is to end, at all nodes: of the head alone. [`Output::End`] follows when nothing is left of it.
+    /// Ends the domain at all nodes; for the head alone. [`Output::End`] follows when nothing of it is left.
     End,
     /// Time has passed.
     Time,
 }
 
-/// What a node is to do.
+/// An action for the driver.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Output {
     /// Answers a client.
     Answer {
-        /// Whom.
+        /// The client.
         client: Client,
-        /// To which of its requests.
+        /// The number of the request.
         serial: Serial,
-        /// What.
+        /// The answer.
         answer: Result<Answer, Fault>,
     },
-    /// Tells a client of a process that has ended.
+    /// Notifies a client of a process that has ended.
     Notice {
-        /// Whom.
+        /// The client.
         client: Client,
-        /// What.
+        /// The death.
         death: Death,
     },
-    /// Makes a call: the order to all these nodes, this one among them or not.
+    /// Makes a call that carries the order to all of these nodes. They may include this node.
     Call {
-        /// Which call.
+        /// The number of the call.
         call: CallNumber,
-        /// To whom.
+        /// The nodes.
         ids: Vec<Id>,
-        /// What.
+        /// The order.
         order: Arc<Order>,
-        /// Whether to go on without nodes that are lost.
+        /// Whether the call continues without nodes that are lost.
         partial: bool,
-        /// How long it may take.
+        /// Time limit of the call.
         limit: Duration,
     },
-    /// Ends a call of this node early: nobody needs its reports.
+    /// Cancels a call of this node: its reports are no longer needed.
     Cancel(CallNumber),
-    /// Answers an order.
+    /// Replies to an order.
     Report {
-        /// Which.
+        /// Identifies the order.
         token: Token,
-        /// What.
+        /// The report.
         report: Report,
     },
-    /// Looks whether the processes of a group that are on this node can be started; [`Input::Checked`] says it.
+    /// Check whether the processes of a group on this node can be started; [`Input::Checked`] has the result.
     Check(Arc<Layout>),
-    /// Starts the processes of a group that are on this node.
+    /// Start the processes of a group on this node; [`Input::Started`] has the result.
     Start(Arc<Layout>),
-    /// Kills what is left of a group here, in two steps; [`Input::Emptied`] says when it is done.
+    /// Kill what is left of a group here, first with SIGTERM, then with SIGKILL; [`Input::Emptied`] follows.
     Kill {
         /// The group.
         group: GroupId,
-        /// How long after SIGTERM follows SIGKILL; none: SIGKILL at once.
+        /// Time between SIGTERM and SIGKILL; `None`: SIGKILL at once.
         grace: Option<Duration>,
     },
-    /// Sends a signal to the processes of a group here.
+    /// Send a signal to the processes of a group here.
     Signal(GroupId, u8),
-    /// A process has asked for the end of its job: what the job's exit status is to be, and why.
+    /// A process has aborted its job.
     Aborted {
-        /// Who.
+        /// The process.
         member: Member,
-        /// The status.
+        /// Exit status for the job.
         code: u8,
-        /// Why.
+        /// The reason.
         message: String,
     },
-    /// At the head: processes of a group could not be started.
+    /// Processes of a group could not be started. Emitted at the head alone.
     NotStarted(StartFailure),
-    /// A process has asked for the end of a group that runs: from now on its processes end because of that. At the head.
+    /// A process has requested the kill of a running group, which explains its later deaths. Emitted at the head alone.
     Killed {
         /// The group.
         group: GroupId,
-        /// Who.
+        /// The process.
         by: Member,
-        /// How many of its processes had ended before: their deaths are the first that are reported.
+        /// Number of the group's processes that had ended before; theirs are the first deaths that are reported.
         dead: usize,
     },
-    /// Something is wrong that whoever has begun the domain wants to know.
+    /// A problem to report to the application that began the domain.
     Warning(String),
-    /// The domain has ended, as far as this node is concerned: nothing of it is left here.
+    /// The domain has ended at this node: nothing of it is left here.
     End,
 }
 
@@ -228,44 +230,45 @@ pub struct Domain {
     /// Whether the domain begins, runs or ends.
     life: Life,
     watched: Watched,
-    /// The nodes that the head has taken for lost.
+    /// The nodes that the head has declared lost.
     lost: BTreeSet<Id>,
-    /// What was asked here and is not answered yet.
+    /// Requests of local clients that are not yet answered.
     open: BTreeMap<Client, BTreeSet<Serial>>,
-    /// Orders that are not answered yet.
+    /// Orders that are not yet answered.
     held: BTreeMap<Token, Held>,
     next_call: CallNumber,
-    /// Calls of this node, and what each is for.
+    /// Calls of this node, and the purpose of each.
     calls: BTreeMap<CallNumber, Errand>,
-    /// Groups that are checked here, and who waits for that.
+    /// Groups that are being checked here, and where each result goes.
     checks: BTreeMap<GroupId, Whom>,
     /// Groups with processes here.
     here: BTreeMap<GroupId, Here>,
-    /// Groups that were to be killed before they were here: an order to start them that was overtaken starts nothing.
+    /// Groups killed before their start order arrived here: a delayed start order is refused.
     doomed: RecentGroups,
-    /// Groups that are gone: what was said of them and was overtaken means nothing.
+    /// Groups that were removed: delayed messages about them are ignored.
     forgotten: RecentGroups,
-    /// The two groups of each merged one: at the nodes of its members, and at the head.
+    /// The two parts of each merged group: at the nodes of its members, and at the head.
     merged: BTreeMap<GroupId, (GroupId, GroupId)>,
-    /// Who has ended, of all groups, whether they are here or not.
+    /// Known deaths of all groups, including groups without processes here.
     deaths: BTreeMap<GroupId, Known>,
-    /// What other nodes are to know of that.
+    /// Deaths that other nodes are yet to learn.
     died: Died,
-    /// Who is told of deaths, of those here.
+    /// Local clients that receive notices, by group.
     subscribers: BTreeMap<GroupId, BTreeSet<Client>>,
     databases: Databases,
-    /// Puts into databases that this node has no copy of yet: the head is asked.
+    /// Puts into databases without a copy here: the head is asked whether the database exists.
     putting: BTreeMap<u64, Putting>,
     next_putting: u64,
-    /// Which collective requests there were.
+    /// Counters of collective requests.
     kinds: Kinds,
-    /// Collective requests that members here have come to, or that a coordinator collects for.
+    /// Collective requests that members here have entered, or that a coordinator collects for.
     meetings: BTreeMap<Meeting, Gathering>,
-    /// Meetings here that have succeeded, and wait for the release of another one that was before them: what that brings they leave out.
+    /// Collective requests that have succeeded here and wait for the release of an earlier one, which delivers puts
+    /// that they omit.
     early: BTreeMap<Meeting, (Brought, Answer)>,
-    /// Those of which this node is the coordinator.
+    /// Collective requests that this node coordinates.
     collecting: BTreeMap<Meeting, Collecting>,
-    /// What the head alone knows.
+    /// State that only the head has; `None` at other nodes.
     head: Option<Head>,
 }
 
@@ -306,9 +309,9 @@ impl Domain {
         domain
     }
 
-    /// Something has happened, at this time. Drain [`next_output`](Domain::next_output) before the next.
+    /// Handles an event at this time. Drain [`next_output`](Domain::next_output) before the next call.
     pub fn handle(&mut self, input: Input, now: Duration) {
-        // A clock that goes back is one that stands.
+        // If the clock goes back, the machine's time stands still.
         self.now = self.now.max(now);
         match input {
             Input::Request { client, serial, request } => self.request(client, serial, request),
@@ -326,17 +329,17 @@ impl Domain {
         self.fire_timers();
     }
 
-    /// What is to be done, one after the other, until there is nothing more.
+    /// The next action; `None` when all are drained.
     pub fn next_output(&mut self) -> Option<Output> {
         self.outputs.pop_front()
     }
 
-    /// When [`Input::Time`] is due at the latest, by the clock of `now`.
+    /// Time at which [`Input::Time`] is due, on the clock of `now`.
     pub fn deadline(&self) -> Option<Duration> {
         self.timers.next_due()
     }
 
-    /// The groups that have processes: of the whole domain at its head, of this node elsewhere.
+    /// The groups that have processes: in the whole domain at its head, on this node elsewhere.
     pub fn running(&self) -> Vec<GroupId> {
         match &self.head {
             Some(_) => self.running_groups(),
@@ -349,7 +352,7 @@ impl Domain {
         self.head.as_ref()?.reader()
     }
 
-    /// Whether nothing waits here: no request, no order, no call, no process. What a node comes to when its domain has ended.
+    /// Whether nothing is pending here: no request, order, call or process. True at a node whose domain has ended.
     pub fn is_idle(&self) -> bool {
         self.open.values().all(BTreeSet::is_empty)
             && self.held.is_empty()
@@ -367,7 +370,7 @@ impl Domain {
         self.settings.nodes.first().copied().unwrap_or(self.settings.me)
     }
 
-    /// All nodes but this one and those that are lost.
+    /// All nodes except this one and the lost ones.
     fn others(&self) -> Vec<Id> {
         let others = self.settings.nodes.iter().copied();
         others.filter(|id| *id != self.me() && !self.lost.contains(id)).collect()

@@ -1,6 +1,7 @@
 //! Databases and global names at the head.
 //!
-//! Source: BNR, `BNR_DB_Create`, `BNR_DB_Destroy`, "Thoughts about BNR Domains"; `BNR_Deposit`, `BNR_Withdraw`, `BNR_Lookup`.
+//! Source: BNR, `BNR_DB_Create`, `BNR_DB_Destroy`, "Thoughts about BNR Domains"; `BNR_Deposit`, `BNR_Withdraw`,
+//! `BNR_Lookup`.
 
 use super::Domain;
 use super::asking::{Asker, no_database};
@@ -18,15 +19,15 @@ impl Domain {
         format!("{}{}", self.own_prefix(), group.0)
     }
 
-    /// How the names of the groups' own databases begin.
+    /// Prefix of the names of the groups' own databases.
     pub(super) fn own_prefix(&self) -> String {
         format!("kvs_{}_", self.settings.name)
     }
 
-    /// At the head: whether there is a database of this name.
+    /// At the head: whether a database with this name exists.
     pub(super) fn database_exists(&self, name: &str) -> bool {
         let created = self.head.as_ref().and_then(|head| head.databases.get(name));
-        // Of one that goes, somebody waits for the end.
+        // A database that is being removed has a waiting receiver.
         created.is_some_and(Vec::is_empty) || self.groups_with_database().any(|own| own == name)
     }
 
@@ -45,7 +46,7 @@ impl Domain {
         names
     }
 
-    /// Makes a database.
+    /// Creates a database.
     pub(super) fn create_database(&mut self, name: Option<String>) -> Result<String, Fault> {
         let limits = self.settings.limits;
         let prefix = self.own_prefix();
@@ -64,7 +65,7 @@ impl Domain {
                 name
             }
             None => loop {
-                // Ends: each number is another name, and fewer are taken than the limit says.
+                // Terminates: each number gives another name, and the limit bounds the names in use.
                 head.last_database += 1;
                 let name = format!("db_{}_{}", self.settings.name, head.last_database);
                 if !head.databases.contains_key(&name) {
@@ -81,7 +82,7 @@ impl Domain {
         Ok(name)
     }
 
-    /// Removes a database, everywhere: who asks is answered when no node has a copy.
+    /// Removes a database at all nodes. The receiver is answered when no node has a copy.
     pub(super) fn destroy_database(&mut self, asker: Asker, name: &str) {
         if self.groups_with_database().any(|own| own == name) {
             let message = "a group's own database goes with its group";
@@ -137,7 +138,7 @@ fn not_deposited(name: &[u8]) -> Fault {
 }
 
 /// # Errors
-/// The name is empty, or one that a group's own database may have.
+/// The name is empty, or has the prefix of the groups' own databases.
 fn check_name(name: &str, own: &str) -> Result<(), Fault> {
     if name.is_empty() {
         return Err(Fault::new(FaultKind::BadRequest, "a database's name has one byte at least"));

@@ -1,4 +1,4 @@
-//! What the head knows of all groups and nodes together.
+//! Queries of the head over all groups and nodes.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::names::GroupId;
 use crate::request::Client;
 
 impl Domain {
-    /// Nodes, each with the name of its host.
+    /// Nodes with their host names.
     pub(super) fn hosts_of(&self, nodes: Vec<Id>) -> Vec<(Id, &str)> {
         let hosts = self.head.as_ref().map(|head| &head.hosts);
         let host = |id: Id| match id == self.settings.me {
@@ -22,7 +22,7 @@ impl Domain {
         nodes.into_iter().map(|id| (id, host(id))).collect()
     }
 
-    /// How many processes each node has.
+    /// Number of processes on each node.
     pub(super) fn loads(&self) -> BTreeMap<Id, u64> {
         let mut loads = BTreeMap::new();
         let groups = self.head.iter().flat_map(|head| head.groups.values()).filter(|group| !group.over);
@@ -38,14 +38,14 @@ impl Domain {
         groups.filter(|(_, group)| group.layout.is_some() && !group.over).map(|(number, _)| *number).collect()
     }
 
-    /// The deaths of all processes on nodes that are lost.
+    /// The deaths of all processes on lost nodes.
     pub(super) fn deaths_of_lost(&self, lost: &[Id]) -> Vec<Death> {
         let groups = self.head.iter().flat_map(|head| head.groups.values()).filter(|group| !group.over);
         let layouts = groups.filter_map(|group| group.layout.as_ref());
         layouts.flat_map(|layout| self.deaths_with_nodes(layout, |id| lost.contains(&id))).collect()
     }
 
-    /// Reports that a process has groups killed: of a merged group those that it is made of.
+    /// Reports that a process kills a group, or the parts of a merged group.
     pub(super) fn report_kill(&mut self, client: Client, group: GroupId) {
         let Client::Process(by) = client else { return };
         for group in self.bases(group) {

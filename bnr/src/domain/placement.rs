@@ -1,4 +1,4 @@
-//! Which process runs on which node: blocks of consecutive ranks, as even as possible over the nodes.
+//! Placement of processes on nodes: blocks of consecutive ranks, spread as evenly as possible.
 
 use std::collections::BTreeMap;
 
@@ -8,13 +8,15 @@ use super::database::shown;
 use crate::fault::{Fault, FaultKind};
 use crate::spec::{Block, Spec};
 
-/// Most nodes that an error names.
+/// Most nodes that an error lists.
 const NAMED_MAX: usize = 8;
 
-/// Places the processes of some specs on nodes, in the order of the nodes, each of which has the name of its host beside it; `loads` is how many processes each has already. Where the processes do not come out even, the nodes with the lower loads get one more, and of those the first.
+/// Places the processes of some specs on nodes, in node order. Each node comes with its host name; `loads` has the
+/// number of processes that each node already runs. If the processes cannot be divided evenly, the nodes with the
+/// lowest loads get one more; among equals, the first nodes do.
 ///
 /// # Errors
-/// A spec is pinned to a node or a host that is not there, or there is none.
+/// A spec's `host` hint matches no node, or there is no node.
 pub(super) fn place(
     specs: &[Spec],
     nodes: &[(Id, &str)],
@@ -56,7 +58,7 @@ pub(super) fn place(
     Ok(blocks)
 }
 
-/// The nodes that a spec asks for by the last `host` that it names: one by its id, or all of a host by its name.
+/// The nodes that match the last `host` hint of a spec: one node by its id, or all nodes of a host by its name.
 fn pinned(spec: &Spec, nodes: &[(Id, &str)]) -> Result<Option<Vec<Id>>, Fault> {
     let Some((_, value)) = spec.info.iter().rfind(|(key, _)| key == "host") else { return Ok(None) };
     let text = str::from_utf8(value).unwrap_or_default();
@@ -78,7 +80,8 @@ fn pinned(spec: &Spec, nodes: &[(Id, &str)]) -> Result<Option<Vec<Id>>, Fault> {
     Err(Fault::new(FaultKind::BadRequest, message))
 }
 
-/// Whether a name is that of a host: the same, in whatever case, or the same up to the first dot where one of them is a short name.
+/// Whether a name matches a host name. Case is ignored. If only one of them has a dot, the parts before the first dot
+/// are compared.
 fn is_host(name: &str, host: &str) -> bool {
     let same = |a: &str, b: &str| !a.is_empty() && a.eq_ignore_ascii_case(b);
     let short = |name: &str| name.split('.').next().unwrap_or_default().to_owned();
@@ -86,7 +89,7 @@ fn is_host(name: &str, host: &str) -> bool {
     same(name, host) || one_is_short && same(&short(name), &short(host))
 }
 
-/// How many processes each node gets.
+/// Number of processes for each node.
 fn shares(count: u64, nodes: &[Id], loads: &BTreeMap<Id, u64>) -> Result<Vec<(Id, u64)>, Fault> {
     let many = nodes.len() as u64;
     if many == 0 {
@@ -140,7 +143,8 @@ mod tests {
         assert_eq!(blocks, [Block { node: 4, spec: 0, first: 0, count: 1 }]);
     }
 
-    /// MPI programs name a host as its system does; a spawn that did so was refused, since the info `host` was the id of a node alone.
+    /// MPI programs name a host as its system does. Such a spawn was refused, since the info `host` could only be the
+    /// id of a node.
     #[test]
     fn processes_are_placed_on_all_nodes_of_a_host_by_its_name() {
         assert_eq!(placed(&[spec(2, Some("one"))], &[9, 4, 6]), [(9, 0, 2)]);

@@ -1,4 +1,4 @@
-//! Who is in a set, where they are, and who coordinates them.
+//! Members of a set, their nodes, and their coordinator.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::names::{GroupId, Member, Set};
 use crate::order::{Meeting, Purpose};
 use crate::spec::Layout;
 
-/// The tag of meetings in which two groups are merged: fences have none that begins with a zero byte.
+/// The tag of the collective request that merges two groups. Tags of fences cannot begin with a zero byte.
 pub(super) fn merge_tag(low: GroupId, high: GroupId) -> Vec<u8> {
     let mut tag = b"\0merge".to_vec();
     tag.extend_from_slice(&low.0.to_be_bytes());
@@ -22,7 +22,7 @@ pub(super) fn merge_tag(low: GroupId, high: GroupId) -> Vec<u8> {
     tag
 }
 
-/// What the members of a meeting want, where its tag says it.
+/// The purpose of a collective request, if its tag determines it.
 pub(super) fn purpose_in(tag: &[u8]) -> Option<Purpose> {
     let groups = tag.strip_prefix(b"\0merge")?;
     let (low, high) = groups.split_first_chunk::<4>()?;
@@ -30,7 +30,7 @@ pub(super) fn purpose_in(tag: &[u8]) -> Option<Purpose> {
     Some(Purpose::Merge(group(low), group(high.first_chunk::<4>()?)))
 }
 
-/// The groups of a meeting, merged ones among them; none where members are named one by one.
+/// The groups of a collective request, including merged ones; `Err` with the members if the set lists them one by one.
 fn named<'a>(set: &'a Set, purpose: &'a Purpose) -> Result<Vec<GroupId>, &'a BTreeSet<Member>> {
     match (set, purpose) {
         (_, Purpose::Merge(first, second)) => Ok(vec![*first, *second]),
@@ -40,11 +40,11 @@ fn named<'a>(set: &'a Set, purpose: &'a Purpose) -> Result<Vec<GroupId>, &'a BTr
 }
 
 impl Domain {
-    /// The groups of which a group is made: itself, or those that were merged into it, in the order of their processes.
+    /// The base groups of a group in process order: the group itself, or the groups that were merged into it.
     pub(super) fn bases(&self, group: GroupId) -> Vec<GroupId> {
         let mut bases = Vec::new();
         let mut left = vec![group];
-        // Ends: a merged group has a higher number than its parts.
+        // Terminates: a merged group has a higher number than its parts.
         while let Some(group) = left.pop() {
             match self.merged.get(&group) {
                 Some((first, second)) if first < &group && second < &group => left.extend([*second, *first]),
@@ -58,7 +58,7 @@ impl Domain {
         groups.iter().flat_map(|group| self.bases(*group)).collect()
     }
 
-    /// A set as all of its members write it.
+    /// The form of a set that all of its members use: the whole group if the set lists all of its processes.
     pub(super) fn canonical(&self, member: Member, set: Set) -> Set {
         match set {
             Set::Members(members) => {
@@ -71,10 +71,10 @@ impl Domain {
         }
     }
 
-    /// Whether a member may come to a meeting.
+    /// Checks that a member may enter a collective request.
     ///
     /// # Errors
-    /// It is not of the set, or the set makes no sense.
+    /// The member is not in the set, or the set is invalid.
     pub(super) fn check_set(&self, member: Member, set: &Set, purpose: &Purpose) -> Result<(), Fault> {
         let contained = match named(set, purpose) {
             Ok(groups) => self.all_bases(&groups).contains(&member.group),
@@ -98,7 +98,8 @@ impl Domain {
         Err(Fault::new(FaultKind::NotMember, format!("{member} is not of {whom}")))
     }
 
-    /// Who coordinates a meeting: the node of the first member, or the head where there are several groups. None while the group is not known here.
+    /// The coordinator: the node of the first member, or the head if the set has several groups. `None` while the group
+    /// is unknown here.
     pub(super) fn coordinator(&self, set: &Set, purpose: &Purpose) -> Option<Id> {
         let first = match named(set, purpose) {
             Ok(groups) => match groups[..] {
@@ -116,13 +117,13 @@ impl Domain {
         }
     }
 
-    /// A group as it was started; at its nodes, and at the head.
+    /// The layout of a started group; known at its nodes and at the head.
     pub(super) fn layout(&self, group: GroupId) -> Option<&Arc<Layout>> {
         let here = self.here.get(&group).map(|here| &here.layout);
         here.or_else(|| self.head.as_ref()?.layout(group))
     }
 
-    /// How many members of a meeting are here, those who have ended among them; none while that is not known.
+    /// Number of members here, including those that have ended; `None` if it is still unknown.
     pub(super) fn members_here(&self, set: &Set, purpose: &Purpose) -> Option<usize> {
         let count = match named(set, purpose) {
             Ok(groups) => {
@@ -137,11 +138,11 @@ impl Domain {
                 })
                 .count(),
         };
-        // Whoever collects here knows that there are some.
+        // A node that collects has at least one member, so 0 means that the group has not started here yet.
         (count > 0).then_some(count)
     }
 
-    /// The members of a meeting that are here and live, or all of whom nothing is known.
+    /// The living members of a collective request on this node; empty if the group is unknown here.
     pub(super) fn living_here(&self, meeting: &Meeting, merging: Option<(GroupId, GroupId)>) -> Vec<Member> {
         let of_group = |group: GroupId| {
             let here = self.here.get(&group);
@@ -160,10 +161,10 @@ impl Domain {
         self.all_bases(&groups).into_iter().flat_map(of_group).collect()
     }
 
-    /// The nodes of a meeting's members, by their first members. At its coordinator.
+    /// At the coordinator: the nodes of the members, ordered by their first members.
     ///
     /// # Errors
-    /// A group or a member is not there, or a group is still open.
+    /// A group or a member does not exist, or a group is still open.
     pub(super) fn nodes_of(&self, set: &Set, purpose: &Purpose) -> Result<Vec<Id>, Fault> {
         let mut nodes = Vec::new();
         let mut seen = BTreeSet::new();
@@ -198,7 +199,7 @@ impl Domain {
         self.layout(group).ok_or_else(|| if open() { group_open(group) } else { no_group(group) })
     }
 
-    /// At its coordinator: whether the nodes of a meeting know its groups by now.
+    /// At the coordinator: whether all nodes involved know the groups of a collective request.
     pub(super) fn is_known_there(&self, set: &Set, purpose: &Purpose) -> bool {
         let Some(head) = &self.head else { return true };
         match named(set, purpose) {
@@ -210,7 +211,8 @@ impl Domain {
         }
     }
 
-    /// Why a meeting cannot be any more: members have died, in the order in which that became known here.
+    /// The dead members of a collective request, in the order in which this node learned of them, and the fault that
+    /// they cause. `None` if no member is dead.
     pub(super) fn broken(&self, set: &Set, purpose: &Purpose) -> Option<(Vec<Death>, Fault)> {
         let mut deaths: Vec<(u64, Death)> = match named(set, purpose) {
             Ok(groups) => {
@@ -223,7 +225,7 @@ impl Domain {
                 members.iter().filter_map(death).collect()
             }
         };
-        // Whichever rank and group it has: the first one is the cause.
+        // Orders deaths by arrival, across groups and ranks: the first one is the cause.
         deaths.sort_unstable_by_key(|(number, _)| *number);
         let deaths: Vec<Death> = deaths.into_iter().map(|(_, death)| death).collect();
         (!deaths.is_empty()).then(|| (deaths.clone(), fault_of(deaths)))

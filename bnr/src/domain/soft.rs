@@ -1,18 +1,21 @@
-//! The info key `soft` of a spawn: which numbers of processes will do. The largest one that there is room for is started.
+//! The info key `soft` of a spawn: the acceptable numbers of processes. The largest one that fits is started.
 //!
-//! Source: MPI, "Reserved Keys" of the process model: a comma-separated list of Fortran 90 triplets, `a`, `a:b` or `a:b:c`.
+//! Source: MPI, "Reserved Keys" of the process model: a comma-separated list of Fortran 90 triplets, `a`, `a:b` or
+//! `a:b:c`.
 
 use super::database::shown;
 use crate::fault::{Fault, FaultKind};
 use crate::spec::Spec;
 
-/// Most triplets of one list.
+/// Most triplets in a list.
 const TRIPLETS_MAX: usize = 1024;
 
-/// Sets the counts of some specs that have `soft` to the largest allowed ones, so that all together have at most `room` processes. Numbers above a spec's own count are ignored, as MPI has it, and so are those below 1: a group has no part without a process.
+/// Sets the count of each spec with `soft` to the largest acceptable number, so that all specs together have at most
+/// `room` processes. Numbers above the spec's own count are ignored, as in MPI. Numbers below 1 are ignored as well,
+/// since each part of a group has a process.
 ///
 /// # Errors
-/// A list makes no sense, or allows no number that there is room for.
+/// A list is invalid, or has no number that fits.
 pub(super) fn choose(specs: &mut [Spec], room: u64) -> Result<(), Fault> {
     let is_soft = |spec: &Spec| soft_of(spec).is_some();
     let fixed: u64 = specs.iter().filter(|spec| !is_soft(spec)).map(|spec| u64::from(spec.count)).sum();
@@ -27,7 +30,7 @@ pub(super) fn choose(specs: &mut [Spec], room: u64) -> Result<(), Fault> {
             );
             Fault::new(FaultKind::BadRequest, message)
         })?;
-        // It is at most the count that was there.
+        // The number is at most the old count.
         spec.count = u32::try_from(count).unwrap_or(spec.count);
         room -= count;
     }
@@ -38,10 +41,10 @@ fn soft_of(spec: &Spec) -> Option<&[u8]> {
     spec.info.iter().rfind(|(key, _)| key == "soft").map(|(_, value)| value.as_slice())
 }
 
-/// The largest number from 1 to `most` of a list.
+/// The largest number from 1 to `most` in a list.
 ///
 /// # Errors
-/// The list makes no sense.
+/// The list is invalid.
 fn largest(list: &[u8], most: u64) -> Result<Option<u64>, Fault> {
     let wrong = || {
         let message = format!(
@@ -68,14 +71,14 @@ fn largest(list: &[u8], most: u64) -> Result<Option<u64>, Fault> {
     Ok(best)
 }
 
-/// The largest number from 1 to `most` of those from `first` towards `last`, `step` apart.
+/// The largest number from 1 to `most` in a triplet: `first`, then every `step` up to `last`.
 fn largest_of(first: i128, last: i128, step: i128, most: i128) -> Option<u64> {
     let steps = (last - first) / step;
-    // In this direction there is none.
+    // The step leads away from `last`: the triplet is empty.
     if (last - first) * step.signum() < 0 {
         return None;
     }
-    // Upwards the last that is not above `most`; downwards the first.
+    // Upwards, the last number that is at most `most`; downwards, the first one.
     let at = match step > 0 {
         true => steps.min((most - first).div_euclid(step)),
         false => ((first - most).max(0) + -step - 1) / -step,
@@ -102,7 +105,7 @@ mod tests {
         Ok(specs.iter().map(|spec| spec.count).collect())
     }
 
-    /// `soft` was ignored: a program that asked for 2 or 4 processes, 5 at most, got 5.
+    /// `soft` was ignored: a program that asked for 2 or 4 processes, at most 5, got 5.
     #[test]
     fn the_largest_number_that_is_allowed_and_has_room_is_chosen() {
         for (soft, room, count) in [

@@ -1,4 +1,4 @@
-//! What may be spawned into a group, and what may be put into its database beforehand.
+//! Checks of spawns and of the pairs put before a group starts.
 
 use super::database::{check_key, check_value};
 use super::soft::choose;
@@ -7,10 +7,10 @@ use crate::limits::Limits;
 use crate::request::Pair;
 use crate::spec::Spec;
 
-/// Checks what is to be spawned; how many processes there are is chosen where `soft` leaves a choice.
+/// Checks specs, and chooses the number of processes where `soft` allows several.
 ///
 /// # Errors
-/// What is to be spawned makes no sense, or there is too much of it.
+/// A spec is invalid, or a bound is exceeded.
 pub(super) fn check_spawn(before: &[Spec], specs: &mut [Spec], limits: &Limits) -> Result<(), Fault> {
     for spec in &*specs {
         if spec.count == 0 || spec.program.is_empty() {
@@ -44,8 +44,10 @@ fn bytes_of(spec: &Spec) -> usize {
     spec.program.len() + args + env + info
 }
 
+/// Checks pairs that are put before a group starts.
+///
 /// # Errors
-/// A pair is longer than a database takes, or there are too many.
+/// A pair is too long for a database, or there are too many.
 pub(super) fn check_preputs(before: &[Pair], preputs: &[Pair], limits: &Limits) -> Result<(), Fault> {
     for pair in preputs {
         check_key(&pair.key, limits)?;

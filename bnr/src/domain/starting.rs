@@ -1,4 +1,4 @@
-//! The processes of a node: started together, killed together, cleared away together.
+//! The processes of a node: started together, killed together, and cleared away together.
 //!
 //! Source: BNR, "Process groups": processes of a group are started together and die together.
 
@@ -17,21 +17,21 @@ use crate::request::{GroupState, GroupStatus, MemberStatus, Pair};
 use crate::spec::Layout;
 use crate::start_error::{StartError, by_reason};
 
-/// The system's error for what was not done because somebody did not want it any more: `ECANCELED` of Linux.
+/// The system's error for an operation that was cancelled: `ECANCELED` of Linux.
 pub(super) const CANCELLED: i32 = 125;
 
-/// A group that has processes here.
+/// A group with processes here.
 #[derive(Debug)]
 pub(super) struct Here {
     pub(super) layout: Arc<Layout>,
     pub(super) processes: BTreeMap<Rank, Process>,
-    /// Who waits until all are started.
+    /// Receiver of the result of the start, until all are started.
     starting: Option<Whom>,
-    /// They are being killed, or what they have left behind is.
+    /// Its processes, or what they have left behind, are being killed.
     killing: bool,
-    /// None is left.
+    /// Nothing of the group is left.
     pub(super) emptied: bool,
-    /// Who waits for that.
+    /// Receivers that wait for `emptied`.
     waiting: Vec<Whom>,
 }
 
@@ -39,37 +39,37 @@ pub(super) struct Here {
 #[derive(Default, Debug)]
 pub(super) struct Process {
     pid: Option<u32>,
-    /// It has said that it takes part.
+    /// It has initialized.
     pub(super) takes_part: bool,
-    /// It has said goodbye.
+    /// It has finalized.
     pub(super) finalized: bool,
-    /// Its link has ended.
+    /// Its link has closed.
     pub(super) unlinked: bool,
     pub(super) ended: bool,
     pub(super) log: Log,
 }
 
-/// Who has ordered something of the processes here.
+/// Origin of an order about the processes here.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Whom {
-    /// The head, which is this node.
+    /// The head, if it is this node.
     Head,
     /// Another node.
     Order(Token),
 }
 
 impl Here {
-    /// Whether its processes are being killed, or were.
+    /// Whether its processes are being killed, or have been.
     pub(super) fn is_killed(&self) -> bool {
         self.killing || self.emptied
     }
 }
 
 impl Domain {
-    /// Looks whether the processes of a group that are to be here can be started.
+    /// Checks whether the processes of a group on this node can be started.
     pub(super) fn check_here(&mut self, layout: Arc<Layout>, whom: Whom) {
         let group = layout.group;
-        // Where nothing is to be started any more, the order to start it is refused.
+        // Where the group may not start, the start order is refused later.
         let refused = self.refuses(group) || self.checks.contains_key(&group);
         if refused || layout.ranks_on(self.me()).next().is_none() {
             return self.say(whom, group, Report::Done);
@@ -78,13 +78,13 @@ impl Domain {
         self.outputs.push_back(Output::Check(layout));
     }
 
-    /// The driver knows whether they can be started.
+    /// The driver has checked whether the processes can be started.
     pub(super) fn checked(&mut self, group: GroupId, failed: Vec<(Vec<Rank>, StartError)>) {
         let Some(whom) = self.checks.remove(&group) else { return };
         self.say(whom, group, if failed.is_empty() { Report::Done } else { Report::NotStarted(failed) });
     }
 
-    /// Whether a group may not be started here.
+    /// Whether a group must not start here.
     fn refuses(&self, group: GroupId) -> bool {
         !matches!(self.life, Life::Begins | Life::Runs)
             || self.doomed.contains(group)
@@ -92,7 +92,7 @@ impl Domain {
             || self.here.contains_key(&group)
     }
 
-    /// Starts the processes of a group that are to be here.
+    /// Starts the processes of a group on this node.
     pub(super) fn start_here(&mut self, layout: Arc<Layout>, whom: Whom) {
         let group = layout.group;
         let ranks: Vec<Rank> = layout.ranks_on(self.me()).collect();
@@ -106,7 +106,7 @@ impl Domain {
         let mapping = process_mapping(&layout).map(|value| Pair { key: KEY.to_vec(), value });
         self.databases.create(&layout.database);
         for pair in preputs.chain(mapping) {
-            // The head has looked at the limits.
+            // The head has checked the limits.
             let _ = self.databases.put(&layout.database, pair, None, &self.settings.limits);
         }
         let here = Here {
@@ -121,7 +121,7 @@ impl Domain {
         self.outputs.push_back(Output::Start(layout.clone()));
         let lost: Vec<Death> = self.deaths_with_nodes(&layout, |id| self.lost.contains(&id));
         self.learn(&lost);
-        // Deaths elsewhere may be known already.
+        // Deaths at other nodes may be known already.
         let deaths = self.deaths.get(&group).cloned().unwrap_or_default();
         if deaths.iter().any(|death| self.takes_group_along(death)) {
             self.kill_here(group, None);
@@ -129,7 +129,7 @@ impl Domain {
         self.look_again();
     }
 
-    /// Tells the head what was checked or started here.
+    /// Reports the result of a check or a start.
     fn say(&mut self, whom: Whom, group: GroupId, report: Report) {
         match whom {
             Whom::Head => self.part_here(group, report),
@@ -137,7 +137,7 @@ impl Domain {
         }
     }
 
-    /// The driver has started the processes, or not.
+    /// The driver has started the processes, or failed to.
     pub(super) fn started(&mut self, group: GroupId, ranks: &[(Rank, Result<u32, StartError>)]) {
         let Some(here) = self.here.get_mut(&group) else { return };
         let Some(whom) = here.starting.take() else { return };
@@ -178,7 +178,7 @@ impl Domain {
         self.clear_if_ended(member.group);
     }
 
-    /// Where all processes have ended, what they have started goes, too.
+    /// When all processes have ended, their descendants are killed.
     fn clear_if_ended(&mut self, group: GroupId) {
         let Some(here) = self.here.get_mut(&group) else { return };
         let ended = here.starting.is_none() && here.processes.values().all(|process| process.ended);
@@ -188,10 +188,10 @@ impl Domain {
         }
     }
 
-    /// Kills the processes of a group here; whoever waits is told when none is left.
+    /// Kills the processes of a group here. The receiver is answered when none is left.
     pub(super) fn kill_here(&mut self, group: GroupId, whom: Option<Whom>) {
         let Some(here) = self.here.get_mut(&group) else {
-            // An order to start it may be on its way.
+            // The start order may be in transit.
             if whom.is_some() {
                 self.doomed.insert(group);
             }
@@ -219,7 +219,7 @@ impl Domain {
         }
     }
 
-    /// Nothing is left here of a group that was killed.
+    /// Nothing of a killed group is left here.
     pub(super) fn emptied(&mut self, group: GroupId) {
         let Some(here) = self.here.get_mut(&group) else { return };
         here.emptied = true;
@@ -233,7 +233,7 @@ impl Domain {
         self.end_if_empty();
     }
 
-    /// Processes that are not there any more, though nobody has seen them end.
+    /// Ends processes that no longer exist, although their exits were not seen.
     fn end_unseen(&mut self, group: GroupId) {
         let Some(here) = self.here.get(&group) else { return };
         if !here.emptied || here.starting.is_some() {
@@ -250,13 +250,13 @@ impl Domain {
         }
     }
 
-    /// Whether a process is here and has not ended.
+    /// Whether a process runs on this node.
     pub(super) fn is_alive_here(&self, member: Member) -> bool {
         let here = self.here.get(&member.group);
         here.and_then(|here| here.processes.get(&member.rank)).is_some_and(|process| !process.ended)
     }
 
-    /// What is known here of the processes here.
+    /// The status of the processes here, as known here.
     pub(super) fn status_here(&self, group: Option<GroupId>) -> Vec<GroupStatus> {
         let wanted = self.here.values().filter(|here| group.is_none_or(|group| here.layout.group == group));
         wanted.take(super::groups::SHOWN_MAX).map(|here| self.status_of(here)).collect()

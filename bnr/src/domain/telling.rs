@@ -1,4 +1,4 @@
-//! Calls to other nodes, what each is for, and what waits for the time.
+//! Calls to other nodes, the purpose of each call, and timers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,40 +13,41 @@ use crate::fault::{Fault, FaultKind};
 use crate::names::{GroupId, Member};
 use crate::order::{Meeting, Order, Report};
 
-/// How long after a node was not reached it is tried again, until the head takes it for lost.
+/// Delay before an order is sent again to a node that was not reached. Repeats until the head declares the node lost.
 pub(super) const PAUSE: Duration = Duration::from_millis(250);
 
-/// Most orders that wait to be tried again. A node that is not reached is lost within seconds; if not, the oldest are given up.
+/// Most orders that wait for a retry. An unreachable node is declared lost within seconds; beyond this bound the oldest
+/// retries are dropped.
 const RETRIES_MAX: usize = 1 << 14;
 
-/// What a call is for.
+/// The purpose of a call.
 #[derive(Debug)]
 pub(super) enum Errand {
-    /// The domain begins.
+    /// Begin the domain.
     Begin,
-    /// The head watches the others.
+    /// The head's standing call, which detects lost nodes.
     Watch,
-    /// The head looks who answers.
+    /// The head checks which nodes answer.
     Probe,
-    /// Others are told something, until each has taken it or is lost.
+    /// Deliver an order until each node has taken it or is lost.
     Tell(Telling),
-    /// The head is asked.
+    /// Send a request to the head.
     Ask(Asker),
-    /// Others are asked for a value.
+    /// Request a value from the other nodes.
     Find(Asker, Vec<u8>),
-    /// Others are asked for all that they have of a database; this is what is here.
+    /// Request the other nodes' pairs of a database; the map has the local ones.
     List(Asker, BTreeMap<Vec<u8>, Vec<u8>>),
-    /// A coordinator waits for the members of a meeting.
+    /// A coordinator waits for the members of a collective request.
     Collect(Meeting),
-    /// A coordinator asks who has not come to a meeting whose time limit has passed.
+    /// A coordinator asks for the members that are missing after the time limit.
     Missing(Meeting),
-    /// The head has a group checked, or started.
+    /// The head has a group checked or started.
     Start(GroupId),
     /// The head ends the domain.
     End,
 }
 
-/// What others are told.
+/// An order to deliver.
 #[derive(Clone, Debug)]
 pub(super) struct Telling {
     order: Arc<Order>,
@@ -54,43 +55,43 @@ pub(super) struct Telling {
     then: Then,
 }
 
-/// What follows when all who are there have taken it.
+/// What follows when all living nodes have taken the order.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Then {
     Nothing,
-    /// All processes of the group at other nodes are killed.
+    /// Record that the group's processes at other nodes have been killed.
     Killed(GroupId),
-    /// The database is gone.
+    /// Answer the removal of the database.
     Destroyed(String),
-    /// The nodes of a merged group know it.
+    /// Record that the nodes of a merged group know it.
     Merged(GroupId),
-    /// All know the deaths of a group that is gone.
+    /// Remove the group: all nodes know its deaths.
     Forget(GroupId),
 }
 
-/// What is done when its time has come.
+/// The action of a timer.
 #[derive(Debug)]
 pub(super) enum Timer {
-    /// A member has waited for a meeting as long as it wanted to.
+    /// The time limit of a member in a collective request.
     Limit(Meeting, Member),
-    /// A coordinator collects again.
+    /// Collect again.
     Collect(Meeting),
-    /// Nodes that were not reached are tried again.
+    /// Send an order again to nodes that were not reached.
     Retry(Vec<Id>, Telling),
-    /// The head watches again.
+    /// Repeat the head's standing call.
     Watch,
-    /// The head has not watched this node for too long.
+    /// End the domain here: the head has not watched this node for too long.
     Unwatched,
-    /// A process has had time to end since its link has.
+    /// Check a process whose link has closed, after the time it had to end.
     Unlinked(Member),
-    /// What is left after the domain's end has not gone.
+    /// Give up what is left after the end of the domain.
     GiveUp,
 }
 
-/// When a timer is due, and which of those it is.
+/// Key of a timer: due time, then sequence number.
 pub(super) type TimerKey = (Duration, u64);
 
-/// All timers, in the order of their times.
+/// All timers, by due time.
 #[derive(Default, Debug)]
 pub(super) struct Timers {
     next: u64,
@@ -146,7 +147,7 @@ impl Timers {
 }
 
 impl Domain {
-    /// Makes a call to nodes, this one not among them.
+    /// Starts a call to nodes other than this one.
     pub(super) fn call(
         &mut self,
         ids: Vec<Id>,
@@ -168,7 +169,7 @@ impl Domain {
         }
     }
 
-    /// Tells nodes something that each must know, as long as it is not lost.
+    /// Delivers an order to nodes; repeats it for each node until the node has taken it or is lost.
     pub(super) fn tell(&mut self, ids: Vec<Id>, order: Order, then: Then) -> Option<CallNumber> {
         let limit = match order {
             Order::Kill(_) => self.settings.limits.ask.saturating_add(self.settings.limits.grace),
@@ -179,7 +180,7 @@ impl Domain {
 
     fn tell_again(&mut self, mut ids: Vec<Id>, telling: Telling) -> Option<CallNumber> {
         if !matches!(self.life, Life::Begins | Life::Runs) {
-            // Nobody needs to know any more.
+            // The domain ends, so the order is no longer needed.
             return None;
         }
         ids.retain(|id| *id != self.me() && !self.lost.contains(id));
@@ -201,9 +202,9 @@ impl Domain {
         }
     }
 
-    /// A call has ended.
+    /// A call of this node has ended.
     pub(super) fn called(&mut self, call: CallNumber, reports: Vec<(Id, Result<Report, Fault>)>) {
-        // One that was cancelled is not there any more.
+        // A cancelled call has no entry.
         let Some(errand) = self.calls.remove(&call) else { return };
         match errand {
             Errand::Begin => self.begun(&reports),
@@ -233,7 +234,7 @@ impl Domain {
         }
     }
 
-    /// Whoever has killed processes says how they have ended: whoever asks for their status next is told.
+    /// Learns deaths from the reports of a kill, so that the next status request includes them.
     fn learn_of_killed(&mut self, reports: &[(Id, Result<Report, Fault>)]) {
         let mut deaths = Vec::new();
         for (_, report) in reports {
@@ -245,7 +246,7 @@ impl Domain {
         self.learn(&deaths);
     }
 
-    /// Does what is due. Each timer fires once, and what it starts is due later.
+    /// Runs the due timers. Terminates: each fires once, and a timer set meanwhile is due later.
     pub(super) fn fire_timers(&mut self) {
         while let Some(timer) = self.timers.pop(self.now) {
             match timer {
@@ -261,7 +262,7 @@ impl Domain {
     }
 }
 
-/// What the head has answered.
+/// The head's answer.
 fn asked(reports: Vec<(Id, Result<Report, Fault>)>) -> Result<crate::request::Answer, Fault> {
     match reports.into_iter().next() {
         Some((_, Ok(Report::Answer(answer)))) => answer,

@@ -14,39 +14,40 @@ use crate::fault::{Fault, FaultKind};
 use crate::names::GroupId;
 use crate::order::{Order, Report};
 
-/// How long a node waits for its head's next standing order when one was cancelled. A head that lives gives it at once; nothing of a domain whose head is gone is to run on for long.
+/// Time that a node waits for the head's next standing order after one was cancelled. A living head sends it at once.
+/// If the head is gone, the processes must not run on for long.
 const UNWATCHED: Duration = Duration::from_secs(10);
 
-/// In which part of its life a domain is at a node.
+/// State of a domain at a node.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) enum Life {
-    /// The head waits until the others have begun.
+    /// The head waits until the other nodes have begun.
     #[default]
     Begins,
     Runs,
-    /// What is here goes. `elsewhere`: the head waits for the others, too.
+    /// All processes here are being killed. `elsewhere`: the head waits for the other nodes as well.
     Ends {
         elsewhere: bool,
     },
     Ended,
 }
 
-/// How often in a row a node does not answer, for whatever reason, until it is taken for lost.
+/// Consecutive unanswered probes, for any reason, after which a node is declared lost.
 const PROBES: u32 = 3;
 
-/// How a node knows that its head is there, and what the head knows of the others.
+/// How a node detects the loss of its head, and the head the loss of other nodes.
 #[derive(Default, Debug)]
 pub(super) struct Watched {
-    /// At the head: who has not answered lately, and how often.
+    /// At the head: nodes that did not answer lately, and how often.
     silent: BTreeMap<Id, u32>,
-    /// The head's standing orders: one, or two while it begins to watch anew. The older may come after the newer.
+    /// The head's standing orders: one, or two while the head renews it. The older one may arrive after the newer one.
     by: BTreeSet<Token>,
-    /// When the domain is taken for ended without one.
+    /// The timer that ends the domain without a standing order.
     until: Option<TimerKey>,
 }
 
 impl Domain {
-    /// The head begins the domain at the other nodes; those wait to be watched.
+    /// The head begins the domain at the other nodes; the others wait for the standing order.
     pub(super) fn begin(&mut self) {
         if self.head.is_none() {
             self.life = Life::Runs;
@@ -62,7 +63,7 @@ impl Domain {
         self.call(others, order, true, self.settings.limits.ask, Errand::Begin);
     }
 
-    /// Who has not begun has no part in the domain.
+    /// The nodes have begun. A node that failed to has no part in the domain.
     pub(super) fn begun(&mut self, reports: &[(Id, Result<Report, Fault>)]) {
         self.life = Life::Runs;
         let mut failed = Vec::new();
@@ -82,7 +83,7 @@ impl Domain {
         self.start_queued();
     }
 
-    /// The head's standing call.
+    /// Starts the head's standing call.
     pub(super) fn watch_others(&mut self) {
         let others = self.others();
         if others.is_empty() || self.life != Life::Runs {
@@ -92,18 +93,18 @@ impl Domain {
         self.call(others, Arc::new(Order::Watch), false, limit, Errand::Watch);
     }
 
-    /// A node is lost, or the call's time has passed.
+    /// The standing call has ended: a node is lost, or its time limit has passed.
     pub(super) fn watch_ended(&mut self, reports: &[(Id, Result<Report, Fault>)]) {
         let faults = || reports.iter().filter_map(|(_, report)| report.as_ref().err());
         let others = self.others();
-        // Of one that says why it does not go on, another call says whether it is there.
+        // Only a lost node counts here; a node that reports another fault is checked by a probe.
         let lost: Vec<Id> = faults()
             .filter(|fault| fault.kind == FaultKind::NodeLost)
             .filter_map(|fault| fault.node)
             .filter(|node| others.contains(node))
             .collect();
         if lost.is_empty() && !faults().all(|fault| fault.kind == FaultKind::TimedOut) {
-            // Somebody does not take part any more, and the call does not say who: whoever answers does.
+            // A node has left the call, and the call does not name it: probe all of them.
             let order = Arc::new(Order::Status(Some(GroupId(0))));
             self.call(others, order, true, self.settings.limits.ask, Errand::Probe);
             return;
@@ -130,7 +131,7 @@ impl Domain {
         self.timers.at(self.now.saturating_add(PAUSE), Timer::Watch);
     }
 
-    /// At the head: nodes are lost, and their processes with them.
+    /// At the head: declares nodes lost, and their processes with them.
     fn lose(&mut self, ids: Vec<Id>) {
         let mut news: Vec<Id> = ids.into_iter().filter(|id| !self.lost.contains(id)).collect();
         news.sort_unstable();
@@ -149,7 +150,7 @@ impl Domain {
         self.meetings_after_loss(&news);
     }
 
-    /// The head says that nodes are lost.
+    /// The head has declared nodes lost.
     pub(super) fn nodes_lost(&mut self, ids: &[Id]) {
         if self.head.is_some() {
             return;
@@ -165,7 +166,7 @@ impl Domain {
         self.meetings_after_loss(ids);
     }
 
-    /// The head watches this node.
+    /// The head's standing order has arrived.
     pub(super) fn watched(&mut self, token: Token) {
         if let Some(until) = self.watched.until.take() {
             self.timers.cancel(until);
@@ -173,7 +174,7 @@ impl Domain {
         self.watched.by.insert(token);
     }
 
-    /// The head watches anew, or is lost.
+    /// The head renews its standing order, or is lost.
     pub(super) fn watch_cancelled(&mut self, token: Token) {
         if self.watched.by.remove(&token) && self.watched.by.is_empty() {
             self.wait_for_watch(UNWATCHED);
@@ -185,7 +186,7 @@ impl Domain {
         self.watched.until = Some(self.timers.at(due, Timer::Unwatched));
     }
 
-    /// The head is gone.
+    /// The head is gone: no standing order has arrived in time.
     pub(super) fn unwatched(&mut self) {
         self.watched.until = None;
         if self.watched.by.is_empty() && self.head.is_none() {
@@ -193,10 +194,10 @@ impl Domain {
         }
     }
 
-    /// The domain ends: nobody waits any more, and all processes are killed. At its head it ends at all nodes.
+    /// Ends the domain: fails pending requests and kills all processes. At the head, ends it at all nodes.
     pub(super) fn end(&mut self, token: Option<Token>) {
         if matches!(self.life, Life::Ends { .. } | Life::Ended) {
-            // It is answered with the others that wait for the end.
+            // This order is answered together with those that already wait for the end.
             return;
         }
         let leads = self.head.is_some() && token.is_none();
@@ -225,14 +226,14 @@ impl Domain {
         self.end_if_empty();
     }
 
-    /// Whether nothing of the domain is left here; then it has ended.
+    /// If nothing of the domain is left here, it has ended.
     pub(super) fn end_if_empty(&mut self) {
         if self.life == (Life::Ends { elsewhere: false }) && self.here.values().all(|here| here.emptied) {
             self.has_ended();
         }
     }
 
-    /// What is left goes when the driver ends.
+    /// Time is up: the domain ends here. The driver's end removes what is left.
     pub(super) fn give_up(&mut self) {
         if matches!(self.life, Life::Ends { .. }) {
             self.has_ended();
@@ -244,7 +245,7 @@ impl Domain {
         let calls: Vec<_> = self.calls.keys().copied().collect();
         calls.into_iter().for_each(|call| self.cancel_call(call));
         self.report_all(|_| false);
-        // What others have asked for meanwhile.
+        // Requests that other nodes have sent in the meantime.
         self.drop_meetings();
         self.timers.clear();
         self.outputs.push_back(Output::End);
