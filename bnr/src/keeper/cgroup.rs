@@ -1,8 +1,13 @@
-//! A control group (cgroup v2) for what SIGKILL alone does not end: programs that start copies of themselves faster than they are found, and those that have become another user's.
+//! A control group (cgroup v2) for processes that SIGKILL alone does not end: programs that start copies of themselves
+//! faster than they are found, and programs that run as another user.
 //!
-//! It is made below the keeper's own when it is needed, and frozen: who is put into it runs no further, so nobody new comes while the rest is put there. `cgroup.kill` then ends them all, whoever they are. Where cgroup v2 is not mounted, or the keeper may not write there (its own was not delegated to it), there is none.
+//! The control group is created below the supervisor's own when it is needed, and frozen: a process moved into it
+//! stops, so it starts no others while the rest is moved. `cgroup.kill` then ends all of them, whatever user they run
+//! as. If cgroup v2 is not mounted, or the supervisor may not write there (its own group was not delegated), there is
+//! no such control group.
 //!
-//! It is not made for every start: to move a process, or the keeper itself, waits for all processors, and a start is to take no longer than that of the program.
+//! It is not used for ordinary starts: moving a process, or the supervisor itself, waits for all processors, which
+//! would delay each start.
 
 use std::fs;
 use std::io;
@@ -14,17 +19,18 @@ use rustix::process::{Pid, PidfdFlags, getpid, pidfd_open};
 
 use super::tree::parent;
 
-/// How often it is looked whether all that was killed has gone, with a millisecond between: who is frozen and killed goes at once, unless the system holds it.
+/// Number of checks, a millisecond apart, that all killed processes have ended. A frozen process ends at once, unless
+/// the system holds it.
 const LOOKS: usize = 100;
 
-/// A control group of the keeper's.
+/// A control group created by the supervisor.
 pub(super) struct Cgroup {
     own: PathBuf,
     folder: PathBuf,
 }
 
 impl Cgroup {
-    /// Makes one, frozen. None: there is no cgroup v2 here, or this process may not make one.
+    /// Creates a frozen control group. `None` if there is no cgroup v2 here, or this process may not create one.
     pub(super) fn make() -> Option<Cgroup> {
         let membership = fs::read_to_string("/proc/self/cgroup").ok()?;
         let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
@@ -32,7 +38,7 @@ impl Cgroup {
         let folder = own.join(format!("gpc-keeper-{}", getpid().as_raw_nonzero()));
         match fs::create_dir(&folder) {
             Ok(()) => {}
-            // The one of before, which some process did not leave.
+            // An earlier one remains, since a process has not left it.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(_) => return None,
         }
@@ -44,12 +50,14 @@ impl Cgroup {
         None
     }
 
-    /// Puts a process there that was found with this parent; whether it was. One that has got its number meanwhile is put back.
+    /// Moves a process that was found with this parent; returns whether it was moved. A process that has reused its id
+    /// in the meantime is moved back.
     pub(super) fn take(&self, found_with: Pid, pid: Pid) -> bool {
         let Ok(pidfd) = pidfd_open(pid, PidfdFlags::empty()) else { return false };
         let is_it = || {
             parent(pid).is_some_and(|parent| parent == found_with || parent == getpid())
-                // The pidfd is of the one that had the number when it was opened: readable when that has ended.
+                // The pidfd refers to the process that had the id when it was opened; it is readable once that process
+                // has ended.
                 && matches!(
                     poll(&mut [PollFd::new(&pidfd.as_fd(), PollFlags::IN)], Some(&Timespec::default())),
                     Ok(0)
@@ -65,9 +73,9 @@ impl Cgroup {
         true
     }
 
-    /// Kills all that is there, and waits until they have gone, for a tenth of a second.
+    /// Kills all processes in the group, and waits up to a tenth of a second for their ends.
     pub(super) fn kill(&self) {
-        // What cannot be killed stays frozen, and is given up in the end.
+        // A process that cannot be killed stays frozen and is abandoned later.
         let _ = fs::write(self.folder.join("cgroup.kill"), "1");
         for _ in 0..LOOKS {
             if !self.is_populated() {
@@ -84,7 +92,7 @@ impl Cgroup {
 }
 
 impl Cgroup {
-    /// Takes it away, if all have left it.
+    /// Removes the group if it is empty; otherwise returns it.
     pub(super) fn remove(self) -> Result<(), Cgroup> {
         match fs::remove_dir(&self.folder) {
             Err(_) if self.folder.exists() => Err(self),
@@ -97,7 +105,7 @@ fn enter(folder: &Path, pid: Pid) -> bool {
     fs::write(folder.join("cgroup.procs"), pid.as_raw_nonzero().to_string()).is_ok()
 }
 
-/// The folder of this process's own group, by what the system says of groups and of mounts.
+/// The directory of this process's own control group, from the system's tables of groups and mounts.
 fn place(membership: &str, mounts: &str) -> Option<PathBuf> {
     let path = membership.lines().find_map(|line| line.strip_prefix("0::"))?;
     mounts.lines().find_map(|line| {
@@ -107,7 +115,7 @@ fn place(membership: &str, mounts: &str) -> Option<PathBuf> {
         }
         let mut fields = mount.split(' ').skip(3);
         let (root, point) = (fields.next()?, fields.next()?);
-        // Blanks in it are written otherwise: such a place is not looked for.
+        // Blanks in a path are escaped; such a mount point is skipped.
         let below = path.strip_prefix(root.trim_end_matches('/'))?;
         if !below.is_empty() && !below.starts_with('/') {
             return None;
@@ -132,7 +140,7 @@ mod tests {
         assert_eq!(at("9:pids:/x\n0::/a/b c\n"), Some("/sys/fs/cgroup/unified/a/b c".into()));
         assert_eq!(at("9:pids:/x\n"), None);
         assert_eq!(place("0::/a\n", "22 1 0:20 / /proc rw - proc proc rw\n"), None);
-        // A part of the hierarchy is mounted.
+        // Only a part of the hierarchy is mounted.
         let part = "41 31 0:38 /box /cgroup rw - cgroup2 cgroup2 rw\n";
         assert_eq!(place("0::/box/a\n", part), Some("/cgroup/a".into()));
         assert_eq!(place("0::/other\n", part), None);

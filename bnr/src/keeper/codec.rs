@@ -1,6 +1,7 @@
-//! Bytes of orders and events: frames of a length (u32, little-endian) and a body. No I/O.
+//! Encoding of orders and events: frames of a length (u32, little-endian) and a body. No I/O.
 //!
-//! The keeper begins with its [`HELLO`], by which the node knows that both are of one version; no order goes to a keeper that has not said it. What makes no sense is an error all the same, and ends the keeper.
+//! The supervisor sends its [`HELLO`] first, so that the node can check that both have the same version; before that
+//! the node sends no order. Invalid bytes are an error in any case, and end the supervisor.
 
 use std::time::Duration;
 
@@ -11,18 +12,18 @@ use crate::exit::Exit;
 use crate::names::{GroupId, Member};
 use crate::start_error::StartError;
 
-/// Most bytes of a frame's body. The system takes 6 MiB of arguments and environment at most.
+/// Largest body of a frame, in bytes. The system allows at most 6 MiB of arguments and environment.
 pub(super) const FRAME_MAX: usize = 8 << 20;
 
-/// What a keeper says first: its version. The last number changes with the frames.
+/// The first message of a supervisor: its version. The last number changes with the format of the frames.
 pub(super) const HELLO: &str = concat!("bnr-keeper ", env!("CARGO_PKG_VERSION"), " 2");
 
-/// Appends the first frame: the [`HELLO`], or why the keeper cannot do its work.
+/// Appends the first frame: the [`HELLO`], or the reason why the supervisor cannot work.
 pub(super) fn put_hello(out: &mut BytesMut, text: &str) {
     put_bytes(out, text.as_bytes());
 }
 
-/// Reads the body of the first frame of a keeper; why it is refused, with what it has said as it is.
+/// Checks the body of a supervisor's first frame. The error may quote the body unescaped.
 pub(super) fn get_hello(body: &[u8]) -> Result<(), String> {
     match std::str::from_utf8(body) {
         Ok(HELLO) => Ok(()),
@@ -35,19 +36,19 @@ pub(super) fn get_hello(body: &[u8]) -> Result<(), String> {
     }
 }
 
-/// How the reason of a keeper begins that cannot do its work.
+/// Prefix of the reason why a supervisor cannot work.
 pub(super) const FAILED: &str = "the keeper cannot work: ";
 
-/// What goes to the keeper.
+/// A message to the supervisor.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Sent {
-    /// An order, and how many descriptors go with it.
+    /// An order, and the number of its descriptors.
     Order(KeeperOrder, u8),
-    /// A process that cannot even be ordered: the keeper answers so, among its other answers.
+    /// A start that the node could not order. The supervisor returns it in sequence with its other answers.
     Refused(Member, i32),
 }
 
-/// Bytes that are no frames of orders or events.
+/// Error: the bytes are not a valid frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{0}; the node and its keeper must be of one build")]
 pub(super) struct CodecError(&'static str);
@@ -55,7 +56,7 @@ pub(super) struct CodecError(&'static str);
 const SHORT: CodecError = CodecError("a frame that is shorter than what it has");
 const LONG: CodecError = CodecError("a frame that is longer than what it has");
 
-/// Cuts what has come into bodies.
+/// Splits received bytes into bodies.
 #[derive(Default)]
 pub(super) struct Frames {
     bytes: BytesMut,
@@ -66,7 +67,7 @@ impl Frames {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// The next body that is whole.
+    /// The next complete body.
     pub(super) fn next(&mut self) -> Result<Option<Bytes>, CodecError> {
         let Some(head) = self.bytes.first_chunk::<4>() else { return Ok(None) };
         let length = u32::from_le_bytes(*head) as usize;
@@ -81,7 +82,7 @@ impl Frames {
     }
 }
 
-/// Appends a frame. `false`, and nothing appended, if it would be too long.
+/// Appends a frame. Returns `false`, and appends nothing, if the frame would be too long.
 pub(super) fn put_sent(out: &mut BytesMut, sent: &Sent) -> bool {
     let begin = out.len();
     out.put_u32_le(0);
@@ -115,7 +116,7 @@ fn set_length(out: &mut BytesMut, begin: usize, length: usize) -> bool {
 fn put_order(out: &mut BytesMut, order: &KeeperOrder, descriptors: u8) -> bool {
     match order {
         KeeperOrder::Start { member, program, args, env, wdir, bind } => {
-            // Nothing is copied that goes nowhere.
+            // Avoids copying an order that is too long.
             let size =
                 args.iter().map(Vec::len).chain(env.iter().map(|(name, value)| name.len() + value.len()));
             if size.sum::<usize>().saturating_add(program.len()) > FRAME_MAX {
@@ -151,7 +152,7 @@ fn put_order(out: &mut BytesMut, order: &KeeperOrder, descriptors: u8) -> bool {
     true
 }
 
-/// What does not fit makes a frame that is too long anyway.
+/// A count that does not fit belongs to a frame that is refused as too long.
 fn count(length: usize) -> u32 {
     u32::try_from(length).unwrap_or(u32::MAX)
 }
@@ -171,7 +172,7 @@ fn put_member(out: &mut BytesMut, member: Member) {
     out.put_u32_le(member.rank);
 }
 
-/// Reads the body of what goes to the keeper.
+/// Decodes the body of a message to the supervisor.
 pub(super) fn get_sent(mut body: Bytes) -> Result<Sent, CodecError> {
     let body = &mut body;
     let sent = match get_u8(body)? {
@@ -198,7 +199,7 @@ pub(super) fn get_sent(mut body: Bytes) -> Result<Sent, CodecError> {
 fn get_start(body: &mut Bytes) -> Result<KeeperOrder, CodecError> {
     let member = get_member(body)?;
     let program = get_bytes(body)?;
-    // What is said to come takes memory only as it comes.
+    // An announced count reserves no memory.
     let mut args = Vec::new();
     for _ in 0..get_u32(body)? {
         args.push(get_bytes(body)?);
@@ -253,7 +254,7 @@ pub(super) fn put_event(out: &mut BytesMut, event: &KeeperEvent) {
     set_length(out, begin, length);
 }
 
-/// Reads the body of an event.
+/// Decodes the body of an event.
 pub(super) fn get_event(mut body: Bytes) -> Result<KeeperEvent, CodecError> {
     let body = &mut body;
     let event = match get_u8(body)? {

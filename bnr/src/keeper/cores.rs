@@ -1,4 +1,5 @@
-//! Binding to cores. What a process is bound to when it starts, it has from the thread that starts it: so this binds itself for that moment.
+//! Binding to cores. A process inherits the affinity of the thread that starts it, so the thread binds itself during
+//! the start.
 
 use std::fs;
 
@@ -12,7 +13,7 @@ pub(super) struct Cores {
 }
 
 impl Cores {
-    /// As the system says it.
+    /// Reads the cores from the system.
     pub(super) fn look() -> Result<Cores, Errno> {
         let all = sched_getaffinity(None)?;
         let siblings = |cpu: usize| {
@@ -22,7 +23,8 @@ impl Cores {
         Ok(Cores { each: group(&all, siblings), all })
     }
 
-    /// Runs something while this thread is bound to one core, with all of its hardware threads; what it starts stays there.
+    /// Runs `start` while this thread is bound to one core, with all of its hardware threads. Processes started
+    /// meanwhile stay bound.
     pub(super) fn bound<T>(&self, index: usize, start: impl FnOnce() -> T) -> Result<T, Errno> {
         let Some(core) = self.each.get(index % self.each.len().max(1)) else { return Ok(start()) };
         sched_setaffinity(None, core)?;
@@ -32,7 +34,8 @@ impl Cores {
     }
 }
 
-/// The processors of each core, in the order of the first of each; one that says nothing of others is a core of its own.
+/// The processors of each core, ordered by the first one. A processor without information about siblings is a core of
+/// its own.
 fn group(all: &CpuSet, siblings: impl Fn(usize) -> Option<String>) -> Vec<CpuSet> {
     let mut left = *all;
     let mut each = Vec::new();
@@ -53,7 +56,7 @@ fn group(all: &CpuSet, siblings: impl Fn(usize) -> Option<String>) -> Vec<CpuSet
     each
 }
 
-/// Processors as the system lists them, such as `0-1,8`.
+/// Parses a list of processors as the system writes it, such as `0-1,8`.
 fn list(text: &str) -> Vec<usize> {
     let range = |part: &str| {
         let (first, last) = part.split_once('-').unwrap_or((part, part));

@@ -1,6 +1,8 @@
-//! The shared libraries that an executable file names, and its dynamic loader: the ELF entries `DT_NEEDED` and `PT_INTERP`.
+//! Reads the shared libraries and the dynamic loader that an executable file names: the ELF entries `DT_NEEDED` and
+//! `PT_INTERP`.
 //!
-//! The file is not trusted: every number in it is checked, and what is read of it is bounded. Files of another word size or byte order than this machine's name nothing.
+//! The file is not trusted: every number is checked, and the bytes read are bounded. A file of another word size or
+//! byte order than this machine's yields nothing.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
@@ -8,23 +10,23 @@ use std::os::unix::fs::FileExt as _;
 /// Most program headers that are read; linkers write about ten.
 const HEADERS_MAX: u16 = 128;
 
-/// Most bytes of the dynamic section that are read: 4,096 entries, of which linkers write about forty.
+/// Most bytes of the dynamic section that are read: 4,096 entries. Linkers write about forty.
 const DYNAMIC_MAX: u64 = 64 << 10;
 
-/// Most bytes of a name, as of a file's.
+/// Most bytes of a name, the same as for file names.
 const NAME_MAX: usize = 255;
 
 /// Most libraries that are read.
 const NEEDED_MAX: usize = 1024;
 
-/// Kinds of program headers and of dynamic entries.
+/// Types of program headers and of dynamic entries.
 const PT_LOAD: u64 = 1;
 const PT_DYNAMIC: u64 = 2;
 const PT_INTERP: u64 = 3;
 const DT_NEEDED: u64 = 1;
 const DT_STRTAB: u64 = 5;
 
-/// What an executable file names. Empty where the file is no ELF file of this machine, or is broken.
+/// The names in an executable file. Empty if the file is not an ELF file of this machine, or is damaged.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(super) struct Elf {
     /// Path of the dynamic loader.
@@ -33,7 +35,7 @@ pub(super) struct Elf {
     pub(super) needed: Vec<Vec<u8>>,
 }
 
-/// A part of the file that is mapped into memory.
+/// A segment of the file, as a program header describes it.
 struct Segment {
     kind: u64,
     offset: u64,
@@ -60,7 +62,7 @@ fn segments(file: &File) -> Option<Vec<Segment>> {
     if size < 56 {
         return None;
     }
-    // Ends: the count has a bound.
+    // Terminates: the count is bounded.
     (0..count.min(HEADERS_MAX.into()))
         .map(|index| {
             let header = bytes(file, table.checked_add(index * size)?, 56)?;
@@ -79,7 +81,7 @@ fn needed(file: &File, dynamic: &Segment, segments: &[Segment]) -> Option<Vec<Ve
     let entry = |entry: &[u8]| Some((number(entry, 0, 8)?, number(entry, 8, 8)?));
     let entries: Vec<(u64, u64)> = section.chunks_exact(16).filter_map(entry).collect();
     let (_, strings) = *entries.iter().find(|(kind, _)| *kind == DT_STRTAB)?;
-    // The table of strings is named by its address in memory.
+    // The string table is given by its address in memory.
     let load = segments.iter().find(|segment| {
         let inside = strings.checked_sub(segment.address);
         segment.kind == PT_LOAD && inside.is_some_and(|inside| inside < segment.size)
@@ -89,7 +91,7 @@ fn needed(file: &File, dynamic: &Segment, segments: &[Segment]) -> Option<Vec<Ve
     Some(wanted.filter_map(|(_, at)| name(file, strings.checked_add(*at)?)).collect())
 }
 
-/// A name that ends with a zero byte.
+/// A string that ends with a zero byte.
 fn name(file: &File, offset: u64) -> Option<Vec<u8>> {
     let mut buffer = [0; NAME_MAX + 1];
     let count = file.read_at(&mut buffer, offset).ok()?;
@@ -97,7 +99,7 @@ fn name(file: &File, offset: u64) -> Option<Vec<u8>> {
     Some(buffer[..end].to_vec())
 }
 
-/// So many bytes of the file, at most [`DYNAMIC_MAX`]; none if it is shorter.
+/// Reads `count` bytes of the file; callers ask for at most [`DYNAMIC_MAX`]. `None` if the file is shorter.
 fn bytes(file: &File, offset: u64, count: usize) -> Option<Vec<u8>> {
     let mut buffer = vec![0; count];
     file.read_exact_at(&mut buffer, offset).ok()?;

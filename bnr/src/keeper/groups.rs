@@ -1,4 +1,4 @@
-//! The processes of each group, and how they end.
+//! The processes of each group: their start, end and kill.
 #![allow(clippy::disallowed_methods, reason = "the keeper's own end is bounded by the clock")]
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -20,61 +20,62 @@ use super::{EMPTY_LIMIT, GROUP, told};
 use crate::exit::Exit;
 use crate::names::{GroupId, Member, Rank};
 
-/// How long at a time processes are put into a control group: other groups wait meanwhile. Each look freezes all that were there; who starts others faster than that is frozen with its next ones in a later turn.
+/// Time for moving processes into a control group in one step; other groups wait meanwhile. Each search freezes all
+/// processes found. If a program starts others faster than that, a later step freezes the next ones.
 const FILL_LIMIT: Duration = Duration::from_millis(500);
 
-/// When a child is looked at again of which nothing can be said: a program is loaded in less.
+/// Delay before a child of unknown group is examined again. Loading a program takes less.
 const UNKNOWN_PAUSE: Duration = Duration::from_millis(5);
 
 /// The end by SIGKILL.
 const KILLED: Exit = Exit::Signal(9);
 
-/// How long such a child may hold up a group that is empty but for it.
+/// Most time that such a child delays the end of an otherwise empty group.
 const UNKNOWN_LIMIT: Duration = Duration::from_secs(1);
 
-/// All that was started here and has not ended.
+/// All processes that were started here and have not ended.
 #[derive(Default)]
 pub(super) struct Groups {
-    /// How many processes the kernel has killed for want of memory, as far as their ends were told so.
+    /// Number of processes killed by the kernel for lack of memory that have been accounted to exits.
     memory_kills: u64,
     groups: BTreeMap<GroupId, Group>,
     running: HashMap<Pid, Member>,
-    /// Other descendants that were seen below a group's processes.
+    /// Other descendants, seen below the processes of a group.
     seen: HashMap<Pid, GroupId>,
-    /// Whether this process has no children at all.
+    /// Whether this process has no children.
     childless: bool,
-    /// What was needed for some group, and is not empty yet.
+    /// A control group that is still populated, from the kill of some group.
     cgroup: Option<Cgroup>,
 }
 
-/// Whose a child of this process is.
+/// The group that a child of this process belongs to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Owner {
     Group(GroupId),
-    /// Nothing says it: it ends with this process, if not before.
+    /// Unknown for good: the child ends with this process at the latest.
     Nobody,
-    /// Nothing says it at this moment: its program is being loaded, or it has ended and is to be reaped. No group that is killed is empty before that is known.
+    /// Unknown at the moment: its program is being loaded, or it is a zombie. No killed group counts as empty until it
+    /// is known.
     Unknown,
 }
 
-/// One group.
 #[derive(Default)]
 struct Group {
-    /// What its processes have in [`GROUP`].
+    /// The value of [`GROUP`] in the environment of its processes.
     tag: Option<Vec<u8>>,
     running: BTreeMap<Rank, Pid>,
-    /// Process groups of its processes, those that have ended among them.
+    /// Process groups of its processes, including ended ones.
     process_groups: HashSet<Pid>,
     killing: Option<Killing>,
-    /// Since when nothing of it is left but, perhaps, a child whose owner is unknown; and when that is looked at again.
+    /// Time since which at most children of unknown group are left, and the time of the next examination.
     unknown: Option<(Duration, Duration)>,
 }
 
-/// What of a group is left.
+/// The rest of a group.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Left {
     Nothing,
-    /// A child whose owner is unknown.
+    /// Perhaps a child whose group is unknown.
     Unknown,
     Some,
 }
@@ -84,7 +85,7 @@ impl Groups {
         Groups { memory_kills: memory_kills().unwrap_or(0), ..Groups::default() }
     }
 
-    /// A process was started.
+    /// Adds a process that was started.
     pub(super) fn insert(&mut self, member: Member, pid: Pid, env: &[(Vec<u8>, Vec<u8>)]) {
         self.childless = false;
         let group = self.groups.entry(member.group).or_default();
@@ -96,9 +97,9 @@ impl Groups {
         self.running.insert(pid, member);
     }
 
-    /// Takes the exit status of all that have ended.
+    /// Takes the exit status of all ended children.
     pub(super) fn reap(&mut self, mut tell: impl FnMut(KeeperEvent)) {
-        // Ends: each turn takes a child that has ended, and there are finitely many.
+        // Terminates: each iteration takes an ended child, and children are finite.
         loop {
             match wait(WaitOptions::NOHANG) {
                 Ok(Some((pid, status))) => {
@@ -119,7 +120,8 @@ impl Groups {
         }
     }
 
-    /// How a process has ended. One that has SIGKILL without an order for it has it from the kernel, if this counts one more process of the control group that it has killed for want of memory.
+    /// How a process ended. If it died by SIGKILL without an order, and the control group counts one more kill for lack
+    /// of memory, the kernel killed it.
     fn exit(&mut self, group: GroupId, status: WaitStatus) -> Exit {
         let exit = exit(status);
         if exit == KILLED && !self.is_killed(group) && memory_kills() > Some(self.memory_kills) {
@@ -129,7 +131,8 @@ impl Groups {
         exit
     }
 
-    /// Sends a signal to the process group of each process that runs. SIGTSTP becomes SIGSTOP: the system drops SIGTSTP in an orphaned process group, and a group with a session of its own is one.
+    /// Sends a signal to the process group of each running process. SIGTSTP becomes SIGSTOP: the system drops SIGTSTP
+    /// in an orphaned process group, and a group with a session of its own is one.
     pub(super) fn signal(&self, group: GroupId, signal: u8) {
         let signal = match Signal::from_named_raw(signal.into()) {
             Some(Signal::TSTP) => Signal::STOP,
@@ -137,12 +140,12 @@ impl Groups {
             None => return,
         };
         for pid in self.groups.get(&group).into_iter().flat_map(|group| group.running.values()) {
-            // It may have ended, or be another user's by now.
+            // The process may have ended or belong to another user.
             let _ = kill_process_group(*pid, signal);
         }
     }
 
-    /// A group is to be killed.
+    /// Begins to kill a group, or shortens the grace.
     pub(super) fn kill(&mut self, group: GroupId, now: Duration, grace: Option<Duration>) {
         match &mut self.groups.entry(group).or_default().killing {
             Some(killing) => killing.again(now, grace),
@@ -155,7 +158,7 @@ impl Groups {
         self.groups.get(&group).is_some_and(|group| group.killing.is_some())
     }
 
-    /// When a kill gets on by the time alone.
+    /// Time of the next step of a kill.
     pub(super) fn next(&self) -> Option<Duration> {
         let next = |group: &Group| {
             let next = group.killing.as_ref()?.next();
@@ -164,7 +167,7 @@ impl Groups {
         self.groups.values().filter_map(next).min()
     }
 
-    /// Gets on with the groups that are being killed.
+    /// Takes the next steps of all kills.
     pub(super) fn step(&mut self, now: Duration, mut tell: impl FnMut(KeeperEvent)) {
         let killed = self.groups.iter().filter(|(_, group)| group.killing.is_some());
         for id in killed.map(|(id, _)| *id).collect::<Vec<_>>() {
@@ -187,7 +190,7 @@ impl Groups {
 
     /// Whether nothing of a group is left.
     fn is_empty(&mut self, id: GroupId, now: Duration) -> bool {
-        // While one of its processes runs it is not empty; so nobody looks for others then.
+        // While one of its processes runs, a search for others is unnecessary.
         let runs = self.groups.get(&id).is_some_and(|group| !group.running.is_empty());
         let left = match (runs, self.childless) {
             (true, _) => Left::Some,
@@ -207,23 +210,23 @@ impl Groups {
     fn emptied(&mut self, id: GroupId, tell: &mut impl FnMut(KeeperEvent)) {
         let Some(group) = self.groups.remove(&id) else { return };
         for (rank, pid) in group.running {
-            // It was given up: it has SIGKILL, and does nothing of its own any more.
+            // It was given up: SIGKILL is pending, so it executes no more of its program.
             self.running.remove(&pid);
             tell(KeeperEvent::Ended(Member { group: id, rank }, KILLED));
         }
         self.seen.retain(|_, group| *group != id);
-        // Those of another group may still be in it.
+        // The control group may still hold processes of another group.
         self.cgroup = self.cgroup.take().and_then(|cgroup| cgroup.remove().err());
         tell(KeeperEvent::Emptied(id));
     }
 
-    /// The children of this process that belong to a group: its processes, and what it has left.
+    /// The children of this process that belong to a group: its processes and adopted descendants.
     fn left(&self, id: GroupId) -> Vec<Pid> {
         let children = Tree::look().children(getpid());
         children.into_iter().filter(|pid| self.owner(*pid) == Owner::Group(id)).collect()
     }
 
-    /// What is left of a group whose processes have ended.
+    /// The rest of a group whose processes have ended.
     fn left_of(&self, id: GroupId) -> Left {
         let mut left = Left::Nothing;
         for child in Tree::look().children(getpid()) {
@@ -236,7 +239,7 @@ impl Groups {
         left
     }
 
-    /// Whose a child of this process is.
+    /// The group of a child of this process.
     fn owner(&self, pid: Pid) -> Owner {
         if let Some(member) = self.running.get(&pid) {
             return Owner::Group(member.group);
@@ -253,31 +256,32 @@ impl Groups {
         if let Some((id, _)) = self.groups.iter().find(|(_, group)| tag.is_some() && group.tag == tag) {
             return Owner::Group(*id);
         }
-        // Nothing says whose it is: it goes with the last that is killed.
+        // Its group is unknown: it ends with the last group that is killed.
         let alone = self.groups.values().all(|group| group.killing.is_some());
         let last = if alone { self.groups.keys().next_back() } else { None };
         last.map_or(Owner::Nobody, |id| Owner::Group(*id))
     }
 
-    /// SIGTERM for the process groups of a group. What is below them is noted: it may be nobody's soon.
+    /// Sends SIGTERM to the process groups of a group. Records the descendants first, since their parents may end.
     fn ask(&mut self, id: GroupId) {
         self.note(id);
         self.signal_process_groups(id, Signal::TERM);
     }
 
-    /// SIGKILL for all that is there of a group.
+    /// Sends SIGKILL to all processes of a group.
     fn kill_now(&mut self, id: GroupId) {
         let below = self.note(id);
-        // Parents before their children: a script whose program is killed goes on with the next line.
+        // Parents before children: a script whose program is killed would go on with the next line.
         self.signal_process_groups(id, Signal::KILL);
         for child in self.left(id) {
-            // A child of this process has its number until its exit status is taken here. It may be another user's.
+            // A child keeps its process id until its exit status is taken here. It may belong to another user.
             let _ = kill_process(child, Signal::KILL);
         }
         below.into_iter().for_each(|(pid, parent)| signal_below(parent, pid, Signal::KILL));
     }
 
-    /// Kills all that is there of a group, and frozen what has not gone: nobody gets away by starting others, or by being another user's.
+    /// Kills all processes of a group, and freezes and kills the remaining ones in a control group, whatever they start
+    /// and whatever user they run as.
     fn enclose(&mut self, id: GroupId) {
         self.kill_now(id);
         let Some(cgroup) = self.cgroup.take().or_else(Cgroup::make) else { return };
@@ -289,7 +293,7 @@ impl Groups {
         self.cgroup = cgroup.remove().err();
     }
 
-    /// Looks for what is below the processes of a group, each with its parent.
+    /// Finds and records the descendants of a group's processes, each with its parent.
     fn note(&mut self, id: GroupId) -> Vec<(Pid, Pid)> {
         let tree = Tree::look();
         let below: Vec<_> = self.left(id).into_iter().flat_map(|child| tree.below(child)).collect();
@@ -301,30 +305,32 @@ impl Groups {
         let Some(group) = self.groups.get(&id) else { return };
         let running: HashSet<Pid> = group.running.values().copied().collect();
         for pid in &group.process_groups {
-            // Its number is nobody else's as long as its first process, or another child of this one, is in it.
+            // The id of the process group is not reused while its first process or another child of this process is in
+            // it.
             if running.contains(pid) || has_child_in(*pid) {
-                // All of them may be another user's.
+                // All its processes may belong to another user.
                 let _ = kill_process_group(*pid, signal);
             }
         }
     }
 
-    /// Kills everything, and waits until it has gone, but no longer than [`EMPTY_LIMIT`].
+    /// Kills all processes and waits for their ends, up to [`EMPTY_LIMIT`].
     pub(super) fn end(&mut self) {
         let until = Instant::now() + EMPTY_LIMIT;
         let stubborn = Instant::now() + STUBBORN;
         let mut pause = PAUSE;
-        // Ends: with the last child, or the time.
+        // Terminates with the last child or the time limit.
         loop {
             self.reap(drop);
             if self.childless || Instant::now() >= until {
-                // What cannot be killed keeps it.
+                // A process that cannot be killed keeps the control group.
                 let _ = self.cgroup.take().map(Cgroup::remove);
                 return;
             }
             let below = Tree::look().below(getpid());
             for pid in self.running.keys() {
-                // Its number is its own until its exit status is taken above. It may be another user's.
+                // The process id is not reused until its exit status is taken above. The process may belong to another
+                // user.
                 let _ = kill_process_group(*pid, Signal::KILL);
             }
             below.into_iter().for_each(|(pid, parent)| signal_below(parent, pid, Signal::KILL));
@@ -335,17 +341,18 @@ impl Groups {
                 fill(&cgroup, limit, || Tree::look().below(getpid()));
                 self.cgroup = Some(cgroup);
             }
-            // The end of a child interrupts it.
+            // The end of a child interrupts the pause.
             let _ = poll(&mut [], Some(&Timespec { tv_sec: 0, tv_nsec: pause.subsec_nanos().into() }));
             pause = (pause * 2).min(PAUSE_MAX);
         }
     }
 }
 
-/// Puts all processes into a control group that are found, each with its parent, until there are no others or the time is over, and kills them.
+/// Moves all processes that `find` returns, each with its parent, into a control group, until no new ones are found or
+/// the time is over; then kills them.
 fn fill(cgroup: &Cgroup, until: Instant, mut find: impl FnMut() -> Vec<(Pid, Pid)>) {
     let mut inside = HashSet::new();
-    // Who runs meanwhile may start others, who is inside does not: mostly the second look finds nobody.
+    // Running processes may start others, frozen ones do not: mostly the second search finds none.
     let mut news = true;
     while std::mem::take(&mut news) && Instant::now() < until {
         for (pid, parent) in find() {
@@ -358,7 +365,7 @@ fn fill(cgroup: &Cgroup, until: Instant, mut find: impl FnMut() -> Vec<(Pid, Pid
     cgroup.kill();
 }
 
-/// Whether a child of this process is in a process group, so that its number is no other's.
+/// Whether a child of this process is in a process group, which keeps the group's id from being reused.
 fn has_child_in(process_group: Pid) -> bool {
     let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
     waitid(WaitId::Pgid(Some(process_group)), look).is_ok()
@@ -369,7 +376,7 @@ fn exit(status: WaitStatus) -> Exit {
     match (small(status.exit_status()), small(status.terminating_signal())) {
         (Some(code), _) => Exit::Code(code),
         (None, Some(signal)) => Exit::Signal(signal),
-        // Nothing else ends a process.
+        // A process ends in no other way.
         (None, None) => Exit::Code(1),
     }
 }

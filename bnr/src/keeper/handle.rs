@@ -1,4 +1,4 @@
-//! The node's side of its keeper.
+//! The node's side of its supervisor.
 #![allow(clippy::disallowed_methods, reason = "the end of a process is waited for by the clock")]
 
 use std::collections::btree_map::Entry;
@@ -28,60 +28,62 @@ use super::tree::kill_tagged;
 use super::{GROUP, NODE, Tag, told};
 use crate::names::{GroupId, Member};
 
-/// Descriptors of a process that is started.
+/// Descriptors for each started process.
 const DESCRIPTORS: usize = 4;
 
-/// How many processes may be ordered and not yet answered for: 512 descriptors on their way, of which the system allows a user's processes as many as one of them may open, 1,024 by default.
+/// Most starts that are ordered and unanswered: 512 descriptors in transit. The system limits a user's descriptors in
+/// transit to the number that one process may open, by default 1,024.
 const UNANSWERED_MAX: usize = 128;
 
-/// Bytes after which a message gets no further order.
+/// Size at which a message takes no further order, in bytes.
 const MESSAGE: usize = 32 << 10;
 
-/// Bytes of orders that may wait. Processes beyond that are not started; signals are not sent.
+/// Most bytes of queued orders. Beyond that, starts are refused and signals are dropped.
 const WAITING_MAX: usize = 64 << 20;
 
-/// Bytes that are received at a time.
+/// Bytes received at a time.
 const READ: usize = 4096;
 
-/// How long descriptors of this user that are on their way elsewhere are waited for.
+/// Time to wait for this user's descriptors that are in transit elsewhere.
 const ELSEWHERE: Duration = Duration::from_secs(5);
 
-/// How often what a lost keeper has left is looked for.
+/// Most searches for processes that a lost supervisor has left.
 const SEARCHES: usize = 100;
 
-/// How often in a row nothing may be found until nothing is left: a process that begins a program has no environment for a moment.
+/// Consecutive searches without a result after which none is assumed to be left. A process that loads a program has no
+/// environment for a moment.
 const QUIET: usize = 10;
 
-/// The pause behind a look.
+/// The pause after each search.
 const QUIET_PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
 
-/// Some orders, and the descriptors that go with them.
+/// Some orders and their descriptors.
 #[derive(Default)]
 struct Message {
     bytes: BytesMut,
     descriptors: Vec<OwnedFd>,
     starts: usize,
-    /// Whether its descriptors, and some of its bytes, have gone.
+    /// Whether its descriptors and some of its bytes have been sent.
     begun: bool,
 }
 
-/// A keeper that was started. It does not block, except at its end.
+/// A running supervisor. Its methods do not block, except at its end.
 ///
-/// When it is dropped, all that it has started is killed: this waits for it, but no longer than [`EMPTY_LIMIT`] and a little more.
+/// Dropping it kills all that it has started, and waits for that, at most a little longer than [`EMPTY_LIMIT`].
 pub struct Keeper {
     socket: UnixStream,
     child: Child,
     messages: VecDeque<Message>,
     waiting: usize,
     unanswered: usize,
-    /// How many descriptors go with one message.
+    /// Most descriptors of one message.
     at_once: usize,
     frames: Frames,
-    /// It has said its version.
+    /// Whether the version of the supervisor has been checked.
     greeted: bool,
-    /// Who runs: the first of its process group.
+    /// Running processes, each with its process group.
     running: BTreeMap<Member, u32>,
-    /// What the processes of a group have in [`GROUP`] and [`NODE`]: those groups that were not emptied.
+    /// The tags of the groups that are not yet emptied.
     tags: BTreeMap<GroupId, Tag>,
     ended: bool,
 }
@@ -93,7 +95,8 @@ impl std::fmt::Debug for Keeper {
 }
 
 impl Keeper {
-    /// Starts the keeper: a program that calls [`run`](super::run) on its standard input. Its standard error is this process's; it has a process group of its own, so that Ctrl-C at a terminal does not reach it.
+    /// Starts the supervisor: a program that calls [`run`](super::run) on its standard input. It shares this process's
+    /// standard error. It has a process group of its own, so that Ctrl-C at a terminal does not reach it.
     ///
     /// # Errors
     /// The system's: the program cannot be started.
@@ -101,12 +104,12 @@ impl Keeper {
         let (socket, theirs) = UnixStream::pair()?;
         socket.set_nonblocking(true)?;
         let mut command = Command::new(program);
-        // A person who looks at processes sees the program's own name.
+        // Process lists show the program's own name.
         command.arg0(name_of(program));
         chained_gpc::bootstrap::scrub(&mut command);
         command.args(args).stdin(Stdio::from(OwnedFd::from(theirs))).stdout(Stdio::null()).process_group(0);
         let child = command.spawn()?;
-        // The keeper has the same limit: at most half of it is on its way to it in one message.
+        // The supervisor has the same limit; a message uses at most a quarter of it.
         let limit = getrlimit(Resource::Nofile).current.and_then(|limit| usize::try_from(limit).ok());
         let at_once = limit.map_or(PASSED_MAX, |limit| (limit / 4).clamp(DESCRIPTORS, PASSED_MAX));
         Ok(Keeper {
@@ -124,19 +127,23 @@ impl Keeper {
         })
     }
 
-    /// What to wait for: readable when there may be an [`event`](Keeper::event), writable when a [`flush`](Keeper::flush) may get on.
+    /// The socket to poll: readable if there may be an [`event`](Keeper::event), writable if [`flush`](Keeper::flush)
+    /// can continue.
     pub fn socket(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
 
-    /// The process number of the keeper.
+    /// The process id of the supervisor.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Queues an order; [`flush`](Keeper::flush) sends it. A start has four descriptors, others none: they are closed here when they have gone.
+    /// Queues an order; [`flush`](Keeper::flush) sends it. A start has four descriptors, other orders have none. The
+    /// descriptors are closed here once sent.
     ///
-    /// A start that cannot be ordered is answered by [`KeeperEvent::NotStarted`], like one that fails: with `E2BIG` if it is longer than any system takes, with `EAGAIN` if more than 64 MiB of orders wait, with `EBADF` if its descriptors are not four.
+    /// A start that cannot be ordered is answered by [`KeeperEvent::NotStarted`], like one that fails. The error is
+    /// `E2BIG` if the order is longer than any system allows, `EAGAIN` if more than 64 MiB of orders wait, `EBADF` if
+    /// there are not four descriptors.
     pub fn order(&mut self, order: KeeperOrder, descriptors: Vec<OwnedFd>) {
         let is_full = self.waiting > WAITING_MAX;
         let sent = match order {
@@ -174,16 +181,17 @@ impl Keeper {
         self.waiting += message.bytes.len() - before;
     }
 
-    /// Sends what is queued, as far as the socket takes it and the keeper gets along with it; whether all has gone. To be called again when the socket is writable; what waits for answers goes by itself when they come.
+    /// Sends queued orders, as far as the socket takes them and the supervisor keeps up. Returns whether all have been
+    /// sent. Call it again when the socket is writable; orders that wait for answers are sent when those arrive.
     ///
     /// # Errors
-    /// The system's: the keeper is gone.
+    /// The system's: the supervisor is gone.
     pub fn flush(&mut self) -> io::Result<bool> {
-        // A keeper of another version would take orders for others.
+        // A supervisor of another version would misread orders.
         if !self.greeted {
             return Ok(false);
         }
-        // Ends: each turn sends something, or stops.
+        // Terminates: each iteration sends something or returns.
         while let Some(message) = self.messages.front_mut() {
             if !message.begun && self.unanswered > 0 && self.unanswered + message.starts > UNANSWERED_MAX {
                 return Ok(false);
@@ -202,12 +210,13 @@ impl Keeper {
         Ok(true)
     }
 
-    /// What has happened; none if nothing has at the moment.
+    /// The next event; `None` if there is none at the moment.
     ///
     /// # Errors
-    /// `UnexpectedEof` when the keeper is gone; the system's. Nothing comes after one: [`abandon`](Keeper::abandon) it.
+    /// `UnexpectedEof` if the supervisor is gone, or the system's. Further calls are useless:
+    /// [`abandon`](Keeper::abandon) the supervisor.
     pub fn event(&mut self) -> io::Result<Option<KeeperEvent>> {
-        // Ends: each turn reads something, or returns.
+        // Terminates: each iteration reads something or returns.
         loop {
             let body = self.frames.next().map_err(invalid)?;
             if let Some(body) = body {
@@ -221,7 +230,7 @@ impl Keeper {
                 self.account(&event);
                 return Ok(Some(event));
             }
-            // What waited for answers may go now. That it cannot is seen below.
+            // Orders that waited for answers may now be sent. An error shows up in `receive` below.
             let _ = self.flush();
             let mut buffer = [0; READ];
             match receive(&self.socket, &mut buffer, drop)? {
@@ -247,25 +256,28 @@ impl Keeper {
         }
     }
 
-    /// Has the keeper kill all that it has started, and end; waits for it, but no longer than the limit. After that it is killed.
+    /// Orders the supervisor to kill all that it has started and to end. Waits for that, up to the limit; then kills
+    /// the supervisor.
     pub fn end(mut self, limit: Duration) {
         self.finish(limit);
     }
 
-    /// Gives up a keeper that is gone, or makes no sense: has it end, and kills what it can have left: the process groups of those that were not said to have ended, and processes that have `GPC_BNR_GROUP` of a group that was not emptied, and `GPC_BNR_NODE` of this node, in the environment that they were started with. Others go on.
+    /// Gives up a supervisor that is gone or misbehaves: ends it, and kills the processes that it can have left. These
+    /// are the process groups of processes without a reported end. They are also the processes that were started with
+    /// `GPC_BNR_GROUP` of a group that was not emptied and `GPC_BNR_NODE` of this node. Others run on.
     pub fn abandon(mut self) {
         self.finish(EMPTY_LIMIT);
         for pid in std::mem::take(&mut self.running).into_values() {
             if let Some(pid) = Pid::from_raw(pid.cast_signed()) {
-                // It may have ended meanwhile.
+                // The process may have ended in the meantime.
                 let _ = kill_process_group(pid, Signal::KILL);
             }
         }
         let tags: BTreeSet<Tag> = std::mem::take(&mut self.tags).into_values().collect();
         let mut quiet = 0;
-        // What is started while one looks is found the next time.
+        // A process started during one search is found by the next.
         for _ in 0..SEARCHES {
-            // What was killed is still seen until it has gone.
+            // A killed process stays visible until it has ended.
             quiet = if kill_tagged(&tags) > 0 { 0 } else { quiet + 1 };
             if quiet >= QUIET {
                 return;
@@ -278,7 +290,7 @@ impl Keeper {
         if std::mem::replace(&mut self.ended, true) {
             return;
         }
-        // It may have gone.
+        // The supervisor may be gone.
         let _ = rustix::net::shutdown(&self.socket, Shutdown::Both);
         if !wait_for(&mut self.child, limit) {
             let _ = self.child.kill();
@@ -293,16 +305,16 @@ impl Message {
         !self.begun && self.bytes.len() < MESSAGE && self.descriptors.len() + DESCRIPTORS <= at_once
     }
 
-    /// Sends some of it; none if the socket is full.
+    /// Sends some of the message; `None` if the socket is full.
     fn send(&self, socket: &UnixStream) -> io::Result<Option<usize>> {
         let until = Instant::now() + ELSEWHERE;
-        // Ends: with the time.
+        // Terminates with the time limit.
         loop {
             match send(socket, &self.bytes, &self.descriptors) {
                 Err(error)
                     if Errno::from_io_error(&error) == Some(Errno::TOOMANYREFS) && Instant::now() < until =>
                 {
-                    // Those on their way elsewhere arrive: whoever receives them does nothing else.
+                    // Descriptors in transit elsewhere will arrive: their receivers do nothing else.
                     let _ = poll(&mut [], Some(&Timespec { tv_sec: 0, tv_nsec: 1_000_000 }));
                 }
                 result => return result,
@@ -321,11 +333,11 @@ fn invalid(error: super::codec::CodecError) -> io::Error {
     io::Error::new(ErrorKind::InvalidData, error)
 }
 
-/// Waits until a process has ended; whether it has.
+/// Waits for the end of a process. Returns whether it has ended.
 fn wait_for(child: &mut Child, limit: Duration) -> bool {
     let until = Instant::now() + limit;
     let pidfd = pidfd_open(Pid::from_child(child), PidfdFlags::empty());
-    // Ends: with the process, or the time.
+    // Terminates with the process or the time limit.
     loop {
         match child.try_wait() {
             Ok(None) => {}
@@ -335,7 +347,7 @@ fn wait_for(child: &mut Child, limit: Duration) -> bool {
         if left.is_zero() {
             return false;
         }
-        // Without a descriptor that tells, it is asked for every hundredth of a second.
+        // Without a pidfd, the process is polled every hundredth of a second.
         let wait = if pidfd.is_ok() { left } else { left.min(Duration::from_millis(10)) };
         let wait = Timespec { tv_sec: wait.as_secs().cast_signed(), tv_nsec: wait.subsec_nanos().into() };
         let mut watched: Vec<_> = pidfd.iter().map(|pidfd| PollFd::new(pidfd, PollFlags::IN)).collect();

@@ -1,4 +1,5 @@
-//! Looks at a program before it is started, and after a start has failed: whether its folder, its file and whatever executes the file are there, and whether an MPI library of it is served here.
+//! Checks a program before its start and after a failed start: its directory, its file, whatever executes the file, and
+//! its MPI library, which may be unsupported.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -20,16 +21,16 @@ const FIRST_LINE: usize = 256;
 /// Kinds of program files.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
-    /// Text without `#!`: a script of the shell, as `execvp` takes it.
+    /// Text without `#!`: a shell script, as `execvp` treats it.
     Plain,
-    /// Everything else, which the system executes itself, or refuses.
+    /// Any other file: the system executes or refuses it.
     Executable,
 }
 
-/// Checks the folder that a process is to run in.
+/// Checks the working directory of a process.
 ///
 /// # Errors
-/// When it is missing, is no folder, or may not be entered.
+/// It is missing, is not a directory, or may not be entered.
 pub(super) fn folder(wdir: Option<&[u8]>) -> Result<(), StartError> {
     let Some(wdir) = wdir else { return Ok(()) };
     let path = Path::new(OsStr::from_bytes(wdir));
@@ -44,7 +45,7 @@ pub(super) fn folder(wdir: Option<&[u8]>) -> Result<(), StartError> {
     })
 }
 
-/// The error of a program that was not found, or may not be executed.
+/// The error of a program that was not found or may not be executed.
 pub(super) fn missing(program: &[u8], errno: Errno) -> StartError {
     let (status, what) = match errno {
         Errno::NOENT if program.contains(&b'/') => (StartError::NOT_FOUND, "there is no such program"),
@@ -57,11 +58,12 @@ pub(super) fn missing(program: &[u8], errno: Errno) -> StartError {
 /// Checks a program file, at the path by which its process starts it.
 ///
 /// # Errors
-/// When the file is missing or may not be executed, its interpreter or loader is, or it needs an MPI library that is not served.
+/// The file, its interpreter or its loader is missing or not executable, or it needs an MPI library that is not
+/// supported.
 pub(super) fn file(program: &[u8], found: &Path, wdir: Option<&[u8]>) -> Result<Kind, StartError> {
     let seen = seen_from(wdir, found);
     executable(&seen).map_err(|errno| missing(program, errno))?;
-    // A file that may be executed and not read says nothing of itself.
+    // A file that may be executed but not read cannot be checked further.
     let Ok(file) = File::open(&seen) else { return Ok(Kind::Executable) };
     let mut line = [0; FIRST_LINE];
     let count = file.read_at(&mut line, 0).unwrap_or(0);
@@ -83,7 +85,7 @@ pub(super) fn file(program: &[u8], found: &Path, wdir: Option<&[u8]>) -> Result<
     Ok(Kind::Executable)
 }
 
-/// Checks the interpreter of a script, whose first line is `rest` behind its `#!`.
+/// Checks the interpreter of a script. `rest` is the first line after `#!`.
 fn script(script: &Path, rest: &[u8], wdir: Option<&[u8]>) -> Result<(), StartError> {
     let line = rest.split(|byte| *byte == b'\n').next().unwrap_or_default();
     let mut words = line.split(|byte| matches!(byte, b' ' | b'\t'));
@@ -93,21 +95,21 @@ fn script(script: &Path, rest: &[u8], wdir: Option<&[u8]>) -> Result<(), StartEr
     executes(interpreter, wdir, &what)
 }
 
-/// Checks what executes a file.
+/// Checks the file that executes another one.
 fn executes(path: &[u8], wdir: Option<&[u8]>, what: &str) -> Result<(), StartError> {
     executable(&seen_from(wdir, Path::new(OsStr::from_bytes(path))))
         .map_err(|errno| StartError::new(errno.raw_os_error(), StartError::NOT_EXECUTED, what))
 }
 
-/// A path as the process sees it that runs in a folder.
+/// A path as seen from the working directory of the process.
 fn seen_from(wdir: Option<&[u8]>, path: &Path) -> PathBuf {
     wdir.map_or_else(|| path.into(), |wdir| Path::new(OsStr::from_bytes(wdir)).join(path))
 }
 
-/// Whether there is a file that may be executed.
+/// Checks that a path is an executable file.
 ///
 /// # Errors
-/// The system's; `EACCES` for a folder, as of the system.
+/// The system's; `EACCES` for a directory, as in the system.
 fn executable(path: &Path) -> Result<(), Errno> {
     let found = fs::metadata(path).map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
     if !found.is_file() {

@@ -1,19 +1,20 @@
-//! When the processes of a group that is killed get which signal. No clock of its own.
+//! Schedule of signals for a group that is being killed. The caller supplies the time.
 
 use std::time::Duration;
 
 use super::EMPTY_LIMIT;
 
-/// The first pause between two looks at what SIGKILL has left; each further one is twice as long.
+/// The first pause between two SIGKILLs; each further pause is twice as long.
 pub(super) const PAUSE: Duration = Duration::from_millis(2);
 
-/// How long after the first SIGKILL what is still there is put into a control group: others have gone by then.
+/// Time after the first SIGKILL at which remaining processes are moved into a control group. Most processes have ended
+/// by then.
 pub(super) const STUBBORN: Duration = Duration::from_secs(1);
 
 /// The longest pause.
 pub(super) const PAUSE_MAX: Duration = Duration::from_millis(100);
 
-/// A group that is being killed. Times count from some moment before.
+/// A group that is being killed. Times are measured from any fixed point.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Killing {
     stage: Stage,
@@ -21,31 +22,31 @@ pub(super) struct Killing {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Stage {
-    /// It has not even got SIGTERM.
+    /// SIGTERM has not been sent. Holds the end of the grace.
     Ordered(Duration),
-    /// Until then it may end by itself.
+    /// SIGTERM has been sent. Holds the end of the grace.
     Asked(Duration),
-    /// SIGKILL is sent again at this time, after this pause; and given up at the last.
+    /// SIGKILL has been sent. It is repeated at `next`, then after `pause`, and abandoned at `last`.
     Killed { next: Duration, pause: Duration, last: Duration },
 }
 
-/// What is to be done.
+/// The next action.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Do {
     /// Nothing yet.
     Wait,
-    /// SIGTERM to the process groups.
+    /// Send SIGTERM to the process groups.
     Ask,
-    /// SIGKILL to all that are there.
+    /// Send SIGKILL to all remaining processes.
     Kill,
-    /// The same, in a control group.
+    /// Send SIGKILL, and kill through a control group.
     Enclose,
-    /// No more: what is there now does not go.
+    /// Stop: the remaining processes cannot be killed.
     GiveUp,
 }
 
 impl Killing {
-    /// From now on, with or without a grace.
+    /// Starts a kill now, with or without a grace.
     pub(super) fn new(now: Duration, grace: Option<Duration>) -> Killing {
         let stage = match grace {
             Some(grace) => Stage::Ordered(now.saturating_add(grace)),
@@ -54,7 +55,7 @@ impl Killing {
         Killing { stage }
     }
 
-    /// It is ordered again: whichever comes first counts.
+    /// Another order to kill the group. The earlier end of the grace wins.
     pub(super) fn again(&mut self, now: Duration, grace: Option<Duration>) {
         let end = now.saturating_add(grace.unwrap_or_default());
         match &mut self.stage {
@@ -63,7 +64,7 @@ impl Killing {
         }
     }
 
-    /// What is to be done now, once.
+    /// The action that is due now. Each is returned once.
     pub(super) fn step(&mut self, now: Duration) -> Do {
         match self.stage {
             Stage::Ordered(until) if now < until => {
@@ -86,7 +87,7 @@ impl Killing {
         }
     }
 
-    /// When [`step`](Killing::step) has something to do next.
+    /// Time at which [`step`](Killing::step) next has an action.
     pub(super) fn next(&self) -> Duration {
         match self.stage {
             Stage::Ordered(_) => Duration::ZERO,

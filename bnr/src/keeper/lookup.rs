@@ -1,4 +1,4 @@
-//! Where programs are: the search of `PATH`, once for all processes of the same program.
+//! Search of `PATH` for programs. The result is reused for all processes of the same program.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt};
@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Access, access};
 use rustix::io::Errno;
 
-/// How many programs are remembered: a group has one, or a few.
+/// Most programs remembered. A group has one or a few.
 const REMEMBERED: usize = 16;
 
-/// Where to look if nobody has said it.
+/// The search path if no `PATH` is set.
 const DEFAULT_PATH: &[u8] = b"/usr/local/bin:/usr/bin:/bin";
 
 /// Programs that were found.
@@ -28,15 +28,15 @@ struct Found {
 }
 
 impl Lookup {
-    /// With the `PATH` of this process.
+    /// Uses the `PATH` of this process by default.
     pub(super) fn new() -> Lookup {
         Lookup { own: std::env::var_os("PATH").map(OsStringExt::into_vec), found: Vec::new() }
     }
 
-    /// The path by which a program is started in its directory: with a slash, so that nobody searches again.
+    /// The path of a program for its start in `wdir`. It contains a slash, so it is not searched again.
     ///
     /// # Errors
-    /// As the system says it: not found, or found and not executable.
+    /// The system's: not found, or found and not executable.
     pub(super) fn find(
         &mut self,
         program: &[u8],
@@ -54,7 +54,7 @@ impl Lookup {
             if executable(&found.is, wdir).is_ok() {
                 return Ok(found.is.clone());
             }
-            // It is not there any more: it may be elsewhere now.
+            // The file is gone; the program may be elsewhere now.
             self.found.remove(at);
         }
         let is = search(program, path, wdir)?;
@@ -74,7 +74,7 @@ fn search(program: &[u8], path: &[u8], wdir: Option<&[u8]>) -> Result<PathBuf, E
         return Err(why);
     }
     for folder in path.split(|byte| *byte == b':') {
-        // An empty one is where the process runs.
+        // An empty entry is the directory that the process runs in.
         let folder = if folder.is_empty() { b".".as_slice() } else { folder };
         let candidate = Path::new(OsStr::from_bytes(folder)).join(OsStr::from_bytes(program));
         match executable(&candidate, wdir) {
@@ -86,13 +86,13 @@ fn search(program: &[u8], path: &[u8], wdir: Option<&[u8]>) -> Result<PathBuf, E
     Err(why)
 }
 
-/// Whether there is a program, as it is seen from where it runs.
+/// Checks that a file is executable. A relative path begins at `wdir`.
 fn executable(program: &Path, wdir: Option<&[u8]>) -> Result<(), Errno> {
     let seen = match wdir {
         Some(wdir) => Path::new(OsStr::from_bytes(wdir)).join(program),
         None => program.into(),
     };
-    // A folder is none, although it may be entered.
+    // A directory has execute permission but is not a program.
     if !seen.is_file() {
         return Err(Errno::NOENT);
     }
@@ -106,7 +106,7 @@ mod tests {
 
     use super::*;
 
-    /// A folder with a program, and with a file that is none.
+    /// A directory with programs, and with a file that is not executable.
     fn folder() -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir(folder.path().join("in")).unwrap();
@@ -132,7 +132,7 @@ mod tests {
         assert_eq!(lookup.find(b"./none", Some(&path), None), Ok("./none".into()));
         assert_eq!(lookup.find(b"three", Some(&path), None), Err(Errno::NOENT));
         assert_eq!(lookup.find(b"plain", Some(&path), None), Err(Errno::ACCESS));
-        // A folder is no program.
+        // A directory is not a program.
         assert_eq!(lookup.find(b"in", Some(&path), None), Err(Errno::NOENT));
         assert_eq!(lookup.find(b"", Some(&path), None), Err(Errno::NOENT));
     }

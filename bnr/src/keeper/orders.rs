@@ -1,4 +1,4 @@
-//! What a node tells its keeper, and what the keeper tells it.
+//! Orders of a node to its supervisor, and the supervisor's events.
 
 use std::time::Duration;
 
@@ -6,49 +6,53 @@ use crate::exit::Exit;
 use crate::names::{GroupId, Member};
 use crate::start_error::StartError;
 
-/// What the keeper is to do. Orders are carried out one after the other.
+/// An order. Orders are carried out one after the other.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum KeeperOrder {
-    /// Starts a process, with four descriptors: standard input, output and error, and the socket by which it asks its node. The last one's number is told to it in `GPC_BNR_FD`, and in `PMI_FD` unless `env` has `PMI_PORT`. Answered by [`KeeperEvent::Started`] or [`KeeperEvent::NotStarted`].
+    /// Starts a process with four descriptors: standard input, output and error, and the socket to its node.
+    /// `GPC_BNR_FD` tells the process the number of its socket, and so does `PMI_FD` unless `env` has `PMI_PORT`.
+    /// Answered by [`KeeperEvent::Started`] or [`KeeperEvent::NotStarted`].
     Start {
-        /// Which process.
+        /// The process.
         member: Member,
-        /// The program: a path, of which a relative one begins at `wdir`; or a name without a slash, which is looked up in the `PATH` of `env`, or else of the keeper.
+        /// The program. A relative path begins at `wdir`. A name without a slash is looked up in the `PATH` of `env`,
+        /// or else of the supervisor.
         program: Vec<u8>,
-        /// Its arguments, without its name.
+        /// Its arguments, without the program's name.
         args: Vec<Vec<u8>>,
-        /// Variables beside those of the keeper; of equal names the last counts.
+        /// Variables added to those of the supervisor. If a name occurs twice, the last value wins.
         env: Vec<(Vec<u8>, Vec<u8>)>,
-        /// Where it runs; where the keeper runs, if it is not said.
+        /// The working directory; by default that of the supervisor.
         wdir: Option<Vec<u8>>,
-        /// Which core it is bound to: an index into the cores that the keeper may use, which begin again after the last.
+        /// The core to bind it to: an index into the cores that the supervisor may use, modulo their number.
         bind: Option<usize>,
     },
-    /// Sends a signal to the process groups of those processes of a group that run.
+    /// Sends a signal to the process groups of a group's running processes.
     Signal {
         /// The group.
         group: GroupId,
-        /// The signal's number. One that the system does not have is sent to nobody.
+        /// The signal's number. An unknown number is ignored.
         signal: u8,
     },
-    /// Kills a group and all that it has left: SIGTERM, and SIGKILL after the grace. Answered by [`KeeperEvent::Emptied`]; two of these may have one answer.
+    /// Kills a group and all that it has left behind: SIGTERM, then SIGKILL after the grace. Answered by
+    /// [`KeeperEvent::Emptied`]; two of these orders may share one answer.
     Kill {
         /// The group.
         group: GroupId,
-        /// How long after SIGTERM follows SIGKILL; none: SIGKILL at once.
+        /// Time between SIGTERM and SIGKILL; `None`: SIGKILL at once.
         grace: Option<Duration>,
     },
 }
 
-/// What has happened at the keeper.
+/// An event at the supervisor.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum KeeperEvent {
-    /// A process was started; its process number, which is also that of its process group.
+    /// A process was started. The number is its process id, which is also that of its process group.
     Started(Member, u32),
     /// A process cannot be started.
     NotStarted(Member, StartError),
     /// A process has ended.
     Ended(Member, Exit),
-    /// A group that was to be killed has nothing left here. All its processes have been said to have ended before.
+    /// A killed group has left nothing here. [`KeeperEvent::Ended`] has been sent before for all its processes.
     Emptied(GroupId),
 }

@@ -1,4 +1,4 @@
-//! Bytes and descriptors over a Unix stream socket that does not block.
+//! Sends and receives bytes and descriptors over a non-blocking Unix stream socket.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -10,10 +10,11 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
 };
 
-/// Most descriptors of one message: Linux takes 253.
+/// Most descriptors in one message: Linux allows 253.
 pub(super) const PASSED_MAX: usize = 252;
 
-/// Sends some of the bytes; the descriptors go with the first of them. How many bytes have gone; none if the socket is full.
+/// Sends some of the bytes; the descriptors travel with the first of them. Returns the number of bytes sent, or `None`
+/// if the socket is full.
 pub(super) fn send(socket: impl AsFd, bytes: &[u8], descriptors: &[OwnedFd]) -> io::Result<Option<usize>> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(PASSED_MAX))];
     let mut control = SendAncillaryBuffer::new(&mut space);
@@ -21,7 +22,7 @@ pub(super) fn send(socket: impl AsFd, bytes: &[u8], descriptors: &[OwnedFd]) -> 
     if !passed.is_empty() && !control.push(SendAncillaryMessage::ScmRights(&passed)) {
         return Err(Errno::TOOMANYREFS.into());
     }
-    // Ends: a signal interrupts before anything has gone, and signals are not endless.
+    // Terminates: a signal interrupts the call before anything is sent, and signals are finite.
     loop {
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
         match sendmsg(&socket, &[IoSlice::new(bytes)], &mut control, flags) {
@@ -33,14 +34,15 @@ pub(super) fn send(socket: impl AsFd, bytes: &[u8], descriptors: &[OwnedFd]) -> 
     }
 }
 
-/// Receives some bytes, and the descriptors that come with them, which are closed in programs that are started. How many bytes; 0 at the end, none if nothing has come.
+/// Receives some bytes and the descriptors that come with them. The descriptors close on exec. Returns the number of
+/// bytes: 0 at the end of the stream, `None` if none has arrived.
 pub(super) fn receive(
     socket: impl AsFd,
     buffer: &mut [u8],
     mut take: impl FnMut(OwnedFd),
 ) -> io::Result<Option<usize>> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(PASSED_MAX))];
-    // Ends: as above.
+    // Terminates: as in `send`.
     loop {
         let mut control = RecvAncillaryBuffer::new(&mut space);
         let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;

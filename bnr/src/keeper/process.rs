@@ -1,4 +1,4 @@
-//! The keeper itself: one thread that waits for orders, and for the ends of processes.
+//! The supervisor process: one thread that waits for orders and for the ends of processes.
 #![allow(clippy::disallowed_methods, reason = "the grace of a kill passes by the clock")]
 
 use std::collections::VecDeque;
@@ -23,26 +23,28 @@ use super::passing::{receive, send};
 use super::start::{Program, Starter, refused};
 use crate::names::Member;
 
-/// Its name among the system's processes: none that a pattern for `gpc` finds.
+/// Its name in the process table. A pattern for `gpc` does not match it.
 const NAME: &std::ffi::CStr = c"bnr-keeper";
 
-/// Bytes that are received at a time.
+/// Bytes received at a time.
 const READ: usize = 64 << 10;
 
-/// Bytes of events that may wait before orders do: what they say was asked for.
+/// Bytes of unsent events beyond which no orders are read.
 const EVENTS_MAX: usize = 1 << 20;
 
-/// Runs the keeper until its control socket closes, or it gets a signal that asks it to end; then kills all that it has started, and returns. The calling process should do nothing else, and have no other children: it takes the exit status of them all.
+/// Runs the supervisor until its control socket closes or a signal ends it; then kills all that it has started, and
+/// returns. The calling process should do nothing else and have no other children: their exit statuses are collected as
+/// well.
 ///
 /// # Errors
-/// The system's, and orders that make no sense. All that was started has been killed then, too.
+/// The system's, and invalid orders. All started processes have been killed in that case, too.
 pub fn run(control: UnixStream) -> io::Result<()> {
     let mut hello = BytesMut::new();
     let mut process = match begin(&control) {
         Ok(process) => process,
         Err(error) => {
             put_hello(&mut hello, &format!("{FAILED}{error}"));
-            // The node may be gone: then nobody wants to know.
+            // If the node is gone, the message is not needed.
             let _ = send(&control, &hello, &[]);
             return Err(error);
         }
@@ -53,12 +55,12 @@ pub fn run(control: UnixStream) -> io::Result<()> {
     result
 }
 
-/// Makes this process a keeper.
+/// Turns this process into a supervisor.
 ///
 /// # Errors
-/// The system's, with what it refuses.
+/// The system's, with the operation that it refuses.
 fn begin(control: &UnixStream) -> io::Result<Process> {
-    // Without its name it works as well.
+    // The name is optional.
     let _ = set_name(NAME);
     set_child_subreaper(Some(getpid())).map_err(|errno| {
         let error = io::Error::from(errno);
@@ -71,7 +73,7 @@ fn begin(control: &UnixStream) -> io::Result<Process> {
     Process::new(control.try_clone()?)
 }
 
-/// The standard input of this process as the control socket of a keeper.
+/// The standard input of this process as the control socket of a supervisor.
 ///
 /// # Errors
 /// The system's.
@@ -79,20 +81,20 @@ pub fn stdin_control() -> io::Result<UnixStream> {
     io::stdin().as_fd().try_clone_to_owned().map(UnixStream::from)
 }
 
-/// The answer to an order to start a process that concerns no file.
+/// The answer to a start order, for an error that does not concern the program's file.
 fn not_started(member: Member, errno: i32) -> KeeperEvent {
     KeeperEvent::NotStarted(member, refused(&io::Error::from_raw_os_error(errno)))
 }
 
 struct Process {
     control: UnixStream,
-    /// Readable when a signal has come.
+    /// Readable when a signal has arrived.
     woken: UnixStream,
-    /// Whether one of them asks for the end.
+    /// Whether a signal has requested the end.
     ends: Arc<AtomicBool>,
     began: Instant,
     frames: Frames,
-    /// What has come for the processes that are in `frames`.
+    /// Descriptors received for the orders in `frames`.
     descriptors: VecDeque<OwnedFd>,
     starter: Starter,
     groups: Groups,
@@ -123,7 +125,7 @@ impl Process {
         })
     }
 
-    /// Ends: with the control socket, or a signal.
+    /// Terminates with the control socket or a signal.
     fn turns(&mut self) -> io::Result<()> {
         let mut buffer = vec![0; READ];
         loop {
@@ -153,7 +155,7 @@ impl Process {
         }
     }
 
-    /// Waits for orders, signals, room for events, or the time of a kill.
+    /// Waits for orders, signals, room for events, or the next step of a kill.
     fn wait(&self) -> io::Result<()> {
         let mut interest = PollFlags::empty();
         interest.set(PollFlags::IN, self.events.len() < EVENTS_MAX);
@@ -170,11 +172,11 @@ impl Process {
         }
     }
 
-    /// Whether a signal has come.
+    /// Whether a signal has arrived.
     fn has_woken(&mut self) -> io::Result<bool> {
         let mut woken = false;
         let mut buffer = [0; 256];
-        // Ends: the socket holds a bounded number of wakes, and each is taken once.
+        // Terminates: the socket holds a bounded number of bytes, and each is consumed once.
         loop {
             match self.woken.read(&mut buffer) {
                 Ok(count) => {
@@ -190,10 +192,10 @@ impl Process {
         }
     }
 
-    /// Carries out all orders that are whole.
+    /// Carries out all complete orders.
     fn obey(&mut self) -> io::Result<()> {
         let invalid = |error| io::Error::new(ErrorKind::InvalidData, error);
-        // Ends: what has come is bounded, and each turn takes some of it.
+        // Terminates: the received bytes are bounded, and each iteration consumes some.
         while let Some(body) = self.frames.next().map_err(invalid)? {
             match get_sent(body).map_err(invalid)? {
                 Sent::Order(KeeperOrder::Start { member, program, args, env, wdir, bind }, count) => {
@@ -235,9 +237,9 @@ impl Process {
         }
     }
 
-    /// Sends events, as far as the socket takes them; whether the node is there.
+    /// Sends events as far as the socket takes them. Returns whether the node is still there.
     fn tell(&mut self) -> io::Result<bool> {
-        // Ends: each turn sends something, or stops.
+        // Terminates: each iteration sends something or stops.
         while !self.events.is_empty() {
             match send(&self.control, &self.events, &[]) {
                 Ok(Some(count)) => self.events.advance(count),

@@ -1,4 +1,6 @@
-//! Makes a process by `posix_spawn`, in a session of its own. The standard library can do that by a fork only: the time of a fork grows with this process, and behind it the C library has the shell run a file that the system refuses.
+//! Starts a process with `posix_spawn`, in a session of its own. The standard library can set a session only by a fork:
+//! its time grows with this process's size. The C library's exec functions also pass files that the system refuses to
+//! the shell.
 #![allow(unsafe_code)]
 
 use std::ffi::{CString, c_char, c_int};
@@ -10,22 +12,22 @@ use std::ptr;
 use libc::{posix_spawn_file_actions_t, posix_spawnattr_t, sigset_t};
 use rustix::process::Pid;
 
-/// What a process executes.
+/// A program to execute.
 pub(super) struct Image {
-    /// Seen from its folder.
+    /// Path, relative to `wdir`.
     pub(super) path: CString,
-    /// Its name first.
+    /// Arguments, beginning with the program's name.
     pub(super) args: Vec<CString>,
-    /// `NAME=VALUE`.
+    /// Variables as `NAME=VALUE`.
     pub(super) env: Vec<CString>,
-    /// The folder in which the program starts; `None` is the folder of this process.
+    /// Working directory; `None` is that of this process.
     pub(super) wdir: Option<CString>,
 }
 
-/// Starts the image. The process has each of these descriptors under the number beside it.
+/// Starts the image. The process gets each descriptor under the number beside it.
 ///
 /// # Errors
-/// The system's, also those of the folder and of the execution.
+/// The system's, including those of the working directory and of the execution.
 pub(super) fn spawn(image: &Image, descriptors: &[(BorrowedFd<'_>, RawFd)]) -> io::Result<Pid> {
     let mut actions = Actions::new()?;
     for (descriptor, number) in descriptors {
@@ -41,7 +43,8 @@ pub(super) fn spawn(image: &Image, descriptors: &[(BorrowedFd<'_>, RawFd)]) -> i
     let attributes = Attributes::new()?;
     let (args, env) = (pointers(&image.args), pointers(&image.env));
     let mut pid = 0;
-    // SAFETY: all that is pointed to lives until the call returns, the lists end with a null pointer, and the strings are only read.
+    // SAFETY: all pointers are valid until the call returns, the lists end with a null pointer, and the strings are
+    // only read.
     checked(unsafe {
         libc::posix_spawn(
             &raw mut pid,
@@ -63,13 +66,13 @@ fn pointers(strings: &[CString]) -> Vec<*mut c_char> {
     strings.iter().map(|string| string.as_ptr().cast_mut()).chain([ptr::null_mut()]).collect()
 }
 
-/// What the process does with descriptors and folders before it executes its program.
+/// Operations on descriptors and directories before the program executes.
 struct Actions(posix_spawn_file_actions_t);
 
 impl Actions {
     fn new() -> io::Result<Actions> {
         let mut actions = MaybeUninit::uninit();
-        // SAFETY: it is initialized by the call, unless that fails.
+        // SAFETY: the call initializes the value; if the call fails, the value is not used.
         unsafe {
             checked(libc::posix_spawn_file_actions_init(actions.as_mut_ptr()))?;
             Ok(Actions(actions.assume_init()))
@@ -79,12 +82,13 @@ impl Actions {
 
 impl Drop for Actions {
     fn drop(&mut self) {
-        // SAFETY: it is initialized, and not used any more.
+        // SAFETY: the value is initialized, and not used afterwards.
         unsafe { libc::posix_spawn_file_actions_destroy(&raw mut self.0) };
     }
 }
 
-/// What the process is like: it leads a session, no signal is blocked, and SIGPIPE, which Rust programs ignore, ends it.
+/// Attributes of the process: it leads a session, blocks no signal, and SIGPIPE, which Rust programs ignore, has its
+/// default action.
 struct Attributes(posix_spawnattr_t);
 
 impl Attributes {
@@ -94,7 +98,8 @@ impl Attributes {
             | libc::POSIX_SPAWN_SETSIGDEF as c_int;
         let mut attributes = MaybeUninit::uninit();
         let (none, mut pipe) = (signals(), signals());
-        // SAFETY: the attributes are initialized by the first call, unless that fails; the sets are.
+        // SAFETY: the first call initializes the attributes; if it fails, they are not used. The signal sets are
+        // initialized.
         unsafe {
             checked(libc::posix_spawnattr_init(attributes.as_mut_ptr()))?;
             let mut attributes = Attributes(attributes.assume_init());
@@ -109,15 +114,15 @@ impl Attributes {
 
 impl Drop for Attributes {
     fn drop(&mut self) {
-        // SAFETY: they are initialized, and not used any more.
+        // SAFETY: the value is initialized, and not used afterwards.
         unsafe { libc::posix_spawnattr_destroy(&raw mut self.0) };
     }
 }
 
-/// No signals.
+/// The empty set of signals.
 fn signals() -> sigset_t {
     let mut set = MaybeUninit::uninit();
-    // SAFETY: the call initializes it, and cannot fail.
+    // SAFETY: the call initializes the set, and cannot fail.
     unsafe {
         libc::sigemptyset(set.as_mut_ptr());
         set.assume_init()

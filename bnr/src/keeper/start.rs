@@ -1,6 +1,8 @@
 //! Starts one process, in a session of its own.
 //!
-//! Linux shares the processors out to sessions first where it groups processes automatically (`sched_autogroup_enabled`). In the session of a busy shell all processes of a job together get as much as one of its other processes.
+//! If Linux groups processes automatically (`sched_autogroup_enabled`), it shares the processors among sessions first.
+//! In the session of a busy shell, all processes of a job together would get as much as one of the shell's other
+//! processes.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -26,7 +28,7 @@ use crate::start_error::StartError;
 /// The shell that runs programs without `#!`.
 const SHELL: &str = "/bin/sh";
 
-/// What is to be started.
+/// A program to start.
 pub(super) struct Program<'a> {
     pub(super) program: &'a [u8],
     pub(super) args: &'a [Vec<u8>],
@@ -35,19 +37,19 @@ pub(super) struct Program<'a> {
     pub(super) bind: Option<usize>,
 }
 
-/// What does not change from process to process.
+/// State shared by all starts.
 pub(super) struct Starter {
-    /// The environment of this process, but for variables of launchers, which it should not have.
+    /// The environment of this process without the launchers' variables.
     environment: Vec<(Vec<u8>, Vec<u8>)>,
     lookup: Lookup,
-    /// Looked at when the first is bound.
+    /// Read when the first process is bound.
     cores: Option<Cores>,
-    /// Reserves the number under which each process has its socket: `/dev/null` is open there in this process.
+    /// Reserves the descriptor number of each process's socket: in this process it refers to `/dev/null`.
     socket: OwnedFd,
 }
 
 impl Starter {
-    /// While few descriptors are open.
+    /// Call it while few descriptors are open.
     pub(super) fn new() -> io::Result<Starter> {
         let mut command = Command::new(".");
         chained_gpc::bootstrap::scrub(&mut command);
@@ -58,12 +60,12 @@ impl Starter {
         Ok(Starter { environment, lookup: Lookup::new(), cores: None, socket })
     }
 
-    /// Starts a program with its standard input, output and error, and the socket by which it asks its node.
+    /// Starts a program with its standard input, output and error, and the socket to its node.
     ///
-    /// A program that the system cannot execute and that is text is run by the shell, as `execvp` does it.
+    /// A text file that the system cannot execute is run by the shell, as `execvp` does it.
     ///
     /// # Errors
-    /// What failed, and what the system says.
+    /// What failed, and the system's error.
     pub(super) fn start(
         &mut self,
         program: &Program<'_>,
@@ -71,7 +73,7 @@ impl Starter {
     ) -> Result<Pid, StartError> {
         let path = super::told(program.env, b"PATH");
         let found = find(&mut self.lookup, program.program, path, program.wdir)?;
-        // What it is called is what was asked for, as a shell does it.
+        // The program's name is the requested one, as in a shell.
         let name = [program.program];
         let error = match self.run(&found, &name, program, &descriptors) {
             Ok(pid) => return Ok(pid),
@@ -87,7 +89,7 @@ impl Starter {
         Err(refused(&error))
     }
 
-    /// Starts the file in the place of a program, with its name or more words before its arguments.
+    /// Starts `file` as the program; `words` precede the program's arguments.
     fn run(
         &mut self,
         file: &Path,
@@ -113,7 +115,7 @@ impl Starter {
         cores.bound(core, || spawn(&image, &descriptors))?
     }
 
-    /// The environment of a program: this process's, its own, and the number of its socket.
+    /// The environment of a program: this process's, the program's own, and the number of its socket.
     fn environment_of(&self, program: &Program<'_>) -> io::Result<Vec<CString>> {
         let number = self.socket.as_raw_fd().to_string();
         let variables = self.environment.iter().chain(program.env);
@@ -129,7 +131,7 @@ impl Starter {
 
 /// The error of a program whose file is in order.
 pub(super) fn refused(error: &io::Error) -> StartError {
-    // A zero byte in an argument is seen before the system is asked.
+    // A zero byte in an argument is found before the system call.
     let errno = Errno::from_io_error(error).unwrap_or(Errno::INVAL).raw_os_error();
     let mut refused = StartError::new(errno, StartError::NOT_EXECUTED, "the system refuses the process");
     refused.why.push_str(&advice(&io::Error::from_raw_os_error(errno)));
@@ -148,10 +150,11 @@ fn find(
     })
 }
 
-/// Looks whether a keeper of this process can start a program, as far as its folder and its file show it. `path` is the `PATH` of its environment, where that has one of its own.
+/// Checks whether the supervisor can start a program, as far as the working directory and the file show. `path` is the
+/// program's own `PATH`, if it has one.
 ///
 /// # Errors
-/// What would fail.
+/// The reason why the start would fail.
 pub(crate) fn check(program: &[u8], path: Option<&[u8]>, wdir: Option<&[u8]>) -> Result<(), StartError> {
     inspect::folder(wdir)?;
     let found = find(&mut Lookup::new(), program, path, wdir)?;

@@ -1,6 +1,8 @@
 //! Descendants of a process, as `/proc` shows them.
 //!
-//! The list of the keeper's own children is exact: a process leaves it only when the keeper itself takes its exit status. Lists of others may miss one while they change. That does no harm: when its parent has been killed, it is a child of the keeper, and is found the next time.
+//! The list of the supervisor's own children is exact: a child leaves it only when the supervisor takes its exit
+//! status. The list of another process may miss a child while it changes. That is harmless: once the parent has been
+//! killed, the child belongs to the supervisor and is found by the next search.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs;
@@ -10,16 +12,16 @@ use rustix::process::{Pid, PidfdFlags, Signal, getpid, pidfd_open, pidfd_send_si
 
 use super::{GROUP, NODE, Tag};
 
-/// Who is whose child.
+/// The relation of parents and children.
 pub(super) enum Tree {
     /// The system lists the children of each thread.
     Listed,
-    /// It does not: all processes have been asked for their parents.
+    /// The system has no such list: the map was built from the parents of all processes.
     Asked(HashMap<Pid, Vec<Pid>>),
 }
 
 impl Tree {
-    /// As it is now.
+    /// The current relation.
     pub(super) fn look() -> Tree {
         if fs::exists("/proc/thread-self/children").unwrap_or(false) { Tree::Listed } else { Tree::ask() }
     }
@@ -34,7 +36,7 @@ impl Tree {
         Tree::Asked(children)
     }
 
-    /// The children of a process, those that have ended and were not waited for among them.
+    /// The children of a process, including zombies.
     pub(super) fn children(&self, of: Pid) -> Vec<Pid> {
         match self {
             Tree::Asked(children) => children.get(&of).cloned().unwrap_or_default(),
@@ -51,12 +53,12 @@ impl Tree {
         }
     }
 
-    /// All below a process, each with its parent, parents first.
+    /// All descendants of a process, each with its parent; parents first.
     pub(super) fn below(&self, top: Pid) -> Vec<(Pid, Pid)> {
         let mut found: Vec<(Pid, Pid)> = self.children(top).into_iter().map(|child| (child, top)).collect();
         let mut seen: HashSet<Pid> = found.iter().map(|(child, _)| *child).collect();
         let mut next = 0;
-        // Ends: each turn takes one that was not seen before, and there are finitely many process numbers.
+        // Terminates: each iteration takes a process that was not seen before, and process ids are finite.
         while let Some(&(parent, _)) = found.get(next) {
             let children = self.children(parent).into_iter();
             found.extend(children.filter(|child| seen.insert(*child)).map(|child| (child, parent)));
@@ -66,11 +68,12 @@ impl Tree {
     }
 }
 
-/// Signals a process that was found below this one, if it still has the parent that it was found with, or is a child of this one by now. So it never meets another that has got its number meanwhile.
+/// Signals a descendant that still has the parent that it was found with, or that has become a child of this process.
+/// So the signal never reaches a process that has reused the id.
 pub(super) fn signal_below(found_with: Pid, pid: Pid, signal: Signal) {
     let Ok(pidfd) = pidfd_open(pid, PidfdFlags::empty()) else { return };
     if parent(pid).is_some_and(|parent| parent == found_with || parent == getpid()) {
-        // It may have ended, or be another user's.
+        // The process may have ended or belong to another user.
         let _ = pidfd_send_signal(&pidfd, signal);
     }
 }
@@ -81,20 +84,20 @@ pub(super) fn parent(pid: Pid) -> Option<Pid> {
     number(after_name(&stat).nth(1)?)
 }
 
-/// What a process was told when it was started.
+/// Result of reading a variable of a process.
 pub(super) enum Told {
-    /// The value of a variable; or none, or one may not look at it.
+    /// The value of the variable; `None` if it is not set or may not be read.
     Value(Option<Vec<u8>>),
-    /// It has no environment at this moment, since its program is being loaded, or since it has ended and nobody has taken its exit status: it is to be asked again.
+    /// The process has no environment at the moment: its program is being loaded, or it is a zombie. Ask again.
     NotNow,
 }
 
-/// The value of a variable in the environment that a process was started with.
+/// The value of a variable in the initial environment of a process.
 pub(super) fn variable(pid: Pid, name: &[u8]) -> Told {
     let folder = format!("/proc/{}", pid.as_raw_nonzero());
     let environ = match fs::read(format!("{folder}/environ")) {
         Ok(environ) => environ,
-        // Some systems say so of one that has ended, others that it is empty.
+        // For a zombie, some systems return this error, others an empty environment.
         Err(error) if error.raw_os_error() == Some(Errno::SRCH.raw_os_error()) => Vec::new(),
         Err(_) => return Told::Value(None),
     };
@@ -107,29 +110,32 @@ pub(super) fn variable(pid: Pid, name: &[u8]) -> Told {
     Told::Value(value.map(<[u8]>::to_vec))
 }
 
-/// Whether this is the whole size of a process's environment. What is read while a program is begun is empty, or ends where the process gave up the memory that it had before.
+/// Whether this is the whole size of a process's environment. While a program is being loaded, the environment is
+/// empty, or ends where the process gave up its former memory.
 fn is_whole(size: usize, stat: &[u8]) -> bool {
     let fields: Vec<&str> = after_name(stat).collect();
-    // As proc(5) counts them: the state is the third.
+    // Numbered as in proc(5): the state is the third field.
     let field = |number: usize| fields.get(number - 3)?.parse::<usize>().ok();
-    // Who has ended has none; but if only its first thread has, nothing more is ever said.
+    // A zombie has no environment. If only its first thread has ended, the environment stays unreadable.
     if matches!(fields.first(), Some(&"Z" | &"X")) {
         return field(20).is_some_and(|threads| threads > 1);
     }
-    // `endcode` is set after the environment; then `env_start` and `env_end`. An empty one has a place, too.
+    // `endcode` is set after the environment; then `env_start` and `env_end`. An empty environment has addresses as
+    // well.
     match (field(27), field(50), field(51)) {
         (Some(code), Some(start), Some(end)) => code > 0 && end.checked_sub(start) == Some(size),
         _ => true,
     }
 }
 
-/// The fields of `/proc/PID/stat` behind the name, which is in brackets and may have anything in it, brackets and blanks too.
+/// The fields of `/proc/PID/stat` after the name. The name is in brackets and may contain brackets and blanks.
 fn after_name(stat: &[u8]) -> std::str::SplitAsciiWhitespace<'_> {
     let end = stat.iter().rposition(|byte| *byte == b')').map_or(stat.len(), |at| at + 1);
     std::str::from_utf8(&stat[end..]).unwrap_or_default().split_ascii_whitespace()
 }
 
-/// Kills all processes that were started with one of these tags, wherever they are; how many. A group that was told to nobody has none. Those of which nothing can be said yet are for the next look.
+/// Kills all processes that were started with one of these tags, wherever they are, and returns their number. A tag
+/// with an empty group matches no process. Processes whose environment is unreadable now are left to the next search.
 pub(super) fn kill_tagged(tags: &BTreeSet<Tag>) -> usize {
     let is_tagged = |pid| {
         let (Told::Value(Some(group)), Told::Value(node)) = (variable(pid, GROUP), variable(pid, NODE))
@@ -141,7 +147,7 @@ pub(super) fn kill_tagged(tags: &BTreeSet<Tag>) -> usize {
     let mut killed = 0;
     for pid in all().filter(|pid| is_tagged(*pid)) {
         let Ok(pidfd) = pidfd_open(pid, PidfdFlags::empty()) else { continue };
-        // Its number may have become another's before that.
+        // The process id may have been reused before the pidfd was opened.
         if is_tagged(pid) && pidfd_send_signal(&pidfd, Signal::KILL).is_ok() {
             killed += 1;
         }
@@ -149,7 +155,7 @@ pub(super) fn kill_tagged(tags: &BTreeSet<Tag>) -> usize {
     killed
 }
 
-/// All processes that are there.
+/// All processes.
 fn all() -> impl Iterator<Item = Pid> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     entries.filter_map(|entry| number(entry.file_name().to_str()?))
@@ -166,7 +172,7 @@ mod tests {
 
     use super::*;
 
-    /// Both ways to look see the same, however programs are called.
+    /// Both methods find the same processes, whatever the programs' names.
     #[test]
     fn what_is_below_is_found_with_its_parents() {
         let folder = tempfile::tempdir().unwrap();
@@ -176,7 +182,7 @@ mod tests {
         let mut shell = Command::new(&name).args(["-c", script]).stdout(Stdio::piped()).spawn().unwrap();
         let mut said = String::new();
         let mut out = shell.stdout.take().unwrap();
-        // Ends: with three lines.
+        // Terminates after three lines.
         while said.lines().count() < 3 || !said.ends_with('\n') {
             let mut byte = [0];
             out.read_exact(&mut byte).unwrap();
@@ -196,7 +202,7 @@ mod tests {
             assert_eq!(below.iter().map(|(child, _)| *child).collect::<Vec<_>>(), expected);
             assert!(tree.children(getpid()).contains(&top));
         }
-        // Not under this parent; then under its own.
+        // A signal with a wrong parent has no effect; with the right parent it kills.
         let tree = Tree::look();
         for (pid, _) in tree.below(top) {
             signal_below(getpid(), pid, Signal::KILL);
@@ -208,20 +214,20 @@ mod tests {
         }
         shell.kill().unwrap();
         shell.wait().unwrap();
-        // Nobody has it any more.
+        // All writers of the pipe have ended.
         assert_eq!(out.read_to_string(&mut said).unwrap(), 0);
     }
 
     #[test]
     fn who_was_started_with_a_variable_is_killed_and_nobody_else() {
         let tag = format!("one/{}", std::process::id());
-        // Another node of the domain may be on this host: its processes are its own.
+        // Another node of the domain may be on this host; its processes are its own.
         let start = |group: &str, node: &str| {
             let mut command = Command::new("sleep");
             command.arg("600").env("GPC_BNR_GROUP", group).env("GPC_BNR_NODE", node).spawn().unwrap()
         };
         let (mut one, mut other, mut third) = (start(&tag, "1"), start("other", "1"), start(&tag, "2"));
-        // The environment is the program's when it runs; until then it is this process's.
+        // Until the program runs, the environment is that of this process.
         for child in [&one, &other, &third] {
             while !matches!(variable(Pid::from_child(child), NODE), Told::Value(Some(_))) {
                 std::thread::yield_now();
@@ -237,7 +243,8 @@ mod tests {
         }
     }
 
-    /// Lines of `/proc/PID/stat` by their state, their threads, where the code ends, and where arguments and environment begin and end.
+    /// Lines of `/proc/PID/stat` with a given state, number of threads, end of the code, and bounds of arguments and
+    /// environment.
     #[test]
     fn who_has_no_environment_now_is_told_from_who_has_none() {
         let stat = |state: &str, threads: u32, code: u32, strings: &str| {
@@ -252,9 +259,9 @@ mod tests {
         for strings in ["0 0 0 0", "10 20 20 20", "10 20 20 30"] {
             assert!(!is_whole(0, &stat("R", 1, 0, strings)), "its program is being loaded: {strings}");
         }
-        // Another system has no such fields.
+        // Other systems lack these fields.
         assert!(is_whole(0, b"") && is_whole(0, b"7 (a") && is_whole(0, b"7 (a) S 1"));
-        // As this system writes it.
+        // A line of this system.
         let own = fs::read("/proc/self/stat").unwrap();
         assert!(is_whole(fs::read("/proc/self/environ").unwrap().len(), &own));
     }

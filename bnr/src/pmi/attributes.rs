@@ -1,4 +1,5 @@
-//! What processes of one group say to each other on their node: PMI-2's node attributes. One who asks for what is not there yet may wait for it.
+//! PMI-2 node attributes: values that processes of one group share on their node. A process may wait for a value that
+//! is not yet put.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +8,7 @@ use crate::fault::{Fault, FaultKind};
 use crate::names::{GroupId, Member};
 use crate::request::{Answer, Pair};
 
-/// Bytes of the keys and values of one group on one node.
+/// Most bytes of the keys and values of one group on one node.
 const BYTES_MAX: usize = 16 << 20;
 
 /// A request among the processes of a group on one node.
@@ -15,11 +16,11 @@ const BYTES_MAX: usize = 16 << 20;
 pub enum NodeAsk {
     /// Puts a value under a key.
     Put(Pair),
-    /// The value of a key.
+    /// Requests the value of a key.
     Get {
         /// The key.
         key: Vec<u8>,
-        /// Whether to wait until it is there.
+        /// Whether to wait until the key is put.
         wait: bool,
     },
 }
@@ -27,7 +28,8 @@ pub enum NodeAsk {
 /// The answer to a request of a process.
 pub type NodeAnswer = (Member, Serial, Result<Answer, Fault>);
 
-/// The attributes of all groups on one node. Answers are those of [`Get`](crate::request::Request::Get) and [`Put`](crate::request::Request::Put).
+/// The attributes of all groups on one node. The answers are those to [`Get`](crate::request::Request::Get) and
+/// [`Put`](crate::request::Request::Put).
 #[derive(Clone, Default, Debug)]
 pub struct Attributes {
     groups: BTreeMap<GroupId, Group>,
@@ -37,17 +39,17 @@ pub struct Attributes {
 struct Group {
     values: BTreeMap<Vec<u8>, Vec<u8>>,
     bytes: usize,
-    /// Who waits for a key. A conversation has a bounded number of requests, and so has this.
+    /// Processes that wait for a key. Bounded, since each connection has a bounded number of requests.
     waits: BTreeMap<Vec<u8>, BTreeSet<(Member, Serial)>>,
 }
 
 impl Attributes {
-    /// None.
+    /// An empty set of attributes.
     pub fn new() -> Attributes {
         Attributes::default()
     }
 
-    /// A process asks: who is answered now, and what.
+    /// Handles a request of a process, and returns the answers that are ready now.
     pub fn ask(&mut self, member: Member, serial: Serial, ask: NodeAsk) -> Vec<NodeAnswer> {
         let group = self.groups.entry(member.group).or_default();
         match ask {
@@ -66,7 +68,7 @@ impl Attributes {
         }
     }
 
-    /// A process waits no more: its connection has ended.
+    /// Drops the waits of a process whose connection has closed.
     pub fn gone(&mut self, member: Member) {
         let Some(group) = self.groups.get_mut(&member.group) else { return };
         group.waits.retain(|_, waits| {
@@ -75,7 +77,7 @@ impl Attributes {
         });
     }
 
-    /// No process of a group is left here.
+    /// Drops the attributes of a group without processes here.
     pub fn forget(&mut self, group: GroupId) {
         self.groups.remove(&group);
     }
@@ -125,7 +127,7 @@ mod tests {
         assert!(
             matches!(&attributes.ask(member(1, 1), 6, get("k", false))[..], [(_, 6, Err(fault))] if fault.kind == FaultKind::NotFound)
         );
-        // Of another group it is another key.
+        // The key of another group is independent.
         assert_eq!(attributes.ask(member(2, 0), 9, put("k", "other")), [(member(2, 0), 9, Ok(Answer::Done))]);
         attributes.gone(member(1, 2));
         let value = |member, serial| (member, serial, Ok(Answer::Value(b"v".to_vec())));

@@ -1,4 +1,5 @@
-//! Whom a barrier of PMI 1.2 is for: `WORLD`, `NODE`, or ranks with commas between them, and behind a colon the tag that tells it from others of the same processes.
+//! The group of a PMI 1.2 barrier: `WORLD`, `NODE`, or ranks separated by commas. A tag after a colon distinguishes
+//! barriers of the same processes.
 
 use std::collections::BTreeSet;
 
@@ -6,16 +7,16 @@ use super::text::{self, number};
 use crate::names::{Member, Rank, Set};
 use crate::request::Identity;
 
-/// Longest tag, bytes. MPICH's are numbers of 31 bits.
+/// Longest tag in bytes. MPICH's tags are 31-bit numbers.
 const TAG_MAX: usize = 64;
 
-/// The tag of a barrier that says none.
+/// The tag of a barrier without one.
 pub(super) const UNTAGGED: &[u8] = b"0";
 
-/// The members, and the tag as it is said again when all have come.
+/// The members and the tag. The answer repeats the tag.
 ///
 /// # Errors
-/// In a few words, when it names no group or a rank that there is not.
+/// A short message, if the text is not a group or a rank does not exist.
 pub(super) fn group(said: &[u8], me: &Identity) -> Result<(Set, Vec<u8>), String> {
     let colon = said.iter().position(|byte| *byte == b':').unwrap_or(said.len());
     let (who, tag) = said.split_at(colon);

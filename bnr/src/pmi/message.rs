@@ -1,22 +1,22 @@
-//! PMI-2's messages: a length in six characters, and `cmd=...;name=value;...` of that length.
+//! PMI-2 messages: a length in six characters, followed by `cmd=...;name=value;...` of that length.
 //!
-//! MPICH writes the length at the right of its six characters, Slurm at the left; a semicolon within a value is doubled.
+//! MPICH right-aligns the length in its six characters, Slurm left-aligns it. A semicolon in a value is doubled.
 
 use std::borrow::Cow;
 
-/// Characters of a length.
+/// Characters of the length.
 pub(super) const LENGTH: usize = 6;
 
-/// Longest message, bytes: what six digits can say.
+/// Longest message in bytes: the largest number of six digits.
 pub(super) const MESSAGE_MAX: usize = 999_999;
 
-/// Most fields of a message: those of a spawn with sixty thousand arguments.
+/// Most fields of a message: enough for a spawn with sixty thousand arguments.
 const FIELDS_MAX: usize = 1 << 16;
 
-/// How long the message is that begins so, once its length has come.
+/// The length of the message at the start of the buffer; `None` until its length has arrived.
 ///
 /// # Errors
-/// When it does not begin with a length.
+/// The buffer does not begin with a length.
 pub(super) fn length(come: &[u8]) -> Result<Option<usize>, &'static str> {
     let begun = &come[..come.len().min(LENGTH)];
     if !begun.iter().all(|byte| byte.is_ascii_digit() || *byte == b' ') {
@@ -27,15 +27,15 @@ pub(super) fn length(come: &[u8]) -> Result<Option<usize>, &'static str> {
     number.map(Some).ok_or("a message whose length is no number")
 }
 
-/// A message: the names of its fields and their values, in order.
+/// A message: names and values of its fields, in order.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Fields<'a>(pub(super) Vec<(&'a [u8], Cow<'a, [u8]>)>);
 
 impl<'a> Fields<'a> {
-    /// The fields of a message without its length.
+    /// Parses a message without its length.
     ///
     /// # Errors
-    /// When there are more than anybody needs.
+    /// The message has too many fields.
     pub(super) fn of(mut message: &'a [u8]) -> Result<Fields<'a>, &'static str> {
         let mut fields = Vec::new();
         while !message.is_empty() {
@@ -56,16 +56,16 @@ impl<'a> Fields<'a> {
         self.0.iter().find(|(key, _)| *key == name.as_bytes()).map(|(_, value)| value.as_ref())
     }
 
-    /// Whether a name is there that says yes.
+    /// Whether a field is present and true.
     pub(super) fn says(&self, name: &str) -> bool {
         self.get(name).is_some_and(|value| value.eq_ignore_ascii_case(b"true") || value == b"1")
     }
 }
 
-/// What is before the first semicolon that is not doubled, and what is behind it.
+/// Splits at the first semicolon that is not doubled.
 fn word(message: &[u8]) -> (&[u8], &[u8]) {
     let mut at = 0;
-    // Ends: each turn goes on in the message.
+    // Terminates: each iteration advances.
     while let Some(byte) = message.get(at) {
         match (byte, message.get(at + 1)) {
             (b';', Some(b';')) => at += 2,
@@ -85,14 +85,14 @@ fn undoubled(value: &[u8]) -> Cow<'_, [u8]> {
     while let Some(byte) = bytes.next() {
         out.push(*byte);
         if *byte == b';' {
-            // The word has only doubled ones.
+            // All semicolons in the word are doubled.
             bytes.next();
         }
     }
     Cow::Owned(out)
 }
 
-/// The answer to a command, with the thread's mark that it came with; none if it would be too long.
+/// The reply to a command, with the thread id that came with it. `None` if it would be too long.
 pub(super) fn reply(
     command: &str,
     thread: Option<&[u8]>,
@@ -158,7 +158,7 @@ mod tests {
             values in prop::collection::vec(prop::collection::vec(prop_oneof![any::<u8>(), Just(b';')], 0..20), 0..5),
             thread in prop::option::of("[0-9a-fx]{1,12}"),
         ) {
-            // A value in front of another one does not end in an odd way: its semicolons are doubled.
+            // A value may end with semicolons; they are doubled, so the next value is unaffected.
             let fields: Vec<_> = values.iter().map(|value| ("value", &value[..])).collect();
             let bytes = reply("kvs-get", thread.as_deref().map(str::as_bytes), 0, &fields).unwrap();
             prop_assert_eq!(length(&bytes), Ok(Some(bytes.len() - LENGTH)));

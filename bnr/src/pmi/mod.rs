@@ -1,8 +1,12 @@
-//! The server's side of PMI without I/O: what processes of MPI and of its like say becomes requests, and answers become what they expect. `docs/pmi.md` has all of it, line by line.
+//! The server's side of PMI without I/O: translates the messages of MPI programs and others into requests, and answers
+//! into PMI replies. `docs/pmi.md` describes all of it, line by line.
 //!
-//! Source: PMI-1 and PMI-2, as MPICH's `hydra` and Slurm's plugin `pmi2` serve them; BNR, "Database manipulation", of which PMI is the successor.
+//! Source: PMI-1 and PMI-2, as MPICH's `hydra` and Slurm's plugin `pmi2` serve them; BNR, "Database manipulation", of
+//! which PMI is the successor.
 //!
-//! One connection speaks lines (PMI-1) or messages with a length (PMI-2), told apart by their first byte, since both begin with a line. Requests are taken one after the other: while one waits for its answer, what has come behind it waits, too, but for an abort. Barriers with a group, and messages with the mark of a thread, do not hold up others.
+//! A connection carries lines (PMI-1) or messages with a length (PMI-2). Both versions begin with a line; after that
+//! the first byte of each unit tells them apart. Requests are served in order: while one waits for its answer, all
+//! later ones wait, except an abort. Barriers with a group, and messages with a thread id, do not block later requests.
 
 mod attributes;
 mod barrier;
@@ -29,95 +33,97 @@ use crate::names::{RESERVED, Rank};
 use crate::request::{Answer, Identity, Request};
 use crate::speak::Said;
 
-/// Longest line, message or spawn, bytes: a message's length has six digits, and more than that nobody needs.
+/// Longest line, message or spawn in bytes. The length of a message has six digits, so longer ones are unnecessary.
 pub const ASK_MAX: usize = 1 << 20;
 
-/// How many bytes may have come and not been taken: the longest request, and what is read at a time beside it.
+/// Most received bytes that are not yet decoded: the longest request, and what is read at a time beside it.
 const HELD_MAX: usize = ASK_MAX + (1 << 20);
 
-/// How many requests may be unanswered that do not hold up others: threads of one process. What comes behind waits.
+/// Most unanswered requests that do not block later ones, such as those of several threads. Beyond that, later requests
+/// wait.
 const WAITING_MAX: usize = 256;
 
-/// How long a barrier waits: as long as any job. PMI knows no limit, and a process may compute for days before it comes; who ends without coming fails it.
+/// Time limit of a barrier: as long as any job. PMI has no limit, and a process may compute for days before it arrives.
+/// A process that ends without arriving fails the barrier.
 const JOB_LIMIT: Duration = Duration::from_secs(366 * 24 * 3600);
 
-/// Longest message of an abort that is passed on, bytes.
+/// Longest abort message that is forwarded, in bytes.
 const MESSAGE_MAX: usize = 1024;
 
-/// One connection that speaks PMI. Drain [`next`](Self::next) after each of the others.
+/// One PMI connection. Drain [`next`](Self::next) after each call of another method.
 #[derive(Debug)]
 pub struct Pmi {
     held: BytesMut,
-    /// So many bytes of them are known to have no end of a line.
+    /// Number of leading bytes of `held` without a line end.
     seen: usize,
     out: VecDeque<Said>,
     serial: Serial,
     waiting: BTreeMap<Serial, Then>,
     turn: Turn,
     me: Option<Identity>,
-    /// By which request it says goodbye.
+    /// The unanswered finalize request.
     leaving: Option<Serial>,
-    /// Whether it has come to the port, and nobody has said which process it is.
+    /// Whether the client connected to the port and is not yet identified.
     port: bool,
-    /// Whether who asks for 1.1 is told 1.2.
+    /// Whether clients that request 1.1 are answered 1.2.
     groups: bool,
     one: One,
     heard: Heard,
 }
 
-/// What holds up the next request.
+/// What blocks the next request.
 #[derive(Debug)]
 enum Turn {
     Free,
     Answer(Serial),
-    /// It is to be said which process this is; for a message of PMI-2, or a line of PMI-1.
+    /// The identity of the process, for a PMI-2 message or, if `None`, for a PMI-1 line.
     Who(Option<two::Asked>),
 }
 
-/// Whether anything is heard any more.
+/// Whether input is still processed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Heard {
     All,
-    /// The process has asked for the end of its job; what it says behind that are the other lines of its reason.
+    /// The process has aborted its job. Bytes after the abort are further lines of its message.
     Nothing,
     Closed,
 }
 
-/// What is done when an answer comes.
+/// What to do with an answer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Then {
-    /// The version that is agreed.
+    /// The agreed version.
     Init(u32, u32),
     One(one::For),
     Two(two::Asked),
 }
 
-/// What a line or a message comes to.
+/// The result of a line or a message.
 enum Step {
     Nothing,
     Say(Vec<u8>),
-    /// Which version the client speaks.
+    /// The version that the client requests.
     Init(u32, u32),
-    /// Which process has come to the port, it says; for a message of PMI-2, or a line of PMI-1.
+    /// The secret of a client on the port, from a PMI-2 message or, if `None`, from a PMI-1 line.
     Who(String, Option<two::Asked>),
-    /// A request, and whether it holds up what comes behind it.
+    /// A request, and whether it blocks later ones.
     Ask(Request, Then, bool),
     Node(NodeAsk, Then, bool),
     Abort(u8, String),
 }
 
-/// A line or a message that has come whole.
+/// A complete line or message.
 enum Unit {
     Line(Bytes),
     Message(Bytes),
 }
 
-/// Whether only the server writes such keys.
+/// Whether only the server may write this key.
 fn is_reserved(key: &[u8]) -> bool {
     key.starts_with(RESERVED)
 }
 
-/// Foreign bytes for people: bounded, and nothing in them that a terminal obeys.
+/// Quotes received bytes: shortened, without control characters for a terminal.
 fn quoted(bytes: &[u8]) -> String {
     let bounded = String::from_utf8_lossy(&bytes[..bytes.len().min(100)]);
     Shown(&bounded).to_string()
@@ -130,7 +136,7 @@ impl Default for Pmi {
 }
 
 impl Pmi {
-    /// A process that has inherited its connection.
+    /// The connection of a process that inherited it.
     pub fn new() -> Pmi {
         Pmi {
             held: BytesMut::new(),
@@ -148,17 +154,18 @@ impl Pmi {
         }
     }
 
-    /// Somebody who has connected to the port.
+    /// A connection that a client made to the port.
     pub fn by_port() -> Pmi {
         Pmi { port: true, ..Pmi::new() }
     }
 
-    /// Tells clients that ask for 1.1 that 1.2 is spoken, as `hydra` does: MPICH 5 asks for 1.1, and uses barriers of groups where it is told so. Clients that know 1.1 alone, such as Flux's, refuse it.
+    /// Answers clients that request 1.1 with 1.2, as `hydra` does. MPICH 5 requests 1.1, and uses group barriers if the
+    /// answer is 1.2. Clients that know 1.1 alone, such as Flux's, refuse that answer.
     pub fn with_groups(self) -> Pmi {
         Pmi { groups: true, ..self }
     }
 
-    /// Bytes have come.
+    /// Takes received bytes.
     pub fn bytes(&mut self, bytes: &[u8]) {
         if self.heard != Heard::All {
             return;
@@ -169,7 +176,7 @@ impl Pmi {
         self.held.extend_from_slice(bytes);
     }
 
-    /// A request is answered.
+    /// Sends the answer to a request.
     pub fn answered(&mut self, serial: Serial, answer: Result<Answer, Fault>) {
         let Some(then) = self.waiting.remove(&serial) else { return };
         if matches!(self.turn, Turn::Answer(of) if of == serial) {
@@ -185,13 +192,13 @@ impl Pmi {
             Then::Two(asked) => asked.answer(self.me.as_ref(), answer),
         };
         if left {
-            // It may begin again, and is nobody until then.
+            // The process may initialize again; until then it is unidentified.
             self.me = None;
         }
         self.send(bytes);
     }
 
-    /// Which process has connected to the port: its rank, and how many there are in its group.
+    /// The process behind a connection to the port: its rank and the size of its group. `None` closes the connection.
     pub fn identified(&mut self, who: Option<(Rank, u32)>) {
         let Turn::Who(asked) = std::mem::replace(&mut self.turn, Turn::Free) else { return };
         let Some((rank, size)) = who else {
@@ -209,20 +216,20 @@ impl Pmi {
         }
     }
 
-    /// Whether more has come and was not taken than the longest request has.
+    /// Whether more bytes wait than the longest request has: stop reading until some are decoded.
     pub fn is_full(&self) -> bool {
         self.held.len() > ASK_MAX
     }
 
-    /// What is to be done next without taking another request.
+    /// The next queued output. Decodes no further request.
     pub fn pending(&mut self) -> Option<Said> {
         self.out.pop_front()
     }
 
-    /// What is to be done next, if something is.
+    /// The next output, if there is one.
     #[expect(clippy::should_implement_trait, reason = "more may come after nothing has")]
     pub fn next(&mut self) -> Option<Said> {
-        // Ends: each turn takes some of what has come.
+        // Terminates: each iteration consumes received bytes.
         while self.out.is_empty() && self.heard == Heard::All {
             match self.unit() {
                 Ok(Some(unit)) => self.take(&unit),
@@ -247,7 +254,7 @@ impl Pmi {
         }
     }
 
-    /// The next line or message, if it has come whole and nothing holds it up.
+    /// The next line or message, if it is complete and not blocked.
     fn unit(&mut self) -> Result<Option<Unit>, String> {
         let Some(first) = self.held.first() else { return Ok(None) };
         let is_line = self.one.is_inside() || matches!(first, b'c' | b'm');
@@ -272,7 +279,7 @@ impl Pmi {
         Ok(Some(if is_line { Unit::Line(unit) } else { Unit::Message(unit) }))
     }
 
-    /// How long the next line is without its end.
+    /// Length of the next line without its end; `None` if it is incomplete.
     fn line(&mut self) -> Result<Option<usize>, String> {
         let end = self.held[self.seen..].iter().position(|byte| *byte == b'\n').map(|at| self.seen + at);
         if end.unwrap_or(self.held.len()) > ASK_MAX {
@@ -334,10 +341,10 @@ impl Pmi {
         self.serial
     }
 
-    /// The client says which version it speaks. It is told the highest one that both do.
+    /// Handles the version that the client requests. The answer is the highest version that both sides support.
     fn init(&mut self, version: u32, subversion: u32) {
         match version {
-            // In port mode, PMI-1 says before this which process it is, and PMI-2 behind it.
+            // In port mode, a PMI-1 client identifies itself before this, a PMI-2 client after it.
             1 if self.port => self.close(
                 "init before initack, and it has come to the port: nobody knows which process it is".into(),
             ),
@@ -347,7 +354,7 @@ impl Pmi {
                 self.ask(Request::Init, Then::Init(1, subversion), true);
             }
             2 => self.ask(Request::Init, Then::Init(2, 0), true),
-            // It may try another one.
+            // The client may try another version.
             _ => self.send(agreed(1, 1, "-1")),
         }
     }
@@ -371,7 +378,7 @@ fn agreed(version: u32, subversion: u32, code: &str) -> Vec<u8> {
     format!("cmd=response_to_init pmi_version={version} pmi_subversion={subversion} rc={code}\n").into_bytes()
 }
 
-/// As much of a message as is passed on.
+/// The part of a message that is forwarded.
 fn bounded(message: &str) -> String {
     let end = (0..=MESSAGE_MAX).rev().find(|at| message.is_char_boundary(*at)).unwrap_or_default();
     message[..end.min(message.len())].to_owned()

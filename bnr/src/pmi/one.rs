@@ -1,4 +1,4 @@
-//! PMI-1: a line for each request, and a line for its answer. `docs/pmi.md`, "PMI-1".
+//! PMI-1: each request and each answer is a line. `docs/pmi.md`, "PMI-1".
 
 use super::barrier::{self, UNTAGGED};
 use super::spawn::Draft;
@@ -9,39 +9,41 @@ use crate::names::Set;
 use crate::request::{Answer, Identity, Pair, Request};
 use crate::spec::LEFT_OUT;
 
-/// What `get_maxes` answers: bytes of a database's name, of a key and of a value, the end of a C string included. They are MPICH's, since its clients read lines of 1,024 bytes; what is longer is taken nevertheless, up to [`Limits`](crate::Limits).
+/// The answer to `get_maxes`: bytes of a database name, a key and a value, including the end of a C string. The numbers
+/// are MPICH's, since its clients read lines of 1,024 bytes. Longer ones are accepted up to [`Limits`](crate::Limits).
 const MAXES: &str = "cmd=maxes kvsname_max=256 keylen_max=64 vallen_max=1024\n";
 
-/// Bytes of a database that are kept for `getbyidx`.
+/// Most bytes of a database that are retained for `getbyidx`.
 const SNAPSHOT_MAX: usize = 16 << 20;
 
-/// Longest list of error codes, bytes. Clients read lines of 1,024 bytes, and take it for a list of 0 when there is none.
+/// Longest list of error codes in bytes. Clients read lines of 1,024 bytes. If the list is missing, they take all codes
+/// for 0.
 const CODES_MAX: usize = 900;
 
-/// What the server keeps for PMI-1 of one connection.
+/// State of one PMI-1 connection.
 #[derive(Debug, Default)]
 pub(super) struct One {
-    /// Whether 1.2 was agreed: barriers are answered with their tags.
+    /// Whether 1.2 was agreed: answers to barriers carry their tags.
     pub(super) tags: bool,
     spawn: Option<Spawn>,
     snapshot: Option<(String, Vec<Pair>)>,
 }
 
-/// The blocks of a spawn that are on their way.
+/// A spawn that is being received.
 #[derive(Debug, Default)]
 struct Spawn {
     draft: Draft,
     bytes: usize,
-    /// Whether a block has begun and not ended.
+    /// Whether the current block is open.
     inside: bool,
 }
 
-/// What an answer is said for.
+/// The request that an answer belongs to.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum For {
     Put,
     Get(Vec<u8>),
-    /// With the tag that is said again.
+    /// With the tag that the answer repeats.
     Barrier(Option<Vec<u8>>),
     Publish,
     Lookup,
@@ -54,7 +56,8 @@ pub(super) enum For {
 }
 
 impl For {
-    /// Whether what comes behind it waits for its answer: all but barriers with a group, which other threads of the client do not wait for.
+    /// Whether later requests wait for its answer. Only barriers with a group do not block, since other threads of the
+    /// client go on.
     fn holds_up(&self, grouped: bool) -> bool {
         !(grouped && matches!(self, For::Barrier(_)))
     }
@@ -69,21 +72,21 @@ fn say(text: impl Into<Vec<u8>>) -> Step {
     Step::Say(text.into())
 }
 
-/// A line of words, of which the last may be any bytes.
+/// A line of words followed by any bytes.
 fn line(words: &str, rest: &[u8]) -> Vec<u8> {
     [words.as_bytes(), rest, b"\n"].concat()
 }
 
 impl One {
-    /// Whether the next bytes are a line, whatever they are: a block of a spawn has begun.
+    /// Whether the next bytes are a line, whatever they are: a block of a spawn is open.
     pub(super) fn is_inside(&self) -> bool {
         self.spawn.as_ref().is_some_and(|spawn| spawn.inside)
     }
 
-    /// A line, without its end.
+    /// Handles a line without its end.
     ///
     /// # Errors
-    /// Why the conversation cannot go on.
+    /// The reason to close the connection.
     pub(super) fn line(&mut self, me: Option<&Identity>, line: &[u8]) -> Result<Step, String> {
         if self.spawn.is_some() || line.starts_with(b"mcmd=") {
             return self.spawn(me, line);
@@ -117,13 +120,14 @@ impl One {
             .ok_or_else(|| format!("PMI-1 has no command `{}`", quoted(command)))
     }
 
-    /// What a process asks of itself, and barriers.
+    /// Requests about the process itself, and barriers.
     fn of_process(&mut self, me: &Identity, command: &[u8], line: &[u8]) -> Option<Step> {
         Some(match command {
             b"get_maxes" => say(MAXES),
             b"get_appnum" => say(format!("cmd=appnum appnum={}\n", me.spec)),
             b"get_my_kvsname" => say(format!("cmd=my_kvsname kvsname={}\n", me.database)),
-            // How many more there could be is not known. The size of the group would say that there is no room for any.
+            // The number of processes that could still be added is unknown. The size of the group would mean that none
+            // can be added.
             b"get_universe_size" => say("cmd=universe_size size=-1\n"),
             b"finalize" => ask(Request::Finalize, For::Finalize),
             b"barrier_in" => self.barrier(me, field(line, "group")),
@@ -138,7 +142,7 @@ impl One {
             Ok(Some((set, tag))) => (set, Some(tag)),
             Err(why) => return say(format!("cmd=barrier_failed rc=-1 msg={}\n", reason(&why))),
         };
-        // A tag of 0 is none: who says WORLD:0 meets those who say nothing.
+        // Tag 0 means no tag: `WORLD:0` and a barrier without a group are the same fence.
         let tag_of_fence = tag.clone().filter(|tag| tag != UNTAGGED).unwrap_or_default();
         let said = tag.or_else(|| self.tags.then(|| UNTAGGED.to_vec()));
         let what = For::Barrier(said);
@@ -161,7 +165,7 @@ impl One {
         }
     }
 
-    /// A pair of the snapshot. Behind the last one nobody needs it any more.
+    /// A pair of the snapshot. The snapshot is dropped after its last pair.
     fn pair(&mut self, index: usize) -> Vec<u8> {
         let pairs = self.snapshot.as_ref().map(|(_, pairs)| &pairs[..]).unwrap_or_default();
         match pairs.get(index) {
@@ -176,7 +180,7 @@ impl One {
         }
     }
 
-    /// Global names, and databases by name.
+    /// Requests about global names, and about databases by name.
     fn of_names(&self, command: &[u8], line: &[u8]) -> Option<Step> {
         let get = |name: &str| field(line, name).filter(|value| !value.is_empty());
         let service = || get("service").map(<[u8]>::to_vec);
@@ -204,7 +208,7 @@ impl One {
         })
     }
 
-    /// A line of a spawn.
+    /// Handles a line of a spawn.
     fn spawn(&mut self, me: Option<&Identity>, line: &[u8]) -> Result<Step, String> {
         let spawn = self.spawn.get_or_insert_default();
         spawn.bytes += line.len() + 1;
@@ -240,7 +244,7 @@ impl One {
         })
     }
 
-    /// The line that says an answer.
+    /// Encodes an answer as a line.
     pub(super) fn answer(&mut self, what: &For, answer: Result<Answer, Fault>) -> Vec<u8> {
         match (what, answer) {
             (For::ByIndex(database, index), Ok(Answer::Pairs(pairs))) => {
@@ -264,7 +268,7 @@ impl One {
     }
 
     fn by_snapshot(&mut self, database: &str, index: usize, mut pairs: Vec<Pair>) -> Vec<u8> {
-        // What cannot stand in a line was not put by PMI-1, and is not for it.
+        // Drops pairs that do not fit into a line: they were put by other means than PMI-1.
         pairs.retain(|pair| is_word(&pair.key) && is_rest(&pair.value));
         let bytes: usize = pairs.iter().map(|pair| pair.key.len() + pair.value.len()).sum();
         if bytes > SNAPSHOT_MAX {
@@ -275,7 +279,7 @@ impl One {
     }
 }
 
-/// Databases: put and get.
+/// Requests about databases: put and get.
 fn of_database(me: &Identity, command: &[u8], line: &[u8]) -> Option<Step> {
     let database = || field(line, "kvsname").map_or_else(|| me.database.clone(), name);
     let key = field(line, "key").filter(|key| !key.is_empty());
@@ -299,7 +303,7 @@ fn of_database(me: &Identity, command: &[u8], line: &[u8]) -> Option<Step> {
     })
 }
 
-/// What was asked for is done.
+/// The answer to a request that succeeded.
 fn done(what: &For) -> Vec<u8> {
     match what {
         For::Put => b"cmd=put_result rc=0 msg=success\n".to_vec(),
@@ -309,14 +313,14 @@ fn done(what: &For) -> Vec<u8> {
         For::Unpublish => b"cmd=unpublish_result info=ok rc=0 msg=success\n".to_vec(),
         For::Finalize => b"cmd=finalize_ack\n".to_vec(),
         For::Destroy => b"cmd=kvs_destroyed rc=0 msg=success\n".to_vec(),
-        // Their answers have more in them.
+        // The answers to these contain data.
         For::Get(_) | For::Lookup | For::Create | For::ByIndex(..) | For::Spawn => {
             failed(what, &Fault::new(FaultKind::System, "the answer is of another kind"))
         }
     }
 }
 
-/// Why it is not done.
+/// The answer to a request that failed.
 fn failed(what: &For, fault: &Fault) -> Vec<u8> {
     let why = text::fault(fault);
     match (what, fault.kind) {
@@ -326,7 +330,7 @@ fn failed(what: &For, fault: &Fault) -> Vec<u8> {
             return [start, &key[..], b"_not_found value=unknown\n"].concat();
         }
         (For::Get(_), _) => format!("cmd=get_result rc=-1 msg={why} value=unknown\n"),
-        // Old clients do not look at the code of barrier_out: another command's name is what they refuse.
+        // Old clients ignore the code of `barrier_out`, but they refuse another command.
         (For::Barrier(None), _) => format!("cmd=barrier_failed rc=-1 msg={why}\n"),
         (For::Barrier(Some(tag)), _) => {
             return [b"cmd=barrier_failed tag=", &tag[..], b" rc=-1 msg=", why.as_bytes(), b"\n"].concat();
@@ -346,7 +350,8 @@ fn failed(what: &For, fault: &Fault) -> Vec<u8> {
     .into_bytes()
 }
 
-/// Which processes were started. If one could not be, none is left: a client that believed in the others would wait for them.
+/// The answer to a spawn. If a process could not be started, all others have been killed: a client that relied on them
+/// would wait for ever.
 fn spawned(errors: &[i32]) -> Vec<u8> {
     let codes = codes(errors);
     let list = match codes.len() <= CODES_MAX {
@@ -360,7 +365,7 @@ fn spawned(errors: &[i32]) -> Vec<u8> {
     .into_bytes()
 }
 
-/// Error codes, with commas between them.
+/// Error codes, separated by commas.
 pub(super) fn codes(errors: &[i32]) -> String {
     errors.iter().map(i32::to_string).collect::<Vec<String>>().join(",")
 }

@@ -1,4 +1,4 @@
-//! Spawning by PMI: the blocks of lines of PMI-1, and the message of PMI-2. What is spawned with several specs is one group.
+//! PMI spawns: the blocks of lines of PMI-1, and the message of PMI-2. All specs of one spawn form one group.
 
 use std::collections::BTreeMap;
 
@@ -10,25 +10,26 @@ use crate::spec::{OnDeath, Spec};
 /// Most specs of one spawn.
 const SPECS_MAX: usize = 4096;
 
-/// What has been said of a spawn.
+/// A spawn that is being received.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(super) struct Draft {
     specs: Vec<Spec>,
-    /// What is put beforehand, of all blocks: the values of a key that comes again replace those before.
+    /// Pairs to put before the start, from all blocks. A later value of a key replaces the earlier one.
     pairs: BTreeMap<Vec<u8>, Vec<u8>>,
-    /// Of the block that is being told. Older clients of MPICH repeat these in every block, newer ones tell them in the first.
+    /// Pairs of the current block. Older clients of MPICH repeat them in every block, newer ones send them in the
+    /// first.
     preputs: Names,
-    /// Of the spec that is being told.
+    /// The current spec.
     spec: Spec,
     info: Names,
     args: Option<u32>,
-    /// How many specs there are to be.
+    /// Announced number of specs.
     total: Option<u32>,
-    /// What is wrong with it, the first thing first.
+    /// The first error found.
     wrong: Option<String>,
 }
 
-/// Names and values, each told by itself.
+/// Names and values, received one by one.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 struct Names {
     names: Vec<Vec<u8>>,
@@ -47,7 +48,7 @@ impl Names {
     }
 }
 
-/// Whether a name is this and a number.
+/// Whether a name is this stem followed by a number.
 fn numbered(name: &[u8], stem: &[u8]) -> bool {
     let digits = name.strip_prefix(stem).unwrap_or_default();
     !digits.is_empty() && digits.iter().all(u8::is_ascii_digit)
@@ -66,7 +67,7 @@ impl Draft {
         count
     }
 
-    /// A line of a block of PMI-1, but for its first and its last one.
+    /// Handles a line of a PMI-1 block, except its first and last line.
     pub(super) fn line(&mut self, name: &[u8], value: &[u8]) {
         match name {
             b"nprocs" => self.spec.count = self.count("nprocs", value).unwrap_or_default(),
@@ -92,7 +93,7 @@ impl Draft {
             name if numbered(name, b"preput_val_") => self.preputs.values.push(value.to_vec()),
             name if numbered(name, b"info_key_") => self.info.names.push(value.to_vec()),
             name if numbered(name, b"info_val_") => self.info.values.push(value.to_vec()),
-            // Others may say more than this.
+            // Unknown lines are ignored: other clients may send more.
             _ => {}
         }
     }
@@ -104,7 +105,7 @@ impl Draft {
         }
     }
 
-    /// A block has ended; whether it was the last one.
+    /// Ends a block. Returns whether it was the last one.
     pub(super) fn end(&mut self) -> bool {
         let mut spec = std::mem::take(&mut self.spec);
         let (info, args) = (std::mem::take(&mut self.info), self.args.take());
@@ -130,11 +131,11 @@ impl Draft {
         }
         self.specs.push(spec);
         let total = self.total.and_then(|total| usize::try_from(total).ok()).unwrap_or_default();
-        // After what makes no sense nobody knows how much is still to come: the client waits for an answer.
+        // After an error the number of further blocks is unknown; the client waits for an answer.
         self.specs.len() >= total || self.specs.len() > SPECS_MAX
     }
 
-    /// The message of a spawn of PMI-2.
+    /// Parses the PMI-2 spawn message.
     pub(super) fn of_message(fields: &Fields<'_>) -> Draft {
         let mut draft = Draft::default();
         let mut begun = false;
@@ -166,10 +167,10 @@ impl Draft {
         draft
     }
 
-    /// What is asked.
+    /// The request.
     ///
     /// # Errors
-    /// What is wrong with it, in a few words.
+    /// A short description of the error in the spawn.
     pub(super) fn request(self) -> Result<Request, String> {
         if let Some(wrong) = self.wrong {
             return Err(wrong);
@@ -189,7 +190,7 @@ mod tests {
     use super::*;
     use crate::pmi::text::split;
 
-    /// A draft of lines; whether it has ended.
+    /// A draft from lines, and whether the spawn is complete.
     fn of_lines(lines: &str) -> (Draft, bool) {
         let (mut draft, mut ended) = (Draft::default(), false);
         for line in lines.lines() {
@@ -231,7 +232,8 @@ mod tests {
         assert_eq!(Draft::of_message(&Fields::of(message).unwrap()).request(), Ok(expected));
     }
 
-    /// Older clients of MPICH write what is put beforehand in every block; the second one made the spawn fail, since its count was taken for that of all blocks.
+    /// Older clients of MPICH repeat the pairs to put in every block. The second block made the spawn fail, since its
+    /// count was taken for that of all blocks.
     #[test]
     fn what_is_put_beforehand_may_stand_in_every_block() {
         let again = "argcnt=0\npreput_num=1\npreput_key_0=PARENT_ROOT_PORT_NAME\npreput_val_0=tag#0$x=1 $\n";

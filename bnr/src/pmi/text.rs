@@ -1,19 +1,19 @@
-//! PMI-1's lines of words `name=value`, and what of other people's text may stand in them.
+//! PMI-1 lines of words `name=value`, and the text that they may contain.
 
 use std::str::FromStr;
 
 use crate::fault::Fault;
 
-/// Names whose value is the rest of the line, blanks and all: those that carry what a program has made up.
+/// Names whose value is the rest of the line, including blanks. Programs choose these values.
 const REST: [&[u8]; 2] = [b"value", b"message"];
 
-/// Most characters of a reason in an answer: clients read lines of 1,024 bytes.
+/// Most characters of a reason in an answer. Clients read lines of 1,024 bytes.
 const REASON_MAX: usize = 200;
 
 /// The value of a name in a line.
 pub(super) fn field<'a>(line: &'a [u8], name: &str) -> Option<&'a [u8]> {
     let mut rest = line;
-    // Ends: each turn takes a word.
+    // Terminates: each iteration consumes a word.
     loop {
         rest = rest.trim_ascii_start_of(b' ');
         if rest.is_empty() {
@@ -32,7 +32,7 @@ pub(super) fn field<'a>(line: &'a [u8], name: &str) -> Option<&'a [u8]> {
     }
 }
 
-/// What is before the first `=`, and what is behind it.
+/// Splits at the first `=`.
 pub(super) fn split(word: &[u8]) -> (&[u8], &[u8]) {
     match word.iter().position(|byte| *byte == b'=') {
         Some(at) => (&word[..at], &word[at + 1..]),
@@ -51,22 +51,22 @@ impl TrimStart for [u8] {
     }
 }
 
-/// A number in digits.
+/// Parses a number.
 pub(super) fn number<N: FromStr>(text: &[u8]) -> Option<N> {
     std::str::from_utf8(text).ok()?.parse().ok()
 }
 
-/// The name of a database. What is no text names none.
+/// The name of a database. A name that is not UTF-8 matches no database.
 pub(super) fn name(text: &[u8]) -> String {
     String::from_utf8_lossy(text).into_owned()
 }
 
-/// Whether it can stand in a line as a word: nothing in it ends a word or the line.
+/// Whether a text can be a word of a line: no character in it ends a word or the line.
 pub(super) fn is_word(text: &[u8]) -> bool {
     text.iter().all(|byte| *byte > b' ' && *byte != 0x7f)
 }
 
-/// Whether it can stand at the end of a line.
+/// Whether a text can be the rest of a line.
 pub(super) fn is_rest(text: &[u8]) -> bool {
     !text.iter().any(|byte| matches!(byte, b'\n' | 0))
 }
@@ -77,12 +77,13 @@ pub(super) fn reason(text: &str) -> String {
     text.chars().take(REASON_MAX).map(|c| if plain(c) { c } else { '_' }).collect()
 }
 
-/// Why a request has failed, as one word.
+/// The message of a fault as one word.
 pub(super) fn fault(fault: &Fault) -> String {
     reason(&fault.message)
 }
 
-/// The status with which a job ends that was aborted with this code, of which the system keeps the low eight bits: what was not 0 does not become 0.
+/// Exit status of a job that was aborted with this code. The system keeps the low eight bits; a code other than 0 never
+/// becomes 0.
 pub(super) fn status(code: Option<i64>) -> u8 {
     match code {
         Some(0) => 0,

@@ -1,4 +1,4 @@
-//! PMI-2: a message for each request, and one for its answer. `docs/pmi.md`, "PMI-2".
+//! PMI-2: each request and each answer is a message. `docs/pmi.md`, "PMI-2".
 
 use super::attributes::NodeAsk;
 use super::message::{Fields, reply};
@@ -11,24 +11,24 @@ use crate::names::Set;
 use crate::request::{Answer, Identity, Pair, Request};
 use crate::spec::LEFT_OUT;
 
-/// The code of what has failed.
+/// The return code of a failed command.
 const FAILED: i32 = -1;
 
-/// To which command an answer is.
+/// The command that an answer belongs to.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Asked {
     command: String,
-    /// The mark of the client's thread, which is said again.
+    /// The client's thread id, which the answer repeats.
     thread: Option<Vec<u8>>,
     what: For,
 }
 
-/// What an answer is said for.
+/// The form of an answer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum For {
-    /// Whether it is done.
+    /// Only success or failure.
     Done,
-    /// Who the process is; whether all is said, as Slurm's client wants it.
+    /// The identity of the process. `all` adds the fields that Slurm's client expects.
     Identity {
         all: bool,
     },
@@ -36,7 +36,7 @@ enum For {
     Value,
     Lookup,
     Spawn,
-    /// Whether there is a database of this name.
+    /// Whether a database with this name exists.
     Connect(Vec<u8>),
 }
 
@@ -47,7 +47,7 @@ impl Asked {
             reply(&self.command, None, FAILED, &[why])
         };
         let thread = self.thread.as_deref();
-        // A command's name is bounded, so that there is always one of the two.
+        // The second reply is short, since the length of a command is bounded.
         reply(&self.command, thread, code, fields).or_else(bounded).unwrap_or_default()
     }
 
@@ -55,7 +55,7 @@ impl Asked {
         self.say(FAILED, &[("errmsg", why.as_bytes())])
     }
 
-    /// The message that says an answer.
+    /// Encodes an answer as a message.
     pub(super) fn answer(&self, me: Option<&Identity>, answer: Result<Answer, Fault>) -> Vec<u8> {
         match (&self.what, answer) {
             (For::Done, Ok(_)) => self.say(0, &[]),
@@ -64,7 +64,7 @@ impl Asked {
             (For::Value, Err(fault)) if fault.kind == FaultKind::NotFound => {
                 self.say(0, &[("found", b"FALSE")])
             }
-            // MPICH's client reads the one, Slurm's the other.
+            // MPICH's client reads `port`, Slurm's reads `value`.
             (For::Lookup, Ok(Answer::Value(port))) => self.say(0, &[("port", &port), ("value", &port)]),
             (For::Spawn, Ok(Answer::Spawned { group, errors, .. })) => {
                 let job = me.map(|me| sibling(&me.database, group.0)).unwrap_or_default();
@@ -80,7 +80,7 @@ impl Asked {
             }
             (For::Connect(job), Ok(Answer::Names(names))) => {
                 match names.iter().any(|name| name.as_bytes() == job) {
-                    // Its database is read by its name: nothing is copied.
+                    // The client reads the job's database by its name, so there is no copy.
                     true => self.say(0, &[("kvscopy", b"FALSE")]),
                     false => self.failed("no_such_job"),
                 }
@@ -114,16 +114,17 @@ impl Asked {
     }
 }
 
-/// The name of another group's own database, in the domain of this one: it ends in the group's number.
+/// The name of another group's own database in the same domain: it ends with the group's number.
 fn sibling(database: &str, group: u32) -> String {
     let domain = database.rsplit_once('_').map_or(database, |(domain, _)| domain);
     format!("{domain}_{group}")
 }
 
-/// A message, without its length. By `who` this one is known, or has connected to the port and is not.
+/// Handles a message, without its length. `me` is the process, if known; `port` says whether the client connected to
+/// the port and is unidentified.
 ///
 /// # Errors
-/// Why the conversation cannot go on.
+/// The reason to close the connection.
 pub(super) fn message(me: Option<&Identity>, port: bool, message: &[u8]) -> Result<Step, String> {
     let fields = Fields::of(message)?;
     let Some((b"cmd", command)) = fields.0.first().map(|(name, value)| (*name, value.as_ref())) else {
@@ -151,13 +152,13 @@ pub(super) fn message(me: Option<&Identity>, port: bool, message: &[u8]) -> Resu
 }
 
 fn ask(request: Request, asked: Asked) -> Step {
-    // Without a mark the client knows no other order than that of its requests.
+    // Without a thread id, the client expects answers in the order of its requests.
     let holds_up = asked.thread.is_none();
     Step::Ask(request, Then::Two(asked), holds_up)
 }
 
 fn abort(fields: &Fields<'_>) -> Step {
-    // A process that ends alone says so by ending.
+    // A process that only ends itself has no effect on its job; its exit is enough.
     if fields.get("isworld").is_some_and(|world| world.eq_ignore_ascii_case(b"false")) {
         return Step::Nothing;
     }
@@ -165,7 +166,7 @@ fn abort(fields: &Fields<'_>) -> Step {
     Step::Abort(status(fields.get("exitcode").and_then(number)), message)
 }
 
-/// What a process asks of itself and of its group.
+/// Requests about the process itself and its group.
 fn of_process(
     me: &Identity,
     command: &str,
@@ -196,7 +197,7 @@ fn of_process(
     })
 }
 
-/// Databases, and what processes of a node say to each other.
+/// Requests about databases and node attributes.
 fn of_database(
     me: &Identity,
     command: &str,
@@ -234,14 +235,14 @@ fn of_database(
         |value: &[u8]| Step::Say(asked(For::Done).say(0, &[("found", b"TRUE"), ("value", value)]));
     Some(match (command, &key[..]) {
         ("info-getnodeattr", _) => held(NodeAsk::Get { key, wait: fields.says("wait") }, For::Value),
-        // How many more processes there could be is not known.
+        // The number of processes that could still be added is unknown.
         ("info-getjobattr", b"universeSize") => attribute(b"-1"),
         ("info-getjobattr", b"hasNameServ") => attribute(b"TRUE"),
         _ => ask(Request::Get { database, key }, asked(For::Value)),
     })
 }
 
-/// Global names.
+/// Requests about global names.
 fn of_names(command: &str, fields: &Fields<'_>, asked: &dyn Fn(For) -> Asked) -> Option<Step> {
     if !matches!(command, "name-publish" | "name-lookup" | "name-unpublish") {
         return None;

@@ -1,4 +1,4 @@
-//! Frames come back as they were, however they are cut; anything else is an error and no more.
+//! Tests of the encoding: frames survive any cuts, and any other bytes are an error.
 
 use proptest::collection::vec;
 use proptest::option;
@@ -52,7 +52,7 @@ fn event() -> impl Strategy<Value = KeeperEvent> {
     ]
 }
 
-/// Reads bodies from bytes that come in parts of these lengths.
+/// The bodies decoded from bytes that arrive in parts of these lengths.
 fn bodies(mut bytes: &[u8], cuts: &[usize]) -> Vec<Bytes> {
     let mut frames = Frames::default();
     let mut found = Vec::new();
@@ -138,7 +138,7 @@ fn what_is_too_long_is_not_appended_and_not_awaited() {
     assert!(frames.next().is_err());
 }
 
-/// A count of things is a word, and no memory is taken on it.
+/// An announced count reserves no memory.
 #[test]
 fn a_count_that_nothing_follows_is_an_error() {
     let mut body = BytesMut::new();

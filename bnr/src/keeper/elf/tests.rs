@@ -1,4 +1,4 @@
-//! What a linker wrote is read; what it did not write is nothing, and costs nothing.
+//! Tests of the ELF reader: it reads what linkers write, and damaged files yield nothing and cost little.
 
 use std::io::Write as _;
 
@@ -21,7 +21,7 @@ fn program_header(kind: u32, offset: u64, address: u64, size: u64) -> Vec<u8> {
     header
 }
 
-/// A file that has the loader `ld`, and needs two libraries; mapped 0x1000 above its offsets.
+/// A file with the loader `ld` and two libraries, mapped 0x1000 above its offsets.
 fn program() -> Vec<u8> {
     let mut bytes = vec![0; 64];
     bytes[..4].copy_from_slice(b"\x7fELF");
@@ -48,7 +48,7 @@ fn the_loader_and_the_libraries_are_read() {
     assert_eq!(of(&program()), Elf { loader: Some(b"ld".to_vec()), needed });
 }
 
-/// The test itself is a program that was linked.
+/// The test's own program.
 #[test]
 fn a_real_program_needs_the_c_library() {
     let own = File::open("/proc/self/exe").unwrap();
@@ -60,7 +60,7 @@ fn a_real_program_needs_the_c_library() {
     }
 }
 
-/// Whatever a file says of its own size and places, nothing is read beyond the bounds, and nothing panics.
+/// Whatever sizes and offsets a file has, the reader stays within its bounds and does not panic.
 #[test]
 fn broken_files_name_nothing() {
     let whole = program();

@@ -1,10 +1,10 @@
-//! What is said of programs that cannot be started.
+//! Tests of the errors for programs that cannot be started.
 
 use std::os::unix::fs::PermissionsExt as _;
 
 use super::*;
 
-/// A folder with files that may be executed.
+/// A directory with executable files.
 fn folder_of(files: &[(&str, &[u8])]) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     for (name, bytes) in files {
@@ -15,7 +15,8 @@ fn folder_of(files: &[(&str, &[u8])]) -> tempfile::TempDir {
     folder
 }
 
-/// "there is no such program" was said of a folder that was missing, and of a script whose interpreter was.
+/// The error "there is no such program" was returned for a missing directory, and for a script whose interpreter was
+/// missing.
 #[test]
 fn each_missing_part_is_named() {
     let files: [(&str, &[u8]); 6] = [

@@ -1,4 +1,4 @@
-//! Whole conversations: the lines of the protocols as their servers and clients say them, and lines that nobody should say.
+//! Whole conversations in the lines of both protocols, and invalid lines.
 
 mod one;
 mod two;
@@ -14,7 +14,7 @@ use crate::names::{GroupId, Member, Set};
 use crate::request::Pair;
 use crate::spec::OnDeath;
 
-/// A process of group 3, whose parent is group 1.
+/// A process of group 3 without a parent.
 pub(super) fn identity(rank: Rank, size: u32) -> Identity {
     Identity {
         member: Member { group: GroupId(3), rank },
@@ -26,16 +26,16 @@ pub(super) fn identity(rank: Rank, size: u32) -> Identity {
     }
 }
 
-/// A node of one process: what is put is got, and every meeting is over at once.
+/// A node with one process: every put can be read, and every collective request completes at once.
 struct Node {
     pmi: Pmi,
     me: Identity,
     attributes: Attributes,
     values: BTreeMap<(String, Vec<u8>), Vec<u8>>,
     names: BTreeMap<Vec<u8>, Vec<u8>>,
-    /// What was asked.
+    /// The requests received.
     asked: Vec<Request>,
-    /// Why the next request fails.
+    /// The fault of the next request.
     fails: Option<Fault>,
     said: Vec<u8>,
     closed: Option<String>,
@@ -56,7 +56,7 @@ impl Node {
         }
     }
 
-    /// After its opening.
+    /// A node whose PMI-1 client has initialized.
     fn one() -> Node {
         let mut node = Node::new(identity(1, 2), Pmi::new());
         node.hear(b"cmd=init pmi_version=1 pmi_subversion=1\n");
@@ -141,7 +141,7 @@ impl Node {
         })
     }
 
-    /// What was said since the last time.
+    /// The output since the last call.
     fn heard(&mut self) -> String {
         String::from_utf8(std::mem::take(&mut self.said)).unwrap()
     }
@@ -152,7 +152,7 @@ impl Node {
         self.heard()
     }
 
-    /// The answers to a message, whose length is at the right of its place, without theirs.
+    /// The answers to a message with a right-aligned length, without their own lengths.
     fn message(&mut self, message: &str) -> String {
         self.hear(format!("{:>6}{message}", message.len()).as_bytes());
         let (heard, mut bodies) = (self.heard(), String::new());
@@ -228,7 +228,7 @@ fn the_version_is_the_highest_of_both() {
     ] {
         let mut node = Node::new(identity(0, 1), Pmi::new());
         assert_eq!(node.line(&format!("cmd=init {asked}")), format!("cmd=response_to_init {answered}\n"));
-        // Who was refused may try another one, and who has ended may begin again.
+        // A refused client may try another version, and a finalized one may initialize again.
         assert_eq!(
             node.line("cmd=init pmi_version=1 pmi_subversion=1"),
             "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0\n"
@@ -258,7 +258,7 @@ fn who_comes_to_the_port_says_who_it_is() {
         node.line("cmd=init pmi_version=1 pmi_subversion=1"),
         "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0\n"
     );
-    // PMI-2 says it behind its opening.
+    // PMI-2 identifies the process after the version.
     for (first, answer) in [
         ("cmd=fullinit;pmirank=4711;", "cmd=fullinit-response;rc=0;rank=1;size=2;appnum=0;pmiverbose=0;"),
         (
@@ -340,7 +340,7 @@ fn what_comes_before_it_can_be_taken_has_a_bound() {
         pmi.next()
     });
     assert!(matches!(closes, Some(Said::Close(_))));
-    // Threads: so many barriers at a time, and what is behind them waits.
+    // Threads: a bounded number of barriers at a time; later requests wait.
     let mut pmi = Pmi::new();
     pmi.bytes(b"cmd=init pmi_version=1 pmi_subversion=2\n");
     pmi.next();
@@ -353,7 +353,7 @@ fn what_comes_before_it_can_be_taken_has_a_bound() {
     assert!(matches!(pmi.next(), Some(Said::Ask(_, Request::Fence { .. }))) && pmi.next().is_none());
 }
 
-/// Something that a client may say.
+/// A line or a message that a client may send.
 fn unit() -> impl Strategy<Value = Vec<u8>> {
     let line = "cmd=(put|get|barrier_in|publish_name|lookup_name|unpublish_name|get_maxes|getbyidx|create_kvs|finalize)( (kvsname|key|value|service|port|idx|group)=[a-zA-Z0-9:,]{0,4}){0,4}\n";
     let body = "cmd=(kvs-put|kvs-get|kvs-fence|info-putnodeattr|info-getnodeattr|job-getid|name-publish|name-lookup|spawn|finalize);((key|value|name|port|thrid|ncmds|subcmd|maxprocs)=[a-z0-9]{0,3};){0,5}";
@@ -368,7 +368,8 @@ fn unit() -> impl Strategy<Value = Vec<u8>> {
 }
 
 proptest! {
-    /// However the bytes are cut, the same is asked and said; and whatever they are, nothing is held beyond its bound.
+    /// Requests and answers do not depend on how the bytes are cut, and the buffers stay within their bounds for any
+    /// bytes.
     #[test]
     fn any_bytes_in_any_pieces(units in prop::collection::vec(unit(), 0..12), cuts in prop::collection::vec(1usize..30, 1..5), opened in any::<bool>()) {
         let opening = if opened { &b"cmd=init pmi_version=1 pmi_subversion=1\n"[..] } else { b"" };
@@ -383,7 +384,7 @@ proptest! {
             rest = behind;
         }
         prop_assert_eq!((&whole.asked, &whole.said), (&pieces.asked, &pieces.said));
-        // Of what makes no sense more may be quoted when more of it has come.
+        // An error message may quote more of the invalid bytes if more have arrived.
         prop_assert_eq!(whole.closed.is_some(), pieces.closed.is_some());
         prop_assert!(whole.pmi.held.len() <= bytes.len() && whole.pmi.waiting.len() <= WAITING_MAX);
         for line in whole.said.split(|byte| *byte == b'\n').filter(|line| line.starts_with(b"cmd=")) {

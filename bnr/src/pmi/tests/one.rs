@@ -1,4 +1,4 @@
-//! PMI-1, line by line.
+//! Tests of PMI-1, line by line.
 
 use super::*;
 use crate::pmi::JOB_LIMIT;
@@ -67,7 +67,7 @@ fn the_lines_of_a_spawn() {
     };
     assert_eq!(node.line(&block(1)), "");
     assert_eq!(node.line(&block(2)), "cmd=spawn_result rc=0 errcodes=0,0\n");
-    // The client goes on after a spawn that makes no sense.
+    // The client continues after an invalid spawn.
     assert_eq!(node.line(&block(2)), "");
     assert_eq!(node.line(&block(2)), "cmd=spawn_result rc=-1 msg=its_blocks_are_not_in_order\n");
     assert_eq!(node.line("cmd=get_appnum"), "cmd=appnum appnum=0\n");
@@ -77,7 +77,7 @@ fn the_lines_of_a_spawn() {
     assert_eq!(node.closed, None);
 }
 
-/// A client that ignores the error codes waits for those that were started: there are none.
+/// A client that ignores the error codes would wait for processes that have been killed, so the spawn fails as a whole.
 #[test]
 fn a_spawn_in_which_one_fails_has_failed() {
     assert_eq!(one_spawned(&[0, 0]), "cmd=spawn_result rc=0 errcodes=0,0\n");
@@ -85,7 +85,7 @@ fn a_spawn_in_which_one_fails_has_failed() {
         one_spawned(&[0, 2]),
         "cmd=spawn_result rc=-1 msg=processes_could_not_be_started errcodes=0,2\n"
     );
-    // MPICH's clients read lines of 1,024 bytes, and take no list for one of 0.
+    // MPICH's clients read lines of 1,024 bytes. If the list is missing, they take all codes for 0.
     assert_eq!(one_spawned(&[0; 1000]), "cmd=spawn_result rc=0\n");
     assert!(one_spawned(&[0; 450]).len() < 1000);
 }
@@ -150,7 +150,7 @@ fn barriers_of_groups_carry_their_tags_and_hold_up_nobody() {
     ];
     assert_eq!(node.asked[1..], expected);
 
-    // One thread waits in a barrier, others go on.
+    // One thread waits in a barrier, other threads go on.
     node.pmi.bytes(b"cmd=barrier_in group=0,1:7\ncmd=barrier_in group=NODE:8\ncmd=get_appnum\n");
     let said: Vec<Said> = std::iter::from_fn(|| node.pmi.next()).collect();
     let [Said::Ask(seven, _), Said::Ask(eight, _), Said::Send(appnum)] = &said[..] else {

@@ -1,4 +1,4 @@
-//! PMI-2, message by message.
+//! Tests of PMI-2, message by message.
 
 use super::*;
 
@@ -77,7 +77,8 @@ fn the_messages_of_pmi_2() {
     assert_eq!(node.closed, None);
 }
 
-/// Slurm's client refuses an answer without versions, and takes no number for a yes or no. It is told by `threaded`.
+/// Slurm's client refuses an answer without versions, and reads TRUE or FALSE where others read a number. The field
+/// `threaded` identifies it.
 #[test]
 fn who_wants_to_know_all_is_told_all() {
     let mut node = Node::two();
@@ -105,7 +106,7 @@ fn threads_with_marks_do_not_wait_for_each_other() {
         node.message("cmd=info-putnodeattr;thrid=c;key=n;value=1;"),
         "cmd=info-putnodeattr-response;thrid=c;rc=0;cmd=info-getnodeattr-response;thrid=a;rc=0;found=TRUE;value=1;"
     );
-    // Without a mark what comes behind waits.
+    // Without a thread id, later requests wait.
     assert_eq!(node.message("cmd=info-getnodeattr;key=m;wait=TRUE;"), "");
     assert_eq!(node.message("cmd=job-getid;"), "");
 }
