@@ -1,4 +1,4 @@
-//! What each request is answered by.
+//! Conversion of answers to the return values of methods.
 
 use crate::fault::{Fault, FaultKind};
 use crate::limits::Limits;
@@ -6,14 +6,15 @@ use crate::names::{GroupId, Rank};
 use crate::request::{Answer, GroupStatus, Identity, Pair};
 use crate::spec::LEFT_OUT;
 
-/// A group that was to be started.
+/// The result of a spawn.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Spawned {
-    /// Its number.
+    /// The number of the group.
     pub group: GroupId,
-    /// For each process that was asked for 0, or the number of the system's error because of which it was not started. Where one is above 0, the others were killed. [`LEFT_OUT`] stands for a process that was left out, as `soft` allows: it has no rank.
+    /// For each requested process 0, or the system's error number if it was not started. If one is above 0, the started
+    /// processes were killed. [`LEFT_OUT`] marks a process that `soft` left out; it has no rank.
     pub errors: Vec<i32>,
-    /// Whether it is in the domain of who asked: always, as yet.
+    /// Whether the group is in the caller's domain: always true at present.
     pub same_domain: bool,
 }
 
@@ -23,7 +24,7 @@ impl Spawned {
         self.failed().next().is_none()
     }
 
-    /// Who was not started, and the number of the system's error.
+    /// The ranks that were not started, with the system's error numbers.
     pub fn failed(&self) -> impl Iterator<Item = (Rank, i32)> + '_ {
         let started = self.errors.iter().copied().filter(|error| *error != LEFT_OUT);
         (0..).zip(started).filter(|(_, error)| *error != 0)
@@ -31,7 +32,7 @@ impl Spawned {
 }
 
 fn strange(answer: &Answer) -> Fault {
-    // One word of it is enough.
+    // The name of the variant suffices.
     let text: String = format!("{answer:?}").chars().take_while(|c| c.is_alphanumeric()).collect();
     Fault::new(
         FaultKind::Link,
@@ -41,7 +42,7 @@ fn strange(answer: &Answer) -> Fault {
     )
 }
 
-/// How an answer becomes what a method returns.
+/// Defines functions that extract the value of an answer.
 macro_rules! answers {
     ($($name:ident: $pattern:pat => $value:expr, $type:ty;)+) => {
         $(pub(super) fn $name(answer: Answer) -> Result<$type, Fault> {
@@ -67,7 +68,7 @@ answers! {
     limits: Answer::Limits(limits) => limits, Limits;
 }
 
-/// The one group that was asked for.
+/// The only element of an answer about one group.
 pub(super) fn one_group(answer: Answer) -> Result<GroupStatus, Fault> {
     let mut groups = groups(answer)?;
     match (groups.pop(), groups.is_empty()) {

@@ -1,4 +1,4 @@
-//! Why there is no link to a node.
+//! Errors of connecting to a node.
 
 use std::ffi::OsString;
 use std::io;
@@ -6,44 +6,44 @@ use std::path::PathBuf;
 
 use crate::fault::{Fault, FaultKind};
 
-/// Why a process, or a command, cannot take part.
+/// The reason why a process or a command cannot connect to a node.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClientError {
-    /// Nothing has started this process that it could speak to.
+    /// No node has started this process.
     #[error("no node has started this process, GPC_BNR_FD is not set: start it by `gpc run`")]
     NotStarted,
-    /// Another launcher has.
+    /// Another launcher has started this process.
     #[error(
         "another launcher than `gpc run` has started this process: PMI_FD is set, GPC_BNR_FD is not; start it by `gpc run`"
     )]
     OtherLauncher,
-    /// The socket that the node has handed over cannot be taken.
+    /// The inherited socket cannot be used.
     #[error("the socket of GPC_BNR_FD={}: {error}; it is there for the process itself that `gpc run` has started, once", .number.display())]
     Socket {
-        /// What the variable says.
+        /// The value of the variable.
         number: OsString,
-        /// What is wrong with it.
+        /// The error.
         error: io::Error,
     },
-    /// Nobody can be reached at this path.
+    /// No head listens at this path.
     #[error("{}: {error}; is the `gpc run` that listens there still running?", .path.display())]
     Connect {
-        /// Where.
+        /// The path.
         path: PathBuf,
-        /// Why not.
+        /// The error.
         error: io::Error,
     },
-    /// The system gives no thread that reads, or takes no settings of the socket.
+    /// The system cannot start the reader thread or configure the socket.
     #[error("the link to the node cannot be set up: {0}")]
     System(#[from] io::Error),
-    /// The node does not answer, or not as it must.
+    /// The node does not answer, or refuses the process.
     #[error("the node that has started this process: {0}")]
     Refused(#[from] Fault),
 }
 
 impl ClientError {
-    /// For programs, and other languages.
+    /// The kind of the error, for programs and other languages.
     pub fn kind(&self) -> FaultKind {
         match self {
             ClientError::NotStarted | ClientError::OtherLauncher => FaultKind::Unsupported,

@@ -1,4 +1,4 @@
-//! The link to a node: requests of any number of threads go up, and one thread reads what comes down.
+//! The link to a node: any number of threads send requests, and one thread reads the node's messages.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -22,25 +22,25 @@ use crate::names::GroupId;
 use crate::native::ASKED_MAX;
 use crate::request::{Answer, Request};
 
-/// Bytes that are read at a time.
+/// Bytes read at a time.
 const CHUNK: usize = 64 << 10;
 
-/// How long the node may take nothing of what is written. A node reads all the time.
+/// Time for which the node may accept no bytes. A node reads all the time.
 const STUCK: Duration = Duration::from_secs(60);
 
-/// Longer than any process lives.
+/// A limit longer than the life of any process.
 const FAR: Duration = Duration::from_secs(1 << 30);
 
-/// What a request is answered.
+/// The answer to a request.
 type Answered = Result<Answer, Fault>;
 
-/// Where an answer goes.
+/// The receiver of an answer.
 enum Wanted {
-    /// To who waits for it, if it still does.
+    /// A thread that waits for it, or has waited.
     Answer(Sender<Answered>),
-    /// The same; if it is none of a fault, the deaths of the group go there from now on.
+    /// The same; if the answer is not a fault, the deaths of the group go to the sink from now on.
     Subscription(Sender<Answered>, Sink),
-    /// It is one of the puts into this database.
+    /// A put into this database.
     Put(String),
 }
 
@@ -48,21 +48,21 @@ struct State {
     next: Serial,
     open: BTreeMap<Serial, Wanted>,
     puts: Puts,
-    /// Why there is no link any more.
+    /// The reason why the link is closed.
     broken: Option<Fault>,
 }
 
 struct Shared {
     socket: OwnedFd,
-    /// Whose turn it is to write.
+    /// Held while a frame is written.
     writing: Mutex<()>,
     state: Mutex<State>,
-    /// A request was answered, or the link has broken.
+    /// Signals an answer or the end of the link.
     changed: Condvar,
     reader: OnceLock<ThreadId>,
 }
 
-/// A link to a node. It ends when it is dropped.
+/// A link to a node. Dropping it closes the link.
 pub(super) struct Link {
     shared: Arc<Shared>,
     margin: Duration,
@@ -79,7 +79,8 @@ fn closed(why: impl Into<String>) -> Fault {
 }
 
 impl Link {
-    /// Begins to speak to the node at the other end of a socket. Answers are waited for by so much longer than the limits of their requests.
+    /// Starts the conversation with the node at the other end of a socket. Answers are awaited for `margin` longer than
+    /// the limits of their requests.
     ///
     /// # Errors
     /// The system's.
@@ -96,14 +97,14 @@ impl Link {
             changed: Condvar::new(),
             reader: OnceLock::new(),
         });
-        // A node that has gone is seen by whoever asks first.
+        // If the node is gone, the first request fails.
         shared.write(&MAGIC);
         let reads = Arc::clone(&shared);
         thread::Builder::new().name("bnr".into()).spawn(move || read(&reads))?;
         Ok(Link { shared, margin })
     }
 
-    /// How long, and until when, an answer is waited for.
+    /// How long, and until when, to wait for an answer.
     fn waits(&self, limit: Duration) -> Result<(Duration, Instant), Fault> {
         if self.shared.reader.get() == Some(&thread::current().id()) {
             let message =
@@ -114,7 +115,7 @@ impl Link {
         Ok((patience, Instant::now() + patience))
     }
 
-    /// Asks, and waits for the answer so long, and the margin.
+    /// Sends a request and waits for its answer, up to the limit plus the margin.
     pub(super) fn ask(&self, request: &Request, limit: Duration) -> Answered {
         let (sender, receiver) = channel();
         self.ask_and_wait(request, limit, Wanted::Answer(sender), &receiver)
@@ -140,18 +141,18 @@ impl Link {
         match receiver.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
             Ok(answered) => answered,
             Err(RecvTimeoutError::Timeout) => Err(late(patience)),
-            // Who holds the sender answers before it drops it.
+            // The sender's holder sends an answer before it drops the sender.
             Err(RecvTimeoutError::Disconnected) => Err(self.shared.broken()),
         }
     }
 
-    /// Puts, without waiting for the answer.
+    /// Sends a put without waiting for its answer.
     pub(super) fn put(&self, database: &str, request: &Request, limit: Duration) -> Result<(), Fault> {
         let (_, deadline) = self.waits(limit)?;
         self.shared.send(request, Wanted::Put(database.into()), deadline)
     }
 
-    /// Waits until the puts into a database that were made before are answered, and tells the first that was refused.
+    /// Waits until all earlier puts into a database are answered, and returns the fault of the first refused one.
     pub(super) fn commit(&self, database: &str, limit: Duration) -> Result<(), Fault> {
         let (patience, deadline) = self.waits(limit)?;
         let mut state = self.shared.state();
@@ -165,7 +166,7 @@ impl Link {
         state.puts.take_refused(database).map_or(Ok(()), Err)
     }
 
-    /// Says something that is not answered.
+    /// Sends a request that has no answer.
     pub(super) fn say(&self, request: &Request) -> Result<(), Fault> {
         let serial = {
             let mut state = self.shared.state();
@@ -176,7 +177,7 @@ impl Link {
         self.shared.state().broken.clone().map_or(Ok(()), Err)
     }
 
-    /// Ends the link: whoever asks from now on is told why.
+    /// Closes the link. Later requests fail with this reason.
     pub(super) fn end(&self, why: &str) {
         self.shared.break_off(&closed(why));
     }
@@ -199,7 +200,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for a change; `None` when the time is over.
+    /// Waits for a change; `None` if the deadline has passed.
     fn changed<'a>(&self, state: MutexGuard<'a, State>, deadline: Instant) -> Option<MutexGuard<'a, State>> {
         let left = deadline.checked_duration_since(Instant::now())?;
         let (state, _) = self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner);
@@ -210,11 +211,11 @@ impl Shared {
         self.state().broken.clone().unwrap_or_else(|| closed("the link to the node has ended"))
     }
 
-    /// Makes a request, when there is room for one more.
+    /// Sends a request once fewer than [`ASKED_MAX`] are unanswered.
     fn send(&self, request: &Request, wanted: Wanted, deadline: Instant) -> Result<(), Fault> {
         let serial = {
             let mut state = self.state();
-            // Ends: by the time at the latest.
+            // Terminates at the deadline at the latest.
             loop {
                 if let Some(fault) = &state.broken {
                     return Err(fault.clone());
@@ -248,7 +249,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Writes all of it. If that cannot be, the link is broken.
+    /// Writes all bytes. If that fails, the link is closed.
     fn write(&self, mut bytes: &[u8]) {
         let turn = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         while !bytes.is_empty() {
@@ -267,7 +268,7 @@ impl Shared {
         }
     }
 
-    /// The link has ended, unless it has before: nobody is left waiting.
+    /// Closes the link, unless it is closed already, and fails all waiting requests.
     fn break_off(&self, fault: &Fault) {
         let open = {
             let mut state = self.state();
@@ -276,11 +277,11 @@ impl Shared {
             }
             std::mem::take(&mut state.open)
         };
-        // A socket that has ended is shut already.
+        // The socket may be shut down already.
         let _ = shutdown(&self.socket, Shutdown::Both);
         for wanted in open.into_values() {
             if let Wanted::Answer(sender) | Wanted::Subscription(sender, ..) = wanted {
-                // Who waits no longer needs no answer.
+                // The receiver may have stopped waiting.
                 let _ = sender.send(Err(self.broken()));
             }
         }
@@ -294,7 +295,7 @@ fn gone(why: &str) -> String {
     )
 }
 
-/// Breaks the link off when the thread that reads ends, however it does.
+/// Closes the link when the reader thread ends, also by a panic.
 struct Ending<'a>(&'a Shared);
 
 impl Drop for Ending<'_> {
@@ -303,17 +304,17 @@ impl Drop for Ending<'_> {
     }
 }
 
-/// Reads until the link ends.
+/// Reads until the link closes.
 fn read(shared: &Shared) {
     let ending = Ending(shared);
-    // Nobody else sets it.
+    // Only this thread sets it.
     let _ = shared.reader.set(thread::current().id());
     let why = reads(shared);
     shared.break_off(&closed(why));
     drop(ending);
 }
 
-/// Reads what the node says; why there is no more.
+/// Reads the messages of the node. Returns the reason for the end.
 fn reads(shared: &Shared) -> String {
     let (mut come, mut subscriptions) = (BytesMut::new(), Subscriptions::default());
     let mut chunk = vec![0; CHUNK];
@@ -343,7 +344,7 @@ fn reads(shared: &Shared) -> String {
     }
 }
 
-/// Hands an answer over.
+/// Delivers an answer.
 fn answer(
     shared: &Shared,
     subscriptions: &mut Subscriptions,
@@ -367,11 +368,11 @@ fn answer(
             sender
         }
         Some(Wanted::Put(_)) => return Ok(()),
-        // The link was broken off here, or it is an abort that was refused.
+        // The link was closed here, or the answer refuses an abort.
         None if known => return Ok(()),
         None => return Err(format!("the node answers the request {serial}, which was not made")),
     };
-    // Who waits no longer needs no answer.
+    // The receiver may have stopped waiting.
     let _ = sender.send(answered);
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! The interface of a process that `gpc run` has started: its [`Process`]. Commands have a [`Tool`].
+//! The interface of a process that `gpc run` has started: its [`Process`]. Commands use a [`Tool`].
 //!
 //! ```no_run
 //! use gpc_bnr::client::Process;
@@ -19,11 +19,18 @@
 //!
 //! # Threads
 //!
-//! All methods take `&self`, and any number of threads may use one `Process` at a time; each waits for its own answers. What one thread asks is taken by the node in the order in which it asks. One thread of this module reads what the node says: it hands answers to those who wait, and runs the callbacks of [`Process::subscribe_with`], one after the other, in the order in which the node has said all this.
+//! All methods take `&self`, and any number of threads may use one `Process` at the same time; each thread waits for
+//! its own answers. The node receives the requests of one thread in the order in which the thread sends them.
+//!
+//! A reader thread of this module receives all messages of the node, in order. It delivers answers to the waiting
+//! threads and runs the callbacks of [`Process::subscribe_with`], one at a time.
 //!
 //! # Waits
 //!
-//! Every request has a time limit: a collective one that of its caller or [`Waits::collective`], others [`Waits::other`]. The node keeps it; here it is waited for [`Waits::margin`] longer, and then the request has failed with [`TimedOut`](crate::FaultKind::TimedOut). When the node is gone, all requests fail at once with [`Link`](crate::FaultKind::Link).
+//! Every request has a time limit, which the node enforces. Collective requests use the limit of their caller or
+//! [`Waits::collective`], other requests [`Waits::other`]. The client waits [`Waits::margin`] longer; then the request
+//! fails with [`TimedOut`](crate::FaultKind::TimedOut). If the node is gone, all requests fail at once with
+//! [`Link`](crate::FaultKind::Link).
 //!
 //! Source: BNR's interface: `BNR_Init` to `BNR_Lookup`.
 #![allow(clippy::disallowed_methods, reason = "a node is waited for by the clock, each wait with a limit")]
@@ -48,18 +55,19 @@ pub use process::Process;
 pub use snapshot::Snapshot;
 pub use tool::Tool;
 
-/// How long requests wait.
+/// Time limits of requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Waits {
-    /// For the other members of a collective request that does not say itself, for processes to be started or killed, and for the size of a group that is open.
+    /// For collective requests without a limit of their own, for starting and killing processes, and for the size of an
+    /// open group.
     pub collective: Duration,
-    /// For all other answers.
+    /// For all other requests.
     pub other: Duration,
-    /// How much longer an answer is waited for here: it is the node that keeps the others, and it may be busy.
+    /// Extra time that the client waits for an answer: the node enforces the limits, and may be busy.
     pub margin: Duration,
 }
 
-/// Those of [`Limits`], which are what nodes have by themselves; and a margin of 60 s.
+/// The defaults of [`Limits`], which nodes use as well, and a margin of 60 s.
 impl Default for Waits {
     fn default() -> Waits {
         let limits = Limits::default();

@@ -1,4 +1,4 @@
-//! Who is told that a process has ended.
+//! Subscriptions to the deaths of processes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -9,12 +9,13 @@ use crate::exit::Death;
 use crate::fault::{Fault, FaultKind};
 use crate::names::{GroupId, Rank};
 
-/// Processes of a group that have ended, each once, in the order in which the node has told of them.
+/// The deaths of a group's processes, each once, in the order of the node's notices.
 ///
-/// A death that the node has told of before it answered a request is here when the request returns. As an iterator, it waits for each, and ends with the link to the node.
+/// A death that the node has reported before it answers a request is available when the request returns. The iterator
+/// blocks for each death, and ends when the link to the node closes.
 #[derive(Debug)]
 pub struct Deaths {
-    /// At most as many wait here as the group has processes.
+    /// Bounded by the number of the group's processes.
     deaths: Receiver<Death>,
 }
 
@@ -23,15 +24,16 @@ impl Deaths {
         Deaths { deaths }
     }
 
-    /// The next one that has been told of already.
+    /// The next death that has already been reported.
     pub fn try_next(&self) -> Option<Death> {
         self.deaths.try_recv().ok()
     }
 
-    /// The next one.
+    /// Waits for the next death.
     ///
     /// # Errors
-    /// [`TimedOut`](FaultKind::TimedOut) when none comes within the limit; [`Link`](FaultKind::Link) when none will come, as the link to the node has ended.
+    /// [`TimedOut`](FaultKind::TimedOut) if none is reported within the limit; [`Link`](FaultKind::Link) if the link to
+    /// the node has closed.
     pub fn wait(&self, limit: Duration) -> Result<Death, Fault> {
         self.deaths.recv_timeout(limit).map_err(|error| match error {
             RecvTimeoutError::Timeout => {
@@ -52,11 +54,11 @@ impl Iterator for Deaths {
     }
 }
 
-/// Where deaths go.
+/// The receiver of deaths.
 pub(super) enum Sink {
-    /// To a [`Deaths`].
+    /// The queue of a [`Deaths`].
     Queue(Sender<Death>),
-    /// To a callback.
+    /// A callback.
     Call(Box<dyn FnMut(Death) + Send>),
 }
 
@@ -70,7 +72,7 @@ impl fmt::Debug for Sink {
 }
 
 impl Sink {
-    /// Whether it takes more.
+    /// Delivers a death. Returns whether the receiver takes more.
     fn tell(&mut self, death: Death) -> bool {
         match self {
             Sink::Queue(queue) => queue.send(death).is_ok(),
@@ -85,7 +87,7 @@ impl Sink {
 /// The deaths of one group that the node has reported.
 #[derive(Debug, Default)]
 struct Known {
-    /// In the order in which they were reported: each process once.
+    /// In the order of the reports; each process once.
     deaths: Vec<Death>,
     ranks: BTreeSet<Rank>,
 }
@@ -93,12 +95,12 @@ struct Known {
 /// One subscription.
 #[derive(Debug)]
 struct Subscription {
-    /// The groups whose deaths it gets: several where the subscriber has named a merged group.
+    /// The groups whose deaths it receives: several for a merged group.
     groups: BTreeSet<GroupId>,
     sink: Sink,
 }
 
-/// All subscriptions. They belong to the thread that reads.
+/// All subscriptions. Used by the reader thread alone.
 #[derive(Debug, Default)]
 pub(super) struct Subscriptions {
     known: BTreeMap<GroupId, Known>,
@@ -106,7 +108,8 @@ pub(super) struct Subscriptions {
 }
 
 impl Subscriptions {
-    /// The node has accepted a subscription to these groups: it gets the deaths that earlier subscriptions have got.
+    /// Adds a subscription that the node has accepted, and delivers the deaths that earlier subscriptions have
+    /// received.
     pub(super) fn add(&mut self, groups: BTreeSet<GroupId>, mut sink: Sink) {
         let mut takes = true;
         for group in &groups {
@@ -118,7 +121,7 @@ impl Subscriptions {
         }
     }
 
-    /// The node reports a death: once for each subscription to its group.
+    /// Delivers a death that the node reports, once for each subscription to its group.
     pub(super) fn tell(&mut self, death: Death) {
         let group = death.member.group;
         let Some(known) = self.known.get_mut(&group) else { return };

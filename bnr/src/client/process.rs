@@ -21,19 +21,23 @@ use crate::spec::{OnDeath, Spec};
 /// The variable with the number of the socket to the node.
 const OWN: &str = "GPC_BNR_FD";
 
-/// The one by which programs find it that speak PMI. Alone, it is another launcher's, which does not know this project's frames.
+/// The variable by which PMI programs find the socket. Without `GPC_BNR_FD`, the socket belongs to another launcher,
+/// which does not support this project's frames.
 const PMI: &str = "PMI_FD";
 
-/// This process, which a node has started as one of a group.
+/// This process, which a node has started as a member of a group.
 ///
-/// When it is dropped the link to the node ends; that is no goodbye: a process that ends without [`finalize`](Self::finalize) counts as one that has failed.
+/// Dropping it closes the link to the node without finalizing: a process that ends without [`finalize`](Self::finalize)
+/// counts as failed.
 ///
-/// All methods fail with a [`Fault`], whose [kind](crate::FaultKind) has a number; those that are not named are [`TimedOut`](crate::FaultKind::TimedOut) and [`Link`](crate::FaultKind::Link), with which any can fail.
+/// All methods fail with a [`Fault`], whose [kind](crate::FaultKind) has a number. Any method can fail with
+/// [`TimedOut`](crate::FaultKind::TimedOut) and [`Link`](crate::FaultKind::Link); their documentation lists only the
+/// other kinds.
 pub struct Process {
     link: Link,
     identity: Identity,
     waits: Waits,
-    /// Those of the domain, once they were asked for.
+    /// The bounds of the domain, once requested.
     limits: OnceLock<Limits>,
 }
 
@@ -43,17 +47,17 @@ impl std::fmt::Debug for Process {
     }
 }
 
-/// Who takes part.
+/// Identity, start and end.
 impl Process {
-    /// Takes part in the group that this process was started in, once for each process.
+    /// Registers this process as a member of the group that it was started in. Works once for each process.
     ///
     /// # Errors
-    /// When it was started by something else than a node, or its node is gone. A process never takes itself for the only one.
+    /// The process was not started by a node, or its node is gone. A process never assumes that it runs alone.
     pub fn init() -> Result<Process, ClientError> {
         Process::init_with(Waits::default())
     }
 
-    /// The same, with other time limits.
+    /// As [`init`](Self::init), with other time limits.
     ///
     /// # Errors
     /// As [`init`](Self::init).
@@ -67,22 +71,22 @@ impl Process {
         }
     }
 
-    /// The same, over a socket that is there.
+    /// As [`init`](Self::init), over an existing socket.
     ///
     /// # Errors
-    /// When the node at its other end is gone, or takes this process for none of its own.
+    /// The node at the other end is gone, or does not know this process.
     pub fn over(socket: OwnedFd, waits: Waits) -> Result<Process, ClientError> {
         let link = Link::begin(socket, waits.margin)?;
         let identity = link.ask(&Request::Init, waits.other).and_then(answers::identity)?;
         Ok(Process { link, identity, waits, limits: OnceLock::new() })
     }
 
-    /// The group and the rank: which process of the domain this is.
+    /// The group and the rank of this process.
     pub fn member(&self) -> Member {
         self.identity.member
     }
 
-    /// The group that this process was started in. It has no other one, as long as it lives.
+    /// The group that this process was started in. It never changes.
     pub fn group(&self) -> GroupId {
         self.identity.member.group
     }
@@ -92,22 +96,22 @@ impl Process {
         self.identity.member.rank
     }
 
-    /// How many processes its group has.
+    /// Number of processes of its group.
     pub fn size(&self) -> u32 {
         self.identity.size
     }
 
-    /// The group of the process that has spawned its group; none of the groups that the domain began with.
+    /// The group of the process that spawned its group; `None` for groups that a tool spawned.
     pub fn parent(&self) -> Option<GroupId> {
         self.identity.parent
     }
 
-    /// By which of its group's specs it was started, from 0.
+    /// Index of the group's spec that started it, from 0.
     pub fn spec(&self) -> u32 {
         self.identity.spec
     }
 
-    /// The ranks of its group on its node, in order; its own is one of them.
+    /// The ranks of its group on its node, in ascending order, including its own.
     pub fn neighbours(&self) -> &[Rank] {
         &self.identity.neighbours
     }
@@ -128,7 +132,7 @@ impl Process {
         Set::Members(ranks.into_iter().map(member).collect::<BTreeSet<_>>())
     }
 
-    /// The lengths of keys, values and names, and how much of everything there may be in the domain: its head says it. The node is asked once.
+    /// The bounds of the domain, as its head set them. Only the first call sends a request.
     ///
     /// # Errors
     /// Only those of all methods.
@@ -137,11 +141,11 @@ impl Process {
             return Ok(*limits);
         }
         let limits = self.link.ask(&Request::Limits, self.waits.other).and_then(answers::limits)?;
-        // Of two threads that ask at a time both are told the same.
+        // If two threads request them at once, both get the same.
         Ok(*self.limits.get_or_init(|| limits))
     }
 
-    /// Takes part no longer: if the process ends now, that harms nobody. All requests fail from then on.
+    /// Deregisters this process: its end is no failure from now on. All later requests fail.
     ///
     /// # Errors
     /// Only those of all methods.
@@ -151,7 +155,8 @@ impl Process {
         finalized
     }
 
-    /// Ends the job: all processes of the group are killed, this one too, and `gpc run` ends with this status. Returns when that is said, which is before the end.
+    /// Ends the job: kills all processes of the group, including this one, and ends `gpc run` with this status. Returns
+    /// when the request is sent, before the processes end.
     ///
     /// # Errors
     /// Only those of all methods.
@@ -162,7 +167,7 @@ impl Process {
 
 /// Groups.
 impl Process {
-    /// How many processes a group has. Waits until it is closed.
+    /// Number of processes of a group. Waits until the group is closed.
     ///
     /// # Errors
     /// [`NoGroup`](crate::FaultKind::NoGroup).
@@ -170,7 +175,8 @@ impl Process {
         self.link.ask(&Request::Size(group), self.waits.collective).and_then(answers::number)
     }
 
-    /// Opens a group, of which nothing runs before it is closed. Collective over a set that this process is in; all get the same group.
+    /// Opens a group, which starts when it is closed. Collective over a set that includes this process; all members get
+    /// the same group.
     ///
     /// # Errors
     /// As [`fence`](Self::fence).
@@ -180,10 +186,12 @@ impl Process {
         self.link.ask(&request, limit).and_then(answers::group)
     }
 
-    /// Adds processes to an open group, as the next ranks, as often as wanted; not collective. They are started when the group is closed.
+    /// Adds processes to an open group, with the next ranks. Not collective; may be called repeatedly. The processes
+    /// start when the group is closed.
     ///
     /// # Errors
-    /// [`GroupClosed`](crate::FaultKind::GroupClosed), [`NoGroup`](crate::FaultKind::NoGroup), [`TooLarge`](crate::FaultKind::TooLarge).
+    /// [`GroupClosed`](crate::FaultKind::GroupClosed), [`NoGroup`](crate::FaultKind::NoGroup),
+    /// [`TooLarge`](crate::FaultKind::TooLarge).
     pub fn spawn(
         &self,
         group: GroupId,
@@ -195,20 +203,21 @@ impl Process {
         self.link.ask(&request, self.waits.other).and_then(answers::done)
     }
 
-    /// Closes a group: its processes are started. Collective over the set that has opened it.
+    /// Closes a group, which starts its processes. Collective over the set that opened it.
     ///
     /// # Errors
-    /// As [`fence`](Self::fence). That processes could not be started is no fault, and told for each of them.
+    /// As [`fence`](Self::fence). Processes that could not be started are not a fault; the result lists them.
     pub fn close(&self, over: &Set, group: GroupId, limit: Option<Duration>) -> Result<Spawned, Fault> {
         let limit = limit.unwrap_or(self.waits.collective);
         let request = Request::Close { over: over.clone(), group, limit: Some(limit) };
         self.link.ask(&request, limit).and_then(answers::spawned)
     }
 
-    /// Opens a group, spawns into it and closes it, for this process alone.
+    /// Opens a group, spawns into it and closes it, without other members.
     ///
     /// # Errors
-    /// [`BadRequest`](crate::FaultKind::BadRequest), [`TooLarge`](crate::FaultKind::TooLarge). That processes could not be started is no fault, and told for each of them.
+    /// [`BadRequest`](crate::FaultKind::BadRequest), [`TooLarge`](crate::FaultKind::TooLarge). Processes that could not
+    /// be started are not a fault; the result lists them.
     pub fn spawn_multiple(
         &self,
         specs: Vec<Spec>,
@@ -219,7 +228,8 @@ impl Process {
         self.link.ask(&request, self.waits.collective).and_then(answers::spawned)
     }
 
-    /// Makes a group of all processes of two groups, of which the first is the caller's own. Collective over both: each names its own first. The ranks of the group with the lower number come first.
+    /// Makes a group of all processes of two groups; `own` is the caller's. Collective over both groups: each member
+    /// passes its own group first. The ranks of the group with the lower number come first.
     ///
     /// # Errors
     /// As [`fence`](Self::fence).
@@ -229,7 +239,8 @@ impl Process {
         self.link.ask(&request, limit).and_then(answers::group)
     }
 
-    /// Needs the number of a group no longer. One that is open or merged is gone; one that runs goes when its processes have ended.
+    /// Frees the number of a group. An open or merged group is removed now, a running one when its processes have
+    /// ended.
     ///
     /// # Errors
     /// [`NoGroup`](crate::FaultKind::NoGroup).
@@ -237,7 +248,8 @@ impl Process {
         self.link.ask(&Request::Free(group), self.waits.other).and_then(answers::done)
     }
 
-    /// Kills all processes of a group, and what they have started, with SIGTERM and then SIGKILL; waits until none is left. Of its own group, this process does not see the answer.
+    /// Kills all processes of a group and their descendants, with SIGTERM and then SIGKILL; waits until none is left. A
+    /// process that kills its own group does not receive the answer.
     ///
     /// # Errors
     /// [`NoGroup`](crate::FaultKind::NoGroup).
@@ -245,7 +257,7 @@ impl Process {
         self.link.ask(&Request::Kill(group), self.waits.collective).and_then(answers::done)
     }
 
-    /// What became of the processes of a group.
+    /// The status of a group's processes.
     ///
     /// # Errors
     /// [`NoGroup`](crate::FaultKind::NoGroup).
@@ -253,7 +265,7 @@ impl Process {
         self.link.ask(&Request::Status(group), self.waits.other).and_then(answers::one_group)
     }
 
-    /// All groups of the domain, of which the first 4,096 are told.
+    /// The status of all groups of the domain; at most the first 4,096 are returned.
     ///
     /// # Errors
     /// Only those of all methods.
@@ -261,7 +273,9 @@ impl Process {
         self.link.ask(&Request::Groups, self.waits.other).and_then(answers::groups)
     }
 
-    /// Tells of each process of a group that ends, also of those that have ended already: each once. Of a merged group these are the processes of the groups that it is made of, by their own names. A death because of which a request has failed is told of before that request returns.
+    /// Subscribes to the deaths of a group's processes: each once, including those that have already ended. For a
+    /// merged group these are the processes of its parts, by their original names. If a death makes a request fail, its
+    /// notice arrives before that request returns.
     ///
     /// # Errors
     /// [`NoGroup`](crate::FaultKind::NoGroup).
@@ -271,7 +285,9 @@ impl Process {
         Ok(Deaths::new(receiver))
     }
 
-    /// The same by a callback. The thread that reads runs it, so that no answer comes while it runs, and it must not ask for anything itself: that is [`BadRequest`](crate::FaultKind::BadRequest). One that panics ends the link.
+    /// As [`subscribe`](Self::subscribe), with a callback. The reader thread runs it, so no answer arrives meanwhile.
+    /// Requests made by the callback fail with [`BadRequest`](crate::FaultKind::BadRequest). If it panics, the link
+    /// closes.
     ///
     /// # Errors
     /// [`NoGroup`](crate::FaultKind::NoGroup).
@@ -286,7 +302,8 @@ impl Process {
 
 /// Databases.
 impl Process {
-    /// Makes a database by this name, or by one that the domain gives. It is there until it is destroyed, for all who know its name.
+    /// Creates a database with this name, or with one that the domain chooses. It exists until it is destroyed, for
+    /// every process that knows its name.
     ///
     /// # Errors
     /// [`DatabaseExists`](crate::FaultKind::DatabaseExists), [`TooLarge`](crate::FaultKind::TooLarge).
@@ -295,7 +312,7 @@ impl Process {
         self.link.ask(&request, self.waits.other).and_then(answers::name)
     }
 
-    /// Removes a database, everywhere.
+    /// Removes a database at all nodes.
     ///
     /// # Errors
     /// [`NoDatabase`](crate::FaultKind::NoDatabase).
@@ -311,7 +328,9 @@ impl Process {
         self.link.ask(&Request::Databases, self.waits.other).and_then(answers::names)
     }
 
-    /// Puts a value under a key. Does not wait for the answer, unless 1,024 requests of this process are unanswered: [`commit`](Self::commit) tells what was refused. Which rank will read it is advice, on which nothing depends.
+    /// Puts a value under a key. Returns without waiting for the answer, unless 1,024 requests of this process are
+    /// unanswered; [`commit`](Self::commit) reports refused puts. `advice`, the rank that will read the value, is a
+    /// hint without effect on results.
     ///
     /// # Errors
     /// [`TooLarge`](crate::FaultKind::TooLarge), and those of all methods.
@@ -327,15 +346,17 @@ impl Process {
         self.link.put(database, &request, self.waits.other)
     }
 
-    /// Waits until what this process, by whichever of its threads, has put into a database is in it.
+    /// Waits until all puts of this process into a database, by any of its threads, are stored.
     ///
     /// # Errors
-    /// Those of the first put that was refused since the last commit: [`TooLarge`](crate::FaultKind::TooLarge), [`NoDatabase`](crate::FaultKind::NoDatabase).
+    /// Those of the first put refused since the last commit: [`TooLarge`](crate::FaultKind::TooLarge),
+    /// [`NoDatabase`](crate::FaultKind::NoDatabase).
     pub fn commit(&self, database: &str) -> Result<(), Fault> {
         self.link.commit(database, self.waits.other)
     }
 
-    /// The value of a key: of the node's own copy, or else of another node's. What members have put is everywhere after their fence.
+    /// The value of a key, from the node's own copy or else from another node. After a fence, the puts of its members
+    /// are in the copies of all their nodes.
     ///
     /// # Errors
     /// [`NotFound`](crate::FaultKind::NotFound), [`NoDatabase`](crate::FaultKind::NoDatabase).
@@ -344,16 +365,17 @@ impl Process {
         self.link.ask(&request, self.waits.other).and_then(answers::value)
     }
 
-    /// All that is in a database now, on whatever node.
+    /// All current pairs of a database at all nodes.
     ///
     /// # Errors
-    /// [`NoDatabase`](crate::FaultKind::NoDatabase); [`TooLarge`](crate::FaultKind::TooLarge) when it is more than an answer may be.
+    /// [`NoDatabase`](crate::FaultKind::NoDatabase); [`TooLarge`](crate::FaultKind::TooLarge) if they exceed the size
+    /// of an answer.
     pub fn iterate(&self, database: &str) -> Result<Snapshot, Fault> {
         let request = Request::Iterate(database.into());
         self.link.ask(&request, self.waits.collective).and_then(answers::pairs).map(Snapshot::from)
     }
 
-    /// Makes a global name known in the domain, at once.
+    /// Publishes a global name in the domain, with immediate effect.
     ///
     /// # Errors
     /// [`NameExists`](crate::FaultKind::NameExists), [`TooLarge`](crate::FaultKind::TooLarge).
@@ -362,7 +384,7 @@ impl Process {
         self.link.ask(&request, self.waits.other).and_then(answers::done)
     }
 
-    /// Takes a global name back.
+    /// Withdraws a global name.
     ///
     /// # Errors
     /// [`NotFound`](crate::FaultKind::NotFound).
@@ -370,7 +392,7 @@ impl Process {
         self.link.ask(&Request::Withdraw(name.into()), self.waits.other).and_then(answers::done)
     }
 
-    /// What was deposited under a global name.
+    /// The value deposited under a global name.
     ///
     /// # Errors
     /// [`NotFound`](crate::FaultKind::NotFound).
@@ -378,15 +400,19 @@ impl Process {
         self.link.ask(&Request::Lookup(name.into()), self.waits.other).and_then(answers::value)
     }
 
-    /// Waits for all members of a set that this process is in, and brings what they have put and [committed](Self::commit) to the nodes of all: gets of it are answered there from then on.
+    /// Waits for all members of a set that includes this process. Distributes their [committed](Self::commit) puts to
+    /// the nodes of all members, which serve gets of them from then on.
     ///
     /// # Errors
-    /// [`MemberDied`](crate::FaultKind::MemberDied), [`NodeLost`](crate::FaultKind::NodeLost), [`TimedOut`](crate::FaultKind::TimedOut), the same at all; [`Mismatch`](crate::FaultKind::Mismatch), [`NotMember`](crate::FaultKind::NotMember), [`GroupOpen`](crate::FaultKind::GroupOpen).
+    /// [`MemberDied`](crate::FaultKind::MemberDied), [`NodeLost`](crate::FaultKind::NodeLost),
+    /// [`TimedOut`](crate::FaultKind::TimedOut), the same for all members; [`Mismatch`](crate::FaultKind::Mismatch),
+    /// [`NotMember`](crate::FaultKind::NotMember), [`GroupOpen`](crate::FaultKind::GroupOpen).
     pub fn fence(&self, over: &Set, limit: Option<Duration>) -> Result<(), Fault> {
         self.fence_by(over, limit, b"")
     }
 
-    /// A fence with a tag: threads that fence with the same set at a time tell theirs apart by it. It has up to 256 bytes, of which the first is not 0.
+    /// A fence with a tag, which distinguishes concurrent fences of the same set in several threads. A tag has up to
+    /// 256 bytes, and the first is not 0.
     ///
     /// # Errors
     /// As [`fence`](Self::fence).
@@ -396,7 +422,7 @@ impl Process {
         self.link.ask(&request, limit).and_then(answers::done)
     }
 
-    /// Waits for all processes of the own group: a fence of all of them.
+    /// Waits for all processes of the own group: a fence of the whole group.
     ///
     /// # Errors
     /// As [`fence`](Self::fence).

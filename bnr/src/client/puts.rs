@@ -1,4 +1,4 @@
-//! Puts that are on their way: they are not waited for one by one, but all together.
+//! Unanswered puts. A commit waits for all of them at once.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,9 +8,9 @@ use crate::fault::Fault;
 /// The puts into one database.
 #[derive(Debug, Default)]
 struct Into {
-    /// Those that are not answered.
+    /// Puts that are not answered.
     open: BTreeSet<Serial>,
-    /// The first that was refused, of those that nobody was told of.
+    /// The first refused put that was not yet reported.
     refused: Option<(Serial, Fault)>,
 }
 
@@ -19,21 +19,21 @@ struct Into {
 pub(super) struct Puts(BTreeMap<String, Into>);
 
 impl Puts {
-    /// One is made.
+    /// Records a new put.
     pub(super) fn made(&mut self, database: &str, serial: Serial) {
-        // Every put of a database but its first finds it there.
+        // The entry usually exists: only the first put into a database creates it.
         match self.0.get_mut(database) {
             Some(into) => into.open.insert(serial),
             None => self.0.entry(database.to_owned()).or_default().open.insert(serial),
         };
     }
 
-    /// One was not made after all.
+    /// Forgets a put that could not be sent.
     pub(super) fn unmade(&mut self, database: &str, serial: Serial) {
         self.answered(database, serial, None);
     }
 
-    /// One is answered, by a fault or not.
+    /// Records the answer to a put.
     pub(super) fn answered(&mut self, database: &str, serial: Serial, fault: Option<Fault>) {
         let Some(into) = self.0.get_mut(database) else { return };
         into.open.remove(&serial);
@@ -47,17 +47,17 @@ impl Puts {
         }
     }
 
-    /// The last that is not answered.
+    /// The last put that is not answered.
     pub(super) fn last(&self, database: &str) -> Option<Serial> {
         self.0.get(database)?.open.last().copied()
     }
 
-    /// Whether all up to this one are answered.
+    /// Whether all puts up to this one are answered.
     pub(super) fn are_in(&self, database: &str, last: Serial) -> bool {
         self.0.get(database).and_then(|into| into.open.first()).is_none_or(|first| *first > last)
     }
 
-    /// Tells the first that was refused, once.
+    /// Takes the fault of the first refused put; reported once.
     pub(super) fn take_refused(&mut self, database: &str) -> Option<Fault> {
         let into = self.0.get_mut(database)?;
         let refused = into.refused.take();
@@ -93,7 +93,7 @@ mod tests {
         assert_eq!(puts.take_refused("a"), Some(fault("3")));
         assert_eq!(puts.take_refused("a"), None);
         puts.unmade("b", 6);
-        // Nothing is kept of what is over.
+        // No entry remains.
         assert!(puts.0.is_empty());
     }
 }

@@ -1,10 +1,10 @@
-//! What was in a database, one pair after the other.
+//! The contents of a database at one time.
 
 use std::vec;
 
 use crate::request::Pair;
 
-/// All that was in a database when it was asked for, in the order of the keys. Puts that come later do not show.
+/// All pairs of a database at the time of the request, in key order. Later puts are not visible.
 ///
 /// ```
 /// # use gpc_bnr::client::Snapshot;
@@ -18,7 +18,7 @@ use crate::request::Pair;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Snapshot {
     pairs: Vec<Pair>,
-    /// How many have been told since the first.
+    /// Number of pairs returned since `first`.
     told: usize,
 }
 
@@ -29,13 +29,13 @@ impl From<Vec<Pair>> for Snapshot {
 }
 
 impl Snapshot {
-    /// The first pair; [`next`](Self::next) goes on behind it.
+    /// The first pair; [`next`](Self::next) continues after it.
     pub fn first(&mut self) -> Option<&Pair> {
         self.told = 0;
         self.next()
     }
 
-    /// The pair behind the one that was told last; the first one in the beginning.
+    /// The pair after the one returned last; at the beginning, the first one.
     #[expect(
         clippy::should_implement_trait,
         reason = "the pair is lent: those who want all of it take `into_iter`"
@@ -46,7 +46,7 @@ impl Snapshot {
         Some(pair)
     }
 
-    /// How many pairs it has.
+    /// Number of pairs.
     pub fn len(&self) -> usize {
         self.pairs.len()
     }
@@ -62,7 +62,7 @@ impl Snapshot {
     }
 }
 
-/// All pairs, from the first.
+/// All pairs in key order.
 impl IntoIterator for Snapshot {
     type Item = Pair;
     type IntoIter = vec::IntoIter<Pair>;

@@ -1,4 +1,4 @@
-//! A command that looks into a domain from outside.
+//! A command that inspects a domain from outside.
 
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -10,7 +10,8 @@ use crate::fault::Fault;
 use crate::names::GroupId;
 use crate::request::{Answer, GroupStatus, Request};
 
-/// A link to the head of a domain, at the socket where that listens for commands of its user. What is no process of a group has no rank, and takes part in nothing collective.
+/// A link to the head of a domain, at the socket where the head listens for commands of its user. A tool is no process
+/// of a group: it has no rank, and takes part in no collective request.
 pub struct Tool {
     link: Link,
     limit: Duration,
@@ -23,25 +24,25 @@ impl std::fmt::Debug for Tool {
 }
 
 impl Tool {
-    /// Connects to a head; each request may take so long.
+    /// Connects to a head. `limit` is the time limit of each request.
     ///
     /// # Errors
-    /// When nobody listens there, or the system's.
+    /// No head listens at this path, or the system's.
     pub fn connect(path: &Path, limit: Duration) -> Result<Tool, ClientError> {
         let stream = UnixStream::connect(path)
             .map_err(|error| ClientError::Connect { path: path.to_owned(), error })?;
         Ok(Tool { link: Link::begin(stream.into(), Waits::default().margin)?, limit })
     }
 
-    /// Asks for anything that a tool may.
+    /// Sends a request that tools are allowed to make.
     ///
     /// # Errors
-    /// Those of the request; [`Link`](crate::FaultKind::Link) when the domain has ended.
+    /// Those of the request; [`Link`](crate::FaultKind::Link) if the domain has ended.
     pub fn ask(&self, request: &Request) -> Result<Answer, Fault> {
         self.link.ask(request, self.limit)
     }
 
-    /// All groups, of which the first 4,096 are told.
+    /// The status of all groups; at most the first 4,096 are returned.
     ///
     /// # Errors
     /// As [`ask`](Self::ask).
@@ -49,7 +50,7 @@ impl Tool {
         self.ask(&Request::Groups).and_then(answers::groups)
     }
 
-    /// What became of the processes of a group.
+    /// The status of a group's processes.
     ///
     /// # Errors
     /// As [`ask`](Self::ask).
@@ -73,7 +74,7 @@ impl Tool {
         self.ask(&Request::Databases).and_then(answers::names)
     }
 
-    /// All that is in a database, on whatever node.
+    /// All pairs of a database at all nodes.
     ///
     /// # Errors
     /// As [`ask`](Self::ask).

@@ -1,4 +1,4 @@
-//! Chained calls that a domain's node makes, and what their outcomes say.
+//! Chained calls of a domain's node, and their results.
 
 use std::collections::BTreeMap;
 use std::future::Future as _;
@@ -16,7 +16,7 @@ use crate::causes::{fault_of, report_of};
 use crate::fault::{Fault, FaultKind};
 use crate::order::Report;
 
-/// The functions that nodes of domains have.
+/// The functions of domain nodes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Handles {
     pub(super) order: FuncHandle,
@@ -26,7 +26,7 @@ pub(super) struct Handles {
     pub(super) look: FuncHandle,
 }
 
-/// A call as it is to be made.
+/// Parameters of a call.
 pub(super) struct Making {
     pub(super) func: FuncHandle,
     pub(super) ids: Vec<Id>,
@@ -35,10 +35,10 @@ pub(super) struct Making {
     pub(super) limit: Duration,
 }
 
-/// What became of a call.
+/// The result of a call.
 pub(super) type Ended = Result<Outcome, CallError>;
 
-/// Calls in flight, each with what it is for.
+/// Calls in flight, each with its purpose.
 pub(super) struct Calls<P> {
     me: Id,
     caller: Caller,
@@ -61,9 +61,9 @@ impl<P> Calls<P> {
         Calls { me, caller, handles, domain, post, next: 0, flying: BTreeMap::new() }
     }
 
-    /// Makes a call; `Err` where it did not get under way.
+    /// Starts a call. `Err` if it could not be started.
     pub(super) fn make(&mut self, making: Making, purpose: P) -> Result<u64, (P, Vec<Id>, CallError)> {
-        // Each node sends the order on before it is answered there: a node may answer late, and the others are to know.
+        // Forwards before executing: a node may reply late, and the others must not wait for it.
         let mut call = Call::new(making.func)
             .ids(making.ids.clone())
             .tree(Tree::Binomial)
@@ -82,7 +82,7 @@ impl<P> Calls<P> {
                 let number = self.next;
                 self.next += 1;
                 self.flying.insert(number, Flying { handle, ids: making.ids, purpose });
-                // It may have ended already; from the first look on it tells by itself.
+                // The call may have ended already; the first poll sets its waker.
                 let _ = self.post.tell(Told::CallReady(number));
                 Ok(number)
             }
@@ -90,7 +90,7 @@ impl<P> Calls<P> {
         }
     }
 
-    /// Looks whether a call has ended.
+    /// Polls a call; `None` if it has not ended.
     pub(super) fn look(&mut self, number: u64) -> Option<(P, Vec<Id>, Ended)> {
         let flying = self.flying.get_mut(&number)?;
         let waker = Waker::from(Arc::new(Ready { number, post: self.post.clone() }));
@@ -102,14 +102,14 @@ impl<P> Calls<P> {
         }
     }
 
-    /// Gives the calls up whose purpose is such a one.
+    /// Cancels the calls with a matching purpose.
     pub(super) fn cancel(&mut self, which: impl Fn(&P) -> bool) {
         // Dropping the handle cancels the call.
         self.flying.retain(|_, flying| !which(&flying.purpose));
     }
 }
 
-/// Tells the loop that a call has ended.
+/// Informs the loop that a call has ended.
 struct Ready {
     number: u64,
     post: Post,
@@ -117,12 +117,12 @@ struct Ready {
 
 impl Wake for Ready {
     fn wake(self: Arc<Self>) {
-        // A loop that has ended waits for nothing.
+        // If the loop has ended, the message is not needed.
         let _ = self.post.tell(Told::CallReady(self.number));
     }
 }
 
-/// What each of the ids has said, or why it has not.
+/// The report of each id, or the reason why there is none.
 pub(super) fn reports(ids: &[Id], ended: &Ended) -> Vec<(Id, Result<Report, Fault>)> {
     let each = |id: Id| match ended {
         Ok(outcome) => report_of(id, outcome.reply(id).map(|reply| reply.data), outcome.cause(id)),

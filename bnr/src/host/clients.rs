@@ -1,4 +1,4 @@
-//! Connections of processes and tools: bytes to requests, and answers to bytes.
+//! Connections of processes and tools: decodes requests and encodes answers.
 
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
@@ -14,13 +14,14 @@ use crate::fault::Fault;
 use crate::request::{Answer, Request};
 use crate::speak::{Conversation, NodeAsk, Said};
 
-/// Most bytes that are read of one connection before the others have their turn.
+/// Most bytes read from one connection per iteration.
 const READ_MAX: usize = 64 << 10;
 
-/// How many bytes may wait for one connection: an answer of the largest database, and its notices. No request is taken while so much waits, so nobody comes to it.
+/// Most bytes queued for one connection: an answer with the largest database, and notices. Requests are not read while
+/// so much is queued, so the limit is not reached in practice.
 const QUEUED_MAX: usize = 512 << 20;
 
-/// Most requests of one connection that are taken before the others have their turn.
+/// Most requests taken from one connection per iteration.
 const ASKED_MAX: usize = 256;
 
 /// One connection.
@@ -31,28 +32,28 @@ pub(super) struct Link {
     unread: Unread,
     /// A request that waits for room for its answer.
     held: Option<(Serial, Request)>,
-    /// Whether something of it was not taken, since answers wait.
+    /// Whether input was left unread, since answers wait.
     paused: bool,
-    /// Whether nobody reads at the other end any more.
+    /// Whether the peer reads no more.
     deaf: bool,
-    /// Whether the system tells of room for what waits.
+    /// Whether the system reports room for writing.
     room: bool,
-    /// Whether the system has told that the peer has closed its side: there is an end behind what can be read.
+    /// Whether the system has reported that the peer has closed its side: the readable bytes end with an end of stream.
     hung_up: bool,
-    /// Whether the peer has closed its side, and all that it has said is read.
+    /// Whether the peer has closed its side and all its bytes are read.
     pub(super) ended: bool,
-    /// Why it is to be closed.
+    /// The reason to close the connection.
     pub(super) broken: Option<String>,
 }
 
-/// What a connection has said.
+/// The result of reading from a connection.
 #[derive(Default)]
 pub(super) struct Heard {
     /// Requests.
     pub(super) asked: Vec<(Serial, Request)>,
-    /// Requests for the processes of the same group on this node.
+    /// Requests for the node attributes of the process's group.
     pub(super) node: Vec<(Serial, NodeAsk)>,
-    /// A process that has connected to a port shows this to say who it is.
+    /// The secret by which a process that connected to the port identifies itself.
     pub(super) who: Option<String>,
     /// Whether there may be more.
     pub(super) more: bool,
@@ -79,18 +80,20 @@ impl Link {
         &self.socket
     }
 
-    /// The system has told that the peer has closed its side.
+    /// The peer has closed its side, as the system reports.
     pub(super) fn hung_up(&mut self) {
         self.hung_up = true;
     }
 
-    /// Whether the system is to tell of room for what waits to be written, where that has changed since it was asked last. It is not while nothing waits: it would tell of each answer that the peer has read.
+    /// Whether to poll for room to write, if that has changed since the last call. It is off while nothing waits:
+    /// otherwise each answer that the peer reads would cause an event.
     pub(super) fn room_wanted(&mut self) -> Option<bool> {
         let wanted = !self.queue.is_empty();
         (std::mem::replace(&mut self.room, wanted) != wanted).then_some(wanted)
     }
 
-    /// Reads some of what has come, unless answers wait, or requests that were read before. Where the buffer is not filled there was no more, and the system tells of what comes later; but of the end it has told, if it has.
+    /// Reads some input, unless answers or earlier requests wait. A buffer that is not filled means that no more is
+    /// there now, and the system reports later input. The end of the stream was reported already, if `hung_up` is set.
     pub(super) fn read(&mut self, buffer: &mut [u8]) -> Heard {
         let mut heard = Heard { more: true, ..Heard::default() };
         let room = buffer.len().min(READ_MAX);
@@ -114,24 +117,24 @@ impl Link {
         heard
     }
 
-    /// Whether requests wait, and more may come: of one that has closed its side no more is waited for, so its end is seen.
+    /// Whether too many requests wait. If the peer has closed its side, its input is bounded and is read to the end.
     fn is_full(&self) -> bool {
         self.conversation.is_full() && !self.hung_up
     }
 
-    /// What keeps the next request from being taken.
+    /// What delays the next request.
     pub(super) fn holds(&self) -> Option<Held> {
         let size = self.held.as_ref().map_or(Size::Small, |(_, request)| Size::of(request));
         self.unread.holds(size)
     }
 
-    /// Whether something was not taken that can be taken now.
+    /// Whether delayed input can be read now.
     pub(super) fn goes_on(&mut self) -> bool {
         let can = self.holds().is_none() && !self.is_full();
         self.paused && can && std::mem::take(&mut self.paused)
     }
 
-    /// Takes what the conversation says; whether it may say more.
+    /// Takes outputs of the conversation. Returns whether there may be more.
     pub(super) fn said(&mut self, heard: &mut Heard) -> bool {
         while heard.asked.len() + heard.node.len() < ASKED_MAX {
             let holds = self.holds().is_some();
@@ -144,7 +147,7 @@ impl Link {
             let said = if holds { self.conversation.pending() } else { self.conversation.next() };
             match said {
                 None => return false,
-                // Taken by the next turn, if there is room for its answer.
+                // Taken in the next iteration, if there is room for its answer.
                 Some(Said::Ask(serial, request)) if Size::of(&request) == Size::Large => {
                     self.held = Some((serial, request));
                 }
@@ -164,13 +167,13 @@ impl Link {
         true
     }
 
-    /// An answer.
+    /// Passes an answer to the client.
     pub(super) fn answered(&mut self, serial: Serial, answer: Result<Answer, Fault>) {
         self.unread.answered(serial);
         self.conversation.answered(serial, answer);
     }
 
-    /// A process has ended.
+    /// Passes the notice of a process that has ended to the client.
     pub(super) fn notice(&mut self, death: Death) {
         self.conversation.notice(death);
     }
@@ -187,7 +190,7 @@ impl Link {
         }
     }
 
-    /// Writes what waits, as far as the system takes it.
+    /// Writes queued bytes as far as the system takes them.
     pub(super) fn write(&mut self) {
         while let Some(first) = self.queue.front_mut() {
             match rustix::io::write(&self.socket, first) {
@@ -201,7 +204,7 @@ impl Link {
                 Err(Errno::AGAIN) => return,
                 Err(Errno::INTR) => {}
                 Err(_) => {
-                    // Whoever has gone reads nothing; what it has said before that counts.
+                    // The peer is gone and reads nothing; its earlier requests still count.
                     self.queue.clear();
                     self.unread.remove(self.unread.queued());
                     (self.deaf, self.hung_up) = (true, true);
@@ -222,7 +225,7 @@ mod tests {
 
     const ASK: &[u8] = b"cmd=get kvsname=kvs key=k\n";
 
-    /// What a connection has asked is answered, each get with a long value.
+    /// Answers all requests, each get with a long value.
     fn answer(link: &mut Link, heard: Heard) {
         for (serial, request) in heard.asked {
             let answer = match request {
@@ -241,7 +244,7 @@ mod tests {
         link.write();
     }
 
-    /// One turn of the loop: some of what has come is read, what was asked is answered, and what that makes room for is asked.
+    /// One iteration of the loop: reads some input, answers requests, and takes the requests that this makes room for.
     fn turn(link: &mut Link, buffer: &mut [u8]) -> bool {
         let heard = link.read(buffer);
         let mut asked = !heard.asked.is_empty();
@@ -253,7 +256,8 @@ mod tests {
         asked
     }
 
-    /// A process sent gets and read no answer. All of them were taken, and up to 512 MiB of answers waited for it.
+    /// A process sent gets and read no answer. All of its requests were taken, and up to 512 MiB of answers were queued
+    /// for it.
     #[test]
     fn of_a_process_that_reads_no_answer_nothing_is_read_until_it_does() {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
@@ -262,7 +266,7 @@ mod tests {
         let mut link = Link::new(ours.into(), Conversation::new(), Arc::default());
         let mut buffer = vec![0; READ_MAX];
         theirs.write_all(b"cmd=init pmi_version=1 pmi_subversion=1\n").unwrap();
-        // Until neither side goes on: the one does not read, and the other has no room.
+        // Until both sides are stuck: the node does not read, and the socket has no room for the process.
         let (mut asked, mut idle) = (0, 0);
         while idle < 3 {
             let wrote = theirs.write(&ASK[asked % ASK.len()..]).unwrap_or(0);
@@ -273,7 +277,7 @@ mod tests {
             assert_eq!(link.broken, None);
         }
         assert!(link.holds() == Some(Held::Own) && link.room_wanted() == Some(true));
-        // It reads: all that it has asked is answered.
+        // Once the process reads, all its requests are answered.
         let (mut read, mut lines, mut quiet) = (vec![0; 1 << 20], 0, 0);
         while quiet < 3 {
             let count = theirs.read(&mut read).unwrap_or(0);

@@ -1,4 +1,4 @@
-//! What the machine of a domain's node wants done, and what whoever has begun the domain asks beside it.
+//! Carries out the outputs of the domain's state machine, and the requests of the application that bypass it.
 
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
@@ -79,7 +79,7 @@ impl Engine {
         }
     }
 
-    /// A call of the machine: to this node alone it needs no other.
+    /// Makes a call of the machine. A call to this node alone becomes an input of the machine.
     pub(super) fn call(
         &mut self,
         call: CallNumber,
@@ -130,7 +130,7 @@ impl Engine {
         }
     }
 
-    /// Looks whether processes can be started, one for each program.
+    /// Checks whether processes can be started, one for each program.
     fn check(&mut self, layout: &Layout) {
         let group = layout.group;
         let mine: Vec<&Block> = layout.blocks.iter().filter(|block| block.node == self.me).collect();
@@ -178,7 +178,8 @@ impl Engine {
     pub(super) fn keep(&mut self, order: KeeperOrder, descriptors: Vec<OwnedFd>) {
         if let Some(keeper) = &mut self.keeper {
             keeper.order(order, descriptors);
-            // Descriptors wait here as short as possible; a failure shows at the end of the turn.
+            // Sends at once, so that descriptors wait as briefly as possible. A failure is detected at the end of the
+            // iteration.
             let _ = keeper.flush();
         }
     }
@@ -210,12 +211,12 @@ impl Engine {
                 partial: true,
                 limit: END_LIMIT,
             };
-            // Who is not reached is lost, and its processes with it.
+            // An unreached node is lost, and its processes with it.
             let _ = calls.make(making, Purpose::Signal);
         }
     }
 
-    /// Standard input goes to rank 0 of the group that reads it, wherever that is.
+    /// Passes standard input to rank 0 of the group that reads it, at whatever node.
     pub(super) fn feed(&mut self, data: Bytes, then: SyncSender<io::Result<()>>) {
         let node = self.domain.reader();
         if node.is_none_or(|node| node == self.me) {
@@ -229,7 +230,7 @@ impl Engine {
         }
     }
 
-    /// Output goes up, and is written at the head.
+    /// Sends output up, or writes it at the head.
     pub(super) fn send_output(&mut self) {
         self.outflow.write();
         while let Some((up, data)) = self.outflow.next_call() {
@@ -242,21 +243,21 @@ impl Engine {
                 limit: STREAM_LIMIT,
             };
             if let Err((purpose, ids, error)) = calls.make(making, Purpose::Output(up)) {
-                // Calls are too many at the moment: the next turn tries again.
+                // Too many calls are in flight: the next iteration tries again.
                 self.call_ended(purpose, &ids, Err(error));
                 return;
             }
         }
     }
 
-    /// Those who wait for output to arrive.
+    /// Informs those that wait for all output to be written.
     pub(super) fn tell_flushed(&mut self) {
         if !self.outputs.is_empty() || !self.outflow.is_empty() {
             return;
         }
         self.flushes.drain(..).for_each(|answer| answer.reply(Reply::default()));
         if self.flushing == 0 {
-            // Nobody waits any more: fine.
+            // The receiver may have stopped waiting.
             for then in self.drains.drain(..) {
                 let _ = then.send(());
             }
@@ -281,13 +282,13 @@ impl Engine {
     }
 }
 
-/// The error of a process whose descriptors could not be made.
+/// The error of a process whose descriptors could not be created.
 fn unprepared(error: &io::Error) -> StartError {
     let errno = error.raw_os_error().unwrap_or(Errno::IO);
     StartError::new(errno, StartError::REFUSED, "its pipes and its socket cannot be made")
 }
 
-/// The error of processes without a keeper that would start them.
+/// The error of processes that have no supervisor to start them.
 fn without_keeper(error: &io::Error) -> StartError {
     let errno = error.raw_os_error().unwrap_or(Errno::IO);
     let why = format!("the keeper, which starts processes, cannot be started: {error}");

@@ -1,4 +1,4 @@
-//! Where others than started processes connect: commands of the same user at a Unix socket, and in port mode processes at a TCP port.
+//! Listeners: a Unix socket for commands of the same user, and in port mode a TCP port for processes.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -17,19 +17,20 @@ use crate::names::Member;
 /// Most connections of commands at a time.
 pub(super) const TOOLS_MAX: usize = 64;
 
-/// Most connections at the port that have not said which process they are, and how long each has for that: each process connects once, and says so at once. Where there are more, the one that has waited longest makes room.
+/// Most unidentified connections at the port, and the time limit for each. A process connects once and identifies
+/// itself at once. If there are too many, the one that has waited longest is closed.
 pub(super) const UNKNOWN_MAX: usize = 256;
 pub(super) const UNKNOWN_LIMIT: Duration = Duration::from_secs(10);
 
-/// Who has connected to the port.
+/// A connection at the port.
 pub(super) enum Visitor {
-    /// A process of this user.
+    /// From a process of this user.
     Own(OwnedFd),
-    /// Somebody else, whose connection is closed; what is to be said of that, once.
+    /// From another user. It is closed; the text is a warning, returned once.
     Stranger(Option<String>),
 }
 
-/// What is said of the first connection of somebody else.
+/// The warning about the first connection of another user.
 fn warning(user: Option<u32>) -> String {
     let who = match user {
         Some(user) => format!("user {user}"),
@@ -47,12 +48,12 @@ pub(super) struct Doors {
     tools: Option<UnixListener>,
     port: Option<TcpListener>,
     invited: BTreeMap<String, Member>,
-    /// Whether it was said that others than this user connect to the port.
+    /// Whether the warning about other users has been given.
     warned: bool,
 }
 
 impl Doors {
-    /// With a socket for commands, and a port where processes ask for one.
+    /// Opens the port if requested, and takes the socket for commands.
     ///
     /// # Errors
     /// The system's.
@@ -79,18 +80,18 @@ impl Doors {
         self.port.as_ref().map(|listener| listener.as_raw_fd())
     }
 
-    /// Where a process connects, and the number by which it is known there.
+    /// The port's address for a process, and the secret that identifies it there.
     ///
     /// # Errors
-    /// The system's, when there are no random bytes.
+    /// The system's, if there are no random bytes.
     pub(super) fn invite(&mut self, member: Member) -> io::Result<Option<(String, String)>> {
         let Some(listener) = &self.port else { return Ok(None) };
         let address = address_for_clients(listener.local_addr()?);
-        // Ends: two processes hardly ever draw the same number.
+        // Terminates: a collision of secrets is very unlikely.
         loop {
             let mut bytes = [0; 4];
             rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
-            // Clients take it for a signed number of 32 bits.
+            // Clients parse it as a signed 32-bit number.
             let secret = (u32::from_le_bytes(bytes) >> 1).to_string();
             if !self.invited.contains_key(&secret) {
                 self.invited.insert(secret.clone(), member);
@@ -99,15 +100,15 @@ impl Doors {
         }
     }
 
-    /// Which process shows this number. It is worth nothing afterwards.
+    /// The process with this secret. A secret works once.
     pub(super) fn welcome(&mut self, secret: &str) -> Option<Member> {
         self.invited.remove(secret)
     }
 
-    /// A command of the same user that has connected; `None` when there is none.
+    /// Accepts a command of the same user; `None` if there is none.
     pub(super) fn tool(&self) -> Option<OwnedFd> {
         let listener = self.tools.as_ref()?;
-        // Ends: with those who have connected.
+        // Terminates when no connection waits.
         loop {
             let (stream, _) = listener.accept().ok()?;
             let same = socket_peercred(&stream).is_ok_and(|peer| peer.uid == geteuid());
@@ -117,12 +118,12 @@ impl Doors {
         }
     }
 
-    /// A process that has connected to the port; `None` when there is none.
+    /// Accepts a connection at the port; `None` if there is none.
     pub(super) fn process(&mut self) -> Option<Visitor> {
         let listener = self.port.as_ref()?;
         let (stream, peer) = listener.accept().ok()?;
         let user = listener.local_addr().ok().and_then(|own| user_of(peer, own));
-        // What another user sends is not read: it takes no place, and guesses no number.
+        // Data of another user is not read: the connection takes no slot and cannot guess secrets.
         if user != Some(geteuid().as_raw()) {
             return Some(Visitor::Stranger(
                 (!std::mem::replace(&mut self.warned, true)).then(|| warning(user)),
@@ -131,13 +132,13 @@ impl Doors {
         if stream.set_nonblocking(true).is_err() {
             return Some(Visitor::Stranger(None));
         }
-        // Small answers leave at once; a link without it serves all the same.
+        // Small answers are sent at once. The option is not essential.
         let _ = stream.set_nodelay(true);
         Some(Visitor::Own(stream.into()))
     }
 }
 
-/// An address as `PMI_PORT` has it: clients cut it at its first colon, so `::1` is given by its name.
+/// An address for `PMI_PORT`. Clients cut it at its first colon, so `::1` is given as a host name.
 fn address_for_clients(address: SocketAddr) -> String {
     match address {
         SocketAddr::V4(address) => address.to_string(),
@@ -149,7 +150,7 @@ fn address_for_clients(address: SocketAddr) -> String {
 mod tests {
     use super::*;
 
-    /// On a host with `::1` alone a process got `[::1]:5000`, of which clients take `[` for the host.
+    /// On a host with `::1` alone, a process got `[::1]:5000`, and clients took `[` for the host.
     #[test]
     fn clients_are_given_an_address_with_one_colon() {
         for (address, given) in [("127.0.0.1:5000", "127.0.0.1:5000"), ("[::1]:5000", "localhost:5000")] {

@@ -1,4 +1,4 @@
-//! The loop of one node of a domain: what the system and other threads tell, the machine, and what it wants done.
+//! The event loop of one node of a domain: passes events to the state machine and carries out its outputs.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::{self, ErrorKind};
@@ -38,22 +38,23 @@ use crate::start_error::StartError;
 pub(super) const WAKER: Key = Key(0);
 const FIRST: usize = 1;
 
-/// What the system tells at a time.
+/// Most events of the system per poll.
 const EVENTS: usize = 512;
 
-/// Most messages of other threads that are taken before the others have their turn.
+/// Most messages of other threads per iteration.
 const TOLD_MAX: usize = 1024;
 
-/// How long calls for output, input and signals may take: as long as somebody may look at a page of output. What takes longer is tried again.
+/// Time limit of calls for output and input: as long as a person may look at a page of output. Calls that take longer
+/// are repeated.
 pub(super) const STREAM_LIMIT: Duration = Duration::from_secs(24 * 3600);
 
-/// How long the other nodes have to end.
+/// Time that the other nodes have to end.
 pub(super) const END_LIMIT: Duration = Duration::from_secs(10);
 
-/// Who asks for this node itself, such as `gpc run`.
+/// The client that stands for the application of this node, such as `gpc run`.
 pub(super) const OWNER: Client = Client::Tool(0);
 
-/// What a call is for.
+/// The purpose of a call.
 pub(super) enum Purpose {
     Domain(CallNumber),
     Output(Id),
@@ -62,24 +63,24 @@ pub(super) enum Purpose {
     Signal,
 }
 
-/// Who waits for the answer to an order.
+/// Receiver of the reply to an order.
 pub(super) enum Asked {
     Deferred(Deferred),
     /// A call of this node to itself alone.
     Own(CallNumber),
 }
 
-/// A connection at the port of which it is not known which process it is, and until when it may say so.
+/// A connection at the port whose process is not yet identified, and the deadline for that.
 pub(super) struct Unknown {
     pub(super) link: Link,
     pub(super) until: Duration,
 }
 
-/// What a descriptor is.
+/// The kind of a descriptor.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Source {
     Client(Client),
-    /// A connection of a process that has not said which one it is.
+    /// A connection whose process is not yet identified.
     Unknown(u64),
     Output(u64),
     Input,
@@ -88,7 +89,7 @@ pub(super) enum Source {
     Port,
 }
 
-/// What the loop begins with.
+/// Parameters of the loop.
 pub(super) struct Parts {
     pub(super) poll: Poll,
     pub(super) post: Post,
@@ -100,7 +101,7 @@ pub(super) struct Parts {
     pub(super) began: Instant,
     pub(super) outflow: Outflow,
     pub(super) keeper: KeeperCommand,
-    /// Whether it surely runs processes, so that a keeper is wanted at once.
+    /// Whether this node runs processes for certain, so the supervisor is started at once.
     pub(super) keeps: bool,
     pub(super) doors: Doors,
     pub(super) events: Option<Sender<HostEvent>>,
@@ -108,7 +109,7 @@ pub(super) struct Parts {
     pub(super) caller: Option<chained_gpc::Caller>,
 }
 
-/// The loop.
+/// The event loop.
 pub(super) struct Engine {
     pub(super) poll: Poll,
     pub(super) post: Post,
@@ -129,19 +130,19 @@ pub(super) struct Engine {
     pub(super) next_key: usize,
     pub(super) ready: BTreeSet<usize>,
     pub(super) clients: BTreeMap<Client, Link>,
-    /// Those that have asked or are answered in this turn.
+    /// Clients with requests or answers in this iteration.
     pub(super) touched: BTreeSet<Client>,
-    /// What processes of a group say to each other here.
+    /// PMI-2 node attributes.
     pub(super) attributes: Attributes,
-    /// By their numbers, which grow: the first has waited longest.
+    /// By number, in ascending order: the first one has waited longest.
     pub(super) unknown: BTreeMap<u64, Unknown>,
-    /// Answers that wait to be read.
+    /// Size of the unread answers.
     pub(super) unread: Arc<Unread>,
-    /// Connections whose next request waits until the others' answers are read.
+    /// Connections whose next request waits until the answers of other connections are read.
     pub(super) put_off: BTreeSet<Client>,
     pub(super) outputs: BTreeMap<u64, ProcessOutput>,
     pub(super) next_source: u64,
-    /// Name of this host, for people.
+    /// Host name, for messages.
     pub(super) host: String,
     pub(super) starting: Starting,
     pub(super) silent: Silent,
@@ -151,13 +152,13 @@ pub(super) struct Engine {
     pub(super) doors: Doors,
     pub(super) outflow: Outflow,
     pub(super) input: super::input::Feeding,
-    /// Groups whose processes are here.
+    /// Groups with processes here.
     pub(super) groups: BTreeMap<GroupId, Arc<Layout>>,
     /// Processes here that have not ended.
     pub(super) alive: BTreeSet<Member>,
     pub(super) flushes: Vec<Deferred>,
     pub(super) drains: Vec<SyncSender<()>>,
-    /// Flush calls to other nodes that have not ended, where somebody drains.
+    /// Unfinished flush calls to other nodes, while a drain waits.
     pub(super) flushing: usize,
     pub(super) events: Option<Sender<HostEvent>>,
     pub(super) ending: Vec<SyncSender<()>>,
@@ -219,12 +220,13 @@ impl Engine {
         engine
     }
 
-    /// Until the domain has ended.
+    /// Runs until the domain has ended.
     pub(super) fn run(mut self, over: impl FnOnce()) {
         let mut events = Events::with_capacity(EVENTS);
         let mut buffer = vec![0; 64 << 10];
         if self.keeps {
-            // While it comes up, others say what it is to start. Where it cannot be started, the first process says why.
+            // The supervisor starts up while requests arrive. If it cannot be started, the first start of a process
+            // reports the error.
             let _ = self.ensure_keeper();
         }
         self.turn();
@@ -272,7 +274,7 @@ impl Engine {
         self.began.elapsed()
     }
 
-    /// How long the system may take until it tells something; `None` where nothing but that matters.
+    /// Time until the next poll must return; `None` if only events matter.
     fn patience(&self) -> Option<Duration> {
         let blocked = |key: &usize| match self.sources.get(key) {
             Some(Source::Output(_)) => !self.outflow.has_room(),
@@ -286,7 +288,7 @@ impl Engine {
         deadlines.into_iter().flatten().min().map(|deadline| deadline.saturating_sub(self.now()))
     }
 
-    /// Takes what other threads have said.
+    /// Takes the messages of other threads.
     fn listen(&mut self) {
         for _ in 0..TOLD_MAX {
             match self.inbox.try_recv() {
@@ -294,7 +296,7 @@ impl Engine {
                 Err(_) => return,
             }
         }
-        // There may be more: the next turn begins at once.
+        // There may be more messages: wakes the loop at once.
         let _ = self.post.tell(Told::CallReady(u64::MAX));
     }
 
@@ -373,14 +375,14 @@ impl Engine {
             Purpose::Feed(then) => {
                 let result =
                     ended.map(drop).map_err(|error| io::Error::new(ErrorKind::BrokenPipe, error.to_string()));
-                // Nobody waits any more: fine.
+                // The receiver may have stopped waiting.
                 let _ = then.send(result);
             }
             Purpose::Signal => {}
         }
     }
 
-    /// Reads what is there, of each a bounded part.
+    /// Reads a bounded amount from each descriptor that is ready.
     fn read(&mut self, buffer: &mut [u8]) {
         for key in self.ready.clone() {
             let Some(&source) = self.sources.get(&key) else {
@@ -447,7 +449,7 @@ impl Engine {
             KeeperEvent::Ended(member, exit) => {
                 self.alive.remove(&member);
                 self.silent.remove(member);
-                // What it had said before it ended counts.
+                // Requests that the process sent before its end count.
                 self.hear_out(Client::Process(member), buffer);
                 self.inputs.push_back(Input::Ended { member, exit });
             }
@@ -458,12 +460,12 @@ impl Engine {
         }
     }
 
-    /// Ends the job of a process that would take itself for the only one.
+    /// Aborts the job of a process that uses an unsupported MPI library: it would consider itself alone.
     fn look_at_silent(&mut self) {
         if let Some((member, library)) = self.silent.look(self.now()) {
             let request = Request::Abort { code: StartError::REFUSED, message: open_mpi::message(&library) };
             let client = Client::Process(member);
-            // It is never answered.
+            // The abort has no answer.
             self.inputs.push_back(Input::Request { client, serial: Serial::MAX, request });
         }
     }
@@ -477,7 +479,7 @@ impl Engine {
         }
     }
 
-    /// Without its keeper nothing can be started, and nobody says what becomes of those who run.
+    /// The supervisor is gone: nothing can be started, and the ends of running processes are not reported.
     pub(super) fn keeper_lost(&mut self, error: &io::Error) {
         self.warn(format!("the keeper of this host's processes is gone ({error}): its processes are lost"));
         let keeper = self.keeper.take();
@@ -499,9 +501,10 @@ impl Engine {
         }
     }
 
-    /// Hands all inputs to the machine, does what it wants, and writes what has come of it.
+    /// Passes all inputs to the state machine, carries out its outputs, and writes the results.
     fn turn(&mut self) {
-        // Ends: an input that an output makes here is the answer of a call of this node to itself, and the machine makes a bounded number of those for each input from outside.
+        // Terminates: an output adds an input only for a call of this node to itself, and the machine makes a bounded
+        // number of those for each input from outside.
         while let Some(input) = self.inputs.pop_front() {
             let now = self.now();
             tracing::trace!(node = self.me, ?input);
@@ -521,7 +524,7 @@ impl Engine {
         self.tell_flushed();
     }
 
-    /// Nothing is left: the keeper ends what runs here, and itself.
+    /// The domain has ended: the supervisor ends all processes and itself.
     fn end(mut self) {
         self.outflow.drop_all();
         if let Some(keeper) = self.keeper.take() {
@@ -531,13 +534,13 @@ impl Engine {
         let ended = || Fault::new(FaultKind::DomainEnded, "the domain has ended");
         std::mem::take(&mut self.then).into_values().for_each(|then| then(Err(ended())));
         for then in self.ending.drain(..) {
-            // Nobody waits any more: fine.
+            // The receiver may have stopped waiting.
             let _ = then.send(());
         }
     }
 
     pub(super) fn event(&self, event: HostEvent) {
-        // Whoever listens no longer does not want to know.
+        // The receiver may have stopped listening.
         let _ = self.events.as_ref().map(|events| events.send(event));
     }
 
@@ -546,14 +549,14 @@ impl Engine {
         self.event(HostEvent::Warning(message));
     }
 
-    /// Has the system tell of a descriptor.
+    /// Watches a descriptor.
     pub(super) fn watch(&mut self, source: Source, descriptor: RawFd, interest: Interest) -> io::Result<()> {
         let key = self.next_key;
         self.poll.registry().register(&mut SourceFd(&descriptor), Key(key), interest)?;
         self.next_key += 1;
         self.sources.insert(key, source);
         self.keys.insert(source, key);
-        // What came before may not be told.
+        // Data that arrived earlier may not be reported.
         self.ready.insert(key);
         Ok(())
     }
@@ -564,7 +567,7 @@ impl Engine {
             self.ready.remove(&key);
         }
         if let Some(descriptor) = descriptor {
-            // It is closed now in any case.
+            // The descriptor is about to be closed in any case.
             let _ = self.poll.registry().deregister(&mut SourceFd(&descriptor));
         }
     }
@@ -575,13 +578,13 @@ pub(super) fn host_name() -> String {
     name.trim_end().to_owned()
 }
 
-/// Numbers of the system's errors.
+/// Error numbers of the system.
 pub(super) struct Errno;
 
 impl Errno {
-    /// No such child.
+    /// No such child process.
     pub(super) const CHILD: i32 = rustix::io::Errno::CHILD.raw_os_error();
-    /// Input or output.
+    /// Input/output error.
     pub(super) const IO: i32 = rustix::io::Errno::IO.raw_os_error();
 }
 

@@ -1,4 +1,5 @@
-//! Looks whether processes that have not spoken PMI have loaded an MPI library that is not served here: after [`FIRST`], then every [`AGAIN`].
+//! Detects processes that do not speak PMI because they have loaded an MPI library that is not supported. Each process
+//! is checked after [`FIRST`], then every [`AGAIN`].
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -8,46 +9,46 @@ use std::time::Duration;
 use crate::names::Member;
 use crate::open_mpi::library_in_maps;
 
-/// When a process is looked at first: most have loaded their libraries by then.
+/// Time until the first check: most processes have loaded their libraries by then.
 const FIRST: Duration = Duration::from_millis(100);
 
-/// The time between two looks.
+/// Time between two checks.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// Processes that are looked at in one turn of the loop: each look takes some tens of microseconds.
+/// Most processes checked in one iteration of the loop. A check takes some tens of microseconds.
 const LOOKS_MAX: usize = 64;
 
-/// Bytes that are read of one list of mappings: about 100,000 of them.
+/// Most bytes read from one list of mappings: about 100,000 entries.
 const MAPS_MAX: u64 = 16 << 20;
 
-/// Processes of this node that have said nothing yet.
+/// Processes of this node that have sent nothing yet.
 #[derive(Default)]
 pub(super) struct Silent {
-    /// The number of each, and when it is looked at next.
+    /// The process id, and the time of the next check.
     processes: BTreeMap<Member, (u32, Duration)>,
-    /// No look is due before.
+    /// No check is due before this time.
     due: Option<Duration>,
 }
 
 impl Silent {
-    /// A process was started.
+    /// Adds a process that was started.
     pub(super) fn insert(&mut self, member: Member, pid: u32, now: Duration) {
         let due = now.saturating_add(FIRST);
         self.processes.insert(member, (pid, due));
         self.due = Some(self.due.map_or(due, |earlier| earlier.min(due)));
     }
 
-    /// A process has spoken, or has ended.
+    /// Removes a process that has sent something or has ended.
     pub(super) fn remove(&mut self, member: Member) {
         self.processes.remove(&member);
     }
 
-    /// When the next look is due.
+    /// Time of the next check.
     pub(super) fn due(&self) -> Option<Duration> {
         self.due.filter(|_| !self.processes.is_empty())
     }
 
-    /// Looks at those whose time has come; one that has loaded Open MPI, with the name of the library.
+    /// Checks the processes that are due. Returns one that has loaded Open MPI, with the name of the library.
     pub(super) fn look(&mut self, now: Duration) -> Option<(Member, String)> {
         if self.due().is_none_or(|due| due > now) {
             return None;
@@ -67,7 +68,7 @@ impl Silent {
 
 fn loaded(pid: u32) -> Option<String> {
     let mut maps = Vec::new();
-    // It may have ended, or be another user's.
+    // The process may have ended or belong to another user.
     File::open(format!("/proc/{pid}/maps")).ok()?.take(MAPS_MAX).read_to_end(&mut maps).ok()?;
     library_in_maps(&maps)
 }

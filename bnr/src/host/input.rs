@@ -1,4 +1,4 @@
-//! Standard input of the process that reads it, where that is on this node.
+//! Standard input for the process that reads it, if that process is on this node.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
@@ -9,7 +9,7 @@ use bytes::{Buf as _, Bytes};
 use chained_gpc::{Deferred, Reply};
 use rustix::io::Errno;
 
-/// Who waits until some input has been taken.
+/// The sender of input, which waits until it is written.
 pub(super) enum From {
     /// A thread of this process.
     Here(SyncSender<io::Result<()>>),
@@ -20,7 +20,7 @@ pub(super) enum From {
 impl From {
     fn tell(self, result: io::Result<()>) {
         match (self, result) {
-            // Nobody waits any more: fine.
+            // The receiver may have stopped waiting.
             (From::Here(then), result) => drop(then.send(result)),
             (From::Node(answer), Ok(())) => answer.reply(Reply::default()),
             (From::Node(answer), Err(error)) => answer.fail(error),
@@ -28,11 +28,11 @@ impl From {
     }
 }
 
-/// Input on its way into the pipe. Bounded, since whoever gives some waits until it is taken.
+/// Input on its way into the pipe. Bounded, since each sender waits until its input is written.
 #[derive(Default)]
 pub(super) struct Feeding {
     pipe: Option<OwnedFd>,
-    /// Whether there has been a pipe, which is closed now.
+    /// Whether the pipe has been closed.
     closed: bool,
     queue: VecDeque<(Bytes, From)>,
 }
@@ -44,7 +44,7 @@ impl Feeding {
         self.write();
     }
 
-    /// More input; without bytes, its end.
+    /// Queues input; no bytes mean its end.
     pub(super) fn take(&mut self, data: Bytes, from: From) {
         self.queue.push_back((data, from));
         self.write();

@@ -1,6 +1,8 @@
-//! Commands that look into domains from outside, by a running node of theirs: `gpc ps --peers` and its kin. Whoever asks has no part in the domain; the node asks the head for it.
+//! Commands that inspect domains from outside, through a running node: `gpc ps --peers` and similar commands. The
+//! command takes no part in the domain; the node asks the head on its behalf.
 //!
-//! A call of the function `bnr.look`, whose header is the name of a domain and whose data is a request as in a frame, is replied to with a report. Without a name, it is replied to with the names of the domains that have a part at the node. `docs/bnr-wire.md`, "Commands elsewhere".
+//! The function `bnr.look` takes the name of a domain as its header and an encoded request as its data; the reply is a
+//! report. Without a name, the reply lists the domains that the node serves. `docs/bnr-wire.md`, "Commands elsewhere".
 #![allow(clippy::disallowed_methods, reason = "one limit for several calls, one after the other")]
 
 use std::time::{Duration, Instant};
@@ -19,13 +21,13 @@ use crate::names::is_domain;
 use crate::order::Report;
 use crate::request::{Answer, Request};
 
-/// How many nodes are asked at a time, where they cannot be asked by a tree.
+/// Most nodes asked at the same time, if a tree cannot be used.
 const AT_ONCE: usize = 64;
 
-/// What those have who are asked when the time is over: they are named as such, not left out.
+/// Limit of calls made after the time is over: these nodes are reported as late instead of being omitted.
 const SHORTEST: Duration = Duration::from_millis(1);
 
-/// Whether a request may come from elsewhere: it looks, or kills. Who starts something takes part in a domain.
+/// Whether a request may come from outside: it reads state, or kills. Starting something is for members of the domain.
 fn is_for_all(request: &Request) -> bool {
     matches!(
         request,
@@ -42,7 +44,7 @@ fn is_for_all(request: &Request) -> bool {
 }
 
 impl Shared {
-    /// Answers a command elsewhere.
+    /// Answers a command from outside.
     pub(super) fn look(&self, request: &chained_gpc::Request<'_>, answer: Deferred) {
         let respond = |answer: Deferred, said| answer.reply(reply(&Report::Answer(said)));
         if request.header().is_empty() {
@@ -61,18 +63,18 @@ impl Shared {
             return respond(answer, Err(Fault::new(FaultKind::Unsupported, message)));
         }
         let then = Box::new(move |said| respond(answer, said));
-        // A loop that has ended drops the answer, and so says that there is none.
+        // If the loop has ended, the reply handle is dropped, which fails the call.
         drop(post.tell(Told::Ask { request: Box::new(asked), then }));
     }
 }
 
-/// For a process that has no part in any domain, but whose node is linked with nodes that have.
+/// For a process outside all domains whose node is linked with nodes of domains.
 impl Serving {
-    /// The domains that nodes have a part in, as each says it. Who does not answer within the limit is not there.
+    /// The domains that each node serves. A node that does not answer within the limit has a fault.
     pub fn domains_of(&self, ids: &[Id], limit: Duration) -> Vec<(Id, Result<Vec<String>, Fault>)> {
         let asked = self.look(ids, "", Bytes::new(), limit);
         let names = |(id, said)| match said {
-            // What is no name of a domain is shown to nobody.
+            // Invalid names are dropped before they are shown.
             Ok(Answer::Names(names)) => (id, Ok(names.into_iter().filter(|name| is_domain(name)).collect())),
             Ok(_) => (id, Err(Fault::at(id, FaultKind::Link, format!("node {id} answers something else")))),
             Err(fault) => (id, Err(fault)),
@@ -80,10 +82,11 @@ impl Serving {
         asked.into_iter().map(names).collect()
     }
 
-    /// Asks the head of a domain, by a node that has a part in it: for anything that looks, or kills.
+    /// Sends a request to the head of a domain, through a node of the domain: any request that reads state, or kills.
     ///
     /// # Errors
-    /// Those of the request; [`NodeLost`](FaultKind::NodeLost) when the node is not reached, and [`DomainEnded`](FaultKind::DomainEnded) when it has no part in the domain.
+    /// Those of the request; [`NodeLost`](FaultKind::NodeLost) if the node is not reached, and
+    /// [`DomainEnded`](FaultKind::DomainEnded) if it does not serve the domain.
     pub fn ask_by(&self, id: Id, domain: &str, request: &Request, limit: Duration) -> Result<Answer, Fault> {
         let data = body_of(0, request)?;
         let said = self.look(&[id], domain, data, limit).pop().map(|(_, said)| said);
@@ -107,7 +110,7 @@ impl Serving {
         if whole.is_ok() || ids.len() < 2 {
             return reports(ids, &whole).into_iter().map(answered).collect();
         }
-        // Somebody has held up the others: each alone, and all within the limit.
+        // A node has delayed the others: ask each alone, all within the limit.
         let until = Instant::now() + limit;
         let left = || until.saturating_duration_since(Instant::now()).max(SHORTEST);
         let call = |ids: &[Id]| looking(handles, ids, domain, data.clone(), left());

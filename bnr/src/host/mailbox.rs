@@ -1,6 +1,8 @@
-//! How other threads reach the loop of a domain's node.
+//! The queue by which other threads reach the loop of a domain's node.
 //!
-//! The queue has no bound of its own, since each who puts something there waits for the answer or is bounded elsewhere: orders and batches by the calls that a chained-GPC node takes, ends of calls by the calls that were made, requests by the threads that ask.
+//! The queue has no bound of its own; each kind of message is bounded elsewhere. Orders and batches are bounded by the
+//! calls that a chained-GPC node admits, ends of calls by the calls that were made. Requests are bounded by the threads
+//! that wait for their answers.
 
 use std::fmt;
 use std::io;
@@ -18,34 +20,34 @@ use crate::names::GroupId;
 use crate::order::Order;
 use crate::request::{Answer, Request};
 
-/// What goes on when a request is answered.
+/// Receives the answer to a request.
 pub(super) type Then = Box<dyn FnOnce(Result<Answer, Fault>) + Send>;
 
-/// What the loop is told.
+/// A message to the loop.
 pub(super) enum Told {
-    /// Another node orders.
+    /// An order of another node.
     Order { root: Id, order: Box<Order>, answer: Deferred },
-    /// Nobody waits for the answer to an order any more.
+    /// The reply to an order is no longer needed.
     Cancelled(Token),
-    /// A call of this node has ended, or may have.
+    /// A call of this node may have ended.
     CallReady(u64),
-    /// The application that runs this node asks.
+    /// A request of the application that runs this node.
     Ask { request: Box<Request>, then: Then },
     /// Output of another node, on its way to the head.
     Batches { data: Bytes, answer: Deferred },
-    /// Another node wants to know when all output of processes that have ended here has arrived at the head.
+    /// Another node waits until all output of ended processes here has reached the head.
     Flush { answer: Deferred },
-    /// Standard input for rank 0, which is here. Without bytes: its end.
+    /// Standard input for rank 0, which is here. No bytes mean its end.
     Input { data: Bytes, answer: Deferred },
-    /// Standard input for rank 0, wherever it is. Without bytes: its end.
+    /// Standard input for rank 0, at whatever node. No bytes mean its end.
     Feed { data: Bytes, then: SyncSender<io::Result<()>> },
-    /// A signal for the processes of a group, or of all.
+    /// A signal for the processes of one group, or of all.
     Signal { group: Option<GroupId>, signal: u8 },
-    /// The writer of output has written so many bytes, or has failed.
+    /// The output writer has written a batch, with this many bytes of this node's processes, or has failed.
     Written(usize, io::Result<()>),
-    /// Say so when all output of processes that have ended has been written.
+    /// Respond when all output of ended processes has been written.
     Drain(SyncSender<()>),
-    /// The domain ends.
+    /// End the domain.
     End(SyncSender<()>),
 }
 
@@ -64,10 +66,10 @@ impl Post {
         Ok((Post { sender, waker }, receiver))
     }
 
-    /// Tells the loop; gives back what the loop is too late for, since it has ended.
+    /// Sends a message to the loop. Returns the message if the loop has ended.
     pub(super) fn tell(&self, told: Told) -> Result<(), Told> {
         self.sender.send(told).map_err(|unsent| unsent.0)?;
-        // A loop that cannot be woken has ended, or looks by itself.
+        // A loop that cannot be woken has ended or is running.
         let _ = self.waker.wake();
         Ok(())
     }

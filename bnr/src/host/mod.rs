@@ -1,6 +1,7 @@
-//! One node of a domain on sockets: the loop that drives [`Domain`], the processes of this host, and the calls to other nodes.
+//! One node of a domain on sockets: the loop that drives [`Domain`], the processes of this host, and the calls to other
+//! nodes.
 //!
-//! [`Host`] is the head of a domain, such as `gpc run`; [`Serving`] is a node that takes part in the domains of others.
+//! [`Host`] is the head of a domain, such as `gpc run`. [`Serving`] is a node that serves the domains of other nodes.
 #![allow(clippy::disallowed_methods, reason = "the loop gives the machine the time")]
 
 mod calls;
@@ -51,10 +52,10 @@ use crate::streams::Piece;
 
 pub use serving::Serving;
 
-/// How many writings may wait for the writer of output: its bytes are bounded by the windows of the nodes.
+/// Most batches that wait for the output writer. The windows of the nodes bound their bytes.
 const WRITINGS_MAX: usize = 4;
 
-/// What is started as the keeper of a host's processes: a program that calls [`keeper::run`](crate::keeper::run) on its standard input.
+/// The supervisor's command: a program that calls [`keeper::run`](crate::keeper::run) on its standard input.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct KeeperCommand {
     /// The program.
@@ -63,34 +64,34 @@ pub struct KeeperCommand {
     pub args: Vec<OsString>,
 }
 
-/// What writes output: it gets pieces of whole lines, or of lines that are longer than a piece.
+/// Writes output: receives pieces of whole lines, or of lines that are longer than a piece.
 pub type Writer = Box<dyn FnMut(&Piece) -> io::Result<()> + Send>;
 
-/// What the head of a domain is told at its beginning.
+/// Parameters of the head of a domain.
 #[non_exhaustive]
 pub struct HostSettings {
-    /// Its id.
+    /// The id of the head.
     pub me: Id,
     /// The nodes of the domain, the head first.
     pub nodes: Vec<Id>,
-    /// Whether the head runs processes, too. Alone it does in any case.
+    /// Whether the head runs processes as well. Always true if it is the only node.
     pub runs: bool,
-    /// What is started as the keeper.
+    /// The supervisor's command.
     pub keeper: KeeperCommand,
-    /// How much of everything there may be.
+    /// The bounds of the domain.
     pub limits: Limits,
-    /// Where commands of the same user connect.
+    /// Listener for commands of the same user.
     pub tools: Option<UnixListener>,
-    /// What writes output; without it, output is dropped.
+    /// Writes output; if `None`, output is dropped.
     pub output: Option<Writer>,
-    /// The node by which others are reached, with [`Serving::attach`] done; none for a domain of one node.
+    /// The node that reaches the others, with [`Serving::attach`] called; `None` for a domain of one node.
     pub serving: Option<Serving>,
-    /// Whether processes connect to a port on loopback, for programs that do not know `PMI_FD`.
+    /// Whether processes connect to a loopback port, for programs that do not know `PMI_FD`.
     pub pmi_port: bool,
 }
 
 impl HostSettings {
-    /// A domain of one node, without a socket for commands, whose output is dropped.
+    /// A domain of one node, without a socket for commands and without a writer for output.
     pub fn new(keeper: KeeperCommand) -> HostSettings {
         HostSettings {
             me: 0,
@@ -115,33 +116,33 @@ impl fmt::Debug for HostSettings {
     }
 }
 
-/// What happens in a domain, for whoever has begun it.
+/// An event in a domain, for the application that began it.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum HostEvent {
-    /// A process of a group that was [subscribed](Request::Subscribe) to has ended.
+    /// A process has ended, in a group that the application has [subscribed](Request::Subscribe) to.
     Death(Death),
-    /// A process has asked for the end of its group.
+    /// A process has aborted its group.
     Aborted {
-        /// Who.
+        /// The process.
         member: Member,
-        /// The exit status that it wants.
+        /// The requested exit status.
         code: u8,
-        /// Why.
+        /// The reason.
         message: String,
     },
-    /// Processes of a group could not be started. All that concern a group come before the answer of whoever has it started.
+    /// Processes of a group could not be started. All such events of a group precede the answer to its start.
     NotStarted(StartFailure),
-    /// A process has asked for the end of a group: its processes end because of that from now on.
+    /// A process has requested the kill of a group, which explains the group's later deaths.
     Killed {
         /// The group.
         group: GroupId,
-        /// Who.
+        /// The process.
         by: Member,
-        /// How many of its processes had ended before: their deaths are the first that are reported.
+        /// Number of the group's processes that had ended before; theirs are the first deaths that are reported.
         dead: usize,
     },
-    /// Something is wrong that a person may want to know.
+    /// A problem that a person may want to see.
     Warning(String),
     /// Output could not be written.
     Output(io::Error),
@@ -149,7 +150,7 @@ pub enum HostEvent {
     Ended,
 }
 
-/// The head of a domain. Dropping it ends the domain: all its processes are killed.
+/// The head of a domain. Dropping it ends the domain and kills all its processes.
 pub struct Host {
     post: Post,
     name: String,
@@ -162,7 +163,7 @@ impl Host {
     /// Begins a domain.
     ///
     /// # Errors
-    /// The system's: there is no thread, no descriptor.
+    /// The system's: a thread or a descriptor cannot be created.
     pub fn start(settings: HostSettings) -> io::Result<Host> {
         let name = random_name()?;
         let poll = Poll::new()?;
@@ -218,25 +219,26 @@ impl Host {
         &self.name
     }
 
-    /// What happens.
+    /// The events of the domain.
     pub fn events(&self) -> &Receiver<HostEvent> {
         &self.events
     }
 
-    /// Asks, and waits for the answer.
+    /// Sends a request and waits for the answer.
     ///
     /// # Errors
-    /// What the domain says, or that there is no answer within the limit.
+    /// Those of the request, or `TimedOut` if there is no answer within the limit.
     pub fn ask(&self, request: Request, limit: Duration) -> Result<Answer, Fault> {
         let (sender, answer) = mpsc::sync_channel(1);
-        // Who has stopped waiting does not want it.
+        // The receiver may have stopped waiting.
         self.ask_then(request, move |result| drop(sender.send(result)));
         answer.recv_timeout(limit).unwrap_or_else(|_| {
             Err(Fault::new(FaultKind::TimedOut, format!("the domain has not answered within {limit:?}")))
         })
     }
 
-    /// Asks, and goes on with `then`, on the domain's thread: it must be short and never block.
+    /// Sends a request and passes the answer to `then`, which runs on the domain's thread. It must be short and must
+    /// not block.
     pub fn ask_then(&self, request: Request, then: impl FnOnce(Result<Answer, Fault>) + Send + 'static) {
         let told = Told::Ask { request: Box::new(request), then: Box::new(then) };
         if let Err(Told::Ask { then, .. }) = self.post.tell(told) {
@@ -244,23 +246,23 @@ impl Host {
         }
     }
 
-    /// A handle by which another thread gives standard input.
+    /// A handle by which another thread passes standard input.
     pub fn feeder(&self) -> Feeder {
         Feeder { post: self.post.clone() }
     }
 
-    /// Sends a signal to the processes of a group, or of all groups.
+    /// Sends a signal to the processes of one group, or of all groups.
     pub fn signal(&self, group: Option<GroupId>, signal: u8) {
         // A domain that has ended has no processes.
         let _ = self.post.tell(Told::Signal { group, signal });
     }
 
-    /// Waits until all output of processes that have ended is written; whether it is.
+    /// Waits until all output of ended processes is written. Returns whether that was done within the limit.
     pub fn drain(&self, limit: Duration) -> bool {
         self.wait_for(Told::Drain, limit)
     }
 
-    /// Ends the domain: all its processes are killed. Whether that was done within the limit.
+    /// Ends the domain and kills all its processes. Returns whether that was done within the limit.
     pub fn end(mut self, limit: Duration) -> bool {
         let ended = self.wait_for(Told::End, limit);
         if ended {
@@ -279,7 +281,7 @@ impl Host {
 
     fn join(&mut self) {
         for thread in [self.thread.take(), self.writer.take()].into_iter().flatten() {
-            // A panic there was told already.
+            // A panic of the thread has been reported already.
             let _ = thread.join();
         }
     }
@@ -298,27 +300,27 @@ impl fmt::Debug for Host {
     }
 }
 
-/// Gives standard input to rank 0.
+/// Passes standard input to rank 0.
 #[derive(Clone, Debug)]
 pub struct Feeder {
     post: Post,
 }
 
 impl Feeder {
-    /// Gives it these bytes, and waits until they are in its pipe; no bytes are the end of its input.
+    /// Passes these bytes, and waits until they are in the process's pipe. No bytes mean the end of the input.
     ///
     /// # Errors
-    /// `BrokenPipe` when nobody reads any more.
+    /// `BrokenPipe` if no process reads any more.
     pub fn feed(&self, bytes: Vec<u8>) -> io::Result<()> {
         let (sender, taken) = mpsc::sync_channel(1);
         let ended = || io::Error::new(io::ErrorKind::BrokenPipe, "the domain has ended");
         self.post.tell(Told::Feed { data: Bytes::from(bytes), then: sender }).map_err(|_| ended())?;
-        // Waits as long as the process does not read: that is its right, and its end ends this.
+        // The wait lasts as long as the process does not read; the process's end ends it.
         taken.recv().map_err(|_| ended())?
     }
 }
 
-/// The loop of a domain that another node leads.
+/// Starts the loop of a domain that another node leads.
 fn begin_elsewhere(
     shared: &Arc<Shared>,
     name: &str,
@@ -355,15 +357,15 @@ fn begin_elsewhere(
 
 fn spawn(engine: Engine, name: String, shared: Option<Arc<Shared>>) -> io::Result<JoinHandle<()>> {
     thread::Builder::new().name("bnr-domain".into()).spawn(move || {
-        // From then on nobody reads what it is told, while the keeper's end may take its time.
+        // From then on messages would not be read, while the supervisor may take some time to end.
         engine.run(|| shared.iter().for_each(|shared| shared.remove(&name)));
     })
 }
 
-/// The thread that writes output: whoever reads it may be slow.
+/// Starts the thread that writes output; a slow reader blocks only this thread.
 fn start_writer(mut write: Writer, writings: Receiver<Writing>, post: Post) -> io::Result<JoinHandle<()>> {
     thread::Builder::new().name("bnr-output".into()).spawn(move || {
-        // Ends: with the loop that gives it something.
+        // Terminates with the loop that sends the batches.
         while let Ok((pieces, own)) = writings.recv() {
             let result = pieces.iter().try_for_each(&mut write);
             if post.tell(Told::Written(own, result)).is_err() {
@@ -373,16 +375,16 @@ fn start_writer(mut write: Writer, writings: Receiver<Writing>, post: Post) -> i
     })
 }
 
-/// 16 hexadecimal digits that nobody else has.
+/// A random name of 16 hexadecimal digits.
 fn random_name() -> io::Result<String> {
     let mut bytes = [0; 8];
     rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
     Ok(format!("{:016x}", u64::from_le_bytes(bytes)))
 }
 
-/// Each process takes three descriptors here: as many are used as the system lets this process have.
+/// Raises the limit of descriptors as far as the system allows: each process takes three here.
 fn raise_descriptors() {
     let limit = getrlimit(Resource::Nofile);
-    // A process that keeps its limit starts fewer.
+    // With the old limit, fewer processes can be started.
     let _ = setrlimit(Resource::Nofile, rustix::process::Rlimit { current: limit.maximum, ..limit });
 }

@@ -1,6 +1,7 @@
-//! Output on its way to the head: what the processes of this node have written, and what came from nodes below.
+//! Output on its way to the head: from the processes of this node, and from nodes below it.
 //!
-//! Along a tree of nodes each node gives its parent one call at a time; the answer comes when what was given has been written at the head. So what is on its way is bounded at each node, and a head that writes slowly holds up the processes that write.
+//! In a tree of nodes, each node sends its parent one call at a time. The reply means that the head has written the
+//! output. So the output in transit is bounded at each node, and a slow head slows down the processes that write.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::mpsc::{SyncSender, TrySendError};
@@ -10,22 +11,22 @@ use chained_gpc::trees::Id;
 
 use crate::streams::{Piece, decode_batch, encode_batch, parent};
 
-/// How many bytes of its own processes' output a node holds, before it reads no more of them.
+/// Most bytes of its own processes' output that a node holds; beyond that it reads no more of them.
 pub(super) const WINDOW: usize = 1 << 20;
 
 /// Most bytes of one call.
 const BATCH_MAX: usize = 1 << 20;
 
-/// How often what could not be given is given again, before it is dropped: a lost node costs one try, a busy one some.
+/// Most attempts to send the same output before it is dropped. A lost node costs one attempt, a busy one several.
 const AGAIN_MAX: u32 = 16;
 
 /// Bytes before each node's part of a call: origin, number, length.
 const PART_HEAD: usize = 4 + 8 + 4;
 
-/// What waits to be written by the writer of the head.
+/// A batch for the head's output writer: pieces, and the bytes in them from this node's processes.
 pub(super) type Writing = (Vec<Piece>, usize);
 
-/// Tells whoever has given output that it has arrived, or why it never will.
+/// Informs the sender of output that it has been written, or the reason why it was not.
 pub(super) type Arrived = Box<dyn FnOnce(Result<(), String>) + Send>;
 
 /// Where output goes.
@@ -34,43 +35,43 @@ pub(super) enum Way {
     Written(SyncSender<Writing>),
     /// To another node.
     Sent,
-    /// Nowhere: nobody wants it.
+    /// Dropped: there is no writer.
     Dropped,
 }
 
-/// Output of one node, on its way.
+/// Output of one node, in transit.
 struct Part {
     origin: Id,
     number: u64,
     batch: Bytes,
-    /// Who waits for it to arrive; none for this node's own.
+    /// Informs the sender; `None` for this node's own output.
     answer: Option<Arrived>,
 }
 
-/// All output that is here.
+/// All output at this node.
 pub(super) struct Outflow {
     me: Id,
     nodes: Vec<Id>,
     lost: BTreeSet<Id>,
     way: Way,
-    /// Of this node's processes, not yet given on.
+    /// Output of this node's processes that is not yet sent.
     pieces: Vec<Piece>,
     held: usize,
-    /// Given on, and not arrived: bytes of this node's processes.
+    /// Bytes of this node's processes that are sent and not yet written.
     flying: usize,
-    /// How many batches of its own this node has made.
+    /// Number of batches that this node has made of its own output.
     made: u64,
-    /// Parts that wait to be given on.
+    /// Parts that wait to be sent.
     waiting: VecDeque<Part>,
-    /// Parts that are on their way up, in a call.
+    /// Parts in the call to the next node.
     sent: Vec<Part>,
-    /// How often in a row what is sent has not arrived.
+    /// Consecutive failed attempts to send.
     again: u32,
-    /// At the head: who waits until the writer has written so many writings more.
+    /// At the head, the batches at the writer: own bytes of each, and the sender to inform.
     writing: VecDeque<(usize, Option<Arrived>)>,
-    /// At the head: whether the processes of this node are next, so that the other nodes do not keep them from it.
+    /// At the head: whether the own processes are next, so that other nodes do not starve them.
     own_first: bool,
-    /// At the head: the last number of each origin. What comes again, since a node between was lost, is not written twice.
+    /// At the head: the last number of each origin. Parts sent again after the loss of a node are not written twice.
     seen: BTreeMap<Id, u64>,
 }
 
@@ -107,17 +108,17 @@ impl Outflow {
         }
     }
 
-    /// Whether everything has arrived.
+    /// Whether all output has been written.
     pub(super) fn is_empty(&self) -> bool {
         self.held == 0 && self.flying == 0 && self.waiting.is_empty() && self.sent.is_empty()
     }
 
-    /// A node is lost: nothing goes through it any more.
+    /// A node is lost: output avoids it from now on.
     pub(super) fn lost(&mut self, node: Id) {
         self.lost.insert(node);
     }
 
-    /// What nodes below have given. Whoever waits is answered when it has arrived.
+    /// Takes output from nodes below. `answer` is called when it has been written.
     pub(super) fn relay(&mut self, mut data: Bytes, answer: Arrived) {
         let mut parts = Vec::new();
         while data.len() >= PART_HEAD {
@@ -128,18 +129,18 @@ impl Outflow {
             parts.push(Part { origin, number, batch: data.split_to(length), answer: None });
         }
         match parts.last_mut() {
-            // Parts arrive in order, so the last one's arrival is that of all.
+            // Parts are written in order, so the last one stands for all.
             Some(last) => last.answer = Some(answer),
             None => return answer(Ok(())),
         }
         self.waiting.extend(parts);
     }
 
-    /// At the head: gives the writer what it has room for.
+    /// At the head: passes output to the writer as far as it has room.
     pub(super) fn write(&mut self) {
         let Way::Written(writer) = &self.way else { return };
         let writer = writer.clone();
-        // Ends: each turn takes something away, or stops.
+        // Terminates: each iteration removes something or returns.
         while let Some((writing, part)) = self.next_writing() {
             let own = writing.1;
             match writer.try_send(writing) {
@@ -166,9 +167,9 @@ impl Outflow {
         }
     }
 
-    /// What is to be written next, and of which other node it is.
+    /// The next batch for the writer, and its part if it comes from another node.
     fn next_writing(&mut self) -> Option<(Writing, Option<Part>)> {
-        // Ends: each turn takes a part away, or returns.
+        // Terminates: each iteration removes a part or returns.
         loop {
             let own = (self.own_first || self.waiting.is_empty()) && self.held > 0;
             self.own_first = !own;
@@ -190,7 +191,7 @@ impl Outflow {
         }
     }
 
-    /// At the head: the writer has written what it was given first.
+    /// At the head: the writer has written the oldest batch.
     pub(super) fn written(&mut self, own: usize) {
         self.flying -= own.min(self.flying);
         if let Some((_, Some(answer))) = self.writing.pop_front() {
@@ -198,7 +199,7 @@ impl Outflow {
         }
     }
 
-    /// Nobody takes output any more.
+    /// The writer is gone: drops all output.
     pub(super) fn drop_all(&mut self) {
         (self.held, self.flying) = (0, 0);
         self.pieces.clear();
@@ -208,7 +209,8 @@ impl Outflow {
         }
     }
 
-    /// At another node than the head: what is to be given up next, and to whom; nothing while something is on its way.
+    /// At other nodes than the head: the next call, with its target. `None` while a call is in transit or there is no
+    /// output.
     pub(super) fn next_call(&mut self) -> Option<(Id, Bytes)> {
         if !matches!(self.way, Way::Sent) || !self.sent.is_empty() {
             return None;
@@ -227,7 +229,7 @@ impl Outflow {
             }
             data.put_u32_le(part.origin);
             data.put_u64_le(part.number);
-            // A batch is far below 4 GiB: its pieces are bounded by the windows.
+            // A batch is far below 4 GiB: the windows bound its pieces.
             data.put_u32_le(u32::try_from(part.batch.len()).unwrap_or(u32::MAX));
             data.extend_from_slice(&part.batch);
             self.sent.extend(self.waiting.pop_front());
@@ -235,7 +237,7 @@ impl Outflow {
         (!self.sent.is_empty()).then(|| (up, data.freeze()))
     }
 
-    /// What was given up has arrived, or not: then it is given again, perhaps to the next node on the way.
+    /// The call has ended. If it has failed, the output is sent again, perhaps to the next node above.
     pub(super) fn called(&mut self, arrived: Result<(), String>) {
         self.again = if arrived.is_ok() { 0 } else { self.again + 1 };
         if arrived.is_err() && self.again <= AGAIN_MAX && self.up().is_some() {
@@ -253,7 +255,7 @@ impl Outflow {
     /// The next node towards the head that is not lost.
     pub(super) fn up(&self) -> Option<Id> {
         let mut position = self.nodes.iter().position(|id| *id == self.me)?;
-        // Ends: the parent's position is smaller.
+        // Terminates: the parent's position is smaller.
         while let Some(above) = parent(position) {
             position = above;
             let id = *self.nodes.get(position)?;
@@ -324,7 +326,7 @@ mod tests {
         let ((mut head, writings), mut leaf) = (head(), node(9));
         leaf.take(piece(5, "once\n"));
         let (_, data) = leaf.next_call().unwrap();
-        // It came through node 1, which was lost before it could say so.
+        // The output came through node 1, which was lost before it could reply.
         head.relay(data, told().0);
         leaf.lost(1);
         leaf.called(Err("node 1 is lost".into()));
@@ -360,7 +362,7 @@ mod tests {
         let (mut head, writings) = head();
         let line = "x".repeat(60_000);
         let mut taken = 0;
-        // Ends: the window is finite.
+        // Terminates: the window is finite.
         while head.has_room() {
             head.take(piece(0, &line));
             head.write();

@@ -1,6 +1,8 @@
-//! Which user has made a connection of the loopback interface: the system knows it, and the other end cannot lie about it.
+//! Determines which user owns the other end of a loopback connection. The system knows the user, so the other end
+//! cannot lie.
 //!
-//! The kernel is asked for the one socket (`NETLINK_SOCK_DIAG`); where it does not serve that, its table of all sockets is read.
+//! The kernel is queried for one socket (`NETLINK_SOCK_DIAG`); if it does not support that, its table of all sockets is
+//! read.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader};
@@ -14,7 +16,7 @@ const SOCK_DIAG_BY_FAMILY: u16 = 20;
 const NLM_F_REQUEST: u16 = 1;
 const NLMSG_ERROR: u16 = 2;
 
-/// The state of a connection that stands, the families of addresses, and the protocol.
+/// The state of an established connection, the address families, and the protocol.
 const ESTABLISHED: u8 = 1;
 const INET: u8 = 2;
 const INET6: u8 = 10;
@@ -27,12 +29,13 @@ const ANSWER: usize = 16 + 68;
 /// Most lines of the table that are read: 4 million sockets.
 const LINES_MAX: usize = 1 << 22;
 
-/// The user whose socket is at the other end of a connection, between `peer` and `own`. None where the system does not say it, or the connection does not stand any more.
+/// The user of the socket at the other end of a connection between `peer` and `own`. `None` if the system does not
+/// report it, or the connection is no longer established.
 pub(super) fn user_of(peer: SocketAddr, own: SocketAddr) -> Option<u32> {
     asked(peer, own).or_else(|| listed(peer, own))
 }
 
-/// Asks the kernel for one socket.
+/// Queries the kernel for one socket.
 fn asked(peer: SocketAddr, own: SocketAddr) -> Option<u32> {
     let socket = socket_with(
         AddressFamily::NETLINK,
@@ -48,7 +51,7 @@ fn asked(peer: SocketAddr, own: SocketAddr) -> Option<u32> {
     user_in(answer.get(..count)?)
 }
 
-/// The bytes of an address, in the order of the network.
+/// The bytes of an address, in network order.
 fn octets(address: SocketAddr) -> Vec<u8> {
     match address.ip() {
         IpAddr::V4(ip) => ip.octets().to_vec(),
@@ -64,12 +67,12 @@ fn request(peer: SocketAddr, own: SocketAddr) -> [u8; REQUEST] {
     put(6, &NLM_F_REQUEST.to_ne_bytes());
     put(16, &[if peer.is_ipv4() { INET } else { INET6 }, TCP]);
     put(20, &u32::MAX.to_ne_bytes());
-    // The socket is the peer's: its own address is the source.
+    // The wanted socket is the peer's: its own address is the source.
     put(24, &peer.port().to_be_bytes());
     put(26, &own.port().to_be_bytes());
     put(28, &octets(peer));
     put(44, &octets(own));
-    // Whichever socket has these addresses.
+    // Any socket cookie.
     put(64, &[u8::MAX; 8]);
     bytes
 }
@@ -79,22 +82,22 @@ fn user_in(answer: &[u8]) -> Option<u32> {
     if kind == NLMSG_ERROR || answer.len() < ANSWER {
         return None;
     }
-    // One that has been closed belongs to nobody, whatever number stands there.
+    // A closed socket belongs to no user, whatever number is stored.
     let stands = answer[17] == ESTABLISHED;
     stands.then(|| answer[80..].first_chunk().map(|user| u32::from_ne_bytes(*user)))?
 }
 
-/// Looks for the socket in the tables of all.
+/// Searches the tables of all sockets.
 fn listed(peer: SocketAddr, own: SocketAddr) -> Option<u32> {
     let (peer, own) = (in_table(peer), in_table(own));
-    // A socket of IPv6 may have an address of IPv4, which is the end of its own.
+    // An IPv6 socket may have a mapped IPv4 address, which ends with the IPv4 address.
     ["/proc/self/net/tcp", "/proc/self/net/tcp6"].iter().find_map(|table| {
         let lines = BufReader::new(File::open(table).ok()?).lines().take(LINES_MAX);
         lines.map_while(Result::ok).find_map(|line| user_of_line(&line, &peer, &own))
     })
 }
 
-/// An address as the tables have it: words of 4 bytes, each in the order of this machine.
+/// An address in the format of the tables: words of 4 bytes, each in this machine's byte order.
 fn in_table(address: SocketAddr) -> String {
     let word = |bytes: &[u8; 4]| format!("{:08X}", u32::from_ne_bytes(*bytes));
     let words: String = octets(address).as_chunks::<4>().0.iter().map(word).collect();
@@ -121,7 +124,7 @@ mod tests {
     #[test]
     fn both_ways_find_the_user_of_a_connection_that_stands() {
         finds_the_user(&TcpListener::bind("127.0.0.1:0").unwrap());
-        // Where the machine has IPv6.
+        // If the machine has IPv6.
         if let Ok(listener) = TcpListener::bind("[::1]:0") {
             finds_the_user(&listener);
         }
@@ -134,7 +137,7 @@ mod tests {
         let me = geteuid().as_raw();
         assert_eq!(user_of(peer, own), Some(me));
         assert_eq!(listed(peer, own), Some(me));
-        // Kernels without the protocol exist: what they say is nothing.
+        // A kernel without the protocol yields no answer.
         assert!(asked(peer, own).is_none_or(|user| user == me));
         drop((client, stream));
         assert_eq!(user_of(SocketAddr::new(peer.ip(), 1), own), None);
@@ -153,7 +156,7 @@ mod tests {
         answer[17] = ESTABLISHED;
         answer[80..84].copy_from_slice(&1000_u32.to_ne_bytes());
         assert_eq!(user_in(&answer), Some(1000));
-        // In the state TIME_WAIT the number is 0, which is root's.
+        // In the state TIME_WAIT the number is 0, which would be root.
         answer[17] = 6;
         assert_eq!(user_in(&answer), None);
     }

@@ -1,4 +1,4 @@
-//! The processes of this node: what each is started with, and its output.
+//! The processes of this node: their descriptors, environment and output.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};
@@ -16,7 +16,7 @@ use crate::spec::{Layout, Spec};
 use crate::start_error::StartError;
 use crate::streams::{Piece, Splitter, Stream};
 
-/// Most bytes that are read of one pipe before the others have their turn.
+/// Most bytes read from one pipe per iteration.
 const READ_MAX: usize = 64 << 10;
 
 /// One output of a process.
@@ -25,14 +25,14 @@ pub(super) struct Output {
     splitter: Splitter,
 }
 
-/// What reading has come to.
+/// The result of reading.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Read {
     /// There may be more.
     More,
-    /// There is none at the moment.
+    /// There is no more at the moment.
     Empty,
-    /// There will be none any more.
+    /// The output has ended.
     End,
 }
 
@@ -41,7 +41,7 @@ impl Output {
         &self.pipe
     }
 
-    /// Reads some of it.
+    /// Reads some output.
     pub(super) fn read(&mut self, buffer: &mut [u8], mut take: impl FnMut(Piece)) -> Read {
         let room = buffer.len().min(READ_MAX);
         match rustix::io::read(&self.pipe, &mut buffer[..room]) {
@@ -63,32 +63,32 @@ impl Output {
     }
 }
 
-/// A process that is to be started, and this node's ends of what it is started with.
+/// A process to start, and this node's ends of its descriptors.
 pub(super) struct Started {
     pub(super) order: KeeperOrder,
-    /// Its ends: standard input, output and error, and the socket by which it asks this node.
+    /// The process's ends: standard input, output and error, and the socket to this node.
     pub(super) theirs: Vec<OwnedFd>,
     pub(super) link: OwnedFd,
     pub(super) out: Output,
     pub(super) err: Output,
-    /// Standard input, where it is not empty.
+    /// Standard input, if it is not empty.
     pub(super) input: Option<OwnedFd>,
 }
 
-/// What processes are told beside their group.
+/// Information about the node for the environment of a process.
 pub(super) struct Telling<'a> {
     pub(super) me: Id,
-    /// Which of its group's processes on this node it is, and of how many.
+    /// Index of the process among its group's processes on this node, and their number.
     pub(super) here: (usize, usize),
     pub(super) domain: &'a str,
-    /// Where processes connect that do not inherit a socket, and by which secret this one is known there.
+    /// The port's address for processes that do not inherit a socket, and the secret that identifies this one.
     pub(super) port: Option<(String, String)>,
 }
 
-/// Makes what a process is started with.
+/// Creates the descriptors and the start order of a process.
 ///
 /// # Errors
-/// The system's: descriptors are short.
+/// The system's: it is out of descriptors.
 pub(super) fn prepare(layout: &Layout, rank: Rank, telling: &Telling<'_>) -> io::Result<Started> {
     let member = Member { group: layout.group, rank };
     let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
@@ -129,7 +129,7 @@ fn order(layout: &Layout, rank: Rank, telling: &Telling<'_>) -> KeeperOrder {
     let mut env: Vec<(Vec<u8>, Vec<u8>)> = spec.env.clone();
     let mut say = |name: &str, value: String| env.push((name.into(), value.into_bytes()));
     match &telling.port {
-        // The descriptor's number is the keeper's to say.
+        // The supervisor sets the variable with the descriptor's number.
         None => {
             say("PMI_RANK", rank.to_string());
             say("PMI_SIZE", layout.size().to_string());
@@ -149,7 +149,7 @@ fn order(layout: &Layout, rank: Rank, telling: &Telling<'_>) -> KeeperOrder {
     if let Some(path) = own_path(spec) {
         env.push((b"PATH".to_vec(), path));
     }
-    // Asked for where it is used alone: the answer takes the system as long as a pipe.
+    // Computed only if used: the system call takes as long as creating a pipe.
     let core = || local % std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     KeeperOrder::Start {
         member: Member { group: layout.group, rank },
@@ -161,7 +161,7 @@ fn order(layout: &Layout, rank: Rank, telling: &Telling<'_>) -> KeeperOrder {
     }
 }
 
-/// The `PATH` of a program whose info has directories for it.
+/// The `PATH` of a program whose info has the key `path`.
 fn own_path(spec: &Spec) -> Option<Vec<u8>> {
     let front = info(spec, "path")?;
     let rest = told(&spec.env, b"PATH").map(<[u8]>::to_vec);
@@ -173,16 +173,16 @@ fn info(spec: &Spec, name: &str) -> Option<Vec<u8>> {
     spec.info.iter().rfind(|(key, _)| key == name).map(|(_, value)| value.clone())
 }
 
-/// Looks whether processes can be started.
+/// Checks whether the processes of a spec can be started.
 ///
 /// # Errors
-/// What would fail.
+/// The reason why the start would fail.
 pub(super) fn check(spec: &Spec) -> Result<(), StartError> {
     let path = own_path(spec).or_else(|| told(&spec.env, b"PATH").map(<[u8]>::to_vec));
     keeper::check(&spec.program, path.as_deref(), info(spec, "wdir").as_deref())
 }
 
-/// Groups whose processes are being started here, and which of them have been.
+/// Groups whose processes are being started here, with the results so far.
 #[derive(Default)]
 pub(super) struct Starting {
     groups: BTreeMap<GroupId, Awaited>,
@@ -193,11 +193,11 @@ struct Awaited {
     known: Vec<(Rank, Result<u32, StartError>)>,
 }
 
-/// Which ranks of a group were started, and which were not.
+/// The results of starting a group's processes.
 pub(super) type Outcome = (GroupId, Vec<(Rank, Result<u32, StartError>)>);
 
 impl Starting {
-    /// Begins with some ranks of a group; its outcome at once, if there are none.
+    /// Begins with these ranks. Returns the outcome at once if there are none.
     pub(super) fn begin(&mut self, group: GroupId, ranks: BTreeSet<Rank>) -> Option<Outcome> {
         if ranks.is_empty() {
             return Some((group, Vec::new()));
@@ -206,7 +206,7 @@ impl Starting {
         None
     }
 
-    /// What became of one; all of its group, when it was the last.
+    /// Records a result. Returns the outcome of the group with its last result.
     pub(super) fn known(&mut self, member: Member, result: Result<u32, StartError>) -> Option<Outcome> {
         let awaited = self.groups.get_mut(&member.group)?;
         if !awaited.ranks.remove(&member.rank) {
@@ -221,7 +221,7 @@ impl Starting {
         Some((member.group, known))
     }
 
-    /// None of those that are awaited will be.
+    /// Fails all starts that are not yet answered.
     pub(super) fn fail(&mut self, error: &StartError) -> Vec<Outcome> {
         let groups = std::mem::take(&mut self.groups);
         let failed = |(group, awaited): (GroupId, Awaited)| {

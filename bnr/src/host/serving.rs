@@ -1,4 +1,5 @@
-//! A chained-GPC node that takes part in domains: its functions, and the loops of the domains that others have begun here.
+//! A chained-GPC node that serves domains: its functions, and the loops of the domains that other nodes have begun
+//! here.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -13,10 +14,10 @@ use crate::limits::Limits;
 use crate::names::is_domain;
 use crate::order::Order;
 
-/// Most domains at one node: each is the job of one user.
+/// Most domains at one node. Each is the job of one user.
 const DOMAINS_MAX: usize = 256;
 
-/// A node's part in domains. It runs processes for whoever proves that it belongs to the nodes' job, and so for nobody whose link proves nothing.
+/// A node's part in domains. It runs processes only for nodes whose link proves that they belong to the job.
 #[derive(Clone, Debug)]
 pub struct Serving {
     shared: Arc<Shared>,
@@ -33,10 +34,11 @@ pub(super) struct Shared {
 }
 
 impl Serving {
-    /// Registers the functions by which nodes of a domain call each other. They need a proof of the link: over TCP the secret of the job.
+    /// Registers the functions by which nodes of a domain call each other. They require an authenticated link: over
+    /// TCP, the secret of the job.
     ///
     /// # Errors
-    /// When the names are taken.
+    /// The names are already registered.
     pub fn register(
         functions: &Functions,
         command: KeeperCommand,
@@ -49,7 +51,7 @@ impl Serving {
             handles: OnceLock::new(),
             domains: Mutex::default(),
         });
-        // None takes time: they hand on to a domain's loop, in the order in which their requests come.
+        // The functions are short: they pass requests to the loop of a domain, in order of arrival.
         let functions = functions.at(Placement::Inline).access(Access::Proved);
         let register = |name: &str, give: fn(&Call<'_>, Deferred, &Post)| {
             let shared = shared.clone();
@@ -75,14 +77,14 @@ impl Serving {
         let look = functions.deferring("bnr.look", move |request: &Call<'_>, answer: Deferred| {
             looked.look(request, answer);
         })?;
-        // Nobody has set it before.
+        // This is the only place that sets it.
         let _ = shared.handles.set(Handles { order, output, flush, input, look });
         Ok(Serving { shared })
     }
 
-    /// Says by whom the node makes calls, where it is the head of a domain itself.
+    /// Sets the caller that this node uses if it is the head of a domain itself.
     pub fn attach(&self, caller: Caller) {
-        // The first one stands.
+        // The first caller wins.
         let _ = self.shared.caller.set(caller);
     }
 
@@ -92,7 +94,7 @@ impl Serving {
 }
 
 impl Shared {
-    /// The domains that have a part here.
+    /// The names of the domains that this node serves.
     pub(super) fn names(&self) -> Vec<String> {
         self.domains.lock().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect()
     }
@@ -102,12 +104,12 @@ impl Shared {
         domains.get(str::from_utf8(name).ok()?).cloned()
     }
 
-    /// A domain has its loop now.
+    /// Adds the loop of a domain.
     pub(super) fn insert(&self, name: &str, post: Post) {
         self.domains.lock().unwrap_or_else(PoisonError::into_inner).insert(name.into(), post);
     }
 
-    /// A domain's loop has ended.
+    /// Removes the loop of a domain that has ended.
     pub(super) fn remove(&self, name: &str) {
         self.domains.lock().unwrap_or_else(PoisonError::into_inner).remove(name);
     }
@@ -148,13 +150,13 @@ impl Shared {
         if let Some(what) = limits.beyond(&self.limits) {
             return Err(format!("the domain is to have more {what} than this node allows"));
         }
-        // Its time limit is for calls that say none, and those of a domain do.
+        // The caller's time limit applies only to calls without one, and calls of a domain always have one.
         let begun = begin_elsewhere(self, name, request.me(), nodes, limits, request.caller());
         begun.map_err(|error| format!("the domain cannot begin here: {error}"))
     }
 }
 
-/// A loop that has ended drops the answer, and so says that there is none.
+/// Sends a message to a loop. If the loop has ended, the reply handle is dropped, which fails the call.
 fn tell(post: &Post, told: Told) {
     drop(post.tell(told));
 }

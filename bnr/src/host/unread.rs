@@ -1,6 +1,7 @@
-//! How much memory answers may take that processes have asked for and do not read.
+//! Bounds on the memory of answers that processes have requested and do not read.
 //!
-//! A process that lets answers wait is asked no more: its requests stay in its socket, and so it waits in `write`. What all processes of a node let wait has a bound as well.
+//! While answers of a process wait, its further requests are not read: they fill its socket, and the process blocks in
+//! `write`. The unread answers of all processes of a node are bounded as well.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,20 +9,21 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::domain::Serial;
 use crate::request::Request;
 
-/// How many bytes of answers may wait for one connection before its next request is taken: some of the largest values.
+/// Bytes of queued answers at which a connection's next request is delayed: some of the largest values.
 const UNREAD_MAX: usize = 1 << 20;
 
-/// How many bytes of answers may wait for all connections of a node, those that are being made among them, before each connection gets one answer at a time, and answers without a small bound are put off.
+/// Bytes of answers of all connections of a node, including answers being made. Beyond it, each connection gets one
+/// answer at a time, and answers without a small bound are delayed.
 const NODE_MAX: usize = 256 << 20;
 
-/// What one value takes at most, and how many of them may be on their way to one connection.
+/// Largest size of one value, and most values in transit to one connection.
 const VALUE: usize = 64 << 10;
 const VALUES_MAX: usize = 64;
 
-/// How many answers without a small bound may be made at a time at a node: each is a copy of a database.
+/// Most answers without a small bound that a node makes at a time; each is a copy of a database.
 const LARGE_MAX: usize = 2;
 
-/// What waits for all connections of a node.
+/// The unread answers of all connections of a node.
 #[derive(Debug, Default)]
 pub(super) struct Node {
     bytes: AtomicUsize,
@@ -39,14 +41,14 @@ impl Node {
     }
 }
 
-/// How long an answer may be.
+/// Size class of an answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Size {
-    /// Some bytes.
+    /// A few bytes.
     Small,
     /// One value.
     Value,
-    /// A database, or what is known of all groups.
+    /// A database, or the status of groups.
     Large,
 }
 
@@ -60,20 +62,20 @@ impl Size {
     }
 }
 
-/// What keeps a request from being taken.
+/// The cause of a delayed request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Held {
-    /// Its own connection: answers wait there.
+    /// Answers wait at its own connection.
     Own,
-    /// Other connections of the node.
+    /// Answers wait at other connections of the node.
     Node,
 }
 
-/// What waits for one connection. When it is dropped, nothing of it is left.
+/// The unread answers of one connection. Dropping it removes them from the node's count.
 #[derive(Debug)]
 pub(super) struct Unread {
     node: std::sync::Arc<Node>,
-    /// Bytes that wait to be written.
+    /// Bytes queued for writing.
     queued: usize,
     /// Requests whose answers are being made.
     owed: BTreeMap<Serial, Size>,
@@ -88,19 +90,19 @@ impl Unread {
         self.queued
     }
 
-    /// Bytes wait to be written.
+    /// Counts queued bytes.
     pub(super) fn add(&mut self, bytes: usize) {
         self.queued += bytes;
         self.node.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// They are written, or nobody reads them any more.
+    /// Removes bytes that were written, or that the peer will not read.
     pub(super) fn remove(&mut self, bytes: usize) {
         self.queued -= bytes;
         self.node.bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// What keeps the next request, with an answer of this size, from being taken.
+    /// What delays the next request, with an answer of this size.
     pub(super) fn holds(&self, size: Size) -> Option<Held> {
         let waits = self.queued > 0 || !self.owed.is_empty();
         let is_large = |owed: &Size| *owed == Size::Large;
@@ -114,7 +116,7 @@ impl Unread {
         (size == Size::Large && !self.node.has_room()).then_some(Held::Node)
     }
 
-    /// A request is taken.
+    /// Counts a request that is taken.
     pub(super) fn takes(&mut self, serial: Serial, size: Size) {
         match size {
             Size::Small => return,
@@ -124,7 +126,7 @@ impl Unread {
         self.owed.insert(serial, size);
     }
 
-    /// Its answer is there, and is counted by its bytes.
+    /// The answer is ready; from now on its bytes are counted instead.
     pub(super) fn answered(&mut self, serial: Serial) {
         match self.owed.remove(&serial) {
             Some(Size::Value) => drop(self.node.bytes.fetch_sub(VALUE, Ordering::Relaxed)),

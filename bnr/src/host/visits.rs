@@ -1,4 +1,4 @@
-//! Connections of processes, and of others that come by themselves: reading, answering, closing.
+//! Connections of processes and commands: accept, read, answer, close.
 
 use std::os::fd::{AsRawFd as _, RawFd};
 
@@ -27,7 +27,7 @@ impl Engine {
         more
     }
 
-    /// What a connection has asked.
+    /// Takes the requests of a connection.
     fn heard(&mut self, client: Client, heard: Heard) {
         for (serial, request) in heard.asked {
             self.inputs.push_back(Input::Request { client, serial, request });
@@ -43,7 +43,8 @@ impl Engine {
         }
     }
 
-    /// Reads what a process has left behind: at most what its socket held, since whoever shares the socket may go on writing.
+    /// Reads what an ended process has left in its socket. The amount is bounded, since another process that shares the
+    /// socket may go on writing.
     pub(super) fn hear_out(&mut self, client: Client, buffer: &mut [u8]) {
         if let Some(link) = self.clients.get_mut(&client) {
             link.hung_up();
@@ -55,7 +56,7 @@ impl Engine {
         }
     }
 
-    /// Writes what those are answered who have asked, and closes who has gone.
+    /// Writes pending answers, and closes connections that have ended.
     pub(super) fn flush_clients(&mut self) {
         if self.unread.has_room() {
             self.touched.append(&mut self.put_off);
@@ -63,7 +64,7 @@ impl Engine {
         for client in std::mem::take(&mut self.touched) {
             let Some(link) = self.clients.get_mut(&client) else { continue };
             let mut heard = Heard::default();
-            // What is written makes room for the next answers.
+            // Writing makes room for further answers.
             link.write();
             let more = link.said(&mut heard);
             link.write();
@@ -91,12 +92,12 @@ impl Engine {
         }
         let goes_on = !self.put_off.is_empty() && self.unread.has_room();
         if !self.inputs.is_empty() || goes_on {
-            // The next turn begins at once.
+            // Wakes the loop at once.
             let _ = self.post.tell(Told::CallReady(u64::MAX));
         }
     }
 
-    /// Has the system tell of room for what a connection is to be told, or not any more.
+    /// Adds or removes interest in room for writing.
     fn watch_room(&mut self, client: Client, descriptor: RawFd, wanted: bool) {
         let Some(key) = self.keys.get(&Source::Client(client)) else { return };
         let interest = if wanted { Interest::READABLE | Interest::WRITABLE } else { Interest::READABLE };
@@ -122,7 +123,7 @@ impl Engine {
         self.inputs.push_back(Input::Gone(client));
     }
 
-    /// Has the system tell of those who connect.
+    /// Watches the listeners.
     pub(super) fn open_doors(&mut self) {
         let doors = [(Source::Tools, self.doors.tools()), (Source::Port, self.doors.port())];
         for (source, descriptor) in doors {
@@ -133,7 +134,7 @@ impl Engine {
         }
     }
 
-    /// Takes one who has connected; whether there may be more. Who finds no place is closed.
+    /// Accepts a connection; closes it if there are too many. Returns whether there may be more.
     pub(super) fn accept(&mut self, source: Source) -> bool {
         let tools = source == Source::Tools;
         let visitor = if tools { self.doors.tool().map(Visitor::Own) } else { self.doors.process() };
@@ -176,10 +177,10 @@ impl Engine {
         true
     }
 
-    /// Closes connections at the port that have not said in time which process they are.
+    /// Closes connections at the port that have not identified themselves in time.
     pub(super) fn dismiss_late(&mut self) {
         let now = self.now();
-        // Ends: each turn closes one.
+        // Terminates: each iteration closes one.
         while let Some((number, unknown)) = self.unknown.first_key_value()
             && unknown.until <= now
         {
@@ -187,11 +188,11 @@ impl Engine {
         }
     }
 
-    /// Reads of one who has connected to the port, until it has said which process it is.
+    /// Reads a connection at the port until it identifies its process.
     pub(super) fn read_unknown(&mut self, number: u64, buffer: &mut [u8]) -> bool {
         let Some(Unknown { link, .. }) = self.unknown.get_mut(&number) else { return false };
         let heard = link.read(buffer);
-        // PMI-2's opening is answered before it is said which process this is.
+        // The first PMI-2 message is answered before the process is identified.
         link.write();
         if let Some(secret) = heard.who {
             self.welcome(number, &secret);
@@ -204,7 +205,7 @@ impl Engine {
         heard.more
     }
 
-    /// One who has connected is this process, or nobody.
+    /// Identifies a connection by its secret; closes it if the secret is unknown.
     fn welcome(&mut self, number: u64, secret: &str) {
         let Some(member) = self.doors.welcome(secret) else { return self.dismiss(number) };
         let Some(Unknown { link, .. }) = self.unknown.remove(&number) else { return };
@@ -213,7 +214,7 @@ impl Engine {
         let client = Client::Process(member);
         let size = self.groups.get(&member.group).map_or(0, |layout| layout.size());
         if self.watch(Source::Client(client), descriptor, Interest::READABLE).is_ok() {
-            // The socket that it has inherited besides is not used, then.
+            // The inherited socket of the process is not used in this case.
             if let Some(before) = self.clients.insert(client, link) {
                 drop(before);
             }
