@@ -1,4 +1,4 @@
-//! What a world is like: first what kind of trouble it has, then how large everything is. So trouble that is rare elsewhere comes often.
+//! Parameters of a world. The kind of trouble is drawn first, then the sizes, so that rare trouble occurs often.
 
 use std::time::Duration;
 
@@ -11,27 +11,27 @@ use crate::limits::Limits;
 /// Kinds of trouble.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Profile {
-    /// Nothing goes wrong.
+    /// No trouble.
     Calm,
     /// Processes die, or cannot be started.
     Deaths,
-    /// Many fences of subsets, which overlap.
+    /// Many fences of overlapping subsets.
     Overlaps,
-    /// Time limits pass, members want different things or never come.
+    /// Time limits pass; members have different purposes or never arrive.
     Limits,
-    /// Nodes end.
+    /// Nodes crash.
     Crashes,
-    /// The head ends.
+    /// The head crashes.
     Head,
-    /// Links break, nodes cannot reach each other.
+    /// Links break; nodes cannot reach each other.
     Links,
-    /// Nodes stand still.
+    /// Nodes are paused.
     Pauses,
-    /// Nodes have too much to do.
+    /// Nodes are overloaded.
     Busy,
     /// The domain ends while programs run.
     Ends,
-    /// Groups are killed as they are started, and nodes are not reached then.
+    /// Groups are killed during their start, while nodes are not reached.
     Kills,
     All,
 }
@@ -55,47 +55,47 @@ const PROFILES: &[Profile] = &[
     Profile::All,
 ];
 
-/// What may go wrong by itself is one time in so many, 0 is never.
+/// Parameters. A frequency is "one in this many"; 0 means never.
 #[derive(Clone, Debug)]
 pub(super) struct Config {
     pub(super) profile: Profile,
     pub(super) nodes: u32,
     /// Whether the head runs processes.
     pub(super) head_runs: bool,
-    /// Processes that cannot be started.
+    /// Frequency of processes that cannot be started.
     pub(super) not_started: u64,
-    /// Processes that end where they should go on.
+    /// Frequency of processes that end early.
     pub(super) deaths: u64,
-    /// Collective requests with a short limit.
+    /// Frequency of collective requests with a short limit.
     pub(super) short_limits: u64,
-    /// Collective requests for something else than the others want.
+    /// Frequency of collective requests with another purpose than the other members.
     pub(super) mismatches: u64,
-    /// Members that never come to a fence, and go on living.
+    /// Frequency of living members that never enter a fence.
     pub(super) absent: u64,
-    /// Requests beside the programs: kills, names, databases.
+    /// Frequency of requests besides the programs: kills, names, databases.
     pub(super) noise: u64,
-    /// Groups that the tool kills as soon as they are spawned.
+    /// Frequency of groups that the tool kills right after their spawn.
     pub(super) kills: u64,
-    /// Messages that take long.
+    /// Frequency of slow messages.
     pub(super) lateness: u64,
-    /// How many rounds programs have beside the first ones.
+    /// Number of rounds of a program besides the first ones.
     pub(super) rounds: u64,
     /// Most groups that the tool spawns, and most processes of one spec.
     pub(super) groups: u64,
     pub(super) processes: u64,
-    /// What goes wrong, how often, and for how long it may begin, microseconds.
+    /// The faults, their number, and the span in which they begin, in microseconds.
     pub(super) faults: Vec<Fault>,
     pub(super) count: u64,
     pub(super) span: u64,
-    /// What a message takes at least, microseconds.
+    /// Shortest delay of a message, in microseconds.
     pub(super) latency: u64,
-    /// How long who is asked may be silent, microseconds.
+    /// Time after which a silent node is considered dead, in microseconds.
     pub(super) dead_after: u64,
     pub(super) limits: Limits,
 }
 
 impl Config {
-    /// A world of `most` nodes, or now and then of fewer; a small one where `small`.
+    /// Draws a world of `most` nodes, sometimes of fewer; a small world if `small`.
     pub(super) fn draw(random: &mut Random, most: u32, small: bool) -> Config {
         use Fault::{Busy, Crash, Cut, Die, End, Head, Late, Link, Pause, Refuse, Restart, Stall};
         let profile = random.pick(PROFILES).copied().unwrap_or(Profile::Calm);

@@ -1,4 +1,4 @@
-//! What happened in a world, in numbers.
+//! Counts of the observations in a world.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use super::seen::Seen;
 use crate::exit::Exit;
 use crate::request::Answer;
 
-/// How often each thing was seen.
+/// Number of observations of each kind.
 pub(super) fn count(seen: &[Seen]) -> BTreeMap<String, u64> {
     let mut asked = BTreeMap::new();
     let mut counts: BTreeMap<String, u64> = BTreeMap::new();
@@ -42,7 +42,7 @@ pub(super) fn count(seen: &[Seen]) -> BTreeMap<String, u64> {
     counts
 }
 
-/// The name of a variant, of what its `Debug` says.
+/// The name of a variant, from its `Debug` text.
 fn name(text: &str) -> String {
     text.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default().to_owned()
 }

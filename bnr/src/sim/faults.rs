@@ -1,4 +1,4 @@
-//! What goes wrong in a world of groups, and how it is done.
+//! Faults of a world of groups, and how they are injected.
 
 use std::collections::BTreeSet;
 
@@ -12,34 +12,34 @@ use crate::exit::Exit;
 use crate::names::Member;
 
 faults! {
-    /// A node that is not the head ends, and its processes with it.
+    /// A node other than the head crashes with its processes.
     Crash = "crash",
-    /// The head ends.
+    /// The head crashes.
     Head = "head",
-    /// A node that is not the head ends, and another one begins under its id.
+    /// A node other than the head crashes, and a new one begins with its id.
     Restart = "restart",
-    /// A node stands still for a moment: shorter than any limit.
+    /// A node pauses for a moment, shorter than any limit.
     Pause = "pause",
-    /// A node stands still for longer than its peers wait.
+    /// A node pauses for longer than its peers wait.
     Stall = "stall",
     /// A link between two nodes breaks.
     Link = "link",
-    /// Some nodes do not reach the others for a while.
+    /// Some nodes cannot reach the others for a while.
     Cut = "cut",
-    /// Two nodes that live cannot connect for a while.
+    /// Two living nodes cannot connect for a while.
     Refuse = "refuse",
-    /// What goes from one node to another takes long for a while.
+    /// Messages from one node to another are slow for a while.
     Late = "late",
-    /// A node makes no calls for a while: it has too many.
+    /// A node makes no calls for a while, since it has too many.
     Busy = "busy",
-    /// A process ends where it should go on.
+    /// A process ends early.
     Die = "die",
-    /// The domain is to end.
+    /// The domain is ended.
     End = "end",
 }
 
 impl World {
-    /// Makes something go wrong, if it can.
+    /// Injects a fault, if it is possible now.
     pub(super) fn act(&mut self, fault: Fault) {
         if self.calm {
             return;
@@ -94,7 +94,7 @@ impl World {
         self.random.pick(&up).copied()
     }
 
-    /// A node that is up, and not the head.
+    /// A node that is up, other than the head.
     fn some_node(&mut self) -> Option<Id> {
         let head = self.head();
         let up: Vec<Id> = self.ids().into_iter().filter(|id| *id != head && self.is_up(*id)).collect();
@@ -107,7 +107,7 @@ impl World {
         Some((one, *self.random.pick(&others)?))
     }
 
-    /// A process of a node that sees it end at once.
+    /// A process at a node that notices its end at once.
     fn some_process(&mut self) -> Option<Member> {
         let mut running = self.running_members();
         running.retain(|member| self.lives.get(member).is_some_and(|(id, _)| self.is_awake(*id)));
@@ -129,7 +129,7 @@ impl World {
         self.nodes.get_mut(&id).into_iter().for_each(|node| node.paused = until);
     }
 
-    /// For how long a node has not answered, all in all: who is silent for long is given up.
+    /// Adds to the total time for which a node has not answered. A node that is silent for long is given up.
     fn stands_still(&mut self, id: Id, length: u64) {
         let silent = self.silent.entry(id).or_default();
         *silent += length;
@@ -167,7 +167,7 @@ impl World {
         let until = self.now + self.random.below(3 * self.config.dead_after);
         self.disturbed(&[a, b]);
         self.refused.insert((a.min(b), a.max(b)), until);
-        // Else the one that they have would do.
+        // Otherwise an existing link would be used.
         if self.random.chance(1, 2)
             && let Some(epoch) = self.links.break_up(a, b)
         {
@@ -177,12 +177,12 @@ impl World {
         Some(())
     }
 
-    /// From now on somebody may take these nodes for lost.
+    /// From now on other nodes may declare these nodes lost.
     pub(super) fn disturbed(&mut self, ids: &[Id]) {
         ids.iter().for_each(|id| self.see(Seen::Disturbed(*id)));
     }
 
-    /// All that lasts is over.
+    /// Ends all lasting faults.
     pub(super) fn calm_down(&mut self) {
         self.calm = true;
         self.cut = None;

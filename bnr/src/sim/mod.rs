@@ -1,13 +1,19 @@
-//! Groups, fences, databases and death notices in virtual time, under faults.
+//! Simulation of groups, fences, databases and death notices in virtual time, under faults.
 //!
-//! A world has 1 to 16 nodes. Each is a real chain ([`chained_gpc::chain::Node`]) with the machine of a domain above it ([`Domain`](crate::domain::Domain)): what a machine orders is a chained call over a small network with latency, order on each link, losses, cuts and nodes that stand still, so crashes, adoption, partial results, cancels and limits reach the machine as they do with processes. Processes start, ask by the programs of their groups, die, and stray from their programs.
+//! A world has 1 to 16 nodes. Each node is a real chain ([`chained_gpc::chain::Node`]) with the state machine of a
+//! domain above it ([`Domain`](crate::domain::Domain)). The orders of a machine are chained calls over a simulated
+//! network with latency, order on each link, losses, partitions and paused nodes. So crashes, adoption, partial
+//! results, cancels and time limits reach the machine as they do between real processes. Processes start, send the
+//! requests of their group's program, die, and deviate from the program.
 //!
-//! - [`run`] runs one [`Scenario`], [`run_all`] many over all cores, [`exhaustive`] has every fault at every event of a small world.
-//! - Equal scenarios have equal hashes: no clock, no choice that the seed did not make.
-//! - The kind of trouble is drawn first, then the sizes, so that what is rare elsewhere comes often.
-//! - Checkers judge from what was seen outside alone: what was asked and answered, who was started and has ended. When all faults are over a new group over all nodes that are left must fence.
+//! - [`run`] runs one [`Scenario`], [`run_all`] many on all cores, [`exhaustive`] tries every fault at every event of a
+//!   small world.
+//! - Equal scenarios have equal hashes: there is no clock, and the seed determines every choice.
+//! - The kind of trouble is drawn first, then the sizes, so that rare trouble occurs often.
+//! - Checkers judge only what is visible from outside: requests and answers, starts and ends of processes. When all
+//!   faults are over, a new group over all remaining nodes must complete a fence.
 //!
-//! Outside the promise of semantic versioning.
+//! This module is outside the promise of semantic versioning.
 
 mod check;
 mod config;

@@ -1,27 +1,29 @@
-//! Links between nodes: one after another between two ids, each with a number, its *epoch*. A message belongs to the epoch it left on, those of one link and direction come in order, and each end learns of a loss in its own time, before anything of the next link.
+//! Links between nodes. Two ids have one link after another, each with a number, its *epoch*. A message belongs to the
+//! epoch in which it was sent; messages of one link and direction arrive in order. Each end learns of a loss at its own
+//! time, before anything of the next link.
 
 use std::collections::BTreeMap;
 
 use chained_gpc::trees::Id;
 
-/// What becomes of a message as it is sent.
+/// The fate of a message at its sender.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Fate {
-    /// It goes on the link of this epoch.
+    /// It is sent on the link of this epoch.
     Goes(u32),
-    /// It is written into a link that is lost, or there is none that it may open.
+    /// It is written into a lost link, or there is no link and it may not open one.
     Vanishes,
-    /// No link can be made; its sender learns it as the loss of this epoch.
+    /// The connection is refused; the sender learns it as the loss of this epoch.
     Refused(u32),
 }
 
-/// What becomes of a message as it arrives.
+/// The fate of a message at its receiver.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Receipt {
     /// Its link is lost.
     Dropped,
     In,
-    /// Its receiver hears first that the link before this one is lost; `unreached`: that there never was one.
+    /// It is received after the loss of the previous link. `unreached`: there never was a link.
     InAfterLoss {
         unreached: bool,
     },
@@ -31,22 +33,22 @@ pub(super) enum Receipt {
 struct Pair {
     epoch: u32,
     up: bool,
-    /// Of the lower id, and of the higher one.
+    /// The ends at the lower id and at the higher id.
     ends: [End; 2],
 }
 
 #[derive(Default)]
 struct End {
-    /// The epoch that it knows of.
+    /// The latest epoch that it has learned of.
     seen: u32,
-    /// The last epoch of which it knows that its link was up.
+    /// The latest epoch whose link it has seen up.
     linked: Option<u32>,
     unreached: bool,
-    /// When the last message comes to it, which the next one does not overtake.
+    /// Arrival time of its last message, which later messages do not overtake.
     last: u64,
 }
 
-/// All links of a world: as many as pairs of nodes.
+/// All links of a world, one for each pair of nodes.
 #[derive(Default)]
 pub(super) struct Links(BTreeMap<(Id, Id), Pair>);
 
@@ -68,7 +70,7 @@ impl Pair {
 }
 
 impl Links {
-    /// `opens`: it may open a link; `answers`: there is somebody who takes it.
+    /// `opens`: the message may open a link; `answers`: the receiver accepts it.
     pub(super) fn send(&mut self, from: Id, to: Id, opens: bool, answers: bool) -> Fate {
         let pair = self.0.entry(key(from, to)).or_default();
         if pair.end(from, to).seen < pair.epoch {
@@ -90,7 +92,7 @@ impl Links {
         }
     }
 
-    /// When a message comes that would come at `at` if it were the only one.
+    /// The arrival time of a message that would arrive at `at` if it were alone.
     pub(super) fn in_order(&mut self, from: Id, to: Id, at: u64) -> u64 {
         let end = self.0.entry(key(from, to)).or_default().end(to, from);
         end.last = end.last.max(at);
@@ -110,13 +112,13 @@ impl Links {
         Receipt::InAfterLoss { unreached: end.unreached }
     }
 
-    /// Whether a message is the first that comes to its receiver on its link.
+    /// Whether a message is the first one to reach its receiver on its link.
     pub(super) fn comes_up(&mut self, from: Id, to: Id, epoch: u32) -> bool {
         let Some(pair) = self.0.get_mut(&key(from, to)) else { return false };
         pair.end(to, from).linked.replace(epoch) != Some(epoch)
     }
 
-    /// An end learns of the loss of an epoch: whether there never was a link; `None` if it knows already.
+    /// An end learns of the loss of an epoch. Returns whether there never was a link; `None` if it knew already.
     pub(super) fn told(&mut self, id: Id, peer: Id, epoch: u32) -> Option<bool> {
         let end = self.0.get_mut(&key(id, peer))?.end(id, peer);
         if end.seen >= epoch {
@@ -126,12 +128,12 @@ impl Links {
         Some(end.unreached)
     }
 
-    /// A link breaks, if it is up; both ends are to be told of the epoch.
+    /// Breaks a link that is up. Returns the epoch that both ends are to learn.
     pub(super) fn break_up(&mut self, a: Id, b: Id) -> Option<u32> {
         self.0.get_mut(&key(a, b)).filter(|pair| pair.up).map(Pair::lose)
     }
 
-    /// One end closes the link, and knows it; the other is to be told of the epoch, if there was one.
+    /// One end closes the link. Returns the epoch that the other end is to learn, if there was a link.
     pub(super) fn abandon(&mut self, by: Id, peer: Id) -> Option<u32> {
         let pair = self.0.get_mut(&key(by, peer))?;
         let closed = pair.up.then(|| pair.lose());
@@ -139,7 +141,7 @@ impl Links {
         closed
     }
 
-    /// A node's process ends: its peers are to be told of the epochs.
+    /// A node ends. Returns its peers with the epochs that they are to learn.
     pub(super) fn end_of(&mut self, id: Id) -> Vec<(Id, u32)> {
         let mut told = Vec::new();
         for (&(low, high), pair) in self.0.iter_mut().filter(|((low, high), _)| *low == id || *high == id) {

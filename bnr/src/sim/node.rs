@@ -1,4 +1,5 @@
-//! A node of a world: a chain, and a domain's machine above it, as processes have them. Between the two there are two queues, since a domain has a thread of its own: what passes through them keeps its order, and takes a moment.
+//! A node of a world: a chain, and the state machine of a domain above it, as real nodes have them. Two queues connect
+//! them, since a domain runs on a thread of its own. A queue keeps the order of its messages and delays them a little.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -23,48 +24,48 @@ use crate::names::{GroupId, Rank};
 use crate::order::{Order, Report};
 use crate::start_error::StartError;
 
-/// The function by which nodes give each other orders.
+/// The function that carries orders between nodes.
 const ORDER: u64 = 0x0bde;
 
 /// The name of the domain.
 pub(super) const NAME: &str = "0123456789abcdef";
 
-/// How long a request may be under way, at most: an adopter asks no node that began later.
+/// Most time that a request may be in transit: an adopter does not ask a node that began later.
 const RESTART_MARGIN: Duration = Duration::from_secs(40);
 
 /// A node process.
 pub(super) struct Node {
     pub(super) up: bool,
     pub(super) run: u32,
-    /// When it began, nanoseconds: no other run of the id has the same.
+    /// Start time in nanoseconds, unique among the runs of the id.
     begun: u64,
     chain: Box<chain::Node>,
     pub(super) part: Option<Part>,
-    /// Until when it stands still.
+    /// End time of its pause.
     pub(super) paused: u64,
-    /// Its orders that are not answered yet, by their calls.
+    /// Its unanswered orders, by their calls.
     orders: BTreeMap<CallId, Token>,
-    /// Its own calls, by their tickets.
+    /// Its own calls, by ticket.
     calls: BTreeMap<u64, (CallNumber, Vec<Id>)>,
     next_ticket: u64,
     next_token: Token,
-    /// When the last thing comes out of each queue: to the domain, and to the chain.
+    /// Time of the last message in each queue: to the domain, to the chain.
     last: [u64; 2],
-    /// When it wakes next: the chain, the domain.
+    /// Next wake-up times: of the chain, of the domain.
     wakes: [u64; 2],
 }
 
-/// Its part in the domain.
+/// The node's part in the domain.
 pub(super) struct Part {
     pub(super) domain: Domain,
-    /// Orders that the machine has, and what each is the answer of.
+    /// Orders at the machine, and the receiver of each report.
     asked: BTreeMap<Token, Asked>,
     inputs: VecDeque<Input>,
-    /// What it starts, and what is known of that.
+    /// Groups being started, with the results so far.
     pub(super) starting: BTreeMap<GroupId, Starting>,
 }
 
-/// How many processes are started together, and what is known of them: process numbers, or errors.
+/// Number of processes started together, and their results: process ids or errors.
 type Starting = (usize, Vec<(Rank, Result<u32, StartError>)>);
 
 enum Asked {
@@ -72,7 +73,7 @@ enum Asked {
     Own(CallNumber),
 }
 
-/// What the domain's thread says to the chain.
+/// A message from the domain's thread to the chain.
 #[derive(Debug)]
 pub(super) enum Command {
     Start(u64, Box<Start>),
@@ -80,7 +81,7 @@ pub(super) enum Command {
     Answered(CallId, Result<chain::Reply, Box<Reason>>),
 }
 
-/// What the chain says to the domain's thread.
+/// A message from the chain to the domain's thread.
 #[derive(Debug)]
 pub(super) enum Told {
     Order(Token, Id, Box<Order>, CallId),
@@ -89,9 +90,9 @@ pub(super) enum Told {
 }
 
 impl World {
-    /// A node process begins, without a part in a domain.
+    /// Creates a node process without a part in a domain.
     pub(super) fn new_node(&mut self, id: Id, run: u32) -> Node {
-        // No two begin at once: runs are told apart by it.
+        // Unique, since it identifies the run.
         let begun = self.now * 1_000 + u64::from(run);
         let chain = chain::Node::new(ChainConfig {
             started: Time::from_nanos(self.now * 1_000),
@@ -135,10 +136,10 @@ impl World {
         Duration::from_micros(self.now)
     }
 
-    /// Gives a chain an input, and all that it brings about at once.
+    /// Passes an input to a chain, and carries out all immediate consequences.
     pub(super) fn chain(&mut self, id: Id, input: chain::Input) {
         let mut inputs = VecDeque::from([input]);
-        // Ends: a function that has run gives one input, and whatever else follows comes with time.
+        // Terminates: a function that has run adds one input, and all other consequences take time.
         while let Some(input) = inputs.pop_front() {
             let now = Time::from_nanos(self.now * 1_000);
             let Some(node) = self.nodes.get_mut(&id).filter(|node| node.up) else { return };
@@ -176,7 +177,7 @@ impl World {
         }
     }
 
-    /// The function runs: it hands the order on to the domain's thread.
+    /// Runs the function: passes the order to the domain's thread.
     fn ordered(&mut self, id: Id, job: &Job) -> (CallId, JobResult) {
         let call = job.call;
         let failed = |why: &str| (call, JobResult::Failed(why.into()));
@@ -220,13 +221,13 @@ impl World {
         self.tell(id, Told::Called(ticket, reports));
     }
 
-    /// Something for the domain's thread of a node.
+    /// Queues a message to the domain's thread of a node.
     fn tell(&mut self, id: Id, told: Told) {
         let at = self.queued(id, 0);
         self.push_at(id, at, |run| Event::Told(id, run, told));
     }
 
-    /// Something for the chain of a node.
+    /// Queues a message to the chain of a node.
     fn command(&mut self, id: Id, command: Command) {
         let at = self.queued(id, 1);
         self.push_at(id, at, |run| Event::Command(id, run, command));
@@ -282,7 +283,7 @@ impl World {
         self.turn(id);
     }
 
-    /// Gives a node's machine an input.
+    /// Passes an input to the machine of a node.
     pub(super) fn input(&mut self, id: Id, input: Input) {
         if let Some(part) = self.nodes.get_mut(&id).filter(|node| node.up).and_then(|node| node.part.as_mut())
         {
@@ -291,10 +292,10 @@ impl World {
         }
     }
 
-    /// Hands all inputs to the machine, and does what it wants.
+    /// Passes all inputs to the machine, and carries out its outputs.
     fn turn(&mut self, id: Id) {
         let now = self.clock();
-        // Ends: an input that an output makes here is the answer of a call of this node to itself.
+        // Terminates: an output adds an input only for a call of this node to itself.
         loop {
             let Some(part) = self.nodes.get_mut(&id).and_then(|node| node.part.as_mut()) else { return };
             if let Some(output) = part.domain.next_output() {
@@ -403,7 +404,7 @@ impl World {
         }
     }
 
-    /// The thread of a node's part ends: its calls are given up, and who waits for an answer gets none.
+    /// The thread of a node's part ends: its calls are cancelled, and unanswered orders fail.
     fn part_ended(&mut self, id: Id) {
         self.see(Seen::Ended(id));
         let Some(node) = self.nodes.get_mut(&id) else { return };
@@ -469,7 +470,7 @@ impl World {
         }
     }
 
-    /// A message comes, if the network lets it through.
+    /// A message arrives, if the network lets it through.
     pub(super) fn arrive(&mut self, parcel: Parcel) {
         let Parcel { from, to, epoch, begun, message } = parcel;
         if !self.is_up(to) {
@@ -486,7 +487,7 @@ impl World {
         self.chain(to, chain::Input::Message { from, message });
     }
 
-    /// An end is to hear that a link is lost.
+    /// Schedules the time at which an end learns of a loss.
     pub(super) fn tell_loss(&mut self, id: Id, peer: Id, epoch: u32) {
         let delay =
             self.delay(peer, id) + if self.random.chance(1, 4) { self.random.below(300_000) } else { 0 };
@@ -507,7 +508,7 @@ impl World {
         self.chain(id, lost(peer, kind, why, unreached));
     }
 
-    /// What a node still holds when nothing happens any more.
+    /// State that a node still has when no event is left.
     pub(super) fn left_at(&self, id: Id) -> Option<String> {
         let node = self.nodes.get(&id).filter(|node| node.up)?;
         if node.part.is_some() {
@@ -524,7 +525,7 @@ fn lost(peer: Id, kind: CauseKind, why: &str, unreached: bool) -> chain::Input {
     chain::Input::LinkLost { peer, kind, why: why.into(), unreached }
 }
 
-/// What each of the ids has said in a call that has ended well, or why it has not.
+/// The report of each id in a call that has succeeded, or the reason why there is none.
 fn replies(
     ids: &[Id],
     reply: Option<&SubtreeReply>,

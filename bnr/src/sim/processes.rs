@@ -1,4 +1,4 @@
-//! Processes of a world: how they start, end, are killed, and ask.
+//! Processes of a world: start, end, kill, and requests.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::request::Client;
 use crate::spec::Layout;
 use crate::start_error::StartError;
 
-/// The system's number for a program that is not there.
+/// The system's error for a missing program.
 const NO_PROGRAM: i32 = 2;
 
 impl World {
@@ -74,7 +74,7 @@ impl World {
                 self.push(at, Event::Acts(client));
                 let dies = self.config.deaths > 0 && !self.programs.is_probe(member.group);
                 if dies && self.random.chance(1, self.config.deaths) {
-                    // Often before all of its group are started.
+                    // Often before all processes of the group are started.
                     let most = if self.random.chance(1, 2) { 30 } else { 3_000 };
                     let at = self.now + self.random.below(most * MS);
                     let exit = self.an_exit();
@@ -92,7 +92,7 @@ impl World {
         known.push((member.rank, started));
         if known.len() == *expected {
             let run = node.run;
-            // What has ended meanwhile may be told before.
+            // Deaths in the meantime may be reported first.
             let at = self.now + self.moment();
             self.push(at, Event::Started(id, run, member.group));
         }
@@ -116,9 +116,9 @@ impl World {
         let client = Client::Process(member);
         self.programs.over(client);
         self.see(Seen::Over { member, exit });
-        // Its node may stand still: then it hears of it later.
+        // If the node is paused, it learns of the exit later.
         let Some(run) = self.nodes.get(&id).map(|node| node.run) else { return };
-        // The link ends before or after.
+        // The link may close before or after the exit is reported.
         if self.random.chance(1, 2) {
             self.see(Seen::Gone { client });
             self.input(id, Input::Gone(client));
@@ -130,7 +130,7 @@ impl World {
         }
     }
 
-    /// All processes of a group at a node end, and then none is left.
+    /// All processes of a group at a node end; then the group is empty there.
     pub(super) fn killed(&mut self, id: Id, group: GroupId, signal: u8) {
         let here = self.lives.iter().filter(|(member, (at, _))| member.group == group && *at == id);
         let here: Vec<(Member, Life)> = here.map(|(member, (_, life))| (*member, *life)).collect();
@@ -142,14 +142,14 @@ impl World {
             self.dies(*member, Exit::Signal(signal));
         }
         if starts {
-            // The keeper does what it is told in its order.
+            // The supervisor carries out orders in sequence, so the kill waits for the start.
             let at = self.now + self.moment();
             return self.push(at, Event::Killed(id, run, group, signal));
         }
         self.input(id, Input::Emptied(group));
     }
 
-    /// A node's part has ended, and its keeper ends what is left.
+    /// A node's part has ended, and its supervisor kills the remaining processes.
     pub(super) fn processes_end_with(&mut self, id: Id) {
         let left = self.lives.iter().filter(|(_, (at, life))| *at == id && *life != Life::Over);
         let left: Vec<Member> = left.map(|(member, _)| *member).collect();

@@ -1,4 +1,4 @@
-//! What the processes of a world do: each group has rounds that all its members know, and each member may stray from them.
+//! Programs of the processes in a world. All members of a group know its rounds, and each member may deviate from them.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::names::{GroupId, Member, Set};
 use crate::request::{Answer, Client, Pair, Request};
 use crate::spec::{Layout, OnDeath, Spec};
 
-/// What a process does next.
+/// The next action of a process.
 pub(super) enum Program {
     Asks(Serial, Request),
     Ends(Exit),
@@ -24,10 +24,10 @@ pub(super) enum Program {
 #[derive(Clone, Debug)]
 enum Step {
     Ask(Request),
-    /// Asks, and goes on before it is answered.
+    /// Sends a request and continues before the answer.
     Also(Request),
     Wait(u64),
-    /// The last collective request was a fence: reads what those of its set have put before, when it has succeeded.
+    /// After a fence: if it has succeeded, reads the earlier puts of its members.
     Read {
         round: u32,
         of: Vec<Member>,
@@ -38,14 +38,14 @@ enum Step {
         over: Set,
         first: bool,
     },
-    /// Tells its group about the group that it has spawned.
+    /// Puts the number of the group that it has spawned, for its own group.
     TellChild,
-    /// Reads who the child is, and merges with it.
+    /// Reads the number of the child group, and merges with it.
     MergeChild,
-    /// Fences over the merged group, and asks its size.
+    /// Fences over the merged group, and requests its size.
     FenceMerged,
     Leave,
-    /// Lives on, and asks nothing more.
+    /// Runs on without further requests.
     Stay,
 }
 
@@ -54,7 +54,7 @@ struct Mind {
     steps: VecDeque<Step>,
     serial: Serial,
     waiting: Option<Serial>,
-    /// The answer to what was asked last.
+    /// The answer to the last request.
     last: Option<Result<Answer, Fault>>,
     spawned: Option<GroupId>,
     over: bool,
@@ -69,11 +69,11 @@ pub(super) struct Programs {
     minds: BTreeMap<Client, Mind>,
 }
 
-/// What a process is told by its first argument.
+/// Values of a process's first argument.
 const MERGES: &[u8] = b"merges";
 const PROBE: &[u8] = b"probe";
 
-/// More rounds than a program has.
+/// More rounds than any program has.
 pub(super) const ROUNDS_MAX: u32 = 20;
 
 fn one_in(random: &mut Random, times: u64) -> bool {
@@ -84,22 +84,22 @@ pub(super) fn value(round: u32, member: Member) -> Vec<u8> {
     format!("{round} of {member}").into_bytes()
 }
 
-/// The key that a member puts once a round.
+/// The key that a member puts once, in this round.
 pub(super) fn once(round: u32, member: Member) -> Vec<u8> {
     format!("once {round} {member}").into_bytes()
 }
 
-/// The key that it puts again each round.
+/// The key that a member puts again in each round.
 pub(super) fn again(member: Member) -> Vec<u8> {
     format!("again {member}").into_bytes()
 }
 
-/// The key that all members of a fence put before it, each another value.
+/// The key that all members of a fence put before it, with different values.
 pub(super) fn together(round: u32) -> Vec<u8> {
     format!("together {round}").into_bytes()
 }
 
-/// The key that all members of a fence put before each, again and again.
+/// The key that all members put before every fence.
 pub(super) fn common() -> Vec<u8> {
     b"shared".to_vec()
 }
@@ -151,7 +151,7 @@ impl Programs {
         self.minds.insert(client, mind);
     }
 
-    /// The tool spawns groups, and watches them.
+    /// The tool spawns groups and watches them.
     fn tool(&mut self) -> VecDeque<Step> {
         let mut steps = VecDeque::new();
         for number in 0..1 + self.random.below(self.config.groups) {
@@ -221,7 +221,7 @@ impl Programs {
         })
     }
 
-    /// A new group of as many processes as there are nodes is started, when all faults are over.
+    /// After all faults: starts a new group with one process for each node.
     pub(super) fn probe(&mut self, nodes: u32) {
         let spec =
             Spec { count: nodes, program: b"./a".to_vec(), args: vec![PROBE.to_vec()], ..Spec::default() };
@@ -237,7 +237,7 @@ impl Programs {
         }
     }
 
-    /// Whether a group is the one by which all is tried at the end.
+    /// Whether a group is the final test group.
     pub(super) fn is_probe(&self, group: GroupId) -> bool {
         self.layouts.get(&group).is_some_and(is_probe)
     }
@@ -255,7 +255,7 @@ impl Programs {
         ]
     }
 
-    /// Who takes part in a round, what they do, and by which tag: the same for all of a group.
+    /// The steps of a process. The members, purpose and tag of each round are the same for the whole group.
     fn process(&mut self, member: Member) -> VecDeque<Step> {
         let layout = self.layouts[&member.group].clone();
         if self.is_probe(member.group) {
@@ -353,7 +353,7 @@ impl Programs {
         steps.push_back(Step::Read { round, of: some, own: member.group });
     }
 
-    /// Rank 0 spawns a group, and all merge with it.
+    /// Rank 0 spawns a group, and all processes merge with it.
     fn merging(&mut self, steps: &mut VecDeque<Step>, member: Member) {
         if member.rank == 0 {
             let specs = self.specs(&[MERGES]);
@@ -384,12 +384,12 @@ impl Programs {
         }
     }
 
-    /// Whether a client goes on.
+    /// Whether a client can continue.
     pub(super) fn wants(&self, client: Client) -> bool {
         self.minds.get(&client).is_some_and(|mind| mind.begun && !mind.over && mind.waiting.is_none())
     }
 
-    /// What a client does until it waits.
+    /// The actions of a client until it waits.
     pub(super) fn next(&mut self, client: Client) -> Vec<Program> {
         let mut done = Vec::new();
         while self.wants(client) {
@@ -403,7 +403,7 @@ impl Programs {
                     break;
                 }
                 step => {
-                    // Groups spawn groups, though not for ever.
+                    // Groups spawn groups, up to a limit.
                     let child = mind.member.is_some_and(|member| {
                         member.group.0 < 9 && one_in(&mut self.random, 1 + u64::from(member.rank))
                     });
@@ -481,7 +481,7 @@ impl Programs {
 }
 
 impl Mind {
-    /// Reads what the members of a fence have put.
+    /// Reads the puts of a fence's members.
     fn read(&mut self, round: u32, of: &[Member], group: GroupId, probe: bool) {
         let mut keys = Vec::new();
         for other in of {
@@ -509,7 +509,7 @@ impl Mind {
     }
 }
 
-/// Whether a request starts the group by which all is tried at the end.
+/// Whether a request starts the final test group.
 pub(super) fn is_probing(request: &Request) -> bool {
     matches!(request, Request::SpawnMultiple { specs, .. } if specs.iter().any(|spec| spec.args.first().is_some_and(|arg| arg == PROBE)))
 }

@@ -1,4 +1,4 @@
-//! What makes worlds of domains a kind of [worlds].
+//! Makes worlds of domains a kind of [worlds].
 
 use std::ops::RangeInclusive;
 
@@ -9,11 +9,11 @@ use super::counts::count;
 use super::faults::Fault;
 use super::world::World;
 
-/// What decides a run.
+/// Parameters of a run.
 pub type Scenario = worlds::Scenario<Fault>;
-/// What a run came to: messages passed between its nodes.
+/// The result of a run; messages are those between its nodes.
 pub type Report = worlds::Report<Fault>;
-/// What many runs came to.
+/// The result of many runs.
 pub type Swarm = worlds::Swarm<Fault>;
 
 impl worlds::Fault for Fault {
@@ -26,7 +26,7 @@ impl worlds::Fault for Fault {
         world.run();
         let (head, trace) = (world.head(), world.take_lines());
         let (seen, times) = world.history();
-        // Orders and requests with their outcomes, notices.
+        // Orders, requests with their outcomes, and notices.
         let mut counts = count(&seen);
         counts.extend(world.orders.iter().map(|(name, calls)| (format!("order {name}"), *calls)));
         counts.insert(format!("world {:?}", world.config.profile), 1);

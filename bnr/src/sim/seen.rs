@@ -1,4 +1,4 @@
-//! What is seen of a world from outside: what processes ask and are told, who starts and ends, what goes wrong.
+//! The history of a world as seen from outside: requests and answers, starts and ends of processes, faults.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::names::{GroupId, Member};
 use crate::request::{Answer, Client, Request};
 use crate::spec::Layout;
 
-/// Something that was seen, in the order in which it happened.
+/// An observation. Observations are in the order in which they happened.
 #[derive(Clone, Debug)]
 pub(super) enum Seen {
     Asked {
@@ -19,7 +19,7 @@ pub(super) enum Seen {
         serial: Serial,
         request: Request,
     },
-    /// `at_once`: in the same turn as it was asked.
+    /// `at_once`: the answer was given in the same step as the request.
     Answered {
         client: Client,
         serial: Serial,
@@ -33,7 +33,7 @@ pub(super) enum Seen {
     Started {
         layout: Arc<Layout>,
     },
-    /// A process is there.
+    /// A process runs.
     Runs {
         member: Member,
     },
@@ -42,26 +42,26 @@ pub(super) enum Seen {
         member: Member,
         exit: Exit,
     },
-    /// A node ends the processes of a group that it has.
+    /// A node kills its processes of a group.
     Kills {
         id: Id,
         group: GroupId,
     },
-    /// Nobody reads at a client's end any more.
+    /// The client's link has closed.
     Gone {
         client: Client,
     },
     Crashed(Id),
-    /// Something goes wrong by which others may take a node for lost, from now on.
+    /// From now on other nodes may declare this node lost.
     Disturbed(Id),
-    /// All that goes wrong is over.
+    /// All faults are over.
     Calm,
-    /// The head was told to end the domain.
+    /// The head was ordered to end the domain.
     Ends,
-    /// Nothing of the domain is left at a node, as it says.
+    /// A node reports that nothing of the domain is left there.
     Ended(Id),
-    /// What is left at a node when nothing happens any more.
+    /// State that a node still has when no event is left.
     Left(String),
-    /// A node has ended its part, and is not idle.
+    /// A node has ended its part without being idle.
     Busy(Id),
 }

@@ -1,4 +1,4 @@
-//! The world: nodes with a domain above their chains, the network between them, processes, and what happens when.
+//! The world: nodes with a domain above their chains, the network between them, processes, and the queue of events.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -26,48 +26,48 @@ use crate::start_error::StartError;
 /// A millisecond, in microseconds.
 pub(super) const MS: u64 = 1_000;
 
-/// When a world begins, microseconds: calls may be older than the nodes.
+/// Start time of a world in microseconds; above 0, so that calls can be older than the nodes.
 pub(super) const BEGIN: u64 = 1_000_000_000;
 
-/// The client that begins everything, at the head.
+/// The client at the head that starts everything.
 pub(super) const TOOL: Client = Client::Tool(0);
 
-/// After all faults: until all are settled who are given up, and then until the new group has ended.
+/// Time after the last fault until lost nodes are given up, and time for the new group to end.
 const SETTLES: u64 = 60_000 * MS;
 const PROBES: u64 = 60_000 * MS;
 
-/// Events of one run: more than any comes to, so that one which does not end is seen.
+/// Most events of one run. No run that ends comes close.
 const EVENTS_MAX: u64 = 2_000_000;
 
-/// Lines that a trace keeps.
+/// Most lines of a trace.
 const LINES_MAX: usize = 1 << 20;
 
-/// A message on its way.
+/// A message in transit.
 #[derive(Debug)]
 pub(super) struct Parcel {
     pub(super) from: Id,
     pub(super) to: Id,
     pub(super) epoch: u32,
-    /// Which run of the sender it is.
+    /// Start time of the sender, which identifies its run.
     pub(super) begun: u64,
     pub(super) message: Message,
 }
 
-/// What happens. Of a node: with its run, since another one may have begun meanwhile.
+/// An event. Events of a node carry its run, since the node may have been restarted.
 #[derive(Debug)]
 pub(super) enum Event {
     Arrive(Box<Parcel>),
-    /// A node hears that the link to a peer is lost.
+    /// A node learns that the link to a peer is lost.
     Lost(Id, u32, Id, u32),
     Told(Id, u32, Told),
     Command(Id, u32, Command),
-    /// The chain's time, or the domain's.
+    /// A deadline of the chain or of the domain.
     Wakes(Id, u32, usize),
     /// The processes of a group are killed.
     Killed(Id, u32, GroupId, u8),
-    /// It is known which processes of a group cannot be started.
+    /// The check of a group's processes has ended.
     Checked(Id, u32, GroupId, Vec<(Vec<Rank>, StartError)>),
-    /// All of a group's processes are started, or not.
+    /// All processes of a group have been started, or could not be.
     Started(Id, u32, GroupId),
     Gone(Id, u32, Client),
     Runs(Member, Result<u32, StartError>),
@@ -80,7 +80,7 @@ pub(super) enum Event {
     Ends,
 }
 
-/// One run.
+/// The state of one run.
 pub(super) struct World {
     pub(super) config: Config,
     pub(super) random: Random,
@@ -89,26 +89,26 @@ pub(super) struct World {
     count: u64,
     pub(super) nodes: BTreeMap<Id, Node>,
     pub(super) links: Links,
-    /// Until when nodes do not reach each other, cannot connect, are slow, make no calls.
+    /// End times: of partitions, of refused and slow connections, of nodes without calls.
     pub(super) cut: Option<(BTreeSet<Id>, u64)>,
     pub(super) refused: BTreeMap<(Id, Id), u64>,
     pub(super) late: BTreeMap<(Id, Id), u64>,
     pub(super) busy: BTreeMap<Id, u64>,
-    /// For how long each has not answered in all.
+    /// Total time for which each node has not answered.
     pub(super) silent: BTreeMap<Id, u64>,
     pub(super) calm: bool,
     pub(super) lives: BTreeMap<Member, (Id, Life)>,
-    /// Groups of which a node has found that it cannot start its part.
+    /// Groups with a node that cannot start its part.
     pub(super) unfit: BTreeSet<GroupId>,
     pub(super) programs: Programs,
     pub(super) seen: Vec<Seen>,
-    /// When, microseconds.
+    /// Times of `seen`, in microseconds.
     pub(super) times: Vec<u64>,
     pub(super) outputs: Outputs,
     pub(super) asking: Option<(Client, Serial)>,
     pub(super) events: u64,
     pub(super) messages: u64,
-    /// Faults that are to happen after so many events, the last first.
+    /// Faults to inject after this many events, the last one first.
     acts: Option<Vec<(u64, Fault)>>,
     pub(super) injected: BTreeMap<Fault, u64>,
     pub(super) orders: BTreeMap<String, u64>,
@@ -116,7 +116,7 @@ pub(super) struct World {
     lines: Option<Vec<String>>,
 }
 
-/// How far a process is.
+/// State of a process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Life {
     Starts,
@@ -165,7 +165,7 @@ impl World {
         world
     }
 
-    /// Who begins, and what goes wrong when.
+    /// Creates the nodes and schedules the faults.
     fn plan(&mut self) {
         for id in self.ids() {
             let node = self.new_node(id, 0);
@@ -182,11 +182,11 @@ impl World {
                 self.push(at, Event::Fault(fault));
             }
         }
-        // What lasts begins before the end of the span, and is over with it.
+        // Lasting faults begin before the end of the span, and end with the calm.
         self.push(self.now + span + 3 * self.config.dead_after, Event::Calm);
     }
 
-    /// The ids of all nodes, the head first: any numbers, not in order.
+    /// The ids of all nodes, the head first: arbitrary numbers, not sorted.
     pub(super) fn ids(&self) -> Vec<Id> {
         (0..self.config.nodes).map(|place| place * 7 % 23 + 3).collect()
     }
@@ -240,7 +240,7 @@ impl World {
         *self.orders.entry(name).or_default() += 1;
     }
 
-    /// What a message takes: mostly little, now and then long.
+    /// The delay of a message: usually short, occasionally long.
     pub(super) fn delay(&mut self, from: Id, to: Id) -> u64 {
         let slow = self.late.get(&(from, to)).is_some_and(|until| *until > self.now);
         let most = match slow || self.random.chance(1, 40 * self.config.lateness) {
@@ -250,7 +250,7 @@ impl World {
         self.config.latency + self.random.below(most)
     }
 
-    /// Some time that a process or its start takes.
+    /// A random time for an action of a process.
     pub(super) fn moment(&mut self) -> u64 {
         let late = self.random.chance(1, self.config.lateness);
         1 + self.random.below(if late { 400 * MS } else { 5 * MS })
@@ -266,7 +266,7 @@ impl World {
         }
     }
 
-    /// Runs until nothing happens any more. How many events there were until all faults were over.
+    /// Runs until no event is left. Returns the number of events until all faults were over.
     pub(super) fn run(&mut self) -> u64 {
         let mut until_calm = 0;
         while let Some(((at, _), event)) = self.queue.pop_first() {
@@ -297,7 +297,7 @@ impl World {
         }
     }
 
-    /// What comes to a node that stands still, or across a cut, waits. Of what has waited messages and losses come first.
+    /// Delays events at a paused node and messages across a partition. After the delay, messages and losses come first.
     fn hold(&mut self, event: Event) -> Option<Event> {
         let (id, later) = match &event {
             Event::Arrive(parcel) => {
@@ -379,7 +379,7 @@ impl World {
         }
     }
 
-    /// The head is told to end the domain.
+    /// Orders the head to end the domain.
     pub(super) fn end_domain(&mut self) {
         let head = self.head();
         if self.is_up(head) {
@@ -388,7 +388,7 @@ impl World {
         }
     }
 
-    /// A node's process ends, and those that it has started with it.
+    /// A node crashes with its processes.
     pub(super) fn crash(&mut self, id: Id) {
         let Some(node) = self.nodes.get_mut(&id).filter(|node| node.up) else { return };
         node.up = false;
@@ -433,13 +433,13 @@ impl World {
         }
     }
 
-    /// The processes that run at nodes that are up.
+    /// The running processes at nodes that are up.
     pub(super) fn running_members(&self) -> Vec<Member> {
         let running = self.lives.iter().filter(|(_, (id, life))| *life == Life::Runs && self.is_up(*id));
         running.map(|(member, _)| *member).collect()
     }
 
-    /// The history, for who judges it.
+    /// The history, for the checkers.
     pub(super) fn history(&mut self) -> (Vec<Seen>, Vec<u64>) {
         (std::mem::take(&mut self.seen), std::mem::take(&mut self.times))
     }

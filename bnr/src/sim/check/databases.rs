@@ -1,11 +1,11 @@
-//! Databases that were created by name, what was put beforehand, and how many processes there are.
+//! Rules for databases created by name, for pairs put before a start, and for sizes of groups.
 
 use super::Wrong;
 use super::history::History;
 use crate::fault::FaultKind;
 use crate::request::{Answer, Client, Request};
 
-/// What is found in a database that was created by name was put there, and not before the database was destroyed.
+/// A value in a database created by name was put there, and not before the database was destroyed.
 pub(super) fn destroyed(history: &History<'_>, wrong: &mut Vec<Wrong>) {
     for ((client, serial), (asked, request)) in &history.requests {
         let Request::Get { database, key } = request else { continue };
@@ -16,7 +16,7 @@ pub(super) fn destroyed(history: &History<'_>, wrong: &mut Vec<Wrong>) {
         if !history.requests.values().any(|(_, request)| created(request)) {
             continue;
         }
-        // The last that was destroyed for sure before this was asked: where it was asked, and answered.
+        // The last successful destruction that precedes the get: places of the request and the answer.
         let gone = history.requests.iter().filter_map(|(key, (from, request))| {
             let is_it = matches!(request, Request::Destroy(name) if name == database);
             let (to, answer, _) = history.answers.get(key).filter(|_| is_it)?;
@@ -35,7 +35,8 @@ pub(super) fn destroyed(history: &History<'_>, wrong: &mut Vec<Wrong>) {
     }
 }
 
-/// Whether a fence that brings a put was under way while its database was destroyed: what it brings comes to some nodes before, and to some after.
+/// Whether a fence that distributes a put was in progress while the database was destroyed: it reaches some nodes
+/// before, others after.
 fn is_brought_during(history: &History<'_>, client: Client, put: usize, (from, to): (usize, usize)) -> bool {
     let Client::Process(owner) = client else { return false };
     history.meetings.values().any(|parts| {
@@ -44,7 +45,7 @@ fn is_brought_during(history: &History<'_>, client: Client, put: usize, (from, t
     })
 }
 
-/// What was put for a group before it was started is there for each of its processes, without asking another node.
+/// Pairs put before the start of a group are in the own copy of each of its nodes.
 pub(super) fn given(history: &History<'_>, wrong: &mut Vec<Wrong>) {
     for ((client, serial), (_, request)) in &history.requests {
         let (Client::Process(member), Request::Get { database, key }) = (client, request) else { continue };
@@ -67,7 +68,7 @@ pub(super) fn given(history: &History<'_>, wrong: &mut Vec<Wrong>) {
     }
 }
 
-/// A group has as many processes as were started.
+/// The reported size of a group is the number of its processes.
 pub(super) fn sizes(history: &History<'_>, wrong: &mut Vec<Wrong>) {
     for ((client, serial), (_, request)) in &history.requests {
         let Request::Size(group) = request else { continue };

@@ -1,4 +1,5 @@
-//! Meetings that fail: all members are told the same, the cause first, and by name which members have not come.
+//! Rules for failed collective requests: the same fault at all members, the cause first, and the missing members by
+//! name.
 
 use std::collections::BTreeSet;
 
@@ -10,10 +11,10 @@ use crate::fault::{Fault, FaultKind};
 use crate::names::Member;
 use crate::request::Client;
 
-/// The shortest limit of a member that names none, microseconds.
+/// The shortest default limit, in microseconds.
 const LIMIT_MIN: u128 = 20_000_000;
 
-/// Where a member was told that its meeting has failed for a reason that all of its members share, and the fault.
+/// The place and the fault of a failure whose reason all members share.
 fn failed<'a>(part: &Part<'a>) -> Option<(usize, &'a Fault)> {
     let Some((at, Err(fault))) = part.answered else { return None };
     let shared = matches!(
@@ -23,7 +24,7 @@ fn failed<'a>(part: &Part<'a>) -> Option<(usize, &'a Fault)> {
     shared.then_some((at, fault))
 }
 
-/// All members are told the same fault, and it names no death that has come after the first of them was told.
+/// All members get the same fault, and it lists no death later than the first answer.
 pub(super) fn same(history: &History<'_>, wrong: &mut Vec<Wrong>) {
     for (meeting, parts) in &history.meetings {
         let Some(first) = parts.iter().filter_map(failed).map(|(at, _)| at).min() else { continue };
@@ -49,7 +50,7 @@ pub(super) fn same(history: &History<'_>, wrong: &mut Vec<Wrong>) {
     }
 }
 
-/// A time limit that has passed names those who have not come, and nobody else.
+/// The fault of a passed time limit lists exactly the members that have not arrived.
 pub(super) fn name_the_missing(history: &History<'_>, wrong: &mut Vec<Wrong>) {
     for (meeting, parts) in &history.meetings {
         let all = history.members(&meeting.0, parts[0].what);

@@ -1,4 +1,4 @@
-//! What was seen, arranged for those who judge it.
+//! The observations, indexed for the checkers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,19 +12,19 @@ use crate::request::{Answer, Client, Request};
 use crate::sim::seen::Seen;
 use crate::spec::Layout;
 
-/// A collective request, as its members count them: what the set is, which tag it has, and the number.
+/// A collective request as its members count it: set, tag and number.
 pub(super) type Meeting = (Set, Vec<u8>, u64);
 
-/// A member's part in a meeting.
+/// A member's part in a collective request.
 pub(super) struct Part<'a> {
     pub(super) member: Member,
-    /// Where in the history it was asked, and answered.
+    /// Places of the request and the answer in the history.
     pub(super) asked: usize,
     pub(super) answered: Option<(usize, &'a Result<Answer, Fault>)>,
     pub(super) what: &'a Request,
 }
 
-/// Where in the history something was answered, what, and whether at once.
+/// The place of an answer in the history, the answer, and whether it was immediate.
 pub(super) type Told<'a> = (usize, &'a Result<Answer, Fault>, bool);
 
 pub(super) struct History<'a> {
@@ -32,7 +32,7 @@ pub(super) struct History<'a> {
     times: &'a [u64],
     pub(super) head: Id,
     pub(super) layouts: BTreeMap<GroupId, &'a Layout>,
-    /// Since when others may take a node for lost.
+    /// Place from which other nodes may declare a node lost.
     pub(super) disturbed: BTreeMap<Id, usize>,
     pub(super) crashed: BTreeMap<Id, usize>,
     pub(super) over: BTreeMap<Member, (usize, Exit)>,
@@ -42,7 +42,7 @@ pub(super) struct History<'a> {
     pub(super) merged: BTreeMap<GroupId, (GroupId, GroupId)>,
     pub(super) requests: BTreeMap<(Client, Serial), (usize, &'a Request)>,
     pub(super) answers: BTreeMap<(Client, Serial), Told<'a>>,
-    /// What was answered that was not asked, or a second time, or to nobody.
+    /// Answers without a request, repeated answers, and answers to clients that have left.
     pub(super) strays: Vec<(usize, String)>,
     pub(super) meetings: BTreeMap<Meeting, Vec<Part<'a>>>,
 }
@@ -128,7 +128,7 @@ impl<'a> History<'a> {
         }
     }
 
-    /// Whether others may have taken a node for lost by then.
+    /// Whether other nodes may have declared a node lost by then.
     pub(super) fn is_disturbed(&self, id: Id, at: usize) -> bool {
         self.disturbed.get(&id).is_some_and(|since| *since < at)
     }
@@ -137,18 +137,18 @@ impl<'a> History<'a> {
         self.disturbed.values().any(|since| *since < at)
     }
 
-    /// Whether a client's node, or the head, may have been taken for lost by then.
+    /// Whether a client's node, or the head, may have been declared lost by then.
     pub(super) fn is_excused(&self, client: Client, at: usize) -> bool {
         self.is_disturbed(self.head, at) || self.node_of(client).is_none_or(|id| self.is_disturbed(id, at))
     }
 
-    /// Whether nobody needs to be answered any more: who has asked is gone, or its node.
+    /// Whether an answer is unnecessary: the client, or its node, is gone.
     pub(super) fn is_away(&self, client: Client) -> bool {
         let over = matches!(client, Client::Process(member) if self.over.contains_key(&member));
         over || self.node_of(client).is_none_or(|id| self.crashed.contains_key(&id))
     }
 
-    /// Whether all had time to hear of something before the domain ended.
+    /// Whether there was enough time for all nodes to learn of an event before the domain ended.
     pub(super) fn is_settled(&self, at: usize) -> bool {
         self.ends.is_none_or(|ends| self.time(at) + 40_000_000 < self.time(ends))
     }
@@ -218,18 +218,18 @@ impl<'a> History<'a> {
         meetings
     }
 
-    /// Why a death that was told of was none.
+    /// The error in a reported death, if it did not happen.
     pub(super) fn was_no_death(&self, death: &Death, at: usize) -> Option<String> {
         let true_so = match death.exit {
             Exit::Node(id) => self.is_disturbed(id, at) || self.is_disturbed(self.head, at),
-            // Its node could not start it, or was never told to.
+            // The node could not start it, or never received the order.
             Exit::Never => self.runs.get(&death.member).is_none_or(|_| self.any_disturbed(at)),
             exit => self.over.get(&death.member).is_some_and(|(over, how)| *over < at && *how == exit),
         };
         (!true_so).then(|| format!("told of a death that was none: {death:?}"))
     }
 
-    /// Since when a client is told of the deaths of a group.
+    /// Place from which a client receives the deaths of a group.
     pub(super) fn subscriptions(&self) -> BTreeMap<(Client, GroupId), usize> {
         let mut since = BTreeMap::new();
         for ((client, serial), (_, request)) in &self.requests {

@@ -1,4 +1,4 @@
-//! Processes: those that are started, and those that are killed, which have a reason.
+//! Rules for started processes, and for kills, which need a reason.
 
 use std::collections::BTreeSet;
 
@@ -11,13 +11,15 @@ use crate::request::{Answer, Client, Request};
 use crate::sim::seen::Seen;
 use crate::spec::OnDeath;
 
-/// How long a member may live on when its group goes, microseconds: calls are late or fail, processes have a moment to end; and where somebody is silent, until that is noticed.
+/// Most time that a member lives on after its group is killed, in microseconds: calls are late or fail, and processes
+/// take a moment to end. The second value also covers the detection of silent nodes.
 const LIVES_ON: [u64; 2] = [6_000_000, 45_000_000];
 
-/// How long a kill may take, microseconds: as long as starting, and then killing; and where somebody is silent, until that is noticed.
+/// Most time that a kill takes, in microseconds: a start and then a kill. The second value also covers the detection of
+/// silent nodes.
 const KILLS: [u64; 2] = [15_000_000, 90_000_000];
 
-/// When a kill is answered nothing is left; and it is answered.
+/// When a kill is answered, no process is left; and every kill is answered in time.
 pub(super) fn nothing_left(history: &History<'_>, wrong: &mut Vec<Wrong>) {
     for ((client, serial), (asked, request)) in &history.requests {
         let Request::Kill(group) = request else { continue };
@@ -37,7 +39,7 @@ pub(super) fn nothing_left(history: &History<'_>, wrong: &mut Vec<Wrong>) {
 
 fn none_left(history: &History<'_>, group: GroupId, at: usize, wrong: &mut Vec<Wrong>) {
     for (member, runs) in history.runs.range(of(group)) {
-        // A node that is taken for lost ends its processes later.
+        // A node that is declared lost ends its processes later.
         if history.is_excused(Client::Process(*member), usize::MAX) {
             continue;
         }
@@ -55,7 +57,7 @@ fn of(group: GroupId) -> std::ops::RangeInclusive<Member> {
     Member { group, rank: 0 }..=Member { group, rank: Rank::MAX }
 }
 
-/// A group whose processes go together goes with the first that dies abnormally.
+/// A group with [`OnDeath::Kill`] ends with its first abnormal death.
 pub(super) fn along(history: &History<'_>, wrong: &mut Vec<Wrong>) {
     for group in
         history.layouts.values().filter(|layout| layout.on_death == OnDeath::Kill).map(|layout| layout.group)
@@ -82,7 +84,8 @@ pub(super) fn along(history: &History<'_>, wrong: &mut Vec<Wrong>) {
     }
 }
 
-/// Nobody who lives is killed without a reason: its group was killed, goes together, or could not be started; the domain ends there.
+/// A living process is killed only for a reason: its group was killed, is killed with a member, or could not be
+/// started; or the domain ends there.
 pub(super) fn for_a_reason(history: &History<'_>, wrong: &mut Vec<Wrong>) {
     let mut ended = BTreeSet::new();
     for (at, seen) in history.seen.iter().enumerate() {
@@ -113,7 +116,7 @@ fn has_reason(history: &History<'_>, group: GroupId, at: usize) -> bool {
     let deaths = || history.over.range(of(group)).filter(|(_, (over, _))| *over < at);
     let never = deaths().any(|(_, (_, exit))| *exit == Exit::Never);
     let lost = layout.nodes().into_iter().any(|id| history.is_disturbed(id, at));
-    // What has ended by itself may have left without a word, which takes the others along.
+    // A process that ended by itself without finalizing takes the others along.
     let left_badly = deaths().any(|(member, (over, exit))| !left_well(history, *member, *over, *exit));
     let along = layout.on_death == OnDeath::Kill && (lost || left_badly);
     let started = history.answers.values().any(|(told, answer, _)| {
@@ -124,7 +127,7 @@ fn has_reason(history: &History<'_>, group: GroupId, at: usize) -> bool {
     wanted || never || along || ends || (lost && !started)
 }
 
-/// Whether a process has ended with 0, and has said goodbye or never that it takes part.
+/// Whether a process ended with 0, and had finalized or never initialized.
 fn left_well(history: &History<'_>, member: Member, over: usize, exit: Exit) -> bool {
     let asked = |wanted: &Request| {
         let mut requests = history.requests.range((Client::Process(member), 0)..);
@@ -134,7 +137,7 @@ fn left_well(history: &History<'_>, member: Member, over: usize, exit: Exit) -> 
     exit == Exit::Code(0) && (asked(&Request::Finalize) || !asked(&Request::Init))
 }
 
-/// What is said to be started has been started, and what is not has not.
+/// Processes reported as started run, and processes reported as failed do not.
 pub(super) fn spawns(history: &History<'_>, wrong: &mut Vec<Wrong>) {
     for ((client, _), (at, answer, _)) in &history.answers {
         let Ok(Answer::Spawned { group, errors, .. }) = answer else { continue };

@@ -1,4 +1,4 @@
-//! Fences, and opening, closing and merging of groups: who has come, how they end, why and when.
+//! Rules for fences and for opening, closing and merging groups: the members, the outcome, its reason and its time.
 
 use std::collections::BTreeSet;
 use std::mem::discriminant;
@@ -12,10 +12,11 @@ use crate::fault::{Fault, FaultKind};
 use crate::names::{Member, Set};
 use crate::request::{Client, Request};
 
-/// How much later than its limit a member may be answered, microseconds: calls are late, or fail and are made again; and where somebody is silent, until that is noticed.
+/// Most time by which an answer may exceed the member's limit, in microseconds: calls are late, or fail and are
+/// repeated. The second value also covers the detection of silent nodes.
 pub(super) const LATE: [u64; 2] = [8_000_000, 45_000_000];
 
-/// The longest limit of a member that names none, microseconds.
+/// The longest default limit, in microseconds.
 const LIMIT_MAX: u128 = 40_000_000;
 
 fn first_success<'h>(parts: &'h [Part<'_>]) -> Option<(usize, &'h Part<'h>)> {
@@ -30,7 +31,7 @@ pub(super) fn told(meeting: &Meeting, what: &str) -> String {
     format!("meeting {meeting:?}: {what}")
 }
 
-/// A meeting completes when all its members have come, and want the same.
+/// A collective request completes when all its members have arrived with the same purpose.
 pub(super) fn complete(history: &History<'_>, wrong: &mut Vec<Wrong>) {
     for (meeting, parts) in &history.meetings {
         let Some((done, _)) = first_success(parts) else { continue };
@@ -47,7 +48,7 @@ pub(super) fn complete(history: &History<'_>, wrong: &mut Vec<Wrong>) {
     }
 }
 
-/// Where one has succeeded, nobody who lives has failed, and all are told the same.
+/// If a request succeeds for one member, it fails for no living member, and all answers are equal.
 pub(super) fn agree(history: &History<'_>, wrong: &mut Vec<Wrong>) {
     for (meeting, parts) in &history.meetings {
         let Some((_, first)) = first_success(parts) else { continue };
@@ -78,7 +79,7 @@ pub(super) fn agree(history: &History<'_>, wrong: &mut Vec<Wrong>) {
     }
 }
 
-/// The node that says how a meeting ends: of the members of one group that of the first, else the head.
+/// The node that decides the outcome: that of the first member if all are in one group, otherwise the head.
 pub(super) fn coordinator(history: &History<'_>, meeting: &Meeting) -> Option<Id> {
     let first = match &meeting.0 {
         Set::Group(group) if !history.merged.contains_key(group) && !meeting.1.starts_with(b"\0") => {
@@ -92,7 +93,7 @@ pub(super) fn coordinator(history: &History<'_>, meeting: &Meeting) -> Option<Id
     first.map_or(Some(history.head), |first| history.node_of(Client::Process(first)))
 }
 
-/// A meeting fails for a reason that has happened before, and names it.
+/// A request fails for a reason that has happened before, and the fault names it.
 pub(super) fn have_reasons(history: &History<'_>, wrong: &mut Vec<Wrong>) {
     for (meeting, parts) in &history.meetings {
         let members = history.members(&meeting.0, parts[0].what);
@@ -139,7 +140,7 @@ fn has_reason(
         FaultKind::MemberDied => !fault.deaths.is_empty(),
         FaultKind::NodeLost => fault.node.is_some_and(|node| history.is_disturbed(node, at)) || excused,
         FaultKind::TimedOut => {
-            // Without a limit of its own each waits 20 seconds at least; no call takes nearly as long by itself.
+            // Default limits are at least 20 seconds; no call takes nearly as long by itself.
             let times = || parts.iter().map(|part| history.time(part.asked));
             let late = times().max() > times().min().map(|first| first + 10_000_000);
             parts.iter().any(|part| limit_of(part.what).is_some())
@@ -152,7 +153,7 @@ fn has_reason(
         }
         FaultKind::DomainEnded => history.ends.is_some_and(|ends| ends < at) || excused,
         FaultKind::System => history.any_disturbed(at),
-        // Of groups that were freed meanwhile, or that nothing was spawned into.
+        // Groups that were freed in the meantime, or that are empty.
         FaultKind::NoGroup
         | FaultKind::BadRequest
         | FaultKind::NotMember
@@ -164,7 +165,7 @@ fn has_reason(
     }
 }
 
-/// Nobody waits longer than it says, or than the domain says for those who do not.
+/// A member waits at most as long as its own limit, or as the default limit of the domain.
 pub(super) fn in_time(history: &History<'_>, wrong: &mut Vec<Wrong>) {
     for (meeting, parts) in &history.meetings {
         let failures = parts.iter().filter_map(|part| match part.answered {
@@ -175,7 +176,7 @@ pub(super) fn in_time(history: &History<'_>, wrong: &mut Vec<Wrong>) {
         for part in parts {
             let Some((at, _)) = part.answered else { continue };
             let limit = limit_of(part.what).unwrap_or(LIMIT_MAX);
-            // All have come, and what they want takes as long as starting and killing.
+            // All members have arrived, and the close takes as long as a start and a kill.
             if matches!(part.what, Request::Close { .. })
                 || history.is_excused(Client::Process(part.member), at)
             {
@@ -195,7 +196,7 @@ pub(super) fn in_time(history: &History<'_>, wrong: &mut Vec<Wrong>) {
     }
 }
 
-/// Whether a process has ended in a way that takes others along where its group wants that.
+/// Whether an exit is abnormal, so that it may end its group.
 pub(super) fn is_abnormal(exit: Exit) -> bool {
     exit != Exit::Code(0)
 }

@@ -1,4 +1,4 @@
-//! What must hold of every world of groups, judged from what was seen outside alone.
+//! Rules for every world of groups, judged only by what is visible from outside.
 
 mod databases;
 mod failures;
@@ -17,16 +17,16 @@ use chained_gpc::trees::Id;
 use super::seen::Seen;
 use history::History;
 
-/// Most violations of one checker that are told: the first say most.
+/// Most violations that are reported for one checker: the first ones are the most useful.
 const TOLD_MAX: usize = 4;
 
-/// Where in the history something is wrong, and what.
+/// A violation: its place in the history, and a description.
 type Wrong = (usize, String);
 
-/// A checker: its name, and what it finds wrong.
+/// A checker: its name, and its function.
 type Checker = (&'static str, fn(&History<'_>, &mut Vec<Wrong>));
 
-/// All checkers, in the order in which they are asked.
+/// All checkers, in order of execution.
 const CHECKERS: &[Checker] = &[
     ("answers", rest::answers),
     ("meetings", meetings::complete),
@@ -55,7 +55,7 @@ const CHECKERS: &[Checker] = &[
     ("liveness", rest::liveness),
 ];
 
-/// Judges a history: what was seen, when (microseconds), and which node is the head.
+/// Checks a history: the observations, their times in microseconds, and the id of the head.
 pub(super) fn check(seen: &[Seen], times: &[u64], head: Id) -> Vec<Violation> {
     let history = History::new(seen, times, head);
     let mut violations = Vec::new();

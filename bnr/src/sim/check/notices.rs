@@ -1,4 +1,4 @@
-//! Notices of deaths: one to each subscriber, and before anything fails there because of it.
+//! Rules for notices of deaths: one to each subscriber, and before any failure that the death causes there.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::names::{GroupId, Member, Rank};
 use crate::request::{Answer, Client, Request};
 use crate::sim::seen::Seen;
 
-/// The answer to a subscription names the groups whose deaths follow: those that a merged group is made of.
+/// The answer to a subscription lists the groups whose deaths follow: for a merged group, its parts.
 pub(super) fn subscribed(history: &History<'_>, wrong: &mut Vec<Wrong>) {
     for ((client, serial), (_, request)) in &history.requests {
         let answer = history.answers.get(&(*client, *serial));
@@ -24,7 +24,7 @@ pub(super) fn subscribed(history: &History<'_>, wrong: &mut Vec<Wrong>) {
     }
 }
 
-/// Deaths are told once to each subscriber, and never to others.
+/// Each subscriber is notified of each death once; other clients are not.
 pub(super) fn notices(history: &History<'_>, wrong: &mut Vec<Wrong>) {
     let since = history.subscriptions();
     let mut told = BTreeMap::new();
@@ -40,7 +40,7 @@ pub(super) fn notices(history: &History<'_>, wrong: &mut Vec<Wrong>) {
     }
     for ((client, group), since) in &since {
         let freed = history.requests.values().any(|(_, request)| **request == Request::Free(*group));
-        // Whoever subscribes to a group that is gone is refused: nobody counts on the rest.
+        // A subscription to a removed group is refused, so no notice is required.
         if history.is_excused(*client, usize::MAX) || history.is_away(*client) || freed {
             continue;
         }
@@ -53,7 +53,7 @@ pub(super) fn notices(history: &History<'_>, wrong: &mut Vec<Wrong>) {
             }
         }
         for (member, (at, _)) in history.over.range(all()) {
-            // Nobody can say how a process has ended whose node is lost.
+            // If the node is lost, the exit of its processes is unknown.
             let lost = history.is_excused(Client::Process(*member), usize::MAX);
             if !history.is_settled(*at) || lost {
                 continue;
@@ -71,7 +71,7 @@ pub(super) fn notices(history: &History<'_>, wrong: &mut Vec<Wrong>) {
     }
 }
 
-/// Who is told of deaths is told before a meeting fails by them.
+/// A subscriber is notified of a death before it makes a collective request fail.
 pub(super) fn before_failures(history: &History<'_>, wrong: &mut Vec<Wrong>) {
     let since = history.subscriptions();
     for part in history.meetings.values().flatten() {

@@ -1,4 +1,4 @@
-//! What is read after a fence.
+//! Rules for reads after a fence.
 
 use std::collections::BTreeMap;
 
@@ -10,19 +10,19 @@ use crate::request::{Answer, Client, Request};
 use crate::sim::programs::{ROUNDS_MAX, again, common, once, together};
 use crate::sim::seen::Seen;
 
-/// Who puts a key; where in the history, and in which round.
+/// The member that puts a key; places in the history and rounds of the puts.
 type Puts = (Member, Vec<(usize, u32)>);
 
-/// Of each database and key, who has put it, and where in the history.
+/// For each database and key, the members that put it and the places in the history.
 type Shared = BTreeMap<(String, Vec<u8>), Vec<(Member, usize)>>;
 
-/// The fences that have succeeded, and what was put.
+/// The successful fences and the puts.
 struct Fences {
-    /// Of each member, where it was answered, and when each of the set had come to that fence.
+    /// For each member and place of an answer: the places at which the members of the set entered that fence.
     done: BTreeMap<Member, BTreeMap<usize, BTreeMap<Member, usize>>>,
-    /// Of each key, who has put it where, and the round.
+    /// For each key with one owner, its puts.
     puts: BTreeMap<Vec<u8>, Puts>,
-    /// Of each database and key that several put, who has put it, and where.
+    /// For each database and key with several owners, its puts.
     shared: Shared,
 }
 
@@ -51,7 +51,7 @@ impl Fences {
         Fences { done, puts, shared }
     }
 
-    /// The round that the owner of a key had put before it came to the reader's last fence.
+    /// The last round that the owner of a key had put before it entered the reader's last fence.
     fn put_before(&self, reader: Member, key: &[u8], at: usize) -> Option<u32> {
         let (_, came) = self.done.get(&reader)?.range(..at).next_back()?;
         let (owner, puts) = self.puts.get(key)?;
@@ -59,7 +59,8 @@ impl Fences {
         puts.iter().rfind(|(put, _)| put < came).map(|(_, round)| *round)
     }
 
-    /// Whether all who ever put a key had done so before they came to the reader's last fence. Members whose requests have failed may be in different rounds.
+    /// Whether all puts of a key came before their members entered the reader's last fence. Members whose requests have
+    /// failed may be in different rounds.
     fn is_settled(&self, reader: Client, database: &str, key: &[u8], at: usize) -> bool {
         let Client::Process(reader) = reader else { return false };
         let fence = self.done.get(&reader).and_then(|fences| fences.range(..at).next_back());
@@ -69,7 +70,7 @@ impl Fences {
     }
 }
 
-/// After a fence, what each of its members had put before is read without asking another node, and nothing older.
+/// After a fence, the earlier puts of its members are read from the node's own copy, and no older values.
 pub(super) fn after_fences(history: &History<'_>, wrong: &mut Vec<Wrong>) {
     let fences = Fences::new(history);
     for ((client, serial), (_, request)) in &history.requests {
@@ -83,7 +84,7 @@ pub(super) fn after_fences(history: &History<'_>, wrong: &mut Vec<Wrong>) {
         }
         let what = match answer {
             Ok(Answer::Value(_)) if !at_once => "and its node asks others".into(),
-            // Whoever is in the fence may have put again since; rounds grow.
+            // Members of the fence may have put again in the meantime; rounds increase.
             Ok(Answer::Value(found)) if round_of(found) < Some(entered) => {
                 let found = String::from_utf8_lossy(found);
                 format!("an old value, `{found}` and not of round {entered}")
@@ -95,10 +96,10 @@ pub(super) fn after_fences(history: &History<'_>, wrong: &mut Vec<Wrong>) {
     }
 }
 
-/// Where several have put a key before a fence, all read the same value of it afterwards, at once.
+/// If several members put a key before a fence, all of them read the same value afterwards, from their node's own copy.
 pub(super) fn one_value(history: &History<'_>, wrong: &mut Vec<Wrong>) {
     let fences = Fences::new(history);
-    // Of each key of a database: who has read it first, and what.
+    // For each key of a database: the first reader and its value.
     let mut first = BTreeMap::new();
     for ((client, serial), (_, request)) in &history.requests {
         let Request::Get { key, database } = request else { continue };
@@ -137,7 +138,7 @@ pub(super) fn one_value(history: &History<'_>, wrong: &mut Vec<Wrong>) {
     }
 }
 
-/// What a member has put over a value that a fence had brought to it counts more, for all who have got both.
+/// A put over a value that a fence had brought wins at all members that have received both.
 pub(super) fn nothing_overwritten(history: &History<'_>, wrong: &mut Vec<Wrong>) {
     let fences = Fences::new(history);
     for ((client, serial), (_, request)) in &history.requests {
@@ -179,7 +180,7 @@ pub(super) fn nothing_overwritten(history: &History<'_>, wrong: &mut Vec<Wrong>)
     }
 }
 
-/// Who has put something, and which value, where that is what was seen there.
+/// The member and the value of the put at this place, if there is one.
 fn put_value<'h>(history: &'h History<'_>, at: usize) -> Option<(Member, &'h Vec<u8>)> {
     match history.seen.get(at)? {
         Seen::Asked { client: Client::Process(member), request: Request::Put { pair, .. }, .. } => {
@@ -189,7 +190,7 @@ fn put_value<'h>(history: &'h History<'_>, at: usize) -> Option<(Member, &'h Vec
     }
 }
 
-/// Whether a key is one that its member alone puts.
+/// Whether only this member puts the key.
 fn is_own(key: &[u8], member: Member) -> bool {
     again(member) == key || (0..ROUNDS_MAX).any(|round| once(round, member) == key)
 }

@@ -1,4 +1,4 @@
-//! Answers, numbers of groups, global names, and what is left at the end.
+//! Rules for answers, group numbers, global names, the end, and liveness.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use crate::request::{Answer, Client, Request};
 use crate::sim::programs::is_probing;
 use crate::sim::seen::Seen;
 
-/// Each request is answered, once, as long as somebody is there to hear it.
+/// Each request is answered once, as long as its client is there.
 pub(super) fn answers(history: &History<'_>, wrong: &mut Vec<Wrong>) {
     wrong.extend(history.strays.iter().cloned());
     for ((client, serial), (at, request)) in &history.requests {
@@ -21,7 +21,7 @@ pub(super) fn answers(history: &History<'_>, wrong: &mut Vec<Wrong>) {
     }
 }
 
-/// No group has the number of another one.
+/// No two groups have the same number.
 pub(super) fn numbers(history: &History<'_>, wrong: &mut Vec<Wrong>) {
     let mut given: BTreeMap<GroupId, String> = BTreeMap::new();
     let mut give = |at: usize, group: GroupId, by: String| {
@@ -49,13 +49,13 @@ pub(super) fn numbers(history: &History<'_>, wrong: &mut Vec<Wrong>) {
     }
 }
 
-/// What was deposited under a name is found there until it is withdrawn, and nothing else.
+/// A lookup returns exactly what was deposited under the name and is not withdrawn.
 pub(super) fn names(history: &History<'_>, wrong: &mut Vec<Wrong>) {
-    // Where each was asked, where it was answered, and what.
+    // Place of the request, place of the answer, and value.
     type Deposit<'a> = (usize, Option<usize>, &'a [u8]);
     let mut deposits: BTreeMap<&[u8], Vec<Deposit<'_>>> = BTreeMap::new();
     let mut withdrawn: BTreeMap<&[u8], usize> = BTreeMap::new();
-    // Where each that has succeeded was asked, and answered.
+    // Places of the request and the answer of each successful withdrawal.
     let mut gone: BTreeMap<&[u8], Vec<(usize, usize)>> = BTreeMap::new();
     for (key, (asked, request)) in &history.requests {
         match request {
@@ -106,7 +106,7 @@ pub(super) fn names(history: &History<'_>, wrong: &mut Vec<Wrong>) {
     }
 }
 
-/// Each node's part ends once, and not before somebody has ended the domain, or there was trouble.
+/// Each node's part ends once, and only after the domain was ended or there was trouble.
 pub(super) fn ends(history: &History<'_>, wrong: &mut Vec<Wrong>) {
     let mut ended = BTreeSet::new();
     for (at, seen) in history.seen.iter().enumerate() {
@@ -121,12 +121,13 @@ pub(super) fn ends(history: &History<'_>, wrong: &mut Vec<Wrong>) {
     }
 }
 
-/// Nothing is left when nothing happens any more.
+/// No state is left when no event is left.
 pub(super) fn left(history: &History<'_>, wrong: &mut Vec<Wrong>) {
     for (at, seen) in history.seen.iter().enumerate() {
         match seen {
             Seen::Left(what) => wrong.push((at, what.clone())),
-            // One that stood still past its limits ends before its keeper has said that all are gone: that goes with it, and kills them.
+            // A node that was paused past its limits ends before its supervisor has reported all ends; the supervisor
+            // ends with it, and kills the processes.
             Seen::Busy(id) if !history.is_disturbed(*id, at) => {
                 wrong.push((at, format!("node {id} has ended its part, and is not idle")));
             }
@@ -135,7 +136,7 @@ pub(super) fn left(history: &History<'_>, wrong: &mut Vec<Wrong>) {
     }
 }
 
-/// When all trouble is over, a new group over all nodes that are left is started, and fences.
+/// When all trouble is over, a new group over all remaining nodes starts and completes a fence.
 pub(super) fn liveness(history: &History<'_>, wrong: &mut Vec<Wrong>) {
     let Some(calm) = history.seen.iter().position(|seen| matches!(seen, Seen::Calm)) else { return };
     if history.crashed.contains_key(&history.head) || history.ends.is_some_and(|ends| ends < calm) {
@@ -149,7 +150,7 @@ pub(super) fn liveness(history: &History<'_>, wrong: &mut Vec<Wrong>) {
         Some((_, Ok(Answer::Spawned { group, errors, .. }), _)) if errors.iter().all(|error| *error == 0) => {
             *group
         }
-        // Nobody is left who runs processes.
+        // No node that runs processes is left.
         Some((_, Err(fault), _)) if fault.kind == FaultKind::NotStarted && history.any_disturbed(calm) => {
             return;
         }

@@ -1,4 +1,4 @@
-//! Each checker sees a sound history, which it passes, and one in which something is wrong, which it finds.
+//! Tests of the checkers: each passes a sound history, and finds the error in a doctored one.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,15 +17,15 @@ const FIRST: Member = Member { group: GROUP, rank: 0 };
 const SECOND: Member = Member { group: GROUP, rank: 1 };
 const TOOL: Client = Client::Tool(0);
 
-/// How long after the one before something is seen, microseconds.
+/// Time between two observations, in microseconds.
 const STEP: u64 = 1_000;
 
-/// A history, and when each of it was seen.
+/// A history with its times.
 #[derive(Default)]
 struct Story {
     seen: Vec<Seen>,
     times: Vec<u64>,
-    /// How much later the next is seen, microseconds.
+    /// Additional delay of the next observation, in microseconds.
     later: u64,
 }
 
@@ -33,7 +33,7 @@ fn process(member: Member) -> Client {
     Client::Process(member)
 }
 
-/// Names of the serials, so that a test finds what it changes.
+/// Serials of the requests that tests modify.
 const SPAWN: u64 = 1;
 const SUBSCRIBE: u64 = 2;
 const PUT: u64 = 3;
@@ -60,7 +60,7 @@ impl Story {
         self.answer(client, serial, Ok(Answer::Done), true);
     }
 
-    /// Where something is.
+    /// The place of an observation.
     fn place(&self, is: impl Fn(&Seen) -> bool) -> usize {
         self.seen.iter().position(is).unwrap()
     }
@@ -69,7 +69,7 @@ impl Story {
         self.place(|seen| matches!(seen, Seen::Answered { client, serial, .. } if (*client, *serial) == (process(member), wanted)))
     }
 
-    /// Something is seen in front of what is there.
+    /// Inserts an observation before another one.
     fn insert(&mut self, at: usize, seen: Seen) {
         self.seen.insert(at, seen);
         self.times.insert(at, self.times[at]);
@@ -85,7 +85,7 @@ impl Story {
         *answer = with;
     }
 
-    /// Something more happens before the processes end.
+    /// Adds observations before the processes end.
     fn goes_on(&mut self, more: impl FnOnce(&mut Story)) {
         let end = over(self, FIRST);
         let tail = self.seen.split_off(end);
@@ -94,17 +94,17 @@ impl Story {
         tail.into_iter().for_each(|seen| self.see(seen));
     }
 
-    /// Nothing happens for a while.
+    /// Delays the next observation.
     fn waits(&mut self, seconds: u64) {
         self.later = seconds * 1_000_000;
     }
 
-    /// From there on everything is so much later.
+    /// Delays all observations from a place on.
     fn delay(&mut self, from: usize, by: Duration) {
         self.times[from..].iter_mut().for_each(|time| *time += by.as_micros() as u64);
     }
 
-    /// Who finds what wrong.
+    /// The names of the checkers that find violations.
     fn found(&self) -> Vec<&'static str> {
         let mut names: Vec<_> =
             check(&self.seen, &self.times, 0).into_iter().map(|violation| violation.checker).collect();
@@ -168,7 +168,8 @@ fn fault(kind: FaultKind) -> Fault {
     Fault::new(kind, "as told")
 }
 
-/// Two processes on two nodes put, fence, and read what the other has put; a tool deposits a name and finds it; all end well.
+/// Two processes on two nodes put, fence, and read each other's put; a tool deposits a name and looks it up; all end
+/// well.
 fn sound(limit: Option<Duration>) -> Story {
     let mut story = Story::default();
     story.ask(TOOL, SPAWN, spawn());
@@ -201,7 +202,7 @@ fn sound(limit: Option<Duration>) -> Story {
     story
 }
 
-/// A sound history with one change: who finds it.
+/// The checkers that find violations in a sound history with one change.
 fn doctored(change: impl FnOnce(&mut Story)) -> Vec<&'static str> {
     let mut story = sound(None);
     change(&mut story);
@@ -516,7 +517,7 @@ fn notices_that_come_late_and_members_that_wait_for_what_has_failed() {
             tail.into_iter().for_each(|seen| story.see(seen));
         })
     };
-    // Who has not ended when its domain does is no matter of notices.
+    // A process that has not ended when its domain does requires no notice.
     assert!(!noticed(1).contains(&"notices"), "{:?}", noticed(1));
     assert!(noticed(20).contains(&"notices"));
     let comes_late = |seconds| {
