@@ -1,4 +1,6 @@
-//! What a process costs that is started by the keeper, beside one that is started directly: 64 times `/bin/true`, from the first order until all have ended. Both are measured in turn, so that what else the machine does meets both.
+//! Measures the cost of starting processes through the supervisor, compared with starting them directly: 64 times
+//! `/bin/true`, from the first order until all have ended. Both are measured alternately, so that other load on the
+//! machine affects both.
 //!
 //! `cargo bench -p gpc-bnr --bench keeper [ROUNDS]`
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a program that shows what it measures")]
@@ -52,7 +54,7 @@ fn median(mut times: Vec<Duration>) -> Duration {
     times[times.len() / 2]
 }
 
-/// The descriptors of a process, and this side's.
+/// The descriptors of this side, and those of the process.
 fn descriptors() -> io::Result<(Vec<OwnedFd>, Vec<OwnedFd>)> {
     let (out, their_out) = pipe_with(PipeFlags::CLOEXEC)?;
     let (err, their_err) = pipe_with(PipeFlags::CLOEXEC)?;

@@ -1,11 +1,11 @@
-//! Processes that form a ring: each tells the others where it listens, connects to the next one, and a token goes round.
+//! Processes that form a ring: each publishes its address and connects to the next one, and a token goes round.
 //!
 //! ```sh
 //! cargo build --package gpc-bnr --example ring
 //! gpc run -n 4 target/debug/examples/ring
 //! ```
 //!
-//! That is what a communication library does when it starts: what it puts here would be the address of a network card.
+//! A communication library starts in the same way; it would publish the address of a network card.
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 
 use std::error::Error;
@@ -15,14 +15,14 @@ use std::time::Duration;
 
 use gpc_bnr::client::Process;
 
-/// How long anything may take.
+/// Time limit for each wait.
 const LIMIT: Duration = Duration::from_secs(60);
 
 fn main() -> Result<(), Box<dyn Error>> {
     let process = Process::init()?;
     let (rank, size, database) = (process.rank(), process.size(), process.database());
 
-    // All nodes of this example are on one machine; elsewhere this would be the address of the host.
+    // All nodes of this example are on one machine; otherwise this would be the address of the host.
     let listener = TcpListener::bind(("127.0.0.1", 0))?;
     process.put(
         database,
@@ -34,7 +34,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     process.fence(&process.everybody(), Some(LIMIT))?;
     let next = process.get(database, format!("at-{}", (rank + 1) % size))?;
 
-    // Who has fenced knows that all others listen.
+    // After the fence, all processes listen.
     let mut out = TcpStream::connect(String::from_utf8(next)?)?;
     let (mut from, _) = listener.accept()?;
     from.set_read_timeout(Some(LIMIT))?;

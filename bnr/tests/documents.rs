@@ -1,4 +1,4 @@
-//! What docs/bnr.md says of numbers is what they are.
+//! Checks the numbers in docs/bnr.md against the code.
 #![allow(clippy::unwrap_used, reason = "a test says what it expects")]
 
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! The fuzz targets of this package without a fuzzer: the corpus, and other inputs that are made of it.
+//! Runs the fuzz targets of this package without a fuzzer: on the corpus, and on inputs derived from it.
 
 use std::fs;
 use std::path::Path;
@@ -38,7 +38,7 @@ fn what_processes_say_in_pmi() {
     replay("bnr_pmi", bnr_pmi::run);
 }
 
-/// The seeds were written by hand, from `docs/bnr-wire.md`.
+/// The seeds were written by hand from `docs/bnr-wire.md`.
 #[test]
 fn the_seeds_of_the_encodings_say_something() {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus/bnr_orders");

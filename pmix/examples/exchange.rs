@@ -1,6 +1,7 @@
-//! What each process of a PMIx job can get of the others: `mpirun -n 4 exchange`.
+//! Exchanges values between the processes of a PMIx job: `mpirun -n 4 exchange`.
 //!
-//! Every process puts its id, waits for all, gets what each has put, and prints one line. With an argument it waits no longer than so many milliseconds for each answer.
+//! Every process puts its id, waits for all others, gets every id, and prints one line. An optional argument is the
+//! time limit for each answer, in milliseconds.
 
 use std::env;
 use std::process::ExitCode;
@@ -32,7 +33,7 @@ fn exchange(limit: Duration) -> Result<String, SpaceError> {
     space.fence(limit)?;
     let all: Vec<String> =
         (0..count).map(|of| space.get(of, "exchange.id", limit)).collect::<Result<_, _>>()?;
-    // Nobody has put it, and nobody waits for it to come.
+    // No process has put this key; the get returns at once.
     let missing = space.get(count - 1, "exchange.nothing", limit).unwrap_or_else(|error| error.why);
     let one_host = space.one_host().map_or("maybe".to_owned(), |one| one.to_string());
     space.finish(limit)?;

@@ -1,25 +1,26 @@
-//! What libpmix's C interface is made of, as far as it is used here: written by hand from `pmix.h` and `pmix_common.h` of OpenPMIx 4.2.2; versions 3 to 5 lay it out alike.
+//! The part of libpmix's C interface that this crate uses, written by hand from `pmix.h` and `pmix_common.h` of
+//! OpenPMIx 4.2.2. Versions 3 to 5 have the same layout.
 //!
-//! `src/abi/tests.rs` compares sizes, places and numbers with the headers where they are installed.
+//! `src/abi/tests.rs` compares sizes, offsets and numbers with the headers where they are installed.
 
 use std::ffi::{c_char, c_int, c_void};
 
-/// Bytes of a `pmix_nspace_t`, with the byte that ends it.
+/// Bytes of a `pmix_nspace_t`, including the terminating zero byte.
 pub(crate) const NAMESPACE_BYTES: usize = 256;
 
-/// Bytes of a `pmix_key_t`, with the byte that ends it.
+/// Bytes of a `pmix_key_t`, including the terminating zero byte.
 pub(crate) const KEY_BYTES: usize = 512;
 
-/// `pmix_status_t`: 0 or an error below it.
+/// `pmix_status_t`: 0, or a negative error.
 pub(crate) type Status = c_int;
 
 /// `PMIX_SUCCESS`
 pub(crate) const SUCCESS: Status = 0;
 
-/// `PMIX_RANK_WILDCARD`: of a whole job.
+/// `PMIX_RANK_WILDCARD`: the whole job.
 pub(crate) const RANK_WILDCARD: u32 = u32::MAX - 1;
 
-/// `PMIX_GLOBAL`: for processes of every host.
+/// `PMIX_GLOBAL`: visible to processes on every host.
 pub(crate) const GLOBAL: u8 = 3;
 
 /// `PMIX_BOOL`
@@ -34,19 +35,19 @@ pub(crate) const INT: u16 = 6;
 /// `PMIX_UINT32`
 pub(crate) const UINT32: u16 = 14;
 
-/// `PMIX_JOB_SIZE`: how many processes the job has.
+/// `PMIX_JOB_SIZE`: number of processes of the job.
 pub(crate) const JOB_SIZE: &str = "pmix.job.size";
 
-/// `PMIX_LOCAL_SIZE`: how many of them are on this host.
+/// `PMIX_LOCAL_SIZE`: number of the job's processes on this host.
 pub(crate) const LOCAL_SIZE: &str = "pmix.local.size";
 
-/// `PMIX_COLLECT_DATA`: whether a fence brings what was put to every host.
+/// `PMIX_COLLECT_DATA`: whether a fence distributes all puts to every host.
 pub(crate) const COLLECT_DATA: &str = "pmix.collect";
 
-/// `PMIX_TIMEOUT`: whole seconds.
+/// `PMIX_TIMEOUT`: in whole seconds.
 pub(crate) const TIMEOUT: &str = "pmix.timeout";
 
-/// `PMIX_IMMEDIATE`: whether to answer from what the server of this host has.
+/// `PMIX_IMMEDIATE`: whether to answer only from the data of this host's server.
 pub(crate) const IMMEDIATE: &str = "pmix.immediate";
 
 /// `pmix_proc_t`
@@ -57,7 +58,7 @@ pub(crate) struct Proc {
     pub(crate) rank: u32,
 }
 
-/// The union within a `pmix_value_t`; the largest of its members in C has three words (`pmix_envar_t`).
+/// The union in a `pmix_value_t`. Its largest member in C has three words (`pmix_envar_t`).
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) union Data {
@@ -108,7 +109,7 @@ pub(crate) type Get =
 /// `PMIx_Finalize`
 pub(crate) type Finalize = unsafe extern "C" fn(*const Info, usize) -> Status;
 
-/// `free` of the C library, which has what libpmix allocates for its callers.
+/// `free` of the C library, which frees what libpmix allocates for its callers.
 pub(crate) type Free = unsafe extern "C" fn(*mut c_void);
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Whether this process was started by a launcher that speaks PMIx, as its variables say.
+//! Detects from the environment whether a PMIx launcher started this process.
 
 use std::env;
 use std::fs;
@@ -10,30 +10,33 @@ use chained_gpc::bootstrap::{self, Bootstrap, BootstrapError, SpaceError};
 
 use crate::space::{LAUNCHER, Pmix};
 
-/// The job's name, as the launcher's server knows it.
+/// The job's name at the launcher's server.
 const NAMESPACE: &str = "PMIX_NAMESPACE";
 
-/// The place of this process in the job.
+/// The rank of this process in the job.
 const RANK: &str = "PMIX_RANK";
 
-/// Longest namespace, bytes.
+/// Longest namespace in bytes.
 const NAMESPACE_MAX: usize = crate::abi::NAMESPACE_BYTES - 1;
 
-/// What the launcher says of this process before anybody asks its server.
+/// The launcher's variables of this process.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Told {
     /// The job's name, 1 to 255 bytes.
     pub(crate) namespace: String,
-    /// The place of this process.
+    /// The rank of this process.
     pub(crate) rank: u32,
 }
 
-/// What the launcher says that has started this process: one that speaks PMIx before all others, and else as [`chained_gpc::bootstrap::from_env`].
+/// The launcher that started this process. A PMIx launcher takes precedence over the launchers of
+/// [`chained_gpc::bootstrap::from_env`].
 ///
-/// Where one launcher has started another, the inner one counts: launchers that speak PMIx close the descriptors of PMI-1 and PMI-2 (`PMI_FD`) in what they start, so where that is still a socket it is of the inner one.
+/// If one launcher has started another, the inner one is used. PMIx launchers close the descriptors of PMI-1 and PMI-2
+/// (`PMI_FD`) in the processes that they start; if that descriptor is still a socket, it belongs to the inner launcher.
 ///
 /// # Errors
-/// When there are variables of a launcher, and they are incomplete, libpmix is missing or too old, or the launcher's server does not answer: such a process must not take itself for a single one.
+/// The launcher's variables are incomplete, libpmix is missing or too old, or the launcher's server does not answer.
+/// Such a process must not assume that it runs alone.
 pub fn from_env() -> Result<Option<Bootstrap>, BootstrapError> {
     if has_socket(env::var("PMI_FD").ok().as_deref()) {
         return bootstrap::from_env();
@@ -44,7 +47,7 @@ pub fn from_env() -> Result<Option<Bootstrap>, BootstrapError> {
     }
 }
 
-/// The space of the launcher that has started this process, or nothing where the environment has no variables of PMIx.
+/// The key-value space of the launcher that started this process; `None` if the environment has no variables of PMIx.
 ///
 /// # Errors
 /// As [`from_env`].
@@ -52,14 +55,14 @@ pub fn space(limit: Duration) -> Result<Option<Pmix>, SpaceError> {
     told(|name| env::var(name).ok())?.map(|told| Pmix::connect(told, limit)).transpose()
 }
 
-/// Whether a socket is open at this descriptor, as far as `/proc` tells.
+/// Whether a descriptor is an open socket, according to `/proc`.
 fn has_socket(number: Option<&str>) -> bool {
     let number = number.and_then(|number| number.trim().parse::<u32>().ok());
     let there = number.and_then(|number| fs::metadata(format!("/proc/self/fd/{number}")).ok());
     there.is_some_and(|there| there.file_type().is_socket())
 }
 
-/// What the variables say.
+/// Reads the variables.
 fn told(var: impl Fn(&str) -> Option<String>) -> Result<Option<Told>, SpaceError> {
     let refused = |why: String| {
         Err(SpaceError { launcher: LAUNCHER, doing: "reading the variables of the launcher".to_owned(), why })
@@ -81,7 +84,7 @@ fn told(var: impl Fn(&str) -> Option<String>) -> Result<Option<Told>, SpaceError
         ));
     }
     match rank.parse() {
-        // Those above have meanings of their own (`PMIX_RANK_VALID`).
+        // Larger ranks have special meanings (`PMIX_RANK_VALID`).
         Ok(rank) if rank < u32::MAX - 50 => Ok(Some(Told { namespace, rank })),
         _ => refused(format!("{RANK} is `{}`, which is no place in a job", Shown(&rank))),
     }

@@ -1,18 +1,23 @@
-//! Lets [`chained_gpc`] nodes find each other under launchers that speak PMIx: Open MPI's `mpirun`, `prterun`, and Slurm's `srun --mpi=pmix`.
+//! Connects [`chained_gpc`] nodes under launchers that speak PMIx: Open MPI's `mpirun`, `prterun`, and Slurm's `srun
+//! --mpi=pmix`.
 //!
-//! [`Pmix`] is a launcher's key-value space ([`Space`]) by way of the system's libpmix, version 3 or later, which is loaded when it is needed: nothing links to it, and a program that has this crate starts without it, too.
+//! [`Pmix`] is a launcher's key-value space ([`Space`]), accessed through the system's libpmix, version 3 or later. The
+//! library is loaded when it is needed. Nothing links to it, so a program that uses this crate also starts without it.
 //!
 //! ```
-//! // Not started by a launcher: nothing. Started by one whose server cannot be spoken to: an error, never a set of one process.
+//! // `None` without a launcher. If the launcher's server does not answer: an error, never a job of one.
 //! match gpc_pmix::from_env()? {
-//!     Some(bootstrap) => println!("id {:?} of {:?}, says {}", bootstrap.id(), bootstrap.count(), bootstrap.launcher()),
+//!     Some(bootstrap) =>
+//!         println!("id {:?} of {:?}, says {}", bootstrap.id(), bootstrap.count(), bootstrap.launcher()),
 //!     None => println!("started by nobody who says so"),
 //! }
 //! # Ok::<(), chained_gpc::bootstrap::BootstrapError>(())
 //! ```
 //!
-//! All `unsafe` of the project that is about foreign code is in this crate, in the module `library`: it says what is asked of libpmix and why that is sound. Calls of libpmix may block for ever, and cannot be ended from outside; so they run on a
-//! thread of their own, which owns whatever libpmix reads and writes. Who waits for it gives up after a limit, and that thread is left alone.
+//! The project's `unsafe` code that calls libpmix is in the module `library` of this crate, which explains the calls
+//! and why they are sound. Calls of libpmix may block for ever and cannot be ended from outside. They run on a thread
+//! of their own, which owns everything that libpmix reads and writes. A caller stops waiting after a time limit and
+//! leaves that thread alone.
 #![deny(unsafe_code)]
 
 mod abi;

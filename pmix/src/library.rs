@@ -1,9 +1,12 @@
-//! libpmix, loaded at run time: the only module of this crate with unsafe code.
+//! libpmix, loaded at run time. This is the only module of the crate with unsafe code.
 //!
-//! What must hold, beside what each call says of itself:
-//! - The types of [`abi`](crate::abi) are laid out as in C. Versions 3 to 5 are; another version is refused before anything but its version was asked.
-//! - libpmix is never unloaded: it has threads of its own that run its code until the process ends. So its functions are there for ever.
-//! - One thread makes all calls, and they return before the memory that was lent to them goes: nothing is passed that libpmix keeps, since every call here copies what it is given (`PMIx_Put`) or is done with it when it returns.
+//! General conditions, in addition to those at each call:
+//! - The types of [`abi`](crate::abi) have the same layout as in C. That holds for versions 3 to 5; any other version
+//!   is refused before any function except the version query is called.
+//! - libpmix is never unloaded, since its own threads run its code until the process ends. So its functions stay valid
+//!   for ever.
+//! - One thread makes all calls, and each call returns before the memory lent to it is freed. libpmix retains no
+//!   pointer: each call used here copies its arguments (`PMIx_Put`) or has finished with them when it returns.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, CString, c_char};
@@ -12,10 +15,10 @@ use std::ptr;
 
 use crate::abi::{self, Data, Info, Proc, Status, Value};
 
-/// The library's file: its name has been the same since version 2.
+/// The library's file. Its name has not changed since version 2.
 const FILE: &str = "libpmix.so.2";
 
-/// The versions whose types are known here.
+/// The versions with a known layout.
 const VERSIONS: std::ops::RangeInclusive<u32> = 3..=5;
 
 /// The functions of a libpmix that stays loaded.
@@ -30,26 +33,28 @@ pub(crate) struct Library {
     free: abi::Free,
 }
 
-/// What a get gives.
+/// The result of a get.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Got {
     Number(u32),
     Text(Vec<u8>),
-    /// A value of another type, which stays allocated, since only its type says how it is freed.
+    /// A value of another type. It stays allocated, since the way to free it depends on its type.
     Other(u16),
 }
 
 impl Library {
-    /// Loads it.
+    /// Loads the library.
     ///
     /// # Errors
-    /// In words: what is not there, and what to install.
+    /// A message: what is missing, and what to install.
     pub(crate) fn load() -> Result<Library, String> {
-        // SAFETY: the constructors of libpmix and of what it needs do nothing but set up their own variables. Its unloading is prevented below.
+        // SAFETY: the constructors of libpmix and of its dependencies only set up their own variables. Unloading is
+        // prevented below.
         let library = unsafe { libloading::Library::new(FILE) }
             .map_err(|error| format!("{error}; install PMIx (Debian: libpmix2), or let LD_LIBRARY_PATH name the folder of the launcher's own"))?;
         let library = ManuallyDrop::new(library);
-        // SAFETY: the functions have these types in all versions that VERSIONS names, and `free` has the type of the C standard. `libloading` finds `free` by way of libpmix itself, so it is the one that libpmix calls.
+        // SAFETY: the functions have these types in all versions in VERSIONS, and `free` has the type of the C
+        // standard. `libloading` finds `free` through libpmix itself, so it is the one that libpmix calls.
         let (version, found) = unsafe {
             let version: abi::GetVersion = symbol(&library, "PMIx_Get_version")?;
             let found = Library {
@@ -62,7 +67,7 @@ impl Library {
                 finalize: symbol(&library, "PMIx_Finalize")?,
                 free: symbol(&library, "free")?,
             };
-            // It gives a text that is part of the library, or nothing.
+            // The version is a text that is part of the library, or null.
             (text(version()), found)
         };
         match major(&version) {
@@ -71,32 +76,33 @@ impl Library {
         }
     }
 
-    /// Connects with the launcher's server: the namespace and the rank of this process.
+    /// Connects to the launcher's server. Returns the namespace and the rank of this process.
     pub(crate) fn init(&self) -> Result<(Vec<u8>, u32), Status> {
         let mut me = Proc { namespace: [0; abi::NAMESPACE_BYTES], rank: u32::MAX };
-        // SAFETY: `me` is a whole `pmix_proc_t` for it to write; no info is passed.
+        // SAFETY: `me` is a whole `pmix_proc_t` that the call may write; no info is passed.
         succeeded(unsafe { (self.init)(&raw mut me, ptr::null_mut(), 0) })?;
         let bytes = me.namespace.map(|byte| byte.cast_unsigned());
         Ok((bytes.into_iter().take_while(|&byte| byte != 0).collect(), me.rank))
     }
 
-    /// Puts a text for processes of every host, and hands it to the server of this one.
+    /// Puts a text for processes on every host, and passes it to this host's server.
     pub(crate) fn put(&self, key: &CStr, text: &CStr) -> Result<(), Status> {
         let mut value = Value { kind: abi::STRING, data: Data { string: text.as_ptr().cast_mut() } };
         // SAFETY: both texts end with a zero byte and outlive the call, which copies them and writes to neither.
         succeeded(unsafe { (self.put)(abi::GLOBAL, key.as_ptr(), &raw mut value) })?;
-        // SAFETY: it has no arguments.
+        // SAFETY: the call has no arguments.
         succeeded(unsafe { (self.commit)() })
     }
 
-    /// Waits for all processes of the job, and brings to the server of this host what was put.
+    /// Waits for all processes of the job, and brings all puts to this host's server.
     pub(crate) fn fence(&self) -> Result<(), Status> {
         let info = [info(abi::COLLECT_DATA, abi::BOOL, Data { flag: true })];
-        // SAFETY: no process means all of the job; the info outlives the call, which waits until it is over.
+        // SAFETY: a null process list means the whole job; the info outlives the call, which blocks until the fence is
+        // over.
         succeeded(unsafe { (self.fence)(ptr::null(), 0, info.as_ptr(), info.len()) })
     }
 
-    /// What a process has put, or of the whole job what the launcher says of it (`rank` [`abi::RANK_WILDCARD`]).
+    /// The value that a process has put, or with rank [`abi::RANK_WILDCARD`] the launcher's information about the job.
     pub(crate) fn get(&self, namespace: &[u8], rank: u32, key: &CStr, seconds: i32) -> Result<Got, Status> {
         let of = Proc { namespace: characters(namespace), rank };
         let info = [
@@ -104,23 +110,26 @@ impl Library {
             info(abi::IMMEDIATE, abi::BOOL, Data { flag: true }),
         ];
         let mut value: *mut Value = ptr::null_mut();
-        // SAFETY: all of it outlives the call, which waits until it is over, and writes nothing but the pointer.
+        // SAFETY: all arguments outlive the call, which blocks until it is done and writes only the pointer.
         succeeded(unsafe {
             (self.get)(&raw const of, key.as_ptr(), info.as_ptr(), info.len(), &raw mut value)
         })?;
-        // SAFETY: a get that has succeeded gives a value that is the caller's from then on.
+        // SAFETY: after a successful get, the caller owns the value.
         unsafe { self.take(value) }
     }
 
-    /// Reads a value, and frees it.
+    /// Reads a value and frees it.
     ///
     /// # Safety
-    /// The pointer is null, or to a value that libpmix has allocated and that is the caller's; it is not used afterwards.
+    /// The pointer is null, or points to a value that libpmix allocated and that the caller owns; it is not used
+    /// afterwards.
     unsafe fn take(&self, value: *mut Value) -> Result<Got, Status> {
         if value.is_null() {
             return Err(abi::SUCCESS);
         }
-        // SAFETY: the value is whole; its kind says which member of the union was written, of a text a pointer to bytes that end with a zero byte. Texts and values are allocated by `malloc` and nothing else refers to them (`PMIX_VALUE_RELEASE` frees them so).
+        // SAFETY: the value is complete. Its kind says which member of the union was written; a text is a pointer to
+        // bytes that end with a zero byte. Texts and values are allocated by `malloc`, and nothing else refers to them
+        // (`PMIX_VALUE_RELEASE` frees them the same way).
         unsafe {
             let got = match ((*value).kind, (*value).data) {
                 (abi::UINT32, data) => Got::Number(data.uint32),
@@ -136,15 +145,15 @@ impl Library {
         }
     }
 
-    /// Tells the launcher that this process ends in order.
+    /// Reports to the launcher that this process ends normally.
     pub(crate) fn finalize(&self) -> Result<(), Status> {
         // SAFETY: no info is passed.
         succeeded(unsafe { (self.finalize)(ptr::null(), 0) })
     }
 
-    /// A status in words.
+    /// A status as text.
     pub(crate) fn words(&self, status: Status) -> String {
-        // SAFETY: it gives a text that is part of the library.
+        // SAFETY: the returned text is part of the library.
         let words = unsafe { text((self.error_string)(status)) };
         format!("{words} (status {status})")
     }
@@ -156,22 +165,22 @@ impl Library {
 /// The function has the type `T`, and the library is never unloaded.
 unsafe fn symbol<T: Copy>(library: &libloading::Library, name: &str) -> Result<T, String> {
     let zero_ended = CString::new(name).map_err(|error| error.to_string())?;
-    // SAFETY: as this function's callers promise.
+    // SAFETY: the caller guarantees it.
     let found = unsafe { library.get::<T>(zero_ended.as_bytes_with_nul()) };
     found
         .map(|symbol| *symbol)
         .map_err(|error| format!("{FILE} has no {name}: {error}; install another version"))
 }
 
-/// A text; empty if there is none.
+/// A text; empty if the pointer is null.
 ///
 /// # Safety
-/// The pointer is null, or to bytes that end with a zero byte and stay as they are meanwhile.
+/// The pointer is null, or points to bytes that end with a zero byte and do not change during the call.
 unsafe fn text(characters: *const c_char) -> String {
     if characters.is_null() {
         return String::new();
     }
-    // SAFETY: as this function's callers promise.
+    // SAFETY: the caller guarantees it.
     unsafe { CStr::from_ptr(characters) }.to_string_lossy().into_owned()
 }
 
@@ -184,7 +193,7 @@ fn info(key: &str, kind: u16, data: Data) -> Info {
     Info { key: characters(key.as_bytes()), flags: 0, value: Value { kind, data } }
 }
 
-/// Bytes as C's characters, cut so that a zero byte ends them.
+/// Bytes as C characters, truncated so that a zero byte ends them.
 fn characters<const ROOM: usize>(bytes: &[u8]) -> [c_char; ROOM] {
     let mut characters = [0; ROOM];
     let room = ROOM - 1;
@@ -194,7 +203,7 @@ fn characters<const ROOM: usize>(bytes: &[u8]) -> [c_char; ROOM] {
     characters
 }
 
-/// The first number of such as `OpenPMIx 4.2.2 (PMIx Standard: 4.1, ...)`.
+/// The first number of a text such as `OpenPMIx 4.2.2 (PMIx Standard: 4.1, ...)`.
 fn major(version: &str) -> Option<u32> {
     let digits = version.trim_start_matches(|c: char| !c.is_ascii_digit());
     digits.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()

@@ -1,36 +1,39 @@
-//! Work that may block for ever, done in order on a thread of its own, and waited for with a limit.
+//! Work that may block for ever: a thread of its own runs it in order, and callers wait with a time limit.
 //!
-//! A call into foreign code cannot be ended from outside. What it reads and writes belongs to the thread that makes it, so a caller that gives up leaves nothing behind that somebody else frees: the thread and its memory stay until the call returns, or the process ends.
+//! A call into foreign code cannot be ended from outside. The memory that it reads and writes belongs to the thread
+//! that makes it. If a caller gives up, the thread and that memory stay until the call returns or the process ends, so
+//! no other code frees the memory.
 
 use std::io;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
 
-/// Something to do with what the thread owns.
+/// A piece of work on the value that the thread owns.
 type Job<T> = Box<dyn FnOnce(&mut T) + Send>;
 
-/// A thread that owns a `T` and does with it what it is told, one thing after the other.
+/// A thread that owns a `T` and runs pieces of work on it, one after the other.
 pub(crate) struct Limited<T> {
     jobs: SyncSender<Job<T>>,
 }
 
-/// Why there is no answer.
+/// The reason why there is no result.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum NoAnswer {
-    /// The limit has passed; the thread is left to itself, and whatever is asked of it later may wait for the same.
+    /// The limit has passed. The thread goes on, and later work may wait for the same call.
     Late,
-    /// The thread has ended: what it did has panicked.
+    /// The thread has ended: a piece of work has panicked.
     Gone,
 }
 
 impl<T: 'static> Limited<T> {
-    /// A thread that makes its `T` itself, as the first thing that it does: a `T` need not be moved between threads.
+    /// Starts a thread that first creates its own `T`, so `T` need not move between threads.
     ///
     /// # Errors
-    /// When the system has no room for a thread.
+    /// The system cannot start a thread.
     pub(crate) fn new(name: &str, make: impl FnOnce() -> T + Send + 'static) -> io::Result<Limited<T>> {
-        // Who asks waits for the answer before asking again, unless the limit has passed: one place is enough, and more of them would be work for nobody.
+        // A caller waits for its result before it asks again, unless the limit has passed. So one slot suffices, and
+        // further slots would hold work without a receiver.
         let (jobs, receiver): (_, Receiver<Job<T>>) = sync_channel(1);
         thread::Builder::new().name(name.to_owned()).spawn(move || {
             let mut owned = make();
@@ -39,10 +42,10 @@ impl<T: 'static> Limited<T> {
         Ok(Limited { jobs })
     }
 
-    /// What the work gives, within the limit.
+    /// Runs a piece of work and returns its result within the limit.
     ///
     /// # Errors
-    /// When the limit has passed, now or at an earlier time with the thread still at that, or the thread has ended.
+    /// The limit has passed, now or earlier with the thread still at that work, or the thread has ended.
     pub(crate) fn ask<A: Send + 'static>(
         &self,
         limit: Duration,
@@ -50,10 +53,10 @@ impl<T: 'static> Limited<T> {
     ) -> Result<A, NoAnswer> {
         let (answer, receiver) = sync_channel(1);
         let job: Job<T> = Box::new(move |owned| {
-            // Nobody may be waiting any more.
+            // The receiver may have stopped waiting.
             let _ = answer.send(work(owned));
         });
-        // A full queue: an earlier piece of work has not ended, nor has the one behind it begun.
+        // The queue is full: an earlier piece of work has not ended, and the one after it has not begun.
         self.jobs.try_send(job).map_err(|error| match error {
             std::sync::mpsc::TrySendError::Full(_) => NoAnswer::Late,
             std::sync::mpsc::TrySendError::Disconnected(_) => NoAnswer::Gone,
@@ -93,7 +96,7 @@ mod tests {
         assert_eq!(limited.ask(short, move |()| blocked.recv().is_ok()), Err(NoAnswer::Late));
         assert_eq!(limited.ask(short, |()| true), Err(NoAnswer::Late));
         assert_eq!(limited.ask(LONG, |()| true), Err(NoAnswer::Late), "no room: it does not even wait");
-        // The thread outlives whoever asked, and ends when the work does.
+        // The thread outlives the handle, and ends with its work.
         drop(limited);
         release.send(()).unwrap();
     }
@@ -102,7 +105,7 @@ mod tests {
     fn work_that_panics_is_an_error_from_then_on() {
         let limited = Limited::new("panics", || ()).unwrap();
         assert_eq!(limited.ask(LONG, |()| -> u32 { panic!("for the test") }), Err(NoAnswer::Gone));
-        // The thread may still be unwinding, and then takes this along.
+        // The thread may still be unwinding, and then drops this work as well.
         assert_eq!(limited.ask(LONG, |()| 1), Err(NoAnswer::Gone));
     }
 }

@@ -1,7 +1,11 @@
 //! A PMIx job as a key-value space: `PMIx_Put` and `PMIx_Commit`, `PMIx_Fence`, `PMIx_Get`.
 //!
-//! A fence brings what was put to every host's server (`PMIX_COLLECT_DATA`). That is what MPI libraries ask for by default, so launchers are used to it; it is one collective of small values, some 100 bytes for each process. Without it each first get would be a
-//! request from host to host while everything starts. So a get is answered by the server of this host alone (`PMIX_IMMEDIATE`), and a key that nobody has put is an error at once where a plain get waits for it.
+//! A fence distributes all puts to every host's server (`PMIX_COLLECT_DATA`). MPI libraries request the same by
+//! default, so launchers handle it well. It is one collective of small values, about 100 bytes for each process.
+//! Without it, each first get would be a request between hosts while everything starts.
+//!
+//! So a get is answered by this host's server alone (`PMIX_IMMEDIATE`). A missing key is an error at once, where a
+//! plain get would wait for it.
 
 use std::ffi::CString;
 use std::fmt;
@@ -15,18 +19,20 @@ use crate::from_env::Told;
 use crate::library::{Got, Library};
 use crate::limited::{Limited, NoAnswer};
 
-/// What the launcher is called in errors.
+/// The launcher's name in errors.
 pub(crate) const LAUNCHER: &str = "PMIx";
 
-/// Longest value, bytes. PMIx itself names no limit; the servers of all hosts hold the values of all processes.
+/// Longest value in bytes. PMIx itself has no limit; the servers of all hosts store the values of all processes.
 const VALUE_MAX: usize = 16 << 10;
 
-/// What the keys that belong to PMIx begin with.
+/// Prefix of the keys that belong to PMIx.
 const RESERVED: &str = "pmix";
 
-/// The processes that a launcher has started together, by way of libpmix.
+/// The processes that a launcher started together, accessed through libpmix.
 ///
-/// One process has one of them: libpmix is one for the whole process, and it counts who uses it, so an MPI library beside it does no harm. Dropping it without [`finish`](Space::finish) leaves the launcher with a process that did not end in order.
+/// A process has one of these: libpmix has one state for the whole process, and counts its users, so an MPI library in
+/// the same process does no harm. Dropping it without [`finish`](Space::finish) looks like an abnormal end to the
+/// launcher.
 pub struct Pmix {
     library: Limited<Result<Library, String>>,
     told: Told,
@@ -41,7 +47,8 @@ impl fmt::Debug for Pmix {
 }
 
 impl Pmix {
-    /// Loads libpmix and speaks to the launcher's server, which must know this process by what its variables say.
+    /// Loads libpmix and connects to the launcher's server, which must know this process by the values of its
+    /// variables.
     pub(crate) fn connect(told: Told, limit: Duration) -> Result<Pmix, SpaceError> {
         let deadline = Deadline::after(limit);
         let doing = "loading libpmix";
@@ -54,7 +61,7 @@ impl Pmix {
             why: format!("{}; its variables (PMIX_NAMESPACE and others) are here: unset them if this process is not one of the launcher's", error.why),
             ..error
         })?;
-        // Without a server libpmix may make up a job of one process.
+        // Without a server, libpmix may make up a job of one process.
         if (namespace.as_slice(), rank) != (pmix.told.namespace.as_bytes(), pmix.told.rank) {
             let Told { namespace: expected, rank: place } = &pmix.told;
             let found = String::from_utf8_lossy(&namespace);
@@ -66,7 +73,7 @@ impl Pmix {
             return Err(failed(doing, why));
         }
         pmix.count = pmix.size(deadline.left())?;
-        // A launcher need not say it.
+        // A launcher may omit this information.
         let here = pmix.got("asking who is on this host", RANK_WILDCARD, LOCAL_SIZE, deadline.left());
         pmix.one_host = here.ok().and_then(|got| match got {
             Got::Number(here) => Some(here == pmix.count),
@@ -75,7 +82,7 @@ impl Pmix {
         Ok(pmix)
     }
 
-    /// How many processes the job has.
+    /// Number of processes of the job.
     fn size(&self, limit: Duration) -> Result<u32, SpaceError> {
         let doing = "asking for the size of the job";
         match self.got(doing, RANK_WILDCARD, JOB_SIZE, limit)? {
@@ -91,12 +98,12 @@ impl Pmix {
     fn got(&self, doing: &str, rank: u32, key: &str, limit: Duration) -> Result<Got, SpaceError> {
         let namespace = self.told.namespace.clone().into_bytes();
         let key = zero_ended(doing, key)?;
-        // Whole seconds and at least one, since none is for ever. Who waits for this thread has the limit itself.
+        // Whole seconds, and at least one, since 0 means no limit. The caller's wait has the exact limit.
         let seconds = i32::try_from(limit.as_secs()).unwrap_or(i32::MAX).max(1);
         self.ask(doing, limit, move |library| library.get(&namespace, rank, &key, seconds))
     }
 
-    /// Has the thread of libpmix do something, within the limit.
+    /// Runs a piece of work on the thread of libpmix, within the limit.
     fn ask<A: Send + 'static>(
         &self,
         doing: &str,
@@ -174,10 +181,10 @@ impl Space for Pmix {
     }
 }
 
-/// How long a put may take: it is a message to a process of this host, which is not waited for.
+/// Time limit of a put, which sends a message to a process of this host without waiting for it.
 const PUT_LIMIT: Duration = Duration::from_secs(30);
 
-/// A moment until which several things are to be done.
+/// A common deadline for several calls.
 struct Deadline {
     begun: Instant,
     limit: Duration,
@@ -198,7 +205,7 @@ fn failed(doing: &str, why: String) -> SpaceError {
     SpaceError { launcher: LAUNCHER, doing: doing.to_owned(), why }
 }
 
-/// What is wrong with a value that is not what was asked for.
+/// Describes an unexpected value.
 fn strange(got: &Got) -> String {
     match got {
         Got::Number(number) => format!("the value is the number {number}"),

@@ -1,4 +1,5 @@
-//! The example `exchange` as a process of a job: of Open MPI's launcher, of a launcher that has gone, and with a libpmix that misbehaves.
+//! Runs the example `exchange` as a process of a job: under Open MPI's launcher, under a launcher that is gone, and
+//! with a libpmix that misbehaves.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test's helper panics like the test itself")]
 
 use std::path::{Path, PathBuf};
@@ -12,7 +13,7 @@ fn exchange() -> PathBuf {
     path
 }
 
-/// The example, and no launcher around it but the one that the variables say.
+/// The example without the variables of a real PMIx launcher.
 fn alone(folder: &Path) -> Command {
     let mut command = Command::new(exchange());
     for (name, _) in std::env::vars_os() {
@@ -24,7 +25,7 @@ fn alone(folder: &Path) -> Command {
     command
 }
 
-/// Started as rank 0 of a job.
+/// The example as rank 0 of a job.
 fn of_a_job(folder: &Path) -> Command {
     let mut command = alone(folder);
     command.env("PMIX_NAMESPACE", "stub").env("PMIX_RANK", "0");
@@ -36,7 +37,7 @@ fn said(output: &Output) -> String {
     format!("{}{}", text(&output.stdout), text(&output.stderr))
 }
 
-/// A libpmix that does as it is told, or nothing where there is no C compiler.
+/// Compiles a libpmix that the environment controls; `None` if there is no C compiler.
 fn stub(folder: &Path) -> Option<()> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/stub/libpmix.c");
     let library = folder.join("libpmix.so.2");
@@ -60,7 +61,7 @@ fn without_a_launcher_libpmix_is_not_even_looked_for() {
     );
 }
 
-/// A process that found no library made itself a job of one, and each of many printed.
+/// A process that found no library acted as a job of one, and each process of a job printed its line.
 #[test]
 fn without_a_library_a_process_of_a_job_fails_and_says_what_to_install() {
     let folder = tempfile::tempdir().unwrap();
@@ -140,7 +141,7 @@ fn a_library_that_blocks_is_given_up_after_the_limit() {
 #[test]
 fn processes_of_open_mpi_get_what_the_others_have_put() {
     let mut mpirun = Command::new("mpirun");
-    // Whatever this runs in, it is a launcher of its own.
+    // Ignores an outer launcher: this `mpirun` starts a job of its own.
     for (name, _) in std::env::vars_os() {
         if name.to_str().is_some_and(|name| name.starts_with("PMIX_") || name.starts_with("OMPI_")) {
             mpirun.env_remove(name);

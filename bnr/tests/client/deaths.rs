@@ -1,4 +1,4 @@
-//! Who has ended is told in order with the answers.
+//! Notices of deaths, and their order relative to answers.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, mpsc};
@@ -11,7 +11,7 @@ use gpc_bnr::{Fault, FaultKind};
 
 use crate::fake::{Fake, GROUP, PATIENCE, begun, death, meanwhile};
 
-/// What a node answers that will report the deaths of these groups.
+/// The answer of a node that will report the deaths of these groups.
 fn accepted(groups: &[GroupId]) -> Result<Answer, Fault> {
     let status = |group: &GroupId| GroupStatus {
         group: *group,
@@ -31,7 +31,7 @@ fn subscribed(process: &Arc<Process>, fake: &mut Fake) -> Deaths {
     subscribing.join().unwrap().unwrap()
 }
 
-/// A death that the node tells of before it fails a fence is there when the fence returns.
+/// A death that the node reports before it fails a fence is available when the fence returns.
 #[test]
 fn a_death_is_known_before_its_fence_fails() {
     let (process, mut fake) = begun();
@@ -62,7 +62,7 @@ fn a_death_is_known_before_its_fence_fails() {
     fencing.join().unwrap();
 }
 
-/// A node tells who subscribes again of all deaths again; each subscriber is told once.
+/// A node reports all deaths again to a client that subscribes again; each subscriber gets each death once.
 #[test]
 fn each_death_is_told_once_to_each() {
     let (process, mut fake) = begun();
@@ -79,7 +79,7 @@ fn each_death_is_told_once_to_each() {
         assert_eq!(deaths.wait(PATIENCE), Ok(death(3)));
         assert_eq!(deaths.wait(Duration::ZERO).unwrap_err().kind, FaultKind::TimedOut);
     }
-    // Nobody is left of one, and the others are told all the same. Of other groups nobody is.
+    // The first subscriber is gone; the other is still notified. Deaths of other groups are not delivered.
     drop(first);
     fake.notice(death(0));
     let mut other = death(2);
@@ -91,7 +91,9 @@ fn each_death_is_told_once_to_each() {
     assert_eq!(second.count(), 0);
 }
 
-/// A process had merged two groups, and subscribed to the merged one: that was `Ok`, and no death was ever delivered. The node reported deaths by the groups that the processes were started in, and the client looked for the merged group's number.
+/// A process had merged two groups and subscribed to the merged one. The answer was `Ok`, but no death was ever
+/// delivered. The node reported deaths by the groups that the processes were started in, and the client looked up the
+/// number of the merged group.
 #[test]
 fn a_subscription_to_a_merged_group_gets_the_deaths_of_the_groups_that_it_is_made_of() {
     let (process, mut fake) = begun();
@@ -123,7 +125,7 @@ fn who_is_refused_is_told_nothing() {
     fake.expect(&Request::Subscribe(GROUP), Err(refused.clone()));
     assert_eq!(subscribing.join().unwrap(), Err(refused));
     fake.notice(death(1));
-    // The callback is gone.
+    // The callback has been dropped.
     assert!(called.recv_timeout(PATIENCE).is_err_and(|error| error == mpsc::RecvTimeoutError::Disconnected));
 }
 
@@ -140,7 +142,7 @@ fn a_callback_asks_nothing() {
                 asking.commit("db").unwrap_err().kind,
                 asking.subscribe(GROUP).unwrap_err().kind,
             ];
-            // It may say what nobody answers.
+            // The callback may send requests that have no answer.
             asking.abort(1, "a death").unwrap();
             sender.send(kinds).unwrap();
         })
@@ -152,7 +154,7 @@ fn a_callback_asks_nothing() {
     assert!(matches!(fake.hear(), (_, Request::Abort { code: 1, .. })));
 }
 
-/// With nobody who reads, whoever waits would wait until the time is over.
+/// Without a reader thread, waiting threads would wait until their time limit.
 #[test]
 fn a_callback_that_panics_ends_the_link() {
     let (process, mut fake) = begun();

@@ -1,4 +1,4 @@
-//! A node that a test plays: the other end of a client's link.
+//! A fake node, driven by a test: the other end of a client's link.
 
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read as _, Write as _};
@@ -13,10 +13,10 @@ use gpc_bnr::native::{Conversation, Said};
 use gpc_bnr::request::{Answer, Identity, Request};
 use gpc_bnr::{Death, Exit, Fault};
 
-/// How long anything may take before a test has failed.
+/// Time limit after which a test fails.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The group that all clients are in.
+/// The group of all clients.
 pub(crate) const GROUP: GroupId = GroupId(4);
 
 pub(crate) struct Fake {
@@ -31,7 +31,7 @@ impl Fake {
         Fake { stream, conversation: Conversation::new(), heard: VecDeque::new() }
     }
 
-    /// The next request; `None` when the client has closed.
+    /// The next request; `None` if the client has closed the link.
     pub(crate) fn hear_or_end(&mut self) -> Option<(u64, Request)> {
         let mut bytes = [0; 4096];
         loop {
@@ -52,7 +52,7 @@ impl Fake {
         self.hear_or_end().expect("the client asks")
     }
 
-    /// Whether the client has said nothing yet: what came is the client's word before it did something else that the test has seen.
+    /// Whether the client has sent nothing. Call it only after the test has observed a later action of the client.
     pub(crate) fn has_heard_nothing(&mut self) -> bool {
         self.stream.set_nonblocking(true).unwrap();
         let come = self.stream.read(&mut [0; 1]);
@@ -64,7 +64,7 @@ impl Fake {
         while let Some(said) = self.conversation.next() {
             match said {
                 Said::Ask(serial, request) => self.heard.push_back((serial, request)),
-                // Who has gone hears nothing.
+                // The client may be gone.
                 Said::Send(bytes) => drop(self.stream.write_all(&bytes)),
                 Said::Close(why) => panic!("the client is to be closed: {why}"),
             }
@@ -76,7 +76,7 @@ impl Fake {
         self.said();
     }
 
-    /// Hears a request, which is this one, and answers it.
+    /// Receives a request, checks that it is the expected one, and answers it.
     pub(crate) fn expect(&mut self, request: &Request, answer: Result<Answer, Fault>) {
         let (serial, heard) = self.hear();
         assert_eq!(&heard, request);
@@ -88,14 +88,14 @@ impl Fake {
         self.said();
     }
 
-    /// Says that a member is dead and then answers, both at once.
+    /// Sends a notice and then an answer.
     pub(crate) fn notice_and_answer(&mut self, death: Death, serial: u64, answer: Result<Answer, Fault>) {
         self.conversation.notice(death);
         self.conversation.answered(serial, answer);
         self.said();
     }
 
-    /// Says any bytes.
+    /// Sends arbitrary bytes.
     pub(crate) fn say(&mut self, bytes: &[u8]) {
         self.stream.write_all(bytes).unwrap();
     }
@@ -116,12 +116,12 @@ pub(crate) fn death(rank: u32) -> Death {
     Death { member: Member { group: GROUP, rank }, exit: Exit::Signal(9), finalized: false }
 }
 
-/// Waits that a busy machine does not miss, unless the node is silent.
+/// Time limits that a busy machine keeps, unless the node is silent.
 pub(crate) fn waits() -> Waits {
     Waits { collective: PATIENCE, other: PATIENCE, margin: Duration::ZERO }
 }
 
-/// A process of rank 2 that has begun, and its node.
+/// A process of rank 2 that has initialized, and its node.
 pub(crate) fn begun() -> (Arc<Process>, Fake) {
     let (node, client) = UnixStream::pair().unwrap();
     let mut fake = Fake::new(node);
@@ -134,7 +134,7 @@ pub(crate) fn beginning(client: UnixStream) -> JoinHandle<Result<Process, gpc_bn
     thread::spawn(move || Process::over(client.into(), waits()))
 }
 
-/// Does something with a process in a thread of its own.
+/// Runs some work on a process in a separate thread.
 pub(crate) fn meanwhile<T: Send + 'static>(
     process: &Arc<Process>,
     work: impl FnOnce(&Process) -> T + Send + 'static,

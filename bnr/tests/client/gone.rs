@@ -1,4 +1,4 @@
-//! Nodes that go, are silent, or say what makes no sense.
+//! Nodes that end, stay silent, or send invalid bytes.
 
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
@@ -16,7 +16,7 @@ fn a_process_does_not_begin_without_its_node() {
     let error = beginning(client).join().unwrap().unwrap_err();
     assert!(error.to_string().contains("gone"), "{error}");
     assert_eq!(error.kind(), FaultKind::Link);
-    // It goes when it has been asked.
+    // The node ends after the request.
     let (node, client) = UnixStream::pair().unwrap();
     let beginning_too = beginning(client);
     let mut fake = Fake::new(node);
@@ -24,7 +24,7 @@ fn a_process_does_not_begin_without_its_node() {
     drop(fake);
     let error = beginning_too.join().unwrap().unwrap_err();
     assert!(error.to_string().contains("gone"), "{error}");
-    // It refuses.
+    // The node refuses.
     let (node, client) = UnixStream::pair().unwrap();
     let refused = beginning(client);
     let fault = Fault::new(FaultKind::DomainEnded, "the domain ends");
@@ -42,7 +42,7 @@ fn a_node_that_is_silent_is_not_waited_for_for_ever() {
     let error = Process::over(client.into(), waits).unwrap_err();
     assert_eq!(error.kind(), FaultKind::TimedOut);
     drop(node);
-    // A late answer to who waits no longer does no harm.
+    // A late answer is harmless.
     let (node, client) = UnixStream::pair().unwrap();
     let mut fake = Fake::new(node);
     let process = beginning(client);
@@ -59,7 +59,7 @@ fn a_node_that_is_silent_is_not_waited_for_for_ever() {
     });
 }
 
-/// Whoever waits is told at once, whatever for.
+/// Every waiting thread fails at once, whatever it waits for.
 #[test]
 fn a_node_that_goes_fails_all_who_wait() {
     let (process, mut fake) = begun();
@@ -95,12 +95,12 @@ fn a_node_that_makes_no_sense_is_left() {
         fake.say(bytes);
         let fault = fencing.join().unwrap().unwrap_err();
         assert!(fault.kind == FaultKind::Link && fault.message.contains(why), "{fault:?}");
-        // It has closed the link.
+        // The client has closed the link.
         assert_eq!(fake.hear_or_end(), None);
     }
 }
 
-/// A process that drops its link is seen by its node.
+/// If a process drops its link, its node notices.
 #[test]
 fn who_drops_it_is_gone() {
     let (process, mut fake) = begun();

@@ -1,4 +1,4 @@
-//! The interface of a process and of commands, with nodes that the tests play.
+//! Tests of the interface for processes and commands, with fake nodes.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,

@@ -1,4 +1,4 @@
-//! Puts are not waited for, and committed together.
+//! Puts, which are sent without waiting, and commits, which wait for them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,7 +14,7 @@ fn put(process: &Process, number: usize) {
     process.put("db", format!("{number}"), "v", None).unwrap();
 }
 
-/// The serial of a put of this number.
+/// Receives the put with this number and returns its serial.
 fn hear(fake: &mut Fake, number: usize) -> u64 {
     let (serial, request) = fake.hear();
     let Request::Put { pair, .. } = &request else { panic!("{request:?}") };
@@ -31,7 +31,7 @@ fn nobody_waits_for_a_put_and_commit_for_all() {
     process.put("other", "k", "v", None).unwrap();
     let commit = meanwhile(&process, |process| process.commit("db"));
     let serials: Vec<u64> = (0..3).map(|number| hear(&mut fake, number)).collect();
-    // The first one last, and the other database's not at all.
+    // The first put is answered last, and the put into the other database is not answered.
     for serial in serials.into_iter().rev() {
         assert!(!commit.is_finished());
         fake.answer(serial, Ok(Answer::Done));
@@ -54,7 +54,7 @@ fn the_first_that_is_refused_is_told_once() {
     assert_eq!(process.commit("db"), Ok(()));
 }
 
-/// What is put after a commit began is not waited for: here there is always a put that is not answered.
+/// A commit does not wait for puts made after it began: here some put is always unanswered.
 #[test]
 fn a_commit_is_of_the_puts_before_it() {
     let (process, mut fake) = begun();
@@ -100,7 +100,7 @@ fn no_more_are_on_their_way_than_a_node_takes() {
     });
     let mut serials: Vec<u64> = (0..ASKED_MAX).map(|number| hear(&mut fake, number)).collect();
     assert!(fake.has_heard_nothing());
-    // For each that is answered one more comes; the fake's conversation would close on another one.
+    // For each answer, one more put is sent; the fake node would close the link at another one.
     for number in ASKED_MAX..ASKED_MAX + more {
         fake.answer(serials.pop().unwrap(), Ok(Answer::Done));
         serials.push(hear(&mut fake, number));
@@ -115,7 +115,7 @@ fn what_is_too_large_is_not_sent() {
     let fault = process.put("db", "k", vec![0; 40 << 20], None).unwrap_err();
     assert_eq!(fault.kind, FaultKind::TooLarge);
     assert_eq!(process.deposit("k", vec![0; 40 << 20]).unwrap_err().kind, FaultKind::TooLarge);
-    // It is no put that a commit would wait for, and the link is whole.
+    // A commit does not wait for this put, and the link still works.
     assert_eq!(process.commit("db"), Ok(()));
     put(&process, 5);
     let serial = hear(&mut fake, 5);

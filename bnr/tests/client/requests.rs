@@ -1,4 +1,4 @@
-//! What each method asks for, and what it makes of the answer.
+//! The request of each method, and its result for each answer.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
@@ -36,7 +36,8 @@ fn status(group: GroupId) -> GroupStatus {
     }
 }
 
-/// A method asks for this, and returns this when that is answered; of a fault, the fault; of another answer, one that says so.
+/// Checks that a method sends this request and returns this value for its answer, a fault for a fault, and an error for
+/// another answer.
 fn asks<T: PartialEq + Debug + Send + 'static>(
     method: fn(&Process) -> Result<T, Fault>,
     request: &Request,
@@ -69,7 +70,7 @@ fn who_it_is() {
     assert_eq!(process.some([3, 1, 3]), Set::Members(BTreeSet::from([member(1), member(3)])));
 }
 
-/// They were those of this crate, whatever the domain's were.
+/// The method returned the limits of this crate instead of the domain's.
 #[test]
 fn the_limits_are_the_domains_and_asked_for_once() {
     let mut limits = Limits::default();
@@ -171,13 +172,13 @@ fn an_abort_is_said_and_not_answered() {
     process.abort(3, "enough").unwrap();
     let (_, heard) = fake.hear();
     assert_eq!(heard, Request::Abort { code: 3, message: "enough".into() });
-    // It goes on until it is killed.
+    // The process runs on until it is killed.
     let done = meanwhile(&process, |p| p.lookup("x"));
     fake.expect(&Request::Lookup(b"x".to_vec()), Ok(Answer::Value(Vec::new())));
     assert_eq!(done.join().unwrap(), Ok(Vec::new()));
 }
 
-/// Each thread has its own answers, in whatever order they come.
+/// Each thread gets its own answers, in any order.
 #[test]
 fn threads_ask_at_the_same_time() {
     const THREADS: u32 = 8;
@@ -199,7 +200,7 @@ fn threads_ask_at_the_same_time() {
     let mut answered = BTreeMap::<Vec<u8>, u32>::new();
     for _ in 0..THREADS * EACH * 2 {
         match fake.hear() {
-            // What a thread puts comes before it asks for it.
+            // A thread's put arrives before its get of the same key.
             (serial, Request::Put { pair, .. }) => {
                 seen.insert(pair.key);
                 waiting.push((serial, Ok(Answer::Done)));
@@ -212,7 +213,7 @@ fn threads_ask_at_the_same_time() {
             }
             other => panic!("{other:?}"),
         }
-        // Half of the threads that have not asked for all wait for an answer: the last is answered first.
+        // Waits until more than half of the unfinished threads have sent a get, then answers in reverse order.
         let busy = THREADS as usize - answered.values().filter(|count| **count == EACH).count();
         if gets > busy / 2 || waiting.len() > 500 {
             waiting.drain(..).rev().for_each(|(serial, answer)| fake.answer(serial, answer));

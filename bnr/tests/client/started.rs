@@ -1,4 +1,4 @@
-//! Real processes, which find their node by the variables of their environment.
+//! Real processes, which find their node through environment variables.
 
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -11,13 +11,13 @@ use rustix::io::{FdFlags, fcntl_setfd};
 
 use crate::fake::{Fake, identity};
 
-/// What a started process does.
+/// Variable with the role of a started process.
 const ROLE: &str = "GPC_TEST_ROLE";
 
-/// One process at a time is started, so that none inherits the socket of another one.
+/// Processes are started one at a time, so that none inherits the socket of another.
 static STARTING: Mutex<()> = Mutex::new(());
 
-/// What the processes do that the tests below start.
+/// The actions of the processes that the tests below start.
 fn role(role: &str) {
     match role {
         "asks" => {
@@ -39,7 +39,7 @@ fn role(role: &str) {
     }
 }
 
-/// Starts this test again, as a process that does this.
+/// Starts this test again, as a process with this role.
 fn start(role: &str, variables: &[(&str, &str)], socket: Option<&OwnedFd>) -> Child {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "started::a_process_asks_its_node", "--nocapture", "--test-threads=1"]);

@@ -1,4 +1,4 @@
-//! Databases with names, and global names.
+//! Databases created by name, and global names.
 
 use gpc_bnr::names::Set;
 use gpc_bnr::order::Order;
@@ -61,7 +61,7 @@ fn a_global_name_is_known_until_it_is_taken_back() {
     says(&nodes.refused(client, Request::Withdraw(b"port".to_vec())), FaultKind::NotFound, "port");
 }
 
-/// Nobody finds out whether other nodes have a key.
+/// No other node can be asked for a key.
 fn nobody_is_asked(nodes: &mut Nodes) {
     nodes.holds = |order| matches!(order, Order::Find { .. });
 }
@@ -87,7 +87,7 @@ fn what_was_fenced_is_got_without_asking_another_node() {
     }
 }
 
-/// Each process of MPICH asks for some keys of the server's that are not there, and each time all nodes were asked.
+/// Each process of MPICH requests some reserved keys that do not exist, and each request went to all nodes.
 #[test]
 fn a_key_of_the_domains_own_is_here_or_nowhere() {
     let mut nodes = Nodes::new(&[3, 5, 8], Limits::default());
@@ -99,14 +99,14 @@ fn a_key_of_the_domains_own_is_here_or_nowhere() {
         says(&nodes.refused(client, get(&own(group), "PMI_hwloc_xmlfile")), FaultKind::NotFound, "PMI_hwloc");
         says(&nodes.refused(client, put(&own(group), "PMI_mine", "1")), FaultKind::BadRequest, "domain's");
     }
-    // In other databases it is a key like others.
+    // In other databases, such keys are not reserved.
     let Ok(Answer::Name(name)) = nodes.ask(TOOL, Request::Create(None)) else { panic!() };
     nodes.ask(process(group, 1), put(&name, "PMI_mine", "1")).unwrap();
     nodes.let_go();
     assert_eq!(nodes.ask(process(group, 2), get(&name, "PMI_mine")), Ok(Answer::Value(b"1".to_vec())));
 }
 
-/// A negative answer holds for its moment alone: others may put at any time.
+/// A negative answer is valid only for its moment: other processes may put at any time.
 #[test]
 fn what_is_put_after_a_fence_is_found_before_the_next() {
     let mut nodes = Nodes::new(&[3, 5, 8], Limits::default());

@@ -1,4 +1,4 @@
-//! Groups: spawned, killed, looked at, freed.
+//! Groups: spawn, kill, status, free.
 
 use std::time::Duration;
 
@@ -93,7 +93,8 @@ fn where_one_cannot_be_started_the_others_are_killed_and_each_error_is_told() {
     assert_eq!(state(&mut nodes, GroupId(1)), GroupState::Ended);
 }
 
-/// A program was missing on one of two nodes: the ranks of the other node ran theirs, though no process of a group runs unless all can be started.
+/// A program was missing on one of two nodes. The ranks of the other node ran, although no process of a group may run
+/// unless all can be started.
 #[test]
 fn where_a_node_cannot_start_its_part_no_process_of_the_group_runs() {
     for unfit in [0, 3] {
@@ -118,7 +119,7 @@ fn failures_of(nodes: &Nodes) -> Vec<u8> {
     nodes.failures[0].program.clone()
 }
 
-/// A node named a rank of another node, and one that does not exist: only its own count.
+/// A node reported a rank of another node, and one that does not exist; only its own rank counts.
 #[test]
 fn a_node_speaks_for_its_own_ranks_alone() {
     let mut nodes = Nodes::new(&[3, 5], Limits::default());
@@ -130,7 +131,7 @@ fn a_node_speaks_for_its_own_ranks_alone() {
     assert_eq!(nodes.failures.iter().map(|failure| &failure.ranks[..]).collect::<Vec<_>>(), [&[3][..]]);
 }
 
-/// `soft` was ignored: a spawn of at most 5 processes, of which 2 or 4 would do, made 5.
+/// `soft` was ignored: a spawn of at most 5 processes, with 2 or 4 acceptable, started 5.
 #[test]
 fn of_a_soft_spawn_the_largest_allowed_number_is_started() {
     let mut nodes = Nodes::new(&[3, 5], Limits::default());
@@ -145,7 +146,7 @@ fn of_a_soft_spawn_the_largest_allowed_number_is_started() {
     assert_eq!(errors, [0, 0, 0, 0, gpc_bnr::LEFT_OUT, 0]);
     assert_eq!(nodes.ask(TOOL, Request::Size(group)), Ok(Answer::Number(5)));
     says(&nodes.refused(TOOL, spawn(vec![soft(5, "6:8")])), FaultKind::BadRequest, "soft");
-    // By the name of its host a node is asked for, too.
+    // A node can also be requested by its host name.
     let info = vec![("host".to_owned(), b"host5".to_vec())];
     nodes.ask(TOOL, spawn(vec![gpc_bnr::Spec { info, ..spec(2) }])).unwrap();
     let placed: Vec<_> = nodes.started.last().unwrap().blocks.iter().map(|block| block.node).collect();
@@ -165,12 +166,12 @@ fn a_kill_is_answered_when_none_is_left_and_how_they_ended_is_known_then() {
     nodes.kill_all();
     assert_eq!(nodes.answer(TOOL, serial), Some(Ok(Answer::Done)));
     assert_eq!(state(&mut nodes, group), GroupState::Ended);
-    // Once more does no harm; what is not there cannot be killed.
+    // Another kill of the group is harmless; a group that does not exist cannot be killed.
     assert_eq!(nodes.ask(TOOL, Request::Kill(group)), Ok(Answer::Done));
     says(&nodes.refused(TOOL, Request::Kill(GroupId(9))), FaultKind::NoGroup, "g9");
 }
 
-/// Subscribes; the groups whose deaths will be reported.
+/// Subscribes, and returns the groups whose deaths will be reported.
 fn subscribed(nodes: &mut Nodes, client: Client, group: GroupId) -> Vec<GroupId> {
     match nodes.ask(client, Request::Subscribe(group)) {
         Ok(Answer::Groups(groups)) => groups.iter().map(|status| status.group).collect(),
@@ -225,7 +226,8 @@ fn a_group_is_opened_spawned_into_and_closed_by_those_who_opened_it() {
     assert_eq!((identity.parent, identity.size, identity.spec), (Some(group), 3, 1));
 }
 
-/// A program that had ended a group of its own by `kill` made its run a failed one: whoever leads the domain saw processes that SIGTERM had ended, and not why.
+/// A program ended a group of its own by a kill, and its run was reported as failed: the head saw processes ended by
+/// SIGTERM, and not the reason.
 #[test]
 fn a_kill_that_a_process_asks_for_is_reported_before_the_deaths() {
     let mut nodes = Nodes::new(&[3, 5], Limits::default());
@@ -258,7 +260,7 @@ fn two_groups_become_one_the_lower_number_in_front() {
     let waiting = [nodes.asks(process(low, 0), fence.clone()), nodes.asks(process(low, 1), fence.clone())];
     assert_eq!(nodes.ask(process(high, 0), fence), Ok(Answer::Done));
     assert_eq!(nodes.answer(process(low, 0), waiting[0]), Some(Ok(Answer::Done)));
-    // A subscription to it says whose deaths it gets: a process is known by the group that it was started in.
+    // The answer to a subscription lists the parts: a process is identified by the group that it was started in.
     assert_eq!(subscribed(&mut nodes, process(high, 0), both), [low, high]);
     nodes.ends(member(low, 1), Exit::Code(3));
     let told: Vec<_> = nodes.notices.iter().map(|(to, death)| (*to, death.member)).collect();
@@ -305,7 +307,8 @@ fn a_node_that_is_not_watched_ends_by_itself() {
     assert_eq!(nodes.ended, [5]);
 }
 
-/// Who subscribed late was told in the order of the ranks, and took a process that was killed since for the first cause.
+/// A late subscriber was notified in the order of ranks, and considered a process that was killed later to be the
+/// cause.
 #[test]
 fn deaths_of_the_past_are_told_in_their_order() {
     let mut nodes = Nodes::one();

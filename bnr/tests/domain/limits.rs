@@ -1,4 +1,4 @@
-//! What goes beyond a limit is refused, and the refusal names it.
+//! Requests beyond a limit are refused, and the refusal names the limit.
 
 use gpc_bnr::names::Set;
 use gpc_bnr::request::{Answer, Request};
@@ -48,7 +48,7 @@ fn keys_values_and_databases_have_limits() {
 fn a_fence_that_would_fill_a_database_beyond_its_limit_fails_at_all() {
     let mut nodes = Nodes::new(&[3, 5], small());
     let group = nodes.group(2, OnDeath::Kill);
-    // 35 bytes have the mapping; each of the two has room for 9 of its own here.
+    // The mapping takes 35 bytes; each of the two nodes has room for 9 more pairs.
     for rank in 0..2 {
         for number in 0..9 {
             nodes.ask(process(group, rank), put(&own(group), &format!("{rank}{number}"), "12345")).unwrap();
@@ -80,12 +80,12 @@ fn groups_and_what_is_spawned_have_limits() {
         input: false,
     };
     says(&nodes.refused(TOOL, request(long)), FaultKind::TooLarge, "the most are 50");
-    // What is refused takes no number.
+    // A refused request uses no group number.
     let first = nodes.group(1, OnDeath::Kill);
     assert_eq!(first.0, 1);
     nodes.group(1, OnDeath::Kill);
     says(&nodes.refused(TOOL, spawn(1, OnDeath::Kill)), FaultKind::TooLarge, "2 groups");
-    // One that has ended makes room.
+    // An ended group makes room.
     nodes.ends(gpc_bnr::names::Member { group: first, rank: 0 }, gpc_bnr::Exit::Code(0));
     nodes.group(1, OnDeath::Kill);
     says(&nodes.refused(TOOL, Request::Status(first)), FaultKind::NoGroup, &first.to_string());

@@ -1,4 +1,4 @@
-//! One node of a domain, and a few, step by step: what is answered, and what is done.
+//! Tests of one node of a domain, and of a few nodes, step by step: answers and outputs.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod databases;

@@ -1,4 +1,4 @@
-//! Meetings: who waits, what is brought, and why one fails.
+//! Collective requests: waiting, distribution of puts, and reasons of failure.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ fn some(group: GroupId, ranks: &[u32]) -> Set {
     Set::Members(ranks.iter().map(|rank| member(group, *rank)).collect())
 }
 
-/// All of these come to a meeting over a set; what each is told.
+/// All of these clients fence over a set. Returns their answers.
 fn meet(nodes: &mut Nodes, clients: &[Client], over: &Set) -> Vec<Result<Answer, gpc_bnr::Fault>> {
     let serials: Vec<_> = clients.iter().map(|client| nodes.asks(*client, fence(over.clone()))).collect();
     let told = clients.iter().zip(serials).map(|(client, serial)| nodes.answer(*client, serial));
@@ -34,7 +34,7 @@ fn a_fence_waits_for_all_and_the_last_rank_and_put_counts_everywhere() {
     }
     let early = nodes.asks(all[0], fence(Set::Group(group)));
     assert_eq!(nodes.answer(all[0], early), None);
-    // However a member names them, they are the same.
+    // The set is the same, however a member describes it.
     let mine = meet(&mut nodes, &all[1..], &some(group, &[0, 1, 2, 3]));
     assert!(mine.iter().all(|answer| *answer == Ok(Answer::Done)));
     assert_eq!(nodes.answer(all[0], early), Some(Ok(Answer::Done)));
@@ -43,7 +43,9 @@ fn a_fence_waits_for_all_and_the_last_rank_and_put_counts_everywhere() {
     }
 }
 
-/// The release of a fence had not reached a node when that of another fence with the same members, of another tag, did. What the first one brought the second left out, and after it a member read an old value: found by a world of `gpc sim --groups` in which a node was not reached for two seconds.
+/// A node received the release of a fence before the release of an earlier fence with the same members and another tag.
+/// The second fence omitted the puts that the first one had distributed, and a member read an old value after it. A
+/// world of `gpc sim --groups` found it, in which a node was not reached for two seconds.
 #[test]
 fn a_fence_that_overtakes_another_waits_for_it() {
     let mut nodes = Nodes::new(&[3, 5], Limits::default());
@@ -70,7 +72,8 @@ fn a_fence_that_overtakes_another_waits_for_it() {
     assert_eq!(nodes.ask(all[1], get(&own(group), "key")), Ok(Answer::Value(b"new".to_vec())));
 }
 
-/// As before; but then the first one's coordinator is lost, and what that has brought to others never comes here. The second one may not be said to have succeeded, without that.
+/// As in the test before, but the coordinator of the first fence is lost, so the puts that it distributed never arrive
+/// here. Without them, the second fence must not succeed.
 #[test]
 fn a_fence_that_counts_on_one_that_has_failed_here_fails_here() {
     let mut nodes = Nodes::new(&[3, 5, 7], Limits::default());
@@ -159,13 +162,14 @@ fn a_member_that_ends_without_coming_fails_the_fence_at_all_naming_it_after_the_
         assert_eq!(fault.deaths.len(), 1);
     }
     assert_eq!(nodes.notices.len(), 1);
-    // Who comes later is told the same; fences without it go on.
+    // A member that arrives later gets the same fault; fences without the dead member succeed.
     says(&nodes.refused(process(group, 1), fence(Set::Group(group))), FaultKind::MemberDied, "g1.0");
     let answers = meet(&mut nodes, &[process(group, 1), far], &some(group, &[1, 2]));
     assert_eq!(answers, [Ok(Answer::Done), Ok(Answer::Done)]);
 }
 
-/// A process was killed, and the fence of its group failed. One member was told of that death; it ended because of the failure, and the next one that came to the same fence was told of both, in the order of their ranks: the consequence first.
+/// A process was killed, and the fence of its group failed. One member was notified of that death, and ended because of
+/// the failure. The next member of the same fence got both deaths in the order of ranks: the consequence first.
 #[test]
 fn all_members_are_told_the_same_deaths_and_the_first_is_the_cause() {
     let mut nodes = Nodes::new(&[3, 5], Limits::default());
@@ -179,7 +183,7 @@ fn all_members_are_told_the_same_deaths_and_the_first_is_the_cause() {
     for rank in [3, 1] {
         assert_eq!(nodes.refused(process(group, rank), fence(over.clone())), told, "rank {rank}");
     }
-    // The next one fails because of both: the first death is its cause, whichever rank it has.
+    // The next fence fails because of both deaths: the first death is the cause, whichever rank it has.
     let next = [1, 3].map(|rank| nodes.refused(process(group, rank), fence(over.clone())));
     assert_eq!(next[0], next[1]);
     let ranks: Vec<_> = next[0].deaths.iter().map(|death| death.member.rank).collect();
@@ -188,7 +192,8 @@ fn all_members_are_told_the_same_deaths_and_the_first_is_the_cause() {
     assert_eq!(named.deaths, next[0].deaths);
 }
 
-/// A death and its consequence were reported by two nodes; the second report was the first to come to a third one, which took the consequence for the cause.
+/// Two nodes reported a death and its consequence. The second report reached a third node first, which took the
+/// consequence for the cause.
 #[test]
 fn a_death_is_reported_with_those_that_it_may_follow_from() {
     let mut nodes = Nodes::new(&[3, 5, 7], Limits::default());
@@ -213,7 +218,8 @@ fn a_death_is_reported_with_those_that_it_may_follow_from() {
     assert_eq!(ranks, [1, 0]);
 }
 
-/// A member came to a fence and died before its node was asked who had come: the node said that all were in, and had forgotten what the dead one had put. The fence succeeded without it.
+/// A member entered a fence and died before its node was asked for its members. The node reported that all had arrived,
+/// but had dropped the puts of the dead member. The fence succeeded without them.
 #[test]
 fn a_node_whose_member_has_come_and_died_does_not_say_that_all_are_in() {
     let mut nodes = Nodes::new(&[3, 5], Limits::default());
@@ -244,7 +250,8 @@ fn a_limit_fails_the_meeting_at_all_also_at_those_who_come_later() {
     assert_eq!(answers, [Ok(Answer::Done), Ok(Answer::Done)]);
 }
 
-/// A fence timed out. The fault at one node counted the members there that had not come, without a name; at another it said that members elsewhere were late.
+/// A fence timed out. The fault at one node had only the number of missing members there, without their names; at
+/// another node it stated that members elsewhere were late.
 #[test]
 fn a_limit_that_has_passed_names_who_has_not_come_at_every_member() {
     let mut nodes = Nodes::new(&[3, 5, 7], Limits::default());
@@ -258,7 +265,7 @@ fn a_limit_that_has_passed_names_who_has_not_come_at_every_member() {
     assert_eq!(told[0].missing, [0, 2, 3, 5].map(|rank| member(group, rank)));
     assert_eq!(told[0], told[1]);
     assert_eq!(nodes.refused(process(group, 5), request), told[0]);
-    // Of a merged group it names the groups that its members were started in.
+    // For a merged group, the fault lists members by the groups that they were started in.
     let other = nodes.group(3, OnDeath::Notify);
     let merge = |first, second| Request::Merge { first, second, limit: Some(Duration::from_secs(1)) };
     let serial = nodes.asks(process(other, 2), merge(other, group));

@@ -1,4 +1,5 @@
-//! Nodes whose calls arrive at once, in the order in which they were made, unless a test holds them back. Processes start when they are told to, and end when the test says so.
+//! Nodes whose calls arrive at once and in order, unless a test delays them. Processes start when ordered to, and end
+//! when the test ends them.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -31,20 +32,20 @@ pub(crate) struct Nodes {
     pub(crate) notices: Vec<(Client, Death)>,
     pub(crate) started: Vec<Arc<Layout>>,
     pub(crate) kills: Vec<(Id, GroupId, Option<Duration>)>,
-    /// Groups that a process has had killed.
+    /// Groups that a process has killed.
     pub(crate) killed: Vec<(GroupId, Member, usize)>,
     pub(crate) ended: Vec<Id>,
-    /// How many calls nodes have made.
+    /// Number of calls that nodes have made.
     pub(crate) calls: usize,
-    /// Ranks that cannot be started, and why.
+    /// Ranks whose start fails, and the error.
     pub(crate) broken: BTreeMap<Rank, i32>,
-    /// Ranks of which their node finds that they cannot be started, and why.
+    /// Ranks whose check fails, and the error.
     pub(crate) unfit: BTreeMap<Rank, i32>,
-    /// Ranks that a node names in place of its own.
+    /// Ranks that a node reports in place of its own.
     pub(crate) lies: Option<Vec<Rank>>,
-    /// What the head has said of starts that have failed.
+    /// Failed starts that the head has reported.
     pub(crate) failures: Vec<StartFailure>,
-    /// Orders that are not delivered before the test says so.
+    /// Selects orders that are delayed until the test delivers them.
     pub(crate) holds: fn(&Order) -> bool,
     held: Vec<(Id, CallNumber, Id, Arc<Order>)>,
 }
@@ -167,7 +168,7 @@ impl Nodes {
         }
     }
 
-    /// Delivers what was held back.
+    /// Delivers the delayed orders.
     pub(crate) fn let_go(&mut self) {
         self.holds = |_| false;
         for (root, call, to, order) in std::mem::take(&mut self.held) {
@@ -196,7 +197,7 @@ impl Nodes {
         *self.domains.keys().next().unwrap()
     }
 
-    /// Asks; the answer may come later.
+    /// Sends a request; the answer may arrive later.
     pub(crate) fn asks(&mut self, client: Client, request: Request) -> Serial {
         self.serial += 1;
         let serial = self.serial;
@@ -204,23 +205,23 @@ impl Nodes {
         serial
     }
 
-    /// What was answered, if it was.
+    /// The answer, if there is one.
     pub(crate) fn answer(&self, client: Client, serial: Serial) -> Option<Result<Answer, Fault>> {
         self.answers.get(&(client, serial)).cloned()
     }
 
-    /// Asks, and is answered at once.
+    /// Sends a request, and expects the answer at once.
     pub(crate) fn ask(&mut self, client: Client, request: Request) -> Result<Answer, Fault> {
         let serial = self.asks(client, request.clone());
         self.answer(client, serial).unwrap_or_else(|| panic!("{request:?} is not answered"))
     }
 
-    /// Asks, and is refused.
+    /// Sends a request, and expects a refusal.
     pub(crate) fn refused(&mut self, client: Client, request: Request) -> Fault {
         self.ask(client, request).unwrap_err()
     }
 
-    /// A group of so many processes.
+    /// Spawns a group with this many processes.
     pub(crate) fn group(&mut self, count: u32, on_death: OnDeath) -> GroupId {
         match self.ask(TOOL, spawn(count, on_death)) {
             Ok(Answer::Spawned { group, errors, .. }) => {
@@ -236,19 +237,19 @@ impl Nodes {
         self.input(id, Input::Ended { member, exit });
     }
 
-    /// A node is gone, as the head tells the others.
+    /// Removes a node; the head reports its loss to the others.
     pub(crate) fn loses(&mut self, lost: Id) {
         self.domains.remove(&lost);
         let head = self.head();
         let others: Vec<Id> = self.domains.keys().copied().filter(|id| *id != head).collect();
-        // Nobody waits for their reports.
+        // Their reports are not needed.
         others
             .into_iter()
             .for_each(|id| self.deliver(head, CallNumber::MAX, id, &Arc::new(Order::Lost(vec![lost]))));
         self.settle();
     }
 
-    /// The head is gone: its calls end at the others.
+    /// Removes the head: its calls end at the other nodes.
     pub(crate) fn head_is_lost(&mut self) {
         let head = self.head();
         self.domains.remove(&head);
@@ -260,7 +261,7 @@ impl Nodes {
         }
     }
 
-    /// The groups that are to be killed are.
+    /// Completes all pending kills.
     pub(crate) fn kill_all(&mut self) {
         for (id, group, _) in std::mem::take(&mut self.kills) {
             self.input(id, Input::Emptied(group));
@@ -304,7 +305,7 @@ pub(crate) fn get(database: &str, key: &str) -> Request {
     Request::Get { database: database.into(), key: key.into() }
 }
 
-/// Whether a fault is of this kind, and says this.
+/// Checks the kind of a fault and a part of its message.
 pub(crate) fn says(fault: &Fault, kind: FaultKind, text: &str) {
     assert_eq!(fault.kind, kind, "{fault}");
     assert!(fault.message.contains(text), "{fault} does not say {text}");

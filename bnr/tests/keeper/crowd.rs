@@ -1,4 +1,4 @@
-//! Many processes at a time, and many one after the other.
+//! Many processes at the same time, and many one after the other.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use gpc_bnr::keeper::KeeperEvent;
 
 use crate::support::{Kept, PATIENCE, SIGKILL, member};
 
-/// More than may be on their way, and more than go with one message.
+/// More processes than starts may be in transit, and more than one message holds.
 #[test]
 fn hundreds_run_at_a_time() {
     const COUNT: u32 = 256;
@@ -36,7 +36,7 @@ fn hundreds_run_at_a_time() {
     assert!(kept.children().is_empty());
 }
 
-/// Each of them leaves one behind that ends later, and whose end nobody but the keeper waits for.
+/// Some of the processes leave a child that ends later; only the supervisor can collect its exit status.
 #[test]
 fn thousands_that_end_at_once_leave_no_zombies() {
     const COUNT: u32 = 2000;
@@ -56,7 +56,7 @@ fn thousands_that_end_at_once_leave_no_zombies() {
             KeeperEvent::Started(..) => started += 1,
             KeeperEvent::Ended(member, Exit::Code(0)) => {
                 assert!(ended.insert(member));
-                // Its descriptors would be too many in the end.
+                // The descriptors would become too many.
                 processes.retain(|process| process.member != member);
             }
             other => panic!("{other:?}"),

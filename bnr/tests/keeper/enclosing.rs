@@ -1,4 +1,5 @@
-//! What SIGKILL alone does not end, where the keeper has a control group of its own: a test makes one and gives it to another user, as a system does that delegates it.
+//! Processes that SIGKILL alone does not end, with a delegated control group. The test creates the group and gives it
+//! to another user, as a system does.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, chown};
@@ -10,14 +11,14 @@ use rustix::process::geteuid;
 
 use crate::support::{Kept, SIGKILL, member};
 
-/// A user who has nothing.
+/// A user without privileges.
 const NOBODY: u32 = 65534;
 
-/// A control group that is somebody else's.
+/// A control group that belongs to another user.
 struct Delegated(PathBuf);
 
 impl Delegated {
-    /// None: there is no cgroup v2, or this process may not do that.
+    /// `None` if there is no cgroup v2, or this process may not create the group.
     fn new() -> Option<Delegated> {
         let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
         let mount = mounts.lines().find(|line| line.contains(" - cgroup2 "))?.split(' ').nth(4)?;
@@ -38,13 +39,13 @@ impl Delegated {
 
 impl Drop for Delegated {
     fn drop(&mut self) {
-        // What a failed test has left.
+        // Cleans up after a failed test.
         let _ = fs::write(self.0.join("cgroup.kill"), "1");
         let _ = fs::remove_dir(&self.0);
     }
 }
 
-/// A program by which whoever runs it becomes root: none may signal that but root itself.
+/// A set-user-ID program that runs as root: only root may signal it.
 fn set_user_id(folder: &Path) -> Option<PathBuf> {
     let found = Command::new("sh").args(["-c", "command -v setpriv"]).output().ok()?;
     let found = String::from_utf8(found.stdout).ok()?;
@@ -55,7 +56,7 @@ fn set_user_id(folder: &Path) -> Option<PathBuf> {
     Some(copy)
 }
 
-/// It was given up after 10 s, and ran on.
+/// The process was given up after 10 s, and ran on.
 #[test]
 fn who_has_become_another_user_is_killed_by_the_control_group() {
     let folder = tempfile::tempdir().unwrap();
@@ -74,7 +75,7 @@ fn who_has_become_another_user_is_killed_by_the_control_group() {
     assert_eq!((process.line(), process.line()), ("0".into(), "0".into()), "it is root");
     kept.kill(1, None);
     assert_eq!(kept.emptied(1), [(0, Exit::Signal(SIGKILL))]);
-    // Nobody holds its output any more.
+    // No process has its output open any more.
     assert_eq!(process.all(), "");
     assert_eq!(delegated.groups_below(), 0);
 }

@@ -1,4 +1,4 @@
-//! How the keeper ends, and what then becomes of its processes.
+//! The end of the supervisor, and its effect on the processes.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::os::fd::OwnedFd;
@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::support::{Kept, PATIENCE, Process, command, member};
 
-/// Processes of two groups, detached ones among them.
+/// Processes of two groups, including detached ones.
 fn several(kept: &mut Kept) -> Vec<Process> {
     let scripts = [
         "trap '' TERM HUP; echo ready; while :; do sleep 600; done",
@@ -38,7 +38,7 @@ fn everything_ends_with_the_control_socket() {
     for process in processes {
         assert_eq!(process.all(), "");
     }
-    // It was waited for.
+    // The supervisor's exit status has been collected.
     assert!(!std::fs::exists(format!("/proc/{keeper}")).unwrap());
 }
 
@@ -66,7 +66,8 @@ fn everything_ends_when_the_keeper_is_asked_to() {
     }
 }
 
-/// Its processes are others' children then, and go on; the node sees that it is gone, and kills what it finds.
+/// The processes of a killed supervisor become children of another process and run on. The node detects the end of the
+/// supervisor, and kills the processes that it finds.
 #[test]
 fn a_keeper_that_is_killed_is_seen_and_what_it_has_left_is_found() {
     let mut kept = Kept::new();
@@ -83,10 +84,11 @@ fn a_keeper_that_is_killed_is_seen_and_what_it_has_left_is_found() {
     }
 }
 
-/// By which this program knows that it is to be a node, which has a keeper.
+/// Variable that tells this program to act as a node with a supervisor.
 const NODE: &str = "BNR_TEST_NODE";
 
-/// The processes of the node that is killed have its standard error, as the keeper has: when it ends, none of them is left.
+/// The processes of the killed node share its standard error with the supervisor. Once that stream ends, none of them
+/// is left.
 #[test]
 fn everything_ends_with_a_node_that_is_killed() {
     if std::env::var_os(NODE).is_some() {
@@ -94,7 +96,7 @@ fn everything_ends_with_a_node_that_is_killed() {
         let processes = several(&mut kept);
         let keeper = format!("ready {}\n", kept.keeper.id());
         std::io::stderr().write_all(keeper.as_bytes()).unwrap();
-        // Nobody lets it go on.
+        // The parent process kills this one.
         std::thread::park();
         drop(processes);
     }
@@ -118,7 +120,7 @@ fn everything_ends_with_a_node_that_is_killed() {
     assert!(children.len() >= 6, "{children:?}");
     node.kill().unwrap();
     node.wait().unwrap();
-    // Ends: with the keeper, which has it open.
+    // Terminates with the supervisor, which has the stream open.
     said.clear();
     stderr.read_to_string(&mut said).unwrap();
     assert_eq!(said, "");
@@ -128,7 +130,7 @@ fn everything_ends_with_a_node_that_is_killed() {
     }
 }
 
-/// What a command has started; the command itself is dropped, since it holds the other end of the socket.
+/// Starts a command and drops it, since it holds the other end of the socket.
 fn spawned(mut command: Command) -> Child {
     command.spawn().unwrap()
 }
@@ -146,7 +148,7 @@ fn orders_that_make_no_sense_end_the_keeper_with_an_error() {
         let mut said = Vec::new();
         let read = control.read_to_end(&mut said);
         assert!(read.is_ok() || read.is_err_and(|error| error.kind() == ErrorKind::ConnectionReset));
-        // It has said its version, perhaps, and nothing else: the first bytes are a length.
+        // The supervisor may have sent its version, and nothing else; the first bytes are a length.
         let version = said.get(4..).unwrap_or_default();
         assert!(version.is_empty() || version.starts_with(b"bnr-keeper "), "{said:?}");
         assert!(said.len() < 40, "{said:?}");
@@ -154,7 +156,7 @@ fn orders_that_make_no_sense_end_the_keeper_with_an_error() {
     }
 }
 
-/// A keeper that may open fewer descriptors than its node thinks.
+/// A supervisor that may open fewer descriptors than its node expects.
 #[test]
 fn descriptors_that_are_lost_end_the_keeper_and_are_not_taken_for_others() {
     let mut kept = Kept::behind("ulimit -n 40");

@@ -1,4 +1,4 @@
-//! What a kill ends: everything that a group has started, and nothing else.
+//! Kills: everything that a group has started ends, and nothing else does.
 
 use std::fs;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use rustix::io::Errno;
 
 use crate::support::{Kept, PATIENCE, SIGKILL, SIGTERM, member};
 
-/// Each says `ready` when all of it is there, and goes on for ever.
+/// Each script prints `ready` when all its processes run, and then runs for ever.
 const TREES: [(&str, &str); 7] = [
     ("children of children", "sh -c 'sleep 600 & echo ready; wait' & wait"),
     ("a daemon", "setsid sh -c 'setsid sh -c \"echo ready; exec sleep 600\" & exit' & wait; sleep 600"),
@@ -46,7 +46,7 @@ fn whole_trees_are_killed_after_a_grace() {
     kept.kill(1, Some(Duration::from_millis(50)));
     let mut ended = kept.emptied(1);
     ended.sort_unstable();
-    // Who is stopped gets SIGTERM before, or else SIGKILL.
+    // A stopped process dies by SIGTERM, if it was sent before the process stopped, or else by SIGKILL.
     let (rank, exit) = ended.pop().unwrap();
     assert!(rank == 6 && [SIGTERM, SIGKILL].map(Exit::Signal).contains(&exit));
     let by = [SIGTERM, SIGTERM, SIGTERM, SIGTERM, SIGKILL, SIGKILL];
@@ -57,7 +57,7 @@ fn whole_trees_are_killed_after_a_grace() {
     assert!(kept.children().is_empty());
 }
 
-/// With this grace the test would not end in time otherwise.
+/// The grace is longer than the test may take.
 #[test]
 fn who_ends_when_asked_is_not_waited_for_longer() {
     let mut kept = Kept::new();
@@ -90,7 +90,7 @@ fn a_second_order_does_not_wait_for_the_grace_of_the_first() {
     kept.kill(1, None);
     assert_eq!(kept.emptied(1), [(0, Exit::Signal(SIGKILL))]);
     assert_eq!(process.all(), "");
-    // One answer for both; the next is for the next.
+    // One answer serves both orders; the next answer belongs to group 2.
     kept.kill(2, None);
     assert_eq!(kept.event(), KeeperEvent::Emptied(GroupId(2)));
 }
@@ -126,7 +126,9 @@ fn what_was_left_behind_is_cleared_and_that_of_others_stays() {
     }
 }
 
-/// Found by a run on a busy machine: a process that had detached itself was beginning a program, or had just been killed, when the keeper looked whose it was. At such a moment a process has no environment, so it was taken for nobody's, and its group for empty. Here each of them begins programs all the time.
+/// A run on a busy machine failed. A detached process was loading a program, or had just been killed, when the
+/// supervisor looked up its group. At such a moment a process has no environment, so it was assigned to no group, and
+/// its group was reported as empty. Here each process loads programs all the time.
 #[test]
 fn who_is_beginning_a_program_is_not_taken_for_nobodys() {
     const GROUPS: u32 = 40;
@@ -149,7 +151,7 @@ fn who_is_beginning_a_program_is_not_taken_for_nobodys() {
     assert!(other.is_there());
 }
 
-/// A descendant that nothing tells from others: it goes with the last group.
+/// A descendant without any mark of its group ends with the last group.
 #[test]
 fn what_belongs_to_nobody_ends_with_the_last_group() {
     let mut kept = Kept::new();
@@ -177,7 +179,7 @@ fn a_signal_reaches_all_processes_of_a_group_and_of_no_other() {
     for process in &mut processes {
         assert_eq!(process.line(), "ready");
     }
-    // No group has it, and no system that signal.
+    // The group does not exist; the signal number does not exist.
     kept.signal(3, 10);
     kept.signal(2, 200);
     kept.signal(1, 10);
@@ -201,7 +203,7 @@ fn nothing_is_started_into_a_group_that_is_killed() {
     assert_eq!(kept.emptied(1), [(0, Exit::Signal(SIGKILL))]);
 }
 
-/// A process that forks without end, in its process group.
+/// A process that forks without end, within its process group.
 #[test]
 fn who_starts_more_and_more_is_killed() {
     let mut kept = Kept::new();

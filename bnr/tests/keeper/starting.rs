@@ -1,4 +1,4 @@
-//! How processes are started, and what those are told that cannot be.
+//! Starts of processes, and the errors of starts that fail.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -11,7 +11,7 @@ use rustix::io::Errno;
 
 use crate::support::{Kept, PATIENCE, member, ready};
 
-/// The order with other words.
+/// The order with changed variables or another working directory.
 fn with(
     mut order: KeeperOrder,
     change: impl FnOnce(&mut Vec<(Vec<u8>, Vec<u8>)>, &mut Option<Vec<u8>>),
@@ -39,7 +39,7 @@ fn a_process_is_started_and_its_end_is_told() {
     assert_eq!(kept.emptied(1), []);
 }
 
-/// Its name is not one that is killed along with everything that is called gpc.
+/// The supervisor's name does not match a pattern for `gpc`, so it is not killed with such processes.
 #[test]
 fn the_keeper_has_its_own_name() {
     let mut kept = Kept::new();
@@ -50,7 +50,8 @@ fn the_keeper_has_its_own_name() {
     assert!(names.contains(&"bnr-keeper\n".to_owned()), "{names:?}");
 }
 
-/// Many at a time, so that the descriptors of the others are there when one is started; and the keeper itself has inherited some.
+/// Many starts at the same time, so that the descriptors of other processes are open during each start. The supervisor
+/// has inherited some descriptors as well.
 #[test]
 fn a_process_inherits_its_own_descriptors_and_no_others() {
     let mut kept = Kept::behind("exec 7</dev/null 9>/dev/null");
@@ -105,7 +106,7 @@ fn the_environment_is_the_keepers_and_what_was_said() {
     });
     let process = kept.order(order);
     assert_eq!(process.all(), "kept last none none none\nsame\n");
-    // Who connects to a port inherits no other way.
+    // A process that connects to a port gets no `PMI_FD`.
     let order = kept.words(member(1, 1), "sh", &["-c", "echo ${PMI_FD-none} ${GPC_BNR_FD:+one}"]);
     let process = kept.order(with(order, |env, _| env.push((b"PMI_PORT".to_vec(), b"localhost:1".to_vec()))));
     assert_eq!(process.all(), "none one\n");
@@ -165,7 +166,7 @@ fn a_program_is_found_in_the_path_it_is_told_and_a_relative_one_where_it_runs() 
     assert_eq!(ask("true", None, Some("/nowhere")), Err(Errno::NOENT));
     assert_eq!(ask("true", None, Some(&format!("{here}/plain"))), Err(Errno::NOTDIR));
     assert_eq!(ask("", None, None), Err(Errno::NOENT));
-    // And after all that it starts what can be.
+    // The supervisor still starts valid programs.
     assert_eq!(ask("bnr-test-program", both, Some("/")).unwrap(), "HERE/in/bnr-test-program /");
 }
 
@@ -173,7 +174,8 @@ fn a_program_is_found_in_the_path_it_is_told_and_a_relative_one_where_it_runs() 
 fn what_no_system_starts_is_told_in_the_order_in_which_it_was_asked() {
     let mut kept = Kept::new();
     let long = |length: usize| "x".repeat(length);
-    // The system takes 128 KiB for one argument, and 6 MiB for all; a keeper is not even given more.
+    // The system allows 128 KiB for one argument, and 6 MiB for all. The largest order is not even sent to the
+    // supervisor.
     let words =
         [("true", long(1)), ("true", long(1 << 20)), ("true", "a\0b".into()), ("true", long(9 << 20))];
     for (rank, (program, arg)) in (0..).zip(&words) {
@@ -219,7 +221,7 @@ fn a_process_is_bound_to_a_core_and_the_next_one_is_not() {
     assert!(allowed[3] == allowed[1] || allowed[3] != allowed[0], "{allowed:?}");
 }
 
-/// A program that says this in place of a keeper, then waits for the end of its socket.
+/// A program that sends this text in place of a supervisor, then waits for the end of its socket. Returns the error.
 fn speaks(text: &str) -> std::io::Error {
     let script = format!("printf '{text}' >&0; cat >/dev/null");
     let mut keeper = Keeper::start("/bin/sh".as_ref(), &["-c".into(), script.into()]).unwrap();
@@ -232,7 +234,7 @@ fn speaks(text: &str) -> std::io::Error {
     }
 }
 
-/// After an upgrade a node of before had a keeper of the new version, and took its bytes for others.
+/// After an upgrade, a running node started a supervisor of the new version, and misread its bytes.
 #[test]
 fn a_keeper_of_another_version_is_refused_and_says_which() {
     let said = speaks(r"\022\0\0\0bnr-keeper 99.0 99").to_string();
@@ -240,14 +242,14 @@ fn a_keeper_of_another_version_is_refused_and_says_which() {
         said.contains("the keeper is `bnr-keeper 99.0 99`") && said.contains("restart the node"),
         "{said}"
     );
-    // One of before the first version says an event at once.
+    // A supervisor from before the first version sends an event at once.
     let said = speaks(r"\005\0\0\0\004\001\0\0\0").to_string();
     assert!(said.contains("another program, or an older one"), "{said}");
     let said = speaks(r"\034\0\0\0the keeper cannot work: why?").to_string();
     assert_eq!(said, "the keeper cannot work: why?");
 }
 
-/// Nothing is sent to a keeper that has not said its version: it might take an order for another one.
+/// No order goes to a supervisor before its version is known, since it might misread the order.
 #[test]
 fn a_keeper_gets_no_order_before_it_has_said_its_version() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! A keeper, and what its processes write.
+//! A supervisor for the tests, and the output of its processes.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -14,16 +14,16 @@ use gpc_bnr::keeper::{Keeper, KeeperEvent, KeeperOrder, run, stdin_control};
 use gpc_bnr::names::{GroupId, Member};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-/// How long anything may take on a busy machine.
+/// Time limit for everything, on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// By which this program knows that it is to be the keeper.
+/// Variable that tells this program to act as the supervisor.
 const ROLE: &str = "BNR_TEST_KEEPER";
 
 pub(crate) const SIGTERM: u8 = 15;
 pub(crate) const SIGKILL: u8 = 9;
 
-/// What a program that is started with [`command`] does.
+/// The supervisor: runs if the program was started with [`command`].
 #[test]
 fn the_keeper_itself() {
     if std::env::var_os(ROLE).is_some() {
@@ -32,7 +32,7 @@ fn the_keeper_itself() {
     }
 }
 
-/// A program that is the keeper, behind these words of a shell.
+/// The command of the supervisor, preceded by a shell script.
 pub(crate) fn command(before: &str) -> (OsString, Vec<OsString>) {
     let exe = std::env::current_exe().unwrap();
     let script = format!("{before}\n{ROLE}=1 exec \"$0\" \"$@\"");
@@ -46,13 +46,13 @@ pub(crate) fn member(group: u32, rank: u32) -> Member {
     Member { group: GroupId(group), rank }
 }
 
-/// A keeper whose events are waited for.
+/// A supervisor whose events the tests await.
 pub(crate) struct Kept {
     pub(crate) keeper: Keeper,
     domain: String,
 }
 
-/// This side of a process that was started: its output, and the socket by which it asks.
+/// This side of a started process: its output, and the socket to the node.
 pub(crate) struct Process {
     pub(crate) member: Member,
     pub(crate) out: UnixStream,
@@ -64,15 +64,15 @@ impl Kept {
         Kept::behind("")
     }
 
-    /// Whose keeper is started by these words of a shell.
+    /// The supervisor is started after this shell script.
     pub(crate) fn behind(before: &str) -> Kept {
         let (program, args) = command(before);
-        // Several tests of one program run at a time.
+        // Several tests of this program run at the same time.
         static COUNT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
         let number = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let domain = format!("test{}x{number}", std::process::id());
         let mut keeper = Keeper::start(Path::new(&program), &args).unwrap();
-        // Orders wait until it has said its version.
+        // Orders wait until the supervisor has sent its version.
         while !keeper.flush().unwrap() {
             assert!(ready(keeper.socket(), PollFlags::IN), "the keeper says nothing");
             assert_eq!(keeper.event().unwrap(), None);
@@ -91,18 +91,18 @@ impl Kept {
         }
     }
 
-    /// Orders a process.
+    /// Orders the start of a process.
     pub(crate) fn order(&mut self, order: KeeperOrder) -> Process {
         let process = self.queue(order);
-        // What does not go now goes when events are waited for.
+        // The rest is sent while events are awaited.
         let _ = self.keeper.flush();
         process
     }
 
-    /// Orders a process, with others in one message when events are waited for.
+    /// Queues the start of a process; several are sent in one message while events are awaited.
     pub(crate) fn queue(&mut self, order: KeeperOrder) -> Process {
         let KeeperOrder::Start { member, .. } = order else { panic!("{order:?}") };
-        // A socket, so that all who hold its other end have gone when it ends.
+        // A socket: it reports its end when all processes that have the other end open have ended.
         let (out, theirs) = UnixStream::pair().unwrap();
         let (link, their_link) = UnixStream::pair().unwrap();
         out.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -149,7 +149,7 @@ impl Kept {
         self.keeper.flush().unwrap();
     }
 
-    /// Events until the group is said to be empty: how its processes have ended.
+    /// Takes events until the group is empty. Returns the exits of its processes.
     pub(crate) fn emptied(&mut self, group: u32) -> Vec<(u32, Exit)> {
         let mut ended = Vec::new();
         loop {
@@ -167,7 +167,7 @@ impl Kept {
         }
     }
 
-    /// The children of the keeper, also those that nobody has waited for.
+    /// The children of the supervisor, including zombies.
     pub(crate) fn children(&self) -> BTreeSet<u32> {
         let mut children = BTreeSet::new();
         for task in std::fs::read_dir(format!("/proc/{}/task", self.keeper.id())).unwrap() {
@@ -179,7 +179,7 @@ impl Kept {
 }
 
 impl Process {
-    /// All that it and its descendants write, until none of them is left.
+    /// All output of the process and its descendants, until all have ended.
     pub(crate) fn all(mut self) -> String {
         let mut text = String::new();
         self.out.read_to_string(&mut text).unwrap();
@@ -199,7 +199,7 @@ impl Process {
         }
     }
 
-    /// Whether somebody still has its output.
+    /// Whether any process still has the output open.
     pub(crate) fn is_there(&mut self) -> bool {
         self.out.set_nonblocking(true).unwrap();
         let read = self.out.read(&mut [0; 100]);
@@ -211,7 +211,7 @@ impl Process {
     }
 }
 
-/// Waits for a descriptor; whether it was ready in time.
+/// Waits for a descriptor. Returns whether it was ready in time.
 pub(crate) fn ready(descriptor: impl AsFd, interest: PollFlags) -> bool {
     let patience = Timespec { tv_sec: PATIENCE.as_secs().cast_signed(), tv_nsec: 0 };
     poll(&mut [PollFd::new(&descriptor, interest)], Some(&patience)).unwrap() > 0

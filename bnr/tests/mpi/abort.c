@@ -1,4 +1,4 @@
-/* The last rank ends the job with status 42, or that of the first argument, while the others wait for it. */
+/* The last rank aborts the job with status 42, or the status in the first argument, while the others wait for it. */
 #include <mpi.h>
 #include <stdlib.h>
 

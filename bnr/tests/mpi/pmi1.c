@@ -1,8 +1,8 @@
-/* PMI-1 without MPI: speaks over the descriptor of PMI_FD. Several fences; in each every rank puts keys of the longest length
-   with values of the longest length, and gets those of all others. Each rank prints one line at its end:
+/* PMI-1 without MPI, over the descriptor in PMI_FD. Before each of several fences, every rank puts keys and values of the
+   greatest length; after the fence it gets those of all others. Each rank prints one line at its end:
    rank R of N: G gets in F fences
-   Arguments: how many fences (default 3), how many keys in each (default 2); "blanks": values end in a blank and a minus, as
-   Open MPI's do, which servers that split lines at blanks lose. */
+   Arguments: number of fences (default 3), number of keys in each (default 2); "blanks": values end in a blank and a minus,
+   like those of Open MPI, which are lost by servers that split lines at blanks. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +18,7 @@ static void fail(const char *what)
     exit(3);
 }
 
-/* Says a line, and reads the answer into `said`, without its end. */
+/* Sends a line, and reads the answer into `said`, without its line end. */
 static void ask(const char *line)
 {
     size_t length = strlen(line), there = 0;
@@ -52,7 +52,7 @@ static void expect(const char *start)
         fail(start);
 }
 
-/* A number that is said under a name. */
+/* The number after a name in the answer. */
 static int told(const char *name)
 {
     const char *found = strstr(said, name);
@@ -69,7 +69,7 @@ static int number(const char *name)
     return atoi(text);
 }
 
-/* A key or a value of a length, that is another one for each rank, fence and place. */
+/* A key or a value of this length, different for each rank, fence and place. */
 static void make(char *out, size_t length, int rank, int fence, int place)
 {
     int begun = snprintf(out, length + 1, "r%d-f%d-p%d-", rank, fence, place);
@@ -107,7 +107,7 @@ int main(int argc, char **argv)
 
     for (int fence = 0; fence < fences; fence++) {
         for (int place = 0; place < keys; place++) {
-            /* The end of a C string is counted. */
+            /* The lengths include the end of a C string. */
             make(key, (size_t) keylen - 1, rank, fence, place);
             make(value, (size_t) vallen - 1, rank, fence, place);
             snprintf(line, sizeof line, "cmd=put kvsname=%s key=%s value=%s\n", name, key, value);

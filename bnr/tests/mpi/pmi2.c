@@ -1,8 +1,8 @@
-/* PMI-2 by the functions of a library that others have written, such as Slurm's libpmi2: databases, attributes of the node and
-   of the job, names. Each rank prints one line at its end:
+/* PMI-2 through a library written by others, such as Slurm's libpmi2: databases, attributes of the node and of the job,
+   names. Each rank prints one line at its end:
    rank R of N: all is there
-   On each node is one process of an odd rank at least.
-   Arguments: the library (default libpmi2.so.0). Without it the program says that it was skipped, and ends with 77. */
+   Each node has at least one process of an odd rank.
+   Argument: the library (default libpmi2.so.0). Without it the program reports that it was skipped, and exits with 77. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -55,7 +55,7 @@ int main(int argc, char **argv)
     int spawned, size, rank, appnum, length, found;
     char job[1024], key[64], value[1024], expected[64];
     check(PMI2_Init(&spawned, &size, &rank, &appnum) == 0, "PMI2_Init");
-    /* By a port it is the server alone who says so. */
+    /* With a port, the variables are not set, and only the server knows the rank. */
     const char *told = getenv("PMI_RANK"), *count = getenv("PMI_SIZE");
     check((!told || rank == atoi(told)) && (!count || size == atoi(count)) && rank < size, "which rank this is");
     check(!spawned && appnum == 0, "who has started this");
@@ -74,7 +74,7 @@ int main(int argc, char **argv)
         }
     }
 
-    /* Those of odd ranks, and one that is alone, say what the others wait for. */
+    /* Odd ranks, or a single process, put the attribute that the others wait for. */
     if (rank % 2 == 1 || size == 1)
         check(PMI2_Info_PutNodeAttr("segment", "/shared by all") == 0, "PMI2_Info_PutNodeAttr");
     check(PMI2_Info_GetNodeAttr("segment", value, sizeof value, &found, 1) == 0 && found, "PMI2_Info_GetNodeAttr");

@@ -1,12 +1,12 @@
-/* Two halves of the processes, or two jobs, meet by a name. Rank 0 opens a port, publishes it under the name of the first
-   argument and takes who connects; the others look the name up.
+/* Two halves of the processes, or two jobs, connect by a name. Rank 0 opens a port, publishes it under the name in the
+   first argument and accepts the connection; the others look the name up.
    ports NAME          both halves in one job of at least two processes
-   ports NAME accept   the one who is connected to
-   ports NAME connect  the one who connects
-   Each half prints one line when a number has gone there and back:
+   ports NAME accept   the side that accepts the connection
+   ports NAME connect  the side that connects
+   Each half prints one line when a number has been sent there and back:
    accepted N
    connected N
-   and who has published, after the name was taken back:
+   and the publisher prints, after the name was withdrawn:
    NAME is gone */
 #include <mpi.h>
 #include <stdio.h>
@@ -61,7 +61,7 @@ static void connects(const char *name, MPI_Comm half)
     MPI_Comm other;
     MPI_Comm_rank(half, &rank);
     if (rank == 0) {
-        /* It is published at some time, or nobody waits for it for ever. */
+        /* The name is published at some time; the alarm bounds the wait. */
         alarm(120);
         while (MPI_Lookup_name(name, MPI_INFO_NULL, port) != MPI_SUCCESS)
             usleep(10000);

@@ -1,4 +1,4 @@
-/* Starts, sends around, adds up, waits for all, ends. Each rank prints one line:
+/* Starts, sends around a ring, sums up, waits for all, ends. Each rank prints one line:
    rank R of N: from LEFT sum SUM */
 #include <mpi.h>
 #include <stdio.h>
@@ -16,7 +16,7 @@ int main(int argc, char **argv)
 
     MPI_Sendrecv(&rank, 1, MPI_INT, right, 7, &from, 1, MPI_INT, left, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 
-    /* Too long to be sent at once. */
+    /* Too long to be sent as one eager message. */
     int *out = malloc(COUNT * sizeof *out), *in = malloc(COUNT * sizeof *in);
     for (int i = 0; i < COUNT; i++)
         out[i] = rank ^ i;

@@ -1,11 +1,11 @@
 /* Starts copies of itself, and exchanges numbers with them: once with MPI_Comm_spawn, once with MPI_Comm_spawn_multiple.
-   Rank 0 of the parents prints a line each time, when the children have really answered:
+   Rank 0 of the parents prints a line after each spawn, once the children have answered:
    spawned N
-   and each child of the second time which of the programs it is:
+   and each child of the second spawn prints which of the programs it is:
    child R of N is program A with B
-   What cannot be started is an error, and is said:
+   A program that cannot be started is an error, reported as:
    refused
-   Arguments of the parents: how many children (default 2); "refused" tries a program that there is not, too. */
+   Arguments of the parents: number of children (default 2); "refused" also tries a program that does not exist. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +29,7 @@ static int children(MPI_Comm parents, const char *word)
     MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_APPNUM, &appnum, &flag);
     check(flag, "a child has no number of its program");
 
-    /* From each parent its rank, back the sum of all; then one number of all children. */
+    /* Parent 0 broadcasts a number; each child adds its rank; child 0 returns the sum. */
     MPI_Comm both;
     MPI_Intercomm_merge(parents, 1, &both);
     MPI_Bcast(&told, 1, MPI_INT, 0, both);
@@ -46,7 +46,7 @@ static int children(MPI_Comm parents, const char *word)
     return 0;
 }
 
-/* What the parents do with the children that they have started. */
+/* The parents' side of an exchange with the children. */
 static void parents(MPI_Comm kids, int count)
 {
     int rank, remote, told = 1000, answer = 0, wrong = 0;
@@ -79,7 +79,7 @@ int main(int argc, char **argv)
         return code;
     }
     int count = argc > 1 && atoi(argv[1]) > 0 ? atoi(argv[1]) : 2;
-    /* Another directory is not to matter. */
+    /* The program works from any directory. */
     char self[4096];
     ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
     check(length > 0, "the program does not find itself");
@@ -92,7 +92,7 @@ int main(int argc, char **argv)
         check(errors[i] == MPI_SUCCESS, "a child has an error of its own");
     parents(kids, count);
 
-    /* Two programs, the second of them once: they are one group. */
+    /* Two programs, the second with one process: they form one group. */
     char *commands[] = { self, self };
     char *first[] = { "child", "a word with blanks", NULL }, *second[] = { "child", "second", NULL };
     char **words[] = { first, second };

@@ -1,4 +1,4 @@
-//! Programs of MPICH, compiled by whatever `mpicc` of it there is, and a program that speaks PMI-1 by itself.
+//! Programs of MPICH, compiled with any available `mpicc` of MPICH, and a program that implements PMI-1 itself.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -9,7 +9,7 @@ use tempfile::TempDir;
 
 use crate::world::{Job, Ran, run};
 
-/// A program of `tests/mpi`, as this compiler makes it; none where it does not.
+/// Compiles a program of `tests/mpi`; `None` if the compiler is missing or fails.
 fn compile(folder: &TempDir, compiler: &str, name: &str) -> Option<String> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mpi").join(format!("{name}.c"));
     let program = folder.path().join(name).to_str()?.to_owned();
@@ -17,7 +17,7 @@ fn compile(folder: &TempDir, compiler: &str, name: &str) -> Option<String> {
     made.status.success().then_some(program)
 }
 
-/// The programs of one name, by each compiler of MPICH that there is, and the major version of its MPICH.
+/// The program compiled with each available compiler of MPICH, and the major version of each MPICH.
 fn programs(folder: &TempDir, name: &str) -> Vec<(String, u32)> {
     let mut programs = Vec::new();
     for compiler in ["mpicc.mpich", "mpicc"] {
@@ -40,7 +40,7 @@ fn programs(folder: &TempDir, name: &str) -> Vec<(String, u32)> {
     programs
 }
 
-/// Says that a test has not run.
+/// Reports that a test was skipped.
 #[allow(clippy::print_stderr, reason = "whoever looks at the test sees it")]
 fn skipped(why: &str) {
     eprintln!("skipped: needs {why}");
@@ -52,14 +52,14 @@ fn job(program: &str, count: u32, args: &[&str]) -> Job {
     Job { spec, groups: false }
 }
 
-/// It has ended well, with these lines.
+/// Checks that all processes ended normally, with these lines.
 fn well(ran: &Ran, lines: &[String]) {
     assert!(ran.ends.values().all(|status| status.success()), "{}\n{ran:?}", ran.errors);
     assert_eq!(ran.lines, lines.iter().cloned().collect::<BTreeSet<String>>(), "{ran:?}");
     assert_eq!((&ran.closed[..], &ran.aborted), (&[][..], &None), "{ran:?}");
 }
 
-/// Slurm's client of PMI-2, where it is installed.
+/// Slurm's PMI-2 client, where it is installed.
 #[test]
 fn a_library_of_pmi_2_finds_all() {
     let folder = tempfile::tempdir().unwrap();
@@ -102,7 +102,7 @@ fn mpi_programs_begin_speak_and_end() {
         for count in [1, 4] {
             well(&run(job(&program, count, &[])), &rounds(count));
         }
-        // MPICH 5 uses barriers of groups where it is told that they are served.
+        // MPICH 5 uses group barriers if the server offers them.
         let ran = run(Job { groups: true, ..job(&program, 3, &[]) });
         well(&ran, &rounds(3));
     }
@@ -122,7 +122,7 @@ fn mpi_programs_abort_with_a_status() {
     }
 }
 
-/// Of MPICH 5: that of Debian cannot start others over its device.
+/// The program for MPICH 5. Debian's MPICH cannot start other processes with its device.
 fn dynamic(folder: &TempDir, name: &str) -> Option<String> {
     let program = programs(folder, name).into_iter().find(|(_, major)| *major >= 5);
     if program.is_none() {

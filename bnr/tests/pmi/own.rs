@@ -1,4 +1,4 @@
-//! This project's own client of PMI.
+//! This project's own PMI client.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use gpc_bnr::Spec;
 
 use crate::world::{Job, PATIENCE, run};
 
-/// Says to a process of a test that it is one.
+/// Variable that tells this program to act as a process of the test.
 const ROLE: &str = "GPC_TEST_ROLE";
 
-/// Calls all the others.
+/// Calls all other processes.
 fn member() {
     let functions = Functions::new();
     functions

@@ -1,4 +1,4 @@
-//! A node that starts processes and answers them.
+//! A node that starts processes and serves their requests.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -19,52 +19,52 @@ use gpc_bnr::{Fault, FaultKind, Spec};
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Long enough for anything that succeeds.
+/// Time limit for everything that succeeds.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 type Serial = u64;
 
-/// What a run has come to.
+/// The result of a run.
 #[derive(Debug)]
 pub(crate) struct Ran {
-    /// Lines on standard output of all processes, in no order.
+    /// Lines on standard output of all processes, unordered.
     pub(crate) lines: BTreeSet<String>,
-    /// How each process of the first group has ended.
+    /// Exit status of each process of the first group.
     pub(crate) ends: BTreeMap<Rank, ExitStatus>,
-    /// What was asked for with an abort.
+    /// Status and message of an abort.
     pub(crate) aborted: Option<(u8, String)>,
-    /// Why conversations were closed.
+    /// Reasons of closed connections.
     pub(crate) closed: Vec<String>,
-    /// How many requests there were of each kind that is counted.
+    /// Number of fence requests.
     pub(crate) fences: usize,
-    /// Standard error of all.
+    /// Standard error of all processes.
     pub(crate) errors: String,
 }
 
-/// Something that is to be run.
+/// A program to run.
 pub(crate) struct Job {
     pub(crate) spec: Spec,
-    /// Whether PMI 1.2 is told to clients that ask for 1.1.
+    /// Whether clients that request PMI 1.1 are answered 1.2.
     pub(crate) groups: bool,
 }
 
 struct Group {
     size: u32,
     parent: Option<GroupId>,
-    /// By which spec each rank was started.
+    /// The index of each rank's spec.
     specs: Vec<u32>,
 }
 
 #[derive(Default)]
 struct World {
-    /// MPICH's processes name what they share by their database: two runs are not to have the same one.
+    /// MPICH's processes name their shared objects after their database, so each run needs another name.
     name: String,
     groups: BTreeMap<GroupId, Group>,
     links: BTreeMap<Member, (UnixStream, Conversation)>,
     pids: BTreeMap<Member, Pid>,
     values: BTreeMap<(String, Vec<u8>), Vec<u8>>,
     names: BTreeMap<Vec<u8>, Vec<u8>>,
-    /// Who is in which fence.
+    /// The members that wait in each fence.
     fences: BTreeMap<(Set, Vec<u8>), BTreeMap<Member, Serial>>,
     attributes: Attributes,
     aborted: Option<(u8, String)>,
@@ -75,10 +75,10 @@ struct World {
     ended: Option<Sender<(Member, ExitStatus)>>,
 }
 
-/// One process at a time is started, so that none inherits the socket of another one.
+/// Processes are started one at a time, so that none inherits the socket of another.
 static STARTING: Mutex<()> = Mutex::new(());
 
-/// Runs a program until all processes have ended that came of it.
+/// Runs a program until all processes that it leads to have ended.
 pub(crate) fn run(job: Job) -> Ran {
     let folder = tempfile::tempdir().unwrap();
     let files: [PathBuf; 2] = ["out", "err"].map(|name| folder.path().join(name));
@@ -105,7 +105,7 @@ pub(crate) fn run(job: Job) -> Ran {
     }
 }
 
-/// Waits until nobody is left; kills those who take too long.
+/// Waits until all processes have ended; kills them if they take too long.
 fn wait(world: &Arc<Mutex<World>>, ends: &Receiver<(Member, ExitStatus)>) -> BTreeMap<Rank, ExitStatus> {
     let mut statuses = BTreeMap::new();
     while !world.lock().unwrap().pids.is_empty() {
@@ -126,7 +126,7 @@ fn wait(world: &Arc<Mutex<World>>, ends: &Receiver<(Member, ExitStatus)>) -> BTr
     statuses
 }
 
-/// Starts a group; the number of the system's error of what could not be started.
+/// Starts a group. Returns the system's error number if a process cannot be started.
 fn start(
     shared: &Arc<Mutex<World>>,
     world: &mut World,
@@ -168,7 +168,7 @@ fn process(
     for name in &inherited {
         command.env_remove(name);
     }
-    // Debian's MPICH has no other device, and does not look at it.
+    // For Debian's MPICH, which has no other device and ignores the variable.
     command.env("MPIR_CVAR_CH4_NETMOD", "ofi");
     command.env("PMI_FD", theirs.as_raw_fd().to_string());
     command.env("PMI_RANK", member.rank.to_string()).env("PMI_SIZE", size.to_string());
@@ -207,7 +207,7 @@ fn process(
     Ok(())
 }
 
-/// A process has said something; what comes of it for all.
+/// Handles bytes from a process, and sends all resulting answers.
 fn hear(shared: &Arc<Mutex<World>>, member: Member, bytes: &[u8]) {
     let mut world = shared.lock().unwrap();
     world.links.get_mut(&member).unwrap().1.bytes(bytes);
@@ -218,7 +218,7 @@ fn hear(shared: &Arc<Mutex<World>>, member: Member, bytes: &[u8]) {
                 Said::Ask(serial, request) => world.ask(shared, member, serial, request),
                 Said::Node(serial, ask) => world.attributes.ask(member, serial, ask),
                 Said::Send(bytes) => {
-                    // Who has ended reads nothing.
+                    // The process may have ended.
                     let _ = world.links[&member].0.try_clone().unwrap().write_all(&bytes);
                     Vec::new()
                 }
@@ -247,7 +247,7 @@ impl World {
         }
     }
 
-    /// Who is answered now, and what.
+    /// Handles a request. Returns the answers that are ready now.
     fn ask(
         &mut self,
         shared: &Arc<Mutex<World>>,

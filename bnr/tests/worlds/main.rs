@@ -1,11 +1,11 @@
-//! Whole domains in virtual time, many at once: `gpc sim --groups` has more of them.
+//! Whole domains in virtual time, many at once. `gpc sim --groups` runs more of them.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::collections::BTreeMap;
 
 use gpc_bnr::sim::{Fault, Scenario, Swarm, exhaustive, run, run_all};
 
-/// Fixed worlds of this many nodes.
+/// Fixed worlds with this many nodes.
 fn swarm(nodes: u32, seeds: std::ops::Range<u64>) -> Swarm {
     run_all(seeds.map(|seed| Scenario::new(nodes, seed)))
 }
@@ -37,7 +37,7 @@ fn equal_scenarios_have_equal_hashes() {
     assert!(traced.hash == hash(5) && traced.trace.len() > 100);
 }
 
-/// Worlds in which nothing happens would find nothing.
+/// Worlds without any events would find no errors.
 #[test]
 fn worlds_have_something_of_everything() {
     let swarm = swarm(4, 1120..1420);
@@ -51,7 +51,7 @@ fn worlds_have_something_of_everything() {
     );
 }
 
-/// Some of the faults at every event of a small world: the rest is for the command.
+/// Some of the faults at each event of a small world; `gpc sim` runs the rest.
 #[test]
 fn faults_at_many_events_of_a_small_world() {
     let all = exhaustive(&Scenario::new(2, 1), 1).step_by(61);
@@ -61,7 +61,7 @@ fn faults_at_many_events_of_a_small_world() {
     assert!(kinds.len() > 6, "{kinds:?}");
 }
 
-/// What some world must have: orders, and requests with their outcomes.
+/// Orders, and requests with their outcomes, that at least one world must contain.
 const WANTED: &[&str] = &[
     "order AtHead",
     "order Begin",

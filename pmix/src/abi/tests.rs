@@ -1,4 +1,4 @@
-//! The declarations against the headers, by a C program; and without them, against what they were written down from.
+//! Compares the declarations with the headers by a C program; without headers, with the recorded layout.
 
 use std::mem::{align_of, offset_of, size_of};
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::process::Command;
 
 use super::*;
 
-/// What both sides print: a name and a number, or a text.
+/// The lines that both sides print: a name, and a number or a text.
 fn here() -> Vec<String> {
     let numbers = [
         ("sizeof proc", size_of::<Proc>()),
@@ -46,7 +46,7 @@ fn here() -> Vec<String> {
     numbers.chain(texts.iter().map(|(name, text)| format!("{name} {text}"))).collect()
 }
 
-/// The same of the headers. The functions are assigned to pointers of the types that are declared here, which `-Werror` checks.
+/// The same for the headers. The functions are assigned to pointers of the types declared here, which `-Werror` checks.
 const PROGRAM: &str = r#"
 #include <pmix.h>
 #include <stddef.h>
@@ -96,7 +96,7 @@ int main(void) {
 }
 "#;
 
-/// Where the headers may be: as pkg-config says, or Debian's places.
+/// The directory of the headers: as pkg-config reports it, or one of Debian's.
 fn headers() -> Option<PathBuf> {
     let said = Command::new("pkg-config").args(["--variable=includedir", "pmix"]).output().ok();
     let said = said.and_then(|output| String::from_utf8(output.stdout).ok()).unwrap_or_default();

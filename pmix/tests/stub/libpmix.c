@@ -1,4 +1,4 @@
-// What a libpmix may do wrong: a library of the same name that does what the environment says.
+// A misbehaving libpmix for tests: a library of the same name that the environment controls.
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +23,7 @@ static const char *told(const char *name, const char *otherwise) {
   return value ? value : otherwise;
 }
 
-// Blocks for ever where the environment says so, and else gives its number.
+// Blocks for ever if the variable is "block", otherwise returns the variable's number.
 static int does(const char *name) {
   const char *what = told(name, "0");
   while (strcmp(what, "block") == 0) pause();
@@ -36,7 +36,7 @@ const char *PMIx_Error_string(int status) { return status == -25 ? "UNREACHABLE"
 
 int PMIx_Init(struct proc *me, void *info, size_t count) {
   (void)info, (void)count;
-  // A namespace fills its whole room: nothing says where it ends.
+  // A long namespace fills the whole field, without a terminating zero byte.
   strncpy(me->nspace, told("STUB_NAMESPACE", told("PMIX_NAMESPACE", "")), sizeof me->nspace);
   me->rank = (uint32_t)atoi(told("PMIX_RANK", "0"));
   return does("STUB_INIT");
