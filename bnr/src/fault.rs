@@ -12,7 +12,7 @@ use crate::names::Member;
 #[non_exhaustive]
 #[repr(u32)]
 pub enum FaultKind {
-    /// The request makes no sense.
+    /// The request is invalid.
     BadRequest = 1,
     /// There is no such group, or it has been freed.
     NoGroup = 2,

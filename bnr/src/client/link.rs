@@ -83,7 +83,7 @@ impl Link {
     /// the limits of their requests.
     ///
     /// # Errors
-    /// The system's.
+    /// System errors.
     pub(super) fn begin(socket: OwnedFd, margin: Duration) -> io::Result<Link> {
         let stream = UnixStream::from(socket);
         stream.set_nonblocking(false)?;

@@ -27,7 +27,7 @@ impl Tool {
     /// Connects to a head. `limit` is the time limit of each request.
     ///
     /// # Errors
-    /// No head listens at this path, or the system's.
+    /// No head listens at this path, or a system error.
     pub fn connect(path: &Path, limit: Duration) -> Result<Tool, ClientError> {
         let stream = UnixStream::connect(path)
             .map_err(|error| ClientError::Connect { path: path.to_owned(), error })?;

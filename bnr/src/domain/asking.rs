@@ -400,7 +400,7 @@ impl Domain {
         Ok(Answer::Done)
     }
 
-    /// The head has answered whether the database exists.
+    /// The head has answered whether the database exists: completes the put.
     fn put_known(&mut self, number: u64, known: Result<(), Fault>) {
         let Some(putting) = self.putting.remove(&number) else { return };
         let Putting { client, serial, database, pair, destroyed } = putting;

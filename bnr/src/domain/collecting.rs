@@ -202,7 +202,7 @@ impl Domain {
     pub(super) fn finish_meeting(&mut self, meeting: &Meeting, fault: Fault) {
         let purpose = self.purpose_of(meeting);
         let (deaths, fault) = match self.broken(&meeting.set, &purpose) {
-            // The deaths known here decide, in their order here: a member elsewhere may have learned of a consequence
+            // This node's list of deaths is used, in its order: a member elsewhere may have learned of a consequence
             // first.
             Some((deaths, own)) if !fault.deaths.is_empty() => (deaths, own),
             Some((deaths, _)) => (deaths, fault),

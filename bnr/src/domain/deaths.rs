@@ -117,8 +117,7 @@ impl Domain {
         here.is_some_and(|here| here.layout.on_death == OnDeath::Kill) && !death.is_clean()
     }
 
-    /// If the reported deaths include processes here, lost with this node, the head has declared this node lost: kills
-    /// the group here.
+    /// If a reported death means that this node is lost, the head has declared it lost: kills the group here.
     fn lost_processes_end(&mut self, group: GroupId) {
         let Some(deaths) = self.deaths.get(&group) else { return };
         let Some(here) = self.here.get(&group) else { return };

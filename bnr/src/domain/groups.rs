@@ -47,7 +47,7 @@ pub(super) struct Group {
     preputs: Vec<Pair>,
     on_death: OnDeath,
     input: bool,
-    /// Set when the group is laid out.
+    /// Present once the start has begun.
     pub(super) layout: Option<Arc<Layout>>,
     pids: BTreeMap<Rank, u32>,
     errors: BTreeMap<Rank, i32>,

@@ -9,8 +9,8 @@ use crate::order::{Epoch, Meeting};
 /// Most pairs of set and tag that a node counts. Each takes memory until its groups are forgotten.
 const KINDS_MAX: usize = 1 << 16;
 
-/// Most failures of one set and tag that are retained for members that arrive late. A member that arrives later still
-/// fails by its own time limit.
+/// Most failures of one set and tag that are retained for members that arrive late. If a failure has been dropped, the
+/// member fails by its own time limit.
 const FAILED_MAX: usize = 1 << 12;
 
 /// Most failures of one set and tag that a coordinator can repeat to members that missed the release.

@@ -1,7 +1,7 @@
 //! Collective requests (fence, open, close, merge) at the nodes of their members.
 //!
-//! A member's k-th request over a set and tag is the k-th meeting of that set and tag. A node replies to the
-//! coordinator's call when all its members have arrived. It answers its members when the coordinator releases them.
+//! The k-th requests of all members over a set and tag form one collective request, a [`Meeting`]. A node replies to
+//! the coordinator's call when all its members have arrived. It answers its members when the coordinator releases them.
 //!
 //! Source: BNR, "Database synchronization", `BNR_Barrier`, `BNR_Open_group`.
 

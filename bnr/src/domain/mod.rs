@@ -142,7 +142,7 @@ pub enum Input {
 /// An action for the driver.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Output {
-    /// Answers a client.
+    /// Answer a client.
     Answer {
         /// The client.
         client: Client,
@@ -151,14 +151,14 @@ pub enum Output {
         /// The answer.
         answer: Result<Answer, Fault>,
     },
-    /// Notifies a client of a process that has ended.
+    /// Notify a client of a process that has ended.
     Notice {
         /// The client.
         client: Client,
         /// The death.
         death: Death,
     },
-    /// Makes a call that carries the order to all of these nodes. They may include this node.
+    /// Make a call that carries the order to all of these nodes. They may include this node.
     Call {
         /// The number of the call.
         call: CallNumber,
@@ -171,9 +171,9 @@ pub enum Output {
         /// Time limit of the call.
         limit: Duration,
     },
-    /// Cancels a call of this node: its reports are no longer needed.
+    /// Cancel a call of this node: its reports are no longer needed.
     Cancel(CallNumber),
-    /// Replies to an order.
+    /// Reply to an order.
     Report {
         /// Identifies the order.
         token: Token,

@@ -92,8 +92,8 @@ impl Link {
         (std::mem::replace(&mut self.room, wanted) != wanted).then_some(wanted)
     }
 
-    /// Reads some input, unless answers or earlier requests wait. A buffer that is not filled means that no more is
-    /// there now, and the system reports later input. The end of the stream was reported already, if `hung_up` is set.
+    /// Reads some input, unless answers or earlier requests wait. If the buffer is not filled, no more is there now,
+    /// and the system reports later input. If `hung_up` is set, the end of the stream follows without another report.
     pub(super) fn read(&mut self, buffer: &mut [u8]) -> Heard {
         let mut heard = Heard { more: true, ..Heard::default() };
         let room = buffer.len().min(READ_MAX);

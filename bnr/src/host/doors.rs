@@ -56,7 +56,7 @@ impl Doors {
     /// Opens the port if requested, and takes the socket for commands.
     ///
     /// # Errors
-    /// The system's.
+    /// System errors.
     pub(super) fn open(tools: Option<UnixListener>, port: bool) -> io::Result<Doors> {
         if let Some(tools) = &tools {
             tools.set_nonblocking(true)?;
@@ -83,7 +83,7 @@ impl Doors {
     /// The port's address for a process, and the secret that identifies it there.
     ///
     /// # Errors
-    /// The system's, if there are no random bytes.
+    /// A system error: there are no random bytes.
     pub(super) fn invite(&mut self, member: Member) -> io::Result<Option<(String, String)>> {
         let Some(listener) = &self.port else { return Ok(None) };
         let address = address_for_clients(listener.local_addr()?);

@@ -44,7 +44,7 @@ const EVENTS: usize = 512;
 /// Most messages of other threads per iteration.
 const TOLD_MAX: usize = 1024;
 
-/// Time limit of calls for output and input: as long as a person may look at a page of output. Calls that take longer
+/// Time limit of calls for output and input: a day, since a person may leave output in a pager. Calls that take longer
 /// are repeated.
 pub(super) const STREAM_LIMIT: Duration = Duration::from_secs(24 * 3600);
 

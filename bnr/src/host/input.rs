@@ -38,7 +38,7 @@ pub(super) struct Feeding {
 }
 
 impl Feeding {
-    /// The process that reads is being started.
+    /// Sets the pipe to the process that reads, which is being started.
     pub(super) fn open(&mut self, pipe: OwnedFd) {
         self.pipe = Some(pipe);
         self.write();

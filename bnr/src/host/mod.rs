@@ -163,7 +163,7 @@ impl Host {
     /// Begins a domain.
     ///
     /// # Errors
-    /// The system's: a thread or a descriptor cannot be created.
+    /// A system error: a thread or a descriptor cannot be created.
     pub fn start(settings: HostSettings) -> io::Result<Host> {
         let name = random_name()?;
         let poll = Poll::new()?;

@@ -88,7 +88,7 @@ pub(super) struct Telling<'a> {
 /// Creates the descriptors and the start order of a process.
 ///
 /// # Errors
-/// The system's: it is out of descriptors.
+/// A system error: no descriptors are left.
 pub(super) fn prepare(layout: &Layout, rank: Rank, telling: &Telling<'_>) -> io::Result<Started> {
     let member = Member { group: layout.group, rank };
     let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;

@@ -67,7 +67,7 @@ struct Group {
     /// Process groups of its processes, including ended ones.
     process_groups: HashSet<Pid>,
     killing: Option<Killing>,
-    /// Time since which at most children of unknown group are left, and the time of the next examination.
+    /// Start of the time in which only a child of unknown group may be left, and the time of its next examination.
     unknown: Option<(Duration, Duration)>,
 }
 
@@ -145,7 +145,7 @@ impl Groups {
         }
     }
 
-    /// Begins to kill a group, or shortens the grace.
+    /// Begins to kill a group, or shortens the grace period.
     pub(super) fn kill(&mut self, group: GroupId, now: Duration, grace: Option<Duration>) {
         match &mut self.groups.entry(group).or_default().killing {
             Some(killing) => killing.again(now, grace),

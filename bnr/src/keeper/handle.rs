@@ -99,7 +99,7 @@ impl Keeper {
     /// standard error. It has a process group of its own, so that Ctrl-C at a terminal does not reach it.
     ///
     /// # Errors
-    /// The system's: the program cannot be started.
+    /// A system error: the program cannot be started.
     pub fn start(program: &Path, args: &[OsString]) -> io::Result<Keeper> {
         let (socket, theirs) = UnixStream::pair()?;
         socket.set_nonblocking(true)?;
@@ -185,7 +185,7 @@ impl Keeper {
     /// sent. Call it again when the socket is writable; orders that wait for answers are sent when those arrive.
     ///
     /// # Errors
-    /// The system's: the supervisor is gone.
+    /// A system error: the supervisor is gone.
     pub fn flush(&mut self) -> io::Result<bool> {
         // A supervisor of another version would misread orders.
         if !self.greeted {
@@ -213,7 +213,7 @@ impl Keeper {
     /// The next event; `None` if there is none at the moment.
     ///
     /// # Errors
-    /// `UnexpectedEof` if the supervisor is gone, or the system's. Further calls are useless:
+    /// `UnexpectedEof` if the supervisor is gone, or another system error. Further calls are useless:
     /// [`abandon`](Keeper::abandon) the supervisor.
     pub fn event(&mut self) -> io::Result<Option<KeeperEvent>> {
         // Terminates: each iteration reads something or returns.

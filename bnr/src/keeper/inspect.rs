@@ -109,7 +109,7 @@ fn seen_from(wdir: Option<&[u8]>, path: &Path) -> PathBuf {
 /// Checks that a path is an executable file.
 ///
 /// # Errors
-/// The system's; `EACCES` for a directory, as in the system.
+/// A system error; `EACCES` for a directory, as the system returns it.
 fn executable(path: &Path) -> Result<(), Errno> {
     let found = fs::metadata(path).map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
     if !found.is_file() {

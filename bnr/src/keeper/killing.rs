@@ -22,9 +22,9 @@ pub(super) struct Killing {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Stage {
-    /// SIGTERM has not been sent. Holds the end of the grace.
+    /// SIGTERM has not been sent. Holds the end of the grace period.
     Ordered(Duration),
-    /// SIGTERM has been sent. Holds the end of the grace.
+    /// SIGTERM has been sent. Holds the end of the grace period.
     Asked(Duration),
     /// SIGKILL has been sent. It is repeated at `next`, then after `pause`, and abandoned at `last`.
     Killed { next: Duration, pause: Duration, last: Duration },
@@ -46,7 +46,7 @@ pub(super) enum Do {
 }
 
 impl Killing {
-    /// Starts a kill now, with or without a grace.
+    /// Starts a kill now, with or without a grace period.
     pub(super) fn new(now: Duration, grace: Option<Duration>) -> Killing {
         let stage = match grace {
             Some(grace) => Stage::Ordered(now.saturating_add(grace)),
@@ -55,7 +55,7 @@ impl Killing {
         Killing { stage }
     }
 
-    /// Another order to kill the group. The earlier end of the grace wins.
+    /// Another order to kill the group. The earlier end of the grace period wins.
     pub(super) fn again(&mut self, now: Duration, grace: Option<Duration>) {
         let end = now.saturating_add(grace.unwrap_or_default());
         match &mut self.stage {

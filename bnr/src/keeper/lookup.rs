@@ -36,7 +36,7 @@ impl Lookup {
     /// The path of a program for its start in `wdir`. It contains a slash, so it is not searched again.
     ///
     /// # Errors
-    /// The system's: not found, or found and not executable.
+    /// A system error: not found, or found and not executable.
     pub(super) fn find(
         &mut self,
         program: &[u8],

@@ -10,7 +10,7 @@
 //!
 //! # What ends with a group
 //! Each started process leads a session of its own, and so a process group. A kill sends SIGTERM to those process
-//! groups. After the grace it sends SIGKILL to them and to each descendant, repeatedly, until none is left.
+//! groups. After the grace period it sends SIGKILL to them and to each descendant, repeatedly, until none is left.
 //!
 //! A descendant whose parent still runs belongs to its parent's group. The group of an adopted descendant is the first
 //! of these that is known:

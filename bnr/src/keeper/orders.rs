@@ -34,7 +34,7 @@ pub enum KeeperOrder {
         /// The signal's number. An unknown number is ignored.
         signal: u8,
     },
-    /// Kills a group and all that it has left behind: SIGTERM, then SIGKILL after the grace. Answered by
+    /// Kills a group and all that it has left behind: SIGTERM, then SIGKILL after the grace period. Answered by
     /// [`KeeperEvent::Emptied`]; two of these orders may share one answer.
     Kill {
         /// The group.

@@ -37,7 +37,7 @@ const EVENTS_MAX: usize = 1 << 20;
 /// well.
 ///
 /// # Errors
-/// The system's, and invalid orders. All started processes have been killed in that case, too.
+/// System errors and invalid orders. All started processes have been killed in that case, too.
 pub fn run(control: UnixStream) -> io::Result<()> {
     let mut hello = BytesMut::new();
     let mut process = match begin(&control) {
@@ -58,7 +58,7 @@ pub fn run(control: UnixStream) -> io::Result<()> {
 /// Turns this process into a supervisor.
 ///
 /// # Errors
-/// The system's, with the operation that it refuses.
+/// A system error, with the operation that the system refuses.
 fn begin(control: &UnixStream) -> io::Result<Process> {
     // The name is optional.
     let _ = set_name(NAME);
@@ -76,7 +76,7 @@ fn begin(control: &UnixStream) -> io::Result<Process> {
 /// The standard input of this process as the control socket of a supervisor.
 ///
 /// # Errors
-/// The system's.
+/// System errors.
 pub fn stdin_control() -> io::Result<UnixStream> {
     io::stdin().as_fd().try_clone_to_owned().map(UnixStream::from)
 }

@@ -1,6 +1,6 @@
-//! Starts a process with `posix_spawn`, in a session of its own. The standard library can set a session only by a fork:
-//! its time grows with this process's size. The C library's exec functions also pass files that the system refuses to
-//! the shell.
+//! Starts a process with `posix_spawn`, in a session of its own. The standard library can set a session only by a fork.
+//! A fork takes longer the larger this process is. After a fork, the C library's `execvp` also passes a file that the
+//! system refuses to the shell.
 #![allow(unsafe_code)]
 
 use std::ffi::{CString, c_char, c_int};
@@ -27,7 +27,7 @@ pub(super) struct Image {
 /// Starts the image. The process gets each descriptor under the number beside it.
 ///
 /// # Errors
-/// The system's, including those of the working directory and of the execution.
+/// System errors, including those of the working directory and of the execution.
 pub(super) fn spawn(image: &Image, descriptors: &[(BorrowedFd<'_>, RawFd)]) -> io::Result<Pid> {
     let mut actions = Actions::new()?;
     for (descriptor, number) in descriptors {

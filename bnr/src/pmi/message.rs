@@ -13,7 +13,7 @@ pub(super) const MESSAGE_MAX: usize = 999_999;
 /// Most fields of a message: enough for a spawn with sixty thousand arguments.
 const FIELDS_MAX: usize = 1 << 16;
 
-/// The length of the message at the start of the buffer; `None` until its length has arrived.
+/// The length of the message at the start of the buffer; `None` while its six characters are incomplete.
 ///
 /// # Errors
 /// The buffer does not begin with a length.

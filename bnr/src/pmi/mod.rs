@@ -76,7 +76,7 @@ pub struct Pmi {
 enum Turn {
     Free,
     Answer(Serial),
-    /// The identity of the process, for a PMI-2 message or, if `None`, for a PMI-1 line.
+    /// The process is not yet identified. Holds the PMI-2 message, or `None` for a PMI-1 line.
     Who(Option<two::Asked>),
 }
 

@@ -33,7 +33,7 @@ enum Step {
         of: Vec<Member>,
         own: GroupId,
     },
-    /// Opens, spawns and closes a group over a set.
+    /// Spawns into the group that was opened over a set, and closes it.
     CloseOpened {
         over: Set,
         first: bool,
@@ -84,7 +84,7 @@ pub(super) fn value(round: u32, member: Member) -> Vec<u8> {
     format!("{round} of {member}").into_bytes()
 }
 
-/// The key that a member puts once, in this round.
+/// The key that a member puts in this round only.
 pub(super) fn once(round: u32, member: Member) -> Vec<u8> {
     format!("once {round} {member}").into_bytes()
 }

@@ -1,4 +1,4 @@
-//! The keeper, with real processes. It is this program, started again.
+//! Tests of the supervisor with real processes. The supervisor is this program, started again.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod crowd;
