@@ -52,7 +52,7 @@ mod tests {
 
     use super::*;
 
-    /// The fault of a function that had failed at a node named no node, so the reader of the message did not know where
+    /// The fault of a function that had failed at a node named no node. So the reader of the message did not know where
     /// to look.
     #[test]
     fn a_fault_names_the_node_and_the_stage_and_says_what_was_said() {

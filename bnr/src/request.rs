@@ -90,8 +90,8 @@ pub enum Request {
         /// Time limit of the collective request; the domain's default if `None`.
         limit: Option<Duration>,
     },
-    /// Releases a group's number. An open group is removed now, a merged one when it is part of no other group, and a
-    /// running one when its processes have ended.
+    /// Releases a group's number. An open group is removed now. A merged group is removed when it is part of no other
+    /// group, a running one when its processes have ended.
     Free(GroupId),
     /// Kills all processes of a group. Answered when none is left.
     Kill(GroupId),

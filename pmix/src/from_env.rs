@@ -32,7 +32,7 @@ pub(crate) struct Told {
 /// [`chained_gpc::bootstrap::from_env`].
 ///
 /// If one launcher has started another, the inner one is used. PMIx launchers close the descriptors of PMI-1 and PMI-2
-/// (`PMI_FD`) in the processes that they start; if that descriptor is still a socket, it belongs to the inner launcher.
+/// (`PMI_FD`) in the processes that they start. If that descriptor is still a socket, it belongs to the inner launcher.
 ///
 /// # Errors
 /// The launcher's variables are incomplete, libpmix is missing or too old, or the launcher's server does not answer.

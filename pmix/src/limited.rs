@@ -1,7 +1,7 @@
 //! Work that may block for ever: a thread of its own runs it in order, and callers wait with a time limit.
 //!
 //! A call into foreign code cannot be ended from outside. The memory that it reads and writes belongs to the thread
-//! that makes it. If a caller gives up, the thread and that memory stay until the call returns or the process ends, so
+//! that makes it. If a caller gives up, the thread and that memory stay until the call returns or the process ends. So
 //! no other code frees the memory.
 
 use std::io;

@@ -30,9 +30,9 @@ const RESERVED: &str = "pmix";
 
 /// The processes that a launcher started together, accessed through libpmix.
 ///
-/// A process has one of these: libpmix has one state for the whole process, and counts its users, so an MPI library in
-/// the same process does no harm. Dropping it without [`finish`](Space::finish) looks like an abnormal end to the
-/// launcher.
+/// A process has one of these, since libpmix has one state for the whole process. libpmix counts its users, so an MPI
+/// library in the same process does no harm. Dropping it without [`finish`](Space::finish) looks like an abnormal end
+/// to the launcher.
 pub struct Pmix {
     library: Limited<Result<Library, String>>,
     told: Told,

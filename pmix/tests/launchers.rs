@@ -1,5 +1,5 @@
-//! Runs the example `exchange` as a process of a job: under Open MPI's launcher, under a launcher that is gone, and
-//! with a libpmix that misbehaves.
+//! Runs the example `exchange` as a process of a job. The job is under Open MPI's launcher, under a launcher that is
+//! gone, or uses a libpmix that misbehaves.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test's helper panics like the test itself")]
 
 use std::path::{Path, PathBuf};

@@ -104,7 +104,7 @@ choice!(OnDeath, "a death means no such thing for a group", {
 });
 record!(Block { node, spec, first, count });
 
-/// Decoding checks that the ranks have no gap and that each block refers to an existing spec, so users of a layout may
+/// Decoding checks that the ranks have no gap and that each block refers to an existing spec. Users of a layout may
 /// rely on both.
 impl Coded for Layout {
     fn put(&self, out: &mut Writer) {

@@ -1,6 +1,6 @@
 //! Collective requests at their coordinator: it collects the members, carries out the purpose, and releases them all.
 //!
-//! The coordinator tracks nodes by identity: each node reports that all its members have arrived, and the request is
+//! The coordinator tracks nodes by identity. Each node reports that all its members have arrived; the request is
 //! complete when every node of the set has reported. The coordinator alone decides on success or failure, so all living
 //! members get the same outcome.
 

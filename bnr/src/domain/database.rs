@@ -204,7 +204,7 @@ pub(super) fn check_length(what: &str, bytes: &[u8], most: usize) -> Result<(), 
 /// Puts of a process that some set has not received yet; of each key only the last one.
 ///
 /// A put is retained until the process's whole group has received it, and each other set that the process has fenced
-/// with: a node of such a set may have a copy with an older value.
+/// with. A node of such a set may have a copy with an older value.
 #[derive(Default, Debug)]
 pub(super) struct Log {
     /// The number of the next put.
@@ -383,8 +383,8 @@ mod tests {
         );
     }
 
-    /// Fences of two sets that have a member in common arrived at a node in the wrong order, and the older value of the
-    /// key was read there afterwards.
+    /// The fences of two sets with a common member arrived at a node in the wrong order. Afterwards the older value of
+    /// a key was read there.
     #[test]
     fn what_comes_late_does_not_overwrite_what_is_newer() {
         let mut databases = Databases::default();

@@ -322,9 +322,9 @@ impl Domain {
         }
     }
 
-    /// Whether a member here still waits in an earlier request: one of the same set and tag, or one that distributes
-    /// puts omitted by this one. An earlier one is finished elsewhere, or finishes with this one, so its release
-    /// arrives.
+    /// Whether a member here still waits in an earlier request. That is one of the same set and tag, or one that
+    /// distributes puts omitted by this one. An earlier one is finished elsewhere, or finishes with this one, so its
+    /// release arrives.
     fn is_early(&self, meeting: &Meeting, after: &BTreeSet<Meeting>) -> bool {
         let waits = |gathering: &Gathering| !gathering.entered.is_empty();
         let first = Meeting { epoch: 0, ..meeting.clone() };

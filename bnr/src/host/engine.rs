@@ -503,8 +503,8 @@ impl Engine {
 
     /// Passes all inputs to the state machine, carries out its outputs, and writes the results.
     fn turn(&mut self) {
-        // Terminates: an output adds an input only for a call of this node to itself, and the machine makes a bounded
-        // number of those for each input from outside.
+        // Terminates: an output adds an input only for a call of this node to itself. The machine makes a bounded
+        // number of such calls for each input from outside.
         while let Some(input) = self.inputs.pop_front() {
             let now = self.now();
             tracing::trace!(node = self.me, ?input);

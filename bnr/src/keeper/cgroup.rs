@@ -1,7 +1,7 @@
-//! A control group (cgroup v2) for processes that SIGKILL alone does not end: programs that start copies of themselves
-//! faster than they are found, and programs that run as another user.
+//! A control group (cgroup v2) for processes that SIGKILL alone does not end. These are programs that start copies of
+//! themselves faster than they are found, and programs that run as another user.
 //!
-//! The control group is created below the supervisor's own when it is needed, and frozen: a process moved into it
+//! The control group is created below the supervisor's own when it is needed, and frozen. A process moved into it
 //! stops, so it starts no others while the rest is moved. `cgroup.kill` then ends all of them, whatever user they run
 //! as. If cgroup v2 is not mounted, or the supervisor may not write there (its own group was not delegated), there is
 //! no such control group.

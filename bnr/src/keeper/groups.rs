@@ -280,8 +280,8 @@ impl Groups {
         below.into_iter().for_each(|(pid, parent)| signal_below(parent, pid, Signal::KILL));
     }
 
-    /// Kills all processes of a group, and freezes and kills the remaining ones in a control group, whatever they start
-    /// and whatever user they run as.
+    /// Kills all processes of a group. Freezes and kills the remaining ones in a control group, whatever they start and
+    /// whatever user they run as.
     fn enclose(&mut self, id: GroupId) {
         self.kill_now(id);
         let Some(cgroup) = self.cgroup.take().or_else(Cgroup::make) else { return };
@@ -348,8 +348,8 @@ impl Groups {
     }
 }
 
-/// Moves all processes that `find` returns, each with its parent, into a control group, until no new ones are found or
-/// the time is over; then kills them.
+/// Moves all processes that `find` returns, each with its parent, into a control group. Stops when no new ones are
+/// found or the time is over, then kills them.
 fn fill(cgroup: &Cgroup, until: Instant, mut find: impl FnMut() -> Vec<(Pid, Pid)>) {
     let mut inside = HashSet::new();
     // Running processes may start others, frozen ones do not: mostly the second search finds none.

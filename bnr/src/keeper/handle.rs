@@ -142,8 +142,8 @@ impl Keeper {
     /// descriptors are closed here once sent.
     ///
     /// A start that cannot be ordered is answered by [`KeeperEvent::NotStarted`], like one that fails. The error is
-    /// `E2BIG` if the order is longer than any system allows, `EAGAIN` if more than 64 MiB of orders wait, `EBADF` if
-    /// there are not four descriptors.
+    /// `E2BIG` if the order is longer than any system allows. It is `EAGAIN` if more than 64 MiB of orders wait, and
+    /// `EBADF` if there are not four descriptors.
     pub fn order(&mut self, order: KeeperOrder, descriptors: Vec<OwnedFd>) {
         let is_full = self.waiting > WAITING_MAX;
         let sent = match order {

@@ -1,5 +1,5 @@
-//! Checks a program before its start and after a failed start: its directory, its file, whatever executes the file, and
-//! its MPI library, which may be unsupported.
+//! Checks a program before its start and after a failed start. The checks cover its directory, its file, whatever
+//! executes the file, and its MPI library, which may be unsupported.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};

@@ -226,7 +226,7 @@ fn a_group_is_opened_spawned_into_and_closed_by_those_who_opened_it() {
     assert_eq!((identity.parent, identity.size, identity.spec), (Some(group), 3, 1));
 }
 
-/// A program ended a group of its own by a kill, and its run was reported as failed: the head saw processes ended by
+/// A program ended a group of its own by a kill, and its run was reported as failed. The head saw processes ended by
 /// SIGTERM, and not the reason.
 #[test]
 fn a_kill_that_a_process_asks_for_is_reported_before_the_deaths() {

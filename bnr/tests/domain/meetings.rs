@@ -250,7 +250,7 @@ fn a_limit_fails_the_meeting_at_all_also_at_those_who_come_later() {
     assert_eq!(answers, [Ok(Answer::Done), Ok(Answer::Done)]);
 }
 
-/// A fence timed out. The fault at one node had only the number of missing members there, without their names; at
+/// A fence timed out. The fault at one node had only the number of missing members there, without their names. At
 /// another node it stated that members elsewhere were late.
 #[test]
 fn a_limit_that_has_passed_names_who_has_not_come_at_every_member() {

@@ -11,7 +11,7 @@ use crate::request::{Answer, Client, Request};
 use crate::sim::seen::Seen;
 use crate::spec::OnDeath;
 
-/// Most time that a member lives on after its group is killed, in microseconds: calls are late or fail, and processes
+/// Most time that a member lives on after its group is killed, in microseconds. Calls are late or fail, and processes
 /// take a moment to end. The second value also covers the detection of silent nodes.
 const LIVES_ON: [u64; 2] = [6_000_000, 45_000_000];
 
@@ -84,7 +84,7 @@ pub(super) fn along(history: &History<'_>, wrong: &mut Vec<Wrong>) {
     }
 }
 
-/// A living process is killed only for a reason: its group was killed, is killed with a member, or could not be
+/// A living process is killed only for a reason. Its group was killed, is killed with a member, or could not be
 /// started; or the domain ends there.
 pub(super) fn for_a_reason(history: &History<'_>, wrong: &mut Vec<Wrong>) {
     let mut ended = BTreeSet::new();
