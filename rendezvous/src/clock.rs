@@ -1,4 +1,4 @@
-//! What time it is for a service: one clock for its leases, waits and lifetimes.
+//! The clock of a service, for its leases, waits and lifetimes.
 
 #![allow(clippy::disallowed_methods, reason = "it tells the service what time it is")]
 
@@ -6,7 +6,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use crate::machine::Millis;
 
-/// A clock that runs on evenly from where it began, whatever becomes of the machine's.
+/// A clock that advances evenly from its start, whatever happens to the machine's clock.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
     began: Instant,
@@ -14,7 +14,7 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
-    /// Begins with the time of the machine's clock, or with this one if that is later.
+    /// Starts at the machine's time, or at `least` if that is later.
     pub(crate) fn not_before(least: Millis) -> Clock {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Clock { began: Instant::now(), at: millis(since.as_millis()).max(least) }
@@ -33,7 +33,8 @@ fn millis(count: u128) -> Millis {
 mod tests {
     use super::*;
 
-    /// A service that begins again after the machine's clock was set back had resources that were created later than now.
+    /// If the machine's clock was set back between two runs, a restarted service had resources that were created in its
+    /// future.
     #[test]
     fn a_clock_does_not_begin_before_what_was_kept_and_does_not_go_back() {
         let machine = Clock::not_before(0).now();

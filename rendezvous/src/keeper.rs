@@ -1,6 +1,6 @@
-//! The thread that a service lives on: it takes what has been asked meanwhile, keeps all changes at once, and gives the answers.
+//! The service thread: takes requests from a queue, stores all changes of a turn together, and then sends the answers.
 //!
-//! If the store fails, the service goes on with what does not need it: see `unkept`.
+//! If the store fails, the service continues with requests that do not need it: see `unkept`.
 
 mod unkept;
 
@@ -23,66 +23,69 @@ use crate::machine::{
 use crate::store::{Store, StoreError};
 use unkept::{Asks, Unkept};
 
-/// Most that is asked and not yet taken up: some 10,000 tasks may ask in one moment.
+/// Most requests in the queue: some 10,000 tasks may ask at one moment.
 const QUEUE: usize = 1 << 16;
 
-/// Most that is taken up before answers are given, so that the first one does not wait long: what is kept in one turn.
+/// Most requests in one turn. Their changes are stored together before the first of them is answered, so a longer turn
+/// would delay that answer.
 const TURN: usize = 4096;
 
-/// Longest sleep: those who no longer wait are let go then.
+/// Longest sleep of the thread. Cancelled requests are removed at least this often.
 const SLEEP: Duration = Duration::from_secs(1);
 
-/// How often the time is kept where nothing changes: so much of a lifetime is given again to resources after a crash, milliseconds.
+/// Interval at which the time is stored if nothing else changes, milliseconds. After a crash, lifetimes are extended by
+/// at most this time.
 const TIME_KEPT: Millis = 60_000;
 
 /// A ticket that no request has.
 const NOBODY: Ticket = Ticket(u64::MAX);
 
-/// What is to be done for who has asked, on the service's thread: it must not wait.
+/// Callback for an answer. It runs on the service thread and must not block.
 type Then = Box<dyn FnOnce(Result<Answer, Fault>) + Send>;
 
-/// What the controlling driver does with what it is told, on the service's thread: it must not wait.
+/// Callback of the driver that carries out [`Up`] outputs. It runs on the service thread and must not block.
 type Upward = Box<dyn FnMut(ResourceId, Up) + Send>;
 
-/// Who is to be told. That happens once, whatever becomes of the service.
+/// The callback of one request. It is called exactly once, even if the service ends.
 struct Reply {
     then: Option<Then>,
 }
 
 enum Task {
-    /// With whether somebody waits.
+    /// A request. The flag is set when its caller cancels it.
     Ask(Ticket, Request, Reply, Arc<AtomicBool>),
     Input(Input),
     End,
 }
 
-/// A service that runs. Dropping it ends the service: those who wait are told.
+/// A running service. Dropping it ends the service and answers all waiting requests.
 #[derive(Debug)]
 pub struct Keeper {
     desk: Desk,
     thread: Option<JoinHandle<()>>,
 }
 
-/// Where a service is asked. Cheap to clone.
+/// Submits requests to a service. Cheap to clone.
 #[derive(Clone)]
 pub struct Desk {
     tasks: SyncSender<Task>,
     tickets: Arc<AtomicU64>,
-    /// Requests for whose answers nobody waits any more: who takes one back may be on the service's own thread, which must not wait for room in its queue. At most as many as were asked.
+    /// Tickets of cancelled requests. A caller may cancel on the service thread, which must not wait for room in its
+    /// own queue. There are at most as many tickets as requests.
     gone: Arc<Mutex<Vec<Ticket>>>,
-    /// Why the store cannot be written now.
+    /// Why the store cannot be written at present.
     failed: Arc<Mutex<Option<StoreError>>>,
     /// Whether the service has ended.
     over: Arc<AtomicBool>,
     clock: Clock,
 }
 
-/// A request that is under way; dropping it tells the service that nobody waits any more.
+/// A request in progress. Dropping it cancels the request.
 #[derive(Debug)]
 pub struct Asked {
     desk: Desk,
     ticket: Ticket,
-    /// Whether nobody waits any more, for a service that has not taken it up yet.
+    /// Whether the request is cancelled; for a service that has yet to take it from the queue.
     gone: Arc<AtomicBool>,
     detached: bool,
 }
@@ -99,7 +102,8 @@ impl Reply {
     }
 }
 
-/// The service ended between being asked and taking it up: what was asked after all that waited had been told lay in the queue.
+/// Answers a request that the service left in its queue: the request arrived after the service had answered all others
+/// and ended.
 impl Drop for Reply {
     fn drop(&mut self) {
         if let Some(then) = self.then.take() {
@@ -109,10 +113,11 @@ impl Drop for Reply {
 }
 
 impl Keeper {
-    /// Starts a service, with what the store has kept. `upward` is told what to do as the controlling task of resources with a parent.
+    /// Starts a service with the state that the store holds. `upward` receives the [`Up`] outputs, for resources that
+    /// have a parent.
     ///
     /// # Errors
-    /// When the store cannot be read, or there is no thread.
+    /// Returns an error if the store cannot be read or the thread cannot be started.
     pub fn start(
         limits: Limits,
         mut store: Option<Box<dyn Store>>,
@@ -120,10 +125,11 @@ impl Keeper {
     ) -> io::Result<Keeper> {
         let kept = store.as_mut().map_or_else(|| Ok(Kept::default()), |store| store.load());
         let mut kept = kept.map_err(io::Error::other)?;
-        // Not before what was kept, where the machine's clock was set back meanwhile.
+        // If the machine's clock was set back, time must still not be before what is stored.
         let newest = kept.resources.iter().map(|(_, resource)| resource.created).max();
         let clock = Clock::not_before(newest.unwrap_or_default());
-        // Between two runs no lifetime passes, whatever the machine's clock says: what is left is what was left.
+        // Lifetimes do not pass while the service is down, whatever the machine's clock says: each resource keeps its
+        // remaining lifetime.
         let shift = kept.now.map_or(0, |then| clock.now().wrapping_sub(then).cast_signed());
         let lives = kept.resources.iter_mut().map(|(_, resource)| &mut resource.expires);
         lives.for_each(|expires| *expires = expires.saturating_add_signed(shift));
@@ -154,7 +160,7 @@ impl Keeper {
         Ok(Keeper { desk, thread: Some(thread) })
     }
 
-    /// Where it is asked.
+    /// The desk that submits requests to this service.
     pub fn desk(&self) -> &Desk {
         &self.desk
     }
@@ -162,7 +168,7 @@ impl Keeper {
 
 impl Drop for Keeper {
     fn drop(&mut self) {
-        // Waits while the queue is full; the service takes from it until it has ended.
+        // Blocks while the queue is full; the service takes from it until it has ended.
         let _ = self.desk.tasks.send(Task::End);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -171,7 +177,9 @@ impl Drop for Keeper {
 }
 
 impl Desk {
-    /// Asks. `then` is called once with the answer, on the service's thread, where it must not wait; at once if the service cannot take any more. If what is returned is dropped before, it may not be called.
+    /// Submits a request. `then` is called once with the answer, on the service thread, and must not block. If the
+    /// queue is full or the service has ended, `then` is called immediately on this thread. If the returned value is
+    /// dropped earlier, `then` may never be called.
     pub fn ask(&self, request: Request, then: impl FnOnce(Result<Answer, Fault>) + Send + 'static) -> Asked {
         let ticket = Ticket(self.tickets.fetch_add(1, Ordering::Relaxed));
         let gone = Arc::new(AtomicBool::new(false));
@@ -192,10 +200,10 @@ impl Desk {
         Asked { desk: self.clone(), ticket, gone, detached }
     }
 
-    /// Asks for a new resource, for which everything is drawn that has to be.
+    /// Requests a new resource, and draws the random values for it.
     ///
     /// # Errors
-    /// When the system has no randomness.
+    /// Returns an error if the system has no randomness.
     pub fn create(
         &self,
         spec: Spec,
@@ -205,29 +213,32 @@ impl Desk {
         Ok(self.ask(Request::Create { spec, drawn }, then))
     }
 
-    /// Says how far the controlling driver has come above a resource. Waits for room in the service's queue, so it must not be called on the service's thread.
+    /// Reports the outcome at the parent of a resource. Waits for room in the queue, so it must not be called on the
+    /// service thread.
     pub fn above(&self, of: ResourceId, above: Above) {
         let _ = self.tasks.send(Task::Input(Input::Above(of, above)));
     }
 
-    /// Says that the link to a node is lost, behind all that it has asked before on this thread. Does not wait: false if the service has no room for it now, and is to be told again before the node asks anything else.
+    /// Reports the loss of the link to a node, after all earlier requests from this thread. Does not block. Returns
+    /// `false` if the queue is full: the loss must then be reported again, before the node's next request.
     pub fn lost(&self, member: Id, why: String) -> bool {
         let told = self.tasks.try_send(Task::Input(Input::Lost { member, why }));
-        // A service that has ended has lost everybody.
+        // If the service has ended, there is nothing to report.
         !matches!(told, Err(TrySendError::Full(_)))
     }
 
-    /// The service's time, by which leases, waits and lifetimes are counted: that of the machine when the service began, and what has passed since. Setting the machine's clock does not change it.
+    /// The service's time, by which leases, waits and lifetimes are measured: the machine's time when the service
+    /// started, plus the time since. Later changes of the machine's clock have no effect.
     pub fn now(&self) -> Millis {
         self.clock.now()
     }
 
-    /// Why the store cannot be written now, if so: what needs it is refused until it can be written again.
+    /// Why the store cannot be written, if so. Until it can be written again, requests that need it are rejected.
     pub fn failed(&self) -> Option<StoreError> {
         locked(&self.failed).clone()
     }
 
-    /// Whether the service has ended: no request is taken any more.
+    /// Whether the service has ended and rejects all requests.
     pub fn has_ended(&self) -> bool {
         self.over.load(Ordering::Acquire)
     }
@@ -240,7 +251,7 @@ impl fmt::Debug for Desk {
 }
 
 impl Asked {
-    /// Goes on without being able to take it back.
+    /// Lets the request run without a way to cancel it.
     pub fn detach(mut self) {
         self.detached = true;
     }
@@ -249,22 +260,23 @@ impl Asked {
 impl Drop for Asked {
     fn drop(&mut self) {
         if !self.detached {
-            // Before the list: who takes the request up later than it looks there sees this.
+            // Before the list: if the service takes the request from its queue after it read the list, it sees this
+            // flag.
             self.gone.store(true, Ordering::Release);
             locked(&self.desk.gone).push(self.ticket);
         }
     }
 }
 
-/// A token that nobody else has.
+/// Draws a random token.
 ///
 /// # Errors
-/// When the system has no randomness.
+/// Returns an error if the system has no randomness.
 pub fn draw_token() -> io::Result<Token> {
     Token::new(&Secret::random()?.to_text()).ok_or_else(|| io::Error::other("no token was drawn"))
 }
 
-/// What is drawn for a resource.
+/// Draws the random values for a resource.
 pub(crate) fn draw(joint: bool) -> io::Result<Drawn> {
     let (id, token) = (Secret::random()?, draw_token()?);
     let mut bytes = [0; ID_LENGTH];
@@ -280,37 +292,38 @@ fn ended() -> Fault {
     Fault::new(FaultKind::Unavailable, "the service has ended")
 }
 
-/// Nothing that is done under these locks can panic.
+/// Locks a mutex. Code under these locks cannot panic, so a poisoned lock is still consistent.
 fn locked<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What the thread has.
+/// State of the service thread.
 struct Run {
     service: Service,
     store: Option<Box<dyn Store>>,
     upward: Upward,
     waiting: HashMap<Ticket, (Reply, Asks)>,
-    /// Most who wait.
+    /// Most waits at a time.
     most: usize,
-    /// What the store has not taken, where it has failed last.
+    /// Changes that the store has yet to take, if its last write failed.
     unkept: Option<Unkept>,
     gone: Arc<Mutex<Vec<Ticket>>>,
     failed: Arc<Mutex<Option<StoreError>>>,
     over: Arc<AtomicBool>,
     clock: Clock,
-    /// How far the service's time is ahead of the time that the store counts lifetimes by, which stands still between two runs.
+    /// Difference between the service's time and the time by which the store counts lifetimes, which stands still while
+    /// the service is down.
     shift: i64,
-    /// The time that was kept last.
+    /// The time that was stored last.
     time_kept: Millis,
 }
 
 impl Run {
     fn serve(mut self, tasks: &Receiver<Task>) {
-        // What was restored may have something to say.
+        // The restored service may have outputs.
         self.turn();
         let mut going = true;
-        // Ends: with the task that says so, or with the last desk.
+        // Ends: with `Task::End`, or when the last desk is dropped.
         while going {
             going = match tasks.recv_timeout(self.sleep()) {
                 Ok(task) => self.take(task) && self.take_more(tasks),
@@ -338,15 +351,15 @@ impl Run {
         more
     }
 
-    /// Those who no longer wait are noticed at the next turn, within [`SLEEP`].
+    /// Removes the cancelled requests. A cancellation takes effect at the next turn, within [`SLEEP`].
     fn let_go(&mut self) {
-        // Not locked any more in the loop: what is let go may itself have asked for something.
+        // The lock is released before the loop: dropping a request may submit another one.
         let gone = std::mem::take(&mut *locked(&self.gone));
         gone.into_iter().for_each(|ticket| self.let_one_go(ticket));
     }
 
     fn let_one_go(&mut self, ticket: Ticket) {
-        // Most have had their answer.
+        // Most cancelled requests have been answered already.
         if let Some((reply, _)) = self.waiting.remove(&ticket) {
             reply.forget();
             self.service.handle(self.clock.now(), Input::Gone(ticket));
@@ -374,7 +387,7 @@ impl Run {
         true
     }
 
-    /// Keeps what has changed, then gives the answers.
+    /// Stores the changes of this turn, then sends the answers.
     fn turn(&mut self) {
         let (mut changes, mut rest) = (Vec::new(), Vec::new());
         while let Some(output) = self.service.next_output() {
@@ -389,14 +402,16 @@ impl Run {
         late.into_iter().flatten().for_each(|ticket| self.give(ticket, Ok(Answer::NotYet)));
     }
 
-    /// Gives an output, as far as it does not tell of what may be lost.
+    /// Passes an output on. While the store fails, an output that depends on changes yet to be stored is held back or
+    /// replaced by a fault.
     fn pass(&mut self, output: Output) {
         let Some(unkept) = &mut self.unkept else { return self.put(output) };
         let asks = match &output {
             Output::Answer(ticket, _) => self.waiting.get(ticket).map(|(_, asks)| *asks),
             _ => None,
         };
-        // Its handle is not told: it does not stay for its lifetime.
+        // The caller gets a fault instead of the handle, so the resource is destroyed instead of staying for its
+        // lifetime.
         let created = match &output {
             Output::Answer(_, Ok(Answer::Created(id))) => Some(*id),
             _ => None,
@@ -406,7 +421,7 @@ impl Run {
         }
         if let Some(id) = created {
             self.service.handle(self.clock.now(), Input::Ask(NOBODY, Request::Destroy(id)));
-            // Few: those that were created in the turn in which the store failed.
+            // Few: only resources that were created in the turn in which the store failed.
             self.turn();
         }
     }
@@ -419,7 +434,8 @@ impl Run {
         }
     }
 
-    /// Keeps changes, with those that could not be kept before, and the time. Where the store has failed it is tried again when that is due, or `at_once`.
+    /// Stores changes, earlier changes that failed to be stored, and the time. After a failure the store is retried
+    /// when the retry is due, or now if `at_once` is set.
     fn keep(&mut self, changes: Vec<Change>, at_once: bool) {
         let now = self.clock.now();
         let Some(store) = &mut self.store else { return };
@@ -453,7 +469,7 @@ impl Run {
         }
     }
 
-    /// The store has taken everything.
+    /// The store has taken all changes: sends the answers that waited for them.
     fn recover(&mut self) {
         let Some(unkept) = self.unkept.take() else { return };
         tracing::warn!("the store of the rendezvous service can be written again: everything is kept");
@@ -461,7 +477,7 @@ impl Run {
         unkept.released().for_each(|output| self.put(output));
     }
 
-    /// The store has taken nothing.
+    /// The store has failed, and none of the changes is stored: holds them for the next retry.
     fn fall_back(&mut self, now: Millis, changes: Vec<Change>, error: StoreError) {
         if self.unkept.is_none() {
             tracing::error!(%error, "the rendezvous service cannot write its store: it refuses what it has to keep, goes on with everything else, and tries again");
@@ -479,7 +495,7 @@ impl Run {
         }
     }
 
-    /// Tells everybody who still waits, or has asked and was not taken up.
+    /// Ends the service: answers the requests that wait and those still in the queue.
     fn end(mut self, tasks: &Receiver<Task>) {
         self.keep(Vec::new(), true);
         self.over.store(true, Ordering::Release);

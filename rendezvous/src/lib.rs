@@ -1,4 +1,5 @@
-//! Rendezvous: tasks register their data with a resource, and each gets the data of all when everybody is there.
+//! Rendezvous service and clients: tasks register data with a resource, and each receives the data of all once every
+//! task has registered.
 //!
 //! ```
 //! use std::sync::mpsc::channel;
@@ -6,7 +7,7 @@
 //! use gpc_rendezvous::keeper::draw_token;
 //! use gpc_rendezvous::{Answer, Keeper, Life, Limits, Of, Request, Spec, Wanted};
 //!
-//! // A service without a store, which registers nothing above, and two tasks that ask it from its own process.
+//! // A service without a store and without a parent service, and two tasks that ask it from the same process.
 //! let keeper = Keeper::start(Limits::default(), None, |_, _| {})?;
 //! let desk = keeper.desk();
 //! let (tell, told) = channel();
@@ -29,21 +30,22 @@
 //!
 //! # Modules
 //!
-//! | module | has | feature |
+//! | module | contents | feature |
 //! |---|---|---|
 //! | [`machine`] | the service as a state machine without I/O: requests in, answers and changes out | |
-//! | [`keeper`] | the thread that a service lives on, and the [`Desk`] where it is asked | |
-//! | [`store`] | what a service needs to outlive its process; the file | the file: `store` |
+//! | [`keeper`] | the service thread, and the [`Desk`] that submits requests to it | |
+//! | [`store`] | the interface to persistent storage, and a file that implements it | the file: `store` |
 //! | [`native`] | a service on a node of chained GPC, and its clients | |
-//! | [`meeting`] | the tasks of one job meet together: one gathers and registers, and announces what has come of it | |
-//! | [`bootstrap`] | processes of several jobs become one set of nodes | from the environment: `client` |
-//! | [`variables`] | what a launcher tells started tasks | |
-//! | `client`, `token` | asks services over HTTP | `client` |
-//! | `http`, `upward` | serves over HTTP, with a page for people; registers complete units with services above | `http` |
+//! | [`meeting`] | rendezvous of one job's tasks: the controlling task gathers, registers, announces the outcome | |
+//! | [`bootstrap`] | makes the processes of several jobs one set of nodes | from the environment: `client` |
+//! | [`variables`] | environment variables that a launcher sets for the tasks it starts | |
+//! | `client`, `token` | client over HTTP | `client` |
+//! | `http`, `upward` | server over HTTP, with a web page; registers complete units with parent resources | `http` |
 //!
 //! # Features
 //!
-//! None is on by default: what an embedder gets then has neither HTTP nor a file. `store`, `client` and `http` are in the table; `http` brings `client`; `tls` has both sides speak HTTP over TLS.
+//! By default no feature is enabled, so an embedder gets neither HTTP nor a file. The table shows what `store`,
+//! `client` and `http` add; `http` enables `client`. `tls` adds HTTP over TLS on both sides.
 //!
 //! Source: WS Rendezvous, the rendezvous web service of the Globus toolkit.
 #![deny(unsafe_code)]
@@ -77,12 +79,12 @@ pub use machine::{
 #[doc(inline)]
 pub use store::{Store, StoreError};
 
-/// The program of the README, as a test.
+/// Compiles and runs the program in the README as a test.
 #[cfg(all(doctest, feature = "client"))]
 #[doc = include_str!("../README.md")]
 pub struct Readme;
 
-/// The programs of the document, as tests.
+/// Compiles and runs the programs in `docs/rendezvous.md` as tests.
 #[cfg(all(doctest, feature = "client"))]
 #[doc = include_str!("../../docs/rendezvous.md")]
 pub struct Document;

@@ -1,4 +1,4 @@
-//! The token of a service: who sends it with a request is let in. It is derived from the job's secret, which it does not tell.
+//! The token of a service, which authorizes requests. It is derived from the job's secret and does not reveal it.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,23 +7,23 @@ use chained_gpc::Secret;
 use ring::hmac;
 use zeroize::Zeroizing;
 
-/// What the token is for, as text that is signed.
+/// The text that is signed: the purpose of the token.
 const LABEL: &[u8] = b"gpc rendezvous token 1";
 
-/// Length of a token, bytes: 64 hexadecimal digits as text.
+/// Length of a token, bytes. Its text is 64 hexadecimal digits.
 const LENGTH: usize = 32;
 
-/// The token of a service: HMAC-SHA256 of the text `gpc rendezvous token 1` with the bytes of the secret as key.
+/// The token of a service: HMAC-SHA256 of the text `gpc rendezvous token 1`, with the bytes of the secret as key.
 #[derive(Clone)]
 pub struct ServiceToken(Zeroizing<[u8; LENGTH]>);
 
-/// Text that is no token of a service.
+/// The text is not a service token.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("the token of a service is {} hexadecimal digits", 2 * LENGTH)]
 pub struct ServiceTokenError;
 
 impl ServiceToken {
-    /// The token of services of the job with this secret.
+    /// Derives the token for services of the job with this secret.
     pub fn of(secret: &Secret) -> ServiceToken {
         let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, secret.as_bytes()), LABEL);
         let mut bytes = Zeroizing::new([0; LENGTH]);
@@ -31,7 +31,7 @@ impl ServiceToken {
         ServiceToken(bytes)
     }
 
-    /// The token as text.
+    /// The token as hexadecimal digits.
     pub fn to_text(&self) -> Zeroizing<String> {
         let mut text = Zeroizing::new(String::with_capacity(2 * LENGTH));
         for byte in self.0.iter() {
@@ -43,7 +43,7 @@ impl ServiceToken {
     }
 }
 
-/// Takes as long for any two tokens.
+/// Compares in constant time.
 impl PartialEq for ServiceToken {
     fn eq(&self, other: &ServiceToken) -> bool {
         let different =
@@ -82,7 +82,7 @@ impl fmt::Debug for ServiceToken {
 mod tests {
     use super::*;
 
-    /// The digits are those of `openssl dgst -sha256 -mac HMAC -macopt hexkey:00…`, for a secret of 32 bytes of 0.
+    /// Test vector from `openssl dgst -sha256 -mac HMAC -macopt hexkey:00…`, for a secret of 32 zero bytes.
     #[test]
     fn others_derive_the_same_token() {
         let token = ServiceToken::of(&Secret::new(&[0; 32]).unwrap());

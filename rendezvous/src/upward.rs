@@ -1,6 +1,10 @@
-//! The service as controlling task: what a resource with a parent has it do at the resource above, over HTTP, or at its own desk where the parent is of the same service.
+//! The service as controlling task: registers a unit's data with its parent resource, over HTTP or, if the parent
+//! belongs to the same service, through the service's own desk.
 //!
-//! While a unit fills, its controlling task says again and again that it is there, so that those above are told by its lease when this service is lost. What cannot be reached, or is full, is tried again until the unit's resource ends; another fault of what is above is final, and those above are told then that the unit will not come.
+//! While a unit fills, the controlling task renews its lease at the parent. If this service is lost, the lease expires
+//! and the tasks that wait at the parent get a fault. If the parent's service is unreachable or full, the request is
+//! retried until the unit's resource ends. Any other fault from the parent is final, and the controlling task reports
+//! to the parent that the unit will not register.
 //!
 //! Source: WS Rendezvous, "Flow of control": the controlling task of a unit registers the unit's data above.
 
@@ -24,37 +28,45 @@ use crate::machine::{
     Up, Wanted, below,
 };
 
-/// How long those above wait for a word of this service before they give it up: longer than three words may take together that are lost, 10 s until one is due and 7 s for it.
+/// Lease at the parent: after this time without a renewal the parent gives this service up. Three lost renewals in a
+/// row take less: each is due after 10 s and fails within 7 s.
 const LEASE: Duration = Duration::from_secs(60);
 
-/// How often it says that it is there.
+/// Interval between lease renewals.
 const RENEW: Duration = Duration::from_secs(10);
 
-/// How long to wait before the service itself is asked again that was full: at first, and at most.
+/// First and longest pause before this service, if it was full, is asked again.
 const AGAIN_FIRST: Duration = Duration::from_millis(10);
 const AGAIN_MOST: Duration = Duration::from_secs(1);
 
-/// Most that the service is asked by itself at a time, beside what it keeps: as many as it takes up in one turn, so that its queue has room for others.
+/// Most requests in progress from this module to its own service, beside waits: as many as the service takes from its
+/// queue in one turn, so that the queue has room for other callers.
 const OWN_TURNS: usize = 4096;
 
-/// How many units may have ended whose end is still to be told, for each resource that the service has room for: all may end in one moment, and so may all that are created while that is told.
+/// Limit of ended units whose end is still to be reported, per resource that the service may hold. All resources may
+/// end at one moment, and so may all that are created while these ends are reported.
 const STOPS_EACH: usize = 4;
 
-/// As long as the unit's resource lives: the task is stopped with it.
+/// Time limit of requests for a unit. They run as long as the unit's resource, which aborts their task when it ends.
 const ALWAYS: Duration = Duration::MAX;
 
 type Outcome = Result<Completion, Fault>;
 
-/// What the service does above. Dropping it stops that.
+/// The work for units at their parent resources. Dropping it stops this work.
 pub struct Upward {
     shared: Arc<Shared>,
     desk: watch::Sender<Option<Desk>>,
 }
 
-/// A controlling driver for [`Keeper::start`](crate::Keeper::start), which has the same limits: what it is told is done on the runtime, from [`Upward::begin`] on. `own` is the service's own URL, as it stands in its handles; services above are asked with these options, but that the token goes to those alone that are on this host, reached over https, or named in `above`, and that no data are taken that would not find room here.
+/// Returns a driver for the service's [`Up`] outputs, for [`Keeper::start`](crate::Keeper::start) with the same limits.
+/// The work runs on the runtime and starts at [`Upward::begin`].
+///
+/// `own` is the service's own URL, as it stands in its handles. Services above are asked with `options`, with two
+/// exceptions. The token goes only to services that are on this host, reached over https, or listed in `above`. Data
+/// for which this service has no room are rejected.
 ///
 /// # Errors
-/// When the options have a file of certificates that cannot be used.
+/// Returns an error if the options name a file of certificates that cannot be used.
 pub fn new(
     runtime: Runtime,
     own: &str,
@@ -81,7 +93,7 @@ pub fn new(
 }
 
 impl Upward {
-    /// Begins, and tells the service there how far it comes.
+    /// Starts the work, and reports its progress to this desk.
     pub fn begin(&self, desk: &Desk) {
         self.desk.send_replace(Some(desk.clone()));
     }
@@ -106,35 +118,37 @@ struct Shared {
     own: String,
     asking: Asking,
     desk: watch::Receiver<Option<Desk>>,
-    /// What is under way: one task for each resource that has a parent, so no more than the service has resources.
+    /// Work in progress: one task for each resource with a parent, so at most as many as the service has resources.
     units: Mutex<HashMap<ResourceId, Work>>,
-    /// What is awaited above, once for all units of the same parent: whoever comes first asks, and when that one ends, another goes on.
+    /// Waits at parent resources, shared by all units of the same parent. The first unit sends the request; if that
+    /// unit ends, another continues.
     waits: Mutex<HashMap<Handle, Weak<OnceCell<Outcome>>>>,
     own_turns: Semaphore,
-    /// Places for units whose end is to be told to the service itself. They are apart, for no lease of the service with itself tells it.
+    /// Slots for ends that are reported to this service itself. They are separate from `stops`, because no lease at
+    /// this service expires in their place.
     own_stops: Arc<Semaphore>,
-    /// Such places for services elsewhere.
+    /// Slots for ends that are reported to other services.
     stops: Arc<Semaphore>,
 }
 
-/// What is under way for a unit.
+/// Work in progress for a unit.
 struct Work {
     task: AbortHandle,
-    /// Whether its data are above.
+    /// Whether the unit's data are registered at the parent.
     registered: Arc<AtomicBool>,
 }
 
-/// A place in the rendezvous above.
+/// A unit's place at the parent resource.
 struct Place {
     handle: Handle,
     rank: Wanted,
     token: Token,
-    /// The level of the unit.
+    /// Level of the unit.
     level: u16,
 }
 
 impl Shared {
-    /// Does what the service says, on its thread.
+    /// Carries out an output of the service. Called on the service thread.
     fn begin(self: &Arc<Shared>, id: ResourceId, up: Up) {
         let shared = Arc::clone(self);
         match up {
@@ -162,7 +176,7 @@ impl Shared {
         }
     }
 
-    /// Tells above that a unit has ended.
+    /// Reports to the parent that a unit has ended.
     fn stop(self: &Arc<Shared>, id: ResourceId, handle: Handle, rank: u64, token: Token, why: String) {
         let places = if handle.service() == self.own { &self.own_stops } else { &self.stops };
         let Ok(place) = Arc::clone(places).try_acquire_owned() else {
@@ -176,7 +190,7 @@ impl Shared {
         });
     }
 
-    /// Starts a task for a unit, in place of the one that it has.
+    /// Starts a task for a unit and aborts its previous task.
     fn work(
         &self,
         id: ResourceId,
@@ -189,7 +203,8 @@ impl Shared {
         }
     }
 
-    /// Whether a unit of this level belongs below a resource: it may be of another service, which takes any bytes at level 1.
+    /// Checks that a unit of this level fits the parent resource. Another service may own the parent, and it would
+    /// accept any bytes at level 1.
     async fn fits(&self, handle: &Handle, level: u16) -> Result<(), Fault> {
         let above = match self.own_desk(handle).await {
             Some(desk) => match self.ask_own(&desk, Request::Properties(handle.resource())).await? {
@@ -201,19 +216,19 @@ impl Shared {
         below(above, Some(level.into()))
     }
 
-    /// Says that the unit is there, as long as it fills.
+    /// Registers as controlling task and renews the lease while the unit fills.
     async fn control(&self, id: ResourceId, place: Place) {
         let Place { handle, rank, token, level } = place;
         if let Err(fault) = self.fits(&handle, level).await {
             return self.give_up(id, &handle, rank, token, fault).await;
         }
-        // A rank that is not known yet has no controlling task.
+        // A unit without a fixed rank has no controlling task at the parent.
         let Wanted::Rank(rank) = rank else { return };
         let Ok(unit) = u32::try_from(rank).map(Unit::Rank) else {
             let message = format!("there is no rank {rank} above: ranks are below the capacity there");
             return self.tell(id, Err(Fault::new(FaultKind::RankOutOfRange, message).of_rank(rank))).await;
         };
-        // Ends: the task is stopped when the unit is complete, or ends.
+        // Ends: the task is aborted when the unit is complete or ends.
         loop {
             let controlled = match self.own_desk(&handle).await {
                 Some(desk) => {
@@ -234,12 +249,13 @@ impl Shared {
         }
     }
 
-    /// What this service is called as the controlling task of a unit.
+    /// Name of this service as the controlling task of a unit.
     fn name(&self, id: ResourceId) -> String {
         format!("service {}, resource {}", self.own, id.short())
     }
 
-    /// What it says to itself as the controlling task of a unit: neither is lost without the other.
+    /// The control request to this service itself. It has no lease: parent and unit live in the same service, and so
+    /// are lost together.
     fn word(&self, id: ResourceId, resource: ResourceId, unit: Unit, token: &Token) -> Request {
         Request::Control { resource, unit, name: self.name(id), token: token.clone(), life: Life::Unseen }
     }
@@ -280,7 +296,7 @@ impl Shared {
                 _ => Err(Fault::new(FaultKind::AboveFailed, "the rendezvous above has no outcome")),
             };
         }
-        // Ends: the task is stopped when the unit's resource ends.
+        // Ends: the task is aborted when the unit's resource ends.
         loop {
             if let Some(completion) =
                 self.asking.wait(handle, Of::Top, None, after(ALWAYS)).await.map_err(above_failed)?
@@ -290,7 +306,8 @@ impl Shared {
         }
     }
 
-    /// It ends with this fault below, and for those above without the unit: they would wait for it until their lifetime is over.
+    /// Fails the unit with this fault and reports the failure to the parent, where tasks would otherwise wait until the
+    /// resource's lifetime has passed.
     async fn give_up(&self, id: ResourceId, handle: &Handle, rank: Wanted, token: Token, fault: Fault) {
         let why = fault.message.clone();
         self.tell(id, Err(fault)).await;
@@ -299,7 +316,8 @@ impl Shared {
         }
     }
 
-    /// Says that the unit's data will never come. It may not have been said before that it is there; where its data are, neither is expected of it any more.
+    /// Reports to the parent that the unit's data will not arrive. The parent may not know the controlling task yet, so
+    /// the report registers it first. If the unit's data are already registered, the report has no effect.
     async fn release(&self, id: ResourceId, handle: &Handle, rank: u64, token: Token, why: String) {
         let Ok(unit) = u32::try_from(rank).map(Unit::Rank) else { return };
         let released = match self.own_desk(handle).await {
@@ -309,7 +327,7 @@ impl Shared {
                 let request = Request::Release { resource, unit, token, lost };
                 self.ask_own(&desk, request).await.map(drop)
             }
-            // Later its lease has told it.
+            // Stop after one lease: by then its expiry has informed the parent.
             None => {
                 let (lease, until) = (Some(LEASE.as_millis() as u64), after(LEASE));
                 let _ = self.asking.control(handle, unit, &self.name(id), &token, lease, until).await;
@@ -318,12 +336,12 @@ impl Shared {
             }
         };
         if let Err(fault) = released {
-            // Most often what is above has come to its end before.
+            // The usual cause: the parent resource ended first.
             tracing::debug!(%fault, "the rendezvous above was not told of the end of a unit");
         }
     }
 
-    /// The service itself, if the resource above is its own.
+    /// The desk of this service, if the parent resource is its own.
     async fn own_desk(&self, handle: &Handle) -> Option<Desk> {
         if handle.service() != self.own {
             return None;
@@ -331,12 +349,12 @@ impl Shared {
         self.begun().await
     }
 
-    /// Asks the service itself for what it answers at once.
+    /// Asks this service a request that it answers immediately.
     async fn ask_own(&self, desk: &Desk, request: Request) -> Result<Answer, Fault> {
         ask(desk, request, Some(&self.own_turns)).await
     }
 
-    /// The service's desk, from the moment on that there is one.
+    /// The desk of this service, as soon as there is one.
     async fn begun(&self) -> Option<Desk> {
         let mut desk = self.desk.clone();
         desk.wait_for(Option::is_some).await.ok()?.clone()
@@ -348,7 +366,7 @@ impl Shared {
     }
 }
 
-/// A part in what is awaited above.
+/// One unit's share of a wait at the parent.
 struct SharedWait<'a> {
     shared: &'a Shared,
     handle: Handle,
@@ -367,7 +385,7 @@ impl<'a> SharedWait<'a> {
 
 impl Drop for SharedWait<'_> {
     fn drop(&mut self) {
-        // Under the lock nobody takes another part.
+        // The lock prevents other units from taking a share meanwhile.
         let mut waits = locked(&self.shared.waits);
         drop(std::mem::take(&mut self.cell));
         if waits.get(&self.handle).is_some_and(|cell| cell.strong_count() == 0) {
@@ -376,10 +394,11 @@ impl Drop for SharedWait<'_> {
     }
 }
 
-/// Asks the service itself, again while it is full: others make room. Between two attempts it has no turn.
+/// Asks this service, and retries while it is full, until other resources end. The turn is released between two
+/// attempts.
 async fn ask(desk: &Desk, request: Request, turns: Option<&Semaphore>) -> Result<Answer, Fault> {
     let mut again = AGAIN_FIRST;
-    // Ends: with an answer, or when the service does; what has been asked about has a lifetime.
+    // Ends: with an answer, or when the service ends. The resource in question has a lifetime.
     loop {
         let turn = match turns {
             Some(turns) => turns.acquire().await.ok(),
@@ -389,7 +408,7 @@ async fn ask(desk: &Desk, request: Request, turns: Option<&Semaphore>) -> Result
         drop(turn);
         match answer {
             Err(fault) if fault.kind == FaultKind::ServiceFull => {}
-            // It cannot write its store now.
+            // The store cannot be written at the moment.
             Err(fault) if fault.kind == FaultKind::Unavailable && !desk.has_ended() => {}
             answer => return answer,
         }
@@ -406,7 +425,7 @@ async fn ask_once(desk: &Desk, request: Request) -> Result<Answer, Fault> {
     answer.unwrap_or_else(|_| Err(Fault::new(FaultKind::Unavailable, "the service has ended")))
 }
 
-/// The fault of what is above as it is, or what else there is to say of it.
+/// Converts a client error: a fault of the parent's service passes unchanged.
 fn above_failed(error: ClientError) -> Fault {
     match error {
         ClientError::Fault(fault) => fault,
@@ -414,7 +433,7 @@ fn above_failed(error: ClientError) -> Fault {
     }
 }
 
-/// Nothing that is done under these locks can panic.
+/// Locks a mutex. Code under these locks cannot panic, so a poisoned lock is still consistent.
 fn locked<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -429,13 +448,13 @@ mod tests {
 
     const OWN: &str = "http://127.0.0.1:9/rendezvous";
 
-    /// Long enough for any machine: it only passes where something is broken.
+    /// A time limit that is long enough for any machine: it passes only if something is broken.
     const PATIENCE: Duration = Duration::from_secs(60);
 
     struct World {
         keeper: Keeper,
         _upward: Upward,
-        /// The runtime's thread ends with it.
+        /// Dropping it ends the runtime's thread.
         _going: oneshot::Sender<()>,
     }
 
@@ -471,7 +490,7 @@ mod tests {
             Handle::new(OWN, id).unwrap()
         }
 
-        /// Creates many units above which there are resources of one rank each, and gives those.
+        /// Creates `count` units, each with a parent resource of one rank, and returns the parents.
         fn pairs(&self, count: usize) -> Vec<Handle> {
             let job = Some(Default::default());
             let (tell, told) = mpsc::channel();
@@ -501,7 +520,7 @@ mod tests {
             self.ask(register).recv_timeout(PATIENCE).unwrap().unwrap();
         }
 
-        /// Asks until what was asked before has been answered, and says whether there is no room.
+        /// Creates a resource, which queues behind earlier requests, and returns whether the service is full.
         fn wait_full(&self) -> bool {
             let full = |answer: Result<Answer, Fault>| {
                 answer.is_err_and(|fault| fault.kind == FaultKind::ServiceFull)
@@ -547,7 +566,8 @@ mod tests {
         assert!(fault.task.unwrap().contains(&unit.resource().short().to_string()));
     }
 
-    /// Of units that ended in one moment, with their job, the ends of the first 4,096 were told above. Those who waited above the others hung, since no lease of the service with itself ends.
+    /// Of units that ended at one moment, with their job, the ends of the first 4,096 were reported to their parents.
+    /// The tasks that waited at the other parents hung, because a lease of the service with itself never expires.
     #[test]
     fn the_end_of_a_job_is_told_above_all_its_units() {
         let world = World::new();
@@ -561,7 +581,8 @@ mod tests {
         }
     }
 
-    /// A unit whose data were refused above was told so, and those who waited above were not: they hung until their lifetime was over, since no lease of the service with itself ends.
+    /// A unit whose data the parent rejected failed, but the tasks that waited at the parent were not informed. They
+    /// hung until the lifetime of the resource had passed, because a lease of the service with itself never expires.
     #[test]
     fn those_above_are_told_of_a_unit_that_is_refused() {
         let world = World::with(Limits { data: 12, ..Limits::default() });
@@ -576,10 +597,11 @@ mod tests {
         assert!(above.message.contains("limit of 12"), "{above}");
     }
 
-    /// A parent that had no room for one more word was a fault for ever, though it had some a moment later.
+    /// If the parent had no room for one more control request, the fault was final, although there was room a moment
+    /// later.
     #[test]
     fn a_full_service_is_asked_again() {
-        // Room for three resources and two registrants, and for nobody who controls a unit.
+        // Room for three resources and two registrants, but for no controlling task.
         let world = World::with(Limits { held: 5 * OVERHEAD + 40, ..Limits::default() });
         let top = world.create(1, 2, None);
         let other = world.create(9, 1, None);

@@ -1,6 +1,7 @@
-//! The variables of the environment by which started tasks find their rendezvous.
+//! Environment variables that tell a started task where its rendezvous is.
 //!
-//! Source: WS Rendezvous, "Integration with GRAM". Its names belong to one launcher; each has a neutral name beside it, and whoever sets one sets both.
+//! Source: WS Rendezvous, "Integration with GRAM". The names of the source belong to one launcher. Each variable also
+//! has a neutral name; a launcher sets both.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -9,22 +10,22 @@ use chained_gpc::Shown;
 
 use crate::machine::{Handle, HandleError};
 
-/// The handle of the resource of the task's own job or subjob, of level 1.
+/// Handle of the level-1 resource of the task's own job or subjob.
 pub const JOB_HANDLE: [&str; 2] = ["GPC_JOB_HANDLE", "GLOBUS_GRAM_JOB_HANDLE"];
 
-/// The handle of the resource above, where subjobs meet.
+/// Handle of the parent resource, where subjobs meet.
 pub const MULTIJOB_HANDLE: [&str; 2] = ["GPC_MULTIJOB_HANDLE", "GLOBUS_GRAM_MULTIJOB_HANDLE"];
 
-/// The rank of the task's subjob there.
+/// Rank of the task's subjob at the parent resource.
 pub const SUBJOB_RANK: [&str; 2] = ["GPC_SUBJOB_RANK", "GLOBUS_GRAM_SUBJOB_RANK"];
 
-/// The file whose one line is the service's token.
+/// Path of the file whose only line is the service's token.
 pub const TOKEN_FILE: &str = "GPC_RENDEZVOUS_TOKEN_FILE";
 
-/// The file with the certificates (PEM) of the authority that has signed that of a service over https.
+/// Path of the file with the certificates (PEM) of the authority that signed the certificate of an https service.
 pub const CA_FILE: &str = "GPC_RENDEZVOUS_CA_FILE";
 
-/// All of them: a process that is started for something else must not take them for its own.
+/// All variables. A process that is started for another purpose must not inherit them.
 pub const ALL: [&str; 8] = [
     JOB_HANDLE[0],
     JOB_HANDLE[1],
@@ -36,57 +37,57 @@ pub const ALL: [&str; 8] = [
     CA_FILE,
 ];
 
-/// What the variables say. Each may be missing.
+/// Values of the variables. Each may be missing.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Variables {
-    /// The resource of the task's own job or subjob.
+    /// Resource of the task's own job or subjob.
     pub job: Option<Handle>,
-    /// The resource above.
+    /// Parent resource.
     pub multijob: Option<Handle>,
-    /// The subjob's rank there.
+    /// Rank of the subjob at the parent resource.
     pub rank: Option<u32>,
-    /// The file with the service's token.
+    /// File with the service's token.
     pub token_file: Option<PathBuf>,
-    /// The file with the certificates of services over https.
+    /// File with the certificates of https services.
     pub ca_file: Option<PathBuf>,
 }
 
-/// What is wrong with a variable; values are not quoted where they are for those alone who were given them.
+/// An invalid variable. A message never quotes a handle, because a handle is confidential.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum VariablesError {
-    /// Two names of the same thing have different values.
+    /// Two names of the same variable have different values.
     #[error(
         "the variables {one} and {other} mean the same, and have different values: remove the one that is wrong"
     )]
     Disagree {
-        /// One name.
+        /// First name.
         one: &'static str,
-        /// The other.
+        /// Second name.
         other: &'static str,
     },
-    /// It should be a handle.
+    /// The value is not a handle.
     #[error("the variable {name}: {why}")]
     Handle {
-        /// Its name.
+        /// Name of the variable.
         name: &'static str,
-        /// What is wrong.
+        /// Reason.
         why: HandleError,
     },
-    /// It should be a rank.
+    /// The value is not a rank.
     #[error("the variable {name} is `{}`, and not a rank: a number from 0 to {}", Shown(value), u32::MAX)]
     Rank {
-        /// Its name.
+        /// Name of the variable.
         name: &'static str,
-        /// Its value.
+        /// Value of the variable.
         value: String,
     },
 }
 
 impl Variables {
-    /// Reads them from an environment. A variable without a value counts as one that is not there.
+    /// Reads the variables from an environment. An empty value counts as missing.
     ///
     /// # Errors
-    /// When one has a value that it cannot have, or two names of the same thing have different ones.
+    /// Returns an error if a value is invalid, or if two names of the same variable have different values.
     pub fn read(environment: &BTreeMap<String, String>) -> Result<Variables, VariablesError> {
         Ok(Variables {
             job: handle(environment, JOB_HANDLE)?,
@@ -97,7 +98,7 @@ impl Variables {
         })
     }
 
-    /// Reads them from the environment of this process; values that are no text count as not there.
+    /// Reads the variables from the environment of this process. A value that is not Unicode counts as missing.
     ///
     /// # Errors
     /// See [`Variables::read`].
@@ -106,7 +107,8 @@ impl Variables {
         Variables::read(&values.collect())
     }
 
-    /// What to set for a task, under both names. Where it says nothing, the variable is to be removed: the task must not inherit it from whoever starts it.
+    /// The variables to set for a task, under both names. If a value is `None`, the launcher must remove the variable,
+    /// so that the task does not inherit it.
     pub fn to_set(&self) -> Vec<(&'static str, Option<String>)> {
         let both = |names: [&'static str; 2], value: Option<String>| names.map(|name| (name, value.clone()));
         let text = |path: &Option<PathBuf>| path.as_ref().map(|path| path.to_string_lossy().into_owned());
@@ -125,7 +127,7 @@ fn value<'a>(environment: &'a BTreeMap<String, String>, name: &str) -> Option<&'
     environment.get(name).map(|value| value.trim()).filter(|value| !value.is_empty())
 }
 
-/// The value under either name, with the name.
+/// The value under either name, and the name that has it.
 fn either<'a>(
     environment: &'a BTreeMap<String, String>,
     names: [&'static str; 2],

@@ -1,4 +1,5 @@
-//! Data that are on their way to clients: how many bytes of them there may be together. A client that does not take its answer keeps data in memory, also those of a resource that was destroyed meanwhile.
+//! Budget for response data that clients have yet to take. A slow client keeps its data in memory, even those of a
+//! resource that was destroyed meanwhile.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,24 +10,26 @@ use super::options::RATE_MIN;
 use super::problem::Problem;
 use crate::machine::{Fault, FaultKind};
 
-/// Slowest that an answer may be taken while more than half of the budget is, bytes a second. Below that, slow clients stand in nobody's way: ten thousand tasks that share one network take the same data slowly, and they are counted once.
+/// Lowest rate at which a client must take an answer while more than half of the budget is used, bytes a second. Below
+/// that use slow clients do no harm: ten thousand tasks on one network take the same data slowly, and these are counted
+/// once.
 const RATE_TIGHT: u64 = 256 << 10;
 
-/// How many bytes may be on their way.
+/// Budget for response data in progress.
 #[derive(Debug)]
 pub(super) struct Answers {
     most: u64,
     out: Mutex<Out>,
 }
 
-/// What is on its way: the same data, which lie at the same place, are counted once however many take them.
+/// Response data in progress. Data at the same address count once, for any number of clients.
 #[derive(Default, Debug)]
 struct Out {
     bytes: u64,
     takers: BTreeMap<(usize, usize), usize>,
 }
 
-/// Data that are on their way until the last part of them is written.
+/// Data that count as in progress until their last part is written.
 #[derive(Debug)]
 pub(super) struct OnTheWay {
     answers: Arc<Answers>,
@@ -38,7 +41,8 @@ impl Answers {
         Arc::new(Answers { most, out: Mutex::default() })
     }
 
-    /// Sends data on their way while the bound is not reached, so that data which are longer than the whole bound can be had too.
+    /// Counts data as in progress, unless the budget is used up by other data. The last data may exceed the budget, so
+    /// that data longer than the whole budget can be sent too.
     pub(super) fn send(self: &Arc<Answers>, data: Bytes) -> Result<Arc<OnTheWay>, Problem> {
         let mut out = self.out();
         let known = out.takers.contains_key(&place(&data));
@@ -54,18 +58,18 @@ impl Answers {
         Ok(Arc::new(OnTheWay { answers: Arc::clone(self), data }))
     }
 
-    /// How slowly an answer may be taken now, bytes a second.
+    /// Lowest rate at which a client must take an answer now, bytes a second.
     pub(super) fn rate(&self) -> u64 {
         if self.out().bytes > self.most / 2 { RATE_TIGHT } else { RATE_MIN }
     }
 
-    /// Nothing that is done under this lock can panic.
+    /// Locks the state. Code under this lock cannot panic, so a poisoned lock is still consistent.
     fn out(&self) -> MutexGuard<'_, Out> {
         self.out.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Nothing else lies there for as long as they do.
+/// Address and length of data. While the data exist, no other data have this address.
 fn place(data: &Bytes) -> (usize, usize) {
     (data.as_ptr() as usize, data.len())
 }
@@ -100,7 +104,7 @@ mod tests {
         let many: Vec<_> = (0..100).map(|_| answers.send(data.clone()).unwrap()).collect();
         let bytes = || answers.out().bytes;
         assert_eq!((bytes(), answers.rate()), (600, RATE_TIGHT));
-        // One that is longer than what is left, and then none but the same.
+        // Data longer than what is left are admitted; after that only data already in progress.
         let long = answers.send(Bytes::from(vec![2; 5000])).unwrap();
         assert!(answers.send(Bytes::from(vec![3; 1])).is_err());
         assert!(answers.send(Bytes::new()).is_err());

@@ -1,4 +1,4 @@
-//! A request as its handler gets it: what stands in its path, query and headers, checked.
+//! A request as its handler receives it: parses and checks path, query and headers.
 
 use std::net::IpAddr;
 
@@ -17,13 +17,12 @@ use super::query::Query;
 use super::shared::{App, Shared};
 use crate::machine::{Fault, FaultKind, Life, Of, ResourceId, TOKEN_MAX, Token, Unit, Wanted};
 
-/// The header with a registrant's or controlling task's token.
+/// The header with the token of a registrant or controlling task.
 pub(super) const REGISTRANT_TOKEN: &str = "registrant-token";
 
-/// A body is long from here on, bytes: its way takes longer than a question to the service.
+/// From this length on a body counts as long, bytes: its transfer takes longer than a request to the service.
 const LONG: u64 = 64 << 10;
 
-/// A request.
 pub(super) struct Asking {
     pub(super) parts: Parts,
     params: RawPathParams,
@@ -43,7 +42,7 @@ impl FromRequest<App> for Asking {
 }
 
 impl Asking {
-    /// Where it came from.
+    /// The client's address.
     pub(super) fn client(&self) -> IpAddr {
         client(&self.parts.extensions)
     }
@@ -57,7 +56,7 @@ impl Asking {
         self.body.size_hint().upper().is_none_or(|bytes| bytes > LONG)
     }
 
-    /// Takes the body, of at most so many bytes.
+    /// Reads the body, which may have at most `most` bytes.
     pub(super) async fn body(self, shared: &Shared, most: u64) -> Result<(Bytes, Held), Problem> {
         read(shared, &self.parts.headers, self.body, most).await
     }
@@ -66,17 +65,17 @@ impl Asking {
         self.params.iter().find(|(key, _)| *key == name).map_or("", |(_, value)| value)
     }
 
-    /// Which resource the path names.
+    /// The resource in the path.
     pub(super) fn id(&self) -> Result<ResourceId, Problem> {
         self.param("id").parse().map_err(|error| Problem::bad(format!("{error}")))
     }
 
-    /// Which rank the path names.
+    /// The rank in the path.
     pub(super) fn rank(&self) -> Result<u64, Problem> {
         rank(self.param("rank"))
     }
 
-    /// Which unit the path names.
+    /// The unit in the path.
     pub(super) fn unit(&self) -> Result<Unit, Problem> {
         match self.param("unit") {
             "own" => Ok(Unit::Own),
@@ -87,12 +86,12 @@ impl Asking {
         }
     }
 
-    /// The query, with these keys and no others.
+    /// Parses the query, which may have only these keys.
     pub(super) fn query(&self, known: &[&str]) -> Result<Query, Problem> {
         Query::parse(self.parts.uri.query().unwrap_or_default(), known)
     }
 
-    /// The token of the registrant or controlling task, if it was sent.
+    /// The token of the registrant or controlling task, if the request has one.
     pub(super) fn token(&self) -> Result<Option<Token>, Problem> {
         let mut sent = self.headers().get_all(REGISTRANT_TOKEN).iter();
         let Some(text) = sent.next() else { return Ok(None) };
@@ -104,14 +103,14 @@ impl Asking {
         })
     }
 
-    /// The same, where it must be.
+    /// The token of the registrant or controlling task, which is required.
     pub(super) fn own_token(&self) -> Result<Token, Problem> {
         let missing = "send the token with which this was registered, in the header `Registrant-Token`";
         self.token()?.ok_or_else(|| Problem::bad(missing))
     }
 }
 
-/// How it is seen that who asks lives.
+/// The liveness that the caller asks for.
 pub(super) fn life(query: &Query) -> Result<Life, Problem> {
     match query.millis("lease")? {
         None => Ok(Life::Unseen),
@@ -120,7 +119,7 @@ pub(super) fn life(query: &Query) -> Result<Life, Problem> {
     }
 }
 
-/// Which rank somebody asks for.
+/// The rank that the caller asks for.
 pub(super) fn wanted(query: &Query) -> Result<Wanted, Problem> {
     match query.get("rank") {
         None | Some("assign" | "-1") => Ok(Wanted::Assign),
@@ -128,7 +127,7 @@ pub(super) fn wanted(query: &Query) -> Result<Wanted, Problem> {
     }
 }
 
-/// Which completion somebody asks for.
+/// The completion that the caller asks for.
 pub(super) fn of(query: &Query) -> Result<Of, Problem> {
     match query.get("of") {
         None | Some("own") => Ok(Of::Own),

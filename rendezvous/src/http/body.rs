@@ -1,4 +1,5 @@
-//! Takes a body as it comes: no memory on the word of its sender, a limit on its length, on all bodies that are under way, and on how slowly it may come.
+//! Reads a request body as it arrives. Memory is allocated for received bytes only; the length, the total of all bodies
+//! in progress, and the lowest rate are limited.
 
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -18,17 +19,17 @@ use super::problem::Problem;
 use super::shared::Shared;
 use crate::machine::{Fault, FaultKind};
 
-/// What is reserved when the first bytes have come.
+/// Bytes reserved when the first bytes arrive.
 const FIRST: usize = 16 << 10;
 
-/// How many bytes of bodies may be under way together.
+/// Budget for request bodies in progress.
 #[derive(Debug)]
 pub(super) struct Budget {
     left: AtomicU64,
     silent: Duration,
 }
 
-/// What is reserved for a body; given back when this is dropped.
+/// Bytes reserved for a body; dropping it returns them to the budget.
 #[derive(Debug)]
 pub(super) struct Held {
     budget: Arc<Budget>,
@@ -56,7 +57,7 @@ impl Drop for Held {
     }
 }
 
-/// Takes a body of at most so many bytes. What it has taken of the budget is held until the bytes are somebody else's.
+/// Reads a body of at most `most` bytes. The caller holds the reservation until the bytes are accounted for elsewhere.
 pub(super) async fn read(
     shared: &Shared,
     headers: &HeaderMap,
@@ -92,7 +93,8 @@ pub(super) async fn read(
     Ok((data.into(), held))
 }
 
-/// Room for what has come, and for as much again where the budget has it, but not for more than was announced. What is reserved is held, not only what has come.
+/// Makes room for received bytes, and for as much again if the budget allows, up to the announced length. The whole
+/// capacity is reserved, including unused room.
 fn make_room(data: &mut Vec<u8>, bytes: usize, announced: Option<u64>, held: &mut Held) -> bool {
     let needed = data.len() + bytes;
     if needed <= data.capacity() {
@@ -105,7 +107,8 @@ fn make_room(data: &mut Vec<u8>, bytes: usize, announced: Option<u64>, held: &mu
     })
 }
 
-/// How long a body is still waited for. What has come makes up for what was waited, but nothing is saved up: otherwise one that came fast at first could keep its room for as long as that was worth.
+/// Time limit for the rest of a body. Received bytes extend it, up to the initial limit. Otherwise a body that arrived
+/// fast at first could keep its room for as long as that is worth.
 #[derive(Debug)]
 struct Patience {
     silent: Duration,
@@ -146,7 +149,8 @@ fn too_long(most: u64) -> Problem {
 mod tests {
     use super::*;
 
-    /// Once a client that had sent 63 MiB at once could keep their room for an hour, with a byte every 29 s: all that had come stood to its credit, and eight such clients kept all others from registering.
+    /// A client that had sent 63 MiB at once could keep their room for an hour, with one byte every 29 s, because all
+    /// received bytes were credited. Eight such clients kept all others from registering.
     #[test]
     fn what_came_fast_is_no_credit() {
         let (begin, silent) = (Instant::now(), Duration::from_secs(30));
@@ -155,7 +159,7 @@ mod tests {
         assert_eq!(patience.until, begin + silent);
         patience.came(begin + Duration::from_secs(29), 1);
         assert!(patience.until < begin + Duration::from_secs(31), "{patience:?}");
-        // What comes at the least rate is waited for to its end.
+        // A body at exactly the lowest rate is read to its end.
         for second in 0..3600 {
             let now = begin + Duration::from_secs(second);
             assert!(now < patience.until);
@@ -163,14 +167,14 @@ mod tests {
         }
     }
 
-    /// Once only what had come was counted, of room for twice as much.
+    /// The budget counted only the received bytes, while twice as much was reserved.
     #[test]
     fn what_is_reserved_is_counted() {
         let budget = Budget::new(100_000, Duration::ZERO);
         let left = || budget.left.load(Ordering::Relaxed);
         let mut held = Held { budget: Arc::clone(&budget), bytes: 0 };
         let mut data = Vec::new();
-        // Until no room for as much again is left, and then none at all.
+        // The capacity doubles until the budget lacks room for that; at last the budget is used up.
         for length in [1, 20_000, 60_000, 90_000] {
             let more = length - data.len();
             assert!(make_room(&mut data, more, None, &mut held), "{length}");

@@ -1,4 +1,5 @@
-//! One connection: TLS where it is spoken, one request after the other, and an end that lets the client read what it was told.
+//! One connection: TLS if configured, one request after another, and a close that lets the client read the last
+//! response.
 
 use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
@@ -25,16 +26,17 @@ use super::links::{Busy, Link};
 use super::tls::Acceptor;
 use super::watched::{Alarm, Watched};
 
-/// Longest head of a request, bytes; also what is read at a time of a body.
+/// Longest head of a request, bytes; also the most that is read of a body at a time.
 const HEAD_MAX: usize = 32 << 10;
 
 /// Most headers.
 const HEADERS_MAX: usize = 64;
 
-/// How long a client may take to read an answer that was given before all of its body had come. A connection that is closed while bytes come loses what was sent last.
+/// Time for a client to read a response that was sent before its whole request body arrived. Closing a socket with
+/// unread bytes would discard the response.
 const LINGER: Duration = Duration::from_secs(5);
 
-/// Serves a connection to its end.
+/// Serves a connection until it ends.
 pub(super) async fn serve(
     stream: TcpStream,
     from: SocketAddr,
@@ -96,7 +98,8 @@ async fn speak<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
         if let Poll::Ready(served) = connection.poll_without_shutdown(cx) {
             return Poll::Ready(served.is_ok());
         }
-        // Looked at last: it was in there that a request came and was let in, or an answer ended. While one is served that was let in, there is no limit, and it is not closed to make room.
+        // Checked last, because polling the connection may admit a request or end a response. While an admitted request
+        // is served, the connection has no time limit and is not closed to make room.
         let closes = link.may_close() && close.as_mut().poll(cx).is_ready();
         let late = link.until().is_some_and(|until| alarm.passed(until, cx).is_ready());
         match closes || late {
@@ -109,26 +112,26 @@ async fn speak<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
         let lingering = timeout(LINGER, linger(connection.into_parts().io.into_inner().into_inner()));
         tokio::select! {
             _ = lingering => {}
-            // It may have been told before.
+            // A close may have been requested earlier.
             () = close.as_mut() => {}
         }
     }
 }
 
-/// Says that nothing more comes, and takes what the client still sends.
+/// Closes the sending side, and discards what the client still sends.
 async fn linger<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S) {
     let mut bytes = vec![0; HEAD_MAX];
     if stream.shutdown().await.is_ok() {
-        // Ends: with the stream, or the time of who waits for this.
+        // Ends: with the stream, or by the caller's time limit.
         while stream.read(&mut bytes).await.is_ok_and(|read| read > 0) {}
     }
 }
 
-/// A request's body; when it is dropped before its end, the client is still sending.
+/// Body of a request. If it is dropped before its end, the client is still sending.
 struct Asked {
     body: Incoming,
     link: Arc<Link>,
-    /// Whether it was read to its end, which one of unknown length does not say of itself.
+    /// Whether it was read to its end: a body of unknown length does not report this itself.
     ended: bool,
 }
 
@@ -162,7 +165,7 @@ impl Drop for Asked {
     }
 }
 
-/// An answer's body; when it is dropped, the request is served.
+/// Body of a response. When it is dropped, the request is complete.
 struct Answered {
     body: Body,
     _busy: Busy,

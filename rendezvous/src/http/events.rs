@@ -1,4 +1,4 @@
-//! Server-sent events: a client that looks on is told what changes, on a connection that stays.
+//! Server-sent events: reports changes to a client, over a connection that stays open.
 //!
 //! Source: the HTML standard, "Server-sent events".
 
@@ -26,10 +26,11 @@ use super::sent::Sent;
 use super::shared::{App, Shared, ask, strange};
 use crate::machine::{Answer, Completion, Fault, FaultKind, Request, ResourceId};
 
-/// After so long without an event a comment is sent, so that nothing on the way takes the connection for dead, and a client that has gone is noticed.
+/// After this time without an event a comment is sent. It keeps proxies from closing the connection, and reveals a
+/// client that has gone.
 const ALIVE: Duration = Duration::from_secs(15);
 
-/// Pieces that wait for a client: one that is slow is told what is true then, not all that was.
+/// Most pieces that wait for a client. A slow client gets the latest state, and misses those between.
 const PIECES: usize = 2;
 
 /// A stream of events.
@@ -39,10 +40,10 @@ struct Stream {
     _place: OwnedSemaphorePermit,
 }
 
-/// Where events are written.
+/// The sending end of a stream.
 struct Events(Sender<Bytes>);
 
-/// The client has gone.
+/// The client has closed the connection.
 struct Gone;
 
 impl hyper::body::Body for Stream {
@@ -62,13 +63,13 @@ impl Events {
         self.0.send(piece.into()).await.map_err(|_| Gone)
     }
 
-    /// An event whose data are a line of text.
+    /// Sends an event with one line of data.
     async fn event(&self, name: &str, data: &str) -> Result<(), Gone> {
         self.send(format!("event: {name}\ndata: {data}\n\n")).await
     }
 }
 
-/// A place for a stream.
+/// Acquires a slot for a stream.
 fn place(places: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, Problem> {
     Semaphore::try_acquire_owned(Arc::clone(places)).map_err(|_| {
         let message =
@@ -100,7 +101,7 @@ pub(super) async fn resource(State(shared): State<App>, asking: Asking) -> Resul
     Ok(response)
 }
 
-/// Tells of a resource until its end, which a wait without a limit has when the resource has it.
+/// Sends the events of a resource until its end. The wait has no time limit, so it ends with the resource.
 async fn tell(shared: &Shared, events: &Events, id: ResourceId, wait: Request) -> Result<(), Gone> {
     let mut looking = shared.pollers.look(Subject::Tally(id));
     let mut end = pin!(ask(&shared.desk, wait));
@@ -112,7 +113,7 @@ async fn tell(shared: &Shared, events: &Events, id: ResourceId, wait: Request) -
             told = next(events, &mut looking) => last = told?.or(last),
         }
     };
-    // What has changed since it was last looked at.
+    // The tally may have changed since it was last polled.
     if let Ok(Answer::Properties(properties)) = shared.ask(Request::Properties(id)).await {
         let now = (properties.tally, properties.capacity);
         if last != Some(now) {
@@ -126,7 +127,7 @@ async fn tell(shared: &Shared, events: &Events, id: ResourceId, wait: Request) -
     }
 }
 
-/// Tells of the next tally, or that the connection lives.
+/// Sends the next tally, or a comment that keeps the connection open.
 async fn next(events: &Events, looking: &mut Looking) -> Result<Option<(u32, u32)>, Gone> {
     match timeout(ALIVE, looking.next()).await {
         Ok(Sight::Tally(tally, capacity)) => {
@@ -138,7 +139,8 @@ async fn next(events: &Events, looking: &mut Looking) -> Result<Option<(u32, u32
     }
 }
 
-/// Tells of the completion, without the data where they are long or there is no room on the way for them: the client asks for them then.
+/// Sends the completion. If the data are too long or exceed the budget, the event omits them, and the client requests
+/// them separately.
 async fn completed(shared: &Shared, events: &Events, completion: Completion) -> Result<(), Gone> {
     let short = completion.data.len() <= json::EVENT_DATA_MAX;
     let Some(data) = short.then(|| shared.answers.send(completion.data.clone()).ok()).flatten() else {
@@ -153,7 +155,7 @@ async fn completed(shared: &Shared, events: &Events, completion: Completion) -> 
     Ok(())
 }
 
-/// All resources, for the page.
+/// Stream of all resources, for the page.
 pub(super) fn resources(shared: &App) -> Result<Response, Problem> {
     let (events, response) = stream(place(&shared.pages)?);
     let shared = Arc::clone(shared);
@@ -167,11 +169,12 @@ pub(super) fn resources(shared: &App) -> Result<Response, Problem> {
     Ok(response)
 }
 
-/// Tells of all resources when they change, and again after a while: a browser does not tell its page of comments.
+/// Sends all resources whenever they change, and at least once in each [`ALIVE`]. A comment would not do: browsers hide
+/// comments from the page.
 async fn show(shared: &Shared, events: &Events) -> Result<(), Gone> {
     let mut looking = shared.pollers.look(Subject::Resources);
     let mut last = Vec::new();
-    // Ends: when the client goes.
+    // Ends: when the client closes the connection.
     loop {
         if let Ok(Sight::Resources(list)) = timeout(ALIVE, looking.next()).await {
             last = list;

@@ -1,4 +1,4 @@
-//! What is looked at before anything else of a request: its size, for whom a browser speaks, and the token.
+//! Checks before all handlers: the framing and size of a request, on whose behalf a browser sends it, and the token.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -18,24 +18,25 @@ use crate::token::ServiceToken;
 /// Longest path with query, bytes.
 const URI_MAX: usize = 4096;
 
-/// Where people come who have no token yet, and what tells nothing of anybody's. The page asks for the token by itself.
+/// Paths without a token check: static content that reveals nothing, the login, and the page with its events, which
+/// check the session themselves.
 const OPEN: [&str; 6] = ["/", "/login", "/page.css", "/page.js", "/events", "/openapi.json"];
 
-/// Where a request came from.
+/// Client of a request.
 #[derive(Clone, Debug)]
 pub(super) struct Client {
     pub(super) address: SocketAddr,
     pub(super) link: Arc<Link>,
 }
 
-/// What comes with a request as its token.
+/// Result of checking a request's token.
 pub(super) enum Sent {
     Nothing,
     Right,
     Wrong,
 }
 
-/// Lets requests through that may be asked, and says of every answer that it is for nobody else.
+/// Middleware: admits or rejects a request, and marks every response as private.
 pub(super) async fn guard(State(shared): State<App>, request: Request, next: Next) -> Response {
     let (parts, body) = request.into_parts();
     let mut response = match framed(&parts.headers) {
@@ -45,7 +46,7 @@ pub(super) async fn guard(State(shared): State<App>, request: Request, next: Nex
         },
         Err(problem) => {
             let mut response = problem.into_response();
-            // Where its body ends is not certain, so nothing behind it is read as another request.
+            // The end of the body is uncertain, so nothing after it may be read as another request.
             response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
             response
         }
@@ -56,7 +57,8 @@ pub(super) async fn guard(State(shared): State<App>, request: Request, next: Nex
     response
 }
 
-/// Refuses a request whose body ends at one place for this server and perhaps at another for a proxy before it, which would take what is behind for a request of its own (request smuggling).
+/// Rejects a request whose body may end at different places for this server and for a proxy before it: the proxy might
+/// take the rest for another request (request smuggling).
 fn framed(headers: &HeaderMap) -> Result<(), Problem> {
     let mut encodings = headers.get_all(header::TRANSFER_ENCODING).iter();
     let Some(one) = encodings.next() else { return Ok(()) };
@@ -101,7 +103,7 @@ async fn check(shared: &Shared, request: &Parts) -> Result<(), Problem> {
     }
 }
 
-/// Judges the bearer token of a request.
+/// Checks the bearer token of a request.
 pub(super) fn sent(shared: &Shared, headers: &HeaderMap) -> Sent {
     let mut sent = headers.get_all(header::AUTHORIZATION).iter();
     match (sent.next(), sent.next()) {
@@ -114,7 +116,7 @@ pub(super) fn sent(shared: &Shared, headers: &HeaderMap) -> Sent {
     }
 }
 
-/// Whether it is the token of the service, or of its page where the service has none.
+/// Whether it is the service's token, or, if the service has none, the page's.
 pub(super) fn is_ours(shared: &Shared, token: &ServiceToken) -> bool {
     shared.token.as_ref().or(shared.page_token.as_ref()).is_some_and(|ours| ours == token)
 }
@@ -128,13 +130,13 @@ pub(super) fn unauthorized(message: &str) -> Problem {
     Fault::new(FaultKind::Unauthorized, message).into()
 }
 
-/// Where a request came from.
+/// Client address of a request.
 pub(super) fn client(extensions: &Extensions) -> IpAddr {
     let client = extensions.get::<Client>();
     client.map_or(IpAddr::from([0; 4]), |client| client.address.ip())
 }
 
-/// A request was let in.
+/// Marks the connection of an admitted request.
 pub(super) fn prove(extensions: &Extensions) {
     if let Some(client) = extensions.get::<Client>() {
         client.link.prove();

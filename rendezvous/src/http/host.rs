@@ -1,6 +1,9 @@
-//! Whom a browser speaks for: pages of other sites may neither use the service nor find out about it.
+//! Checks on whose behalf a browser sends a request: pages of other sites must neither use the service nor learn
+//! anything about it.
 //!
-//! A page makes its visitor's browser send requests to any address, also to one that the visitor alone reaches. The browser says where the page is from: in `Origin`, in `Sec-Fetch-Site`, and in `Host`, where a name of that page's own stands that suddenly means another address.
+//! A page can make its visitor's browser send requests to any address, even one that only the visitor can reach. The
+//! browser names the page's origin in `Origin` and `Sec-Fetch-Site`. `Host` reveals DNS rebinding: it has a name of the
+//! attacking page's own, which now resolves to this server.
 
 use std::net::IpAddr;
 
@@ -11,19 +14,19 @@ use chained_gpc::Shown;
 use super::problem::Problem;
 use crate::machine::FaultKind;
 
-/// What the server is called.
+/// Names of the server.
 #[derive(Debug)]
 pub(super) struct Names {
-    /// It listens on loopback, where it is called by address, as localhost, or as in its URL.
+    /// Whether it listens on loopback. Its names are then its addresses, `localhost`, and the host in its URL.
     pub(super) loopback: bool,
-    /// The host and the port of its URL.
+    /// Host and port of its URL.
     pub(super) authority: String,
     /// `http` or `https`.
     pub(super) scheme: &'static str,
 }
 
 impl Names {
-    /// Refuses what a page of another site has its visitor's browser ask.
+    /// Rejects a request that a page of another site makes its visitor's browser send.
     pub(super) fn check(&self, version: Version, uri: &Uri, headers: &HeaderMap) -> Result<(), Problem> {
         let host = host(version, headers)?;
         let called = uri.authority().map(Authority::as_str).into_iter().chain(host);
@@ -43,7 +46,7 @@ impl Names {
             let origin = origin.to_str().unwrap_or_default();
             let own = origin.split_once("://").is_some_and(|(scheme, authority)| {
                 let called = host.is_some_and(|host| host.eq_ignore_ascii_case(authority));
-                // Behind a proxy the scheme is another one than the server's own.
+                // Behind a proxy the scheme may differ from the server's own.
                 called && (scheme == self.scheme || scheme == "https")
                     || authority.eq_ignore_ascii_case(&self.authority)
             });

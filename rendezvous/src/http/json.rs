@@ -1,4 +1,4 @@
-//! What requests and answers look like as JSON.
+//! JSON of requests and answers.
 
 use chained_gpc::Shown;
 use serde::{Deserialize, Serialize};
@@ -12,7 +12,7 @@ use crate::machine::{
 /// Longest JSON of a request, bytes: far more than any needs.
 pub(super) const JSON_MAX: u64 = 16 << 10;
 
-/// Most data that come with the server-sent event of a completion, bytes.
+/// Most data in the server-sent event of a completion, bytes.
 pub(super) const EVENT_DATA_MAX: usize = 1 << 20;
 
 #[derive(Deserialize)]
@@ -47,7 +47,7 @@ struct Named {
     name: String,
 }
 
-/// Reads what a resource is to be.
+/// Parses the parameters of a new resource.
 pub(super) fn spec(text: &[u8]) -> Result<Spec, Problem> {
     let Wish { capacity, level, lifetime, job, joint, parent } = parsed(text)?;
     let lifetime = match lifetime {
@@ -85,7 +85,7 @@ fn wanted(rank: &Rank) -> Result<Wanted, Problem> {
     }
 }
 
-/// Reads the name of a controlling task.
+/// Parses the name of a controlling task.
 pub(super) fn name(text: &[u8]) -> Result<String, Problem> {
     Ok(parsed::<Named>(text)?.name)
 }
@@ -96,14 +96,14 @@ fn parsed<'a, T: Deserialize<'a>>(text: &'a [u8]) -> Result<T, Problem> {
     })
 }
 
-/// A resource that was created.
+/// JSON of a created resource.
 #[derive(Serialize)]
 pub(super) struct Created {
     pub(super) handle: String,
     pub(super) id: String,
 }
 
-/// A registration that stands.
+/// JSON of a registration.
 #[derive(Serialize)]
 struct Stands<'a> {
     rank: u32,
@@ -112,7 +112,6 @@ struct Stands<'a> {
     token: &'a str,
 }
 
-/// The answer to a registration.
 pub(super) fn registered(registered: Registered, token: &Token) -> String {
     let Registered { rank, tally, capacity } = registered;
     text(&Stands { rank, tally, capacity, token: token.as_str() })
@@ -135,7 +134,7 @@ struct Shape<'a> {
     failed: Option<Written<'a>>,
 }
 
-/// The properties of a resource.
+/// JSON of a resource's properties.
 pub(super) fn properties(properties: &Properties) -> String {
     text(&Shape {
         id: properties.id.to_string(),
@@ -167,7 +166,7 @@ struct Glance<'a> {
     above: bool,
 }
 
-/// Resources as the page shows them: with ids by which nobody finds them.
+/// JSON of resources for the page, with shortened ids, which do not suffice to access them.
 pub(super) fn resources(list: &[Properties], now: Millis) -> String {
     let glance = |properties| Glance::of(properties, now);
     text(&list.iter().map(glance).collect::<Vec<_>>())
@@ -189,17 +188,17 @@ impl<'a> Glance<'a> {
     }
 }
 
-/// How far a resource has come.
+/// JSON of a tally.
 pub(super) fn tally(tally: u32, capacity: u32) -> String {
     format!("{{\"tally\":{tally},\"capacity\":{capacity}}}")
 }
 
-/// What stands before and behind the data of a completion.
+/// The texts before and after the data of a completion.
 pub(super) fn around(completion: &Completion) -> (String, String) {
     (format!("{{\"level\":{},\"data\":\"", completion.level), format!("\",\"joint\":{}}}", joint(completion)))
 }
 
-/// A completion without its data.
+/// JSON of a completion without its data.
 pub(super) fn without_data(completion: &Completion) -> String {
     format!("{{\"level\":{},\"joint\":{}}}", completion.level, joint(completion))
 }
@@ -212,12 +211,12 @@ fn joint(completion: &Completion) -> String {
     }
 }
 
-/// A fault as a problem.
+/// JSON of a fault, as a problem.
 pub(super) fn problem(fault: &Fault) -> String {
     text(&written(fault))
 }
 
-/// Numbers and text can always be written.
+/// Serializes a value. Numbers and text cannot fail.
 pub(super) fn text(value: &impl Serialize) -> String {
     serde_json::to_string(value).unwrap_or_default()
 }

@@ -1,6 +1,8 @@
-//! The connections of a server: how many there are, which of them are idle, and which one is closed when a new one finds no place.
+//! Connections of a server: their number, which are idle, and which is closed to make room for a new one.
 //!
-//! A connection is a *stranger*'s until a request on it was let in, with the right token where the service has one. A stranger's is closed to make room also while its request is served: otherwise whoever has no token could take all places with requests that never end.
+//! A connection is a *stranger's* until one of its requests is admitted, with the right token if the service has one.
+//! To make room, a stranger's connection is closed even while its request is served. Otherwise clients without the
+//! token could occupy all slots with requests that never end.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,40 +15,41 @@ use tokio::time::{Instant, timeout};
 use super::answers::Answers;
 use super::options::Times;
 
-/// How long a new connection waits for the place of one that was told to close. That one is idle, so it takes no longer than its task needs to run.
+/// Time that a new connection waits for the slot of another that closes. The other is idle, so closing takes only a
+/// turn of its task.
 const PLACE_LIMIT: Duration = Duration::from_millis(100);
 
-/// So many strangers' connections are never many: each that has just come is one.
+/// Up to this number strangers' connections do not count as many, because every new connection is one.
 const STRANGERS_MIN: usize = 16;
 
-/// All connections.
+/// All connections of a server.
 #[derive(Debug)]
 pub(super) struct Links {
     places: Arc<Semaphore>,
-    /// How many may be strangers' before these are closed first.
+    /// Number of strangers' connections above which these are closed first.
     strangers_max: usize,
     times: Times,
     answers: Arc<Answers>,
     free: Mutex<Free>,
 }
 
-/// Those that may be closed.
+/// Connections that may be closed.
 #[derive(Default, Debug)]
 struct Free {
     next: u64,
-    /// Those that serve no request, in the order in which they have become so.
+    /// Connections without a request, in the order in which they became idle.
     idle: BTreeMap<u64, Arc<Notify>>,
-    /// Strangers', in the order in which they came.
+    /// Strangers' connections, in the order of their arrival.
     strangers: BTreeMap<u64, Arc<Notify>>,
 }
 
-/// One connection. It has a place until it is dropped.
+/// One connection. It occupies a slot until it is dropped.
 #[derive(Debug)]
 pub(super) struct Link {
     links: Arc<Links>,
     close: Arc<Notify>,
     state: Mutex<State>,
-    /// Its number among the strangers'.
+    /// Its key among the strangers' connections.
     stranger: Mutex<Option<u64>>,
     unread: AtomicBool,
     _place: OwnedSemaphorePermit,
@@ -56,28 +59,29 @@ pub(super) struct Link {
 enum State {
     /// A request is served.
     Busy,
-    /// None is. The number finds it among those that are idle, unless it is a stranger's; `head` says whether a part of a request's head has come.
+    /// The connection is idle. `number` is its key among the idle connections, unless it is a stranger's; `head` says
+    /// whether a part of a request's head has arrived.
     Free { number: Option<u64>, head: bool, until: Instant },
 }
 
-/// A request that is served; dropped when its answer is given.
+/// A request in progress; dropped when its response is complete.
 #[derive(Debug)]
 pub(super) struct Busy(Arc<Link>);
 
 impl Links {
     pub(super) fn new(most: usize, times: Times, answers: Arc<Answers>) -> Arc<Links> {
         let places = Arc::new(Semaphore::new(most.clamp(1, Semaphore::MAX_PERMITS)));
-        // Far more than there are in the moment in which all tasks come, and leaves the others their places.
+        // Far more than there are when all tasks connect at once, and it leaves most slots to the others.
         let strangers_max = (most / 4).max(STRANGERS_MIN);
         Arc::new(Links { places, strangers_max, times, answers, free: Mutex::default() })
     }
 
-    /// A place for a new connection, if one is free.
+    /// A slot for a new connection, if one is free.
     pub(super) fn place(self: &Arc<Links>) -> Option<Arc<Link>> {
         Some(self.link(Arc::clone(&self.places).try_acquire_owned().ok()?))
     }
 
-    /// The place of another connection, which closes; `None` if all are busy.
+    /// Closes another connection and returns its slot; `None` if all are busy.
     pub(super) async fn place_of_another(self: &Arc<Links>) -> Option<Arc<Link>> {
         if !self.close_one() {
             return None;
@@ -101,7 +105,8 @@ impl Links {
         })
     }
 
-    /// Has one close: the one that has been idle for longest, or the oldest stranger's where there are many of them, or where none is idle.
+    /// Closes one connection: the oldest stranger's if there are many, else the longest idle, else the oldest
+    /// stranger's. Returns whether one was found.
     pub(super) fn close_one(&self) -> bool {
         let mut free = locked(&self.free);
         let many = free.strangers.len() > self.strangers_max;
@@ -121,14 +126,14 @@ impl Free {
 }
 
 impl Link {
-    /// A request's head is there.
+    /// The head of a request has arrived: the connection is busy.
     pub(super) fn begin(self: &Arc<Link>) -> Busy {
         let before = std::mem::replace(&mut *locked(&self.state), State::Busy);
         self.forget(before);
         Busy(Arc::clone(self))
     }
 
-    /// A request was let in: this is no stranger's any longer.
+    /// A request was admitted: the connection is no longer a stranger's.
     pub(super) fn prove(&self) {
         if let Some(number) = locked(&self.stranger).take() {
             locked(&self.links.free).strangers.remove(&number);
@@ -144,7 +149,7 @@ impl Link {
         locked(&self.stranger).is_some()
     }
 
-    /// Bytes have come.
+    /// Bytes have arrived.
     pub(super) fn came(&self) {
         if let State::Free { head, until, .. } = &mut *locked(&self.state)
             && !*head
@@ -153,7 +158,7 @@ impl Link {
         }
     }
 
-    /// Until when something must have come; `None` while a request is served.
+    /// The time by which bytes must arrive; `None` while a request is served.
     pub(super) fn until(&self) -> Option<Instant> {
         match *locked(&self.state) {
             State::Busy => None,
@@ -161,7 +166,7 @@ impl Link {
         }
     }
 
-    /// Returns when the connection is to close, to make room for another one.
+    /// Returns when the connection is to close to make room.
     pub(super) async fn closing(&self) {
         self.close.notified().await;
     }
@@ -170,12 +175,12 @@ impl Link {
         self.links.times
     }
 
-    /// How slowly an answer may be taken now, bytes a second.
+    /// Lowest rate at which a client must take an answer now, bytes a second.
     pub(super) fn rate(&self) -> u64 {
         self.links.answers.rate()
     }
 
-    /// A request was answered before all of its body had come: nothing else comes on this connection.
+    /// A request was answered before its whole body arrived: the connection cannot be reused.
     pub(super) fn leave_unread(&self) {
         self.unread.store(true, Ordering::Relaxed);
     }
@@ -208,7 +213,7 @@ impl Drop for Busy {
     }
 }
 
-/// Nothing that is done under these locks can panic.
+/// Locks a mutex. Code under these locks cannot panic, so a poisoned lock is still consistent.
 fn locked<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }

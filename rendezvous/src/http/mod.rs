@@ -1,8 +1,11 @@
-//! A rendezvous service over HTTP, for tasks in any language: create, register, wait (long poll or server-sent events), look, destroy.
+//! HTTP server of a rendezvous service, for tasks in any language: create, register, wait (long poll or server-sent
+//! events), observe, destroy.
 //!
-//! `openapi.json` in this package, which the server gives at `/openapi.json`, is the reference. Whatever is refused is answered with a problem (RFC 9457) that has the code of the [fault](crate::FaultKind).
+//! The reference is `openapi.json` in this package, which the server offers at `/openapi.json`. Each error response is
+//! a problem (RFC 9457) with the code of its [fault](crate::FaultKind).
 //!
-//! A driver without logic of its own: what is asked goes to the service's [`Desk`](crate::Desk), what it answers goes back. What it adds is bounds: on connections, on what is sent and how slowly, on those who wait and look on.
+//! The server has no logic of its own: it passes requests to the service's [`Desk`](crate::Desk), and answers back. It
+//! adds limits: on connections, on the amount and rate of data, on waits and streams.
 //!
 //! Source: WS Rendezvous, "Rendezvous port type", with HTTP in place of SOAP.
 
@@ -35,5 +38,5 @@ pub use options::{Options, Times, Tls};
 #[doc(inline)]
 pub use server::Server;
 
-/// What the server offers, as an OpenAPI 3.1 file.
+/// Description of the API, an OpenAPI 3.1 document.
 pub const OPENAPI: &str = include_str!("../../openapi.json");

@@ -1,4 +1,4 @@
-//! What a server is started with.
+//! Options of a server.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -10,72 +10,79 @@ use crate::machine::Limits;
 use crate::store::Store;
 use crate::token::ServiceToken;
 
-/// What a server is started with.
+/// Options of a server.
 #[non_exhaustive]
 pub struct Options {
-    /// Where it listens. With port 0 the system chooses one.
+    /// Address to listen at. If the port is 0, the system chooses one.
     pub listen: SocketAddr,
-    /// The URL of the service, which stands in handles: what clients reach it by, if that is not the address that it listens at. The service's paths follow it.
+    /// URL of the service in its handles, if clients reach it by another URL than the address it listens at. The paths
+    /// of the service follow this URL.
     pub url: Option<String>,
-    /// What clients must send, `Authorization: Bearer TOKEN`.
+    /// Token that clients must send, as `Authorization: Bearer TOKEN`.
     pub token: Option<ServiceToken>,
-    /// What the page asks for where [`token`](Self::token) is `None`. Without either nobody sees the page.
+    /// Token for the page if [`token`](Self::token) is `None`. If both are `None`, the page is closed.
     pub page_token: Option<ServiceToken>,
-    /// File with the certificates (PEM) of the authority that has signed those of services above that are reached over https: this service registers the data of resources with a parent there.
+    /// File with the certificates (PEM) of the authority for https services that own parent resources. This service
+    /// registers data there.
     pub ca: Option<PathBuf>,
-    /// Services on other hosts that get the token over plain HTTP, when this one registers data of its resources there. Clients say where the resources above are, so no other service gets it, but over https or on this host.
+    /// Services on other hosts that receive the token over plain HTTP, when this one registers data with a parent
+    /// there. Clients name the parents, so any other service gets the token only over https or on this host.
     pub above: Vec<ServiceUrl>,
-    /// Where what is registered outlives the process.
+    /// Persistent storage for the service's state.
     pub store: Option<Box<dyn Store>>,
-    /// What the service allows.
+    /// Limits of the service.
     pub limits: Limits,
-    /// Listen beyond loopback though there is no token: whoever reaches the port may do everything.
+    /// Allows listening beyond loopback without a token: every host that reaches the port has full access.
     pub insecure: bool,
-    /// Speak HTTP over TLS.
+    /// Certificate and key, to serve HTTP over TLS.
     pub tls: Option<Tls>,
-    /// Most connections. Beyond it the one that has been idle for longest is closed, and where none is idle the newest is refused.
+    /// Most connections. Beyond this the connection that has been idle longest is closed. If none is idle, the newest
+    /// is rejected.
     pub connections: usize,
     /// Most server-sent streams.
     pub streams: usize,
-    /// Most bytes of bodies that are under way together.
+    /// Most bytes of request bodies in progress.
     pub bodies: u64,
-    /// Most bytes of data that are on their way to clients together, at most [`Limits::held`]; the same data are counted once. Once it is reached, no further data leave.
+    /// Most bytes of response data in progress, at most [`Limits::held`]; shared data count once. When it is reached,
+    /// further data are rejected.
     pub answers: u64,
-    /// Threads that serve.
+    /// Number of server threads.
     pub threads: usize,
-    /// How long clients may take.
+    /// Time limits for clients.
     pub times: Times,
 }
 
-/// How long clients may take.
+/// Time limits for clients.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Times {
-    /// For the handshake of TLS, and for the head of a request from its first byte on.
+    /// For the TLS handshake, and for the head of a request from its first byte.
     pub head: Duration,
     /// Between two requests on a connection.
     pub idle: Duration,
-    /// Without a byte of a body that is awaited, and without taking a byte of an answer. What comes faster than it must gives no more than this time again.
+    /// Without a byte of an expected body, and without taking a byte of an answer. A fast transfer restores at most
+    /// this time.
     pub silent: Duration,
 }
 
-/// Slowest that a body may come, bytes a second: 64 MiB take 17 minutes then.
+/// Lowest rate of a request body, bytes a second: 64 MiB take 17 minutes at this rate.
 pub(super) const BODY_RATE_MIN: u64 = 64 << 10;
 
-/// Slowest that an answer may be taken while few bytes are on their way, bytes a second.
+/// Lowest rate at which a client must take an answer while little data are in progress, bytes a second.
 pub(super) const RATE_MIN: u64 = 16 << 10;
 
 /// Certificate and key of a server.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Tls {
-    /// File with the certificates, the server's own first, PEM.
+    /// File with the certificates (PEM), the server's own first.
     pub cert: PathBuf,
-    /// File with the private key, PEM.
+    /// File with the private key (PEM).
     pub key: PathBuf,
 }
 
 impl Options {
-    /// A server at this address, without a token, a store or TLS, with limits that a machine of a few GiB stands.
+    /// Options for a server at this address, without a token, a store or TLS. The limits suit a machine with a few GiB
+    /// of memory.
     pub fn new(listen: SocketAddr) -> Options {
         Options {
             listen,

@@ -1,4 +1,5 @@
-//! The page that shows the resources of a service as they fill, behind the token: a form asks for it, a cookie remembers that it was right.
+//! Web page that shows the resources of a service as they fill. A login form asks for the token, and a cookie keeps the
+//! session.
 
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
@@ -22,13 +23,14 @@ const COOKIE: &str = "gpc-rendezvous";
 /// Longest form, bytes.
 const FORM_MAX: u64 = 4096;
 
-/// Most logins whose forms are awaited at a time: people come one by one.
+/// Most logins in progress at a time: people log in one by one.
 pub(super) const LOGINS_MAX: usize = 16;
 
-/// What a browser may do with what comes from here: run and show what this server gives, ask this server, and send the form to it.
+/// What a browser may do with content from this server: run and show it, send requests to this server, and submit the
+/// form to it.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
-/// Where the form says that a token was refused.
+/// Placeholder in the form for the message that a token was rejected.
 const REFUSED: &str = "<!--refused-->";
 
 fn given(status: StatusCode, media: &'static str, text: impl IntoResponse) -> Response {
@@ -110,7 +112,8 @@ pub(super) async fn login(State(shared): State<App>, asking: Asking) -> Result<R
     Ok((StatusCode::SEE_OTHER, to).into_response())
 }
 
-/// Takes the form of a login, for which no token is needed: few at a time, and no longer than a head may take.
+/// Reads the form of a login, for which no token is needed. Few are read at a time, with the time limit of a request
+/// head.
 async fn form(shared: &Shared, asking: Asking) -> Result<Bytes, Problem> {
     let Ok(_place) = shared.logins.try_acquire() else {
         let message = "too many log in at this moment: try again a little later";

@@ -1,4 +1,5 @@
-//! Looks at what changes often, on behalf of all who look on: however many they are, the service is asked four times a second for each thing that is looked at.
+//! Polls the service on behalf of all observers: each subject is polled four times a second, for any number of
+//! observers.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -11,40 +12,40 @@ use super::shared::ask;
 use crate::keeper::Desk;
 use crate::machine::{Answer, Properties, Request, ResourceId};
 
-/// How often it looks.
+/// Interval between polls.
 const EVERY: Duration = Duration::from_millis(250);
 
-/// Most resources that the page shows.
+/// Most resources on the page.
 const LIST_MAX: usize = 200;
 
-/// What is looked at.
+/// A subject that is polled.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Subject {
-    /// How far a resource has come.
+    /// The tally of a resource.
     Tally(ResourceId),
     /// All resources, the newest first.
     Resources,
 }
 
-/// What was seen.
+/// The result of a poll.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Sight {
-    /// Nothing yet.
+    /// Not polled yet.
     Nothing,
-    /// How many have registered, of how many.
+    /// The tally and the capacity.
     Tally(u32, u32),
-    /// Resources.
+    /// The resources.
     Resources(Vec<Properties>),
 }
 
-/// All that is looked at.
+/// All subjects that are polled.
 #[derive(Debug)]
 pub(super) struct Pollers {
     desk: Desk,
     watched: Mutex<BTreeMap<Subject, Weak<Watched>>>,
 }
 
-/// One thing that is looked at for as long as anybody has this.
+/// One subject, polled as long as an observer holds it.
 #[derive(Debug)]
 pub(super) struct Watched {
     pollers: Arc<Pollers>,
@@ -52,7 +53,7 @@ pub(super) struct Watched {
     seen: watch::Sender<Sight>,
 }
 
-/// Somebody who looks on.
+/// An observer.
 pub(super) struct Looking {
     seen: watch::Receiver<Sight>,
     _watched: Arc<Watched>,
@@ -63,7 +64,7 @@ impl Pollers {
         Arc::new(Pollers { desk, watched: Mutex::default() })
     }
 
-    /// Looks on. What is seen first is there soon.
+    /// Observes a subject. The first result follows soon.
     pub(super) fn look(self: &Arc<Pollers>, subject: Subject) -> Looking {
         let mut watched = self.watched();
         let known = watched.get(&subject).and_then(Weak::upgrade);
@@ -76,7 +77,7 @@ impl Pollers {
         });
         let mut seen = found.seen.subscribe();
         if *seen.borrow() != Sight::Nothing {
-            // Others have seen it before.
+            // A result is available already, for other observers.
             seen.mark_changed();
         }
         Looking { seen, _watched: found }
@@ -90,7 +91,7 @@ impl Pollers {
 impl Drop for Watched {
     fn drop(&mut self) {
         let mut watched = self.pollers.watched();
-        // Somebody else may have begun anew meanwhile.
+        // Another observer may have started it again meanwhile.
         if watched.get(&self.subject).is_some_and(|watched| watched.strong_count() == 0) {
             watched.remove(&self.subject);
         }
@@ -98,19 +99,19 @@ impl Drop for Watched {
 }
 
 impl Looking {
-    /// What was seen, when it is something else than the last time.
+    /// Waits for a result that differs from the last one, and returns it.
     pub(super) async fn next(&mut self) -> Sight {
-        // The sender lives as long as this.
+        // The sender lives as long as `self`.
         let _ = self.seen.changed().await;
         self.seen.borrow_and_update().clone()
     }
 }
 
-/// Looks until nobody looks on, or there is nothing more to see.
+/// Polls a subject until its last observer has gone.
 async fn poll(watched: Weak<Watched>, desk: Desk, subject: Subject) {
     let mut ticks = interval(EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    // Ends: within a tick after the last one has gone.
+    // Ends: within an interval after the last observer has gone.
     loop {
         ticks.tick().await;
         if watched.strong_count() == 0 {
@@ -123,7 +124,7 @@ async fn poll(watched: Weak<Watched>, desk: Desk, subject: Subject) {
         let sight = match ask(&desk, request).await {
             Ok(Answer::Properties(properties)) => Sight::Tally(properties.tally, properties.capacity),
             Ok(Answer::List(list)) => Sight::Resources(list),
-            // The service is full for the moment, or the resource has ended, which those who wait for it are told.
+            // The service is full for the moment, or the resource has ended, which its waits report.
             Ok(_) | Err(_) => continue,
         };
         let Some(watched) = watched.upgrade() else { return };

@@ -1,4 +1,4 @@
-//! Faults as HTTP tells them: a status and a problem, RFC 9457.
+//! HTTP responses for faults: a status and a problem body (RFC 9457).
 
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -6,23 +6,23 @@ use serde::Serialize;
 
 use crate::machine::{Fault, FaultKind};
 
-/// What a problem's type begins with.
+/// Prefix of a problem's type.
 const TYPE: &str = "urn:gpc:rendezvous:fault:";
 
-/// The media type of problems.
+/// Media type of problems.
 pub(super) const MEDIA_TYPE: &str = "application/problem+json";
 
-/// What a client is told to wait, seconds, before it asks a service again that is full or not available.
+/// Pause before a retry, seconds, suggested to clients of a service that is full or unavailable.
 const RETRY_AFTER: HeaderValue = HeaderValue::from_static("1");
 
-/// A request that is refused.
+/// A rejected request.
 #[derive(Debug)]
 pub(super) struct Problem {
     status: StatusCode,
     fault: Box<Fault>,
 }
 
-/// A problem as it is written.
+/// JSON of a problem.
 #[derive(Serialize)]
 pub(super) struct Written<'a> {
     r#type: String,
@@ -37,22 +37,22 @@ pub(super) struct Written<'a> {
 }
 
 impl Problem {
-    /// A fault, with a status of HTTP's own.
+    /// A fault with an explicit HTTP status.
     pub(super) fn new(status: StatusCode, kind: FaultKind, message: impl Into<String>) -> Problem {
         Problem { status, fault: Box::new(Fault::new(kind, message)) }
     }
 
-    /// A request that makes no sense.
+    /// A malformed request.
     pub(super) fn bad(message: impl Into<String>) -> Problem {
         Fault::new(FaultKind::BadRequest, message).into()
     }
 
-    /// The service cannot do it now.
+    /// A request that the service cannot carry out now.
     pub(super) fn unavailable(message: impl Into<String>) -> Problem {
         Fault::new(FaultKind::Unavailable, message).into()
     }
 
-    /// As it is written.
+    /// JSON text of the problem.
     pub(super) fn written(&self) -> String {
         text(&self.fault, self.status)
     }
@@ -71,7 +71,7 @@ impl IntoResponse for Problem {
         let more: Option<(HeaderName, HeaderValue)> = match self.status {
             StatusCode::UNAUTHORIZED => Some((header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))),
             StatusCode::SERVICE_UNAVAILABLE => Some((header::RETRY_AFTER, RETRY_AFTER)),
-            // What is still to come of the body is not awaited.
+            // The rest of the body is not read.
             StatusCode::REQUEST_TIMEOUT => Some((header::CONNECTION, HeaderValue::from_static("close"))),
             _ => None,
         };
@@ -80,7 +80,7 @@ impl IntoResponse for Problem {
     }
 }
 
-/// A fault as it stands inside of other answers.
+/// A fault as part of another JSON answer.
 pub(super) fn written(fault: &Fault) -> Written<'_> {
     of(fault, status(fault.kind))
 }
@@ -98,11 +98,11 @@ fn of(fault: &Fault, status: StatusCode) -> Written<'_> {
 }
 
 fn text(fault: &Fault, status: StatusCode) -> String {
-    // Numbers and text can always be written.
+    // Serializing numbers and text cannot fail.
     serde_json::to_string(&of(fault, status)).unwrap_or_default()
 }
 
-/// The status of each kind.
+/// HTTP status of each kind.
 pub(super) fn status(kind: FaultKind) -> StatusCode {
     use FaultKind as Kind;
     match kind {

@@ -1,21 +1,22 @@
-//! Queries and forms: `key=value&key=value`, percent-encoded. Strict: what is not understood is refused, not guessed.
+//! Parser of queries and forms: `key=value&key=value`, percent-encoded. It is strict: unknown keys and malformed values
+//! are rejected.
 
 use chained_gpc::Shown;
 
 use super::problem::Problem;
 
-/// Most parts of a query: more than any request has.
+/// Most pairs in a query: more than any request has.
 const PARTS_MAX: usize = 16;
 
-/// Longest time that is read, seconds: over 30 years.
+/// Longest time that is accepted, seconds: over 30 years.
 const SECONDS_MAX: f64 = 1e9;
 
-/// What a query says.
+/// Parsed pairs of a query.
 #[derive(Debug)]
 pub(super) struct Query(Vec<(String, String)>);
 
 impl Query {
-    /// Reads a query with these keys, each at most once.
+    /// Parses a query with these keys, each at most once.
     pub(super) fn parse(text: &str, known: &[&str]) -> Result<Query, Problem> {
         let mut found: Vec<(String, String)> = Vec::new();
         for part in text.split('&').filter(|part| !part.is_empty()) {
@@ -42,7 +43,7 @@ impl Query {
         self.0.iter().find(|(other, _)| other == key).map(|(_, value)| value.as_str())
     }
 
-    /// The value of a key that is a time in seconds, as milliseconds.
+    /// The value of a key that is a time in seconds, converted to milliseconds.
     pub(super) fn millis(&self, key: &str) -> Result<Option<u64>, Problem> {
         let Some(text) = self.get(key) else { return Ok(None) };
         match text.parse().ok().and_then(millis) {
@@ -54,12 +55,13 @@ impl Query {
     }
 }
 
-/// Seconds as milliseconds, rounded up so that a short time does not become none; `None` if they are no time.
+/// Converts seconds to milliseconds, rounded up so that a short time does not become 0; `None` if the value is out of
+/// range.
 pub(super) fn millis(seconds: f64) -> Option<u64> {
     (0.0..=SECONDS_MAX).contains(&seconds).then(|| (seconds * 1000.0).ceil() as u64)
 }
 
-/// The text of a percent-encoded one; `None` if it is none, or is not UTF-8.
+/// Decodes percent-encoding; `None` if it is malformed or not UTF-8.
 fn decoded(text: &str) -> Option<String> {
     let mut bytes = text.bytes();
     let mut out = Vec::new();

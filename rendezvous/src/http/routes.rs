@@ -1,4 +1,4 @@
-//! What is asked under which path. `openapi.json` describes each, which a test checks.
+//! Routes of the server and their handlers. `openapi.json` describes each route; a test compares the two.
 
 use axum::Router;
 use axum::body::Body;
@@ -19,7 +19,7 @@ use super::{OPENAPI, events, page, wait};
 use crate::checking::checked;
 use crate::machine::{Answer, FaultKind, Handle, Request, ResourceId, Token};
 
-/// All routes: method, path, and who answers.
+/// All routes: method, path, handler.
 fn table() -> Vec<(&'static str, &'static str, MethodRouter<App>)> {
     vec![
         ("post", "/rendezvous", post(create)),
@@ -58,7 +58,7 @@ async fn not_found(uri: Uri) -> Problem {
     Problem::new(StatusCode::NOT_FOUND, FaultKind::BadRequest, message)
 }
 
-/// The router adds `Allow`.
+/// The router adds the header `Allow`.
 async fn not_allowed(method: Method, uri: Uri) -> Problem {
     let message = format!("{} cannot be asked for with {}", Shown(uri.path()), Shown(method.as_str()));
     Problem::new(StatusCode::METHOD_NOT_ALLOWED, FaultKind::BadRequest, message)
@@ -91,7 +91,7 @@ fn location(shared: &Shared, id: ResourceId) -> Result<HeaderValue, Problem> {
     HeaderValue::try_from(format!("{}/{id}", shared.path)).map_err(|_| strange())
 }
 
-/// A handle is a URL: whoever asks for it is sent on.
+/// A handle is a URL of the service: redirects it to the resource's path.
 async fn by_handle(State(shared): State<App>, asking: Asking) -> Result<Response, Problem> {
     let id = asking.parts.uri.query().unwrap_or_default();
     let id = id.parse().map_err(|error| Problem::bad(format!("{error}")))?;
@@ -119,7 +119,7 @@ async fn register(State(shared): State<App>, asking: Asking) -> Result<Response,
         None => drawn()?,
     };
     let level = match asking.is_long() {
-        // Nobody sends long data for nothing.
+        // Reject long data for an unknown resource before they are sent, and learn the level for their validation.
         true => match shared.ask(Request::Properties(resource)).await? {
             Answer::Properties(seen) => Some(seen.level),
             _ => return Err(strange()),

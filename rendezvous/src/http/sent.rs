@@ -1,4 +1,5 @@
-//! The body of an answer with level-n data, which may be long: given out in pieces as the client takes them, also where they are to be base64. However many clients take the same data, there is one copy.
+//! Response body with level-n data, which may be long: it is produced in pieces as the client takes them, also for
+//! base64. All clients that take the same data share one copy.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -12,13 +13,13 @@ use hyper::body::{Body, Frame, SizeHint};
 
 use super::answers::OnTheWay;
 
-/// Bytes of data that are given at a time as they are.
+/// Most bytes of data in a plain piece.
 const PIECE: usize = 64 << 10;
 
-/// The same as base64; a multiple of 3, so that pieces can be joined.
+/// Most bytes of data in a base64 piece: a multiple of 3, so that pieces can be joined.
 const ENCODED_PIECE: usize = 12 << 10;
 
-/// Data, and what stands before and behind them.
+/// Data, and the text before and after them.
 #[derive(Debug)]
 pub(super) struct Sent {
     before: Bytes,
@@ -28,7 +29,7 @@ pub(super) struct Sent {
     behind: Bytes,
 }
 
-/// A part of data, which keeps all of them in memory, and so on their way, until it is written.
+/// A part of the data. It keeps the whole in memory, and counted as in progress, until it is written.
 struct Part {
     bytes: Bytes,
     _whole: Arc<OnTheWay>,
@@ -41,13 +42,13 @@ impl AsRef<[u8]> for Part {
 }
 
 impl Sent {
-    /// The data as they are.
+    /// A body of plain data.
     pub(super) fn plain(whole: Arc<OnTheWay>) -> Sent {
         let data = whole.data().clone();
         Sent { before: Bytes::new(), data, whole, encoded: false, behind: Bytes::new() }
     }
 
-    /// The data as base64, between two texts.
+    /// A body of data as base64, between two texts.
     pub(super) fn encoded(before: impl Into<Bytes>, whole: Arc<OnTheWay>, behind: impl Into<Bytes>) -> Sent {
         let data = whole.data().clone();
         Sent { before: before.into(), data, whole, encoded: true, behind: behind.into() }

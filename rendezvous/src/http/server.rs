@@ -1,4 +1,4 @@
-//! A server: its listener, its threads, and its end.
+//! The HTTP server: its listener, threads and shutdown.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -33,22 +33,22 @@ use crate::keeper::{Desk, Keeper};
 use crate::machine::{Handle, ID_LENGTH, ResourceId};
 use crate::upward::{self, Upward};
 
-/// Connections that wait to be taken: some 10,000 tasks may come in one moment.
+/// Most connections that wait to be accepted: some 10,000 tasks may connect at one moment.
 const BACKLOG: i32 = 4096;
 
-/// Most new connections that wait at a time for the place of another one.
+/// Most new connections that wait for another to close.
 const WAITING_MAX: usize = 256;
 
-/// Most who look at the page at a time: each gets all that it shows, several times a second.
+/// Most open pages: each gets the whole list several times a second.
 const PAGES_MAX: usize = 64;
 
-/// How long nothing is accepted after that has failed: the system is short of descriptors or memory.
+/// Pause after a failed accept, when the system is short of descriptors or memory.
 const SHORT: Duration = Duration::from_millis(20);
 
-/// How long a server that is dropped gives those whom it serves.
+/// Time that a dropped server gives to requests in progress.
 const DROP_LIMIT: Duration = Duration::from_secs(1);
 
-/// What one is told for whom there is no place.
+/// Response to a connection that finds no slot.
 const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\nconnection: close\r\ncontent-type: application/problem+json\r\ncontent-length: 183\r\n\r\n{\"type\":\"urn:gpc:rendezvous:fault:service-full\",\"title\":\"The service is full\",\"status\":503,\"detail\":\"too many connections are served: come again a little later\",\"code\":\"service-full\"}";
 
 /// A rendezvous service over HTTP. Dropping it ends the service.
@@ -58,19 +58,21 @@ pub struct Server {
     address: SocketAddr,
     desk: Desk,
     keeper: Option<Keeper>,
-    /// What it does as controlling task.
+    /// The service's part as controlling task.
     _upward: Upward,
     stopping: watch::Sender<bool>,
-    /// Says when all connections have ended.
+    /// Receives a message when all connections have ended.
     ended: Receiver<()>,
     runtime: Option<Runtime>,
 }
 
 impl Server {
-    /// Starts a service and its server. It has threads of its own.
+    /// Starts a service and its server, on threads of their own.
     ///
     /// # Errors
-    /// When it cannot listen, the store or the certificate cannot be read, the URL is none, there are no threads, or everybody could use it: it would listen beyond loopback without a token.
+    /// Returns an error if the address cannot be listened at, the store or the certificate cannot be read, the URL is
+    /// invalid, or threads cannot be started. Also if the server would listen beyond loopback without a token, so that
+    /// every host could use it.
     pub fn start(options: Options) -> io::Result<Server> {
         check(&options)?;
         let acceptor = options.tls.as_ref().map(acceptor).transpose()?;
@@ -119,22 +121,22 @@ impl Server {
         Ok(Server { url, address, desk, keeper, _upward: upward, stopping, ended, runtime })
     }
 
-    /// The URL of the service, which stands in its handles.
+    /// URL of the service, which its handles contain.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// Where it listens.
+    /// Address at which it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Where the service is asked from within the process.
+    /// The desk that submits requests from within this process.
     pub fn desk(&self) -> &Desk {
         &self.desk
     }
 
-    /// Ends the service: those who wait are told, and what is being answered may take so long.
+    /// Ends the service and answers all waits. Responses in progress have this time to be taken.
     pub fn shutdown(mut self, limit: Duration) {
         self.end(limit);
     }
@@ -142,7 +144,7 @@ impl Server {
     fn end(&mut self, limit: Duration) {
         let Some(runtime) = self.runtime.take() else { return };
         self.stopping.send_replace(true);
-        // Answers all who wait.
+        // Answers all waits.
         self.keeper = None;
         if self.ended.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
             tracing::debug!("connections were cut when the service ended");
@@ -157,7 +159,7 @@ impl Drop for Server {
     }
 }
 
-/// Refuses to let everybody in, unless that is what is wanted.
+/// Rejects a service that is open to all hosts, unless it is meant to be.
 fn check(options: &Options) -> io::Result<()> {
     let Options { listen, token, insecure, tls, .. } = options;
     if listen.ip().is_loopback() {
@@ -218,12 +220,13 @@ fn named(url: Option<&str>, scheme: &str, address: SocketAddr) -> io::Result<(St
     }
 }
 
-/// The path of a URL, without a slash at its end.
+/// The path of a URL, without a trailing slash.
 fn path_of(url: &str) -> String {
     url.parse::<Uri>().map(|url| url.path().trim_end_matches('/').to_owned()).unwrap_or_default()
 }
 
-/// Where others reach a server that listens at all addresses of this host, of which these are known. A bare host name is no such address: others may not know it, or know another host by it.
+/// The address at which other hosts reach a server that listens at all addresses; `known` are this host's. A bare host
+/// name would not do: other hosts may not resolve it, or resolve it to another host.
 fn reached(scheme: &str, listens: SocketAddr, known: &[IpAddr]) -> io::Result<SocketAddr> {
     let name = |why: &str| {
         invalid(format!(
@@ -236,7 +239,7 @@ fn reached(scheme: &str, listens: SocketAddr, known: &[IpAddr]) -> io::Result<So
             "handles need a name that is in the certificate, and a server at all addresses has none",
         ));
     }
-    // A server at `::` is reached over both.
+    // A server at `::` is reachable over IPv4 and IPv6.
     let usable = |ip: &&IpAddr| listens.is_ipv6() || ip.is_ipv4();
     let ip = known
         .iter()
@@ -245,7 +248,7 @@ fn reached(scheme: &str, listens: SocketAddr, known: &[IpAddr]) -> io::Result<So
     Ok(SocketAddr::new(*ip, listens.port()))
 }
 
-/// Accepts connections until the server stops, then waits for those that are served.
+/// Accepts connections until the server stops. Sends on `last` when the last connection has ended.
 async fn accept(
     listener: TcpListener,
     links: Arc<Links>,
@@ -257,7 +260,7 @@ async fn accept(
     let last = Arc::new(Last(last));
     let mut stop = stopping.clone();
     let (waiting, failed) = (Arc::new(Semaphore::new(WAITING_MAX)), Often::default());
-    // Ends: when the server does.
+    // Ends: when the server stops.
     loop {
         let accepted = tokio::select! {
             biased;
@@ -266,7 +269,7 @@ async fn accept(
         };
         match accepted {
             Ok((stream, from)) => {
-                // It waits for the place of another one beside those that come after it.
+                // A connection that waits for another to close does not delay later ones.
                 let (link, turn) = (links.place(), Arc::clone(&waiting).try_acquire_owned().ok());
                 if link.is_none() && turn.is_none() {
                     refuse(&stream);
@@ -301,7 +304,7 @@ async fn accept(
     }
 }
 
-/// Says when all connections that have it are gone.
+/// Sends a message when its last clone is dropped: all connections have ended.
 struct Last(std::sync::mpsc::Sender<()>);
 
 impl Drop for Last {
@@ -310,14 +313,15 @@ impl Drop for Last {
     }
 }
 
-/// Small answers leave at once, and a client whose machine has gone is noticed within two minutes, with what it waits for.
+/// Sets socket options: small answers are sent without delay, and a client whose machine has gone is detected within
+/// two minutes.
 fn prepare(stream: &TcpStream) {
     let _ = stream.set_nodelay(true);
     let alive = TcpKeepalive::new().with_time(Duration::from_secs(30)).with_interval(Duration::from_secs(15));
     let _ = SockRef::from(stream).set_tcp_keepalive(&alive.with_retries(4));
 }
 
-/// Tells a client that there is no place for it, if that can be done without waiting.
+/// Sends the response for a full server, if that is possible without blocking.
 fn refuse(stream: &TcpStream) {
     let _ = stream.try_read(&mut [0; 4096]);
     let _ = stream.try_write(FULL);
@@ -327,7 +331,8 @@ fn refuse(stream: &TcpStream) {
 mod tests {
     use super::*;
 
-    /// A service that listened at 0.0.0.0 put the bare name of its host into handles, which other hosts could not resolve.
+    /// A service that listened at 0.0.0.0 put the bare name of its host into handles, and other hosts could not resolve
+    /// it.
     #[test]
     fn handles_have_an_address_that_others_reach() {
         let ip = |text: &str| text.parse::<IpAddr>().unwrap();

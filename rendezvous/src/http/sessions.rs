@@ -1,4 +1,5 @@
-//! Who has come to the page with the token: a random name for each, in a cookie, so that the token itself is not stored in a browser.
+//! Login sessions of the web page: each has a random name in a cookie, so that the browser does not store the service
+//! token.
 
 use std::collections::VecDeque;
 use std::io;
@@ -10,10 +11,10 @@ use tokio::time::Instant;
 
 use crate::token::ServiceToken;
 
-/// Most sessions; a further one ends the oldest.
+/// Most sessions. A further one ends the oldest.
 const SESSIONS_MAX: usize = 256;
 
-/// How long one lasts.
+/// Duration of a session.
 pub(super) const SESSION: Duration = Duration::from_secs(12 * 3600);
 
 /// The sessions, the oldest first.
@@ -21,10 +22,10 @@ pub(super) const SESSION: Duration = Duration::from_secs(12 * 3600);
 pub(super) struct Sessions(Mutex<VecDeque<(Instant, ServiceToken)>>);
 
 impl Sessions {
-    /// Begins a session, and says its name.
+    /// Begins a session and returns its name.
     ///
     /// # Errors
-    /// When the system has no randomness.
+    /// Returns an error if the system has no randomness.
     pub(super) fn begin(&self, now: Instant) -> io::Result<String> {
         let name = ServiceToken::of(&Secret::random()?);
         let text = name.to_text().to_string();
@@ -36,7 +37,7 @@ impl Sessions {
         Ok(text)
     }
 
-    /// Whether there is a session of this name. Takes as long for any that there is not.
+    /// Whether there is a session with this name. The comparison takes the same time for every wrong name.
     pub(super) fn has(&self, name: &str, now: Instant) -> bool {
         let Ok(name) = name.parse() else { return false };
         self.living(now).iter().fold(false, |found, (_, session)| found | (*session == name))

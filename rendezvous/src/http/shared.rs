@@ -1,4 +1,4 @@
-//! What all requests share, and how the service is asked.
+//! State that all requests share, and functions that submit requests to the service.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,15 +17,14 @@ use crate::keeper::Desk;
 use crate::machine::{Answer, Fault, FaultKind, Limits, Request};
 use crate::token::ServiceToken;
 
-/// How long an answer may take that does not wait for anybody: a turn of the service, with what it writes to a disk.
+/// Time limit for an answer that does not depend on other tasks: one turn of the service, with its write to disk.
 const ANSWER_LIMIT: Duration = Duration::from_secs(60);
 
-/// What all requests share.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) desk: Desk,
     pub(super) url: String,
-    /// The path of the URL, by which clients reach it.
+    /// Path of the URL, which prefixes the paths of resources.
     pub(super) path: String,
     pub(super) names: Names,
     pub(super) limits: Limits,
@@ -34,21 +33,21 @@ pub(super) struct Shared {
     pub(super) bodies: Arc<Budget>,
     pub(super) answers: Arc<Answers>,
     pub(super) streams: Arc<Semaphore>,
-    /// Places of those who look at the page.
+    /// Slots for open pages.
     pub(super) pages: Arc<Semaphore>,
     pub(super) logins: Semaphore,
-    /// How long the form of a login may take.
+    /// Time limit for the form of a login.
     pub(super) form_limit: Duration,
     pub(super) wrong: Wrong,
     pub(super) sessions: Sessions,
     pub(super) pollers: Arc<Pollers>,
 }
 
-/// What handlers get.
+/// The state that handlers get.
 pub(super) type App = Arc<Shared>;
 
 impl Shared {
-    /// Asks something that is answered at once.
+    /// Submits a request that is answered immediately.
     pub(super) async fn ask(&self, request: Request) -> Result<Answer, Problem> {
         match timeout(ANSWER_LIMIT, ask(&self.desk, request)).await {
             Ok(answer) => Ok(answer?),
@@ -59,7 +58,7 @@ impl Shared {
         }
     }
 
-    /// Asks for a new resource.
+    /// Submits a request for a new resource.
     pub(super) async fn create(&self, spec: crate::Spec) -> Result<Answer, Problem> {
         let (told, answer) = oneshot::channel();
         let then = move |answer| drop(told.send(answer));
@@ -73,7 +72,7 @@ impl Shared {
     }
 }
 
-/// Asks, for as long as it takes. Whoever drops this no longer waits.
+/// Submits a request and waits for its answer, without a limit. Dropping the future cancels the request.
 pub(super) async fn ask(desk: &Desk, request: Request) -> Result<Answer, Fault> {
     let (told, answer) = oneshot::channel();
     let asked = desk.ask(request, move |answer| drop(told.send(answer)));
@@ -82,7 +81,7 @@ pub(super) async fn ask(desk: &Desk, request: Request) -> Result<Answer, Fault> 
     answer
 }
 
-/// An answer that the service gives to nothing that is asked here.
+/// The problem for an answer of the wrong kind.
 pub(super) fn strange() -> Problem {
     Problem::unavailable("the service has answered something else than was asked: this is a fault of its own")
 }

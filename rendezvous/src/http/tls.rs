@@ -1,14 +1,14 @@
-//! The certificate of a server, read from files.
+//! Certificate and key of a server, read from files.
 
 use std::io;
 
 use super::options::Tls;
 
-/// What makes connections speak TLS.
+/// Accepts TLS connections.
 #[cfg(feature = "tls")]
 pub(super) type Acceptor = tokio_rustls::TlsAcceptor;
 
-/// Nothing does.
+/// A type without values: this program is built without TLS.
 #[cfg(not(feature = "tls"))]
 #[derive(Clone, Debug)]
 pub(super) enum Acceptor {}
@@ -16,7 +16,7 @@ pub(super) enum Acceptor {}
 /// Reads certificate and key.
 ///
 /// # Errors
-/// When a file cannot be read, or has no such thing in it.
+/// Returns an error if a file cannot be read, or lacks the certificate or key.
 #[cfg(feature = "tls")]
 pub(super) fn acceptor(tls: &Tls) -> io::Result<Acceptor> {
     use std::sync::Arc;
@@ -43,10 +43,10 @@ pub(super) fn acceptor(tls: &Tls) -> io::Result<Acceptor> {
     Ok(Arc::new(config).into())
 }
 
-/// Says that this program has no TLS.
+/// Reports that this program is built without TLS.
 ///
 /// # Errors
-/// Always.
+/// Always returns an error.
 #[cfg(not(feature = "tls"))]
 pub(super) fn acceptor(_: &Tls) -> io::Result<Acceptor> {
     let message = "this program was built without TLS: build it with the feature `tls`";

@@ -1,4 +1,4 @@
-//! Waiting for a completion by long poll: a request that is answered when there is something to say.
+//! Waits for a completion by long poll: the request is answered when the outcome is known, or at its time limit.
 
 use std::time::Duration;
 
@@ -15,13 +15,13 @@ use super::sent::Sent;
 use super::shared::{App, Shared, ask, strange};
 use crate::machine::{Answer, Completion, Request};
 
-/// How long somebody waits who does not say, milliseconds.
+/// Default wait, milliseconds.
 const WAIT: u64 = 30_000;
 
-/// The longest wait, milliseconds: what stands between a client and a service closes connections that are silent for longer.
+/// Longest wait, milliseconds: proxies close connections that are silent for longer.
 const WAIT_MAX: u64 = 300_000;
 
-/// How much later than its time a wait may be answered.
+/// Time after the end of a wait within which the service must answer.
 const GRACE: Duration = Duration::from_secs(30);
 
 /// The header with the level of the data.

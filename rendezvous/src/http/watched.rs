@@ -1,4 +1,4 @@
-//! A connection's stream: it tells when something comes, and ends with a client that does not take its answer.
+//! Stream of a connection: reports arriving bytes, and fails if the client does not take its answer in time.
 
 use std::io;
 use std::pin::Pin;
@@ -11,7 +11,6 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::links::Link;
 
-/// The stream of a connection.
 #[derive(Debug)]
 pub(super) struct Watched<S> {
     stream: S,
@@ -24,11 +23,11 @@ pub(super) struct Watched<S> {
 #[derive(Default, Debug)]
 pub(super) struct Alarm(Option<Pin<Box<Sleep>>>);
 
-/// How long a client may still let us wait with what is written.
+/// Time limit for a client that does not take written bytes.
 #[derive(Default, Debug)]
 struct Blocked {
     since: Option<Instant>,
-    /// What it has waited already of what it may.
+    /// Part of the limit that is used up.
     used: Duration,
 }
 
@@ -41,7 +40,7 @@ impl<S> Watched<S> {
         self.stream
     }
 
-    /// What a write has come to.
+    /// Handles the result of a write.
     fn wrote(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
         match written {
             Poll::Ready(Ok(bytes)) => {
@@ -70,7 +69,8 @@ impl Alarm {
 }
 
 impl Blocked {
-    /// The client has taken so many bytes: it may wait again for as long as these may take, but it saves up no more than it had at first. Otherwise who takes much in the beginning could keep the rest for as long as that is worth.
+    /// Credits the client for the bytes that it took: the time that these bytes may take. The total never exceeds the
+    /// initial limit. Otherwise a client that takes much at first could keep the rest for as long as that is worth.
     fn progress(&mut self, bytes: usize, rate: u64) {
         if let Some(since) = self.since.take() {
             self.used += since.elapsed();
@@ -79,7 +79,7 @@ impl Blocked {
         self.used = self.used.saturating_sub(worth);
     }
 
-    /// Until when something must be taken.
+    /// The time by which the client must take some bytes.
     fn until(&mut self, silent: Duration) -> Instant {
         let since = *self.since.get_or_insert_with(Instant::now);
         since + silent.saturating_sub(self.used)
@@ -123,7 +123,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        // TLS keeps what the socket does not take until it is flushed.
+        // TLS buffers what the socket does not take, until it is flushed.
         let flushed = Pin::new(&mut self.stream).poll_flush(cx).map_ok(|()| 0);
         self.wrote(cx, flushed).map_ok(|_| ())
     }
@@ -137,7 +137,8 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
 mod tests {
     use super::*;
 
-    /// Once a client that had taken 63 MiB at once could keep the rest of the answer for an hour, with a byte now and then: all that it had taken stood to its credit.
+    /// A client that had taken 63 MiB at once could keep the rest of the answer for an hour, by taking a byte now and
+    /// then, because all that it had taken was credited.
     #[tokio::test]
     async fn what_was_taken_fast_is_no_credit() {
         let silent = Duration::from_secs(30);
@@ -149,12 +150,12 @@ mod tests {
         assert_eq!(left(&mut blocked), silent);
         blocked.progress(63 << 20, 16 << 10);
         assert_eq!(left(&mut blocked), silent);
-        // A byte when 29 s have passed is worth next to nothing.
+        // One byte after 29 s is worth next to nothing.
         blocked.since = None;
         blocked.used = Duration::from_secs(29);
         blocked.progress(1, 16 << 10);
         assert!(left(&mut blocked) <= Duration::from_millis(1001));
-        // At twice the rate, what was waited comes back.
+        // Bytes at twice the rate restore the whole limit.
         blocked.since = None;
         blocked.progress(2 << 20, 16 << 10);
         assert_eq!(left(&mut blocked), silent);

@@ -1,4 +1,4 @@
-//! Wrong tokens: each is answered late. Of what a stranger can have happen often, the first ones of a while are logged.
+//! Delays the answers to wrong tokens, and limits how often events that strangers can cause are logged.
 
 use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
@@ -6,25 +6,25 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-/// How many are logged in a [`WHILE`]: whoever tries many must not fill the log.
+/// Most events that are logged in each [`WHILE`], so that a stranger cannot fill the log.
 const LOGGED_MAX: u32 = 10;
 
-/// After this the count begins anew.
+/// After this time the count starts again.
 const WHILE: Duration = Duration::from_secs(10);
 
-/// How late each is answered.
+/// Delay of each answer.
 const LATE: Duration = Duration::from_millis(200);
 
-/// Wrong tokens of late.
+/// Recent wrong tokens.
 #[derive(Default, Debug)]
 pub(super) struct Wrong(Often);
 
-/// What happens often, as far as it is logged.
+/// Limits the log lines for a frequent event.
 #[derive(Default, Debug)]
 pub(super) struct Often(Mutex<Option<(Instant, u32)>>);
 
 impl Wrong {
-    /// Somebody has sent a wrong token. Returns when that may be answered.
+    /// Logs a wrong token, and returns when the request may be answered.
     pub(super) async fn token(&self, from: IpAddr) {
         if let Some(last) = self.0.logged(Instant::now()) {
             tracing::warn!(%from, "a request has a wrong token{last}");
@@ -34,14 +34,14 @@ impl Wrong {
 }
 
 impl Often {
-    /// It has happened again: what to add to the line of the log; `None` if there is to be none.
+    /// Counts an event. Returns the text to append to its log line, or `None` if it is not to be logged.
     pub(super) fn logged(&self, now: Instant) -> Option<&'static str> {
         let last =
             |count| if count == LOGGED_MAX { "; further ones are not logged for some seconds" } else { "" };
         self.count(now).map(last)
     }
 
-    /// Which one of those that are logged it is.
+    /// The number of the event, or `None` if it is not to be logged.
     fn count(&self, now: Instant) -> Option<u32> {
         let mut of_late = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (since, count) = of_late.filter(|(since, _)| *since + WHILE > now).unwrap_or((now, 0));

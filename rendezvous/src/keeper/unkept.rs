@@ -1,6 +1,8 @@
-//! What a store could not keep: the changes, which are tried again, and the answers that wait until they are safe.
+//! Changes that the store failed to take, to be retried, and the answers that wait until these changes are stored.
 //!
-//! The service goes on meanwhile. A request that needs the store is refused; a read is answered; a wait goes on, and learns of a change when that is kept. Nothing is lost that was acknowledged, and nothing is acknowledged that may be lost.
+//! The service continues meanwhile. Requests that need the store are rejected and reads are answered. Waits continue,
+//! and learn of a change when it is stored. No acknowledged change is lost, and no change is acknowledged before it is
+//! stored.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
@@ -8,18 +10,19 @@ use std::ops::Bound;
 use crate::machine::{Answer, Change, Fault, FaultKind, Millis, Output, Request, ResourceId, Ticket, Unit};
 use crate::store::StoreError;
 
-/// How long after a failure the store is tried again: at first, and at most. An attempt opens the file anew and reads it, while no request is answered.
+/// First and longest interval between retries. A retry opens and reads the file again, and delays all requests
+/// meanwhile.
 const AGAIN_FIRST: Millis = 100;
 const AGAIN_MOST: Millis = 2000;
 
-/// What a request asks of the store.
+/// What a request needs from the store.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Asks {
-    /// Nothing.
+    /// It reads.
     Read,
-    /// Nothing; its answer follows from what others have changed.
+    /// It waits until this time for changes that other requests make to this resource.
     Wait(ResourceId, Option<Millis>),
-    /// Perhaps a change, of this resource where it is known.
+    /// It may change this resource, or one that is yet unknown.
     Write(Option<ResourceId>),
 }
 
@@ -38,7 +41,7 @@ impl Asks {
     }
 }
 
-/// Which part of a resource a change is of. The resource itself comes first.
+/// The part of a resource that a change concerns. `Whole` sorts first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Part {
     Whole,
@@ -46,18 +49,18 @@ enum Part {
     Controller(Unit),
 }
 
-/// Changes that are not kept, and what waits for them.
+/// Changes that are yet to be stored, and outputs that wait for them.
 #[derive(Debug)]
 pub(super) struct Unkept {
-    /// The last change of each part: as many as there are parts, since no new ones are taken.
+    /// The last change of each part. Their number is bounded by the parts that exist, because new ones are rejected.
     changes: BTreeMap<(ResourceId, Part), Change>,
-    /// In order. Answers of waits, at most as many as may wait, and what is to be done above.
+    /// Outputs held back, in order: answers to waits, at most `most`, and actions at parent resources.
     outputs: VecDeque<(Option<Millis>, Output)>,
-    /// Most answers that wait.
+    /// Most answers that are held back.
     most: usize,
-    /// Why the store has not taken them.
+    /// Why the store failed.
     pub(super) error: StoreError,
-    /// When it is tried again.
+    /// Time of the next retry.
     pub(super) again: Millis,
     pause: Millis,
 }
@@ -68,14 +71,14 @@ impl Unkept {
         Unkept { changes, outputs, most, error, again: 0, pause: AGAIN_FIRST }
     }
 
-    /// The store has failed once more.
+    /// Records another failure of the store, and sets the time of the next retry.
     pub(super) fn failed(&mut self, now: Millis, error: StoreError) {
         self.error = error;
         self.again = now.saturating_add(self.pause);
         self.pause = (self.pause * 2).min(AGAIN_MOST);
     }
 
-    /// Changes that are to be kept with the others.
+    /// Adds changes, which replace earlier changes of the same parts.
     pub(super) fn add(&mut self, changes: Vec<Change>) {
         for change in changes {
             let key = match &change {
@@ -84,7 +87,7 @@ impl Unkept {
                     (*id, Part::Registrant(*rank))
                 }
                 Change::Lease(id, rank, kept) => {
-                    // Its data are not kept yet.
+                    // If the registrant itself is yet to be stored, its lease is updated there, so that its data stay.
                     let key = (*id, Part::Registrant(*rank));
                     if let Some(Change::Registrant(_, _, registrant, _)) = self.changes.get_mut(&key) {
                         *registrant = kept.clone();
@@ -107,18 +110,18 @@ impl Unkept {
         }
     }
 
-    /// All that is to be kept.
+    /// All changes to store.
     pub(super) fn changes(&self) -> Vec<Change> {
         self.changes.values().cloned().collect()
     }
 
-    /// Whether something of this resource is not kept.
+    /// Whether a change of this resource is yet to be stored.
     fn concerns(&self, id: ResourceId) -> bool {
         let first = self.changes.range((id, Part::Whole)..).next();
         first.is_some_and(|((of, _), _)| *of == id)
     }
 
-    /// What becomes of an output: given now, perhaps as a refusal, or held back.
+    /// Decides about an output: returns it, or a fault in its place, or holds it back.
     pub(super) fn pass(&mut self, asks: Option<Asks>, output: Output) -> Option<Output> {
         let (concerned, until) = match (asks, &output) {
             (_, Output::Up(id, _)) => (self.concerns(*id), None),
@@ -145,7 +148,7 @@ impl Unkept {
         }
     }
 
-    /// Those whose wait is over by now.
+    /// Removes the held-back answers whose wait has expired, and returns their tickets.
     pub(super) fn late(&mut self, now: Millis) -> Vec<Ticket> {
         let mut late = Vec::new();
         self.outputs.retain(|(until, output)| match output {
@@ -158,12 +161,12 @@ impl Unkept {
         late
     }
 
-    /// What waited for the changes, which are kept now.
+    /// The outputs that waited, once the changes are stored.
     pub(super) fn released(self) -> impl Iterator<Item = Output> {
         self.outputs.into_iter().map(|(_, output)| output)
     }
 
-    /// What a request is told that needs the store.
+    /// The fault for a request that needs the store.
     pub(super) fn fault(&self) -> Fault {
         let error = &self.error;
         let message = format!(

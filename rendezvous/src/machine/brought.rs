@@ -1,4 +1,5 @@
-//! What a registrant brings, and whether that was looked at before it came to the service: looking at long data takes time, in which the service's one thread could answer nobody.
+//! A registrant's data, and the result of their validation. Long data are validated before they reach the service,
+//! because the service thread could answer no other request meanwhile.
 
 use bytes::Bytes;
 use chained_gpc::Shown;
@@ -6,16 +7,18 @@ use chained_gpc::wire::level::{Limits, validate};
 
 use super::{Fault, FaultKind};
 
-/// What a registrant brings. Data as they are ([`From`]) are checked by the service; whoever has long ones checks them itself, with [`Brought::checked`].
+/// Data of a registrant. The service validates plain data ([`From`]) itself; callers validate long data with
+/// [`Brought::checked`].
 #[derive(Clone, Debug)]
 pub struct Brought {
     pub(super) data: Bytes,
-    /// For which level of a resource they were checked, and what came of it.
+    /// The resource level for which the data were validated, and the result.
     checked: Option<(u16, Result<(), Fault>)>,
 }
 
 impl Brought {
-    /// Checks data for a resource of this level, which takes time that is in proportion to their length. What is wrong with them is said by the service when they are registered, unless it refuses them for another reason.
+    /// Validates data for a resource of this level, in time proportional to their length. If the data are invalid, the
+    /// service returns the fault at registration, unless it rejects the registration for another reason.
     pub fn checked(level: u16, data: Bytes) -> Brought {
         let checked = Some((level, check(level, &data)));
         Brought { data, checked }
@@ -26,12 +29,12 @@ impl Brought {
         &self.data
     }
 
-    /// For which level of a resource they were checked.
+    /// The resource level for which the data were validated.
     pub fn checked_for(&self) -> Option<u16> {
         self.checked.as_ref().map(|(level, _)| *level)
     }
 
-    /// Whether a resource of this level can take them. Looks at the data unless that was done for this level.
+    /// Checks that a resource of this level can take the data. Validates them unless that was done for this level.
     pub(super) fn fits(&self, level: u16) -> Result<(), Fault> {
         match &self.checked {
             Some((checked, found)) if *checked == level => found.clone(),
@@ -46,7 +49,7 @@ impl<T: Into<Bytes>> From<T> for Brought {
     }
 }
 
-/// What a registrant may bring: level-n data of the level below, which are bytes of any kind where that is 0.
+/// Validates data as level-n data of the level below. Level 0 is arbitrary bytes.
 fn check(level: u16, data: &[u8]) -> Result<(), Fault> {
     let below = level.saturating_sub(1);
     if below == 0 {
@@ -68,11 +71,12 @@ fn check(level: u16, data: &[u8]) -> Result<(), Fault> {
 mod tests {
     use super::*;
 
-    /// One malformed registration of 64 MiB held up everybody else for seconds, since the service's thread looked at it.
+    /// One malformed registration of 64 MiB blocked all other callers for seconds, because the service thread validated
+    /// it.
     #[test]
     fn data_are_looked_at_once_for_each_level() {
         let (whole, broken) = (Bytes::from_static(b"1 1 a"), Bytes::from_static(b"1 9 a"));
-        // Nobody can make such a one: it shows that the data are not looked at again.
+        // This value cannot be built outside the module. It shows that the data are not validated again.
         let believed = Brought { data: broken.clone(), checked: Some((2, Ok(()))) };
         assert_eq!(believed.fits(2), Ok(()));
         for level in [3, 64] {

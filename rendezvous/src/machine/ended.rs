@@ -1,4 +1,4 @@
-//! Why resources have ended, for those who come late.
+//! Why resources have ended, for requests that arrive later.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -7,13 +7,13 @@ use super::{Fault, ResourceId};
 /// Most ends that are remembered.
 const ENDED_MAX: usize = 4096;
 
-/// The latest ends of resources.
+/// The most recent ends of resources.
 #[derive(Debug, Default)]
 pub(super) struct Ended {
-    /// How many there have been.
+    /// Number of ends so far.
     count: u64,
     faults: BTreeMap<ResourceId, (u64, Fault)>,
-    /// In their order. An id may be there twice; the later end of it is the one that counts.
+    /// Ends in their order. If an id is here twice, its later end counts.
     order: VecDeque<(u64, ResourceId)>,
 }
 
@@ -22,7 +22,7 @@ impl Ended {
         self.faults.get(&id).map(|(_, fault)| fault)
     }
 
-    /// Remembers an end, and forgets the oldest one when there are too many.
+    /// Remembers an end, and forgets the oldest if there are too many.
     pub(super) fn add(&mut self, id: ResourceId, fault: Fault) {
         self.count += 1;
         self.faults.insert(id, (self.count, fault));
@@ -45,7 +45,8 @@ mod tests {
         ResourceId((number as u128).to_be_bytes())
     }
 
-    /// Each request for an id that is not there looked through all of 4,096 ends: a flood of them held up everybody else. What is remembered is the same as before, in a map.
+    /// Each request for an unknown id searched all 4,096 ends, and a flood of such requests delayed every other caller.
+    /// The map remembers the same ends as that search found.
     #[test]
     fn the_latest_ends_are_remembered_and_the_last_one_of_an_id_counts() {
         let mut ended = Ended::default();
@@ -54,7 +55,7 @@ mod tests {
         ended.add(id(2), fault("second"));
         ended.add(id(1), fault("again"));
         (3..ENDED_MAX + 2).for_each(|number| ended.add(id(number), fault("later")));
-        // Two have been forgotten: the first end of 1, and that of 2.
+        // Two ends are forgotten: the first one of id 1, and that of id 2.
         assert_eq!(ended.get(id(1)), Some(&fault("again")));
         assert_eq!(ended.get(id(2)), None);
         assert_eq!((ended.order.len(), ended.faults.len()), (ENDED_MAX, ENDED_MAX));

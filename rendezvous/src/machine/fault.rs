@@ -1,15 +1,17 @@
-//! What a service refuses, and why a rendezvous ends without being complete: each kind has a code and a number of its own, which never change their meaning.
+//! Faults: why a service rejects a request, or why a rendezvous ends incomplete. Each kind has its own code and number,
+//! whose meaning never changes.
 //!
-//! Source: WS Rendezvous has three faults (capacity reached, rank taken, resource unknown); the others are what its implementation left to hang.
+//! Source: WS Rendezvous has three faults (capacity reached, rank taken, resource unknown). The others cover cases in
+//! which its implementation hung.
 
 use std::fmt;
 
-/// Longest message of a fault, bytes; what is longer is cut.
+/// Longest message of a fault, bytes. A longer message is truncated.
 pub const MESSAGE_MAX: usize = 512;
 
 macro_rules! kinds {
     ($($(#[doc = $doc:literal])+ $kind:ident = $number:literal $code:literal,)+) => {
-        /// What kind of fault it is.
+        /// Kind of a fault.
         #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
         #[non_exhaustive]
         #[repr(u16)]
@@ -18,10 +20,10 @@ macro_rules! kinds {
         }
 
         impl FaultKind {
-            /// All of them.
+            /// All kinds.
             pub const ALL: &[FaultKind] = &[$(FaultKind::$kind),+];
 
-            /// Its code: words of lower case joined by `-`, for programs and for people.
+            /// Code of the kind, for programs and people: lower-case words joined by `-`.
             pub fn code(self) -> &'static str {
                 match self { $(FaultKind::$kind => $code),+ }
             }
@@ -30,19 +32,19 @@ macro_rules! kinds {
 }
 
 kinds! {
-    /// A resource of capacity 0 would refuse every registrant and never be complete.
+    /// The capacity is 0: the resource would reject every registrant and never complete.
     CapacityZero = 1 "capacity-zero",
     /// The capacity is over the service's limit.
     CapacityOver = 2 "capacity-over",
-    /// The level is none that a resource can have: from 1 to the service's limit.
+    /// The level is outside 1 to the service's limit, or does not fit the parent's level.
     LevelOutOfRange = 3 "level-out-of-range",
     /// The lifetime is 0 or over the service's limit.
     LifetimeOutOfRange = 4 "lifetime-out-of-range",
-    /// As many have registered as the capacity says.
+    /// All ranks of the resource are taken.
     CapacityReached = 5 "capacity-reached",
     /// Another registrant has this rank.
     RankTaken = 6 "rank-taken",
-    /// There is no such rank: ranks are below the capacity.
+    /// The rank is not below the capacity.
     RankOutOfRange = 7 "rank-out-of-range",
     /// The data are longer than the service's limit.
     DataTooLong = 8 "data-too-long",
@@ -50,36 +52,36 @@ kinds! {
     Malformed = 9 "malformed-data",
     /// The token has registered already, with other data or another rank.
     TokenReused = 10 "token-reused",
-    /// Nobody with this token has this rank.
+    /// No registrant has this token and this rank.
     NotRegistered = 11 "not-registered",
-    /// The rendezvous is complete: nobody can withdraw any more.
+    /// The rendezvous is complete: registrants can no longer withdraw.
     Complete = 12 "already-complete",
-    /// The service knows no such resource.
+    /// The service has no such resource.
     UnknownResource = 13 "unknown-resource",
     /// The resource was destroyed on request.
     Destroyed = 14 "destroyed",
     /// The resource's lifetime has passed.
     Expired = 15 "expired",
-    /// The job has ended that the resource belonged to.
+    /// The job that the resource belonged to has ended.
     JobEnded = 16 "job-ended",
     /// A controlling task was lost; the fault names it.
     ControllerLost = 17 "controller-lost",
     /// Another task controls this unit already.
     ControllerTaken = 18 "controller-taken",
-    /// The rendezvous above refused this unit, or could not be reached.
+    /// The parent resource rejected this unit, or its service was unreachable.
     AboveFailed = 19 "above-failed",
-    /// The service holds as much as it may; it says what.
+    /// The service is at one of its limits; the message names the limit.
     ServiceFull = 20 "service-full",
-    /// The request makes no sense; the fault says what of it.
+    /// The request is invalid; the message names the part.
     BadRequest = 21 "bad-request",
     /// The token of the service is missing or wrong.
     Unauthorized = 22 "unauthorized",
-    /// The service cannot keep what it is told to keep, or is ending.
+    /// The service cannot write its store, or is ending.
     Unavailable = 23 "unavailable",
 }
 
 impl FaultKind {
-    /// Its number, which travels between nodes.
+    /// Number of the kind, used between nodes.
     pub fn number(self) -> u16 {
         self as u16
     }
@@ -101,17 +103,17 @@ impl fmt::Display for FaultKind {
     }
 }
 
-/// A fault: what kind, what happened, and what to do about it.
+/// A fault: its kind, and a message with the cause and a remedy.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct Fault {
-    /// What kind.
+    /// Kind of the fault.
     pub kind: FaultKind,
-    /// In words, at most [`MESSAGE_MAX`] bytes. What tasks have said may be in it.
+    /// Message, at most [`MESSAGE_MAX`] bytes. It may contain text from tasks.
     pub message: String,
-    /// The rank that it is about.
+    /// Rank that the fault concerns.
     pub rank: Option<u64>,
-    /// The controlling task that it is about, as it has named itself.
+    /// Name of the controlling task that the fault concerns, as given by the task.
     pub task: Option<String>,
 }
 
@@ -123,13 +125,13 @@ impl Fault {
         Fault { kind, message, rank: None, task: None }
     }
 
-    /// The same, about a rank.
+    /// The same fault, with the rank that it concerns.
     #[must_use]
     pub fn of_rank(self, rank: u64) -> Fault {
         Fault { rank: Some(rank), ..self }
     }
 
-    /// The same, about a controlling task.
+    /// The same fault, with the name of the controlling task that it concerns.
     #[must_use]
     pub fn of_task(self, task: impl Into<String>) -> Fault {
         Fault { task: Some(task.into()), ..self }

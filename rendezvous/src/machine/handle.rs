@@ -1,4 +1,4 @@
-//! Handles: one string that says where a resource is, to pass on in a variable of the environment.
+//! Handles: a handle is one string that locates a resource, short enough for an environment variable.
 //!
 //! Source: WS Rendezvous, "Integration with GRAM": `handle = serviceURL ? resource ID`.
 
@@ -10,15 +10,15 @@ use chained_gpc::Shown;
 /// Longest URL of a service, bytes.
 pub const URL_MAX: usize = 1024;
 
-/// Length of a resource's id, bytes. They are drawn at random: who has not been told one cannot guess it.
+/// Length of a resource id, bytes. Ids are random, so they cannot be guessed.
 pub const ID_LENGTH: usize = 16;
 
-/// Which resource of a service. As text 32 hexadecimal digits.
+/// Id of a resource within its service. Its text is 32 hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ResourceId(pub [u8; ID_LENGTH]);
 
 impl ResourceId {
-    /// What may be shown to people who look on: the first digits, by which nobody finds the resource.
+    /// The first digits of the id, for display: they do not suffice to access the resource.
     pub fn short(self) -> impl fmt::Display {
         let [a, b, c, d, ..] = self.0;
         format!("{:08x}", u32::from_be_bytes([a, b, c, d]))
@@ -54,18 +54,18 @@ pub struct Handle {
     resource: ResourceId,
 }
 
-/// Text that is no handle. The text is not quoted: a handle is for those alone who were given it.
+/// The text is not a handle. The error does not quote the text, because a handle is confidential.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum HandleError {
-    /// Nothing separates the two parts.
+    /// There is no `?` between the two parts.
     #[error("a handle is `serviceURL?resourceID`, and this has no `?`: quote it in a shell")]
     Parts,
-    /// What stands before the `?`.
+    /// The part before the `?` is invalid.
     #[error(
         "a handle begins with the URL of a service, of at most {URL_MAX} printable letters without spaces"
     )]
     Url,
-    /// What stands behind the `?`.
+    /// The part after the `?` is invalid.
     #[error("the id of a resource is {} hexadecimal digits", 2 * ID_LENGTH)]
     Id,
 }
@@ -74,7 +74,8 @@ impl Handle {
     /// The handle of a resource.
     ///
     /// # Errors
-    /// When the URL is none that can stand in a handle.
+    /// Returns [`HandleError::Url`] if the URL is empty, longer than [`URL_MAX`], or has letters that are not
+    /// printable, or a `?`.
     pub fn new(service: impl Into<String>, resource: ResourceId) -> Result<Handle, HandleError> {
         let service = service.into();
         let fits = (1..=URL_MAX).contains(&service.len());
@@ -84,12 +85,12 @@ impl Handle {
         }
     }
 
-    /// The URL of the service.
+    /// URL of the service.
     pub fn service(&self) -> &str {
         &self.service
     }
 
-    /// Which resource there.
+    /// Id of the resource.
     pub fn resource(&self) -> ResourceId {
         self.resource
     }

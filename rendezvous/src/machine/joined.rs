@@ -1,14 +1,15 @@
-//! Level-n data of a resource that is complete: its registrants' data, by rank, with their count before them.
+//! Joins the data of a complete resource's registrants into level-n data: their count, then the data by rank.
 //!
 //! Source: WS Rendezvous, "Data format".
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 use chained_gpc::wire::level::count;
 
-/// Most digits of a count, and the space behind it.
+/// Longest count in bytes: its digits and the space after them.
 const COUNT_MAX: usize = 21;
 
-/// Joins data of the level below into data of this level, at least 1, and says where in them each member's data begin. At level 1 they are bytes of any kind, before each of which its length is put.
+/// Joins data of the level below into data of `level`, which is at least 1. Returns the joined data and the offset of
+/// each member's data. At level 1 the members are arbitrary bytes, each preceded by its length.
 pub fn joined<'a>(
     level: u16,
     members: impl ExactSizeIterator<Item = &'a Bytes> + Clone,

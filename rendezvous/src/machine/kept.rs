@@ -1,49 +1,49 @@
-//! What outlives the process of a service: changes to keep, and the whole to begin with again.
+//! Persistent state of a service: changes to store, and the whole state to restart from.
 
 use bytes::Bytes;
 use chained_gpc::Job;
 
 use super::{Fault, Joint, Millis, Parent, ResourceId, Token, Unit};
 
-/// A change of what is kept.
+/// A change of the persistent state.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Change {
-    /// A resource is there, or is another one than before.
+    /// A resource is new or has changed.
     Resource(ResourceId, KeptResource),
-    /// A registrant is there; its data are as it brought them.
+    /// A registrant is new, with its data.
     Registrant(ResourceId, u32, KeptRegistrant, Bytes),
-    /// A registrant's lease is another one; its data are as they were.
+    /// A registrant's lease has changed; its data have not.
     Lease(ResourceId, u32, KeptRegistrant),
-    /// A registrant is no longer there.
+    /// A registrant has left.
     Withdrawn(ResourceId, u32),
-    /// A controlling task is there.
+    /// A controlling task is new or has changed.
     Controller(ResourceId, Unit, KeptController),
-    /// A controlling task is no longer there.
+    /// A controlling task has left.
     Released(ResourceId, Unit),
-    /// A resource and all that belongs to it are no longer there.
+    /// A resource has ended, with everything that belongs to it.
     Ended(ResourceId),
 }
 
-/// A resource without its registrants. Whether it is complete follows from them.
+/// A resource without its registrants. Whether it is complete follows from the registrants.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct KeptResource {
-    /// Its capacity.
+    /// Number of registrants that make it complete.
     pub capacity: u32,
-    /// Its level.
+    /// Level of its data.
     pub level: u16,
-    /// When it was created.
+    /// Time of its creation.
     pub created: Millis,
-    /// When it ends.
+    /// End of its lifetime.
     pub expires: Millis,
-    /// The job that it belongs to.
+    /// Job that it belongs to.
     pub job: Option<Job>,
-    /// What its registrants will have in common.
+    /// Job and secret for its registrants, part of the completion.
     pub joint: Option<Joint>,
-    /// The resource above.
+    /// Parent resource, and the rank there.
     pub parent: Option<Parent>,
-    /// The token with which its data are registered above.
+    /// Token with which its data are registered at the parent.
     pub token: Token,
-    /// Why it will never be complete.
+    /// Why it cannot complete, if it has failed.
     pub failed: Option<Fault>,
 }
 
@@ -52,7 +52,7 @@ pub struct KeptResource {
 pub struct KeptRegistrant {
     /// Its token.
     pub token: Token,
-    /// How long it stays without a word, milliseconds.
+    /// Length of its lease, milliseconds.
     pub lease: Option<u64>,
 }
 
@@ -63,19 +63,20 @@ pub struct KeptController {
     pub name: String,
     /// Its token.
     pub token: Token,
-    /// How long it stays without a word, milliseconds.
+    /// Length of its lease, milliseconds.
     pub lease: Option<u64>,
 }
 
-/// All that was kept.
+/// The whole persistent state.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Kept {
-    /// The time that was kept last, by which the ends of resources are counted; `None` in what an earlier version has kept.
+    /// The time that was stored last, from which the remaining lifetimes of resources are counted. `None` in a store
+    /// that an earlier version wrote.
     pub now: Option<Millis>,
-    /// The resources.
+    /// Resources.
     pub resources: Vec<(ResourceId, KeptResource)>,
-    /// Their registrants.
+    /// Registrants.
     pub registrants: Vec<(ResourceId, u32, KeptRegistrant, Bytes)>,
-    /// Their controlling tasks.
+    /// Controlling tasks.
     pub controllers: Vec<(ResourceId, Unit, KeptController)>,
 }

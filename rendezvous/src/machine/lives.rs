@@ -1,4 +1,5 @@
-//! By what registrants and controlling tasks are seen to live, and what happens when they do not: a registrant is withdrawn, the loss of a controlling task ends the rendezvous with its name.
+//! Liveness of registrants and controlling tasks. If a registrant is lost, it is withdrawn. If a controlling task is
+//! lost, the rendezvous fails with its name.
 
 use chained_gpc::{Id, Shown};
 
@@ -8,7 +9,7 @@ use super::{
     Answer, Change, Fault, FaultKind, Life, NAME_MAX, OVERHEAD, Output, ResourceId, Ticket, Token, Unit,
 };
 
-/// Whose life it is.
+/// A registrant or controlling task whose liveness is tracked.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Holder {
     /// The registrant with this rank.
@@ -17,18 +18,18 @@ pub(super) enum Holder {
     Controller(Unit),
 }
 
-/// What happens at a time.
+/// A timer.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Timer {
-    /// The end of a resource.
+    /// The resource ends.
     End(ResourceId),
-    /// The end of a lease.
+    /// The lease expires.
     Lease(ResourceId, Holder),
-    /// The end of a wait.
+    /// The wait ends.
     Wait(Ticket),
 }
 
-/// The part of a life that outlives the service's process.
+/// The lease of a `Life`: the part that is stored and survives a restart.
 pub(super) fn lease_of(life: Life) -> Option<u64> {
     match life {
         Life::Lease(length) => Some(length),
@@ -37,9 +38,9 @@ pub(super) fn lease_of(life: Life) -> Option<u64> {
 }
 
 impl Service {
-    /// What is due by now.
+    /// Handles all expired timers.
     pub(super) fn due(&mut self) {
-        // Ends: each timer is taken out, and those that begin meanwhile are later than now.
+        // Ends: each timer is removed, and timers set meanwhile expire after `now`.
         while let Some((at, timer)) = self.timers.first().copied().filter(|(at, _)| *at <= self.now) {
             self.timers.remove(&(at, timer));
             match timer {
@@ -70,7 +71,7 @@ impl Service {
         Some((seen, resource.tokens_waiting.contains_key(token)))
     }
 
-    /// It was heard of just now.
+    /// Restarts the lease from now.
     pub(super) fn begin_life(&mut self, id: ResourceId, holder: Holder) {
         let now = self.now;
         if self.resources.get(&id).is_none_or(|resource| !resource.is_open()) {
@@ -92,7 +93,8 @@ impl Service {
         }
     }
 
-    /// It has asked again, and what it said last is how it is seen to live: a link with its node does not outlive the service's process, a lease may have become another one.
+    /// Updates the liveness of a holder that asks again. A link with its node is lost when the service restarts, and
+    /// the lease may have a new length.
     pub(super) fn live_by(&mut self, id: ResourceId, holder: Holder, life: Life) {
         if self.resources.get(&id).is_none_or(|resource| !resource.is_open()) {
             return;
@@ -112,7 +114,7 @@ impl Service {
         }
     }
 
-    /// It is looked after no longer.
+    /// Stops tracking the liveness of a holder.
     pub(super) fn end_life(&mut self, id: ResourceId, holder: Holder) {
         let Some((seen, _)) = self.seen(id, holder) else { return };
         let (life, until) = (seen.life, seen.until.take());
@@ -129,7 +131,7 @@ impl Service {
         }
     }
 
-    /// Nobody of a resource is looked after any longer, and its controlling tasks have done their part.
+    /// Stops tracking the registrants of a resource and removes its controlling tasks.
     pub(super) fn end_lives(&mut self, id: ResourceId) {
         let Some(resource) = self.resources.get(&id) else { return };
         let registrants: Vec<u32> = resource.registrants.keys().copied().collect();
@@ -142,7 +144,7 @@ impl Service {
         }
     }
 
-    /// A node is lost, and so is all that belongs to it.
+    /// Handles the loss of a node: all its registrants and controlling tasks are lost.
     pub(super) fn lose_member(&mut self, member: Id, why: &str) {
         for (id, holder) in self.members.remove(&member).unwrap_or_default() {
             self.lose(id, holder, &format!("the link to id {member} is lost: {}", Shown(why)));
@@ -198,7 +200,7 @@ impl Service {
         }
         let is_there = matches!(unit, Unit::Rank(rank) if resource.ranks.contains(rank));
         if is_there || !resource.is_open() {
-            // It has come to its end: nothing is left to look after.
+            // The unit has registered, or the resource is complete: the controlling task is no longer needed.
             return Ok(Answer::Done);
         }
         match resource.controllers.get(&unit) {
@@ -258,7 +260,7 @@ impl Service {
         Ok(Answer::Done)
     }
 
-    /// A controlling task has done its part.
+    /// Removes a controlling task that is no longer needed.
     pub(super) fn dismiss(&mut self, id: ResourceId, unit: Unit) {
         self.end_life(id, Holder::Controller(unit));
         let Some(resource) = self.resources.get_mut(&id) else { return };
@@ -297,7 +299,8 @@ mod tests {
         Request::Control { resource: ID, unit, name: "unit".into(), token: token("t"), life }
     }
 
-    /// A unit whose data were there ended the rendezvous of all others when its controlling task had nothing more to say, or was destroyed later on.
+    /// If a unit had registered its data, and its controlling task then released it with a reason, or was destroyed
+    /// later, the rendezvous failed for all others.
     #[test]
     fn a_controlling_task_has_done_its_part_with_the_data_of_its_unit() {
         let mut service = Service::new(Limits::default());
@@ -307,7 +310,7 @@ mod tests {
         let (rank, data, life) = (Wanted::Rank(1), "1".into(), Life::Unseen);
         let register = Request::Register { resource: ID, rank, token: token("t"), data, life };
         ask(&mut service, 3, register).unwrap();
-        // What was asked before and comes late begins no lease.
+        // A delayed copy of an earlier request starts no lease.
         ask(&mut service, 4, control(1)).unwrap();
         let lost = Some("destroyed".to_owned());
         let release = Request::Release { resource: ID, unit: Unit::Rank(1), token: token("t"), lost };

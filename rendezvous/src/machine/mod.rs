@@ -1,6 +1,7 @@
-//! The rendezvous service without I/O: resources, who has registered, who waits.
+//! The rendezvous service without I/O: resources, registrants and waits.
 //!
-//! [`Service`] takes one [`Input`] at a time and yields [`Output`]s, all of which are drained before the next input. It has no socket, thread or clock; the time is an argument, and what is drawn at random comes with the request.
+//! [`Service`] takes one [`Input`] at a time and yields [`Output`]s, all of which are drained before the next input. It
+//! has no socket, thread or clock; time is an argument, and random values come with the request.
 //!
 //! Source: WS Rendezvous, "Rendezvous port type" and "Flow of control".
 
@@ -32,5 +33,6 @@ pub use service::Service;
 pub(crate) use service::below;
 pub use spec::{Completion, Joint, Limits, NAME_MAX, OVERHEAD, Parent, Spec, TOKEN_MAX, Token, Wanted};
 
-/// A time: milliseconds since the beginning of 1970. Lifetimes outlive the service's process, so they cannot be counted from its start.
+/// A time: milliseconds since the beginning of 1970. Lifetimes continue after a restart of the service, so they cannot
+/// be counted from its start.
 pub type Millis = u64;

@@ -1,40 +1,41 @@
-//! Which ranks of a resource are taken, as runs of consecutive ones: taking, giving back and assigning take O(log n) in the number of runs, and the memory does not depend on the capacity.
+//! Set of taken ranks, stored as runs of consecutive ranks. Taking, freeing and assigning a rank take O(log n) in the
+//! number of runs, and memory is independent of the capacity.
 //!
-//! Source: WS Rendezvous, registration with rank -1. The original looked through all ranks for a free one.
+//! Source: WS Rendezvous, registration with rank -1. The original searched all ranks for a free one.
 
 use std::collections::BTreeMap;
 
-/// The ranks that are taken.
+/// The taken ranks.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(super) struct Ranks {
-    /// First and last rank of each run; runs do not touch.
+    /// First and last rank of each run. Adjacent runs are merged.
     runs: BTreeMap<u32, u32>,
     tally: u32,
 }
 
 impl Ranks {
-    /// How many are taken.
+    /// Number of taken ranks.
     pub(super) fn tally(&self) -> u32 {
         self.tally
     }
 
-    /// Whether this one is taken.
     pub(super) fn contains(&self, rank: u32) -> bool {
         self.runs.range(..=rank).next_back().is_some_and(|(_, last)| *last >= rank)
     }
 
-    /// The rank that is assigned to who asks for none: the tally if that one is free, else the lowest that is free. It may be the capacity: then all below are taken.
+    /// The rank to assign to a registrant without a wish: the tally if that rank is free, else the lowest free rank. If
+    /// all ranks below the capacity are taken, it is the capacity.
     pub(super) fn assigned(&self) -> u32 {
         match self.contains(self.tally) {
             false => self.tally,
-            // Some below the tally are free, since as many as the tally are taken, one of which is not below it.
+            // The tally itself is taken, so at most tally - 1 ranks below it are: one of them is free.
             true => {
                 self.runs.first_key_value().map_or(0, |(first, last)| if *first == 0 { last + 1 } else { 0 })
             }
         }
     }
 
-    /// The first ranks below the capacity that are free, at most so many.
+    /// The lowest free ranks below the capacity, at most `most`.
     pub(super) fn missing(&self, capacity: u32, most: usize) -> Vec<u32> {
         let mut missing = Vec::new();
         let mut next = 0;
@@ -49,7 +50,7 @@ impl Ranks {
         missing
     }
 
-    /// Takes a rank; `false` if it was taken.
+    /// Takes a rank. Returns `false` if it was taken.
     pub(super) fn take(&mut self, rank: u32) -> bool {
         if self.contains(rank) {
             return false;
@@ -64,7 +65,7 @@ impl Ranks {
         true
     }
 
-    /// Gives a rank back; `false` if it was not taken.
+    /// Frees a rank. Returns `false` if it was free.
     pub(super) fn free(&mut self, rank: u32) -> bool {
         let Some((first, last)) = self.runs.range(..=rank).next_back().map(|(first, last)| (*first, *last))
         else {

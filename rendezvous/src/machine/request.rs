@@ -1,287 +1,297 @@
-//! What a service is asked, what it answers, and what it has its driver do.
+//! Requests to a service, its answers, and its outputs to the driver.
 
 use bytes::Bytes;
 use chained_gpc::{Id, Job};
 
 use super::{Brought, Change, Completion, Fault, Handle, Joint, Millis, ResourceId, Spec, Token, Wanted};
 
-/// Names a request, so that its answer, which may come much later, finds whom it is for. The driver never uses one twice.
+/// Identifies a request, so that its answer can be matched to the caller, possibly much later. The driver uses each
+/// ticket once.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Ticket(pub u64);
 
-/// What happens to a service.
+/// An input of the service.
 #[derive(Clone, Debug)]
 pub enum Input {
-    /// Somebody asks. Each request is answered once, with the same ticket.
+    /// A request. Each request is answered once, with the same ticket.
     Ask(Ticket, Request),
-    /// Nobody waits for this answer any more. It may have been given already.
+    /// The caller no longer waits for this answer, which may already have been given.
     Gone(Ticket),
-    /// Nothing but that time has passed: see [`Service::deadline`](super::Service::deadline).
+    /// Time has passed; see [`Service::deadline`](super::Service::deadline).
     Tick,
-    /// The link to a node is lost that has registered or controls something here.
+    /// The link to a node with registrants or controlling tasks is lost.
     Lost {
         /// The node.
         member: Id,
-        /// How, for people.
+        /// The reason, for people.
         why: String,
     },
-    /// How far the driver has come with [`Output::Up`] of this resource.
+    /// Progress of the driver with [`Output::Up`] for this resource.
     Above(ResourceId, Above),
 }
 
-/// Somebody asks.
+/// A request.
 #[derive(Clone, Debug)]
 pub enum Request {
-    /// A new resource. Answered with [`Answer::Created`].
+    /// Creates a resource. Answered with [`Answer::Created`].
     Create {
-        /// What it is to be.
+        /// Parameters of the resource.
         spec: Spec,
-        /// What is drawn for it.
+        /// Random values for it.
         drawn: Drawn,
     },
-    /// Registers data, of the level below the resource's; the last registration completes it. Answered with [`Answer::Registered`], also if the same token asks again.
+    /// Registers data of the level below the resource's; the last registration completes the resource. Answered with
+    /// [`Answer::Registered`], also if a registrant repeats the request with its token.
     Register {
-        /// Where.
+        /// The resource.
         resource: ResourceId,
-        /// As which rank.
+        /// The rank asked for.
         rank: Wanted,
-        /// The registrant's.
+        /// The registrant's token.
         token: Token,
-        /// What it brings.
+        /// The registrant's data.
         data: Brought,
-        /// How it is seen that the registrant lives.
+        /// How the registrant's liveness is tracked.
         life: Life,
     },
-    /// Takes a registration back, before the rendezvous is complete. Answered with [`Answer::Done`]. Who withdraws has no other request under way: a copy of its registration that came later would register it again.
+    /// Withdraws a registration before the rendezvous is complete. Answered with [`Answer::Done`]. The caller must have
+    /// no other request in progress: a delayed copy of its registration would register it again.
     Withdraw {
-        /// From where.
+        /// The resource.
         resource: ResourceId,
-        /// The rank that it has.
+        /// The registrant's rank.
         rank: u64,
-        /// The token that it has registered with.
+        /// The token of the registration.
         token: Token,
     },
-    /// Answered with [`Answer::Properties`].
+    /// Asks for the properties of a resource. Answered with [`Answer::Properties`].
     Properties(ResourceId),
-    /// What the registrant of a rank has registered. Answered with [`Answer::Data`].
+    /// Asks for the data of the registrant with a rank. Answered with [`Answer::Data`].
     Registrant {
-        /// Where.
+        /// The resource.
         resource: ResourceId,
         /// The rank.
         rank: u64,
     },
-    /// Subscribes: answered with [`Answer::Completed`] when the rendezvous is complete, at once if it is; with [`Answer::NotYet`] at a time; with a fault when it cannot be complete any more.
+    /// Waits for a completion. Answered with [`Answer::Completed`] once the rendezvous is complete, with
+    /// [`Answer::NotYet`] at the time limit, or with a fault if the rendezvous cannot complete.
     Wait {
-        /// For what.
+        /// The resource.
         resource: ResourceId,
-        /// Of which level.
+        /// Which completion.
         of: Of,
-        /// Until when; the end of the resource where `None`.
+        /// Time limit; if `None`, the end of the resource.
         until: Option<Millis>,
-        /// The registrant's or controlling task's token: as long as it waits, it lives.
+        /// The token of a registrant or controlling task, which counts as alive while it waits.
         token: Option<Token>,
     },
-    /// A controlling task says that it is there: if it is lost before the rendezvous has come to its end, those who wait are told its name. It asks again to stay, as a lease demands. Answered with [`Answer::Done`].
+    /// Registers a controlling task, or renews its lease. If it is lost before the rendezvous has ended, the waits are
+    /// answered with its name. Answered with [`Answer::Done`].
     Control {
-        /// Where.
+        /// The resource.
         resource: ResourceId,
-        /// Of which unit.
+        /// The unit.
         unit: Unit,
-        /// What it is called, for people.
+        /// Name of the controlling task, for people.
         name: String,
-        /// Its own.
+        /// Token of the controlling task.
         token: Token,
-        /// How it is seen that it lives.
+        /// How its liveness is tracked.
         life: Life,
     },
-    /// A controlling task ends. Answered with [`Answer::Done`].
+    /// Removes a controlling task. Answered with [`Answer::Done`].
     Release {
-        /// Where.
+        /// The resource.
         resource: ResourceId,
-        /// Of which unit.
+        /// The unit.
         unit: Unit,
-        /// Its own.
+        /// Token of the controlling task.
         token: Token,
-        /// Why its unit will never come, if so: ends the rendezvous as its loss would.
+        /// If the unit will never register, the reason: the rendezvous then fails, as if the controlling task were
+        /// lost.
         lost: Option<String>,
     },
-    /// Destroys a resource. Those who wait are told. Answered with [`Answer::Done`].
+    /// Destroys a resource. Its waits are answered with a fault. Answered with [`Answer::Done`].
     Destroy(ResourceId),
     /// Destroys the resources of a job. Answered with [`Answer::Ended`].
     EndJob(Job),
-    /// The resources in the order of their creation, the newest first. Answered with [`Answer::List`].
+    /// Lists the resources, the newest first. Answered with [`Answer::List`].
     List {
-        /// At most so many.
+        /// Most resources to list.
         most: usize,
     },
 }
 
-/// What the driver draws for a resource, at random.
+/// Random values that the driver draws for a resource.
 #[derive(Clone, Debug)]
 pub struct Drawn {
-    /// Its id.
+    /// Id of the resource.
     pub id: ResourceId,
-    /// The token with which its data are registered above.
+    /// Token with which its data are registered at the parent.
     pub token: Token,
-    /// What its registrants will have in common; only used if the resource is to have it.
+    /// Job and secret for its registrants. Used only if the resource is created with `joint`.
     pub joint: Option<Joint>,
 }
 
-/// How it is seen that a registrant or a controlling task lives.
+/// How the liveness of a registrant or controlling task is tracked.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Life {
-    /// It is not: it stays until it says otherwise.
+    /// Not tracked: it stays until it leaves by itself.
     #[default]
     Unseen,
-    /// It asks something with its token at least so often, milliseconds, or waits.
+    /// By a lease of this length, milliseconds: it waits, or sends a request with its token at least this often.
     Lease(u64),
-    /// Its node is linked with the service's.
+    /// By the link between this node and the service's node.
     Member(Id),
 }
 
-/// Which completion somebody waits for.
+/// Which completion a caller waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Of {
-    /// That of the resource itself.
+    /// The completion of the resource itself.
     #[default]
     Own,
-    /// That of the highest resource above it, of which the service knows if it is the controlling task; the resource itself where there is none above.
+    /// The completion of the highest ancestor, which the service knows if it is the controlling task. Without a parent
+    /// it is the resource itself.
     Top,
 }
 
-/// Which unit a controlling task controls.
+/// The unit of a controlling task.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Unit {
-    /// The one whose resource it is.
+    /// The unit whose resource this is.
     Own,
-    /// The one that will register with this rank.
+    /// The unit that will register with this rank.
     Rank(u32),
 }
 
-/// What a service answers.
+/// An answer of the service.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Answer {
     /// The resource exists.
     Created(ResourceId),
-    /// The registration stands.
+    /// The registration is valid.
     Registered(Registered),
-    /// It is complete.
+    /// The rendezvous is complete.
     Completed(Completion),
-    /// It was not complete in time.
+    /// The rendezvous was not complete at the time limit.
     NotYet,
-    /// What is known of the resource.
+    /// Properties of the resource.
     Properties(Box<Properties>),
-    /// What a registrant has registered.
+    /// Data of a registrant.
     Data(Bytes),
-    /// It is done.
+    /// The request was carried out.
     Done,
-    /// So many resources are destroyed.
+    /// Number of resources destroyed.
     Ended(usize),
-    /// The resources.
+    /// Properties of the listed resources.
     List(Vec<Properties>),
 }
 
-/// A registration that stands.
+/// A valid registration.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Registered {
-    /// The registrant's rank.
+    /// Rank of the registrant.
     pub rank: u32,
-    /// How many have registered.
+    /// Number of registrants so far.
     pub tally: u32,
-    /// How many there will be.
+    /// Number of registrants that make the resource complete.
     pub capacity: u32,
 }
 
-/// What is known of a resource. Source: WS Rendezvous, the resource's properties.
+/// Properties of a resource. Source: WS Rendezvous, the resource's properties.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Properties {
-    /// The resource.
+    /// Id of the resource.
     pub id: ResourceId,
-    /// The level of its data when it is complete.
+    /// Level of its data when it is complete.
     pub level: u16,
-    /// How many registrants make it complete.
+    /// Number of registrants that make it complete.
     pub capacity: u32,
-    /// How many have registered.
+    /// Number of registrants so far.
     pub tally: u32,
-    /// The first ranks that are not there, at most [`MISSING_MAX`].
+    /// The lowest ranks that have not registered, at most [`MISSING_MAX`].
     pub missing: Vec<u32>,
-    /// Bytes that the registrants have registered.
+    /// Bytes of data registered so far.
     pub bytes: u64,
     /// Whether it is complete.
     pub completed: bool,
-    /// Why it will never be.
+    /// Why it cannot complete, if it has failed.
     pub failed: Option<Fault>,
-    /// How many wait.
+    /// Number of waits.
     pub waiting: usize,
-    /// When it was created.
+    /// Time of its creation.
     pub created: Millis,
-    /// When it ends at the latest.
+    /// End of its lifetime.
     pub expires: Millis,
-    /// The job that it belongs to.
+    /// Job that it belongs to.
     pub job: Option<Job>,
-    /// The URL of the service of the resource above.
+    /// URL of the service of the parent resource.
     pub above: Option<String>,
 }
 
-/// Most ranks that [`Properties::missing`] has.
+/// Most ranks in [`Properties::missing`].
 pub const MISSING_MAX: usize = 16;
 
-/// What a service has its driver do. All outputs are drained after each input.
+/// An output to the driver. All outputs are drained after each input.
 #[derive(Clone, Debug)]
 pub enum Output {
-    /// Answer a request. Where the service's state is kept, it is kept first.
+    /// Send the answer to a request. If the service has a store, the changes before it are stored first.
     Answer(Ticket, Result<Answer, Fault>),
-    /// Keep this, so that it is there if the service starts again.
+    /// Store this change, so that it is restored when the service restarts.
     Keep(Change),
-    /// As the controlling task of a resource, go on so at the resource above.
+    /// Act at the parent resource, as the controlling task of this resource.
     Up(ResourceId, Up),
 }
 
-/// What the controlling task of a resource does at the one above. The driver tries again until the resource ends, and says how far it has come with [`Input::Above`].
+/// Action of a controlling task at the parent resource. The driver retries until the resource ends, and reports
+/// progress with [`Input::Above`].
 #[derive(Clone, Debug)]
 pub enum Up {
-    /// Say that the unit is there, and stay ([`Request::Control`]); nothing to do where the rank is not known yet.
+    /// Register as controlling task and renew the lease ([`Request::Control`]). If the rank is not fixed, there is
+    /// nothing to do.
     Control {
-        /// The resource above.
+        /// Parent resource.
         handle: Handle,
-        /// The unit's rank there.
+        /// Rank of the unit at the parent.
         rank: Wanted,
-        /// The unit's token there.
+        /// Token of the unit at the parent.
         token: Token,
-        /// The unit's level.
+        /// Level of the unit.
         level: u16,
     },
-    /// Register the unit's data, then wait for the top of what is above. Nothing else is expected of the unit then.
+    /// Register the unit's data, then wait for the top. After that the unit has no further part.
     Register {
-        /// The resource above.
+        /// Parent resource.
         handle: Handle,
-        /// The unit's rank there.
+        /// Rank of the unit at the parent.
         rank: Wanted,
-        /// The unit's token there.
+        /// Token of the unit at the parent.
         token: Token,
-        /// The unit's level.
+        /// Level of the unit.
         level: u16,
-        /// The unit's data.
+        /// Data of the unit.
         data: Bytes,
     },
-    /// The resource has ended: stop. If its data are not registered above, they will never be: say so ([`Request::Release`]).
+    /// The resource has ended: stop. If the unit's data are not registered at the parent, report that they never will
+    /// be ([`Request::Release`]).
     Stop {
-        /// The resource above.
+        /// Parent resource.
         handle: Handle,
-        /// The unit's rank there.
+        /// Rank of the unit at the parent.
         rank: Wanted,
-        /// The unit's token there.
+        /// Token of the unit at the parent.
         token: Token,
         /// Why the resource has ended.
         why: String,
     },
 }
 
-/// How far the driver has come above a resource.
+/// Progress of the driver at the parent of a resource.
 #[derive(Clone, Debug)]
 pub enum Above {
     /// The rendezvous at the top is complete.
     Completed(Completion),
-    /// It will not be.
+    /// The rendezvous at the top cannot complete.
     Failed(Fault),
 }

@@ -1,4 +1,4 @@
-//! One resource: who has registered there, who controls, who waits, and what has become of it.
+//! One resource: its registrants, controlling tasks, waits and state.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,6 @@ use super::{
     joined,
 };
 
-/// A resource.
 #[derive(Debug)]
 pub(super) struct Resource {
     pub(super) id: ResourceId,
@@ -24,37 +23,37 @@ pub(super) struct Resource {
     pub(super) job: Option<Job>,
     pub(super) joint: Option<Joint>,
     pub(super) parent: Option<Parent>,
-    /// With which its data are registered above.
+    /// Token with which its data are registered at the parent.
     pub(super) token: Token,
     pub(super) state: State,
-    /// Of the highest resource above, if this service controls the unit.
+    /// Outcome of the highest ancestor, if this service controls the unit.
     pub(super) top: Option<Result<Completion, Fault>>,
     pub(super) ranks: Ranks,
     pub(super) registrants: BTreeMap<u32, Registrant>,
     pub(super) controllers: BTreeMap<Unit, Controller>,
-    /// The registrant of each token.
+    /// Rank of the registrant with each token.
     pub(super) ranks_by_token: BTreeMap<Token, u32>,
-    /// The controlling task of each token.
+    /// Unit of the controlling task with each token.
     pub(super) units_by_token: BTreeMap<Token, Unit>,
-    /// Bytes of all data.
+    /// Bytes of all registrants' data.
     pub(super) bytes: u64,
     pub(super) waits: BTreeMap<Ticket, Waiting>,
-    /// How many wait with each token: as long as anybody does, no lease of it runs.
+    /// Number of waits with each token. A token's leases are suspended while there are any.
     pub(super) tokens_waiting: BTreeMap<Token, u32>,
 }
 
-/// What has become of a resource.
+/// State of a resource.
 #[derive(Debug)]
 pub(super) enum State {
-    /// Registrants are awaited.
+    /// Registrants are missing.
     Open,
-    /// All are there: these are their data.
+    /// All have registered; these are their joined data.
     Complete(Bytes),
-    /// It will never be complete.
+    /// The resource cannot complete.
     Failed(Fault),
 }
 
-/// Who has registered.
+/// A registrant.
 #[derive(Debug)]
 pub(super) struct Registrant {
     pub(super) token: Token,
@@ -70,15 +69,15 @@ pub(super) struct Controller {
     pub(super) seen: Seen,
 }
 
-/// By what a registrant or controlling task is seen to live.
+/// Liveness of a registrant or controlling task.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Seen {
     pub(super) life: Life,
-    /// When its lease runs out: it has a timer then.
+    /// When its lease expires, if one is running; a timer is set for this time.
     pub(super) until: Option<Millis>,
 }
 
-/// Who waits.
+/// A wait.
 #[derive(Debug)]
 pub(super) struct Waiting {
     pub(super) of: Of,
@@ -134,13 +133,13 @@ impl Resource {
         }
     }
 
-    /// What is to be kept of a new registrant.
+    /// The change to store for a new registrant.
     pub(super) fn brought(&self, rank: u32) -> Option<Change> {
         let registrant = self.registrants.get(&rank)?;
         Some(Change::Registrant(self.id, rank, registrant.kept(), registrant.data.clone()))
     }
 
-    /// What is to be kept of a registrant that has another lease, or of a controlling task.
+    /// The change to store for a registrant with a new lease, or for a controlling task.
     pub(super) fn change(&self, holder: Holder) -> Option<Change> {
         match holder {
             Holder::Registrant(rank) => {
@@ -158,7 +157,7 @@ impl Resource {
         matches!(self.state, State::Open)
     }
 
-    /// What it counts against the service's memory.
+    /// Bytes that it counts against [`Limits::held`](super::Limits::held).
     pub(super) fn held(&self) -> u64 {
         let entries = 1 + self.registrants.len() + self.controllers.len();
         self.bytes + entries as u64 * OVERHEAD
@@ -183,7 +182,8 @@ impl Resource {
         Registered { rank, tally: self.ranks.tally(), capacity: self.capacity }
     }
 
-    /// Becomes complete, if all have registered. From then on each registrant's data are a part of the whole.
+    /// Completes the resource if all have registered. From then on each registrant's data are a slice of the joined
+    /// data.
     pub(super) fn complete(&mut self) -> bool {
         if !self.is_open() || self.ranks.tally() < self.capacity {
             return false;
@@ -196,7 +196,7 @@ impl Resource {
         true
     }
 
-    /// What somebody who waits is told, if it is known.
+    /// The answer to a wait, if it is known.
     pub(super) fn outcome(&self, of: Of) -> Option<Result<Completion, Fault>> {
         if let (Of::Top, Some(top)) = (of, &self.top) {
             return Some(top.clone());
@@ -211,7 +211,7 @@ impl Resource {
         }
     }
 
-    /// Refuses whoever comes to one that has failed.
+    /// Returns the fault if the resource has failed.
     pub(super) fn check(&self) -> Result<(), Fault> {
         match &self.state {
             State::Failed(fault) => Err(fault.clone()),
@@ -219,7 +219,7 @@ impl Resource {
         }
     }
 
-    /// A rank as a number below the capacity.
+    /// Converts a rank to a number below the capacity.
     pub(super) fn rank(&self, rank: u64) -> Result<u32, Fault> {
         let capacity = self.capacity;
         let below = u32::try_from(rank).ok().filter(|rank| *rank < capacity);

@@ -1,4 +1,4 @@
-//! All resources of a service, and what is asked of them.
+//! The service's state machine: all resources, and the requests on them.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -20,15 +20,15 @@ pub struct Service {
     pub(super) limits: Limits,
     pub(super) now: Millis,
     pub(super) resources: BTreeMap<ResourceId, Resource>,
-    /// By age, for those who look on.
+    /// Resources by age, for [`Request::List`].
     by_age: BTreeSet<(Millis, ResourceId)>,
     by_job: BTreeMap<[u8; 16], BTreeSet<ResourceId>>,
     pub(super) timers: BTreeSet<(Millis, Timer)>,
-    /// For which resource each of those who wait does.
+    /// Resource of each wait.
     pub(super) waits: BTreeMap<Ticket, ResourceId>,
-    /// What belongs to a node, and is lost with it.
+    /// Registrants and controlling tasks of each node, which are lost with it.
     pub(super) members: BTreeMap<Id, BTreeSet<(ResourceId, Holder)>>,
-    /// What all resources hold, see [`Limits::held`].
+    /// Bytes that all resources hold, see [`Limits::held`].
     pub(super) held: u64,
     tops: Tops,
     ended: Ended,
@@ -54,7 +54,8 @@ impl Service {
         }
     }
 
-    /// A service with what another run of it has kept. Leases begin anew; whatever has ended meanwhile ends now. Limits are not applied to what was admitted before.
+    /// A service with the persistent state of an earlier run. Leases restart, and resources whose lifetime has passed
+    /// end now. Limits do not apply to what was admitted before.
     pub fn restored(limits: Limits, kept: Kept, now: Millis) -> Service {
         let mut service = Service::new(limits);
         service.now = now;
@@ -73,7 +74,7 @@ impl Service {
         for id in ids {
             service.settle(id);
             service.ask_above(id);
-            // The word of its failure may not have come there.
+            // The failure may not have been reported to the parent.
             let failed = service.resources.get(&id).and_then(|resource| resource.check().err());
             failed.into_iter().for_each(|fault| service.stop_above(id, fault.message));
         }
@@ -81,7 +82,7 @@ impl Service {
         service
     }
 
-    /// Takes an input. A time before the last one counts as the last one.
+    /// Takes an input. If `now` is before the previous input's time, that time counts.
     pub fn handle(&mut self, now: Millis, input: Input) {
         self.now = self.now.max(now);
         self.due();
@@ -100,7 +101,8 @@ impl Service {
         }
     }
 
-    /// Whether a request changes what is to be kept, or may: a registrant or controlling task that is there and asks again keeps its lease without that.
+    /// Whether a request changes the persistent state, or may change it. A registrant or controlling task that asks
+    /// again only renews its lease, which is not stored.
     pub fn adds(&self, request: &Request) -> bool {
         match request {
             Request::Register { resource, token, .. } => {
@@ -125,17 +127,17 @@ impl Service {
         self.outputs.pop_front()
     }
 
-    /// When something happens by itself next: an input, such as [`Input::Tick`], is wanted then.
+    /// Time of the next timer. The driver must give an input, such as [`Input::Tick`], at that time.
     pub fn deadline(&self) -> Option<Millis> {
         self.timers.first().map(|(at, _)| *at)
     }
 
-    /// How many resources there are, how many wait, and how many bytes are held, see [`Limits::held`].
+    /// Number of resources, number of waits, and bytes held, see [`Limits::held`].
     pub fn load(&self) -> (usize, usize, u64) {
         (self.resources.len(), self.waits.len(), self.held)
     }
 
-    /// Whether nothing is left of any resource: nobody waits, no timer runs, nothing belongs to a node. Why the latest have ended is still known.
+    /// Whether all resources are gone, with their waits, timers and nodes. The reasons of the latest ends remain.
     pub fn is_empty(&self) -> bool {
         let tables = self.resources.is_empty() && self.by_age.is_empty() && self.by_job.is_empty();
         let lives = self.timers.is_empty() && self.waits.is_empty() && self.members.is_empty();
@@ -171,7 +173,7 @@ impl Service {
                 let found = newest.filter_map(|(_, id)| Some(self.resources.get(id)?.properties()));
                 Ok(Answer::List(found.collect()))
             }
-            // It has no answer yet; `handle` has taken it out before.
+            // Unreachable: `handle` handles waits itself.
             Request::Wait { .. } => Ok(Answer::NotYet),
         }
     }
@@ -217,7 +219,7 @@ impl Service {
         if let Some(above) = above {
             below(above.level, level)?;
         }
-        // A level above 1 has a level below it.
+        // A parent that passed `below` has at least level 2.
         let level = level.unwrap_or_else(|| above.map_or(1, |above| u64::from(above.level) - 1));
         let level =
             u16::try_from(level).ok().filter(|level| (1..=highest).contains(level)).ok_or_else(|| {
@@ -245,7 +247,7 @@ impl Service {
         self.resources.insert(id, resource);
     }
 
-    /// Whether so many bytes more may be held.
+    /// Checks that this many more bytes may be held.
     pub(super) fn admit(&self, bytes: u64) -> Result<(), Fault> {
         match self.held.saturating_add(bytes) <= self.limits.held {
             true => Ok(()),
@@ -295,13 +297,13 @@ impl Service {
         let resource = self.resource(id)?;
         let (registered, change) = (resource.registered(rank), resource.brought(rank));
         self.outputs.extend(change.map(Output::Keep));
-        // Its controlling task has done its part.
+        // A unit that has registered needs no controlling task.
         self.dismiss(id, Unit::Rank(rank));
         self.settle(id);
         Ok(Answer::Registered(registered))
     }
 
-    /// Puts a registrant where it belongs.
+    /// Adds a registrant to its resource.
     fn place(&mut self, id: ResourceId, rank: u32, token: Token, data: Bytes, life: Life) {
         let Some(resource) = self.resources.get_mut(&id) else { return };
         let held = data.len() as u64 + OVERHEAD;
@@ -310,7 +312,7 @@ impl Service {
         self.begin_life(id, Holder::Registrant(rank));
     }
 
-    /// The answer to a registration whose first answer was lost.
+    /// Answers a repeated registration whose first answer was lost.
     fn registered_before(
         &mut self,
         id: ResourceId,
@@ -349,7 +351,7 @@ impl Service {
         Ok(Answer::Done)
     }
 
-    /// Takes a registrant out of a resource that is open.
+    /// Removes a registrant from an open resource.
     pub(super) fn remove(&mut self, id: ResourceId, rank: u32) {
         self.end_life(id, Holder::Registrant(rank));
         let registrant = self.resources.get_mut(&id).and_then(|resource| resource.remove(rank));
@@ -359,7 +361,7 @@ impl Service {
         }
     }
 
-    /// Completes a resource if all are there, and tells those who wait what is known by now.
+    /// Completes a resource if all have registered, and answers the waits whose outcome is known.
     pub(super) fn settle(&mut self, id: ResourceId) {
         let Some(resource) = self.resources.get_mut(&id) else { return };
         if resource.complete() {
@@ -369,7 +371,7 @@ impl Service {
         self.tell(id);
     }
 
-    /// A resource will never be complete. The first cause stands.
+    /// Fails an open resource. A resource that has already failed keeps its first fault.
     pub(super) fn fail(&mut self, id: ResourceId, fault: Fault) {
         let Some(resource) = self.resources.get_mut(&id).filter(|resource| resource.is_open()) else {
             return;
@@ -383,7 +385,7 @@ impl Service {
         self.tell(id);
     }
 
-    /// A resource is no more.
+    /// Ends and removes a resource.
     pub(super) fn end(&mut self, id: ResourceId, fault: Fault) {
         let failed = self.resources.get(&id).is_some_and(|resource| resource.check().is_err());
         if !failed {
@@ -391,7 +393,7 @@ impl Service {
         }
         let waiting: Vec<Ticket> =
             self.resources.get(&id).into_iter().flat_map(|resource| resource.waits.keys().copied()).collect();
-        // Before the lives end: the lease of who no longer waits begins again.
+        // Before the leases end: a wait that stops restarts its lease.
         waiting.iter().for_each(|ticket| self.stop_waiting(*ticket));
         self.end_lives(id);
         let Some(resource) = self.resources.remove(&id) else { return };
@@ -424,7 +426,7 @@ impl Service {
         of_job.len()
     }
 
-    /// Has the driver say above that the unit is there.
+    /// Emits the output that registers the controlling task at the parent.
     fn ask_above(&mut self, id: ResourceId) {
         let Some(resource) = self.resources.get(&id).filter(|resource| resource.is_open()) else { return };
         let Some(parent) = &resource.parent else { return };
@@ -448,7 +450,7 @@ impl Service {
         self.outputs.push_back(Output::Up(id, Up::Stop { handle, rank, token, why }));
     }
 
-    /// What the driver has heard from above.
+    /// Handles the outcome of the parent, as reported by the driver.
     fn hear(&mut self, id: ResourceId, above: Above) {
         if self.resources.get(&id).is_some_and(|resource| resource.top.is_none()) {
             let top = match above {
@@ -462,7 +464,8 @@ impl Service {
         self.tell(id);
     }
 
-    /// The completion above a resource, if there is room for it: another service decides how much that is.
+    /// Stores the completion of the parent if there is room for it. Another service may have produced it, so its size
+    /// is unbounded.
     fn hold_top(&mut self, completion: Completion) -> Result<Completion, Fault> {
         let needed = self.tops.needed(&completion.data);
         self.admit(needed).map_err(|fault| {
@@ -475,7 +478,8 @@ impl Service {
     }
 }
 
-/// Refuses a unit that does not fit a resource of this level above it; `None` is a unit whose level follows from it.
+/// Checks that a unit fits a parent resource of level `above`. If `level` is `None`, the unit's level follows from the
+/// parent's.
 pub(crate) fn below(above: u16, level: Option<u64>) -> Result<(), Fault> {
     let message = match (above.checked_sub(1).map(u64::from), level) {
         (Some(fits @ 1..), level) if level.is_none_or(|level| level == fits) => return Ok(()),

@@ -1,4 +1,4 @@
-//! What a resource is created with, and what a service allows.
+//! Parameters of a resource, and limits of a service.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use chained_gpc::{Job, Secret};
 
 use super::Handle;
 
-/// What a service allows. Whatever a client asks for, the service's memory stays within these bounds.
+/// Limits of a service. They bound its memory, whatever clients ask for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Limits {
@@ -14,23 +14,33 @@ pub struct Limits {
     pub capacity: u32,
     /// Highest level of a resource.
     pub level: u16,
-    /// Most data of one registration, bytes. At level 2 and above they are the data of a whole unit.
+    /// Most data of one registration, bytes. At level 2 and above one registration carries the data of a whole unit.
     pub data: u64,
-    /// Most that all resources hold together, bytes: the data of their registrants, those of completions above, once where resources have the same copy, and [`OVERHEAD`] for each resource, registrant and controlling task.
+    /// Most bytes that all resources hold together: the data of registrants, the data of completions from parents
+    /// (shared copies count once), and [`OVERHEAD`] for each resource, registrant and controlling task.
     ///
-    /// Beside that the service holds: where a resource is completed, its data a second time until the turn ends that completes it, and for as long as somebody takes what a registrant brought before; the lengths that stand before the data of level 1, at most 21 bytes each; who waits ([`Limits::waiting`]), and what is asked and not yet taken up; why the latest 4,096 resources have ended. Of what was admitted by an earlier run all is counted, and none refused.
+    /// Outside this limit the service holds:
+    ///
+    /// - the data of a resource a second time in the turn that completes it, and as long as a caller still reads a
+    ///   registrant's earlier data;
+    /// - the lengths before level-1 data, at most 21 bytes each;
+    /// - callers that wait ([`Limits::waiting`]), and requests in the queue;
+    /// - the reasons of the last 4,096 ends.
+    ///
+    /// What an earlier run of the service admitted is counted in full, and is never rejected.
     pub held: u64,
     /// Most resources.
     pub resources: usize,
-    /// Most who wait at a time.
+    /// Most waits at a time.
     pub waiting: usize,
-    /// The lifetime of a resource for which none is asked, milliseconds.
+    /// Default lifetime of a resource, milliseconds.
     pub lifetime: u64,
-    /// The longest lifetime, milliseconds.
+    /// Longest lifetime of a resource, milliseconds.
     pub lifetime_max: u64,
 }
 
-/// What a registrant, a controlling task or a resource counts beside its data, bytes: what the tables need for it.
+/// Bytes counted for each registrant, controlling task and resource beside its data: the memory that the tables need
+/// for it.
 pub const OVERHEAD: u64 = 512;
 
 /// Longest token of a registrant, bytes.
@@ -54,54 +64,57 @@ impl Default for Limits {
     }
 }
 
-/// What a resource is to be.
+/// Parameters of a new resource.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Spec {
-    /// How many registrants make it complete, at least 1.
+    /// Number of registrants that make it complete, at least 1.
     pub capacity: u64,
-    /// The level of its data when it is complete, at least 1: registrants bring data of the level below, which at level 1 are bytes of any kind. Where `None`, it is one below that of the resource above if this service has that, and 1 else.
+    /// Level of its data when it is complete, at least 1. Registrants bring data of the level below; at level 1 these
+    /// are arbitrary bytes. If `None`, the level is one below the parent's if this service owns the parent, else 1.
     pub level: Option<u64>,
-    /// How long it lives at most from its creation on, milliseconds; the service's default where `None`.
+    /// Longest lifetime from creation, milliseconds. If `None`, the service's default applies.
     pub lifetime: Option<u64>,
-    /// The job that it belongs to: it is destroyed when the job ends.
+    /// Job that it belongs to. When the job ends, the resource is destroyed.
     pub job: Option<Job>,
-    /// Whether a job and a secret come with its completion, for those who meet to become one set.
+    /// Whether the completion carries a job and a secret, with which the registrants can form one set of nodes.
     pub joint: bool,
-    /// The resource above, with which the service registers this one's data when they are complete: it is the controlling task then.
+    /// Parent resource. If there is one, the service is the controlling task and registers the complete data there.
     pub parent: Option<Parent>,
 }
 
 impl Spec {
-    /// A resource for so many registrants, of the level that fits.
+    /// Parameters of a resource with this capacity and the default level.
     pub fn new(capacity: u64) -> Spec {
         Spec { capacity, level: None, lifetime: None, job: None, joint: false, parent: None }
     }
 }
 
-/// Where the data of a unit are registered when they are complete.
+/// Where a unit's complete data are registered.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Parent {
-    /// The resource above.
+    /// Parent resource.
     pub handle: Handle,
-    /// The unit's rank there.
+    /// Rank of the unit at the parent.
     pub rank: Wanted,
 }
 
-/// Which rank a registrant asks for.
+/// The rank that a registrant asks for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Wanted {
-    /// This one.
+    /// This rank.
     Rank(u64),
-    /// Any: the tally if that one is free, else the lowest that is free.
+    /// Any rank: the tally if that rank is free, else the lowest free rank.
     Assign,
 }
 
-/// What a registrant is known by when it asks again, because an answer was lost: printable ASCII without spaces, 1 to [`TOKEN_MAX`] bytes, which nobody else has. It also proves that a withdrawal is the registrant's own.
+/// Identifies a registrant that repeats a request after a lost answer: printable ASCII without spaces, 1 to
+/// [`TOKEN_MAX`] bytes, unique to the registrant. A withdrawal must carry it, so only the registrant itself can
+/// withdraw.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Token(Box<str>);
 
 impl Token {
-    /// The token of this text; `None` if it cannot be one.
+    /// Returns the token with this text, or `None` if the text is not a valid token.
     pub fn new(text: &str) -> Option<Token> {
         let fits = (1..=TOKEN_MAX).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic());
         fits.then(|| Token(text.into()))
@@ -119,7 +132,7 @@ impl fmt::Debug for Token {
     }
 }
 
-/// What those who met have in common from then on.
+/// Job and secret that the registrants of a resource share after its completion.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Joint {
     /// Their job.
@@ -128,13 +141,13 @@ pub struct Joint {
     pub secret: Secret,
 }
 
-/// What a complete rendezvous gives to everybody.
+/// The outcome of a complete rendezvous, the same for every registrant.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Completion {
-    /// The level of the data.
+    /// Level of the data.
     pub level: u16,
-    /// Level-n data of that level: those of the registrants, by rank.
+    /// Level-n data: the data of the registrants, by rank.
     pub data: bytes::Bytes,
-    /// What they have in common from now on, if the resource was to draw it.
+    /// Job and secret to share, if the resource was created with `joint`.
     pub joint: Option<Joint>,
 }

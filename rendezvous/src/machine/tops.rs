@@ -1,13 +1,14 @@
-//! The data of completions from above, as far as they count: once, however many resources have the same copy.
+//! Accounts for the data of completions from parent resources: shared data count once.
 
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
 
-/// Data that resources have from above.
+/// Data that resources hold from their parents.
 #[derive(Debug, Default)]
 pub(super) struct Tops {
-    /// How many resources have each, by where in memory it begins and how long it is. As long as one has it, nothing else is there.
+    /// Number of resources that hold each piece of data, keyed by its address and length. While one resource holds the
+    /// data, no other data can have the same address.
     by_place: BTreeMap<(usize, usize), usize>,
 }
 
@@ -20,17 +21,17 @@ impl Tops {
         self.by_place.is_empty()
     }
 
-    /// What one more resource with these data takes, bytes.
+    /// Bytes that one more resource with these data adds.
     pub(super) fn needed(&self, data: &Bytes) -> u64 {
         if self.by_place.contains_key(&place(data)) { 0 } else { data.len() as u64 }
     }
 
-    /// One more resource has them.
+    /// Counts one more resource that holds these data.
     pub(super) fn add(&mut self, data: &Bytes) {
         *self.by_place.entry(place(data)).or_default() += 1;
     }
 
-    /// One resource that had them no longer does: gives what that frees, bytes.
+    /// Counts one resource less, and returns the bytes that this frees.
     pub(super) fn remove(&mut self, data: &Bytes) -> u64 {
         let Some(count) = self.by_place.get_mut(&place(data)) else { return 0 };
         *count -= 1;

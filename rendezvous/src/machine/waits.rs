@@ -1,4 +1,4 @@
-//! Those who wait for a completion, and what they are told.
+//! Waits for a completion, and their answers.
 
 use super::lives::{Holder, Timer};
 use super::resource::Waiting;
@@ -29,7 +29,7 @@ impl Service {
         self.renew(id, token.as_ref());
     }
 
-    /// What can be answered at once.
+    /// The answer to a wait, if it is available immediately.
     fn known(&self, id: ResourceId, of: Of, until: Option<Millis>) -> Option<Result<Answer, Fault>> {
         let resource = match self.resource(id) {
             Ok(resource) => resource,
@@ -45,7 +45,7 @@ impl Service {
         (self.waits.len() >= most).then(|| Err(full(format!("{most} wait already: ask again later"))))
     }
 
-    /// Nobody waits with this ticket any more.
+    /// Removes the wait with this ticket.
     pub(super) fn stop_waiting(&mut self, ticket: Ticket) {
         let Some(id) = self.waits.remove(&ticket) else { return };
         let Some(resource) = self.resources.get_mut(&id) else { return };
@@ -63,7 +63,7 @@ impl Service {
         }
     }
 
-    /// Tells those who wait what is known.
+    /// Answers the waits whose outcome is known.
     pub(super) fn tell(&mut self, id: ResourceId) {
         let Some(resource) = self.resources.get(&id) else { return };
         let (own, top) = (resource.outcome(Of::Own), resource.outcome(Of::Top));
@@ -81,7 +81,7 @@ impl Service {
         }
     }
 
-    /// A wait has reached its time.
+    /// Answers a wait whose time limit has passed.
     pub(super) fn not_yet(&mut self, ticket: Ticket) {
         if self.waits.contains_key(&ticket) {
             self.stop_waiting(ticket);
@@ -89,7 +89,8 @@ impl Service {
         }
     }
 
-    /// Somebody with this token has asked something, or waits no longer: leases of it run from now on, unless somebody waits.
+    /// A caller with this token has sent a request or stopped waiting: restarts the token's leases. A lease stays
+    /// suspended while a caller waits with its token.
     pub(super) fn renew(&mut self, id: ResourceId, token: Option<&Token>) {
         let Some(resource) = self.resources.get(&id) else { return };
         let Some(token) = token else { return };

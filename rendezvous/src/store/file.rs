@@ -1,4 +1,4 @@
-//! A store in one file: a redb database, one transaction for all changes that are kept together.
+//! A store in one file: a redb database, with one transaction for all changes that are stored together.
 
 use std::fmt;
 use std::fs::{File, OpenOptions};
@@ -25,36 +25,36 @@ type Part<N> = (&'static [u8; ID_LENGTH], N);
 const META: TableDefinition<'_, &str, &str> = TableDefinition::new("meta");
 const RESOURCES: TableDefinition<'_, &[u8; ID_LENGTH], &[u8]> = TableDefinition::new("resources");
 const REGISTRANTS: TableDefinition<'_, Part<u32>, &[u8]> = TableDefinition::new("registrants");
-/// What registrants have brought, as it is.
+/// Data of the registrants, unencoded.
 const DATA: TableDefinition<'_, Part<u32>, &[u8]> = TableDefinition::new("data");
 const CONTROLLERS: TableDefinition<'_, Part<u64>, &[u8]> = TableDefinition::new("controllers");
 
-/// Says whose file it is, and how it is written; another one for every change of that.
+/// Identifies the file and its format. Every change of the format changes this text.
 const FORMAT: &str = "gpc rendezvous store 2";
 
-/// The one before, without the time: the ends of its resources are by the machine's clock.
+/// The previous format. It lacks the time, so lifetimes end by the machine's clock.
 const FORMAT_1: &str = "gpc rendezvous store 1";
 
-/// The keys of [`META`].
+/// Keys of [`META`].
 const FORMAT_KEY: &str = "format";
 const NOW_KEY: &str = "now";
 
-/// What the database may hold in memory, bytes: little is read after the start.
+/// Size of the database cache, bytes. After the start the store reads little.
 const CACHE: usize = 32 << 20;
 
-/// Who else may read the file, or write it.
+/// Mode bits that let other users read or write the file.
 const OTHERS: u32 = 0o077;
 
-/// The user who can read everything anyway.
+/// The root user can read every file anyway.
 const ROOT: u32 = 0;
 
-/// Opens the database, again after an error: what is in a file is not known then.
+/// Opens the database, also again after an error, when the state of the file is unknown.
 type Reopen = Box<dyn Fn() -> Result<Database, String> + Send>;
 
 /// A store in a file.
 pub struct FileStore {
     file: String,
-    /// `None` after an error.
+    /// `None` after an error, until it is opened again.
     database: Option<Database>,
     reopen: Reopen,
 }
@@ -66,15 +66,16 @@ impl fmt::Debug for FileStore {
 }
 
 impl FileStore {
-    /// Opens the store in this file, or makes one. Only its owner can read it: what is kept has secrets.
+    /// Opens the store in this file, or creates the file. Only its owner may read it, because it holds secrets.
     ///
     /// # Errors
-    /// When the file cannot be made or read, it is another user's, others can read it, another process has it open, it is damaged, or it is no store of this version.
+    /// Returns an error if the file cannot be created or read, belongs to another user, is readable by others, is open
+    /// in another process, is damaged, or is not a store of this version.
     pub fn open(path: &Path) -> Result<FileStore, StoreError> {
         let name = path.display().to_string();
         let opened = file(path);
         let opened = opened.map_err(|why| StoreError { file: Shown(&name).to_string(), why })?;
-        // The same file, also where its name stands for another one meanwhile.
+        // Reopen the same file, even if its path names another file by now.
         let backend = move || {
             let file = opened.try_clone().map_err(said)?;
             FileBackend::new(file).map_err(damaged)
@@ -82,7 +83,7 @@ impl FileStore {
         FileStore::on(backend, &name)
     }
 
-    /// The same, on what a file is made of.
+    /// Opens a store on any storage backend.
     fn on<B: StorageBackend>(
         backend: impl Fn() -> Result<B, String> + Send + 'static,
         name: &str,
@@ -90,7 +91,7 @@ impl FileStore {
         let reopen = Box::new(move || {
             let database = Database::builder()
                 .set_cache_size(CACHE)
-                // All is read at the start anyway, and what somebody has changed is refused then.
+                // The start reads everything anyway, and this rejects a file that was changed from outside.
                 .set_check_integrity_on_open(true)
                 .create_with_backend(backend()?)
                 .map_err(damaged)?;
@@ -152,7 +153,7 @@ impl FileStore {
     }
 
     fn change(&mut self, now: Millis, changes: &[Change]) -> Result<(), String> {
-        // All of them, or none: what is not committed is taken back when it is dropped.
+        // All or none: dropping an uncommitted transaction rolls it back.
         let writing = self.opened()?.begin_write().map_err(said)?;
         writing.open_table(META).map_err(said)?.insert(NOW_KEY, now.to_string().as_str()).map_err(said)?;
         let mut tables = Tables::open(&writing)?;
@@ -175,7 +176,7 @@ impl Store for FileStore {
     }
 }
 
-/// The file, if it is one that only its owner can read.
+/// Opens or creates the file, and checks that only its owner can read it.
 fn file(path: &Path) -> Result<File, String> {
     let mut options = OpenOptions::new();
     options.read(true).write(true);
@@ -193,7 +194,7 @@ fn file(path: &Path) -> Result<File, String> {
     Ok(file)
 }
 
-/// Whether a process of the user `me` may keep secrets in a file of this owner and mode.
+/// Checks that a process of user `me` may keep secrets in a file with this owner and mode.
 fn check(owner: u32, mode: u32, me: u32) -> Result<(), String> {
     if owner != me && owner != ROOT {
         return Err(format!(
@@ -209,14 +210,14 @@ fn check(owner: u32, mode: u32, me: u32) -> Result<(), String> {
     Ok(())
 }
 
-/// The name of a new file is safe, too.
+/// Syncs the folder of a new file, so that its name survives a crash.
 fn named(path: &Path) -> Result<(), String> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let synced = File::open(folder.unwrap_or(Path::new("."))).and_then(|folder| folder.sync_all());
     synced.map_err(|error| format!("its folder cannot be synced: {error}"))
 }
 
-/// Makes a store of a database that has nothing yet, and refuses what is none.
+/// Initializes an empty database as a store, and rejects any other database.
 fn begin(database: &Database) -> Result<(), String> {
     let reading = database.begin_read().map_err(said)?;
     let tables = reading.list_tables().map_err(said)?.map(|table| table.name().to_owned());
@@ -246,7 +247,7 @@ fn begin(database: &Database) -> Result<(), String> {
     }
 }
 
-/// What a transaction writes to.
+/// The tables that a transaction writes.
 struct Tables<'a> {
     resources: Table<'a, &'static [u8; ID_LENGTH], &'static [u8]>,
     registrants: Table<'a, Part<u32>, &'static [u8]>,
@@ -302,7 +303,7 @@ impl<'a> Tables<'a> {
     }
 }
 
-/// A unit as a number: 0 for the resource's own, behind it those with a rank.
+/// A unit as a number: 0 for the resource's own unit, rank + 1 for the others.
 fn number(unit: Unit) -> u64 {
     match unit {
         Unit::Own => 0,
@@ -346,7 +347,7 @@ mod tests {
     use super::*;
     use crate::machine::{KeptRegistrant, KeptResource, Token};
 
-    /// A disk with so many bytes left.
+    /// A disk with `left` bytes of free space.
     #[derive(Clone, Debug)]
     struct Disk {
         memory: Arc<InMemoryBackend>,
@@ -384,7 +385,8 @@ mod tests {
         Change::Registrant(ResourceId([1; 16]), rank, kept, vec![7; 10_000].into())
     }
 
-    /// After a full disk a store refused everything until the process was started again, though there was room: what is in the file is not known after an error, so it is opened anew.
+    /// After a full disk the store rejected everything until the process was restarted, although there was room again.
+    /// The state of the file is unknown after an error, so the store opens it again.
     #[test]
     fn a_disk_that_was_full_is_written_again() {
         let left = Arc::new(AtomicU64::new(1 << 20));
@@ -420,7 +422,8 @@ mod tests {
         assert_eq!((found.now, found.registrants.len() as u32), (Some(4), kept + 1));
     }
 
-    /// A service of root took a file that somebody else had laid there: that one could read all secrets, and change what was kept.
+    /// A service of root took a file that another user had created. That user could read all secrets and change the
+    /// stored state.
     #[test]
     fn a_file_of_another_user_is_no_store() {
         for (owner, me) in [(1000, 0), (1000, 1001)] {

@@ -1,4 +1,4 @@
-//! Where a service keeps what outlives its process.
+//! Persistent storage for a service.
 
 #[cfg(feature = "store")]
 mod file;
@@ -10,27 +10,28 @@ pub use file::FileStore;
 
 use crate::machine::{Change, Kept, Millis};
 
-/// A place to keep things in. What was kept is there after a crash of the process, and of the machine.
+/// Persistent storage. Stored changes survive a crash of the process and of the machine.
 pub trait Store: Send {
-    /// All that was kept.
+    /// Reads the stored state.
     ///
     /// # Errors
-    /// When it cannot be read, or is none of ours.
+    /// Returns an error if the state cannot be read, or was not written by a service.
     fn load(&mut self) -> Result<Kept, StoreError>;
 
-    /// Keeps all of these changes, in their order, or none, and what time it is; returns when they are safe. After an error it is called again with the same changes, and others.
+    /// Stores the time and either all of these changes, in order, or none, and returns when they are safe on disk.
+    /// After an error the caller retries with the same changes and newer ones.
     ///
     /// # Errors
-    /// When they are not.
+    /// Returns an error if the changes are not stored.
     fn keep(&mut self, now: Millis, changes: &[Change]) -> Result<(), StoreError>;
 }
 
-/// Why something cannot be kept, or what was kept cannot be read: where, and what is wrong.
+/// A failure to store or read state: the file and the reason.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{file}: {why}")]
 pub struct StoreError {
     /// The file.
     pub file: String,
-    /// What is wrong.
+    /// The reason.
     pub why: String,
 }

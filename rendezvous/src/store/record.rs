@@ -1,4 +1,5 @@
-//! What is kept, as records: JSON, which a person can read when something has gone wrong. Secrets are in them: who may read the file is what protects those.
+//! Records of the store, as JSON, which people can read after a failure. They contain secrets, which only the file's
+//! permissions protect.
 
 use std::borrow::Cow;
 
@@ -41,7 +42,7 @@ struct JointRecord<'a> {
 struct ParentRecord<'a> {
     #[serde(borrow)]
     handle: Cow<'a, str>,
-    /// None where it is to be assigned.
+    /// `None` if the rank is to be assigned.
     rank: Option<u64>,
 }
 
@@ -57,7 +58,7 @@ struct FaultRecord<'a> {
     task: Option<Cow<'a, str>>,
 }
 
-/// Of a registrant, and with its name of a controlling task.
+/// A registrant, or with a name a controlling task.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct TaskRecord<'a> {
@@ -68,14 +69,14 @@ struct TaskRecord<'a> {
     lease: Option<u64>,
 }
 
-/// The bytes of a record, which are overwritten when they are no longer needed.
+/// Bytes of a record, overwritten when they are dropped.
 pub(super) type Bytes = Zeroizing<Vec<u8>>;
 
 fn written(record: &impl Serialize) -> Result<Bytes, String> {
     serde_json::to_vec(record).map(Zeroizing::new).map_err(|error| error.to_string())
 }
 
-/// What serde says of a record may quote it, so only where it went wrong is told.
+/// Reads a record. An error only gives the position, because serde's message may quote secrets.
 fn read<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, String> {
     serde_json::from_slice(bytes).map_err(|error| format!("it is no record, at byte {}", error.column()))
 }
