@@ -1,5 +1,5 @@
-//! The service as controlling task: registers a unit's data with its parent resource, over HTTP or, if the parent
-//! belongs to the same service, through the service's own desk.
+//! The service as controlling task: registers a unit's data with its parent resource. It does so over HTTP, or through
+//! the service's own desk if the parent belongs to the same service.
 //!
 //! While a unit fills, the controlling task renews its lease at the parent. If this service is lost, the lease expires
 //! and the tasks that wait at the parent get a fault. If the parent's service is unreachable or full, the request is
@@ -39,8 +39,8 @@ const RENEW: Duration = Duration::from_secs(10);
 const AGAIN_FIRST: Duration = Duration::from_millis(10);
 const AGAIN_MOST: Duration = Duration::from_secs(1);
 
-/// Most requests in progress from this module to its own service, beside waits: as many as the service takes from its
-/// queue in one turn, so that the queue has room for other callers.
+/// Most requests in progress from this module to its own service, beside waits. The service takes as many from its
+/// queue in one turn, so the queue always has room for other callers.
 const OWN_TURNS: usize = 4096;
 
 /// Limit of ended units whose end is still to be reported, per resource that the service may hold. All resources may
@@ -61,9 +61,9 @@ pub struct Upward {
 /// Returns a driver for the service's [`Up`] outputs, for [`Keeper::start`](crate::Keeper::start) with the same limits.
 /// The work runs on the runtime and starts at [`Upward::begin`].
 ///
-/// `own` is the service's own URL, as it stands in its handles. Services above are asked with `options`, with two
-/// exceptions. The token goes only to services that are on this host, reached over https, or listed in `above`. Data
-/// for which this service has no room are rejected.
+/// `own` is the service's own URL, as it stands in its handles. Services of parent resources are asked with `options`,
+/// with two exceptions. The token goes only to services that are on this host, reached over https, or listed in
+/// `above`. Data for which this service has no room are rejected.
 ///
 /// # Errors
 /// Returns an error if the options name a file of certificates that cannot be used.

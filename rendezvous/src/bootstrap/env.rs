@@ -1,4 +1,4 @@
-//! The resources that the environment names, over HTTP.
+//! Bootstrap from environment variables, with resources over HTTP.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,14 +12,14 @@ use crate::meeting::{Reached, Resource};
 use crate::token::{ServiceToken, ServiceTokenError};
 use crate::variables::{Variables, VariablesError};
 
-/// Why the variables of the environment lead to no rendezvous.
+/// Why the environment variables are unusable.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EnvError {
-    /// A variable has a value that it cannot have.
+    /// A variable has an invalid value.
     #[error(transparent)]
     Variables(#[from] VariablesError),
-    /// There are variables of a rendezvous, and not the handle of the own job.
+    /// Variables of a rendezvous are set, but not the handle of this job.
     #[error(
         "the environment names the rendezvous above or a subjob's rank, but not the one of this job: set GPC_JOB_HANDLE (GLOBUS_GRAM_JOB_HANDLE), or remove the others"
     )]
@@ -29,15 +29,16 @@ pub enum EnvError {
     TokenFile {
         /// The file.
         file: PathBuf,
-        /// What is wrong.
+        /// The reason.
         why: String,
     },
-    /// The services cannot be asked.
+    /// The HTTP client cannot be created.
     #[error(transparent)]
     Client(#[from] ClientError),
 }
 
-/// Gets the processes to know each other whose environment names a rendezvous, see [`variables`](crate::variables); `None` if it names none. Ranks within the job are assigned.
+/// Bootstrap for processes whose environment names a rendezvous, see [`variables`](crate::variables). Returns `None` if
+/// the environment names none. Ranks within the job are assigned.
 ///
 /// ```no_run
 /// use chained_gpc::{Call, Functions};
@@ -54,7 +55,8 @@ pub enum EnvError {
 /// ```
 ///
 /// # Errors
-/// When there are some of its variables, and they are incomplete or wrong: such a process must not take itself for a single one.
+/// Returns an error if some of the variables are set and these are incomplete or invalid: such a process must not start
+/// as a single one.
 pub fn from_env() -> Result<Option<Bootstrap>, EnvError> {
     let variables = Variables::of_this_process()?;
     let Variables { job, multijob, rank, token_file, ca_file } = variables;
@@ -67,7 +69,8 @@ pub fn from_env() -> Result<Option<Bootstrap>, EnvError> {
     Ok(Some(with_handles(job, Wanted::Assign, multijob, subjob, Client::new(&options)?)))
 }
 
-/// Gets processes to know each other by the resource of their job, with this rank there, and the one above, where their subjob has this rank.
+/// Bootstrap with the resource of the processes' job, at this rank, and the parent resource, where their subjob has
+/// rank `subjob`.
 pub fn with_handles(
     job: Handle,
     rank: Wanted,
@@ -80,7 +83,8 @@ pub fn with_handles(
     with_resources(Resources { job: reached(job), rank, multijob: multijob.map(reached), subjob })
 }
 
-/// The token is the file's one line, of 32 bytes like the secret of a job, and as much a secret: nobody else may read the file.
+/// Reads the token, the only line of the file: 32 bytes, like the secret of a job. It is as confidential, so the file
+/// must be readable by its owner alone.
 pub(super) fn read_token(file: PathBuf) -> Result<ServiceToken, EnvError> {
     let fault = |why: String| EnvError::TokenFile { file: file.clone(), why };
     let secret = bootstrap::read_token(&file).map_err(|error| fault(error.why.to_string()))?;

@@ -1,4 +1,5 @@
-//! Who the processes are that have met, from the level-n data of the top: their ids, their groups, and whether what they say can be.
+//! Derives the members from the level-n data of the top: their ids, their groups, and whether their entries are
+//! consistent.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,15 +12,15 @@ use chained_gpc::{Address, Id};
 use super::JoinError;
 use crate::machine::Completion;
 
-/// Bytes of what makes no sense that an error keeps: more than are shown.
+/// Most bytes of a malformed entry that an error retains: more than are shown.
 const SHOWN: usize = 1024;
 
-/// A process by where it has registered: the ranks of the units that it belongs to, the highest first, and its own.
+/// A process, identified by where it registered: the ranks of its units, from the top down, and its own rank.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Who {
-    /// Ranks of units, none where there is one level.
+    /// Ranks of the units, empty if there is only one level.
     pub units: Vec<u64>,
-    /// Its rank in the innermost one.
+    /// Its rank in the innermost unit.
     pub rank: u64,
 }
 
@@ -39,7 +40,7 @@ fn dotted(units: &[u64]) -> String {
 /// The processes in the order of their ids: by subjob, then by rank.
 fn members(level: u16, data: &Bytes) -> Result<Vec<(Who, Bytes)>, JoinError> {
     let mut members = Vec::new();
-    // The next rank in each unit that is open; bounded by the limit of levels.
+    // The next rank in each open unit. The limit of levels bounds the depth.
     let mut next: Vec<u64> = Vec::new();
     for token in Tokens::new(level, data, Limits::default()) {
         match token.map_err(|error| JoinError::Level { level, error })? {
@@ -58,11 +59,11 @@ fn members(level: u16, data: &Bytes) -> Result<Vec<(Who, Bytes)>, JoinError> {
     Ok(members)
 }
 
-/// What processes may not have in common: a key, or a place where they are reached.
+/// A property that two processes may not share: a key, or an address.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 enum Own {
     Key(String),
-    /// Beyond hosts everywhere the same, within one host where the same things reach it.
+    /// An address, unique everywhere; or, if it is local, unique among the processes with the same `reach`.
     Address(Option<u64>, String),
 }
 
@@ -75,14 +76,14 @@ impl fmt::Display for Own {
     }
 }
 
-/// All that is a process's own.
+/// The key and the addresses of a process.
 fn own(entry: &Entry) -> impl Iterator<Item = Own> + '_ {
     let address =
         |address: &Address| Own::Address(address.is_local().then_some(entry.reach), address.to_string());
     entry.key.iter().map(|key| Own::Key(key.to_string())).chain(entry.addresses.iter().map(address))
 }
 
-/// What this process, which has registered `mine`, learns from the completion of the top.
+/// The result of the meeting for this process, which registered `mine`, from the completion of the top.
 pub(super) fn meeting(completion: &Completion, mine: &str) -> Result<Meeting, JoinError> {
     let joint = completion.joint.clone().ok_or(JoinError::NoJoint)?;
     let members = members(completion.level, &completion.data)?;
@@ -112,7 +113,7 @@ pub(super) fn meeting(completion: &Completion, mine: &str) -> Result<Meeting, Jo
     Ok(Meeting { id, entries, groups, job, secret, farewell })
 }
 
-/// The name of a unit of level 1 among the others.
+/// Name of a level-1 unit.
 fn group(units: &[u64]) -> String {
     match units {
         [] => "job".into(),
@@ -137,7 +138,7 @@ mod tests {
         Completion { level, data, joint: Some(joint) }
     }
 
-    /// Subjobs of subjobs: 2 of 1 and 2.
+    /// Subjobs of subjobs: 2 of 1 and 2 processes.
     fn three_levels(names: [&str; 3]) -> Completion {
         let leaves = names.map(|name| Bytes::from(entry(name)));
         let one = joined(1, [&leaves[0]].into_iter()).0;
@@ -174,7 +175,7 @@ mod tests {
         assert!(matches!(meeting(&cut, &entry("a")), Err(JoinError::Level { level: 3, .. })));
     }
 
-    /// On two hosts loopback addresses may be the same; a key may not.
+    /// On two hosts, loopback addresses may be the same; a key may not.
     #[test]
     fn what_may_be_the_same_on_two_hosts_is_let_in() {
         let key = "7".repeat(64);

@@ -1,10 +1,15 @@
-//! Bootstrap by a rendezvous: processes of several jobs meet, and become one set of nodes.
+//! Bootstrap by rendezvous: processes of several jobs meet and form one set of nodes.
 //!
-//! Each process registers what it says of itself with the resource of its own subjob, and has the whole when the top is complete. From that follow the ids, by subjob, then by rank, for any number of levels; the processes of one subjob are one host group of
-//! [`Member::hosts`](chained_gpc::bootstrap::Member::hosts). The job and the secret of the new set come with the completion of the top, whose resource was created to draw them.
+//! Each process registers its entry with the resource of its own subjob, and receives all entries when the top is
+//! complete. The ids follow from that: by subjob, then by rank, for any number of levels. The processes of one subjob
+//! are one host group of [`Member::hosts`](chained_gpc::bootstrap::Member::hosts). The completion of the top carries
+//! the job and the secret of the new set; its resource must be created to draw them.
 //!
-//! Where the service is the controlling task of the subjob (its resource has a parent), each process waits for the top there. Where it is not, and a resource above is known, the process with rank 0 registers the subjob's data there, and all wait there.
-//! It says above that it controls the unit, so that its loss is told to all who wait, if the subjob's rank is given: where that is assigned, there is no unit to name before the data are registered, and the others wait until their limit has passed.
+//! If the service is the controlling task of the subjob (its resource has a parent), each process waits for the top
+//! there. Otherwise, if a parent resource is known, the process with rank 0 registers the subjob's data there, and all
+//! processes wait there. It also registers as controlling task there, so that its loss ends the waits of all, provided
+//! that the subjob's rank is given. If the rank is assigned, there is no unit to name before the data are registered,
+//! and the others wait until their time limit.
 //!
 //! Source: WS Rendezvous, "Application to MPI jobs".
 
@@ -28,48 +33,48 @@ use crate::keeper::draw_token;
 use crate::machine::{Completion, Fault, FaultKind, Of, Token, Unit, Wanted};
 use crate::meeting::{Resource, Until};
 
-/// What [`Bootstrap::launcher`] says.
+/// Value of [`Bootstrap::launcher`].
 const NAME: &str = "a rendezvous";
 
-/// The resources by which a process meets the others.
+/// The resources through which a process meets the others.
 #[derive(Clone)]
 pub struct Resources {
-    /// That of its own job or subjob, of level 1.
+    /// The level-1 resource of its own job or subjob.
     pub job: Arc<dyn Resource>,
-    /// The rank that it wants there.
+    /// The rank that it asks for there.
     pub rank: Wanted,
-    /// The one above, where the service is not the controlling task.
+    /// The parent resource, if the service is not the controlling task.
     pub multijob: Option<Arc<dyn Resource>>,
     /// The rank of the subjob there.
     pub subjob: Wanted,
 }
 
-/// Why the processes have not become one set.
+/// Why the processes have not formed one set.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum JoinError {
-    /// A service refuses, or the rendezvous has failed.
+    /// A service rejects a request, or the rendezvous has failed.
     #[error("{}", Shown(&.0.message))]
     Fault(#[from] Fault),
-    /// Not all have come in time.
+    /// Some processes have not registered in time.
     #[error("the rendezvous {at} was not complete within {limit:?}; {missing}")]
     Late {
-        /// Of which level.
+        /// The level concerned.
         at: &'static str,
-        /// How long was waited.
+        /// The time limit.
         limit: Duration,
-        /// Who is missing.
+        /// The missing processes.
         missing: String,
     },
-    /// Nobody has drawn a job and a secret.
+    /// The completion has no job and secret.
     #[error(
         "no job and no secret came with the completion of the rendezvous, so that those who met cannot become one set: create the resource at the top with --joint (`\"joint\": true`)"
     )]
     NoJoint,
-    /// The data are no level-n data.
+    /// The data are not level-n data.
     #[error("what the rendezvous was completed with is no level-{level} data: {error}")]
     Level {
-        /// The level that they should have.
+        /// The expected level.
         level: u16,
         /// What is wrong.
         #[source]
@@ -78,53 +83,53 @@ pub enum JoinError {
     /// There are more processes than ids.
     #[error("the rendezvous has more processes than there are ids")]
     TooMany,
-    /// What one of them has registered makes no sense.
+    /// The entry of a process is malformed.
     #[error(
         "{who} has registered what no process of this version says of itself, `{}`: have all run the same program, with the same version of this library",
         Shown(text)
     )]
     Registrant {
-        /// Whose it is.
+        /// The process.
         who: Who,
-        /// What it has registered; the begin of it, where it is long.
+        /// Its entry, truncated if it is long.
         text: String,
     },
-    /// Two of them say that they are the same.
+    /// Two processes claim the same key or address.
     #[error("{one} and {other} have both registered {what}: one of them has copied it from the other")]
     Twice {
-        /// The first.
+        /// The first process.
         one: Who,
-        /// The second.
+        /// The second process.
         other: Who,
-        /// What they have in common.
+        /// What they share.
         what: String,
     },
-    /// What this process has registered has not come back.
+    /// The completion lacks the entry of this process.
     #[error(
         "what this process has registered is not among what the rendezvous was completed with: are the handles of one rendezvous?"
     )]
     NotThere,
-    /// The system fails.
+    /// The system has no randomness.
     #[error("cannot draw a token: {0}")]
     System(#[from] io::Error),
 }
 
-/// Gets processes to know each other by these resources.
+/// Bootstrap with these resources.
 pub fn with_resources(resources: Resources) -> Bootstrap {
     Bootstrap::with_meeting(NAME, move |mine, within| resources.meet(mine, within))
 }
 
-/// How long what a process that gives up still says may take, and the question for whom it has waited.
+/// Time limit of each last request of a process that gives up, and of the query for the missing processes.
 const LAST: Duration = Duration::from_secs(2);
 
-/// What others are to forget if this process gives up.
+/// Registrations to undo if this process gives up.
 #[derive(Default)]
 struct Left {
     /// Its rank in its own job.
     own: Option<u64>,
-    /// The rank of its subjob above, where it has registered that.
+    /// The rank of its subjob at the parent, if that has registered.
     above: Option<u64>,
-    /// The unit above that it controls.
+    /// The unit that it controls at the parent.
     unit: Option<Unit>,
 }
 
@@ -134,7 +139,7 @@ struct Part<'a> {
     mine: &'a str,
     token: Token,
     until: Until,
-    /// The limit of the whole bootstrap, of which a part had passed before.
+    /// Time limit of the whole bootstrap, of which a part has passed already.
     limit: Duration,
 }
 
@@ -162,7 +167,7 @@ impl Part<'_> {
             Some(multijob) if !service_controls => match registered.rank {
                 0 => self.control(multijob, left)?,
                 _ => {
-                    // As long as it waits there, it is seen to live.
+                    // While the process waits there, its lease holds.
                     self.wait(job, "of this subjob", Of::Own, || ())?;
                     self.wait(multijob, "above", Of::Top, || ())?
                 }
@@ -172,20 +177,20 @@ impl Part<'_> {
         members::meeting(&completion, self.mine)
     }
 
-    /// The part of the process with rank 0 of a subjob that the service does not control.
+    /// The part of rank 0 in a subjob that the service does not control.
     fn control(&self, multijob: &Arc<dyn Resource>, left: &mut Left) -> Result<Completion, JoinError> {
         let Resources { job, subjob, .. } = self.resources;
         let name = format!("the process with rank 0, pid {}", std::process::id());
         let unit = match subjob {
             Wanted::Rank(rank) => u32::try_from(*rank).ok().map(Unit::Rank),
-            // A unit is named by its rank, and has none yet.
+            // A unit is named by its rank, and this one has none yet.
             Wanted::Assign => None,
         };
         let control =
             |at: Box<dyn Resource + '_>| unit.map_or(Ok(()), |unit| at.control(unit, &name, &self.token));
         control(self.asked(multijob))?;
         left.unit = unit;
-        // The wait goes on meanwhile only if this is soon over.
+        // Short, because the wait is suspended meanwhile.
         let renew = || drop(control(multijob.within(self.until.left().min(LAST))));
         let own = self.wait(job, "of this subjob", Of::Own, renew)?;
         let registered = self.asked(multijob).register(*subjob, &self.token, own.data)?;
@@ -193,12 +198,12 @@ impl Part<'_> {
         self.wait(multijob, "above", Of::Top, || ())
     }
 
-    /// A resource that is asked for no longer than is left.
+    /// A resource whose requests are limited to the time left.
     fn asked<'a>(&self, resource: &'a Arc<dyn Resource>) -> Box<dyn Resource + 'a> {
         resource.within(self.until.left())
     }
 
-    /// The completion; or who is missing.
+    /// Waits for the completion; an error names the missing processes.
     fn wait(
         &self,
         resource: &Arc<dyn Resource>,
@@ -214,7 +219,8 @@ impl Part<'_> {
         })
     }
 
-    /// Takes back what this process has said, so that another one can come in its place at once. Where a rendezvous is complete, this is refused, and right so.
+    /// Undoes this process's registrations, so that another process can replace it immediately. A complete rendezvous
+    /// rejects this, as it must.
     fn give_up(&self, left: &Left, error: &JoinError) {
         let Resources { job, multijob, .. } = self.resources;
         if let Some(rank) = left.own {
@@ -225,7 +231,7 @@ impl Part<'_> {
             let _ = multijob.within(LAST).withdraw(rank, &self.token);
         }
         if let Some(unit) = left.unit {
-            // Who was late can come again; a rendezvous that has failed cannot, so that its unit will never come.
+            // After a timeout the unit may come again. If the rendezvous has failed, the unit will never register.
             let lost = match error {
                 JoinError::Fault(fault) if fault.kind != FaultKind::Unavailable => {
                     Some(fault.message.clone())
@@ -237,7 +243,7 @@ impl Part<'_> {
     }
 }
 
-/// Who has not come, as far as the service tells.
+/// Describes the missing registrants, if the service reports them.
 fn missing(resource: &dyn Resource) -> String {
     let properties = match resource.properties() {
         Ok(properties) => properties,

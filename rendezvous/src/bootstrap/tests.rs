@@ -1,4 +1,4 @@
-//! What a process does when a service is away, and when it gives up.
+//! Tests of a process whose service is unavailable, and of one that gives up.
 
 use std::sync::Mutex;
 
@@ -6,7 +6,7 @@ use super::*;
 use crate::machine::{Properties, Registered, joined};
 use bytes::Bytes;
 
-/// How a wait ends.
+/// Result of a wait.
 enum Answer {
     Unreached,
     Destroyed,
@@ -14,7 +14,7 @@ enum Answer {
     Late,
 }
 
-/// A service that answers waits as it is told, and notes what it is asked.
+/// A service that answers waits with given results, and records its requests.
 #[derive(Clone)]
 struct Told(Arc<Inner>);
 
@@ -26,7 +26,7 @@ struct Inner {
 }
 
 impl Told {
-    /// The first answer is the last here.
+    /// The last result of the list is used first.
     fn new(waits: Vec<Answer>) -> Told {
         let (asked, limits, data) = Default::default();
         Told(Arc::new(Inner { waits: Mutex::new(waits), asked, limits, data }))
@@ -66,7 +66,7 @@ impl Resource for Told {
                 Ok(Some(Completion { level: 1, data, joint: None }))
             }
             Some(Answer::Late) | None => {
-                // As a wait that is over.
+                // Takes as long as a wait that times out.
                 let (_open, over) = std::sync::mpsc::channel::<()>();
                 let _ = over.recv_timeout(limit);
                 Ok(None)
@@ -113,23 +113,25 @@ fn meet(job: &Told, multijob: Option<&Told>, limit: Duration) -> String {
         .to_string()
 }
 
-/// Longer than anything here takes.
+/// Longer than any test takes.
 const LONG: Duration = Duration::from_secs(600);
 
-/// A service was started again while processes waited. Each wait is cut in slices, and when one ended while nobody listened, the bootstrap ended although minutes were left.
+/// A service was restarted while processes waited. Each wait is cut in slices; if one ended while the service was down,
+/// the bootstrap failed although minutes were left.
 #[test]
 fn a_service_that_is_away_for_a_while_ends_nothing() {
     let job = Told::new(vec![Answer::Complete, Answer::Unreached, Answer::Unreached]);
     let error = meet(&job, None, LONG);
-    // It has seen the completion, which has no joint job here.
+    // It has received the completion, which has no joint job here.
     assert!(error.contains("create the resource at the top with --joint"), "{error}");
-    // Where it does not come back, why is said.
+    // If the service stays away, the error has the reason.
     let unreached = (0..9).map(|_| Answer::Unreached).collect();
     let error = meet(&Told::new(unreached), None, Duration::from_millis(10));
     assert!(error.contains("nobody listens there"), "{error}");
 }
 
-/// Each request of a bootstrap was tried for 10 s, however long the bootstrap itself had: it ended early, or long after its limit.
+/// Each request of a bootstrap was tried for 10 s, however long the bootstrap itself had: it ended early, or long after
+/// its limit.
 #[test]
 fn requests_have_what_is_left_of_the_limit() {
     let job = Told::new(vec![Answer::Complete]);
@@ -138,7 +140,8 @@ fn requests_have_what_is_left_of_the_limit() {
     assert!(limits[..2].iter().all(|limit| *limit <= LONG && *limit > LONG / 2), "{limits:?}");
 }
 
-/// A process that gave up stayed registered until its lease was over: one that was started in its place was told that its rank is taken, or its unit.
+/// A process that gave up stayed registered until its lease expired: its replacement was rejected because its rank or
+/// its unit was taken.
 #[test]
 fn who_gives_up_is_forgotten_at_once() {
     let (job, top) = (Told::new(vec![Answer::Late]), Told::new(vec![]));
@@ -147,19 +150,19 @@ fn who_gives_up_is_forgotten_at_once() {
     assert_eq!(job.asked(), ["withdraw 0"]);
     let asked = top.asked();
     assert_eq!(asked.last().unwrap(), "release Rank(4) None", "{asked:?}");
-    // Those above are told of a subjob that can never come.
+    // The tasks that wait at the parent learn of a subjob that cannot register any more.
     let (job, top) = (Told::new(vec![Answer::Destroyed]), Told::new(vec![]));
     meet(&job, Some(&top), LONG);
     let asked = top.asked();
     assert_eq!(asked.last().unwrap(), "release Rank(4) Some(\"destroyed on request\")", "{asked:?}");
-    // What it has registered above is taken back, too.
+    // Its registration at the parent is withdrawn, too.
     let (job, top) = (Told::new(vec![Answer::Complete]), Told::new(vec![Answer::Late]));
     meet(&job, Some(&top), Duration::from_millis(20));
     let asked = top.asked();
     assert_eq!(asked[asked.len() - 2..], ["withdraw 0", "release Rank(4) None"], "{asked:?}");
 }
 
-/// A file of a token that everybody could read was taken, though `gpc rendezvous show` refuses it.
+/// A token file that everybody could read was accepted, although `gpc rendezvous show` rejects it.
 #[cfg(feature = "client")]
 #[test]
 fn a_token_that_others_can_read_is_refused() {

@@ -1,6 +1,7 @@
-//! Asks services over HTTP: one request after another, again after lost connections, and never longer than is said.
+//! Sends requests to services over HTTP, retries after lost connections, and keeps to time limits.
 //!
-//! The token of the service goes to the host of the URL that is asked and to no other: answers that lead elsewhere are not followed. Where clients of a service say whom that one asks, `trusted` says who gets it.
+//! The service token is sent only to the host of the requested URL: redirects are not followed. If clients choose the
+//! services that are asked, `trusted` decides which of them receive the token.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -28,40 +29,42 @@ use crate::machine::{
 };
 use crate::token::ServiceToken;
 
-/// How long a service has for an answer, beside the time that it may keep the request, and that the content takes at [`SLOWEST`].
+/// Time for a service to answer, beside the time that it may hold the request and the time for the content at
+/// [`SLOWEST`].
 const ANSWER: Duration = Duration::from_secs(30);
 
-/// What is left for an answer that is on its way when the time is over.
+/// Additional time for an answer that is under way when the limit passes.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// Bytes a second at which contents go at least; slower ones are given up.
+/// Lowest rate of contents, bytes a second. A slower transfer is aborted.
 const SLOWEST: u64 = 16 << 10;
 
-/// Longest time that a service is asked to keep a request: shorter than what lies between here and there closes idle connections after.
+/// Longest wait in one request: shorter than the time after which proxies close idle connections.
 const POLL: Duration = Duration::from_secs(30);
 
-/// The shortest, where more want to ask a service than can at a time: then each has its turn within [`POLL`] or so.
+/// Shortest wait in one request, used if more requests wait for a service than it has turns. Then each gets its turn
+/// within about [`POLL`].
 const POLL_LEAST: Duration = Duration::from_secs(1);
 
-/// How long a service has for the answer to a word of a controlling task: the next word is soon due, and a lease runs.
+/// Time for a service to answer a controlling task's renewal: the next renewal is due soon, and a lease runs.
 const WORD: Duration = Duration::from_secs(5);
 
-/// How long to wait before something is tried again: at first, and at most.
+/// First and longest pause before a retry.
 const AGAIN_FIRST: Duration = Duration::from_millis(20);
 const AGAIN_MOST: Duration = Duration::from_secs(2);
 
-/// The longest time that anything can be told to take: no sum with it overflows a clock.
+/// Longest time limit that is used: adding it to a clock's time cannot overflow.
 const LONGEST: Duration = Duration::from_secs(10 * 365 * 86_400);
 
-/// Asks services. Cheap to clone.
+/// Sends requests to services. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Asking {
     http: Http<Connector, Full<Bytes>>,
     authorization: Option<HeaderValue>,
-    /// Whether it is known whose certificates count.
+    /// Whether a certificate authority is configured.
     authority: bool,
     data_max: u64,
-    /// Those who get the token; all do where clients themselves say who is asked.
+    /// Services that receive the token; `None` if all do, because the program itself chooses them.
     trusted: Option<Trusted>,
     turns: Arc<Turns>,
 }
@@ -69,13 +72,13 @@ pub(crate) struct Asking {
 /// An attempt without an answer.
 struct Lost {
     why: String,
-    /// Whether the service may have been reached.
+    /// Whether the service may have received the request.
     sent: bool,
-    /// Whether it would be the same again.
+    /// Whether a retry would give the same result.
     hopeless: bool,
 }
 
-/// A point in time that lies so far ahead.
+/// The end of a time limit from now.
 pub(crate) fn after(limit: Duration) -> Instant {
     Instant::now() + limit.min(LONGEST)
 }
@@ -95,7 +98,8 @@ impl Asking {
     }
 
     #[cfg(feature = "http")]
-    /// Asks as a service for its clients, who say whom: the token goes to these services alone, and errors do not quote what was answered.
+    /// For a service that sends requests on behalf of its clients, which choose the services. The token is sent only to
+    /// trusted services, and errors do not quote answers.
     pub(crate) fn for_others(options: &ClientOptions, trusted: Trusted) -> Result<Asking, ClientError> {
         Ok(Asking { trusted: Some(trusted), ..Asking::new(options)? })
     }
@@ -135,7 +139,7 @@ impl Asking {
         self.end(&service, &ask, until, FaultKind::NotRegistered).await
     }
 
-    /// Waits for the completion in polls, one after the other.
+    /// Waits for the completion by repeated long polls.
     pub(crate) async fn wait(
         &self,
         handle: &Handle,
@@ -144,7 +148,7 @@ impl Asking {
         until: Instant,
     ) -> Result<Option<Completion>, ClientError> {
         let service = url(handle)?;
-        // Ends: when the time is over, or with an answer.
+        // Ends: when the time limit has passed, or with an answer.
         loop {
             let left = until.saturating_duration_since(Instant::now());
             let rounds = self.turns.rounds(TurnKind::Kept, &service);
@@ -210,7 +214,8 @@ impl Asking {
         self.end(&service, &ask, until, FaultKind::NotRegistered).await
     }
 
-    /// Asks for something to end. Once an attempt may have been carried out whose answer was lost, this fault says that it was.
+    /// Sends a request to end something. If an earlier attempt may have been carried out and its answer was lost, the
+    /// fault `gone` means success.
     async fn end(
         &self,
         service: &ServiceUrl,
@@ -224,7 +229,7 @@ impl Asking {
         }
     }
 
-    /// Asks until there is an answer; also says whether the service may have been reached before the attempt that was answered.
+    /// Sends a request until it is answered. Also returns whether the service may have received an earlier attempt.
     async fn ask<T>(
         &self,
         service: &ServiceUrl,
@@ -234,7 +239,7 @@ impl Asking {
     ) -> (Result<T, ClientError>, bool) {
         let mut again = AGAIN_FIRST;
         let mut reached = false;
-        // Ends: with an answer, with what cannot be tried again, or when the time is over.
+        // Ends: with an answer, with an error that a retry cannot mend, or when the time limit has passed.
         loop {
             let answered = match self.once(service, ask, until).await {
                 Ok(given) => read(&given),
@@ -254,7 +259,7 @@ impl Asking {
                     let service = service.as_str().to_owned();
                     return (Err(ClientError::Nonsense { service, what }), reached);
                 }
-                // It is ending: another run of it may come.
+                // The service is ending, and may be restarted.
                 Err(Misread::Fault(fault)) if fault.kind == FaultKind::Unavailable => {
                     unreachable(service, fault.message, ask, reached)
                 }
@@ -313,7 +318,7 @@ impl Asking {
 
     fn request(&self, ask: &Ask, with_token: bool) -> Result<Request<Full<Bytes>>, hyper::http::Error> {
         let mut request = Request::builder().method(ask.method.clone()).uri(&ask.url);
-        // The data of a completion come with what they who met have in common so.
+        // As JSON, a completion includes the joint job and secret.
         request = request.header(ACCEPT, "application/json");
         if let Some(authorization) = self.authorization.as_ref().filter(|_| with_token) {
             request = request.header(AUTHORIZATION, authorization);
@@ -329,7 +334,7 @@ impl Asking {
     }
 }
 
-/// How an attempt ends that has no answer.
+/// Failure of an attempt.
 enum Attempt {
     Lost(Lost),
     Error(ClientError),
@@ -341,7 +346,7 @@ impl From<Lost> for Attempt {
     }
 }
 
-/// Takes the content as it comes, whatever length was announced.
+/// Reads the content as it arrives, whatever length was announced.
 async fn read(response: Response<Incoming>, most: u64, answer: Duration) -> Result<Given, Lost> {
     let lost = |why: String| Lost { why, sent: true, hopeless: false };
     let status = response.status().as_u16();
@@ -350,7 +355,7 @@ async fn read(response: Response<Incoming>, most: u64, answer: Duration) -> Resu
     let mut body = response.into_body();
     let mut content = BytesMut::new();
     let begun = Instant::now();
-    // Ends: what comes is bounded, and so is the time that it takes.
+    // Ends: the content and its time are bounded.
     loop {
         let allowed = answer + at_slowest(content.len() as u64);
         let left = allowed.saturating_sub(begun.elapsed());
@@ -370,12 +375,12 @@ async fn read(response: Response<Incoming>, most: u64, answer: Duration) -> Resu
     }
 }
 
-/// Whether a service that refuses so may not a little later: others make room.
+/// Whether the fault is transient: a full service may have room a little later.
 fn passes(fault: &Fault) -> bool {
     fault.kind == FaultKind::ServiceFull
 }
 
-/// How long a service has for an answer of this kind.
+/// Time for a service to answer a request of this kind.
 fn answer_time(kind: TurnKind) -> Duration {
     match kind {
         TurnKind::Word => WORD,
@@ -387,7 +392,7 @@ fn at_slowest(bytes: u64) -> Duration {
     Duration::from_secs(bytes / SLOWEST)
 }
 
-/// The header with the token; it is not shown where headers are.
+/// The header with the token, marked as sensitive so that logs of headers omit it.
 fn authorization(token: &ServiceToken) -> Option<HeaderValue> {
     let text = zeroize::Zeroizing::new(format!("Bearer {}", token.to_text().as_str()));
     let mut value = HeaderValue::from_str(&text).ok()?;
@@ -408,17 +413,17 @@ fn unreachable(service: &ServiceUrl, why: String, ask: &Ask, reached: bool) -> C
     ClientError::Unreachable { service: service.as_str().to_owned(), why }
 }
 
-/// What is at the bottom of an error.
+/// The innermost cause of an error.
 fn cause<'a>(error: &'a (dyn Error + 'static)) -> &'a (dyn Error + 'static) {
     let mut last = error;
-    // Ends: errors are nested as deep as there are layers of software.
+    // Ends: the nesting of errors is finite.
     while let Some(deeper) = inner(last) {
         last = deeper;
     }
     last
 }
 
-/// A question, where an error looks as if the service spoke the other one of http and https.
+/// A hint, if an error suggests that the service speaks https although the URL says http, or the other way round.
 fn other_scheme(
     service: &ServiceUrl,
     error: &(dyn Error + 'static),
@@ -428,7 +433,7 @@ fn other_scheme(
         return connector::plain(last);
     }
     let mut errors = std::iter::successors(Some(error), |error| inner(*error));
-    // A server of TLS answers a request with an alert, which is no answer of HTTP.
+    // A TLS server answers a plain request with an alert, which fails to parse as HTTP.
     match errors.any(|error| error.downcast_ref().is_some_and(hyper::Error::is_parse)) {
         true => "; the URL says http: is it https?",
         false => "",
@@ -443,10 +448,10 @@ fn inner<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a (dyn Error + 'stati
     }
 }
 
-/// Somewhere between half of it and the whole: many clients that lose the same service do not all come back at once.
+/// Between half of the pause and all of it, so that many clients that lose the same service do not return at once.
 fn jittered(wait: Duration) -> Duration {
     use std::hash::{BuildHasher as _, RandomState};
-    // Each state has keys of its own.
+    // Each `RandomState` has random keys.
     let share = RandomState::new().hash_one(0_u8) % 512;
     wait * (512 + share as u32) / 1024
 }

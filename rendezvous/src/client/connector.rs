@@ -1,4 +1,4 @@
-//! How connections to services are made: over TCP, and over TLS where it is built in.
+//! Connector of the HTTP client: over TCP, and over TLS if that is built in.
 
 use std::error::Error;
 use std::path::Path;
@@ -8,7 +8,7 @@ use super::error::ClientError;
 use super::names::{self, Names};
 use super::url::ServiceUrl;
 
-/// How long a host has to take a connection.
+/// Time limit for a connection attempt.
 const CONNECT: Duration = Duration::from_secs(5);
 
 type HttpConnector = hyper_util::client::legacy::connect::HttpConnector<Names>;
@@ -25,7 +25,7 @@ fn tcp() -> HttpConnector {
     tcp
 }
 
-/// Makes connections, over TLS with services whose certificates this authority has signed.
+/// A connector over TCP and TLS. It accepts certificates that this authority has signed.
 #[cfg(feature = "tls")]
 pub(super) fn new(ca: Option<&Path>) -> Result<Connector, ClientError> {
     use std::sync::Arc;
@@ -54,7 +54,7 @@ pub(super) fn new(ca: Option<&Path>) -> Result<Connector, ClientError> {
         .with_root_certificates(roots)
         .with_no_client_auth();
     let mut tcp = tcp();
-    // URLs of https come here as well.
+    // Accept https URLs as well.
     tcp.enforce_http(false);
     Ok(hyper_rustls::HttpsConnectorBuilder::new()
         .with_tls_config(config)
@@ -63,13 +63,13 @@ pub(super) fn new(ca: Option<&Path>) -> Result<Connector, ClientError> {
         .wrap_connector(tcp))
 }
 
-/// Makes connections.
+/// A connector over TCP.
 #[cfg(not(feature = "tls"))]
 pub(super) fn new(_: Option<&Path>) -> Result<Connector, ClientError> {
     Ok(tcp())
 }
 
-/// Why a service with such a URL cannot be asked when no authority is named.
+/// The error for an https URL if no authority is configured.
 pub(super) fn no_authority(service: &ServiceUrl) -> ClientError {
     match cfg!(feature = "tls") {
         true => ClientError::NoAuthority { service: service.as_str().to_owned() },
@@ -80,14 +80,14 @@ pub(super) fn no_authority(service: &ServiceUrl) -> ClientError {
     }
 }
 
-/// What is wrong with the certificate of a service, if that is what an error says: it will not be another one a little later.
+/// If the error is about a service's certificate, returns the reason. A retry would give the same result.
 #[cfg(feature = "tls")]
 pub(super) fn refused(error: &(dyn Error + 'static)) -> Option<String> {
     use rustls::CertificateError;
 
     let rustls::Error::InvalidCertificate(why) = error.downcast_ref()? else { return None };
     Some(match why {
-        // The latter where an authority of the same name has another key.
+        // `BadSignature` occurs if an authority of the same name has another key.
         CertificateError::UnknownIssuer | CertificateError::BadSignature => {
             "no authority in the CA file has signed its certificate: name the file of the one that has (GPC_RENDEZVOUS_CA_FILE, --ca FILE)".into()
         }
@@ -100,7 +100,7 @@ pub(super) fn refused(_: &(dyn Error + 'static)) -> Option<String> {
     None
 }
 
-/// A question, where an error looks as if the service spoke http, and the URL says https.
+/// A hint, if an error suggests that the service speaks http although the URL says https.
 #[cfg(feature = "tls")]
 pub(super) fn plain(error: &(dyn Error + 'static)) -> &'static str {
     match error.downcast_ref() {

@@ -1,4 +1,4 @@
-//! What a client asks over HTTP, and what the answers mean: no I/O.
+//! HTTP requests and answers of a service: builds and interprets them, without I/O.
 //!
 //! Source: the interface of the service, as its `openapi.json` describes it; faults are RFC 9457 problems.
 
@@ -18,53 +18,54 @@ use crate::machine::{
     Token, Unit, Wanted,
 };
 
-/// Longest answer that has no data in it, bytes: properties, and faults whose texts are as long as they may be, with all of them escaped.
+/// Longest answer without data, bytes: properties, and faults with the longest texts, all of them escaped.
 pub(crate) const SHORT_MAX: u64 = 64 << 10;
 
-/// Most of a strange answer that is quoted, bytes.
+/// Most bytes of an unexpected answer that an error quotes.
 const QUOTED_MAX: usize = 200;
 
-/// Most of the reason for which a unit is lost, bytes.
+/// Longest reason for a lost unit, bytes.
 const WHY_MAX: usize = 512;
 
-/// What is asked.
+/// A request.
 #[derive(Clone, Debug)]
 pub(crate) struct Ask {
     pub(crate) method: Method,
     pub(crate) url: String,
-    /// The registrant's or controlling task's own.
+    /// Token of the registrant or controlling task.
     pub(crate) token: Option<Token>,
-    /// The content's type, and the content.
+    /// Type of the content, and the content.
     pub(crate) content: Option<(&'static str, Bytes)>,
-    /// Whether it may be asked again when nobody knows if it was done: then it is done once all the same.
+    /// Whether the request may be repeated if its answer is lost: the service then carries it out once.
     pub(crate) again: bool,
     /// Longest content of the answer, bytes.
     pub(crate) answer_max: u64,
-    /// How long the service may keep it before it answers, milliseconds.
+    /// How long the service may hold the request before it answers, milliseconds.
     pub(crate) kept: u64,
-    /// For which of the service's turns it waits.
+    /// Kind of turn that the request needs.
     pub(crate) turn: TurnKind,
 }
 
-/// What was answered.
+/// An answer.
 #[derive(Clone, Debug)]
 pub(crate) struct Given {
     pub(crate) status: u16,
-    /// The type of the content.
+    /// Type of the content.
     pub(crate) kind: String,
     pub(crate) content: Bytes,
-    /// Whether who asks may see the content. Where a service asks for its clients, they could have it read to them what they do not reach by themselves.
+    /// Whether errors may quote the content. If a service sends requests for its clients, quotes would show these what
+    /// only the service can reach.
     pub(crate) quotable: bool,
 }
 
-/// An answer that is not the one that was asked for.
+/// An answer other than the expected one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Misread {
-    /// The service says no.
+    /// A fault of the service.
     Fault(Fault),
-    /// Something between here and the service says that it does not answer.
+    /// A proxy reports that the service does not answer.
     Away(String),
-    /// Nothing of that is understood.
+    /// The answer is malformed.
     Nonsense(String),
 }
 
@@ -74,7 +75,7 @@ impl Ask {
         Ask { method, url, token: None, content: None, again, answer_max, kept: 0, turn }
     }
 
-    /// A new resource. If the answer is lost, a second one would be made.
+    /// Creates a resource. Not repeated after a lost answer, because that would create a second resource.
     pub(crate) fn create(service: &ServiceUrl, spec: &Spec) -> Ask {
         let parent = spec.parent.as_ref().map(|parent| ParentShape {
             handle: parent.handle.to_string(),
@@ -91,7 +92,7 @@ impl Ask {
             joint: spec.joint,
             parent,
         };
-        // It has no map whose keys could be refused.
+        // Serializing this type cannot fail: it has no maps.
         let json = serde_json::to_vec(&shape).unwrap_or_default();
         let content = Some(("application/json", json.into()));
         Ask { content, again: false, ..Ask::new(Method::POST, service.as_str().into()) }
@@ -115,13 +116,13 @@ impl Ask {
         Ask { token: Some(token.clone()), content, ..Ask::new(Method::POST, url) }
     }
 
-    /// Takes a registration back.
+    /// Withdraws a registration.
     pub(crate) fn withdraw(of: (&ServiceUrl, ResourceId), rank: u64, token: &Token) -> Ask {
         let url = format!("{}/registrants/{rank}", at(of));
         Ask { token: Some(token.clone()), ..Ask::new(Method::DELETE, url) }
     }
 
-    /// Waits for the completion, so many milliseconds at most.
+    /// Waits for the completion, at most `wait` milliseconds.
     pub(crate) fn wait(
         at_service: (&ServiceUrl, ResourceId),
         of: Of,
@@ -134,13 +135,13 @@ impl Ask {
             Of::Top => "top",
         };
         let url = format!("{}/completion?wait={}&of={of}", at(at_service), seconds(wait));
-        // In base64, with what stands around it.
+        // The data are base64, inside JSON.
         let answer_max = (data_max / 3 + 1).saturating_mul(4).saturating_add(SHORT_MAX);
         let turn = if wait > 0 { TurnKind::Kept } else { TurnKind::Short };
         Ask { token: token.cloned(), answer_max, kept: wait, turn, ..Ask::new(Method::GET, url) }
     }
 
-    /// What is known of a resource.
+    /// Asks for the properties of a resource.
     pub(crate) fn properties(of: (&ServiceUrl, ResourceId)) -> Ask {
         Ask::new(Method::GET, at(of))
     }
@@ -155,7 +156,7 @@ impl Ask {
         Ask::new(Method::DELETE, format!("{}/{job}", service.beside("jobs")))
     }
 
-    /// Says that a controlling task is there.
+    /// Registers a controlling task, or renews its lease.
     pub(crate) fn control(
         of: (&ServiceUrl, ResourceId),
         unit: Unit,
@@ -171,7 +172,7 @@ impl Ask {
         Ask { token: Some(token.clone()), content, turn: TurnKind::Word, ..Ask::new(Method::PUT, url) }
     }
 
-    /// Says that a controlling task ends.
+    /// Removes a controlling task.
     pub(crate) fn release(
         of: (&ServiceUrl, ResourceId),
         unit: Unit,
@@ -198,24 +199,24 @@ fn at_unit(of: (&ServiceUrl, ResourceId), unit: Unit) -> String {
     }
 }
 
-/// Milliseconds as decimal seconds, exactly.
+/// Milliseconds as decimal seconds, without rounding.
 fn seconds(millis: u64) -> String {
     format!("{}.{:03}", millis / 1000, millis % 1000)
 }
 
 fn put_lease(url: &mut String, before: char, lease: Option<u64>) {
     if let Some(lease) = lease {
-        // Writing to a string does not fail.
+        // Writing to a string cannot fail.
         let _ = write!(url, "{before}lease={}", seconds(lease));
     }
 }
 
-/// RFC 3986, section 2.1.
+/// Appends percent-encoded text: RFC 3986, section 2.1.
 fn put_escaped(url: &mut String, text: &str) {
     for byte in text.bytes() {
         match byte {
             b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => url.push(byte.into()),
-            // Writing to a string does not fail.
+            // Writing to a string cannot fail.
             _ => drop(write!(url, "%{byte:02X}")),
         }
     }
@@ -306,7 +307,7 @@ struct PropertiesShape {
 }
 
 impl Given {
-    /// Nothing but that it is done.
+    /// An answer without content.
     pub(crate) fn done(&self) -> Result<(), Misread> {
         self.expect(&[204])
     }
@@ -318,20 +319,20 @@ impl Given {
         shape.handle.parse().map_err(|error| Misread::Nonsense(format!("the new handle: {error}")))
     }
 
-    /// A registration that stands.
+    /// A registration.
     pub(crate) fn registered(&self) -> Result<Registered, Misread> {
         self.expect(&[201])?;
         let RegisteredShape { rank, tally, capacity } = self.json()?;
         Ok(Registered { rank, tally, capacity })
     }
 
-    /// How many resources have ended.
+    /// The number of resources that ended.
     pub(crate) fn ended(&self) -> Result<u64, Misread> {
         self.expect(&[200])?;
         self.json().map(|EndedShape { ended }| ended)
     }
 
-    /// A completion; `None` if it is not complete yet.
+    /// A completion; `None` if the rendezvous is not complete yet.
     pub(crate) fn completion(&self) -> Result<Option<Completion>, Misread> {
         self.expect(&[200, 204])?;
         if self.status == 204 {
@@ -347,7 +348,7 @@ impl Given {
         Ok(Some(Completion { level: shape.level, data: data.into(), joint }))
     }
 
-    /// What is known of a resource.
+    /// The properties of a resource.
     pub(crate) fn properties(&self) -> Result<Properties, Misread> {
         self.expect(&[200])?;
         let shape: PropertiesShape = self.json()?;
@@ -378,7 +379,7 @@ impl Given {
         })
     }
 
-    /// One of these statuses, or what the other one says.
+    /// Checks that the status is one of these, else returns the fault or the reason.
     fn expect(&self, statuses: &[u16]) -> Result<(), Misread> {
         if statuses.contains(&self.status) {
             return Ok(());
@@ -389,7 +390,7 @@ impl Given {
         {
             return Err(match problem.read() {
                 Ok(fault) => Misread::Fault(fault),
-                // Whatever that is, it is none for ever.
+                // The kind of fault is unknown, but status 503 is transient.
                 Err(_) if status == 503 => Misread::Away(format!("status {status}, {}", self.quoted())),
                 Err(_) => Misread::Nonsense(format!(
                     "status {status} with a fault that is unknown here, {}",
@@ -401,13 +402,13 @@ impl Given {
             300..=399 => {
                 Misread::Nonsense(format!("status {status}: it leads elsewhere, and is not followed"))
             }
-            // What stands before a service that does not answer.
+            // Sent by a proxy whose service does not answer.
             502..=504 => Misread::Away(format!("status {status}, {}", self.quoted())),
             _ => Misread::Nonsense(format!("status {status}, {}", self.quoted())),
         })
     }
 
-    /// The beginning of the content, for people.
+    /// The first bytes of the content, for people.
     fn quoted(&self) -> String {
         if !self.quotable {
             return format!("with a content of {} bytes", self.content.len());
@@ -423,7 +424,7 @@ impl Given {
 
 impl JointShape {
     fn read(self) -> Result<Joint, Misread> {
-        // What they have in common is not quoted.
+        // Job and secret are confidential, so errors do not quote them.
         let job = self.job.parse().map_err(|_| Misread::Nonsense("the joint job is none".into()))?;
         let secret = zeroize::Zeroizing::new(self.secret);
         let secret = secret.parse().map_err(|_| Misread::Nonsense("the joint secret is none".into()))?;

@@ -1,6 +1,7 @@
-//! A client of services over HTTP, for programs that wait for what they ask: no part of it needs an asynchronous program.
+//! Blocking client of services over HTTP, for programs that are not asynchronous.
 //!
-//! `exchange` says what is asked and what answers mean, without I/O; `asking` does the asking, again after lost connections; [`Client`] is the blocking face of it.
+//! `exchange` builds requests and interprets answers, without I/O. `asking` sends them, and retries after lost
+//! connections. [`Client`] is the blocking interface.
 //!
 //! ```no_run
 //! use std::time::Duration;
@@ -47,17 +48,17 @@ pub use crate::keeper::draw_token;
 use crate::machine::{Completion, Handle, Of, Properties, Registered, Spec, Token, Unit, Wanted};
 use crate::token::ServiceToken;
 
-/// How a client asks.
+/// Options of a client.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ClientOptions {
-    /// The token of the services; they let nobody in without, except where they were told to.
+    /// Token of the services. Only a service that is configured to be insecure admits requests without it.
     pub token: Option<ServiceToken>,
-    /// File with the certificates (PEM) of the authority that has signed those of services with URLs of `https`; no other is believed.
+    /// File with the certificates (PEM) of the only authority whose signature is accepted for `https` services.
     pub ca: Option<PathBuf>,
-    /// How long to try when a service does not answer. Waits for a completion have limits of their own.
+    /// Time to retry while a service does not answer. Waits for a completion have their own limits.
     pub limit: Duration,
-    /// Longest data of a completion that are taken, bytes.
+    /// Longest data of a completion, bytes.
     pub data_max: u64,
 }
 
@@ -67,7 +68,7 @@ impl Default for ClientOptions {
     }
 }
 
-/// A client of services. Threads can share it; they wait at the same time.
+/// A client of services. Threads can share it and wait at the same time.
 pub struct Client {
     runtime: Arc<Runtime>,
     asking: Asking,
@@ -75,34 +76,37 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client, which has no connection yet.
+    /// A client without connections.
     ///
     /// # Errors
-    /// When the file of certificates cannot be used, or the system gives nothing to wait with.
+    /// Returns an error if the file of certificates cannot be used, or the runtime cannot be created.
     pub fn new(options: &ClientOptions) -> Result<Client, ClientError> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         Ok(Client { runtime: Arc::new(runtime), asking: Asking::new(options)?, limit: options.limit })
     }
 
-    /// The same, with the same connections, that tries for so long where a service does not answer.
+    /// A client that shares the connections, with another time limit for services that do not answer.
     #[must_use]
     pub fn within(&self, limit: Duration) -> Client {
         Client { runtime: Arc::clone(&self.runtime), asking: self.asking.clone(), limit }
     }
 
-    /// Creates a resource with a service.
+    /// Creates a resource at a service.
     ///
     /// # Errors
-    /// The service's fault, or why there is no answer. It may be that the resource was created and the answer lost; it ends with its lifetime then.
+    /// The service's fault, or the reason for a missing answer. If the answer was lost, the resource may exist until
+    /// its lifetime has passed.
     pub fn create(&self, service: &ServiceUrl, spec: &Spec) -> Result<Handle, ClientError> {
         self.block(self.asking.create(service, spec, after(self.limit)))
     }
 
-    /// Registers data: bytes of any kind where the resource is of level 1, else level-n data of the level below. `token` is the registrant's, which nobody else has ([`draw_token`]): asked again with it, the service answers the same. With a `lease` the registrant has to ask
-    /// something with its token at least so often, or wait, until the rendezvous is complete; else it is withdrawn.
+    /// Registers data: arbitrary bytes at a resource of level 1, else level-n data of the level below. `token` is
+    /// unique to the registrant ([`draw_token`]); if the request is repeated with it, the service gives the same
+    /// answer. A `lease` requires the registrant to send a request with its token at least this often, or to wait,
+    /// until the rendezvous is complete. Otherwise it is withdrawn.
     ///
     /// # Errors
-    /// The service's fault, or why there is no answer.
+    /// The service's fault, or the reason for a missing answer.
     pub fn register(
         &self,
         handle: &Handle,
@@ -115,18 +119,20 @@ impl Client {
         self.block(self.asking.register(handle, rank, token, data.into(), lease.map(millis), until))
     }
 
-    /// Takes a registration back, before the rendezvous is complete.
+    /// Withdraws a registration before the rendezvous is complete.
     ///
     /// # Errors
-    /// The service's fault, or why there is no answer.
+    /// The service's fault, or the reason for a missing answer.
     pub fn withdraw(&self, handle: &Handle, rank: u64, token: &Token) -> Result<(), ClientError> {
         self.block(self.asking.withdraw(handle, rank, token, after(self.limit)))
     }
 
-    /// Waits until the rendezvous is complete, or can no longer be, at most so long; with the token of a registrant or controlling task, its lease holds meanwhile. It goes on where a service is started again.
+    /// Waits until the rendezvous is complete or has failed, at most `limit`. With the token of a registrant or
+    /// controlling task, its lease holds meanwhile. The wait continues across a restart of the service.
     ///
     /// # Errors
-    /// [`ClientError::NotYet`] when the time is over, a fault when it will never be complete, or why there is no answer.
+    /// [`ClientError::NotYet`] at the time limit, a fault if the rendezvous cannot complete, or the reason for a
+    /// missing answer.
     pub fn wait(
         &self,
         handle: &Handle,
@@ -138,34 +144,35 @@ impl Client {
         completion.ok_or(ClientError::NotYet { limit })
     }
 
-    /// What is known of a resource.
+    /// Asks for the properties of a resource.
     ///
     /// # Errors
-    /// The service's fault, or why there is no answer.
+    /// The service's fault, or the reason for a missing answer.
     pub fn properties(&self, handle: &Handle) -> Result<Properties, ClientError> {
         self.block(self.asking.properties(handle, after(self.limit)))
     }
 
-    /// Destroys a resource; those who wait are told.
+    /// Destroys a resource. Its waits are answered with a fault.
     ///
     /// # Errors
-    /// The service's fault, or why there is no answer.
+    /// The service's fault, or the reason for a missing answer.
     pub fn destroy(&self, handle: &Handle) -> Result<(), ClientError> {
         self.block(self.asking.destroy(handle, after(self.limit)))
     }
 
-    /// Destroys the resources of a job that a service has, and says how many those were.
+    /// Destroys the resources of a job at a service, and returns their number.
     ///
     /// # Errors
-    /// The service's fault, or why there is no answer.
+    /// The service's fault, or the reason for a missing answer.
     pub fn end_job(&self, service: &ServiceUrl, job: Job) -> Result<u64, ClientError> {
         self.block(self.asking.end_job(service, job, after(self.limit)))
     }
 
-    /// Says that a controlling task is there: if it is lost before the rendezvous is complete, those who wait are told its name. With a `lease` it has to say so again at least so often, or wait with its token.
+    /// Registers a controlling task, or renews its lease. If it is lost before the rendezvous is complete, waits are
+    /// answered with its name. A `lease` requires it to renew at least this often, or to wait with its token.
     ///
     /// # Errors
-    /// The service's fault, or why there is no answer.
+    /// The service's fault, or the reason for a missing answer.
     pub fn control(
         &self,
         handle: &Handle,
@@ -178,10 +185,10 @@ impl Client {
         self.block(self.asking.control(handle, unit, name, token, lease.map(millis), until))
     }
 
-    /// Says that a controlling task ends; with a reason for which its unit is `lost`, the rendezvous ends as well.
+    /// Removes a controlling task. If its unit is `lost`, the rendezvous fails with this reason.
     ///
     /// # Errors
-    /// The service's fault, or why there is no answer.
+    /// The service's fault, or the reason for a missing answer.
     pub fn release(
         &self,
         handle: &Handle,

@@ -1,4 +1,5 @@
-//! Looks up the hosts of services within a time limit: a resolver that hangs must hold up neither the request nor the end of the client.
+//! Resolves host names of services within a time limit: a resolver that hangs must delay neither the request nor the
+//! end of the client.
 
 use std::future::Future;
 use std::io;
@@ -11,10 +12,10 @@ use chained_gpc::Resolver;
 use hyper_util::client::legacy::connect::dns::Name;
 use tower_service::Service;
 
-/// How long a look-up may take: as long as a host has to take a connection.
+/// Time limit of a look-up, the same as for a connection attempt.
 pub(super) const LIMIT: Duration = Duration::from_secs(5);
 
-/// The resolver of connections over HTTP.
+/// The resolver of HTTP connections.
 #[derive(Clone, Debug)]
 pub(super) struct Names {
     resolver: Resolver,
@@ -39,10 +40,10 @@ impl Service<Name> for Names {
     fn call(&mut self, name: Name) -> Self::Future {
         let Names { resolver, limit } = self.clone();
         Box::pin(async move {
-            // It waits at most the limit, so the end of the runtime does, too.
+            // The task is bounded by the limit, and so is the shutdown of the runtime, which waits for it.
             let found = tokio::task::spawn_blocking(move || resolver.host(name.as_str(), limit));
             let found = found.await.map_err(io::Error::other)??;
-            // The connector puts the port in.
+            // The connector sets the port.
             let addresses: Vec<SocketAddr> = found.into_iter().map(|ip| SocketAddr::new(ip, 0)).collect();
             Ok(addresses.into_iter())
         })
@@ -56,7 +57,8 @@ mod tests {
 
     use super::*;
 
-    /// A service whose name server did not answer held up the request and the end of the program, whatever limit the client had.
+    /// If a name server did not answer, the request and the end of the program were delayed, whatever limit the client
+    /// had.
     #[test]
     fn a_resolver_that_hangs_ends_the_attempt_and_not_the_program() {
         let (release, held) = channel::<()>();

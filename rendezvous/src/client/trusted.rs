@@ -1,27 +1,29 @@
-//! Which services get the token of this one, when it asks them as the controlling task of a unit. Clients name the parents of their resources: whoever names a host must not thereby be sent the token there.
+//! Decides which services receive this service's token when it acts as controlling task. Clients name the parents of
+//! their resources, so naming a host must not suffice to get the token sent there.
 
 use std::net::IpAddr;
 
 use super::url::ServiceUrl;
 
-/// The services above that get the token.
+/// Parent services that receive the token.
 #[derive(Clone, Debug)]
 pub(crate) struct Trusted {
-    /// The host that this service is reached by.
+    /// Host in this service's own URL.
     own: Option<String>,
-    /// Scheme, host and port of those that are named.
+    /// Scheme, host and port of the configured services.
     named: Vec<String>,
 }
 
 impl Trusted {
     #[cfg(any(feature = "http", test))]
-    /// Those that this service, whose URL is `own`, trusts by itself, and those that are named.
+    /// Trusts the host of this service's own URL `own`, and the configured services.
     pub(crate) fn new(own: &str, named: &[ServiceUrl]) -> Trusted {
         let own = own.parse().ok().map(|own: ServiceUrl| own.host());
         Trusted { own, named: named.iter().map(ServiceUrl::origin).collect() }
     }
 
-    /// Whether a service gets the token: over https, where its certificate is checked, on this host, and where it is named.
+    /// Whether a service receives the token: over https, where its certificate is checked; on this host; or if it is
+    /// configured.
     pub(crate) fn has(&self, service: &ServiceUrl) -> bool {
         let host = service.host();
         let address = host.trim_matches(['[', ']']).parse::<IpAddr>().ok();
@@ -37,7 +39,7 @@ impl Trusted {
 mod tests {
     use super::*;
 
-    /// The token went wherever a client said that a resource above was.
+    /// The token was sent to any host that a client named as parent.
     #[test]
     fn who_is_named_by_clients_alone_gets_no_token() {
         let named = ["http://Head:4000".parse().unwrap(), "http://plain".parse().unwrap()];

@@ -1,4 +1,5 @@
-//! Turns at services: how much is asked at a time, of each service and of all together. A service that takes connections and says nothing holds up those alone who ask it.
+//! Limits on concurrent requests, for each service and for all together. A service that accepts connections and never
+//! answers delays only its own requests.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,18 +8,18 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 
 use super::url::ServiceUrl;
 
-/// What kind of request a turn is for. Kinds do not wait for each other.
+/// Kind of request that a turn is for. The kinds do not wait for each other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum TurnKind {
-    /// It is answered at once.
+    /// The service answers immediately.
     Short,
-    /// A controlling task says that it is there: what comes late is of no use.
+    /// The renewal of a controlling task's lease, which must not be late.
     Word,
-    /// The service keeps it.
+    /// The service holds the request until it has the answer.
     Kept,
 }
 
-/// Turns of each kind. Each has a connection while it lasts, so these bound the connections.
+/// Turns of each kind. Each turn has a connection while it lasts, so the turns limit the connections.
 #[derive(Debug)]
 pub(super) struct Turns {
     short: Pool,
@@ -29,29 +30,30 @@ pub(super) struct Turns {
 /// Turns of one kind.
 #[derive(Debug)]
 struct Pool {
-    /// At one service.
+    /// Number of turns at one service.
     each: usize,
-    /// At all of them: many times what one has, so that many must be silent before the others wait.
+    /// Turns at all services: many times those of one service, so that many services must be silent before requests to
+    /// the others wait.
     all: Semaphore,
-    /// The services that are asked, or that somebody wants to ask: no more than there are requests.
+    /// Services with requests: at most as many as there are requests.
     services: Mutex<HashMap<String, Wanted>>,
 }
 
-/// A service that is asked.
+/// A service with requests.
 #[derive(Debug)]
 struct Wanted {
     turns: Arc<Semaphore>,
-    /// How many ask, and want to.
+    /// Number of requests that have a turn or wait for one.
     by: usize,
 }
 
-/// A part in a service's entry, which goes with the last one.
+/// A request's share in its service's entry; the last share removes the entry.
 struct Place<'a> {
     pool: &'a Pool,
     service: String,
 }
 
-/// A turn, as long as it is there.
+/// A turn. Dropping it ends it.
 pub(super) struct Turn<'a> {
     _all: Option<SemaphorePermit<'a>>,
     _own: Option<OwnedSemaphorePermit>,
@@ -75,13 +77,14 @@ impl Turns {
     pub(super) async fn take(&self, kind: TurnKind, service: &ServiceUrl) -> Turn<'_> {
         let pool = self.pool(kind);
         let (place, turns) = pool.place(service.origin());
-        // First those of the service: who waits for it has none of the others. Neither is ever closed.
+        // The service's own turn first: while waiting for that, the request holds no turn of the common pool. Neither
+        // semaphore is ever closed.
         let own = turns.acquire_owned().await.ok();
         let all = pool.all.acquire().await.ok();
         Turn { _all: all, _own: own, _place: place }
     }
 
-    /// How many want a turn at a service, for each that it has: 1 where there are enough.
+    /// Number of requests at a service for each of its turns, rounded up: 1 if there are enough turns.
     pub(super) fn rounds(&self, kind: TurnKind, service: &ServiceUrl) -> u32 {
         let pool = self.pool(kind);
         let by = locked(&pool.services).get(&service.origin()).map_or(0, |wanted| wanted.by);
@@ -116,7 +119,7 @@ impl Drop for Place<'_> {
     }
 }
 
-/// Nothing that is done under this lock can panic.
+/// Locks a mutex. Code under this lock cannot panic, so a poisoned lock is still consistent.
 fn locked<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -129,7 +132,7 @@ mod tests {
 
     use super::*;
 
-    /// What is there at once.
+    /// The result of a future that is ready immediately.
     fn now<T>(future: impl Future<Output = T>) -> Option<T> {
         match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(done) => Some(done),
@@ -137,7 +140,8 @@ mod tests {
         }
     }
 
-    /// All services had their turns in common: a few hundred requests to one that said nothing kept those to all others from being asked.
+    /// All services had one pool of turns: a few hundred requests to one silent service blocked the requests to all
+    /// others.
     #[test]
     fn a_service_that_says_nothing_holds_its_own_turns() {
         let turns = Turns::new();

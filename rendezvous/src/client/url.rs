@@ -1,4 +1,4 @@
-//! The URL of a service, and what is found below it and beside it.
+//! URL of a service, and the URLs derived from it.
 
 use std::str::FromStr;
 
@@ -7,18 +7,18 @@ use hyper::Uri;
 
 use crate::machine::URL_MAX;
 
-/// Where a service answers that is named by its host alone.
+/// Path of a service whose URL has only a host.
 const PATH: &str = "/rendezvous";
 
-/// The URL of a service: `http://HOST:PORT/rendezvous`, or `https`.
+/// URL of a service: `http://HOST:PORT/rendezvous`, or with `https`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ServiceUrl {
-    /// Without a `/` at the end.
+    /// Without a trailing `/`.
     text: String,
     secure: bool,
 }
 
-/// Text that is no URL of a service.
+/// The text is not the URL of a service.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
     "`{}` is no URL of a rendezvous service: {why}; write it as `gpc rendezvous serve` prints it, such as http://127.0.0.1:4000/rendezvous",
@@ -30,30 +30,30 @@ pub struct UrlError {
 }
 
 impl ServiceUrl {
-    /// The URL, as it stands in handles.
+    /// The URL as it stands in handles.
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// Whether what goes there is encrypted.
+    /// Whether connections are encrypted.
     pub fn is_secure(&self) -> bool {
         self.secure
     }
 
-    /// The host, in lower case; an address of IPv6 is in brackets.
+    /// The host, in lower case; an IPv6 address is in brackets.
     pub(super) fn host(&self) -> String {
         let url = self.text.parse::<Uri>().unwrap_or_default();
         url.host().unwrap_or_default().to_ascii_lowercase()
     }
 
-    /// Scheme, host and port, all that says where it is asked.
+    /// Scheme, host and port.
     pub(super) fn origin(&self) -> String {
         let url = self.text.parse::<Uri>().unwrap_or_default();
         let (scheme, port) = if self.secure { ("https", 443) } else { ("http", 80) };
         format!("{scheme}://{}:{}", self.host(), url.port_u16().unwrap_or(port))
     }
 
-    /// What stands beside it: `http://HOST:PORT/jobs` of `http://HOST:PORT/rendezvous`.
+    /// A sibling path: for example `http://HOST:PORT/jobs` for `http://HOST:PORT/rendezvous`.
     pub(super) fn beside(&self, name: &str) -> String {
         let above = self.text.rsplit_once('/').map_or(self.text.as_str(), |(above, _)| above);
         format!("{above}/{name}")
@@ -65,7 +65,7 @@ impl FromStr for ServiceUrl {
 
     fn from_str(text: &str) -> Result<ServiceUrl, UrlError> {
         let error = |why| UrlError { text: text.chars().take(URL_MAX).collect(), why };
-        // The path that may be added is short enough for this to be checked once.
+        // The margin covers the path that may be added, so one check of the length suffices.
         if text.len() > URL_MAX - PATH.len() {
             return Err(error("it is too long"));
         }

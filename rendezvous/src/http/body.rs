@@ -149,8 +149,8 @@ fn too_long(most: u64) -> Problem {
 mod tests {
     use super::*;
 
-    /// A client that had sent 63 MiB at once could keep their room for an hour, with one byte every 29 s, because all
-    /// received bytes were credited. Eight such clients kept all others from registering.
+    /// A client that had sent 63 MiB at once could keep their room for an hour, with one byte every 29 s. All received
+    /// bytes were credited, and eight such clients kept all others from registering.
     #[test]
     fn what_came_fast_is_no_credit() {
         let (begin, silent) = (Instant::now(), Duration::from_secs(30));

@@ -57,7 +57,7 @@ pub(super) async fn guard(State(shared): State<App>, request: Request, next: Nex
     response
 }
 
-/// Rejects a request whose body may end at different places for this server and for a proxy before it: the proxy might
+/// Rejects a request whose body may end at different places for this server and for a proxy before it. The proxy might
 /// take the rest for another request (request smuggling).
 fn framed(headers: &HeaderMap) -> Result<(), Problem> {
     let mut encodings = headers.get_all(header::TRANSFER_ENCODING).iter();

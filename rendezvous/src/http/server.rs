@@ -70,8 +70,8 @@ impl Server {
     /// Starts a service and its server, on threads of their own.
     ///
     /// # Errors
-    /// Returns an error if the address cannot be listened at, the store or the certificate cannot be read, the URL is
-    /// invalid, or threads cannot be started. Also if the server would listen beyond loopback without a token, so that
+    /// Returns an error if the address cannot be listened at, the store or certificate cannot be read, the URL is
+    /// invalid, or a thread cannot start. Also if the server would listen beyond loopback without a token, so that
     /// every host could use it.
     pub fn start(options: Options) -> io::Result<Server> {
         check(&options)?;

@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     /// A client that had taken 63 MiB at once could keep the rest of the answer for an hour, by taking a byte now and
-    /// then, because all that it had taken was credited.
+    /// then. All that it had taken was credited.
     #[tokio::test]
     async fn what_was_taken_fast_is_no_credit() {
         let silent = Duration::from_secs(30);

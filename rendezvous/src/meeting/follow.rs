@@ -1,4 +1,5 @@
-//! The part of every other task: it brings its data, and waits for what the controlling task announces.
+//! The part of every other task in a meeting: provides its data, and waits for the announcement of the controlling
+//! task.
 #![allow(clippy::disallowed_methods, reason = "a meeting has a time limit")]
 
 use std::time::{Duration, Instant};
@@ -13,16 +14,16 @@ use crate::keeper::draw_token;
 use crate::machine::{Answer, Completion, Wanted};
 use crate::native::decode_answer;
 
-/// How often who waits looks at the link with the controlling task.
+/// Interval at which a waiting task checks its link with the controlling task.
 const LOOK: Duration = Duration::from_millis(250);
 
-/// When the controlling task is asked for the first time: most meetings are over by then.
+/// Time before the controlling task is asked first: most meetings are over by then.
 const ASK_AFTER: Duration = Duration::from_millis(500);
 
-/// How often it is asked then. While the question is under way, silence is noticed.
+/// Interval of later questions. A question in progress detects a silent controlling task.
 const ASK_EVERY: Duration = Duration::from_secs(5);
 
-/// Brings this task's data, and waits.
+/// Provides this task's data, and waits for the announcement.
 pub(super) fn follow(
     shared: &Shared,
     node: &Node,
@@ -50,18 +51,19 @@ pub(super) fn follow(
         asked: None,
         ask_next,
     };
-    // Ends: the time passes.
+    // Ends: when the time limit has passed.
     loop {
         let left = until.left();
         if let Some(ended) = shared.wait(meeting, left.min(LOOK)) {
             return Ok(ended?);
         }
         if let Some(ended) = watch.look(left) {
-            // What it had announced before it was lost counts.
+            // An announcement that arrived before the loss counts.
             return Ok(shared.wait(meeting, Duration::ZERO).unwrap_or(ended)?);
         }
         if renewed.elapsed() >= RENEW {
-            // It is seen to live by that, where its link does not show it. What is wrong the controlling task says.
+            // Renews the lease, if the task's liveness is not tracked by its link. The controlling task announces any
+            // fault, so errors are ignored here.
             drop(register());
             renewed = Instant::now();
         }
@@ -71,31 +73,31 @@ pub(super) fn follow(
     }
 }
 
-/// What is known of the controlling task.
+/// State of a task that watches the controlling task.
 struct Watch<'a> {
     shared: &'a Shared,
-    /// How long it may be on its way, while nobody answers at its address.
+    /// Time that the controlling task may take to start, during which its address does not answer.
     start: Duration,
     node: &'a Node,
     meeting: u64,
     events: Events,
-    /// Whether a link with it has stood: before that, it may not have been started.
+    /// Whether a link with it has been up: before that, it may not have started.
     linked: bool,
-    /// Since when nobody answers at its address.
+    /// Since when its address does not answer.
     absent: Option<Instant>,
     asked: Option<CallHandle>,
     ask_next: Instant,
 }
 
 impl Watch<'_> {
-    /// What has become of the meeting, as far as the link and the controlling task tell.
+    /// The outcome of the meeting, as far as the link and the controlling task's answer show it.
     fn look(&mut self, left: Duration) -> Option<Ended> {
         let controlling = self.shared.controlling;
         while let Ok(event) = self.events.try_recv() {
             match event.kind {
                 _ if event.id != controlling => {}
                 PeerEventKind::Up => self.linked = true,
-                // It goes on, and the next question opens the link again.
+                // The controlling task lives on, and the next question opens the link again.
                 PeerEventKind::Lost { loss: Loss::Closed | Loss::Replaced, .. } => {}
                 PeerEventKind::Lost { reason, .. } => return Some(Err(controller_lost(controlling, reason))),
                 _ => {}
@@ -108,7 +110,7 @@ impl Watch<'_> {
         if self.asked.is_none() && Instant::now() >= self.ask_next {
             self.ask_next = Instant::now() + ASK_EVERY;
             let call = Call::new(self.shared.functions.announced).ids([controlling]).watch();
-            // Where the node has ended, the next look at its links says so.
+            // If the node has ended, its link events report it at the next check.
             self.asked = self.node.call(call.header(question(self.meeting)).limit(left.max(LOOK))).ok();
         }
         None

@@ -1,4 +1,4 @@
-//! The part of the controlling task: it gathers, registers above, and announces.
+//! The part of the controlling task in a meeting: gathers, registers with the parent, and announces.
 
 use std::time::Duration;
 
@@ -11,16 +11,16 @@ use super::{Above, Ended, Gathering, MeetError, Plan, Resource, Until};
 use crate::keeper::draw_token;
 use crate::machine::{Completion, Fault, FaultKind, Of, Token, Unit, Wanted, below, joined};
 
-/// How long an announcement may take at least, so that a meeting which has reached its limit says so.
+/// Least time for an announcement, so that a meeting that has reached its time limit can still announce this.
 const ANNOUNCE_MIN: Duration = Duration::from_secs(10);
 
-/// How long is waited before tasks are asked again of which one was not there.
+/// Pause before the gather is retried, if a task was not reached.
 const AGAIN: Duration = Duration::from_millis(100);
 
-/// Data from this length on flow through the tree while they arrive, bytes.
+/// From this length on, data are forwarded through the tree while they arrive, bytes.
 const FLOW_MIN: usize = 64 << 10;
 
-/// Meets, and tells all tasks what has come of it.
+/// Conducts the meeting, and announces the outcome to all tasks.
 pub(super) fn lead(shared: &Shared, node: &Node, meeting: u64, plan: &Plan) -> Result<Completion, MeetError> {
     let token = draw_token()?;
     let until = Until::after(plan.limit);
@@ -35,7 +35,7 @@ struct Lead<'a> {
     node: &'a Node,
     meeting: u64,
     plan: &'a Plan,
-    /// This task's, at both resources.
+    /// Token of this task at both resources.
     token: Token,
     until: Until,
 }
@@ -48,13 +48,14 @@ impl Lead<'_> {
         let fits = above.resource.properties().and_then(|found| below(found.level, Some(1)));
         let ended = fits.and_then(|()| self.gathered()).and_then(|gathered| self.above(above, gathered.data));
         if let (Some((resource, unit)), Err(fault)) = (self.unit(), &ended) {
-            // Those who wait above are told why this unit does not come, if nobody has told them.
+            // Tell the tasks that wait at the parent why this unit will not register. If the parent has failed by
+            // itself, this has no effect.
             let _ = resource.release(unit, &self.token, Some(fault.message.clone()));
         }
         ended
     }
 
-    /// The unit above that this task controls, where it is known before it has registered.
+    /// The unit that this task controls at the parent; `None` if its rank is assigned at registration.
     fn unit(&self) -> Option<(&dyn Resource, Unit)> {
         let Above { resource, rank } = self.plan.above.as_ref()?;
         match rank {
@@ -63,7 +64,7 @@ impl Lead<'_> {
         }
     }
 
-    /// Says above that this task lives.
+    /// Registers as controlling task at the parent, or renews the lease.
     fn control(&self) -> Result<(), Fault> {
         self.unit().map_or(Ok(()), |(resource, unit)| resource.control(unit, &self.name(), &self.token))
     }
@@ -81,7 +82,7 @@ impl Lead<'_> {
         let rank = rank(&self.plan.ids, self.node.id());
         resource.register(Wanted::Rank(rank), &self.token, self.plan.data.clone())?;
         if self.plan.ids.len() == 1 && self.plan.above.is_some() {
-            // Where there is one task, there is nothing to subscribe to.
+            // A single task need not wait for the completion.
             let (data, _) = joined(1, [&self.plan.data].into_iter());
             return Ok(Completion { level: 1, data, joint: None });
         }
@@ -97,16 +98,16 @@ impl Lead<'_> {
         })
     }
 
-    /// Has each task of the job say what it brings, and joins that by rank.
+    /// Collects the data of each task by calls, and joins them by rank.
     fn gather(&self) -> Result<Bytes, Fault> {
         let ids = &self.plan.ids;
         let started = Until::after(self.plan.start);
-        // Ends: all have come, one is lost, or the time for them to be started is over.
+        // Ends: when all have answered, one is lost, or the time to start is over.
         let outcome = loop {
             match self.ask_all() {
                 Ok(outcome) => break outcome,
                 Err(error) if error.kind() == Some(CauseKind::Unreachable) && !started.left().is_zero() => {
-                    // Nothing is announced here: it is a pause.
+                    // No announcement arrives here: the wait is a pause.
                     self.shared.wait(self.meeting, AGAIN.min(self.until.left()));
                 }
                 Err(error) => return Err(self.absent(&error)),
@@ -124,7 +125,7 @@ impl Lead<'_> {
         Ok(joined(1, replies.iter().map(|reply| &reply.data)).0)
     }
 
-    /// One call to all tasks, which is answered when all have come.
+    /// One call to all tasks, which completes when all have joined the meeting.
     fn ask_all(&self) -> Result<chained_gpc::Outcome, CallError> {
         let call = Call::new(self.shared.functions.gather).ids(self.plan.ids.clone());
         let mut handle = self.node.call(call.header(question(self.meeting)).limit(self.until.left()))?;
@@ -137,7 +138,7 @@ impl Lead<'_> {
         }
     }
 
-    /// A task has not said what it brings.
+    /// The fault for a task that has not provided its data.
     fn absent(&self, error: &CallError) -> Fault {
         let Some(cause) = error.cause() else {
             return Fault::new(
@@ -151,7 +152,7 @@ impl Lead<'_> {
         Fault::new(FaultKind::NotRegistered, message).of_rank(rank)
     }
 
-    /// Registers the job's data above, and waits for the top.
+    /// Registers the job's data with the parent, and waits for the top.
     fn above(&self, above: &Above, data: Bytes) -> Ended {
         let Above { resource, rank } = above;
         let registered = resource.register(*rank, &self.token, data)?;
@@ -172,7 +173,7 @@ impl Lead<'_> {
     }
 }
 
-/// Tells all tasks of the job. Those that are lost are left out: the others have what they have come for.
+/// Announces the outcome to all tasks of the job. If tasks are lost, the announcement is repeated without them.
 pub(super) fn announce(
     shared: &Shared,
     node: &Node,
@@ -203,12 +204,12 @@ pub(super) fn announce(
     Ok(())
 }
 
-/// The rank of a task in its job; behind the last one where it is none.
+/// Rank of a task in its job. For an id outside the list it is the number of tasks.
 pub(super) fn rank(ids: &IdList, id: chained_gpc::Id) -> u64 {
     ids.iter().position(|task| task == id).unwrap_or(ids.len() as usize) as u64
 }
 
-/// Who has not registered, as far as the service tells.
+/// Ranks that have not registered, if the service reports them.
 fn missing(resource: &dyn Resource) -> Vec<u32> {
     resource.properties().map(|properties| properties.missing).unwrap_or_default()
 }

@@ -1,18 +1,26 @@
-//! How the tasks of a job meet those of other jobs: up through resources, down by one chained call.
+//! Meetings: the tasks of a job exchange data with those of other jobs, upward through resources and downward by one
+//! chained call.
 //!
-//! Every task of a job [registers](Tasks::register) three functions, and comes to the [meeting](Tasks::meet) with its data. The data of all tasks of the job are gathered, either at a resource of level 1 or by one chained call ([`Gathering`]). The *controlling task*
-//! registers the whole with the resource above, if there is one, and waits for the completion of the top. That, or why there will be none, it *announces*: one chained call along a tree to all tasks of its job. So every task ends with the same
-//! [`Completion`], or the same [`Fault`].
+//! Every task of a job [registers](Tasks::register) three functions, and joins the [meeting](Tasks::meet) with its
+//! data. The data of the job's tasks are gathered, either at a resource of level 1 or by one chained call
+//! ([`Gathering`]). If there is a parent resource, the *controlling task* registers the gathered data there and waits
+//! for the completion of the top. Then it *announces* the completion, or the fault in its place, by one chained call
+//! along a tree to all tasks of its job. So every task ends with the same [`Completion`], or the same [`Fault`].
 //!
-//! The resources may be anywhere: [`Resource`] is what a meeting needs of them, and [`Reached`] is one by means of a client.
+//! The resources may be anywhere: [`Resource`] is the interface that a meeting needs, and [`Reached`] implements it
+//! with a client.
 //!
-//! Who waits for the announcement also asks the controlling task now and then, so that a task which the call did not reach is told, and one that is silent is noticed; when its link is lost, the wait ends with the fault
-//! [controller-lost](crate::FaultKind::ControllerLost), which names it.
+//! A waiting task also asks the controlling task from time to time. So a task that the announcement did not reach gets
+//! it by the question, and a silent controlling task is detected. If the link with the controlling task is lost, the
+//! wait ends with the fault [controller-lost](crate::FaultKind::ControllerLost), which names it.
 //!
-//! The tasks trust each other, and all members of their job: an announcement comes down a tree, and that the controlling task has made it is the word of the members on its way. A member that lies could announce a completion of its own, or ask for the one that was
-//! announced. Links that prove nothing are refused.
+//! The tasks trust each other and all members of their job. An announcement arrives along a tree, and only the members
+//! on its way vouch that the controlling task made it. A malicious member could announce a completion of its own, or
+//! ask for the announced one. Links without proof are rejected.
 //!
-//! Source: WS Rendezvous, "Flow of control", and "Application to MPI jobs": where the tasks of a job have a gather of their own, "there is no need for a subjob-level rendezvous". MPICH's device for Globus sent the whole down a binomial tree.
+//! Source: WS Rendezvous, "Flow of control", and "Application to MPI jobs": where the tasks of a job have a gather of
+//! their own, "there is no need for a subjob-level rendezvous". MPICH's device for Globus sent the whole down a
+//! binomial tree.
 //!
 //! ```
 //! use std::time::Duration;
@@ -62,36 +70,39 @@ pub(crate) use resource::Until;
 pub use resource::{Reached, Resource};
 pub use tasks::Tasks;
 
-/// What a task comes to a meeting with. All tasks of a job have the same ids and the same way of gathering.
+/// Parameters of a task for a meeting. All tasks of a job have the same ids and the same way of gathering.
 #[derive(Clone)]
 pub struct Plan {
-    /// The tasks of the job, in the order of their ranks.
+    /// Tasks of the job, in the order of their ranks.
     pub ids: IdList,
-    /// What this task brings.
+    /// Data of this task.
     pub data: Bytes,
     /// How the data of the job's tasks are gathered.
     pub gathering: Gathering,
-    /// Where the controlling task registers the job's data; the others need not know. Where there is nothing above, the job's own data are the whole.
+    /// Where the controlling task registers the job's data; the other tasks may leave it out. If it is `None`, the
+    /// job's own data are the outcome.
     pub above: Option<Above>,
-    /// How long the meeting may take.
+    /// Time limit of the meeting.
     pub limit: Duration,
-    /// How long the others may be on their way to being started: at whose address nobody answers for longer, and who has not been heard of, counts as lost. [`START`] by default; 0 where all are known to be there, as after a bootstrap.
+    /// Time for the other tasks to start. If an address does not answer for longer, and its task has sent nothing, the
+    /// task counts as lost. The default is [`START`]; use 0 if all tasks are known to run, as after a bootstrap.
     pub start: Duration,
 }
 
-/// How long tasks may be on their way by default: those of one job are started together.
+/// Default time for tasks to start: the tasks of one job are started together.
 pub const START: Duration = Duration::from_secs(10);
 
-/// How the data of a job's tasks are gathered to level-1 data, by rank.
+/// How the data of a job's tasks are gathered into level-1 data, by rank.
 #[derive(Clone)]
 pub enum Gathering {
-    /// By one chained call of the controlling task. A task that is lost before it has come ends the meeting.
+    /// By one chained call of the controlling task. If a task is lost before it has joined, the meeting fails.
     Call,
-    /// At a resource of level 1, where each task registers. What is drawn there, if there is nothing above, comes with the completion.
+    /// At a resource of level 1, where each task registers. Without a parent resource, the job and secret of this
+    /// resource are part of the completion.
     Resource(Arc<dyn Resource>),
 }
 
-/// The resource above a job.
+/// The parent resource of a job.
 #[derive(Clone)]
 pub struct Above {
     /// The resource.
@@ -101,64 +112,66 @@ pub struct Above {
 }
 
 impl Plan {
-    /// Gathers by a call, with nothing above. Ids that are no list are as none, which [`Tasks::meet`] refuses.
+    /// A plan that gathers by a call, without a parent resource. Invalid ids give an empty list, which [`Tasks::meet`]
+    /// rejects.
     pub fn new(ids: impl Into<chained_gpc::Ids>, data: impl Into<Bytes>, limit: Duration) -> Plan {
         let ids = IdList::try_from(ids.into()).unwrap_or_default();
         Plan { ids, data: data.into(), gathering: Gathering::Call, above: None, limit, start: START }
     }
 
-    /// The same, where tasks may be on their way for so long.
+    /// Sets the time for tasks to start.
     #[must_use]
     pub fn start(self, start: Duration) -> Plan {
         Plan { start, ..self }
     }
 
-    /// The same, with a resource of level 1.
+    /// Gathers at a resource of level 1.
     #[must_use]
     pub fn at(self, resource: Arc<dyn Resource>) -> Plan {
         Plan { gathering: Gathering::Resource(resource), ..self }
     }
 
-    /// The same, with a resource above.
+    /// Sets the parent resource.
     #[must_use]
     pub fn below(self, resource: Arc<dyn Resource>, rank: Wanted) -> Plan {
         Plan { above: Some(Above { resource, rank }), ..self }
     }
 }
 
-/// Why a task does not have the data of all.
+/// Why a meeting has failed for a task.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MeetError {
-    /// The rendezvous has failed: all tasks of the job are told the same. Or this task was refused where it registered.
+    /// The rendezvous has failed, with the same fault for all tasks of the job; or this task's registration was
+    /// rejected.
     #[error(transparent)]
     Fault(#[from] Fault),
-    /// The controlling task has not said anything.
+    /// The controlling task has announced nothing in time.
     #[error(
         "the controlling task, id {from}, has not announced anything within {limit:?}: does it run, and has it come to this meeting?"
     )]
     Late {
         /// The controlling task.
         from: Id,
-        /// How long it was waited for.
+        /// The time limit.
         limit: Duration,
     },
-    /// This task, or the controlling one, is not in the list of ids.
+    /// This task, or the controlling task, is not in the list of ids.
     #[error("id {0} is not among the ids of the meeting")]
     NotAmong(Id),
-    /// Only the controlling task announces.
+    /// This task is not the controlling task, which alone announces.
     #[error("id {0} is not the controlling task, which alone announces")]
     NotControlling(Id),
-    /// The call of the announcement was refused before anything was sent.
+    /// The call of the announcement was rejected before anything was sent.
     #[error("the announcement: {0}")]
     Call(#[from] CallError),
-    /// The node tells nothing of its links.
+    /// The node does not report events of its links.
     #[error("the node does not tell of its links: {0}")]
     Membership(#[from] MembershipError),
-    /// The system fails.
+    /// The system has no randomness.
     #[error("cannot draw a token: {0}")]
     System(#[from] io::Error),
 }
 
-/// What a meeting comes to, for all tasks of the job.
+/// Outcome of a meeting, the same for all tasks of the job.
 type Ended = Result<Completion, Fault>;

@@ -1,4 +1,4 @@
-//! A resource as a meeting needs it, wherever it is.
+//! Resource interface for meetings, independent of where the resource is.
 #![allow(clippy::disallowed_methods, reason = "waits have time limits")]
 
 use std::thread;
@@ -11,50 +11,51 @@ use crate::machine::{
 };
 use crate::native;
 
-/// A resource that is asked by whatever means. Each question waits for its answer, with a limit of its own. That a service over HTTP is not reached is a fault of the kind [`Unavailable`](FaultKind::Unavailable), since it may be started again; that one on a node is not, of the kind
-/// [`AboveFailed`](FaultKind::AboveFailed).
+/// Access to a resource. Each method blocks until the answer, with a time limit of its own. If a service over HTTP is
+/// not reached, the fault has the kind [`Unavailable`](FaultKind::Unavailable), because the service may be restarted.
+/// For a service on a node the kind is [`AboveFailed`](FaultKind::AboveFailed).
 pub trait Resource: Send + Sync {
-    /// The same, whose questions but waits are tried for so long at most, where that can be chosen.
+    /// The same resource, with this time limit for all requests except waits, if the client supports that.
     fn within(&self, limit: Duration) -> Box<dyn Resource + '_>;
 
-    /// Registers for as long as the registrant is seen to live. With the same token it may be asked again.
+    /// Registers data, for as long as the registrant is seen to live. The request may be repeated with the same token.
     ///
     /// # Errors
-    /// What the service says.
+    /// The service's fault.
     fn register(&self, rank: Wanted, token: &Token, data: Bytes) -> Result<Registered, Fault>;
 
-    /// Takes a registration back, before the rendezvous is complete.
+    /// Withdraws a registration before the rendezvous is complete.
     ///
     /// # Errors
-    /// What the service says.
+    /// The service's fault.
     fn withdraw(&self, rank: u64, token: &Token) -> Result<(), Fault>;
 
-    /// Waits for a completion; `None` if it has not come within the limit.
+    /// Waits for a completion. Returns `None` if the rendezvous is not complete within the limit.
     ///
     /// # Errors
-    /// What the service says.
+    /// The service's fault.
     fn wait(&self, of: Of, token: &Token, limit: Duration) -> Result<Option<Completion>, Fault>;
 
-    /// Says that this task controls a unit, for as long as it is seen to live.
+    /// Registers this task as the controlling task of a unit, for as long as it is seen to live.
     ///
     /// # Errors
-    /// What the service says.
+    /// The service's fault.
     fn control(&self, unit: Unit, name: &str, token: &Token) -> Result<(), Fault>;
 
-    /// Says that this task no longer controls a unit; why that will never come, if so.
+    /// Removes this task as controlling task. If its unit will never register, `lost` is the reason.
     ///
     /// # Errors
-    /// What the service says.
+    /// The service's fault.
     fn release(&self, unit: Unit, token: &Token, lost: Option<String>) -> Result<(), Fault>;
 
-    /// What is known of it.
+    /// Asks for the properties of the resource.
     ///
     /// # Errors
-    /// What the service says.
+    /// The service's fault.
     fn properties(&self) -> Result<Properties, Fault>;
 }
 
-/// A resource by means of a client of its service.
+/// A resource accessed by a client of its service.
 #[derive(Clone, Debug)]
 pub struct Reached<C> {
     client: C,
@@ -68,10 +69,10 @@ impl<C> Reached<C> {
     }
 }
 
-/// How a task is seen to live by a service on a node: by its link.
+/// Liveness at a service on a node: by the link.
 const LINKED: Life = Life::Member(0);
 
-/// By a link that is proved and watched.
+/// Liveness is tracked by a proved link.
 impl Resource for Reached<native::Client> {
     fn within(&self, _: Duration) -> Box<dyn Resource + '_> {
         Box::new(self.clone())
@@ -118,10 +119,10 @@ mod http {
     use super::*;
     use crate::client::{Client, ClientError};
 
-    /// How long a task is believed to live after its last word. It says one at least every [`RENEW`].
+    /// Lease of a task. The task renews it at least every [`RENEW`].
     const LEASE: Duration = Duration::from_secs(30);
 
-    /// By leases.
+    /// Liveness is tracked by leases.
     impl Resource for Reached<Arc<Client>> {
         fn within(&self, limit: Duration) -> Box<dyn Resource + '_> {
             Box::new(Reached::new(Arc::new(self.client.within(limit)), self.handle.clone()))
@@ -167,13 +168,13 @@ mod http {
     }
 }
 
-/// How often a task that waits elsewhere says that it lives.
+/// Interval at which a task renews its leases while it waits.
 pub(super) const RENEW: Duration = Duration::from_secs(10);
 
-/// How long is waited before a service that was not reached is asked again.
+/// Pause before an unreachable service is asked again.
 const AGAIN: Duration = Duration::from_millis(500);
 
-/// When waits end.
+/// End of a time limit for waits.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Until {
     at: Instant,
@@ -184,12 +185,13 @@ impl Until {
         Until { at: native::after(limit) }
     }
 
-    /// What is left of it.
+    /// Time left.
     pub(crate) fn left(&self) -> Duration {
         self.at.saturating_duration_since(Instant::now())
     }
 
-    /// Waits for a completion, and says meanwhile at other resources, by `renew`, that this task lives. A service that is not reached is asked again: it may be started again.
+    /// Waits for a completion, and calls `renew` meanwhile to renew leases at other resources. An unreachable service
+    /// is asked again, because it may be restarted.
     pub(crate) fn wait(
         &self,
         resource: &dyn Resource,
@@ -198,13 +200,14 @@ impl Until {
         renew: impl Fn(),
     ) -> Result<Option<Completion>, Fault> {
         let mut unreached = None;
-        // Ends: the time passes.
+        // Ends: when the time limit has passed.
         loop {
             let left = self.left();
             match resource.wait(of, token, left.min(RENEW)) {
                 Ok(None) => unreached = None,
                 Err(fault) if fault.kind == FaultKind::Unavailable => {
-                    // The first cause since it was there: what comes when no time is left says less.
+                    // Keep the first cause since the service was last reached: later causes, near the time limit, are
+                    // less specific.
                     unreached.get_or_insert(fault);
                     thread::sleep(AGAIN.min(self.left()));
                 }
@@ -222,7 +225,7 @@ impl Until {
 mod tests {
     use super::*;
 
-    /// A limit without an end was added to the time of the clock, which panicked.
+    /// Adding an unlimited duration to the clock's time panicked.
     #[test]
     fn a_meeting_may_have_the_longest_limit() {
         let until = Until::after(Duration::MAX);

@@ -1,4 +1,4 @@
-//! What every task of a job has: the functions by which its controlling task gathers and announces, and what has been said by them.
+//! Functions and state that every task of a job needs for its meetings.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -13,24 +13,28 @@ use super::{Ended, MeetError, Plan};
 use crate::machine::{Answer, Completion, Fault, FaultKind};
 use crate::native::{VERSION, decode_answer, encode_answer};
 
-/// Meetings that may have been announced and not been waited for: a job has one at a time, and begins the next one when it is over.
+/// Most meetings that may be announced before this task joins them. A job has one meeting at a time, and begins the
+/// next when it is over.
 const AHEAD_MAX: u64 = 4;
 
-/// Announcements that the controlling task keeps for those whom it did not reach. No task is behind by more: the others wait for it at the next one.
+/// Announcements that the controlling task retains for tasks that these did not reach. No task is further behind,
+/// because the others wait for it at the next meeting.
 const KEPT: usize = 2;
 
 /// Bytes before the answer in the header of an announcement: the version, and the number of the meeting.
 const PREFIX: usize = 9;
 
-/// The part of one task in the meetings of its job. Cloning shares it.
+/// One task's part in the meetings of its job. Clones share the state.
 ///
-/// Functions are registered beside those of the program, whose names begin with `gpc.rendezvous.`; so each task needs [`Functions`] of its own. They are restricted to links that are [proved](Access::Proved), and do what the controlling task says alone, by the word of the members: see [the module](super).
+/// The functions are registered beside those of the program, with names that begin with `gpc.rendezvous.`; so each task
+/// needs its own [`Functions`]. They are restricted to links that are [proved](Access::Proved), and obey the
+/// controlling task alone, as far as members vouch for it: see [the module](super).
 #[derive(Clone, Debug)]
 pub struct Tasks {
     pub(super) shared: Arc<Shared>,
 }
 
-/// What the functions and a task that waits have in common.
+/// State shared by the functions and a waiting task.
 #[derive(Debug)]
 pub(super) struct Shared {
     /// The controlling task.
@@ -38,18 +42,18 @@ pub(super) struct Shared {
     pub(super) functions: Handles,
     state: Mutex<State>,
     changed: Condvar,
-    /// Whoever meets has this: a task is in one meeting at a time.
+    /// Held during a meeting: a task is in one meeting at a time.
     meeting: Mutex<()>,
 }
 
-/// The functions by their handles.
+/// Handles of the functions.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Handles {
-    /// Takes an announcement.
+    /// Receives an announcement.
     pub(super) announce: FuncHandle,
-    /// Answers with what the task brings, when it has come.
+    /// Replies with the task's data, once the task has joined the meeting.
     pub(super) gather: FuncHandle,
-    /// What was announced, as far as it was.
+    /// Replies with the announcement, if there is one.
     pub(super) announced: FuncHandle,
 }
 
@@ -65,15 +69,15 @@ impl Handles {
 
 #[derive(Debug, Default)]
 struct State {
-    /// The number of the meeting that this task is in, or comes to next. All tasks of a job count the same meetings.
+    /// Number of the meeting that this task is in, or joins next. All tasks of a job count the same meetings.
     current: u64,
-    /// What was announced, by meeting.
+    /// Announcements by meeting.
     announced: BTreeMap<u64, Ended>,
-    /// What this task brings to the current meeting.
+    /// This task's data for the current meeting.
     brought: Option<Bytes>,
-    /// Whether the controlling task has said or asked anything: it has been started.
+    /// Whether the controlling task has sent anything, and so has started.
     spoken: bool,
-    /// By meeting, who has asked for what this task brings, and waits until it comes.
+    /// Requests for this task's data that wait until it joins, by meeting.
     asked: BTreeMap<u64, Deferred>,
 }
 
@@ -81,7 +85,7 @@ impl Tasks {
     /// Registers the functions. All tasks of a job name the same controlling task; by custom it is the one with rank 0.
     ///
     /// # Errors
-    /// When they are registered already.
+    /// Returns an error if the functions are registered already.
     pub fn register(functions: &Functions, controlling: Id) -> Result<Tasks, FunctionsError> {
         let shared = Arc::new(Shared {
             controlling,
@@ -90,7 +94,7 @@ impl Tasks {
             changed: Condvar::new(),
             meeting: Mutex::default(),
         });
-        // None of them takes time.
+        // All three are short.
         let functions = functions.at(Placement::Inline).access(Access::Proved);
         let heard = shared.clone();
         functions.func("gpc.rendezvous.announce", move |request, _| Ok(heard.hear(request)?))?;
@@ -112,9 +116,10 @@ impl Tasks {
         self.shared.controlling
     }
 
-    /// Meets: returns with the data of all when all have come. All tasks of a job come to the same meetings, one after the other.
+    /// Joins the next meeting, and returns its completion. All tasks of a job join the same meetings, one after
+    /// another.
     ///
-    /// It waits, so the thread that drives the node does not call it.
+    /// This blocks, so the thread that drives the node must not call it.
     ///
     /// # Errors
     /// [`MeetError`].
@@ -126,12 +131,13 @@ impl Tasks {
         })
     }
 
-    /// The end of a meeting alone: the controlling task, which has followed a rendezvous by itself, announces what has come of it to these tasks. The others [meet](Self::meet).
+    /// Announces an outcome without gathering: for a controlling task that took part in a rendezvous by other means.
+    /// The other tasks [meet](Self::meet).
     ///
-    /// Tasks that are lost are left out, with a warning in the log.
+    /// Lost tasks are left out, with a warning in the log.
     ///
     /// # Errors
-    /// [`MeetError`]: when this is not the controlling task, or the call is refused before anything is sent.
+    /// Returns [`MeetError`] if this is not the controlling task, or if the call is rejected before anything is sent.
     pub fn announce(
         &self,
         node: &Node,
@@ -147,7 +153,7 @@ impl Tasks {
         })
     }
 
-    /// Takes part in the next meeting of these tasks.
+    /// Runs this task's part in the next meeting.
     fn come<T>(
         &self,
         node: &Node,
@@ -159,7 +165,7 @@ impl Tasks {
         if let Some(id) = [me, shared.controlling].into_iter().find(|id| !ids.contains(*id)) {
             return Err(MeetError::NotAmong(id));
         }
-        // Nothing that a panic leaves behind matters here.
+        // The lock guards no data, so a panic under it does no harm.
         let _alone = shared.meeting.lock().unwrap_or_else(PoisonError::into_inner);
         let meeting = shared.come(data);
         let met = meet(shared, meeting);
@@ -170,11 +176,11 @@ impl Tasks {
 
 impl Shared {
     fn state(&self) -> MutexGuard<'_, State> {
-        // Nothing panics while it is held.
+        // Code under this lock cannot panic, so a poisoned lock is still consistent.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// This task has come to the next meeting, with its data; its number.
+    /// Joins the next meeting with this task's data, and returns its number.
     fn come(&self, data: &Bytes) -> u64 {
         let mut state = self.state();
         state.brought = Some(data.clone());
@@ -187,12 +193,12 @@ impl Shared {
         meeting
     }
 
-    /// This task is no longer in the meeting.
+    /// Leaves the meeting.
     fn leave(&self, meeting: u64, controlling: bool) {
         let mut state = self.state();
         state.current = meeting + 1;
         state.brought = None;
-        // Those that asked for what is over fail without an answer.
+        // Dropped without a reply, so the requests fail.
         let over = state.asked.remove(&meeting);
         let kept = if controlling { KEPT } else { 0 };
         while state.announced.range(..=meeting).count() > kept {
@@ -202,7 +208,7 @@ impl Shared {
         drop(over);
     }
 
-    /// The controlling task has announced something.
+    /// Handles an announcement of the controlling task.
     fn hear(&self, request: &Request<'_>) -> Result<(), String> {
         self.check(request)?;
         let header = request.header();
@@ -215,7 +221,7 @@ impl Shared {
         };
         let mut state = self.state();
         self.expected(&state, meeting)?;
-        // What was announced first stands: it is announced again to those whom it did not reach.
+        // The first announcement counts. A repeated one is for tasks that the first did not reach.
         if meeting >= state.current {
             state.announced.entry(meeting).or_insert(ended);
             self.changed.notify_all();
@@ -223,7 +229,7 @@ impl Shared {
         Ok(())
     }
 
-    /// The controlling task asks for what this one brings.
+    /// Handles the controlling task's request for this task's data.
     fn gather(&self, request: &Request<'_>, token: Deferred) {
         let checked = self.check(request).and_then(|()| {
             let meeting = number(request.header()).ok_or("this is no question of a meeting")?;
@@ -251,7 +257,8 @@ impl Shared {
         }
     }
 
-    /// Nobody but the controlling task has something to say. That the call is its own is a member's word: members trust each other here.
+    /// Checks that a request comes from the controlling task. Members vouch for the root of a call, and they trust each
+    /// other here.
     fn check(&self, request: &Request<'_>) -> Result<(), String> {
         match request.root() == self.controlling {
             true => {
@@ -265,7 +272,7 @@ impl Shared {
         }
     }
 
-    /// Whether a meeting may be spoken of by now.
+    /// Checks that a meeting is not too far ahead.
     fn expected(&self, state: &State, meeting: u64) -> Result<(), String> {
         match meeting < state.current.saturating_add(AHEAD_MAX) {
             true => Ok(()),
@@ -276,12 +283,12 @@ impl Shared {
         }
     }
 
-    /// Whether the controlling task has been started, as far as it has been heard of.
+    /// Whether the controlling task has sent anything, and so has started.
     pub(super) fn has_spoken(&self) -> bool {
         self.state().spoken
     }
 
-    /// What was announced of the current meeting; waits for it at most so long.
+    /// The announcement of a meeting; waits for it at most `limit`.
     pub(super) fn wait(&self, meeting: u64, limit: Duration) -> Option<Ended> {
         let missing = |state: &mut State| !state.announced.contains_key(&meeting);
         let (state, _) = self
@@ -292,25 +299,25 @@ impl Shared {
     }
 }
 
-/// The header of a question of a meeting.
+/// Header of a question about a meeting.
 pub(super) fn question(meeting: u64) -> Vec<u8> {
     [&[VERSION][..], &meeting.to_le_bytes()].concat()
 }
 
-/// Which meeting a header speaks of.
+/// Number of the meeting in a header.
 fn number(header: &[u8]) -> Option<u64> {
     let (version, rest) = header.split_first()?;
     let number = rest.first_chunk()?;
     (*version == VERSION).then(|| u64::from_le_bytes(*number))
 }
 
-/// The header and the data of an announcement.
+/// Header and data of an announcement.
 pub(super) fn announcement(meeting: u64, ended: &Ended) -> (Vec<u8>, Bytes) {
     let (answer, data) = encode_answer(&ended.clone().map(Answer::Completed));
     ([question(meeting), answer].concat(), data)
 }
 
-/// That a task is lost which controls.
+/// The fault for a lost controlling task.
 pub(super) fn controller_lost(id: Id, why: impl std::fmt::Display) -> Fault {
     let message = format!("the controlling task, id {id}, is lost: {why}");
     Fault::new(FaultKind::ControllerLost, message).of_task(format!("id {id}"))

@@ -1,4 +1,4 @@
-//! Reading and writing the fields of which requests and answers consist: integers in little-endian order, texts with their lengths before them.
+//! Reads and writes the fields of requests and answers: little-endian integers, and texts preceded by their lengths.
 
 use chained_gpc::wire::fields::Fields;
 use chained_gpc::{Job, Secret};
@@ -6,14 +6,14 @@ use chained_gpc::{Job, Secret};
 use super::codec::CodecError;
 use crate::machine::{Handle, Life, ResourceId, Token, Wanted};
 
-/// What the fields of this service are, beyond integers.
+/// Reads the fields of this service that are not plain integers.
 pub(super) trait Read<'a>: Sized {
-    /// A field that may be missing.
+    /// Reads an optional field.
     fn option<T>(
         &mut self,
         read: impl FnOnce(&mut Self) -> Result<T, CodecError>,
     ) -> Result<Option<T>, CodecError>;
-    /// A text behind its length.
+    /// Reads a text preceded by its length.
     fn named(&mut self) -> Result<&'a str, CodecError>;
     fn resource(&mut self) -> Result<ResourceId, CodecError>;
     fn job(&mut self) -> Result<Job, CodecError>;
@@ -69,14 +69,14 @@ impl<'a> Read<'a> for Fields<'a> {
         match self.u8()? {
             0 => Ok(Life::Unseen),
             1 => self.u64().map(Life::Lease),
-            // Which one it is, the link says.
+            // The decoder takes the id from the link.
             2 => Ok(Life::Member(0)),
             _ => Err(CodecError::Field("a life is 0, 1 or 2")),
         }
     }
 }
 
-/// Bytes that are written behind each other.
+/// Bytes under construction.
 #[derive(Default)]
 pub(super) struct Writer(pub(super) Vec<u8>);
 
@@ -104,7 +104,7 @@ impl Writer {
         }
     }
 
-    /// A text, which is cut where its length would not fit.
+    /// Writes a text, truncated if its length does not fit a u16.
     pub(super) fn text(&mut self, text: &str) {
         let text = &text[..text.floor_char_boundary(u16::MAX.into())];
         self.u16(text.len() as u16);
@@ -121,7 +121,7 @@ impl Writer {
 
     pub(super) fn secret(&mut self, secret: &Secret) {
         let bytes = secret.as_bytes();
-        // At most 1,024.
+        // A secret has at most 1,024 bytes.
         self.u16(bytes.len() as u16);
         self.0.extend_from_slice(bytes);
     }

@@ -1,4 +1,4 @@
-//! Asks a service on a node, by calls over its one id.
+//! Client of a service on a node: each request is a call over the service's id.
 #![allow(
     clippy::disallowed_methods,
     reason = "what fails in passing is asked again, with pauses and a limit"
@@ -16,16 +16,16 @@ use crate::machine::{
     Answer, Completion, Fault, FaultKind, Handle, Life, Of, Properties, Registered, Spec, Token, Unit, Wanted,
 };
 
-/// How long an answer may take that the service has at once.
+/// Time limit for an answer that the service has immediately.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Longest limit that is counted, a hundred years: beyond it nobody waits.
+/// Longest time limit, a hundred years: a longer one would overflow the clock.
 const LIMIT_MAX: Duration = Duration::from_secs(100 * 365 * 86_400);
 
-/// What a wait has beyond its own limit, for its answer to come.
+/// Additional time for the answer to a wait, after the wait's own limit.
 const SLACK: Duration = Duration::from_secs(10);
 
-/// How long is waited before what failed in passing is asked again, each time; the number of them bounds how often.
+/// Pauses before a failed request is retried. Their number limits the retries.
 const PAUSES: [Duration; 4] = [
     Duration::from_millis(20),
     Duration::from_millis(50),
@@ -33,7 +33,8 @@ const PAUSES: [Duration; 4] = [
     Duration::from_millis(200),
 ];
 
-/// Asks the service of one node. Cheap to clone. Its methods wait, so the thread that drives the node does not call them.
+/// Client of one node's service. Cheap to clone. Its methods block, so the thread that drives the node must not call
+/// them.
 #[derive(Clone, Debug)]
 pub struct Client {
     caller: Caller,
@@ -41,55 +42,56 @@ pub struct Client {
     url: String,
 }
 
-/// Why a service has not done what it was asked.
+/// Why a request has failed.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClientError {
-    /// It refuses, or the rendezvous has ended without being complete.
+    /// The service rejects the request, or the rendezvous cannot complete.
     #[error(transparent)]
     Fault(#[from] Fault),
-    /// It was not reached, or did not answer. What was asked may have been done: ask again with the same token.
+    /// The service was not reached, or did not answer. It may have carried out the request: retry with the same token.
     #[error("the rendezvous service on id {id}: {error}")]
     Call {
-        /// Its node.
+        /// Id of the service's node.
         id: Id,
-        /// What became of the call.
+        /// Failure of the call.
         #[source]
         error: CallError,
     },
-    /// It answers nonsense.
+    /// The answer of the service is malformed.
     #[error("the rendezvous service on id {id} answers nonsense: {error}")]
     Nonsense {
-        /// Its node.
+        /// Id of the service's node.
         id: Id,
-        /// What is wrong.
+        /// What is malformed.
         #[source]
         error: CodecError,
     },
-    /// The handle is that of a resource elsewhere.
+    /// The service of the handle is not on a node.
     #[error(transparent)]
     NotNative(#[from] NotNative),
-    /// The handle is that of another service.
+    /// The handle belongs to another service.
     #[error("this handle is not of the service on id {0}")]
     OtherService(Id),
 }
 
 impl Client {
-    /// Asks the service on this id of the caller's job.
+    /// A client of the service on this id of the caller's job.
     pub fn new(caller: Caller, job: Job, service: Id) -> Client {
         Client { caller, service, url: service_url(job, service) }
     }
 
-    /// Asks the service of a handle. That its job is the caller's the caller knows.
+    /// A client of the service that a handle names. The caller must be a node of that service's job.
     ///
     /// # Errors
-    /// When the service is on no node.
+    /// Returns an error if the service is not on a node.
     pub fn of(caller: Caller, handle: &Handle) -> Result<Client, ClientError> {
         let (job, service) = service_of(handle.service())?;
         Ok(Client::new(caller, job, service))
     }
 
-    /// A new resource; its handle. Where the answer is lost, a resource may be left that nobody knows, until its lifetime has passed.
+    /// Creates a resource and returns its handle. If the answer is lost, an unused resource may remain until its
+    /// lifetime has passed.
     ///
     /// # Errors
     /// [`ClientError`].
@@ -101,7 +103,7 @@ impl Client {
         }
     }
 
-    /// Registers. What it brings is shared, not copied. With the same token it may be asked again.
+    /// Registers data, which are shared and not copied. The request may be repeated with the same token.
     ///
     /// # Errors
     /// [`ClientError`].
@@ -120,7 +122,7 @@ impl Client {
         }
     }
 
-    /// Takes a registration back.
+    /// Withdraws a registration.
     ///
     /// # Errors
     /// [`ClientError`].
@@ -128,7 +130,7 @@ impl Client {
         self.done(&Ask::Withdraw { resource: self.resource(handle)?, rank, token: token.clone() })
     }
 
-    /// Waits for a completion; `None` if it has not come within the limit.
+    /// Waits for a completion. Returns `None` if the rendezvous is not complete within the limit.
     ///
     /// # Errors
     /// [`ClientError`].
@@ -148,7 +150,7 @@ impl Client {
         }
     }
 
-    /// What is known of a resource.
+    /// Asks for the properties of a resource.
     ///
     /// # Errors
     /// [`ClientError`].
@@ -159,7 +161,7 @@ impl Client {
         }
     }
 
-    /// What the registrant of a rank has registered.
+    /// Asks for the data of the registrant with this rank.
     ///
     /// # Errors
     /// [`ClientError`].
@@ -170,7 +172,7 @@ impl Client {
         }
     }
 
-    /// Says that this task controls a unit.
+    /// Registers this task as the controlling task of a unit.
     ///
     /// # Errors
     /// [`ClientError`].
@@ -186,7 +188,7 @@ impl Client {
         self.done(&Ask::Control { resource, unit, name, token, life })
     }
 
-    /// Says that a controlling task ends; why its unit will never come, if so.
+    /// Removes a controlling task. If its unit will never register, `lost` is the reason.
     ///
     /// # Errors
     /// [`ClientError`].
@@ -208,7 +210,7 @@ impl Client {
         self.done(&Ask::Destroy(self.resource(handle)?))
     }
 
-    /// Destroys the resources of a job; how many there were.
+    /// Destroys the resources of a job and returns their number.
     ///
     /// # Errors
     /// [`ClientError`].
@@ -241,11 +243,11 @@ impl Client {
         ClientError::Nonsense { id: self.service, error }
     }
 
-    /// Asks, and again what failed in passing.
+    /// Sends a request, and retries it after transient failures.
     fn ask(&self, ask: &Ask, limit: Duration) -> Result<Answer, ClientError> {
         let until = after(limit);
         let mut pauses = PAUSES.into_iter();
-        // Ends: there are so many pauses.
+        // Ends: the number of pauses is finite.
         loop {
             let error = match self.try_ask(ask, until.saturating_duration_since(Instant::now())) {
                 Err(error) if self.may_ask_again(ask, &error) => error,
@@ -263,7 +265,7 @@ impl Client {
         let (header, data) = ask.encode();
         let call = Call::new(FuncHandle::named(ask.operation().function())).ids([self.service]);
         let call = call.header(header).data(data).limit(limit);
-        // A node that asks itself takes part.
+        // The service's own node takes part in its call; other callers only watch.
         let call = if self.caller.id() == Some(self.service) { call } else { call.watch() };
         let outcome = self.caller.call(call).and_then(chained_gpc::CallHandle::wait).map_err(call_error)?;
         let replies = outcome.replies().map_err(|_| self.other())?;
@@ -273,11 +275,11 @@ impl Client {
             .map_err(ClientError::Fault)
     }
 
-    /// Whether a call failed in passing, and asking twice does no harm.
+    /// Whether a call failed for a transient reason, and a repetition does no harm.
     fn may_ask_again(&self, ask: &Ask, error: &ClientError) -> bool {
         let error = match error {
             ClientError::Call { error, .. } => error,
-            // It has done nothing.
+            // The service is full and did not carry out the request.
             ClientError::Fault(fault) => return fault.kind == FaultKind::ServiceFull,
             _ => return false,
         };
@@ -299,7 +301,7 @@ impl Client {
     }
 }
 
-/// When a limit is over: no clock counts as far as the longest one reaches.
+/// The end of a time limit from now. The limit is capped, because a longer one would overflow the clock.
 pub(crate) fn after(limit: Duration) -> Instant {
     Instant::now() + limit.min(LIMIT_MAX)
 }

@@ -1,4 +1,4 @@
-//! What is asked of a service on a node and what it answers, as bytes: see the tables in the description of [`native`](super).
+//! Encodes and decodes requests and answers of a service on a node: see [`native`](super) for the format.
 
 use bytes::Bytes;
 use chained_gpc::wire::fields::Fields;
@@ -10,25 +10,25 @@ use crate::machine::{
     ResourceId, Spec, Token, Unit, Wanted,
 };
 
-/// The version of all of them.
+/// Version of the format.
 pub const VERSION: u8 = 2;
 
-/// Bytes that are no request, or no answer.
+/// The bytes are not a valid request or answer.
 pub use chained_gpc::wire::fields::FieldsError as CodecError;
 
 macro_rules! operations {
     ($($(#[doc = $doc:literal])+ $operation:ident = $name:literal,)+) => {
-        /// What a service on a node is asked for: each is a function with a name of its own.
+        /// Operation of a service on a node: each is a function with its own name.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
         pub enum Operation {
             $($(#[doc = $doc])+ $operation,)+
         }
 
         impl Operation {
-            /// All of them.
+            /// All operations.
             pub const ALL: &[Operation] = &[$(Operation::$operation),+];
 
-            /// The name of its function.
+            /// Name of the function.
             pub fn function(self) -> &'static str {
                 match self { $(Operation::$operation => concat!("gpc.rendezvous.", $name)),+ }
             }
@@ -37,29 +37,30 @@ macro_rules! operations {
 }
 
 operations! {
-    /// A new resource.
+    /// Creates a resource.
     Create = "create",
-    /// A registration.
+    /// Registers data.
     Register = "register",
-    /// The end of a registration.
+    /// Withdraws a registration.
     Withdraw = "withdraw",
-    /// A subscription.
+    /// Waits for a completion.
     Wait = "wait",
-    /// The properties of a resource.
+    /// Asks for the properties of a resource.
     Properties = "properties",
-    /// The data of one registrant.
+    /// Asks for the data of one registrant.
     Registrant = "registrant",
-    /// A controlling task is there.
+    /// Registers a controlling task, or renews its lease.
     Control = "control",
-    /// A controlling task ends.
+    /// Removes a controlling task.
     Release = "release",
-    /// The end of a resource.
+    /// Destroys a resource.
     Destroy = "destroy",
-    /// The end of a job.
+    /// Destroys the resources of a job.
     EndJob = "end-job",
 }
 
-/// What is asked. The fields are those of [`Request`](crate::machine::Request), where times are lengths, since two nodes have two clocks.
+/// A request. Its fields are those of [`Request`](crate::machine::Request), with durations in place of points in time,
+/// because two nodes have two clocks.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[allow(missing_docs, reason = "the fields are those of `Request`")]
 pub enum Ask {
@@ -76,7 +77,7 @@ pub enum Ask {
         rank: u64,
         token: Token,
     },
-    /// Waits for so many milliseconds at most.
+    /// Waits for at most `limit` milliseconds.
     Wait {
         resource: ResourceId,
         of: Of,
@@ -106,7 +107,7 @@ pub enum Ask {
 }
 
 impl Ask {
-    /// What is asked for.
+    /// The operation of the request.
     pub fn operation(&self) -> Operation {
         match self {
             Ask::Create(_) => Operation::Create,
@@ -122,7 +123,7 @@ impl Ask {
         }
     }
 
-    /// The header and the data of the call.
+    /// Header and data of the call.
     pub fn encode(&self) -> (Vec<u8>, Bytes) {
         let mut out = Writer(vec![VERSION]);
         let mut data = Bytes::new();
@@ -169,10 +170,10 @@ impl Ask {
         (out.0, data)
     }
 
-    /// Reads what `from` asks: who says that the link shows that it lives is known by that link, whatever the bytes say.
+    /// Decodes a request from node `from`. A life that depends on a link is that of `from`, whatever the bytes say.
     ///
     /// # Errors
-    /// When it is no request.
+    /// Returns an error if the bytes are not a valid request.
     pub fn decode(operation: Operation, header: &[u8], data: Bytes, from: Id) -> Result<Ask, CodecError> {
         let mut bytes = versioned(header)?;
         if operation != Operation::Register && !data.is_empty() {
@@ -218,7 +219,7 @@ impl Ask {
     }
 }
 
-/// The header and the data of a reply.
+/// Header and data of the reply.
 pub fn encode_answer(answer: &Result<Answer, Fault>) -> (Vec<u8>, Bytes) {
     let mut out = Writer(vec![VERSION]);
     let mut data = Bytes::new();
@@ -258,16 +259,16 @@ pub fn encode_answer(answer: &Result<Answer, Fault>) -> (Vec<u8>, Bytes) {
             out.u8(8);
             out.u64(*count as u64);
         }
-        // Nothing that a node is asked has this answer.
+        // Unreachable: no operation has this answer.
         Ok(Answer::List(_)) => out.u8(7),
     }
     (out.0, data)
 }
 
-/// Reads a reply.
+/// Decodes a reply.
 ///
 /// # Errors
-/// When it is none.
+/// Returns an error if the bytes are not a valid answer.
 pub fn decode_answer(header: &[u8], data: Bytes) -> Result<Result<Answer, Fault>, CodecError> {
     let mut bytes = versioned(header)?;
     let tag = bytes.u8()?;
@@ -302,7 +303,7 @@ fn versioned(header: &[u8]) -> Result<Fields<'_>, CodecError> {
     bytes.version(VERSION).map(|()| bytes)
 }
 
-/// The life of who asks.
+/// The liveness of a caller, with the id of its link.
 fn of(life: Life, from: Id) -> Life {
     match life {
         Life::Member(_) => Life::Member(from),

@@ -1,4 +1,5 @@
-//! What a service on a node hears of links: each request first takes the events that were told before it, so that losses and requests reach the service in their order; a thread takes those that come while nobody asks.
+//! Link events for a service on a node. Each request first handles the events before it, so that losses and requests
+//! reach the service in order. A thread handles events while no requests arrive.
 #![allow(clippy::disallowed_methods, reason = "those without a link are asked by the clock")]
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,38 +12,40 @@ use super::codec::Operation;
 use super::linked::Linked;
 use crate::keeper::Desk;
 
-/// How often the thread looks whether the service is still there, and tells it again what it had no room for.
+/// Interval at which the thread checks whether the service has ended, and reports again the losses for which the
+/// service had no room.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// How often nodes without a link are asked whether they are there.
+/// Interval at which nodes without a link are asked whether they live.
 const ASK_EVERY: Duration = Duration::from_secs(10);
 
-/// Nodes that are asked in one go: each may open a link where descriptors are short.
+/// Most nodes that are asked at a time: each may need a descriptor for a link, and these may be short.
 const ASKED_MAX: usize = 64;
 
-/// How long all of them may take to answer.
+/// Time limit for all of them to answer.
 const ASK_LIMIT: Duration = Duration::from_secs(5);
 
-/// What is heard, by the functions and the thread. Cloning shares it.
+/// Link events, shared by the functions and the thread. Clones share the state.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Hearing(Arc<Mutex<Heard>>);
 
 #[derive(Debug, Default)]
 struct Heard {
-    /// What the node tells; nothing before the service is attached to it.
+    /// Events of the node; `None` until the service is attached to it.
     events: Option<Events>,
     linked: Linked,
 }
 
 impl Hearing {
     fn heard(&self) -> MutexGuard<'_, Heard> {
-        // Nothing panics while it is held.
+        // Code under this lock cannot panic, so a poisoned lock is still consistent.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Hears of the links of a node from now on. What is returned wakes a thread when there is something to [`take`](Self::take).
+    /// Subscribes to the link events of a node. The returned queue wakes a thread when there is something to
+    /// [`take`](Self::take).
     pub(super) fn listen(&self, node: &Caller) -> Result<Events, MembershipError> {
-        // This one first: what wakes the thread is told behind it.
+        // Subscribed first: each event is in this queue before the other queue wakes the thread.
         let events = node.events()?;
         let wakes = node.events()?;
         let mut heard = self.heard();
@@ -52,7 +55,8 @@ impl Hearing {
         Ok(wakes)
     }
 
-    /// Takes what was told, and has the service know who is lost; false when events were missed, and it is to [`listen`](Self::listen) again.
+    /// Handles the pending events, and reports lost nodes to the service. Returns `false` if events were missed: the
+    /// caller must then [`listen`](Self::listen) again.
     pub(super) fn take(&self, desk: &Desk) -> bool {
         let mut heard = self.heard();
         let whole = heard.drain();
@@ -60,7 +64,8 @@ impl Hearing {
         whole
     }
 
-    /// Whether a node may register now, to live as long as its link. It is asked on the thread that tells the events, which is the node's own: so no link is lost between this and what the service is asked next.
+    /// Whether a node may register now to live as long as its link. Must be called on the node's own thread, which also
+    /// reports the events: so no link is lost between this and the next request to the service.
     pub(super) fn admits(&self, desk: &Desk, from: Id, me: Id) -> bool {
         let whole = self.take(desk);
         let mut heard = self.heard();
@@ -72,10 +77,11 @@ impl Hearing {
         from == me || (whole && heard.linked.admit(from))
     }
 
-    /// Asks those that may go on without a link whether they are there: that opens one, of which the node tells.
+    /// Calls the members without a link, to find out whether they live. A successful call opens a link, which the node
+    /// reports.
     fn ask(&self, node: &Caller) {
         let ids = self.heard().linked.ask_next(ASKED_MAX);
-        // Whether it has such a function does not matter.
+        // The node need not have this function: any answer shows that it lives.
         let func = FuncHandle::named(Operation::Properties.function());
         let asked = ids
             .into_iter()
@@ -92,7 +98,7 @@ impl Hearing {
         }
     }
 
-    /// What the thread does, until the node or the service ends.
+    /// Loop of the thread, until the node or the service ends.
     pub(super) fn run(&self, node: &Caller, desk: &Desk, mut wakes: Events, gone: impl Fn() -> bool) {
         let mut asked = Instant::now();
         // Ends: with the node or the service.
@@ -105,7 +111,7 @@ impl Hearing {
                 match self.listen(node) {
                     Ok(again) => wakes = again,
                     Err(MembershipError::Ended) => return,
-                    // It is tried again after the next event, or look.
+                    // Retried after the next event or interval.
                     Err(error) => tracing::warn!(%error, "the rendezvous service does not hear of links"),
                 }
             }
@@ -121,10 +127,10 @@ impl Hearing {
 }
 
 impl Heard {
-    /// Takes what was told; false when some of it was missed.
+    /// Handles the pending events. Returns `false` if events were missed.
     fn drain(&mut self) -> bool {
         let Some(events) = &self.events else { return true };
-        // Ends: the queue has a bound, and it is filled by the node's thread.
+        // Ends: the queue is bounded, and the node's thread fills it.
         while let Ok(event) = events.try_recv() {
             self.linked.heed(event);
         }

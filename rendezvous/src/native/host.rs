@@ -1,4 +1,4 @@
-//! A rendezvous service on a node: its functions, and the links by which its registrants are seen to live.
+//! A rendezvous service on a node: its functions, and the links that show whether its registrants live.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,36 +14,37 @@ use super::hearing::Hearing;
 use crate::keeper::{Asked, Desk, Keeper};
 use crate::machine::{Answer, Fault, FaultKind, Life, Limits, Request, Spec};
 
-/// A service on a node. Dropping it ends the service, if it is its own: those who wait are told.
+/// A service on a node. Dropping it ends the service, if the host has started it, and answers all waits.
 #[derive(Debug)]
 pub struct Host {
     desk: Desk,
-    /// The service, where it is this host's own.
+    /// The service, if this host has started it.
     keeper: Option<Keeper>,
     hearing: Hearing,
     gone: Arc<AtomicBool>,
 }
 
-/// Why there is no service.
+/// Why the service cannot be set up.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HostError {
-    /// Its functions are registered already, or others under their names.
+    /// Its functions, or others with their names, are registered already.
     #[error("a function of the rendezvous service: {0}; a node has one service")]
     Functions(#[from] FunctionsError),
-    /// The system fails.
+    /// The system has no thread or other resource.
     #[error("the rendezvous service cannot start: {0}")]
     System(#[from] io::Error),
-    /// The node tells nothing of its links.
+    /// The node does not report events of its links.
     #[error("the rendezvous service does not hear of links: {0}")]
     Membership(#[from] MembershipError),
 }
 
 impl Host {
-    /// Starts a service that these functions ask. It forgets everything with its process, and controls no unit: a resource with a parent is refused.
+    /// Starts a service, and registers the functions that give access to it. It has no store, and controls no unit: it
+    /// rejects a resource with a parent.
     ///
     /// # Errors
-    /// [`HostError`].
+    /// Returns an error if a function cannot be registered or the service cannot start.
     pub fn register(functions: &Functions, limits: Limits) -> Result<Host, HostError> {
         let keeper = Keeper::start(limits, None, |_, _| {})?;
         let desk = keeper.desk().clone();
@@ -51,19 +52,23 @@ impl Host {
         Ok(Host { desk, keeper: Some(keeper), hearing, gone: Arc::default() })
     }
 
-    /// Lets these functions ask a service that there is, which may be reached in other ways, too, and keeps what it is told; it controls units as it does for those others.
+    /// Registers functions that give access to an existing service, which other servers may offer too. Its store and
+    /// its control of units apply here as well.
     ///
     /// # Errors
-    /// [`HostError`].
+    /// Returns an error if a function cannot be registered.
     pub fn on_desk(functions: &Functions, desk: Desk) -> Result<Host, HostError> {
         let hearing = register(functions, &desk, true)?;
         Ok(Host { desk, keeper: None, hearing, gone: Arc::default() })
     }
 
-    /// Hears of this node's links from now on: a link that is lost withdraws its id's registrants and ends its controlling tasks. One that was closed in order, since descriptors were short, does not: its node is asked now and then, and is lost when it is not reached three times. Call it before others know where the service is.
+    /// Starts to follow the links of this node. If a link is lost, the registrants of its id are withdrawn and its
+    /// controlling tasks are lost. A link that was closed in order, because descriptors were short, is not lost. Its
+    /// node is asked from time to time, and counts as lost after three attempts without a connection. Call this before
+    /// other nodes learn of the service.
     ///
     /// # Errors
-    /// When the node has ended, or the system has no thread.
+    /// Returns an error if the node has ended, or the system has no thread.
     pub fn attach(&self, node: &Node) -> Result<(), HostError> {
         let (caller, hearing, desk) = (node.caller(), self.hearing.clone(), self.desk.clone());
         let (wakes, gone) = (hearing.listen(&caller)?, self.gone.clone());
@@ -72,7 +77,7 @@ impl Host {
         Ok(())
     }
 
-    /// Where the service is asked from its own process.
+    /// The desk that submits requests from within this process.
     pub fn desk(&self) -> &Desk {
         &self.desk
     }
@@ -85,7 +90,8 @@ impl Drop for Host {
     }
 }
 
-/// Registers a function for each operation. None of them takes time: they run on the node's own thread, and so in the order in which their requests come and their links are lost.
+/// Registers a function for each operation. The functions are short and run on the node's own thread, so they run in
+/// the order in which requests arrive and links are lost.
 fn register(functions: &Functions, desk: &Desk, controls: bool) -> Result<Hearing, FunctionsError> {
     let hearing = Hearing::default();
     let functions = functions.at(Placement::Inline).access(Access::Proved);
@@ -97,7 +103,7 @@ fn register(functions: &Functions, desk: &Desk, controls: bool) -> Result<Hearin
     Ok(hearing)
 }
 
-/// What a function has.
+/// State of a function.
 struct Counter {
     desk: Desk,
     hearing: Hearing,
@@ -105,11 +111,11 @@ struct Counter {
     controls: bool,
 }
 
-/// Answers a request, or has the service answer it later.
+/// Answers a request, now or once the service has the answer.
 fn serve(to: &Counter, operation: Operation, request: &Call<'_>, token: Deferred) {
     let desk = &to.desk;
     let from = request.root();
-    // Who asks through another one would be whom that one names.
+    // A call that another node forwards would have only that node's claim about its root.
     if request.parent().is_some_and(|parent| parent != from) {
         let message = "the service is asked by calls over its id alone, which come from their root directly";
         return answer(token, Err(Fault::new(FaultKind::BadRequest, message)));
@@ -136,7 +142,7 @@ fn serve(to: &Counter, operation: Operation, request: &Call<'_>, token: Deferred
         }
         Err(spec) => match desk.create(spec, then) {
             Ok(asked) => asked,
-            // The token is gone with `then`, which says that there is no answer.
+            // Dropping the token with `then` reports that there is no answer.
             Err(error) => return tracing::error!(%error, "the rendezvous service cannot draw a resource"),
         },
         Ok(request) => desk.ask(request, then),
@@ -144,12 +150,13 @@ fn serve(to: &Counter, operation: Operation, request: &Call<'_>, token: Deferred
     keep(&waiting, asked);
 }
 
-/// Whether who asks is to live as long as its link.
+/// Whether the caller wants to live as long as its link.
 fn lives_by_link(ask: &Ask) -> bool {
     matches!(ask, Ask::Register { life: Life::Member(_), .. } | Ask::Control { life: Life::Member(_), .. })
 }
 
-/// What the service is asked; of a resource that is to be drawn first, what it is to be.
+/// Converts to a request of the service. A creation is returned as its `Spec`, because random values must be drawn
+/// first.
 fn plain(ask: Ask, desk: &Desk) -> Result<Request, Spec> {
     Ok(match ask {
         Ask::Create(spec) => return Err(spec),
@@ -171,13 +178,13 @@ fn plain(ask: Ask, desk: &Desk) -> Result<Request, Spec> {
     })
 }
 
-/// Whether the request of a call may be taken back.
+/// State of a request, for its cancellation.
 enum Waiting {
-    /// The service is being asked.
+    /// The request is about to be submitted.
     Begins,
-    /// It has been.
+    /// The request is submitted.
     Asked(Asked),
-    /// Nobody waits any more.
+    /// The request is cancelled.
     Over,
 }
 
@@ -191,7 +198,7 @@ fn keep(waiting: &Mutex<Waiting>, asked: Asked) {
 fn cancel(waiting: &Mutex<Waiting>) {
     let mut waiting = waiting.lock().unwrap_or_else(PoisonError::into_inner);
     if let Waiting::Asked(asked) = std::mem::replace(&mut *waiting, Waiting::Over) {
-        // It takes the request back.
+        // Dropping it cancels the request.
         drop(asked);
     }
 }

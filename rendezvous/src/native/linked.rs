@@ -1,39 +1,42 @@
-//! Which nodes a service is linked with, and which of those that have registered or control something are lost: without I/O, from the events of its node.
+//! Tracks which nodes are linked with the service, and which registrants and controlling tasks are lost with their
+//! nodes. No I/O: its input is the events of the node.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
 use chained_gpc::{Id, Loss, PeerEvent, PeerEventKind};
 
-/// How often in a row a node is not reached before it counts as lost: once or twice it may be this node that is short of descriptors.
+/// Failed attempts in a row after which a node counts as lost. One or two may fail because this node is short of
+/// descriptors.
 const MISSES: u32 = 3;
 
-/// The nodes that are there. It is as large as the job at most.
+/// Nodes with a link or with registrants or controlling tasks: at most as many as the job has.
 #[derive(Debug, Default)]
 pub(super) struct Linked {
-    /// The run of each whose link is up.
+    /// Incarnation of each node whose link is up.
     up: BTreeMap<Id, u64>,
-    /// Those that have registered or control something, and live as long as their links.
+    /// Nodes with registrants or controlling tasks that live as long as the node's link.
     members: BTreeSet<Id>,
-    /// The members that may go on without a link: it was closed in order, because descriptors were short, or is being replaced, or events of it were missed.
+    /// Members that may live without a link: it was closed in order because descriptors were short, or is being
+    /// replaced, or events about it were missed.
     unsure: BTreeMap<Id, Unsure>,
-    /// The members that are lost, of which the service does not know yet, and why.
+    /// Members that are lost and not yet reported to the service, with the reason.
     lost: BTreeMap<Id, String>,
-    /// Who was asked last whether it is there.
+    /// The node that was asked last whether it lives.
     asked: Option<Id>,
 }
 
 /// A member without a link.
 #[derive(Clone, Copy, Debug)]
 struct Unsure {
-    /// The run that it was.
+    /// Its incarnation when the link was up.
     incarnation: u64,
-    /// How often it was not reached since.
+    /// Failed attempts since then.
     misses: u32,
 }
 
 impl Linked {
-    /// Takes an event.
+    /// Handles an event.
     pub(super) fn heed(&mut self, event: PeerEvent) {
         self.take(event.id, event.incarnation, event.kind);
     }
@@ -56,7 +59,7 @@ impl Linked {
                 self.up.remove(&id);
                 self.lose(id, &reason);
             }
-            // Of what is not known yet nothing follows.
+            // Other kinds of events have no effect.
             _ => {}
         }
     }
@@ -68,7 +71,8 @@ impl Linked {
         }
     }
 
-    /// Events were missed: all begin again, with one for each link that stands. Of whom none comes is asked.
+    /// Restarts after missed events: an event follows for each link that is up. A member without such an event becomes
+    /// unsure, and is asked.
     pub(super) fn begin_again(&mut self) {
         for (id, incarnation) in std::mem::take(&mut self.up) {
             if self.members.contains(&id) {
@@ -77,8 +81,9 @@ impl Linked {
         }
     }
 
-    /// Whether this node may register now, to live as long as its link; if so it is a member. Its link must stand by all that was told, and the service know of what it lost before: so neither is a loss that is known already forgotten, nor
-    /// does an old one end what comes later.
+    /// Whether this node may register now to live as long as its link; if so it becomes a member. Its link must be up
+    /// by all events so far, and its earlier loss must be reported to the service. So a known loss is not ignored, and
+    /// an old loss does not end a new registration.
     pub(super) fn admit(&mut self, id: Id) -> bool {
         let admitted = self.up.contains_key(&id) && !self.lost.contains_key(&id);
         if admitted {
@@ -87,14 +92,15 @@ impl Linked {
         admitted
     }
 
-    /// This node has registered before events of links were told.
+    /// Records a node that registered before any events were available.
     pub(super) fn assume(&mut self, id: Id) {
         self.members.insert(id);
     }
 
-    /// Tells of those that are lost. `tell` says whether the service has taken it; the rest are told of the next time.
+    /// Reports lost members. `tell` returns whether the service has taken the report; the others are reported the next
+    /// time.
     pub(super) fn tell(&mut self, tell: impl Fn(Id, &str) -> bool) {
-        // Ends: each is taken out.
+        // Ends: each report removes an entry.
         while let Some(first) = self.lost.first_entry() {
             if !tell(*first.key(), first.get()) {
                 return;
@@ -103,7 +109,7 @@ impl Linked {
         }
     }
 
-    /// Who is to be asked next whether it is there, at most so many: each in its turn.
+    /// The members to ask next whether they live, at most `most`, in rotation.
     pub(super) fn ask_next(&mut self, most: usize) -> Vec<Id> {
         let after = self.asked.map_or(Bound::Unbounded, Bound::Excluded);
         let mut ids: Vec<Id> =
@@ -117,7 +123,7 @@ impl Linked {
         ids
     }
 
-    /// Somebody was asked, and nobody was reached where it should be.
+    /// A member was asked, and no connection was possible.
     pub(super) fn missed(&mut self, id: Id, why: &str) {
         let Some(unsure) = self.unsure.get_mut(&id) else { return };
         unsure.misses += 1;
@@ -126,7 +132,7 @@ impl Linked {
         }
     }
 
-    /// Somebody was asked, and is there.
+    /// A member was asked, and it lives.
     pub(super) fn reached(&mut self, id: Id) {
         if let Some(unsure) = self.unsure.get_mut(&id) {
             unsure.misses = 0;
@@ -176,7 +182,8 @@ mod tests {
         }
     }
 
-    /// Losses went to the service by another way than requests: one that came late withdrew what the same node had registered again meanwhile, and a request over a link whose loss was known was kept as living for ever.
+    /// Losses reached the service by another way than requests. A late loss withdrew what the same node had registered
+    /// again meanwhile. A request over a link whose loss was known was kept as living for ever.
     #[test]
     fn a_node_registers_by_a_link_that_stands_and_when_its_last_loss_is_known() {
         let mut linked = member(3);
@@ -205,7 +212,7 @@ mod tests {
         }
     }
 
-    /// A node whose link was closed in order, and that died later, was never missed.
+    /// If a node's link was closed in order, and the node died later, its death was never detected.
     #[test]
     fn who_is_closed_in_order_is_asked_and_lost_when_it_is_not_reached() {
         let mut linked = member(3);
@@ -234,7 +241,7 @@ mod tests {
         assert_eq!(linked.ask_next(99), [3, 4, 0, 1, 2]);
     }
 
-    /// Whoever was lost while events were missed was never withdrawn.
+    /// If a node was lost while events were missed, it was never withdrawn.
     #[test]
     fn after_missed_events_those_that_are_not_up_are_asked() {
         let mut linked = Linked::default();

@@ -1,11 +1,11 @@
-//! The URL of a service on a node.
+//! URL of a service on a node.
 
 use chained_gpc::{Id, Job};
 
-/// What it begins with.
+/// Prefix of the URL.
 const SCHEME: &str = "gpc://";
 
-/// A service that is none on a node.
+/// The service of a handle is not on a node.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("the service of this handle is not on a node: its URL is gpc://JOB/ID there")]
 pub struct NotNative;
@@ -18,11 +18,11 @@ pub fn service_url(job: Job, id: Id) -> String {
 /// The node that a URL names.
 ///
 /// # Errors
-/// When it names none.
+/// Returns an error if the URL is not that of a service on a node.
 pub fn service_of(url: &str) -> Result<(Job, Id), NotNative> {
     let (job, id) = url.strip_prefix(SCHEME).and_then(|rest| rest.split_once('/')).ok_or(NotNative)?;
     let (job, id) = (job.parse().map_err(|_| NotNative)?, id.parse().map_err(|_| NotNative)?);
-    // There is one form of it.
+    // Only the canonical form is accepted.
     if service_url(job, id) == url { Ok((job, id)) } else { Err(NotNative) }
 }
 

@@ -69,8 +69,8 @@ impl FileStore {
     /// Opens the store in this file, or creates the file. Only its owner may read it, because it holds secrets.
     ///
     /// # Errors
-    /// Returns an error if the file cannot be created or read, belongs to another user, is readable by others, is open
-    /// in another process, is damaged, or is not a store of this version.
+    /// Returns an error if the file cannot be created or read, is open in another process, or is damaged. Also if it
+    /// belongs to another user, is readable by others, or is not a store of this version.
     pub fn open(path: &Path) -> Result<FileStore, StoreError> {
         let name = path.display().to_string();
         let opened = file(path);

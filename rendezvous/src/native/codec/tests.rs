@@ -1,4 +1,4 @@
-//! Every request and answer is read as it was written; other bytes are refused.
+//! Tests that every request and answer is decoded as it was encoded, and that other bytes are rejected.
 
 use chained_gpc::Secret;
 use proptest::prelude::*;
@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::machine::Handle;
 
-/// Who asks in these tests.
+/// The caller in these tests.
 const FROM: Id = 7;
 
 fn resource() -> impl Strategy<Value = ResourceId> {
@@ -174,7 +174,7 @@ proptest! {
     }
 }
 
-/// Whoever says that another one is lost when its link is would take that one's registrations away.
+/// If the bytes could name the link, a node could have the registrations of another node withdrawn.
 #[test]
 fn who_asks_is_known_by_the_link() {
     let token = Token::new("t").unwrap();
