@@ -52,8 +52,8 @@
 //! - 3, completed: level u16, (job 16 bytes, length of the secret u16, secret)`?`; the data are the level-n data
 //! - 4, not yet
 //! - 5, properties: resource 16 bytes, level u16, capacity u32, tally u32, count of missing ranks u8, each u32, bytes
-//!   u64, completed u8, failed `fault?`, waiting u64, created u64, expires u64 (milliseconds since 1970), job `16
-//!   bytes?`, above `text?`
+//!   u64, completed u8, failed `fault?`, waiting u64, created u64, expires u64 (milliseconds since 1970), job
+//!   `16 bytes?`, above `text?`
 //! - 6, data: the data are the registrant's
 //! - 7, done
 //! - 8, ended: count u64
