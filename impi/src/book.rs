@@ -1,9 +1,12 @@
-//! The address book: who the processes of all clients are, in the order of their ids, and where they listen.
+//! Address book: the processes of all clients in the order of their ids, and their addresses.
 //!
-//! Ids go by client, then by host, then by process. IMPI has addresses and ports of hosts alone, which is enough where each host has one process. Where hosts have more, each process has a port of its own: by the label `P_PORT` of this project, or by a rule
-//! that all agree on ([`Ports::PlusLocalRank`]); else the first process of a host stands for it, and alone has an address.
+//! Ids go by client, then by host, then by process. IMPI has addresses and ports of hosts only, which suffices if each
+//! host has one process. If hosts have more, each process has its own port: by the label `P_PORT` of this project, or
+//! by a rule that all clients agree on ([`Ports::PlusLocalRank`]). Otherwise only the first process of a host has an
+//! address, that of the host.
 //!
-//! A process has the address of its host. Where it names another one (P_IPV6 that is not H_IPV6) that one is not used, for it has no port: [`Book::elsewhere`] says whose.
+//! A process has the address of its host. If it names another one (P_IPV6 differs from H_IPV6), that one is not used,
+//! because it has no port: [`Book::elsewhere`] lists such processes.
 //!
 //! Source: IMPI, "Startup": the labels H_IPV6, H_PORT, H_NPROCS and P_PID, and the order of hosts.
 
@@ -16,19 +19,19 @@ use chained_gpc::{Address, Id, Job, Peers, PublicKey};
 use crate::client::{Cluster, Host, Learned, Proc, to_ip};
 use crate::server::Rank;
 
-/// Where the processes of a host listen whose client does not say it for each of them.
+/// Rule for the ports of processes, for a client that does not report the port of each.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ports {
-    /// The first one at the port of its host, the others nowhere.
+    /// The first process of a host has the host's port; the others have no address.
     OwnOrFirst,
-    /// Each at the port of its host plus its number there, as all have agreed.
+    /// Each process has the host's port plus its number on the host, by agreement of all clients.
     PlusLocalRank,
 }
 
-/// Which process it is: of which client, on which host, the how-manieth there.
+/// Identifies a process by its client, its host and its number there.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Who {
-    /// The rank of its client.
+    /// Rank of its client.
     pub client: Rank,
     /// Number of its host in the client, from 0.
     pub host: usize,
@@ -42,94 +45,95 @@ impl fmt::Display for Who {
     }
 }
 
-/// A process that has an address.
+/// A process with an address.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Entry {
-    /// Which one it is.
+    /// The process.
     pub who: Who,
-    /// Where it listens.
+    /// Address at which it listens.
     pub address: SocketAddr,
-    /// The key that it is known by.
+    /// Its public key.
     pub key: Option<PublicKey>,
     /// Its number among the processes of its address.
     pub pid: Option<u64>,
 }
 
 impl Entry {
-    /// The path of its host: its client, and the address of the host, `client-0/10.0.0.1`.
+    /// Path of its host: the client, and the host's address, such as `client-0/10.0.0.1`.
     pub fn path(&self) -> String {
         format!("client-{}/{}", self.who.client, self.address.ip())
     }
 }
 
-/// All processes that have an address, by id.
+/// All processes with an address, by id.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Book {
-    /// By id, from 0.
+    /// The processes by id, from 0.
     pub entries: Vec<Entry>,
-    /// The job of all of them, where the client with rank 0 has said one.
+    /// The job of all nodes, if client 0 has sent one.
     pub job: Option<Job>,
-    /// Those who name another address (P_IPV6) than that of their host (H_IPV6), in the same order. They stand here with that of their host.
+    /// Processes that name another address (P_IPV6) than that of their host (H_IPV6), in the order of `entries`. Their
+    /// entries have the address of the host.
     pub elsewhere: Vec<Who>,
 }
 
-/// Why there is no address book: who has said what of no use.
+/// Why there is no address book: the client, and its unusable value.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BookError {
     /// A host has no address.
     #[error("client {client} has not said at which address its host {host} is reached (H_IPV6)")]
     NoAddress {
-        /// The rank of its client.
+        /// Rank of its client.
         client: Rank,
-        /// Its number there.
+        /// Its number in the client.
         host: usize,
     },
-    /// An address that is none of a host.
+    /// The address cannot be one of a host.
     #[error("client {client} says that its host {host} has the address {address}, which is none of a host")]
     Unusable {
-        /// The rank of its client.
+        /// Rank of its client.
         client: Rank,
-        /// Its number there.
+        /// Its number in the client.
         host: usize,
-        /// What it says.
+        /// The address.
         address: IpAddr,
     },
     /// A host has no port.
     #[error("client {client} has not said at which port its host {host} listens (H_PORT)")]
     NoPort {
-        /// The rank of its client.
+        /// Rank of its client.
         client: Rank,
-        /// Its number there.
+        /// Its number in the client.
         host: usize,
     },
-    /// A number that is no port.
+    /// The port is out of range.
     #[error("{who} would listen at port {port}: ports are 1 to 65535")]
     Port {
-        /// Whose it is.
+        /// The process.
         who: Who,
-        /// What it, or the rule, says.
+        /// The port that it reports, or that follows from the rule.
         port: u64,
     },
     /// There are more processes than ids.
     #[error("the clients have more processes than there are ids")]
     TooMany,
-    /// Two processes are the same.
+    /// Two processes have the same address or key.
     #[error("{one} and {other} have both {what}")]
     Twice {
-        /// The first.
+        /// The first process.
         one: Who,
-        /// The second.
+        /// The second process.
         other: Who,
-        /// What they have in common.
+        /// What they share.
         what: Shared,
     },
 }
 
-/// What two processes cannot have in common.
+/// A property that two processes must not share.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Shared {
-    /// An address with its port.
+    /// Address and port.
     Address(SocketAddr),
     /// A public key.
     Key,
@@ -145,16 +149,17 @@ impl fmt::Display for Shared {
 }
 
 impl Book {
-    /// Of what a client has learned.
+    /// Makes the book from what a client has learned.
     ///
     /// # Errors
-    /// When a host that has processes has no address or no port where it needs one, or a number is no port.
+    /// Returns an error if a host with processes lacks an address, or a port that it needs, or if a port is out of
+    /// range.
     pub fn of(learned: &Learned, ports: Ports) -> Result<Book, BookError> {
         let (mut entries, mut elsewhere) = (Vec::new(), Vec::new());
         for (client, cluster) in (0..).zip(&learned.clusters) {
             let own = has_ports(cluster);
             for (number, host) in cluster.hosts.iter().enumerate() {
-                // A host without processes is nobody's.
+                // A host without processes needs no address.
                 if host.procs.is_empty() {
                     continue;
                 }
@@ -179,10 +184,10 @@ impl Book {
         }
     }
 
-    /// Checks that no two processes have one address or one key.
+    /// Checks that no two processes have the same address or key.
     ///
     /// # Errors
-    /// The first two that do.
+    /// Returns the first two that do.
     pub fn distinct(&self) -> Result<(), BookError> {
         let (mut addresses, mut keys) = (BTreeMap::new(), BTreeMap::new());
         for entry in &self.entries {
@@ -197,7 +202,7 @@ impl Book {
         Ok(())
     }
 
-    /// Where each id is reached, with the keys and the job.
+    /// Addresses and keys of all ids, and the job.
     pub fn peers(&self) -> Peers {
         let mut peers = Peers::new();
         self.job.into_iter().for_each(|job| peers.set_job(job));
@@ -208,19 +213,20 @@ impl Book {
         peers
     }
 
-    /// As a peers file: the job, and `ID ADDRESS KEY` for each process, without the key where it has none.
+    /// Text of a peers file: the job, and `ID ADDRESS KEY` for each process, without the key if it has none.
     pub fn peers_text(&self) -> String {
         self.peers().to_string()
     }
 
-    /// As a hosts file: `ID client-RANK/ADDRESS` for each process, so that a tree can keep the hosts of a client together, and the processes of a host.
+    /// Text of a hosts file: `ID client-RANK/ADDRESS` for each process. With it a tree can keep the hosts of a client
+    /// together, and the processes of a host.
     pub fn hosts_text(&self) -> String {
         let lines = self.entries.iter().enumerate().map(|(id, entry)| format!("{id} {}\n", entry.path()));
         lines.collect()
     }
 }
 
-/// Whether each process of a client has a port of its own.
+/// Whether each process of a client has its own port.
 fn has_ports(cluster: &Cluster) -> bool {
     cluster.hosts.iter().flat_map(|host| &host.procs).all(|process| process.port.is_some())
 }
@@ -233,7 +239,8 @@ fn address(client: Rank, number: usize, host: &Host) -> Result<IpAddr, BookError
     }
 }
 
-/// The port of a process whose client has one for each (`own`), or else by that of its host, of which the first process has that one by every rule.
+/// Port of a process: its own, if its client reports one for each (`own`), else by the host's port. The first process
+/// has the host's port by every rule.
 fn port(who: Who, own: bool, host: &Host, process: &Proc) -> Result<u16, BookError> {
     let port = match process.port.filter(|_| own) {
         Some(port) => port.into(),

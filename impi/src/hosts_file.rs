@@ -1,8 +1,11 @@
-//! The hosts file of a client: which processes its cluster has, and where they listen.
+//! The hosts file of a client: the processes of its cluster, and their addresses.
 //!
-//! A line `ADDRESS:PORT [PID [KEY]]` for each process; `-` stands for no PID or key, `#` begins a comment. Processes with one address are one host, whose port is that of its first process; hosts stand in the order in which their first processes do.
+//! The file has a line `ADDRESS:PORT [PID [KEY]]` for each process; `-` stands for no PID or key, and `#` begins a
+//! comment. Processes with the same address are one host, whose port is that of its first process. Hosts are in the
+//! order of their first processes.
 //!
-//! IMPI has a port for each host. Where processes have none of their own, the lines after the first one of a host leave it out: `ADDRESS [PID [KEY]]`.
+//! IMPI has a port for each host. If processes have no ports of their own, the lines after the first one of a host
+//! leave the port out: `ADDRESS [PID [KEY]]`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
@@ -11,20 +14,20 @@ use chained_gpc::{PublicKey, Shown};
 
 use crate::client::{Host, Proc, from_ip, to_ip};
 
-/// Most processes of one file: their values fit into what a server takes of one client by far.
+/// Most processes of one file. Their values are far below what a server accepts from one client.
 pub const PROCS_MAX: usize = 1 << 20;
 
-/// Most characters of a word that are quoted: an address, or a key, with room.
+/// Most characters of a word that are quoted: enough for an address or a key.
 const QUOTED_MAX: usize = 80;
 
-/// What is wrong with a hosts file.
+/// Why a hosts file is invalid.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HostsFileError {
-    /// It has no processes.
+    /// The file has no processes.
     #[error("it names no process: write a line `ADDRESS:PORT [PID [KEY]]` for each, such as `10.0.0.1:4000`")]
     Empty,
-    /// A line has a fault.
+    /// A line is invalid.
     #[error("line {line}: {fault}")]
     Line {
         /// Its number, from 1.
@@ -34,36 +37,36 @@ pub enum HostsFileError {
     },
 }
 
-/// What is wrong with a line. Its words are quoted in part.
+/// Why a line is invalid. Long words are quoted in part.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LineFault {
-    /// No address with a port.
+    /// The word is not an address with a port.
     #[error("`{}` is no address: write IP:PORT with a port from 1 on, as in 10.0.0.1:4000 or [fd00::1]:4000", Shown(.0))]
     Address(String),
-    /// The first process of a host without the host's port.
+    /// The first line of a host lacks the host's port.
     #[error(
         "{0} has no port: the first line of a host is `ADDRESS:PORT`, and those after it may leave the port out"
     )]
     NoPort(IpAddr),
-    /// An address that is none of a host.
+    /// The address cannot be one of a host.
     #[error("{0} is no address by which a host is reached from others: write one of its own")]
     Unusable(IpAddr),
-    /// No number of a process.
+    /// The word is not the number of a process.
     #[error("`{}` is no PID: write a number from 0 to {max}, or - for none", Shown(.0), max = u64::MAX)]
     Pid(String),
-    /// No public key.
+    /// The word is not a public key.
     #[error("`{}` is no public key: write the one that `gpc secret --key` prints, or - for none", Shown(.0))]
     Key(String),
-    /// More words than there are columns.
+    /// The line has more words than columns.
     #[error("`{}` is one word too many: a line is `ADDRESS:PORT [PID [KEY]]`", Shown(.0))]
     More(String),
-    /// Another process listens there.
+    /// Another process listens at this address.
     #[error("{address} stands in line {line}, too: each process has a port of its own")]
     Twice {
         /// The address.
         address: SocketAddr,
-        /// The first line that has it.
+        /// The first line with this address.
         line: usize,
     },
     /// Another process of the host has this number.
@@ -73,18 +76,18 @@ pub enum LineFault {
         pid: u64,
         /// The address.
         ip: IpAddr,
-        /// The first line that has it.
+        /// The first line with this number.
         line: usize,
     },
-    /// The file is too long.
+    /// The file has too many processes.
     #[error("there are more than {PROCS_MAX} processes")]
     TooMany,
 }
 
-/// The hosts of a file.
+/// Parses the hosts of a file.
 ///
 /// # Errors
-/// The first fault, with its line; or that there is no process.
+/// Returns the first fault with its line, or an error if there are no processes.
 pub fn parse(text: &str) -> Result<Vec<Host>, HostsFileError> {
     let mut read = Read::default();
     for (line, text) in (1..).zip(text.lines()) {
@@ -97,14 +100,14 @@ pub fn parse(text: &str) -> Result<Vec<Host>, HostsFileError> {
     if read.hosts.is_empty() {
         return Err(HostsFileError::Empty);
     }
-    // All processes of a client have ports of their own, or none has: one label says them all.
+    // Either all processes of a client have ports of their own, or none: one label carries them all.
     if read.by_host {
         read.hosts.iter_mut().flat_map(|host| &mut host.procs).for_each(|proc| proc.port = None);
     }
     Ok(read.hosts)
 }
 
-/// Why hosts cannot be written as a file. Hosts count from 0, and processes from 0 within their host.
+/// Why hosts cannot be written as a file. Hosts are numbered from 0, processes from 0 within their host.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TextError {
@@ -114,40 +117,41 @@ pub enum TextError {
     /// A process has no port.
     #[error("process {proc} of host {host} has no port from 1 to 65535, by which its line begins")]
     NoPort {
-        /// The number of its host.
+        /// Number of its host.
         host: usize,
-        /// Its number there.
+        /// Its number on the host.
         proc: usize,
     },
-    /// A process is elsewhere than its host.
+    /// A process has another address than its host.
     #[error("process {proc} of host {host} has the address {address}: lines of one host have one address")]
     Elsewhere {
-        /// The number of its host.
+        /// Number of its host.
         host: usize,
-        /// Its number there.
+        /// Its number on the host.
         proc: usize,
-        /// Where it is.
+        /// Its address.
         address: IpAddr,
     },
-    /// Two hosts have one address, by which hosts are told apart.
+    /// Two hosts have the same address, which identifies a host in the file.
     #[error("hosts {one} and {other} have both the address {address}: a file makes one host of them")]
     SameHost {
-        /// The number of the first.
+        /// Number of the first host.
         one: usize,
-        /// The number of the second.
+        /// Number of the second host.
         other: usize,
         /// Their address.
         address: IpAddr,
     },
-    /// Nobody could read the file. A line stands for each process, in their order.
+    /// [`parse`] would reject the file. It has a line for each process, in order.
     #[error("the file would be refused: {0}")]
     Refused(#[from] HostsFileError),
 }
 
-/// Hosts as a file that has them. What it has no column for is left out: ackmark, hiwater, and a port of a host that is not that of its first process.
+/// Writes hosts as the text of a file. Values without a column are left out: ackmark, hiwater, and a port of a host
+/// that differs from that of its first process.
 ///
 /// # Errors
-/// The first host or process that has no line; or what [`parse`] would refuse.
+/// Returns the first host or process that a line cannot represent, or the fault that [`parse`] would return.
 pub fn text(hosts: &[Host]) -> Result<String, TextError> {
     let mut text = String::new();
     let mut numbers = BTreeMap::new();
@@ -173,7 +177,9 @@ pub fn text(hosts: &[Host]) -> Result<String, TextError> {
     Ok(text)
 }
 
-/// The line of a process of the host with this address, and with this port where the line has one; else the other address that it has, or nothing where it has no port.
+/// The line of a process on a host with this address. `port` is `Some(Some(port))` for a line with a port, and
+/// `Some(None)` for one without. The error is the process's own address if it differs, else `None` for a missing or
+/// invalid port.
 fn line_of(host: IpAddr, port: Option<Option<u32>>, process: &Proc) -> Result<String, Option<IpAddr>> {
     if let Some(other) = process.address.map(to_ip).filter(|address| *address != host) {
         return Err(Some(other));
@@ -193,19 +199,19 @@ fn line_of(host: IpAddr, port: Option<Option<u32>>, process: &Proc) -> Result<St
     })
 }
 
-/// What was read so far.
+/// State of the parser.
 #[derive(Default)]
 struct Read {
     hosts: Vec<Host>,
-    /// How many processes there are.
+    /// Number of processes.
     procs: usize,
     /// Whether a process has no port of its own.
     by_host: bool,
-    /// Which of the hosts has an address.
+    /// Index of the host with each address.
     by_ip: BTreeMap<IpAddr, usize>,
-    /// The lines of addresses.
+    /// Line of each address.
     listening: BTreeMap<SocketAddr, usize>,
-    /// The lines of numbers.
+    /// Line of each process number.
     pids: BTreeMap<(IpAddr, u64), usize>,
 }
 
@@ -252,19 +258,19 @@ impl Read {
     }
 }
 
-/// As much of a word as is quoted.
+/// The quoted part of a word.
 fn cut(word: &str) -> String {
     word.chars().take(QUOTED_MAX).collect()
 }
 
-/// Where a process listens, with the address as everybody writes it, and the port where there is one.
+/// Address of a process in its usual form, and the port if there is one.
 fn listens(word: &str) -> Result<(IpAddr, Option<u16>), LineFault> {
     let wrong = || LineFault::Address(cut(word));
     let (ip, port) = match word.parse::<IpAddr>() {
         Ok(ip) => (ip, None),
         Err(_) => {
             let address: SocketAddr = word.parse().map_err(|_| wrong())?;
-            // The number of a cable says nothing on another host.
+            // The scope id of an address has no meaning on another host.
             let scoped = matches!(address, SocketAddr::V6(address) if address.scope_id() != 0);
             if address.port() == 0 || scoped {
                 return Err(wrong());
@@ -285,14 +291,16 @@ fn pid(word: &str) -> Result<u64, LineFault> {
 }
 
 fn key(word: &str) -> Result<PublicKey, LineFault> {
-    // On the wire a key of zeros is none.
+    // On the wire, an all-zero key means no key.
     let key = word.parse().ok().filter(|key: &PublicKey| key.0 != [0; 32]);
     key.ok_or_else(|| LineFault::Key(cut(word)))
 }
 
-/// Gives a number to each process that has none: the lowest one that no other process of its host has, from `RANK * 1,048,576 + 1` on.
+/// Numbers the processes without a number: each gets the lowest number that no other process of its host has, from
+/// `RANK * 1,048,576 + 1` on.
 ///
-/// Clients whose hosts share an address (on one machine, behind one router) choose different numbers so: those of a rank are as many as a file has processes at most.
+/// So clients whose hosts share an address (on one machine, behind one router) choose different numbers. Each rank has
+/// as many numbers as a file has processes at most.
 pub fn number(hosts: &mut [Host], rank: u32) {
     let before = u64::from(rank) * PROCS_MAX as u64;
     for host in hosts {
@@ -340,7 +348,7 @@ mod tests {
         assert_eq!(hosts[0].procs[1].port, Some(4001));
     }
 
-    /// IMPI has a port for each host, and a file had to invent one for each process.
+    /// IMPI has a port for each host, but a file had to have one for each process.
     #[test]
     fn a_host_needs_one_port() {
         let text = "10.0.0.1:4000 17\n10.0.0.1 18\n10.0.0.1\n[fd00::1]:5 3\nfd00::1 4\n";
@@ -350,7 +358,7 @@ mod tests {
         assert_eq!(pids(&hosts), [vec![17, 18], vec![3, 4]]);
         assert!(hosts.iter().flat_map(|host| &host.procs).all(|proc| proc.port.is_none()));
         assert_eq!(super::text(&hosts).unwrap(), text);
-        // Some ports alone cannot be said: none is.
+        // If only some processes have ports, these cannot be sent, so all are dropped.
         let hosts = parse("10.0.0.1:4000\n10.0.0.1:4001\n10.0.0.1").unwrap();
         assert!(hosts[0].procs.iter().all(|proc| proc.port.is_none()));
     }
@@ -394,7 +402,8 @@ mod tests {
         hosts.iter().map(|host| host.procs.iter().filter_map(|proc| proc.pid).collect()).collect()
     }
 
-    /// Two clients on one machine, whose files had no numbers, chose 1 both: nobody could tell their processes apart.
+    /// Two clients on one machine, whose files had no numbers, both chose 1, and their processes could not be told
+    /// apart.
     #[test]
     fn clients_that_share_an_address_choose_different_numbers() {
         let text: String = (1..=3).map(|port| format!("127.0.0.1:{port}\n")).collect();

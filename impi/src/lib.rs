@@ -1,17 +1,17 @@
-//! IMPI start-up: the collecting server, its client, and clusters that become one set of nodes through it.
+//! IMPI start-up: the collecting server, its client, and the bootstrap that makes several clusters one set of nodes.
 //!
 //! # Modules
 //!
-//! | module | has |
+//! | module | contents |
 //! |---|---|
-//! | [`wire`] | commands, labels, versions, keys, and how bytes become them |
+//! | [`wire`] | commands, labels, versions, keys, and the reader that decodes them |
 //! | [`server`] | the server as a state machine without I/O |
-//! | [`serve`] | that server over sockets |
-//! | [`client`] | a client as a state machine without I/O: what it says of its cluster, and what it learns |
-//! | [`session`] | a client over TCP, and with [`RelayOptions`] a node of its own through which broadcasts go |
-//! | [`hosts_file`] | the hosts and processes that a client speaks for, as a file |
+//! | [`serve`] | the server over sockets |
+//! | [`client`] | the client as a state machine without I/O: sends its cluster's values, and interprets those of all |
+//! | [`session`] | a client over TCP; with [`RelayOptions`] broadcasts go through a node of the client |
+//! | [`hosts_file`] | the file with the hosts and processes that a client speaks for |
 //! | [`book`] | the addresses of all processes, by id |
-//! | [`bootstrap`] | processes of several clusters become one set of nodes |
+//! | [`bootstrap`] | makes the processes of several clusters one set of nodes |
 //!
 //! Source: IMPI, "Startup", of the Interoperable MPI protocol, draft of March 1999.
 #![deny(unsafe_code)]

@@ -1,22 +1,25 @@
-//! Noticing that the host at the other end of a connection has died: sessions last as long as jobs, and for days nothing may be said.
+//! Detects that the host at the other end of a connection has died. A session lasts as long as its job, and its
+//! connections may carry no bytes for days.
 
 use std::io;
 use std::time::Duration;
 
 use socket2::{SockRef, TcpKeepalive};
 
-/// After so long without a sign of life the system asks, and so often and so far apart, until the other host is taken for dead.
+/// TCP keepalive: idle time before the first probe, interval of the probes, and number of probes without an answer.
 const SILENT: Duration = Duration::from_secs(30);
 const ASK: Duration = Duration::from_secs(15);
 const ASKED: u32 = 4;
 
-/// How long after its last sign of life a host is taken for dead.
+/// Time from the last sign of a host until it counts as dead.
 pub(crate) const UNHEARD: Duration = Duration::from_secs(90);
 
-/// Small commands leave at once, and a host that has died is noticed. The system does not ask while bytes are under way: `unacknowledged` is how long those may be, or wait for one who does not read.
+/// Sets socket options: small commands are sent without delay, and a dead host is detected. Keepalive sends no probes
+/// while bytes are unacknowledged; `unacknowledged` limits how long these, or bytes for a peer that does not read, may
+/// wait.
 ///
 /// # Errors
-/// What the system says to the first. One that does not know the others notices later.
+/// Returns the error of setting TCP_NODELAY. If the system lacks the other options, a dead host is detected later.
 pub(crate) fn prepare(socket: SockRef<'_>, unacknowledged: Duration) -> io::Result<()> {
     let alive = TcpKeepalive::new().with_time(SILENT).with_interval(ASK).with_retries(ASKED);
     let _ = socket.set_tcp_keepalive(&alive);
@@ -33,7 +36,8 @@ mod tests {
 
     use super::*;
 
-    /// A client whose server's host had died noticed it never while nothing was sent, and after a quarter of an hour when FINI was.
+    /// If the host of the server died, a client detected it only when it sent FINI, and a quarter of an hour after
+    /// that.
     #[test]
     fn a_host_that_has_died_is_noticed() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();

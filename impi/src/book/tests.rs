@@ -1,4 +1,4 @@
-//! What clients say, and the book that comes of it.
+//! Tests of the address book that follows from the clients' values.
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use proptest::prelude::*;
@@ -9,7 +9,7 @@ fn proc(port: Option<u32>) -> Proc {
     Proc { address: None, pid: Some(7), port, key: None }
 }
 
-/// A host at 10.0.0.`number`, port 5000, with a process for each of these ports of their own.
+/// A host at 10.0.0.`number`, port 5000, with a process for each of these own ports.
 fn host(number: u8, ports: &[Option<u32>]) -> Host {
     let address = Ipv4Addr::new(10, 0, 0, number).to_ipv6_mapped();
     Host::new(address, 5000, ports.iter().map(|port| proc(*port)).collect())
@@ -50,7 +50,7 @@ fn ids_go_by_client_then_host_then_process() {
 
 #[test]
 fn a_host_of_several_processes_listens_as_its_client_says() {
-    // The second client has a port for each process, the first one for some.
+    // The second client has a port for each process, the first one only for some.
     let learned =
         learned(vec![vec![host(1, &[Some(9), None]), host(2, &[None])], vec![host(3, &[Some(8), Some(7)])]]);
     let addresses = |ports| {
@@ -83,7 +83,7 @@ fn what_is_of_no_use_is_named() {
         let error = Book::of(&learned, Ports::OwnOrFirst).unwrap_err().to_string();
         assert!(error.starts_with(&format!("process 0 of host 2 of client 0 would listen at port {port}:")));
     }
-    // The rule leads beyond the last port.
+    // The rule gives a port beyond the last one.
     let beyond = |learned: &mut Learned| {
         learned.clusters[0].hosts[0] = Host { port: Some(65_535), ..host(1, &[None, None]) };
     };
@@ -102,11 +102,11 @@ fn what_is_of_no_use_is_named() {
     assert!(fault(keys, Ports::OwnOrFirst).ends_with("have both the same public key"));
 }
 
-/// Nobody said that the address of a process counts for nothing where it is not that of its host.
+/// The address of a process is not used if it differs from that of its host, and this was not reported.
 #[test]
 fn processes_that_name_another_address_are_told() {
     let mut learned = learned(vec![vec![host(1, &[None]), host(2, &[Some(8), Some(9)])]]);
-    // The same one, in the other way to write it.
+    // The same address in the other notation.
     learned.clusters[0].hosts[0].procs[0].address = Some("::10.0.0.1".parse().unwrap());
     learned.clusters[0].hosts[1].procs[0].address = Some(Ipv4Addr::new(10, 0, 0, 2).to_ipv6_mapped());
     assert_eq!(Book::of(&learned, Ports::PlusLocalRank).unwrap().elsewhere, []);
@@ -115,7 +115,7 @@ fn processes_that_name_another_address_are_told() {
     let who: Vec<String> = book.elsewhere.iter().map(Who::to_string).collect();
     assert_eq!(who, ["process 1 of host 1 of client 0"]);
     assert_eq!(book.entries[2].address.ip(), Ipv4Addr::new(10, 0, 0, 2));
-    // Who is in no book is not elsewhere.
+    // A process without an entry is not listed as elsewhere.
     assert_eq!(Book::of(&learned, Ports::OwnOrFirst).unwrap().elsewhere, []);
 }
 
@@ -134,7 +134,8 @@ fn any_host() -> impl Strategy<Value = Host> {
 }
 
 proptest! {
-    /// Whatever clients say, it is a book in which each process stands where it should, or an error that names somebody.
+    /// Whatever the clients send, the result is a book with each process in its place, or an error that names a client
+    /// and a host.
     #[test]
     fn any_clients_are_in_a_book_or_refused(
         clusters in prop::collection::vec(prop::collection::vec(any_host(), 0..4), 0..5),
@@ -159,7 +160,7 @@ proptest! {
             let by_rule = u64::from(host.port.unwrap_or(0)) + entry.who.proc as u64;
             prop_assert_eq!(u64::from(entry.address.port()), own.map_or(by_rule, u64::from));
         }
-        // Every host that has processes is there, and every process that has a port.
+        // Every host with processes has an entry, and so has every process with a port.
         for (client, cluster) in (0..).zip(&learned.clusters) {
             for (number, host) in cluster.hosts.iter().enumerate() {
                 let there = book.entries.iter().filter(|entry| (entry.who.client, entry.who.host) == (client, number)).count();
@@ -167,7 +168,7 @@ proptest! {
                 prop_assert_eq!(there, if all { host.procs.len() } else { host.procs.len().min(1) });
             }
         }
-        // What is written is what files of peers and hosts are.
+        // The texts are valid files of peers and hosts.
         prop_assert_eq!(book.hosts_text().lines().count(), book.entries.len());
         if book.distinct().is_ok() {
             prop_assert_eq!(book.peers_text().parse::<Peers>(), Ok(book.peers()));

@@ -1,21 +1,21 @@
-//! What a root announces to its cluster, as text: the job, and for each id its group and what it says of itself.
+//! A root's announcement to its cluster, as text: the job, and for each id its group and its entry.
 
 use chained_gpc::Job;
 
-/// The form of this text.
+/// Version of the format.
 const FORM: &str = "1";
 
-/// What has come of the session: the same for all processes of a cluster.
+/// The outcome of the session, the same for all processes of a cluster.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Answer {
-    /// The job of all.
+    /// The job of all nodes.
     pub(super) job: Job,
-    /// By id: the path of its group, and what it says of itself.
+    /// For each id, the path of its group, and its entry.
     pub(super) ids: Vec<(String, String)>,
 }
 
 impl Answer {
-    /// `1 JOB`, and a line `GROUP ENTRY` for each id: neither has a space in it.
+    /// Encodes the announcement: `1 JOB`, and a line `GROUP ENTRY` for each id. Neither contains a space.
     pub(super) fn to_text(&self) -> String {
         let mut text = format!("{FORM} {}\n", self.job);
         for (group, entry) in &self.ids {
@@ -24,10 +24,10 @@ impl Answer {
         text
     }
 
-    /// Reads it.
+    /// Parses an announcement.
     ///
     /// # Errors
-    /// When it is none.
+    /// Returns an error if the text is malformed.
     pub(super) fn parse(text: &str) -> Result<Answer, String> {
         let mut lines = text.lines();
         let job = lines.next().and_then(|line| line.strip_prefix(FORM)?.strip_prefix(' '));

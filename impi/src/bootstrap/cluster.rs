@@ -1,4 +1,5 @@
-//! Within a cluster: what its processes have said goes to the root by one chained call, and what has come of the session comes from it by another. A third one waits at all of them meanwhile.
+//! The stage within a cluster: one chained call gathers the entries at the root, and another announces the outcome. A
+//! third one waits at all processes meanwhile.
 #![allow(clippy::disallowed_methods, reason = "a meeting has a time limit")]
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -17,28 +18,29 @@ use super::speak::{Said, speak};
 use super::{JoinError, Own, Setup};
 use crate::session::Session;
 
-/// The names of the functions.
+/// Names of the functions.
 const SAYS: &str = "gpc.impi.says";
 const HOLD: &str = "gpc.impi.hold";
 const ANNOUNCE: &str = "gpc.impi.announce";
 
-/// What an announcement is of, in its header.
+/// Header of an announcement: success or failure.
 const MET: &[u8] = b"met";
 const GIVEN_UP: &[u8] = b"given up";
 
-/// How long an announcement may take at least: one that says that the time is over comes after that. The others wait as much longer.
+/// Least time for an announcement, because one about an expired time limit is made after that limit. The other
+/// processes wait longer by this time.
 const ANNOUNCE_MIN: Duration = Duration::from_secs(5);
 
-/// How often who waits for the root, and has no sign of it, asks whether it is there.
+/// Interval at which a waiting process asks whether the root lives, if no call of the root shows it.
 const ASK_EVERY: Duration = Duration::from_secs(1);
 
-/// How long the root may take to say that it is there.
+/// Time limit for the root to answer.
 const ASK_LIMIT: Duration = Duration::from_secs(5);
 
-/// How long calls may take to end when all that is to be said has been said.
+/// Time for calls to end after the announcement.
 const LEAVE_LIMIT: Duration = Duration::from_secs(10);
 
-/// What the functions and the process that waits have in common.
+/// State shared by the functions and the waiting process.
 #[derive(Default)]
 struct Shared {
     state: Mutex<State>,
@@ -47,19 +49,19 @@ struct Shared {
 
 #[derive(Default)]
 struct State {
-    /// The call that waits here until there is an announcement.
+    /// The root's call that waits here until the announcement.
     held: Held<CallId, Deferred>,
-    /// What the root has announced: the answer's text, or why there is none.
+    /// The root's announcement: the text of the outcome, or the reason for the failure.
     announced: Option<Result<String, String>>,
 }
 
 impl Shared {
     fn state(&self) -> MutexGuard<'_, State> {
-        // Nothing panics while it is held.
+        // Code under this lock cannot panic, so a poisoned lock is still consistent.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits at most so long for something that counts: what was announced, or else whether the call that waits has ended.
+    /// Waits at most `limit` for the announcement, or for the end of the waiting call.
     fn wait(&self, limit: Duration) -> Heard {
         let nothing = |state: &mut State| state.announced.is_none() && !state.held.has_ended();
         let waited = self.changed.wait_timeout_while(self.state(), limit, nothing);
@@ -72,16 +74,17 @@ impl Shared {
     }
 }
 
-/// What a process has heard of its root.
+/// What a process knows about its root.
 enum Heard {
     Announced(Result<String, String>),
-    /// Nothing; it asks if no call of the root waits here, by which it would see that the root has gone.
+    /// There is no announcement. `asks` is true if no call of the root waits here, whose end would reveal that the root
+    /// has gone.
     Nothing {
         asks: bool,
     },
 }
 
-/// The functions of one process, by their handles.
+/// Handles of the functions of one process.
 #[derive(Clone, Copy)]
 struct Handles {
     says: FuncHandle,
@@ -89,7 +92,8 @@ struct Handles {
     announce: FuncHandle,
 }
 
-/// Registers the functions. They are for links that are proved: what the root announces is where all others are.
+/// Registers the functions. They are restricted to proved links, because the announcement contains the addresses of all
+/// others.
 fn register(functions: &Functions, mine: &str, shared: &Arc<Shared>) -> Result<Handles, JoinError> {
     let functions = functions.at(Placement::Inline).access(Access::Proved);
     let text = format!("{} {mine}", std::process::id()).into_bytes();
@@ -105,7 +109,7 @@ fn register(functions: &Functions, mine: &str, shared: &Arc<Shared>) -> Result<H
 }
 
 impl Shared {
-    /// Keeps a call of the root waiting.
+    /// Lets a call of the root wait.
     fn hold(self: &Arc<Shared>, request: &Request<'_>, token: Deferred) {
         match (request.root(), request.me()) {
             (0, 0) => token.reply(Reply::default()),
@@ -117,14 +121,14 @@ impl Shared {
                 if !free {
                     return token.fail("this process waits already, or has been told");
                 }
-                // It may have ended by now, and then this is told at once, on this thread: nothing is locked here.
+                // If the call has ended by now, the handler runs immediately on this thread: no lock may be held here.
                 token.on_cancel(move || {
                     if waits.state().held.end(call) {
                         waits.changed.notify_all();
                     }
                 });
                 let mut state = self.state();
-                // What has been announced meanwhile has found no token to answer.
+                // If the announcement has arrived meanwhile, it found no token to answer.
                 let back = match state.announced {
                     Some(_) => Some(token),
                     None => state.held.keep(call, token),
@@ -149,14 +153,14 @@ impl Shared {
             GIVEN_UP => Err(text),
             _ => return Err("this is no announcement"),
         };
-        // What was announced first stands.
+        // The first announcement counts.
         self.state().announced.get_or_insert(announced);
         self.changed.notify_all();
         Ok(())
     }
 }
 
-/// One process's part in a meeting of clusters.
+/// One process's part in the meeting of the clusters.
 pub(super) fn meet(
     setup: Setup,
     cluster: Option<Bootstrap>,
@@ -178,7 +182,7 @@ pub(super) fn meet(
         0 => part.lead().map(|(answer, session)| (answer, farewell(session))),
         _ => part.follow().map(|answer| (answer, Farewell::default())),
     };
-    // Calls that go by way of this process end before it leaves.
+    // Calls that pass through this process end before it leaves.
     let launcher = member.leave(LEAVE_LIMIT);
     let (answer, ours) = ended?;
     meeting(setup, answer, mine, ours.then(launcher))
@@ -188,7 +192,7 @@ fn farewell(session: Session) -> Farewell {
     Farewell::new(move || session.finish())
 }
 
-/// What a process that has said `mine` learns.
+/// The result of the meeting for the process with the entry `mine`.
 fn meeting(setup: Setup, answer: Answer, mine: &str, farewell: Farewell) -> Result<Meeting, JoinError> {
     let id = answer.ids.iter().position(|(_, text)| text == mine);
     let id = id.and_then(|id| Id::try_from(id).ok()).ok_or(JoinError::NotOurs { rank: setup.rank })?;
@@ -203,7 +207,7 @@ struct Part<'a> {
     handles: Handles,
     member: &'a Member,
     until: Instant,
-    /// The limit of the whole bootstrap, of which a part had passed before.
+    /// Time limit of the whole bootstrap, of which a part has passed already.
     limit: Duration,
 }
 
@@ -216,14 +220,14 @@ impl Part<'_> {
         Call::new(func).ids(0..self.member.count()).limit(self.left())
     }
 
-    /// The root's part: whatever comes of it, the others are told.
+    /// The root's part. It announces a failure, too.
     fn lead(&self) -> Result<(Answer, Session), JoinError> {
         let mut said = Vec::new();
         let led = self.led(&mut said);
         if let Err(error) = &led {
             let call = self.call(self.handles.announce).header(GIVEN_UP).data(error.to_string().into_bytes());
             let told = self.member.call(call.limit(ANNOUNCE_MIN).partial()).and_then(CallHandle::wait);
-            // Who does not hear it sees that this process leaves.
+            // A process that the announcement does not reach sees that this process leaves.
             drop(told);
         }
         led
@@ -244,7 +248,7 @@ impl Part<'_> {
         let mut gone = None;
         let goes_on = || {
             if let Some(ended) = held.as_mut().and_then(CallHandle::test) {
-                // What has come of a call is told once.
+                // The outcome of a call is returned once.
                 (held, gone) = (None, ended.err());
             }
             gone.is_none()
@@ -257,22 +261,23 @@ impl Part<'_> {
         let call = self.call(self.handles.announce).header(MET).data(answer.to_text().into_bytes());
         let told = self.member.call(call.limit(self.left().max(ANNOUNCE_MIN))).and_then(CallHandle::wait);
         told.map_err(lost)?;
-        // All have been told: who is lost from now on is lost to all clusters, and found there.
+        // The announcement has reached all. A process that is lost from now on is lost to all clusters, and detected
+        // there.
         let _ = held.and_then(|mut held| held.wait_for(LEAVE_LIMIT));
         Ok((answer, session))
     }
 
-    /// Keeps all others waiting, by a call that fails when one of them is lost; `None` where there are no others, of whom one could be.
+    /// Starts a call that waits at all others, and fails when one of them is lost; `None` if there are no others.
     fn hold_others(&self) -> Result<Option<CallHandle>, CallError> {
         if self.member.count() == 1 {
             return Ok(None);
         }
-        // Whoever waits longest for the others says that the time is over.
+        // Longer than the session, so that the session reports an expired time limit.
         let hold = self.call(self.handles.hold).limit(self.left() + ANNOUNCE_MIN);
         self.member.call(hold).map(Some)
     }
 
-    /// Who is lost, as far as the call tells.
+    /// The lost process, as far as the failed call names it.
     fn lost(&self, said: &[Said], error: CallError) -> JoinError {
         let rank = self.setup.rank;
         match error.cause() {
@@ -284,10 +289,10 @@ impl Part<'_> {
         }
     }
 
-    /// The part of every other process: it waits for the announcement, as long as the root is there.
+    /// The part of every other process: waits for the announcement while the root lives.
     fn follow(&self) -> Result<Answer, JoinError> {
         let rank = self.setup.rank;
-        // Ends: the time passes.
+        // Ends: when the time limit has passed.
         loop {
             let left = self.left() + ANNOUNCE_MIN;
             let asks = match self.shared.wait(ASK_EVERY.min(left)) {
@@ -295,7 +300,7 @@ impl Part<'_> {
                 Heard::Nothing { asks } => asks,
             };
             if asks && let Err(error) = self.ask() {
-                // What it had announced before it went counts.
+                // An announcement that arrived before the root went counts.
                 return match self.shared.wait(Duration::ZERO) {
                     Heard::Announced(announced) => self.told(announced),
                     Heard::Nothing { .. } => Err(JoinError::Root { rank, error }),
@@ -307,7 +312,7 @@ impl Part<'_> {
         }
     }
 
-    /// Asks the root for a sign of life.
+    /// Asks the root whether it lives.
     fn ask(&self) -> Result<(), CallError> {
         let call = Call::new(self.handles.says).ids([0]).watch().limit(ASK_LIMIT);
         self.member.call(call)?.wait().map(drop)
@@ -322,7 +327,7 @@ impl Part<'_> {
     }
 }
 
-/// What a process says: its process id, and its entry.
+/// Parses the reply of a process: its process id, and its entry.
 fn parse(id: Id, data: &[u8]) -> Result<Said, JoinError> {
     let text = String::from_utf8_lossy(data);
     let nonsense = || JoinError::Nonsense { who: Own { id, known: None }, why: text.clone().into_owned() };

@@ -1,21 +1,22 @@
-//! The call of the root that waits at a process, from its begin until it is answered or has ended. The token by which it is answered is there a moment after that could have happened.
+//! State of the root's call that waits at a process, from its begin to its answer or end. The call may end before the
+//! token that answers it is stored.
 
-/// A call `C`, and the token `T` by which it is answered.
+/// A call `C`, and the token `T` that answers it.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(super) enum Held<C, T> {
-    /// There is none.
+    /// There is no call.
     #[default]
     Nothing,
-    /// It has begun, and may end at any moment.
+    /// A call has begun, and may end at any moment; its token is still to be stored.
     Begun(C),
-    /// It waits.
+    /// A call waits, with its token.
     Waits(C, T),
-    /// It has ended before it was answered. Its token is of no use.
+    /// The call has ended before it was answered. Its token is useless.
     Ended(Option<T>),
 }
 
 impl<C: Copy + PartialEq, T> Held<C, T> {
-    /// A call begins; says whether it may wait: one does at a time.
+    /// Begins a call. Returns whether it may wait: at most one call does.
     pub(super) fn begin(&mut self, call: C) -> bool {
         let free = matches!(self, Held::Nothing | Held::Ended(_));
         if free {
@@ -24,7 +25,7 @@ impl<C: Copy + PartialEq, T> Held<C, T> {
         free
     }
 
-    /// The call that has begun waits from now on. Gives the token back if it has ended meanwhile.
+    /// Stores the token of the call that has begun. If the call has ended meanwhile, returns the token.
     pub(super) fn keep(&mut self, call: C, token: T) -> Option<T> {
         match self {
             Held::Begun(begun) if *begun == call => {
@@ -35,7 +36,7 @@ impl<C: Copy + PartialEq, T> Held<C, T> {
         }
     }
 
-    /// A call has ended; says whether it was this one.
+    /// Ends a call. Returns whether it was this one.
     pub(super) fn end(&mut self, call: C) -> bool {
         match std::mem::take(self) {
             Held::Begun(own) if own == call => *self = Held::Ended(None),
@@ -48,7 +49,7 @@ impl<C: Copy + PartialEq, T> Held<C, T> {
         true
     }
 
-    /// Whether it has ended, which is said once.
+    /// Whether the call has ended; true once for each end.
     pub(super) fn take_end(&mut self) -> bool {
         let ended = self.has_ended();
         if ended {
@@ -61,7 +62,7 @@ impl<C: Copy + PartialEq, T> Held<C, T> {
         matches!(self, Held::Ended(_))
     }
 
-    /// The token of the call that waits, to answer it.
+    /// Takes the token of the waiting call, to answer it.
     pub(super) fn take(&mut self) -> Option<T> {
         match std::mem::take(self) {
             Held::Waits(_, token) => Some(token),
@@ -72,7 +73,7 @@ impl<C: Copy + PartialEq, T> Held<C, T> {
         }
     }
 
-    /// Whether none is under way.
+    /// Whether there is no call, or one whose end was taken.
     pub(super) fn is_nothing(&self) -> bool {
         matches!(self, Held::Nothing)
     }
@@ -84,7 +85,8 @@ mod tests {
 
     use super::*;
 
-    /// A call could end between the moment at which this process asked to be told of that and the one at which its token was kept: the token stayed, and the process took its root for there.
+    /// A call could end between the registration of this process's cancel handler and the moment at which its token was
+    /// stored. The token stayed, and the process took its root for alive.
     #[test]
     fn a_call_that_ends_before_its_token_is_kept_is_not_held() {
         let mut held = Held::default();
@@ -113,11 +115,11 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever comes in which order: a token that is held is one of a call that has begun and has not ended.
+        /// In any order of steps, a stored token belongs to a call that has begun and has not ended.
         #[test]
         fn only_a_call_that_is_under_way_is_held(steps in prop::collection::vec(step(), 0..40)) {
             let mut held = Held::default();
-            // Which call is under way, and whether its token is there.
+            // The call in progress, whether its token is stored, and whether an end is to be taken.
             let (mut under_way, mut kept, mut ended) = (None, false, false);
             for step in steps {
                 match step {

@@ -1,15 +1,23 @@
-//! Bootstrap by IMPI: the processes of several clusters become one set of nodes.
+//! Bootstrap by IMPI: makes the processes of several clusters one set of nodes.
 //!
-//! It has two stages. The processes of one cluster get to know each other by their own launcher, or there is one. Then the one with id 0 gathers by one chained call what each of them says of itself, takes part in the session as the client that speaks for the
-//! cluster, and announces by another call what has come of it. While the session goes on a third call waits at all of them: so whoever is lost there ends the meeting for all of its cluster, and the root leaves the session.
+//! The bootstrap has two stages. In the first, the processes of one cluster meet by their own launcher; a cluster may
+//! also be a single process. In the second, the process with id 0, the root, gathers the entries of all by one chained
+//! call. It takes part in the session as the client of its cluster, and announces the outcome by another call. During
+//! the session a third call waits at all processes of the cluster. If one of them is lost, that call fails, the meeting
+//! ends for the whole cluster, and the root leaves the session.
 //!
-//! Ids go by client, then by host, then by process; hosts in the order in which they first appear by id in their cluster. The groups of [`Member::hosts`](chained_gpc::bootstrap::Member::hosts) are the clients, and within them the hosts: a tree that keeps hosts
-//! together crosses to each cluster once. Ports, public keys and the job travel by labels of this project, where the server carries those; where it does not, each host has one process, which listens at the port of the host (H_PORT), the job is a digest of all that was
-//! said, and the secret alone proves who the processes of other clusters are.
+//! Ids go by client, then by host, then by process; hosts are in the order in which they first appear by id in their
+//! cluster. The groups of [`Member::hosts`](chained_gpc::bootstrap::Member::hosts) are the clients, and within them the
+//! hosts. So a tree that keeps hosts together crosses to each cluster once.
 //!
-//! The secret never travels by IMPI, which anybody on the way can read: each process has it beforehand ([`Setup::secret`]).
+//! Ports, public keys and the job are sent under labels of this project, if the server supports those. If not, each
+//! host must have one process, which listens at the host's port (H_PORT), and the job is a digest of all values. The
+//! secret alone then authenticates the processes of other clusters.
 //!
-//! The root keeps its connection with the server, and sends FINI when its process ends in order. Only then do launchers hear that.
+//! The secret is never sent by IMPI, which is readable on the wire: each process has it beforehand ([`Setup::secret`]).
+//!
+//! The root keeps its connection with the server, and sends FINI when its process ends in order. The launchers are
+//! informed after that.
 //!
 //! Source: IMPI, "Startup": the client's side, for processes that make chained calls.
 
@@ -33,27 +41,27 @@ use crate::wire::Methods;
 
 pub use variables::{EnvError, RANK_VARIABLE, SERVER_VARIABLE};
 
-/// What [`Bootstrap::launcher`] says.
+/// Value of [`Bootstrap::launcher`].
 const NAME: &str = "IMPI";
 
-/// How a cluster takes part: the same at all of its processes.
+/// Parameters of a cluster: the same at all of its processes.
 #[derive(Clone, Debug)]
 pub struct Setup {
-    /// Where the server listens, `HOST:PORT`.
+    /// Address of the server, `HOST:PORT`.
     pub server: String,
-    /// The rank of the cluster among the clients, 0 to 31.
+    /// Rank of the cluster among the clients, 0 to 31.
     pub rank: Rank,
-    /// How its root can prove to the server that it may take part.
+    /// Methods by which the root can authenticate itself to the server.
     pub methods: Methods,
-    /// The secret of all clusters, which proves their processes to each other.
+    /// The secret of all clusters, by which their processes authenticate each other.
     pub secret: Secret,
 }
 
-/// Why the processes of the clusters have not become one set.
+/// Why the processes of the clusters have not formed one set.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum JoinError {
-    /// The first stage: those of this cluster do not get to know each other.
+    /// The first stage has failed: the processes of this cluster have not met.
     #[error("the processes of this cluster do not get to know each other: {0}")]
     Cluster(#[source] BootstrapError),
     /// A function could not be registered beside those of the first stage.
@@ -62,86 +70,86 @@ pub enum JoinError {
     /// A process of this cluster is lost, or does not answer.
     #[error("{who} is lost to its cluster, client {rank}: {error}")]
     Lost {
-        /// The rank of the cluster.
+        /// Rank of the cluster.
         rank: Rank,
-        /// Which process.
+        /// The process.
         who: Own,
-        /// What the call says.
+        /// Failure of the call.
         #[source]
         error: CallError,
     },
-    /// Not all processes of this cluster have answered.
+    /// Some processes of this cluster have not answered.
     #[error("the processes of this cluster, client {rank}, have not all answered its root: {error}")]
     Call {
-        /// The rank of the cluster.
+        /// Rank of the cluster.
         rank: Rank,
-        /// What the call says.
+        /// Failure of the call.
         #[source]
         error: CallError,
     },
-    /// The root of this cluster has gone before it has announced anything.
+    /// The root of this cluster has gone before its announcement.
     #[error(
         "the root of this cluster, client {rank}, has gone before it has said what came of the session: {error}"
     )]
     Root {
-        /// The rank of the cluster.
+        /// Rank of the cluster.
         rank: Rank,
-        /// How that was noticed.
+        /// Failure of the call that detected it.
         #[source]
         error: CallError,
     },
-    /// The root of this cluster has not announced anything in time.
+    /// The root of this cluster has not announced an outcome in time.
     #[error(
         "the root of this cluster, client {rank}, has not said what came of the session within {limit:?}"
     )]
     Late {
-        /// The rank of the cluster.
+        /// Rank of the cluster.
         rank: Rank,
-        /// How long everything may take.
+        /// Time limit of the bootstrap.
         limit: Duration,
     },
-    /// What the root of this cluster has announced: why there is nothing.
+    /// The root of this cluster has announced a failure.
     #[error("the root of this cluster, client {rank}, has given up: {}", Shown(why))]
     GivenUp {
-        /// The rank of the cluster.
+        /// Rank of the cluster.
         rank: Rank,
-        /// What it says.
+        /// The announced reason.
         why: String,
     },
-    /// What a process of this cluster has said makes no sense.
+    /// The entry or announcement of a process of this cluster is malformed.
     #[error(
         "{who} says of itself what no process of this version does: {}; do all run the same program?",
         Shown(why)
     )]
     Nonsense {
-        /// Which process.
+        /// The process.
         who: Own,
-        /// What is wrong.
+        /// What is malformed.
         why: String,
     },
-    /// A process has no address that the other clusters reach.
+    /// A process has no address that the other clusters can reach.
     #[error(
         "{who} listens for its own host alone{}: name the address at which the other clusters reach its host with GPC_HOST_ADDRESS",
         At(.address)
     )]
     Unreachable {
-        /// Which process.
+        /// The process.
         who: Own,
         /// Its loopback address, if it has one.
         address: Option<SocketAddr>,
     },
-    /// The session with the server.
+    /// The session with the server has failed.
     #[error("IMPI, client {rank} at {}: {error}", Shown(server))]
     Session {
-        /// The rank of the cluster.
+        /// Rank of the cluster.
         rank: Rank,
         /// The server.
         server: String,
-        /// What went wrong.
+        /// The cause.
         #[source]
         error: SessionError,
     },
-    /// A client is no cluster of this project's nodes.
+    /// A client is not a cluster of this project's nodes.
     #[error(
         "client {client} does not run nodes of this project, as far as its versions (C_VERSION) tell: all clients of a bootstrap do"
     )]
@@ -155,40 +163,40 @@ pub enum JoinError {
         max = speak::IDS_MAX
     )]
     TooMany {
-        /// How many.
+        /// Number of processes.
         count: usize,
-        /// The rank of a client that has the most.
+        /// Rank of a client that has most.
         client: Rank,
-        /// How many that one has.
+        /// Number that this client has.
         most: usize,
     },
-    /// A host has processes whose ports nobody knows.
+    /// The ports of a host's processes are unknown.
     #[error(
         "host {host} of client {client} has {procs} processes, and the server at {} has not carried their ports, which go by labels of this project: start one process on each host, or use the server of `gpc impi server`",
         Shown(server)
     )]
     Ports {
-        /// The rank of its client.
+        /// Rank of its client.
         client: Rank,
-        /// Its number there.
+        /// Its number in the client.
         host: usize,
-        /// How many it has.
+        /// Number of its processes.
         procs: usize,
         /// The server.
         server: String,
     },
-    /// What the clients have said makes no address book.
+    /// The clients' values give no address book.
     #[error(transparent)]
     Book(#[from] BookError),
-    /// What came back as this cluster's own is not what it has said.
+    /// The session's result does not contain this cluster's processes as they were sent.
     #[error("what client {rank} has said of its processes did not come back as it was")]
     NotOurs {
-        /// The rank of this cluster.
+        /// Rank of this cluster.
         rank: Rank,
     },
 }
 
-/// Where somebody listens, if that is known: ` (at 127.0.0.1:7)`.
+/// An address in a message, if it is known: ` (at 127.0.0.1:7)`.
 struct At<'a>(&'a Option<SocketAddr>);
 
 impl fmt::Display for At<'_> {
@@ -197,12 +205,12 @@ impl fmt::Display for At<'_> {
     }
 }
 
-/// A process of the own cluster.
+/// A process of this cluster.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Own {
-    /// Its id in its cluster.
+    /// Its id in the cluster.
     pub id: chained_gpc::Id,
-    /// What else is known of it: its host and its process id.
+    /// Its host and its process id, if known.
     pub known: Option<(String, u32)>,
 }
 
@@ -215,15 +223,20 @@ impl fmt::Display for Own {
     }
 }
 
-/// The processes whose environment names a server and the rank of their cluster (`GPC_IMPI_SERVER`, `GPC_IMPI_RANK`); `None` if it names none. `cluster` says who has started those of this cluster, and is asked then alone: `bootstrap::from_env` of
-/// `chained_gpc` or of `gpc_pmix`. Where nobody has, this process alone is the cluster. `IMPI_AUTH_KEY` is the key for the server, `GPC_SECRET_FILE` names the file of the secret.
+/// Bootstrap for processes whose environment names a server and the rank of their cluster (`GPC_IMPI_SERVER`,
+/// `GPC_IMPI_RANK`); `None` if it names none. `cluster` returns the launcher's bootstrap of this cluster, and is called
+/// only if a server is named: `bootstrap::from_env` of `chained_gpc` or of `gpc_pmix`. If it returns `None`, this
+/// process alone is the cluster. `IMPI_AUTH_KEY` is the key for the server, `GPC_SECRET_FILE` names the file of the
+/// secret.
 ///
 /// ```no_run
 /// use chained_gpc::{Call, Functions, bootstrap};
 ///
 /// let functions = Functions::new();
 /// let hello = functions.func("hello", |_, _| Ok(()))?;
-/// let Some(bootstrap) = gpc_impi::bootstrap::from_env(bootstrap::from_env)? else { return Err("there is no server".into()) };
+/// let Some(bootstrap) = gpc_impi::bootstrap::from_env(bootstrap::from_env)? else {
+///     return Err("there is no server".into());
+/// };
 /// let mut member = bootstrap.start(&functions, |builder| builder)?;
 /// match member.id() {
 ///     0 => drop(member.call(Call::new(hello).ids(0..member.count()))?.wait()?),
@@ -234,7 +247,8 @@ impl fmt::Display for Own {
 /// ```
 ///
 /// # Errors
-/// When one of the two variables is missing, a value is none, no file of a secret is named or it cannot be read, or `cluster` fails.
+/// Returns an error if one of the two variables is missing, a value is invalid, the file of the secret is not named or
+/// cannot be read, or `cluster` fails.
 pub fn from_env(
     cluster: impl FnOnce() -> Result<Option<Bootstrap>, BootstrapError>,
 ) -> Result<Option<Bootstrap>, EnvError> {
@@ -242,7 +256,8 @@ pub fn from_env(
     Ok(Some(with_cluster(setup, cluster()?)))
 }
 
-/// Gets the processes of several clusters to know each other. `cluster` is how those of this one do; without it this process alone is the cluster.
+/// Bootstrap for the processes of several clusters. `cluster` is the bootstrap of this cluster's processes; if it is
+/// `None`, this process alone is the cluster.
 pub fn with_cluster(setup: Setup, cluster: Option<Bootstrap>) -> Bootstrap {
     Bootstrap::with_meeting(NAME, move |mine, within| cluster::meet(setup, cluster, mine, within))
 }

@@ -1,4 +1,5 @@
-//! The root speaks for its cluster: what the processes have said becomes a client's cluster, and what the clients have said becomes what each process must know.
+//! The root as a client: converts the entries of its processes to a client's cluster, and the session's result to the
+//! entries that each process needs.
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -16,28 +17,28 @@ use crate::client::{ClientEvent, ClientFault, ClientSettings, Cluster, Host, Lea
 use crate::session::{Session, SessionError, SessionOptions};
 use crate::wire::PRIVATE_MAJOR;
 
-/// Most processes of all clusters together. Each of them keeps an entry of some hundred bytes for every other one.
+/// Most processes of all clusters together. Each process stores an entry of some hundred bytes for every other one.
 pub(super) const IDS_MAX: usize = 1 << 16;
 
-/// A process of this cluster, by what it has said.
+/// A process of this cluster, with its entry.
 #[derive(Clone, Debug)]
 pub(super) struct Said {
     /// Its id in the cluster.
     pub(super) id: Id,
     /// Its process id.
     pub(super) pid: u32,
-    /// What it says of itself, as it came.
+    /// Text of its entry, unchanged.
     pub(super) text: String,
     entry: Entry,
-    /// Where the other clusters reach it.
+    /// Address at which the other clusters reach it.
     address: SocketAddr,
 }
 
 impl Said {
-    /// Of a process that has said this.
+    /// Parses the entry of a process.
     ///
     /// # Errors
-    /// When that is no entry, or has no address over TCP.
+    /// Returns an error if the text is not an entry, or has no TCP address.
     pub(super) fn new(id: Id, pid: u32, text: &str) -> Result<Said, JoinError> {
         let who = |host: &str| Own { id, known: Some((host.to_owned(), pid)) };
         let entry: Entry = text
@@ -55,13 +56,14 @@ impl Said {
         }
     }
 
-    /// Which process it is, for people.
+    /// Identifies the process in messages.
     pub(super) fn who(&self) -> Own {
         Own { id: self.id, known: Some((self.entry.host.clone(), self.pid)) }
     }
 }
 
-/// Takes part for a cluster, whose processes have said this, by id, as long as `goes_on`: what all of them must know, and the session, which ends with the cluster.
+/// Takes part in the session for the cluster with these processes, by id, as long as `goes_on` returns true. Returns
+/// the announcement for all processes, and the session, which ends with the cluster.
 pub(super) fn speak(
     setup: &Setup,
     said: &[Said],
@@ -74,7 +76,7 @@ pub(super) fn speak(
     if let Some(said) = hidden.filter(|_| is_elsewhere(server)) {
         return Err(unreachable(said));
     }
-    // A name may have several addresses: the one counts to which the connection leads.
+    // A name may have several addresses: the one that the connection reaches counts.
     let here = Cell::new(true);
     let hides = || !here.get() && hidden.is_some();
     let hosts = hosts(said);
@@ -86,7 +88,7 @@ pub(super) fn speak(
             here.set(same_machine(from.ip(), to.ip()));
         }
     };
-    // Who must not take part leaves before the server has given it a seat.
+    // A cluster that must not take part leaves before the server has assigned its seat.
     let goes_on = || !hides() && goes_on();
     let relay = RelayOptions { secret: Some(setup.secret.clone()), ..RelayOptions::default() };
     let options = SessionOptions { limit: left, relay: Some(relay) };
@@ -95,7 +97,7 @@ pub(super) fn speak(
             return unreachable(said);
         }
         let error = match error {
-            // What has passed before counts, too.
+            // The time that passed before the session counts, too.
             SessionError::Fault(ClientFault::Late { stage, .. }) => ClientFault::Late { stage, limit }.into(),
             error => error,
         };
@@ -109,7 +111,7 @@ pub(super) fn speak(
     Ok((answer, session))
 }
 
-/// The processes by their hosts, in the order in which those first appear.
+/// The processes by host, in the order in which the hosts first appear.
 fn hosts(said: &[Said]) -> Vec<Vec<&Said>> {
     let mut hosts: Vec<Vec<&Said>> = Vec::new();
     let mut known = std::collections::BTreeMap::new();
@@ -123,12 +125,13 @@ fn hosts(said: &[Said]) -> Vec<Vec<&Said>> {
     hosts
 }
 
-/// What the client says of these hosts.
+/// The client's cluster for these hosts.
 fn cluster(hosts: &[Vec<&Said>]) -> Cluster {
     let host = |processes: &Vec<&Said>| {
         let mut pids = BTreeSet::new();
         let proc = |said: &&Said| {
-            // Within containers processes of one address may have one number; a number of another kind is as good.
+            // In containers, processes with the same address may have the same process id. A unique number takes its
+            // place.
             let own = u64::from(said.pid);
             let pid = if pids.insert(own) { own } else { ((u64::from(said.id) + 1) << 32) | own };
             Proc {
@@ -144,7 +147,7 @@ fn cluster(hosts: &[Vec<&Said>]) -> Cluster {
     Cluster::new(hosts.iter().map(host).collect())
 }
 
-/// What each process must know, by what the clients have said.
+/// The announcement that follows from the session's result.
 fn answer(setup: &Setup, hosts: &[Vec<&Said>], learned: &Learned, here: bool) -> Result<Answer, JoinError> {
     let foreign = |cluster: &Cluster| !cluster.versions.iter().any(|version| version.major == PRIVATE_MAJOR);
     if let Some(client) = learned.clusters.iter().position(foreign) {
@@ -180,7 +183,7 @@ fn answer(setup: &Setup, hosts: &[Vec<&Said>], learned: &Learned, here: bool) ->
     Ok(Answer { job, ids })
 }
 
-/// What a server takes away that does not carry the labels of this project, where keys were to go by them.
+/// A warning for a server that does not support the labels of this project, if public keys were to be sent by them.
 fn unproved(hosts: &[Vec<&Said>], learned: &Learned) -> Option<&'static str> {
     let keys = hosts.iter().flatten().any(|said| said.entry.key.is_some());
     (keys && !learned.own_labels).then_some(
@@ -188,19 +191,21 @@ fn unproved(hosts: &[Vec<&Said>], learned: &Learned) -> Option<&'static str> {
     )
 }
 
-/// Whether so many processes can be one set. Each of them keeps what all have said, and one client may have said a lot.
+/// Checks that the number of processes is within the limit. Each process stores the entries of all, and one client
+/// could report any number.
 fn not_too_many(learned: &Learned) -> Result<(), JoinError> {
     let of = |cluster: &Cluster| cluster.hosts.iter().map(|host| host.procs.len()).sum();
     let counts: Vec<usize> = learned.clusters.iter().map(of).collect();
     let count = counts.iter().sum();
-    // The last one of several that have the most: whoever reads this wants one to look at.
+    // Of several clients with the most processes, the last one is named.
     match (0..).zip(counts).max_by_key(|(_, count)| *count) {
         Some((client, most)) if count > IDS_MAX => Err(JoinError::TooMany { count, client, most }),
         _ => Ok(()),
     }
 }
 
-/// Whether each process's port is known: by labels of this project, or because it is the only one of its host.
+/// Checks that each process's port is known: by the labels of this project, or because the process is the only one of
+/// its host.
 fn known_ports(setup: &Setup, learned: &Learned) -> Result<(), JoinError> {
     for (client, cluster) in (0..).zip(&learned.clusters) {
         let own = cluster.hosts.iter().flat_map(|host| &host.procs).all(|process| process.port.is_some());
@@ -213,26 +218,29 @@ fn known_ports(setup: &Setup, learned: &Learned) -> Result<(), JoinError> {
     Ok(())
 }
 
-/// What a process of another cluster would say of itself here.
+/// The entry of another cluster's process, as this cluster sees it.
 fn other(entry: &book::Entry, reach: u64) -> Entry {
-    // The name of a host has no colons.
+    // A host name has no colons.
     let host = entry.address.ip().to_string().replace(':', "-");
     Entry { host, reach, key: entry.key, addresses: vec![Address::Tcp(entry.address)] }
 }
 
-/// Who reaches an address of another cluster: where it is a loopback address, this machine, if it is the server's, for the server is reached by the other cluster, too; else nobody.
+/// The reach of an address of another cluster. A loopback address is reachable from this machine only if the server is
+/// here: a cluster with loopback addresses is always on the server's machine. Any other loopback address gets a reach
+/// that no process here has.
 fn reach(hosts: &[Vec<&Said>], ip: IpAddr, here: bool) -> u64 {
     let own = hosts.first().and_then(|host| host.first()).map_or(0, |root| root.entry.reach);
     if here || !ip.is_loopback() { own } else { !own }
 }
 
-/// Whether this connection leads to the machine that it comes from. Who has loopback addresses and another machine's server says what nobody reaches.
+/// Whether a connection leads to the machine that it comes from. If not, loopback addresses are useless to the others.
 fn same_machine(from: IpAddr, to: IpAddr) -> bool {
     let (from, to) = (from.to_canonical(), to.to_canonical());
     to.is_loopback() || from == to
 }
 
-/// Whether a server at an address, not a name, is on another machine, which is told without asking anybody: from where would go what goes there? Nothing is sent.
+/// Whether a server, given by address and not by name, is on another machine. The system's routing decides it without
+/// sending anything: it gives the local address for this destination.
 fn is_elsewhere(server: &str) -> bool {
     let Ok(to) = server.parse::<SocketAddr>() else { return false };
     let any: IpAddr = if to.is_ipv4() { [0; 4].into() } else { [0; 16].into() };
@@ -243,11 +251,12 @@ fn is_elsewhere(server: &str) -> bool {
     from.map_or(!to.ip().is_loopback(), |from| !same_machine(from.ip(), to.ip()))
 }
 
-/// A name for the job where nobody could say one: FNV-1a of 128 bits over all known values, which are the same at all clients.
+/// The job, if no client could send one: a 128-bit FNV-1a hash over all known values, which are the same at all
+/// clients.
 fn digest(learned: &Learned) -> Job {
     let mut hash = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d_u128;
     let mut add = |value: Option<u128>| {
-        // Whether there is one counts, too.
+        // Whether there is a value counts, too.
         let bytes = value.map_or(vec![0], |value| [&[1][..], &value.to_be_bytes()].concat());
         for byte in bytes {
             hash = (hash ^ u128::from(byte)).wrapping_mul(0x0000_0000_0100_0000_0000_0000_0000_013b);
@@ -270,7 +279,7 @@ fn digest(learned: &Learned) -> Job {
                 add(process.address.map(Into::into));
                 add(process.pid.map(Into::into));
             }
-            // Where the processes of a host end.
+            // Marks the end of a host's processes.
             add(None);
         }
         add(None);

@@ -1,4 +1,4 @@
-//! The variables by which a process learns where the server is, and for which client it stands.
+//! Environment variables that name the server, and the client of this process's cluster.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -12,33 +12,33 @@ use super::Setup;
 use crate::server::Rank;
 use crate::wire::{CLIENTS_MAX, KEY_VARIABLE, KeyError, Methods, NONE_VARIABLE};
 
-/// Names the server, `HOST:PORT`.
+/// Address of the server, `HOST:PORT`.
 pub const SERVER_VARIABLE: &str = "GPC_IMPI_SERVER";
 
-/// The rank of the cluster of this process among the clients.
+/// Rank of this process's cluster among the clients.
 pub const RANK_VARIABLE: &str = "GPC_IMPI_RANK";
 
-/// Why the variables of the environment lead to no server.
+/// Why the environment variables are unusable.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EnvError {
-    /// One of the two is there.
+    /// Only one of the two variables is set.
     #[error(
         "{there} is set and {missing} is not: a cluster needs the server's address and its own rank; set both, or none"
     )]
     Incomplete {
-        /// The one that is there.
+        /// The variable that is set.
         there: &'static str,
-        /// The one that is missing.
+        /// The missing variable.
         missing: &'static str,
     },
-    /// A value that is no text.
+    /// The value is not Unicode.
     #[error("{0} is no text")]
     NoText(&'static str),
-    /// A value that is no rank.
+    /// The value is not a rank.
     #[error("{RANK_VARIABLE} is `{}`: a rank is a number from 0 to {most}", Shown(.0), most = CLIENTS_MAX - 1)]
     Rank(String),
-    /// A value that is no key.
+    /// The value is not a key.
     #[error("{KEY_VARIABLE}: {0}")]
     Key(#[from] KeyError),
     /// There is no secret.
@@ -49,16 +49,18 @@ pub enum EnvError {
     /// The file of the secret cannot be used.
     #[error("the secret of the job: {0}")]
     Secret(#[from] SecretFileError),
-    /// Whoever has started the processes of this cluster.
+    /// The bootstrap of this cluster's processes has failed.
     #[error(transparent)]
     Cluster(#[from] BootstrapError),
 }
 
 impl Setup {
-    /// What the environment says; `None` if it names no server. The secret comes from this file, or else from the one that `GPC_SECRET_FILE` names.
+    /// Reads the environment; `None` if it names no server. The secret is read from `secret_file`, or else from the
+    /// file in `GPC_SECRET_FILE`.
     ///
     /// # Errors
-    /// When one of the variables is missing, a value is none, or no file of a secret is named or it cannot be read.
+    /// Returns an error if one of the two variables is missing, a value is invalid, or there is no readable file of the
+    /// secret.
     pub fn from_env(secret_file: Option<&Path>) -> Result<Option<Setup>, EnvError> {
         let secret = || {
             let file = named_or_variable(secret_file, SECRET_VARIABLE);

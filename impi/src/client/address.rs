@@ -1,8 +1,9 @@
-//! Addresses of hosts and processes: 16 bytes, in which IPv4 stands in two ways.
+//! Addresses of hosts and processes: 16 bytes, with IPv4 in two notations.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// The address that is meant: IPv4 comes as `::a.b.c.d` from some implementations, and as `::ffff:a.b.c.d` from others. No host's address begins with 0, so that `::1` stays what it is.
+/// Decodes an address. Some implementations send IPv4 as `::a.b.c.d`, others as `::ffff:a.b.c.d`. No host's IPv4
+/// address begins with 0, so `::1` stays an IPv6 address.
 pub fn to_ip(address: Ipv6Addr) -> IpAddr {
     match address.octets() {
         [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, a, b, c, d] => Ipv4Addr::new(a, b, c, d).into(),
@@ -11,7 +12,8 @@ pub fn to_ip(address: Ipv6Addr) -> IpAddr {
     }
 }
 
-/// The 16 bytes of an address: IPv4 as `::ffff:a.b.c.d`, which is how it is written in IPv6 today. Readers of either way look at the last 4 bytes.
+/// Encodes an address: IPv4 as `::ffff:a.b.c.d`, today's notation in IPv6. Readers of either notation use the last 4
+/// bytes.
 pub fn from_ip(address: IpAddr) -> Ipv6Addr {
     match address {
         IpAddr::V4(address) => address.to_ipv6_mapped(),
@@ -19,7 +21,7 @@ pub fn from_ip(address: IpAddr) -> Ipv6Addr {
     }
 }
 
-/// One of the two ways.
+/// Converts an address to one of the two notations.
 pub(super) fn canonical(address: Ipv6Addr) -> Ipv6Addr {
     from_ip(to_ip(address))
 }

@@ -1,4 +1,4 @@
-//! What the server has broadcast, label by label, and how concatenated values are divided among the clients.
+//! The server's broadcasts by label, and the division of concatenated values among the clients.
 
 use std::collections::BTreeMap;
 
@@ -8,29 +8,29 @@ use super::LearnError;
 use crate::server::Rank;
 use crate::wire::{Label, Per};
 
-/// One label, as it was broadcast.
+/// The broadcast of one label.
 #[derive(Debug)]
 pub(super) struct Answer {
-    /// Whose values there are.
+    /// Mask of the clients with values.
     pub(super) mask: u32,
-    /// By ascending client rank, without gaps.
+    /// Values by ascending client rank, without gaps.
     pub(super) values: Bytes,
 }
 
-/// All that was broadcast.
+/// All broadcasts.
 pub(super) type Answers = BTreeMap<Label, Answer>;
 
-/// By client rank, the values of each who has sent any.
+/// Values of each client that has sent any, by rank.
 pub(super) type Parts = Vec<Option<Bytes>>;
 
 impl Answer {
-    /// The clients whose values there are, ascending.
+    /// The clients with values, ascending.
     pub(super) fn ranks(&self) -> impl Iterator<Item = Rank> + Clone + use<> {
         let mask = self.mask;
         (0..32).filter(move |rank| mask >> rank & 1 == 1)
     }
 
-    /// Whether these may be the values of this client: where the values of the others end is not known.
+    /// Whether these may be the values of this client. The boundaries of the other clients' values are unknown.
     pub(super) fn may_have(&self, rank: Rank, values: &[u8]) -> bool {
         let (below, above) = (self.mask & ((1 << rank) - 1), self.mask >> rank >> 1);
         self.values.len() >= values.len()
@@ -39,18 +39,19 @@ impl Answer {
             && (below != 0 || above != 0 || self.values.len() == values.len())
     }
 
-    /// Whether these clients are all that have values here, and others as well: a server broadcasts a label again when a client sends it after the first broadcast.
+    /// Whether the clients with values are a proper subset of `mask`. A server broadcasts a label again if a client
+    /// sends it after the first broadcast.
     pub(super) fn lacks_some_of(&self, mask: u32) -> bool {
         self.mask & !mask == 0 && self.mask != mask
     }
 
-    /// Whether there are values of this client.
+    /// Whether this client has values.
     pub(super) fn has(&self, rank: Rank) -> bool {
         self.mask >> rank & 1 == 1
     }
 }
 
-/// One value of each client, of 4 bytes, by client rank.
+/// One 4-byte value of each client, by rank.
 pub(super) fn words(label: Label, answer: &Answer) -> Result<[Option<u32>; 32], LearnError> {
     let (words, rest) = answer.values.as_chunks::<4>();
     let clients = answer.mask.count_ones() as usize;
@@ -64,7 +65,7 @@ pub(super) fn words(label: Label, answer: &Answer) -> Result<[Option<u32>; 32], 
     Ok(by_rank)
 }
 
-/// A width that some implementations, or the text of the source, have for the elements of a label.
+/// Another width for the elements of a label, used by some implementations or by the text of the source.
 fn narrow(label: Label) -> Option<usize> {
     match label {
         // The source's text says Uint4.
@@ -75,9 +76,10 @@ fn narrow(label: Label) -> Option<usize> {
     }
 }
 
-/// Completes counts from how long the values of these labels are, where exactly one count is missing. Labels whose elements may have another width tell nothing for certain.
+/// Infers missing counts from the lengths of these labels' values, if exactly one count is missing. Labels whose
+/// elements may have another width are unreliable, and are skipped.
 pub(super) fn infer(counts: &mut [Option<u64>], labels: &[Label], answers: &Answers) {
-    // Ends: each round but the last completes a count.
+    // Ends: each round except the last completes a count.
     while labels
         .iter()
         .filter(|label| narrow(**label).is_none())
@@ -100,7 +102,8 @@ fn infer_one(counts: &mut [Option<u64>], label: Label, answers: &Answers) -> boo
     }
 }
 
-/// Divides the values of a label by how many elements each client has, `counts`, by client rank. What was understood though it is not what the source says goes to `doubts`.
+/// Divides the values of a label by each client's number of elements, `counts`, by rank. Deviations from the source
+/// that were nevertheless understood are added to `doubts`.
 pub(super) fn divide(
     label: Label,
     answer: &Answer,
@@ -131,7 +134,7 @@ pub(super) fn divide(
     let mut parts = vec![None; counts.len()];
     for rank in answer.ranks() {
         let width = narrow.filter(|_| rank != own).unwrap_or(size);
-        // No longer than what there is: the sum was compared with it.
+        // Within the values: the sum of the lengths was checked.
         let part = rest.split_to(count(rank) as usize * width);
         parts[rank as usize] = Some(if width == size { part } else { widened(&part, width, size) });
     }
@@ -157,7 +160,7 @@ fn suspect(
     answer.ranks().filter(|rank| *rank != own).find(would).map(|rank| (rank, narrow))
 }
 
-/// Each element with zeros before it.
+/// Extends each element with leading zeros.
 fn widened(part: &[u8], width: usize, size: usize) -> Bytes {
     let mut bytes = BytesMut::with_capacity(part.len() / width * size);
     for element in part.chunks_exact(width) {

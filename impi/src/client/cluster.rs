@@ -1,4 +1,4 @@
-//! What one client says of its cluster, and what is learned of another one.
+//! Description of a client's cluster: sent by this client, or learned of another.
 
 use std::net::Ipv6Addr;
 
@@ -6,20 +6,20 @@ use chained_gpc::PublicKey;
 
 use crate::wire::Version;
 
-/// A cluster: what one client speaks for. What is `None` is left out: no value of it is sent, or none came.
+/// A cluster, for which one client speaks. If a value is `None`, its label is left out, or was missing.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Cluster {
     /// C_VERSION: strictly ascending, 0.0 first.
     pub versions: Vec<Version>,
-    /// C_NHOSTS is their number.
+    /// Hosts; their number is C_NHOSTS.
     pub hosts: Vec<Host>,
     /// C_DATALEN: longest packet of data, bytes.
     pub datalen: Option<u32>,
     /// C_TAGUB: largest tag.
     pub tag_ub: Option<i32>,
-    /// C_COLL_XSIZE: from how many bytes on collectives are long, -1 for the default.
+    /// C_COLL_XSIZE: bytes from which on collectives count as long, -1 for the default.
     pub coll_xsize: Option<i32>,
-    /// C_COLL_MAXLINEAR: up to how many hosts collectives are linear, -1 for the default.
+    /// C_COLL_MAXLINEAR: most hosts for linear collectives, -1 for the default.
     pub coll_maxlinear: Option<i32>,
 }
 
@@ -30,11 +30,11 @@ pub struct Host {
     pub address: Option<Ipv6Addr>,
     /// H_PORT.
     pub port: Option<u32>,
-    /// H_ACKMARK: after how many packets it acknowledges.
+    /// H_ACKMARK: number of packets after which it acknowledges.
     pub ackmark: Option<u32>,
-    /// H_HIWATER: how many packets may be unacknowledged.
+    /// H_HIWATER: most packets that may be unacknowledged.
     pub hiwater: Option<u32>,
-    /// H_NPROCS is their number.
+    /// Processes; their number is H_NPROCS.
     pub procs: Vec<Proc>,
 }
 
@@ -43,16 +43,16 @@ pub struct Host {
 pub struct Proc {
     /// P_IPV6.
     pub address: Option<Ipv6Addr>,
-    /// P_PID: a number of its own among those of its address.
+    /// P_PID: a number that is unique among the processes of its address.
     pub pid: Option<u64>,
-    /// P_PORT, of this project: where it listens.
+    /// P_PORT, of this project: the port at which it listens.
     pub port: Option<u32>,
-    /// P_KEY, of this project: the key that it is known by.
+    /// P_KEY, of this project: its public key.
     pub key: Option<PublicKey>,
 }
 
 impl Cluster {
-    /// Of these hosts, with what a client says who wants nothing special: packets of 64 KiB, any tag, the defaults of collectives.
+    /// A cluster of these hosts with default values: packets of 64 KiB, any tag, the defaults of collectives.
     pub fn new(hosts: Vec<Host>) -> Cluster {
         Cluster {
             versions: vec![Version::MANDATORY],
@@ -64,21 +64,21 @@ impl Cluster {
         }
     }
 
-    /// How many processes it has.
+    /// Number of processes.
     pub fn procs(&self) -> usize {
         self.hosts.iter().map(|host| host.procs.len()).sum()
     }
 }
 
 impl Host {
-    /// At this address and port, with these processes; it acknowledges every 16 packets, and 32 may be unacknowledged.
+    /// A host with this address, port and processes; it acknowledges every 16 packets, and 32 may be unacknowledged.
     pub fn new(address: Ipv6Addr, port: u16, procs: Vec<Proc>) -> Host {
         Host { address: Some(address), port: Some(port.into()), ackmark: Some(16), hiwater: Some(32), procs }
     }
 }
 
 impl Proc {
-    /// At this address, with this number; it says neither a port nor a key.
+    /// A process with this address and number, without a port and a key.
     pub fn new(address: Ipv6Addr, pid: u64) -> Proc {
         Proc { address: Some(address), pid: Some(pid), port: None, key: None }
     }

@@ -1,4 +1,4 @@
-//! What happens in a client's session, for those who look on.
+//! Events of a client's session, for observers.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use crate::server::Rank;
 use crate::wire::{Command, Label, Method, NodeAt};
 
-/// Where a client stands.
+/// Stage of a client.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ClientStage {
     /// It has sent AUTH.
@@ -17,49 +17,50 @@ pub enum ClientStage {
     At(Label),
     /// It has sent DONE.
     Done,
-    /// All are done.
+    /// All clients are done.
     Over,
 }
 
-/// What happens in a client's session. Texts of peers are bounded and escaped.
+/// An event of a client's session. Texts from peers are bounded and escaped.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum ClientEvent {
-    /// The client has connected, from its address to that of the server.
+    /// The client has connected, from its own address to the server's.
     Connected(SocketAddr, SocketAddr),
-    /// The server has closed the connection before it said how many clients there are, for this reason as far as it is known here; the client connects again.
+    /// The server has closed the connection before it sent the number of clients, for this reason as far as it is
+    /// known; the client connects again.
     Again(String),
-    /// The server has chosen how the client proves that it may take part.
+    /// The server has chosen an authentication method.
     Auth(Method),
-    /// The client is in, one of so many.
+    /// The client has joined, with this rank among this number of clients.
     Joined(Rank, u32),
-    /// It has sent so many bytes of values.
+    /// The client has sent values, of this many bytes.
     Sent(Label, usize),
-    /// The server has broadcast a label, with this mask of clients and so many bytes of values.
+    /// The server has broadcast a label, with this mask of clients and this many bytes of values.
     Answered(Label, u32, usize),
-    /// The server has broadcast a label that this client does not know, with so many bytes of values.
+    /// The server has broadcast an unknown label, with this many bytes of values.
     Unknown(Label, usize),
-    /// The server has sent a command that this client does not know, with so many bytes; it was left alone.
+    /// The server has sent an unknown command, with this many bytes, which was ignored.
     Ignored(Command, usize),
-    /// Values that the client has understood, though they are not what the source says.
+    /// Values that were understood, although they deviate from the source.
     Doubted(Label, String),
-    /// It has told the server where its own node listens; `None`: it has none.
+    /// The client has reported where its own node listens; `None` if it has no node.
     Node(Option<NodeAt>),
-    /// A label has come to its own node, with so many bytes of values.
+    /// A label has reached the client's own node, with this many bytes of values.
     Relayed(Label, usize),
-    /// Its own node has passed a label on, and these other clients have got it, by the bits of their ranks.
+    /// The client's own node has passed a label on, and it has reached the clients of this mask.
     Reached(Label, u32),
-    /// It has sent all its labels.
+    /// The client has sent all its labels.
     Done,
-    /// All clients have. Whether the labels of this project were among those that were broadcast.
+    /// All clients are done. The flag says whether the labels of this project were broadcast.
     AllDone(bool),
-    /// Its processes have ended.
+    /// The client's processes have ended.
     Ended,
-    /// The connection has ended after all were done.
+    /// The connection has ended after all clients were done.
     Lost(String),
 }
 
-/// As a part of a sentence: `waiting for COLL H_PORT`.
+/// A part of a sentence: `waiting for COLL H_PORT`.
 impl fmt::Display for ClientStage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -1,4 +1,4 @@
-//! Why a client has failed: the stage and the label, and what was wrong.
+//! Failure of a client: the stage, and the cause.
 
 use std::time::Duration;
 
@@ -13,122 +13,122 @@ pub enum ClientFault {
     /// The connection has ended.
     #[error("the server was lost while {stage}: {why}{}", hint(.stage))]
     Lost {
-        /// Where the client stood.
+        /// Stage of the client.
         stage: ClientStage,
-        /// What the connection ended with.
+        /// Why the connection ended.
         why: String,
     },
-    /// Not all clients were done in time.
+    /// Some clients were not done within the time limit.
     #[error("not all clients were done within {limit:?}: still {stage}{}", late(.stage))]
     Late {
-        /// Where the client stood.
+        /// Stage of the client.
         stage: ClientStage,
-        /// How long it might take.
+        /// The time limit.
         limit: Duration,
     },
-    /// The client is one too many.
+    /// The client's rank is too high for the session.
     #[error("this client has rank {rank}, and the session has {size} {}: the ranks are 0 to {}", if *.size == 1 { "client" } else { "clients" }, .size - 1)]
     Rank {
-        /// The client's rank.
+        /// Rank of the client.
         rank: Rank,
-        /// The number of clients.
+        /// Number of clients.
         size: u32,
     },
-    /// The server broke the protocol.
+    /// The server has violated the protocol.
     #[error("the server broke the protocol while this client was {stage}: {wrong}")]
     Wrong {
-        /// Where the client stood.
+        /// Stage of the client.
         stage: ClientStage,
-        /// What the server said.
+        /// The violation.
         wrong: Wrong,
     },
-    /// What the clients have said does not go together.
+    /// The clients' values are inconsistent.
     #[error("what the clients have said does not go together: {0}")]
     Learn(#[from] LearnError),
 }
 
-/// What a server must not say.
+/// A violation of the protocol by the server.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Wrong {
     /// A method that the client did not offer.
     #[error("it chose method {which} of AUTH, and this client offers mask {mask:#x}{}", stranger(*.which))]
     Method {
-        /// The method's number.
+        /// Number of the method.
         which: u32,
-        /// The mask of the methods that were offered.
+        /// Mask of the offered methods.
         mask: u32,
     },
-    /// A length that cannot be, or would be more than the client takes.
+    /// A length that is invalid, or over the client's limit.
     #[error("{0}")]
     Frame(#[from] FrameError),
-    /// More bytes in all, the heads of commands among them, than the client takes.
+    /// More bytes in all than the client accepts, heads of commands included.
     #[error("it has sent more than {0} bytes in all")]
     Bytes(usize),
-    /// More that a client does not know, or knows already, than any honest server sends.
+    /// More unknown or repeated input than any honest server sends.
     #[error("it has sent more than {0} commands and labels that are not known here, or were known before")]
     Needless(u32),
-    /// A payload that is not as long as its command's.
+    /// The payload of a command has the wrong length.
     #[error("{command} with {found} bytes, and it has {expected}")]
     Length {
         /// The command.
         command: Command,
-        /// The length that it has.
+        /// The expected length.
         expected: usize,
-        /// The length that came.
+        /// The actual length.
         found: usize,
     },
     /// A COLL without a label or a mask.
     #[error("COLL with {0} bytes, and its label and mask have 8")]
     Coll(usize),
-    /// A number of clients that cannot be.
+    /// An invalid number of clients.
     #[error("IMPI says {0} clients; a session has 1 to {CLIENTS_MAX}")]
     Size(i32),
-    /// A number of clients that changes.
+    /// The number of clients has changed.
     #[error("IMPI says {now} clients, and has said {before}")]
     Resized {
-        /// What it said first.
+        /// The first number.
         before: u32,
-        /// What it says now.
+        /// The new number.
         now: u32,
     },
-    /// A command that has no place there.
+    /// A command that is invalid at this stage.
     #[error("{0}, which has no place there")]
     Early(Command),
-    /// Clients that there are not.
+    /// The mask has clients that do not exist.
     #[error("COLL {label} has mask {mask:#x}, and there are {size} clients")]
     Mask {
         /// The label.
         label: Label,
         /// The mask.
         mask: u32,
-        /// The number of clients.
+        /// Number of clients.
         size: u32,
     },
-    /// Values are missing that the client has sent.
+    /// Values that the client has sent are missing.
     #[error("COLL {label} has mask {mask:#x} without client {rank}, which has sent values")]
     Dropped {
         /// The label.
         label: Label,
         /// The mask.
         mask: u32,
-        /// The client itself.
+        /// Rank of this client.
         rank: Rank,
     },
-    /// Values are there that the client has not sent.
+    /// There are values of this client, although it has sent none.
     #[error("COLL {label} has mask {mask:#x} with client {rank}, which has left it out")]
     Invented {
         /// The label.
         label: Label,
         /// The mask.
         mask: u32,
-        /// The client itself.
+        /// Rank of this client.
         rank: Rank,
     },
-    /// A label is broadcast again only with the values of more clients.
+    /// A label was broadcast again without the values of more clients.
     #[error("COLL {0} a second time")]
     Twice(Label),
-    /// A label is broadcast when all have sent it, or have moved past it.
+    /// A label was broadcast before this client has sent it or is done.
     #[error("COLL {0} before this client has sent it")]
     Unsent(Label),
     /// Values without a client.
@@ -136,35 +136,35 @@ pub enum Wrong {
     Nobodys {
         /// The label.
         label: Label,
-        /// How many bytes of values.
+        /// Length of the values, bytes.
         len: usize,
     },
-    /// A command of this project whose payload is none.
+    /// The payload of a command of this project is invalid.
     #[error("{0}")]
     Relay(#[from] RelayError),
-    /// A list of nodes that does not fit the clients.
+    /// The list of nodes does not fit the clients.
     #[error(
         "NODES has {entries} entries, with a node for this client: {own}; there are {size} clients, and this one has said where its node is, or that it has none"
     )]
     Nodes {
-        /// How many entries it has.
+        /// Number of entries.
         entries: usize,
-        /// The number of clients.
+        /// Number of clients.
         size: u32,
         /// Whether there is a node for this client.
         own: bool,
     },
-    /// DONE comes after everything.
+    /// DONE arrived before the broadcast of this label.
     #[error("DONE without COLL {0}, which this client has sent; others of its kind were broadcast")]
     Unanswered(Label),
 }
 
-/// What says something else in the place of a method: those are bits of a mask.
+/// A hint for a choice that is not the number of a method: methods are bits of a 32-bit mask.
 fn stranger(which: u32) -> &'static str {
     if which >= u32::BITS { "; is it an IMPI server?" } else { "" }
 }
 
-/// What may be the cause of a connection that was closed.
+/// A hint at the cause of a closed connection.
 fn hint(stage: &ClientStage) -> &'static str {
     match stage {
         ClientStage::Auth => {
@@ -177,7 +177,7 @@ fn hint(stage: &ClientStage) -> &'static str {
     }
 }
 
-/// What a server that is silent waits for.
+/// A hint at what a silent server waits for.
 fn late(stage: &ClientStage) -> &'static str {
     match stage {
         ClientStage::Auth => "; is it an IMPI server?",

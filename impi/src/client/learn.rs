@@ -1,4 +1,5 @@
-//! From what was broadcast to what it means: whose values they are, what all have in common, and what does not go together.
+//! Interprets the broadcasts: divides values among clients, derives what all have in common, and rejects inconsistent
+//! values.
 //!
 //! Source: IMPI, "Startup": the meaning of the labels.
 
@@ -12,38 +13,38 @@ use super::{ClientSettings, Cluster, Host, Learned, Proc};
 use crate::server::Rank;
 use crate::wire::{self, Label, VersionsError};
 
-/// What clients have said that does not go together.
+/// The clients' values are inconsistent.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LearnError {
-    /// Values that cannot be divided: it is not known how many each client has.
+    /// Values cannot be divided, because a count is missing.
     #[error("COLL {label} cannot be divided among the clients, since {count} of {} is missing", Clients(.clients))]
     Missing {
-        /// The label whose values they are.
+        /// The label of the values.
         label: Label,
-        /// The label that is missing.
+        /// The missing label.
         count: Label,
-        /// Who has left it out.
+        /// The clients that have left it out.
         clients: Vec<Rank>,
     },
-    /// There are not as many values as the clients have counted.
+    /// The number of values differs from the clients' counts.
     #[error("COLL {label}: {found} bytes of values, and {count} values of {size} bytes were counted{}", Suspect(.suspect))]
     Length {
         /// The label.
         label: Label,
-        /// How many bytes there are.
+        /// Length of the values, bytes.
         found: usize,
-        /// How many values there should be.
+        /// Expected number of values.
         count: u64,
-        /// The bytes of each.
+        /// Size of each value, bytes.
         size: usize,
-        /// The client whose values would explain it, if they had so many bytes each.
+        /// A client, and a size of its values that would explain the length.
         suspect: Option<(Rank, usize)>,
     },
-    /// Versions that are none.
+    /// The versions are invalid.
     #[error("COLL C_VERSION: {0}")]
     Versions(#[from] VersionsError),
-    /// Clients that do not agree.
+    /// The clients do not agree.
     #[error("the clients do not agree on {label}: {}", Values(.values, *.default))]
     Differ {
         /// The label.
@@ -53,10 +54,10 @@ pub enum LearnError {
         /// The default.
         default: i32,
     },
-    /// The job is client 0's to say.
+    /// A client other than 0 has sent the job.
     #[error("{} said the job of all nodes (C_JOB), and client 0 alone says it", Those(.clients))]
     Job {
-        /// Who has said it.
+        /// The clients that have sent it.
         clients: Vec<Rank>,
     },
     /// A client without hosts, or without processes.
@@ -67,46 +68,46 @@ pub enum LearnError {
         /// The label.
         label: Label,
     },
-    /// Processes that are counted twice, differently.
+    /// Two counts of a client's processes differ.
     #[error("client {client} has {procs} processes (C_NPROCS), and its hosts have {hosts} (H_NPROCS)")]
     Sum {
         /// The client.
         client: Rank,
-        /// How many it says it has.
+        /// The client's own count.
         procs: u64,
-        /// How many its hosts have.
+        /// The sum over its hosts.
         hosts: u64,
     },
-    /// Processes of which the host is not known.
+    /// The hosts of some processes are unknown.
     #[error(
         "on which of its hosts the {procs} processes of client {client} are cannot be told, since its {label} is missing"
     )]
     Homeless {
         /// The client.
         client: Rank,
-        /// How many processes it has.
+        /// Number of its processes.
         procs: u64,
-        /// The label that is missing.
+        /// The missing label.
         label: Label,
     },
-    /// More hosts, or more processes, than the settings take.
+    /// More hosts or processes than the settings accept.
     #[error(
         "client {client} has {count} {}, and all clients together {all}; at most {most} are taken",
         Counted(.label)
     )]
     Many {
-        /// What is counted: C_NHOSTS or C_NPROCS.
+        /// The label of the count: C_NHOSTS or C_NPROCS.
         label: Label,
-        /// The client that has the most.
+        /// The client that has most.
         client: Rank,
-        /// How many it has.
+        /// Number that this client has.
         count: u64,
-        /// How many all have.
+        /// Number that all have.
         all: u64,
-        /// How many they may have.
+        /// The limit.
         most: usize,
     },
-    /// What this client has sent came back as something else.
+    /// The broadcast does not contain what this client has sent.
     #[error("COLL {0}: the values of this client are not those that it has sent")]
     Altered(Label),
 }
@@ -161,7 +162,7 @@ impl fmt::Display for Values<'_> {
     }
 }
 
-/// The default of a parameter on which all agree.
+/// The default of a parameter on which all clients agree.
 fn default(label: Label) -> Option<i32> {
     match label {
         Label::C_COLL_XSIZE => Some(1024),
@@ -170,7 +171,7 @@ fn default(label: Label) -> Option<i32> {
     }
 }
 
-/// What is wrong with a label by itself, as soon as it is there.
+/// Checks the values of a label on their own, as soon as they are broadcast.
 pub(super) fn check(label: Label, answer: &Answer) -> Result<(), LearnError> {
     match (label, default(label)) {
         (Label::C_VERSION, _) => {
@@ -196,7 +197,7 @@ pub(super) fn check(label: Label, answer: &Answer) -> Result<(), LearnError> {
     Ok(())
 }
 
-/// What all who say something say; the default where nobody does.
+/// The value on which all clients that sent one agree; the default if no client has.
 fn agreed(label: Label, values: &[Option<u32>; 32]) -> Result<i32, LearnError> {
     let default = default(label).unwrap_or(-1);
     let said = || values.iter().zip(0..).filter_map(|(value, rank)| value.map(|value| (rank, value as i32)));
@@ -223,10 +224,10 @@ const HOST_LABELS: [Label; 5] =
     [Label::H_IPV6, Label::H_PORT, Label::H_NPROCS, Label::H_ACKMARK, Label::H_HIWATER];
 const PROC_LABELS: [Label; 4] = [Label::P_IPV6, Label::P_PID, Label::P_PORT, Label::P_KEY];
 
-/// What is understood though it is not what the source says.
+/// Deviations from the source that were nevertheless understood.
 pub(super) type Doubts = Vec<(Label, String)>;
 
-/// What all that was broadcast means to a client with these settings, one of so many.
+/// Interprets all broadcasts, for a client with these settings among `clients` clients.
 pub(super) fn learn(
     settings: &ClientSettings,
     clients: u32,
@@ -278,7 +279,7 @@ pub(super) fn learn(
     Ok((learned, doubts))
 }
 
-/// By client rank, the versions that each has named.
+/// Versions of each client, by rank.
 pub(super) fn versions(answers: &Answers) -> Result<Vec<Vec<wire::Version>>, LearnError> {
     let mut by_rank = vec![Vec::new(); 32];
     if let Some(answer) = answers.get(&Label::C_VERSION) {
@@ -288,9 +289,9 @@ pub(super) fn versions(answers: &Answers) -> Result<Vec<Vec<wire::Version>>, Lea
     Ok(by_rank)
 }
 
-/// How many hosts and processes each client has, and the values of each.
+/// Numbers of hosts and processes of each client, and their values.
 struct Shape {
-    /// By client, how many processes each of its hosts has.
+    /// Number of processes on each host, by client.
     procs: Vec<Vec<u32>>,
     /// In the order of `HOST_LABELS`.
     of_hosts: Vec<Parts>,
@@ -371,13 +372,13 @@ impl Shape {
     }
 }
 
-/// By client rank, what each has said under a label.
+/// Value of each client under a label, by rank.
 fn counts(label: Label, clients: u32, answers: &Answers) -> Result<Vec<Option<u64>>, LearnError> {
     let words = answers.get(&label).map_or(Ok([None; 32]), |answer| words(label, answer))?;
     Ok(words.into_iter().take(clients as usize).map(|count| count.map(u64::from)).collect())
 }
 
-/// Refuses more than `most` hosts or processes: what is stored of each is many times as long as what was sent of it.
+/// Rejects more than `most` hosts or processes: storing one takes many times the bytes that were sent for it.
 fn crowded(label: Label, counts: &[Option<u64>], most: usize) -> Result<(), LearnError> {
     let counted = || counts.iter().zip(0..).filter_map(|(count, client)| count.map(|count| (count, client)));
     let all = counted().fold(0, |all: u64, (count, _)| all.saturating_add(count));
@@ -389,13 +390,13 @@ fn crowded(label: Label, counts: &[Option<u64>], most: usize) -> Result<(), Lear
     }
 }
 
-/// How many processes each host has, of a client that has not said it.
+/// Number of processes on each host, for a client that has not sent it.
 fn spread_over(client: Rank, hosts: Option<u64>, procs: Option<u64>) -> Result<Vec<u32>, LearnError> {
     let homeless = |label| Err(LearnError::Homeless { client, procs: procs.unwrap_or(0), label });
     match (hosts, procs) {
         (None, None) => Ok(Vec::new()),
         (None, Some(_)) => homeless(Label::C_NHOSTS),
-        // They are no more than are taken.
+        // Bounded: `crowded` has checked the number of hosts.
         (Some(hosts), None | Some(0)) => Ok(vec![0; hosts as usize]),
         (Some(1), Some(procs)) => Ok(vec![u32::try_from(procs).unwrap_or(u32::MAX)]),
         (Some(_), Some(_)) => homeless(Label::H_NPROCS),
@@ -410,7 +411,7 @@ fn numbers_of(part: Bytes) -> impl Iterator<Item = u32> {
     chunks::<4>(part).map(u32::from_be_bytes)
 }
 
-/// The elements of a part, which is a number of them.
+/// The elements of a part, which has a whole number of them.
 fn chunks<const N: usize>(part: Bytes) -> impl Iterator<Item = [u8; N]> {
     (0..part.len() / N).filter_map(move |i| part[i * N..].first_chunk().copied())
 }

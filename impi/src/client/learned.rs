@@ -1,4 +1,4 @@
-//! What a client knows when all are done.
+//! The result of a session at a client.
 
 use std::collections::BTreeMap;
 
@@ -8,32 +8,34 @@ use super::Cluster;
 use crate::server::Rank;
 use crate::wire::{Label, Version};
 
-/// What a client knows when all are done: the same at all of them, but for the rank.
+/// The result of a session: the same at all clients, except for the rank.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Learned {
-    /// The rank of this client.
+    /// Rank of this client.
     pub rank: Rank,
-    /// By rank, what each client said of its cluster. One that has said nothing of hosts has none.
+    /// Cluster of each client, by rank. A client that has sent nothing about hosts has none.
     pub clusters: Vec<Cluster>,
-    /// Longest packet of data that all take, bytes; `None` where nobody has said one.
+    /// Longest packet of data that all clients accept, bytes; `None` if no client has sent a limit.
     pub datalen: Option<u32>,
-    /// Largest tag that all take; `None` where nobody has said one.
+    /// Largest tag that all clients accept; `None` if no client has sent one.
     pub tag_ub: Option<i32>,
-    /// What all agree on: from how many bytes on collectives are long. 1024 where nobody has said anything else.
+    /// Agreed number of bytes from which on collectives count as long; 1024 by default.
     pub coll_xsize: i32,
-    /// What all agree on: up to how many hosts collectives are linear. 4 where nobody has said anything else.
+    /// Agreed number of hosts up to which collectives are linear; 4 by default.
     pub coll_maxlinear: i32,
     /// C_JOB, of this project: the job of all nodes.
     pub job: Option<[u8; 16]>,
-    /// Whether the server has broadcast the labels of this project, to clients that all know them.
+    /// Whether all clients know the labels of this project, and the server has broadcast them.
     pub own_labels: bool,
-    /// What was broadcast under labels that are not known here: the clients that have sent values, by the bits of their ranks, and their values by ascending rank, without gaps. How long each client's part is, those who use the label know.
+    /// Values under unknown labels: the mask of the clients that have sent values, and these values by ascending rank,
+    /// without gaps. Only users of the label know the length of each client's part.
     pub others: BTreeMap<Label, (u32, Bytes)>,
 }
 
 impl Learned {
-    /// Of the client of this rank, from what each client said of its cluster, by rank: nobody has said more than that, and the rest is as it is then.
+    /// The result for the client of this rank, if each client has sent only its cluster, by rank; everything else has
+    /// its default.
     pub fn new(rank: Rank, clusters: Vec<Cluster>) -> Learned {
         Learned {
             rank,
@@ -48,17 +50,18 @@ impl Learned {
         }
     }
 
-    /// The version that two clients speak with each other: the highest one that both have named. One that has named none speaks 0.0, as all do. `None` where there is no such client.
+    /// The version that two clients use with each other: the highest one that both have named. A client that has named
+    /// none uses 0.0, as every client can. `None` if a rank is out of range.
     pub fn version(&self, a: Rank, b: Rank) -> Option<Version> {
         let versions = |rank: Rank| self.clusters.get(rank as usize).map(|cluster| &cluster.versions);
         let (a, b) = (versions(a)?, versions(b)?);
-        // Both ascend: the search is in the longer one, for each of the other, from its end.
+        // Both lists ascend: search the longer one for each version of the shorter, from its end.
         let (short, long) = if a.len() <= b.len() { (a, b) } else { (b, a) };
         let common = short.iter().rev().find(|version| long.binary_search(version).is_ok());
         Some(common.copied().unwrap_or(Version::MANDATORY))
     }
 
-    /// How many processes all clients have.
+    /// Number of processes of all clients.
     pub fn procs(&self) -> usize {
         self.clusters.iter().map(Cluster::procs).sum()
     }

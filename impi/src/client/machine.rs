@@ -1,4 +1,4 @@
-//! The client's session: what is sent next, and what the server may answer.
+//! State machine of a client's session: what it sends next, and which commands of the server are valid.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
@@ -17,34 +17,34 @@ use crate::wire::{
     CLIENTS_MAX, Command, Frame, FrameError, Label, Method, PRIVATE_MAJOR, Reader, Relay, coll, command,
 };
 
-/// What happens to a client.
+/// An input of the client.
 #[derive(Debug)]
 pub enum ClientInput<'a> {
-    /// Bytes have come from the server.
+    /// Bytes have arrived from the server.
     Received(&'a [u8]),
-    /// The connection has ended: by the server, or by an error.
+    /// The connection has ended: closed by the server, or by an error.
     Lost(&'a str),
-    /// Something has become of the client's own node.
+    /// A report of the client's own node.
     Relay(RelayInput),
-    /// So much time has passed, which is all that there was until DONE.
+    /// The time limit for DONE has passed; this is its length.
     Late(Duration),
 }
 
-/// What a client wants done.
+/// An output to the driver.
 pub enum ClientOutput {
-    /// These bytes are to be sent to the server. They may be the key, which is wiped from memory with the last copy of them.
+    /// Send these bytes to the server. They may be the key, and are wiped from memory when the last copy is dropped.
     Send(Bytes),
-    /// For those who look on.
+    /// An event, for observers.
     Event(ClientEvent),
-    /// The client's own node is to do something. Only of a client that [may have one](Client::relaying).
+    /// An instruction for the client's own node. Only emitted by a client that [may have one](Client::relaying).
     Relay(RelayOutput),
-    /// All are done. The connection stays open until FINI is sent.
+    /// All clients are done. The connection stays open until FINI is sent.
     Learned(Box<Learned>),
-    /// The session has failed, and the connection is to be closed. The last output.
+    /// The session has failed, and the connection must be closed. This is the last output.
     Failed(ClientFault),
 }
 
-/// How many bytes are to be sent, and not which: they may be the key.
+/// Shows the number of bytes only, because they may be the key.
 impl fmt::Debug for ClientOutput {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -59,61 +59,64 @@ impl fmt::Debug for ClientOutput {
 
 /// A session of a client, from the moment at which it is connected.
 ///
-/// After [`new`](Self::new), and after every [`handle`](Self::handle), all [outputs](Self::next_output) are taken. Each wait for the server has an end when the driver says that it is [late](ClientInput::Late).
+/// The driver takes all [outputs](Self::next_output) after [`new`](Self::new), and after every
+/// [`handle`](Self::handle). Waiting for the server ends when the driver reports that the [time
+/// limit](ClientInput::Late) has passed.
 #[derive(Debug)]
 pub struct Client {
     pub(super) settings: ClientSettings,
     reader: Reader,
     state: State,
-    /// The number of clients, once it is known.
+    /// Number of clients, once it is known.
     pub(super) size: u32,
     /// The known labels that it sends, ascending.
     labels: Vec<Label>,
     /// Whether all clients know the labels of this project.
     own_labels: bool,
     pub(super) answers: Answers,
-    /// Bytes that the server has sent.
+    /// Bytes received from the server.
     pub(super) received: usize,
-    /// Commands and labels of the server that are not known here, and repeated numbers of clients.
+    /// Number of unknown commands and labels, and of repeated client numbers, from the server.
     needless: u32,
     pub(super) relaying: Relaying,
     pub(super) outputs: VecDeque<ClientOutput>,
 }
 
-/// What comes next.
+/// The input that the client expects next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
-    /// The server's choice, without a head.
+    /// The server's choice of a method, without a head.
     Auth,
     /// The number of clients.
     Impi,
-    /// The answer to the label at this place in the list.
+    /// The broadcast of the label at this index.
     At(usize),
     /// DONE.
     Done,
-    /// Nothing that matters: all are done.
+    /// Nothing: all clients are done.
     Over,
     /// Nothing: FINI was sent, or the session has failed.
     Ended,
 }
 
-/// Longest list of the versions of all clients: it is told apart before the session ends.
+/// Longest list of all clients' versions: it is divided as soon as it arrives.
 const VERSIONS_MAX: usize = 1 << 20;
 
-/// Longest payload of a command that is not known: garbage is told from what is worth waiting for.
+/// Longest payload of an unknown command: a longer one is treated as garbage.
 const OTHER_MAX: usize = 1 << 20;
 
-/// Most commands and labels that are not known: each is an event, and a server that sends them without an end would keep the client busy until its time is over. An honest one sends what the clients have of their own.
+/// Most unknown commands and labels. Each is an event, and an endless stream of them would keep the client busy until
+/// its time limit. An honest server sends only the clients' own labels.
 const NEEDLESS_MAX: u32 = 4096;
 
 /// Longest payload of a command with one number, or none.
 const COMMAND_MAX: usize = 64;
 
 impl Client {
-    /// A session that begins: AUTH is to be sent.
+    /// A session that begins by sending AUTH.
     ///
     /// # Errors
-    /// When what the client would say cannot be said.
+    /// Returns an error if the settings are invalid.
     pub fn new(settings: ClientSettings) -> Result<Client, ClientSettingsError> {
         let settings = settings.checked()?;
         let labels: Vec<Label> =
@@ -145,7 +148,7 @@ impl Client {
         Ok(client)
     }
 
-    /// Takes what has happened.
+    /// Handles an input.
     pub fn handle(&mut self, input: ClientInput<'_>) {
         match (self.state, input) {
             (State::Ended, _) => {}
@@ -153,7 +156,7 @@ impl Client {
                 self.state = State::Ended;
                 self.event(ClientEvent::Lost(chained_gpc::Shown(why).to_string()));
             }
-            // Nothing more is expected of the server, and there is no time limit.
+            // The server is expected to be silent, and there is no time limit.
             (State::Over, _) => {}
             (_, ClientInput::Received(bytes)) => self.received(bytes),
             (_, ClientInput::Relay(input)) => {
@@ -168,12 +171,13 @@ impl Client {
         }
     }
 
-    /// What is to be done next.
+    /// The next output.
     pub fn next_output(&mut self) -> Option<ClientOutput> {
         self.outputs.pop_front()
     }
 
-    /// The client's processes have ended: FINI is to be sent, and then the connection may be closed. Before all are done nothing happens.
+    /// Sends FINI, because the client's processes have ended; then the connection may be closed. Has no effect before
+    /// all clients are done.
     pub fn fini(&mut self) {
         if self.state == State::Over {
             self.state = State::Ended;
@@ -182,7 +186,7 @@ impl Client {
         }
     }
 
-    /// Where the client stands.
+    /// Stage of the client.
     pub fn stage(&self) -> ClientStage {
         match self.state {
             State::Auth => ClientStage::Auth,
@@ -214,7 +218,7 @@ impl Client {
     }
 
     fn received(&mut self, mut bytes: &[u8]) {
-        // Ends: each round takes bytes, or ends the session.
+        // Ends: each round consumes bytes, or ends the session.
         while !bytes.is_empty() && !matches!(self.state, State::Over | State::Ended) {
             let left = self.settings.bytes_max.saturating_sub(self.received.saturating_add(8));
             let most = |command| match command {
@@ -228,7 +232,7 @@ impl Client {
                 Ok(Some(Frame::Command(command, payload))) => {
                     self.received = self.received.saturating_add(8 + payload.len());
                     match self.settings.bytes_max {
-                        // The head of a command without a payload.
+                        // The limit may be exceeded by the head of a command without a payload.
                         most if self.received > most => Err(Wrong::Bytes(most).into()),
                         _ => self.said(command, payload),
                     }
@@ -239,7 +243,7 @@ impl Client {
         }
     }
 
-    /// Ends the session at a fault.
+    /// Fails the session if there is a fault.
     fn judge(&mut self, said: Result<(), Fault>) {
         let Err(Fault(fault)) = said else { return };
         let stage = self.stage();
@@ -249,7 +253,8 @@ impl Client {
         });
     }
 
-    /// The server's choice of AUTH. It needs no answer to the key; its second number is ignored.
+    /// Handles the server's choice of a method. The server does not answer the key; the second number of its choice is
+    /// ignored.
     fn chosen(&mut self, chosen: &[u8]) -> Result<(), Fault> {
         let which = chosen.first_chunk().map_or(u32::MAX, |which| u32::from_be_bytes(*which));
         let methods = &self.settings.methods;
@@ -267,7 +272,7 @@ impl Client {
         Ok(())
     }
 
-    /// Counts what a server may say, and need not.
+    /// Counts input that a server may send, but need not.
     fn needless(&mut self) -> Result<(), Fault> {
         self.needless += 1;
         if self.needless > NEEDLESS_MAX { Err(Wrong::Needless(NEEDLESS_MAX).into()) } else { Ok(()) }
@@ -282,7 +287,7 @@ impl Client {
                 self.done()
             }
             (Command::Other(number), _) => {
-                // Only those who know the labels of this project are sent its commands.
+                // Commands of this project are sent only to clients that know its labels.
                 if let Some(said) = Relay::read(number, &payload).filter(|_| self.own_labels) {
                     return self.relay_said(said.map_err(Wrong::from)?);
                 }
@@ -293,7 +298,7 @@ impl Client {
         }
     }
 
-    /// The number of clients. A server may say it at once, and again when all have joined.
+    /// Handles the number of clients. A server may send it immediately, and again when all have joined.
     fn joined(&mut self, payload: &[u8]) -> Result<(), Fault> {
         length(Command::Impi, 4, payload.len())?;
         let number = payload.first_chunk().map_or(0, |number| i32::from_be_bytes(*number));
@@ -319,7 +324,8 @@ impl Client {
         Ok(())
     }
 
-    /// Sends the label at this place in the list, and those of the client's own that come before it; after the last one the rest of those, those of this project, and DONE.
+    /// Sends the label at this index, and before it the extra labels of the client that sort before it. After the last
+    /// known label, sends the rest of these, the labels of this project, and DONE.
     fn next_label(&mut self, at: usize) {
         let Some(label) = self.labels.get(at).copied() else { return self.finish() };
         let before = at.checked_sub(1).map_or(Label::NONE, |at| self.labels[at]);
@@ -349,7 +355,7 @@ impl Client {
         self.event(ClientEvent::Done);
     }
 
-    /// Whether this client sends this label sooner or later.
+    /// Whether this client sends this label at some time.
     fn says(&self, label: Label) -> bool {
         match label {
             Label::C_JOB => self.own_labels && self.settings.rank == 0 && self.settings.job.is_some(),
@@ -358,7 +364,7 @@ impl Client {
         }
     }
 
-    /// Whether it was sent, if it is one that this client sends.
+    /// Whether the client has sent this label, if it is one that it sends.
     fn is_sent(&self, label: Label) -> bool {
         match self.state {
             State::At(at) => match self.settings.extra.contains_key(&label) {
@@ -369,7 +375,8 @@ impl Client {
         }
     }
 
-    /// A label was broadcast. It may be one that this client has left out, at any time: servers differ in when they answer those.
+    /// Handles the broadcast of a label. A label that this client has left out may arrive at any time: servers differ
+    /// in when they broadcast those.
     pub(super) fn answered(&mut self, mut payload: Bytes) -> Result<(), Fault> {
         let Some(head) = payload.first_chunk::<8>().map(|head| u64::from_be_bytes(*head)) else {
             return Err(Wrong::Coll(payload.len()).into());
@@ -396,7 +403,7 @@ impl Client {
             self.needless()?;
         }
         self.answers.insert(label, answer);
-        // What the first answer says holds: the labels of this project may be sent already.
+        // The first broadcast counts: the labels of this project may be sent already.
         if label == Label::C_VERSION && !again {
             self.own_labels = self.settings.own_labels && self.all_know()?;
         }
@@ -438,7 +445,7 @@ impl Client {
         Ok((0..self.size).all(knows))
     }
 
-    /// All are done. A server that does not carry labels that it does not know has answered none of this project's.
+    /// Handles DONE. A server that does not support unknown labels has broadcast none of this project's.
     fn done(&mut self) -> Result<(), Fault> {
         let carried = Label::OWN.iter().any(|label| self.answers.contains_key(label));
         let unanswered =
@@ -461,7 +468,7 @@ impl Client {
     }
 }
 
-/// What ends the session: a server that broke the protocol, or clients that do not go together.
+/// A fault that ends the session: the server has violated the protocol, or the clients' values are inconsistent.
 pub(super) struct Fault(Result<Wrong, LearnError>);
 
 impl From<Wrong> for Fault {

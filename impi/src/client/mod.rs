@@ -1,4 +1,4 @@
-//! The client: speaks for a cluster of hosts and processes of any shape, and learns of the others.
+//! The client without I/O: sends the values of a cluster of any shape, and interprets those of all clients.
 //!
 //! Source: IMPI, "Startup": the client's side, and the meaning of the labels.
 

@@ -1,4 +1,4 @@
-//! The bytes that a client sends of its cluster, by label.
+//! Encodes the values of a client's cluster by label.
 
 use super::{Cluster, Host, Proc};
 use crate::wire::{Label, Version};
@@ -22,13 +22,13 @@ impl Cluster {
             Label::P_IPV6 => proc(|proc| proc.address.is_some()),
             Label::P_PID => proc(|proc| proc.pid.is_some()),
             Label::P_PORT => proc(|proc| proc.port.is_some()),
-            // One without a key says so.
+            // A process without a key has an all-zero value.
             Label::P_KEY => self.procs_all().any(|proc| proc.key.is_some()),
             _ => false,
         }
     }
 
-    /// How many bytes of values there are under this label.
+    /// Length of the values under this label, bytes.
     pub(super) fn len(&self, label: Label) -> usize {
         match (label, label.shape()) {
             (Label::C_VERSION, _) => 8 * self.versions.len(),

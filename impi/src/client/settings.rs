@@ -1,4 +1,4 @@
-//! What a client is started with, and what no client can say: it is refused before anything is sent.
+//! Settings of a client, and their validation before anything is sent.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv6Addr;
@@ -9,30 +9,35 @@ use super::{Cluster, Host, Proc};
 use crate::server::Rank;
 use crate::wire::{CLIENTS_MAX, Label, Methods, Version};
 
-/// What a client is started with.
+/// Settings of a client.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ClientSettings {
-    /// Its rank among the clients, 0 to 31.
+    /// Rank among the clients, 0 to 31.
     pub rank: Rank,
-    /// How it can prove that it may take part.
+    /// Authentication methods.
     pub methods: Methods,
-    /// What it says.
+    /// The cluster that the client speaks for.
     pub cluster: Cluster,
-    /// C_JOB, of this project: the job of all nodes, from client 0 alone: of any other client it is not sent.
+    /// C_JOB, of this project: the job of all nodes. Only client 0 sends it.
     pub job: Option<[u8; 16]>,
-    /// Whether it knows the labels of this project: then [`Version::OWN`] is among its versions, and it says those of them that its cluster has values for, if all other clients know them.
+    /// Whether the client knows the labels of this project. If so, [`Version::OWN`] is among its versions, and if all
+    /// other clients know them, it sends those that its cluster has values for.
     pub own_labels: bool,
-    /// Values under labels of an implementer's own: neither [known](Label::KNOWN) nor [of this project](Label::OWN), and not 0. They are sent in the order of all labels, without waiting for their answers, since servers may swallow what they do not know; what all clients have said under such labels is in [`Learned::others`](super::Learned::others).
+    /// Values under an implementer's own labels: neither [known](Label::KNOWN) nor [of this project](Label::OWN), and
+    /// not 0. They are sent in the order of all labels, without waiting for their broadcasts, because a server may drop
+    /// unknown labels. The values of all clients under such labels are in [`Learned::others`](super::Learned::others).
     pub extra: BTreeMap<Label, Bytes>,
-    /// Most bytes that the server may send in all.
+    /// Most bytes that the server may send.
     pub bytes_max: usize,
-    /// Most hosts of all clients together, and most processes. A client that counts many costs memory at all others, some 100 bytes for each, even where it has sent 4 for all of them.
+    /// Most hosts, and most processes, of all clients together. Each costs some 100 bytes of memory at every client,
+    /// even if its own client has sent only 4 bytes for all of them.
     pub procs_max: usize,
 }
 
 impl ClientSettings {
-    /// With the labels of this project, without a job; the server may send 1 GiB in all, and all clients may have 1,048,576 hosts and as many processes.
+    /// Settings with the labels of this project and without a job. The server may send 1 GiB, and all clients may have
+    /// 1,048,576 hosts and as many processes.
     pub fn new(rank: Rank, methods: Methods, cluster: Cluster) -> ClientSettings {
         let (bytes_max, procs_max) = (1 << 30, 1 << 20);
         ClientSettings {
@@ -48,52 +53,52 @@ impl ClientSettings {
     }
 }
 
-/// What no client can say. Hosts count from 0 within the cluster, processes from 0 within their host.
+/// The settings are invalid. Hosts are numbered from 0 within the cluster, processes from 0 within their host.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClientSettingsError {
-    /// The mask of clients has 32 bits.
+    /// The rank is too high: the mask of clients has 32 bits.
     #[error("client rank {0}: the ranks are 0 to {most}", most = CLIENTS_MAX - 1)]
     Rank(Rank),
-    /// No server would take it.
+    /// No authentication method is enabled, so no server would admit the client.
     #[error(
         "no method of proof is enabled, so that no server would take this client: set IMPI_AUTH_KEY or IMPI_AUTH_NONE"
     )]
     Methods,
-    /// A cluster has hosts.
+    /// The cluster has no hosts.
     #[error("the cluster has no hosts")]
     NoHosts,
-    /// A host has processes.
+    /// A host has no processes.
     #[error("host {0} has no processes")]
     NoProcs(usize),
-    /// Values are concatenated without gaps.
+    /// Some values of a label are missing. Values are concatenated without gaps, so there must be all or none.
     #[error("{label}: {has} has a value, and {lacks} has none; all have one, or the label is left out")]
     Some {
         /// The label.
         label: Label,
-        /// Who has a value.
+        /// A place with a value.
         has: Place,
-        /// Who has none.
+        /// A place without a value.
         lacks: Place,
     },
-    /// The list of versions.
+    /// The list of versions is invalid.
     #[error("the versions {}: they ascend from 0.0, which every client speaks", Listed(.0))]
     Versions(Vec<Version>),
-    /// A value that the source does not allow.
+    /// The source does not allow this value.
     #[error("{label} of {at} is {value}; allowed are {least} to {most}")]
     Value {
         /// The label.
         label: Label,
-        /// Whose value.
+        /// The place of the value.
         at: Place,
         /// The value.
         value: i64,
-        /// The lowest one that is allowed.
+        /// The lowest allowed value.
         least: i64,
-        /// The highest one that is allowed.
+        /// The highest allowed value.
         most: i64,
     },
-    /// A host would wait for acknowledgements that never come.
+    /// Senders to this host would wait for acknowledgements that never arrive.
     #[error(
         "host {host} acknowledges every {ackmark} packets (H_ACKMARK), and only {hiwater} may be unacknowledged (H_HIWATER)"
     )]
@@ -105,7 +110,7 @@ pub enum ClientSettingsError {
         /// Its hiwater.
         hiwater: u32,
     },
-    /// A process is known by its address and its number.
+    /// Two processes have the same address and number.
     #[error("P_PID {pid} of {at} is that of another process with the same address")]
     Pid {
         /// The process.
@@ -113,35 +118,35 @@ pub enum ClientSettingsError {
         /// Its number.
         pid: u64,
     },
-    /// A label that is not for values of an implementer's own.
+    /// The label is not available for an implementer's own values.
     #[error("values of one's own under {label}, which is {}", Taken(.label))]
     Extra {
         /// The label.
         label: Label,
     },
-    /// More labels of one's own than a session has.
+    /// Too many labels of the implementer's own.
     #[error("{0} labels of one's own; at most {EXTRA_MAX} are sent")]
     Extras(usize),
-    /// More than a message, or the settings, hold.
+    /// The values are longer than a message, or the settings, allow.
     #[error("{label}: {len} bytes of values; at most {most} can be sent")]
     Long {
         /// The label.
         label: Label,
-        /// How many there are.
+        /// Length of the values, bytes.
         len: usize,
-        /// How many there may be.
+        /// Longest allowed length, bytes.
         most: usize,
     },
 }
 
-/// Whose value it is.
+/// The place of a value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Place {
-    /// The cluster's.
+    /// The cluster.
     Cluster,
-    /// A host's.
+    /// A host.
     Host(usize),
-    /// A process's: its host, and its number there.
+    /// A process: its host, and its number there.
     Proc(usize, usize),
 }
 
@@ -155,10 +160,11 @@ impl std::fmt::Display for Place {
     }
 }
 
-/// Most labels of one's own: servers keep a label until all have moved past it, and bound how many those are.
+/// Most labels of the implementer's own. Servers hold a label until all clients have sent it or are done, and limit the
+/// number of labels.
 pub(super) const EXTRA_MAX: usize = 100;
 
-/// Whose a label is.
+/// Describes the owner of a label.
 struct Taken<'a>(&'a Label);
 
 impl std::fmt::Display for Taken<'_> {
@@ -171,7 +177,7 @@ impl std::fmt::Display for Taken<'_> {
     }
 }
 
-/// A list, of which the first are shown.
+/// Shows the first versions of a list.
 struct Listed<'a>(&'a [Version]);
 
 impl std::fmt::Display for Listed<'_> {
@@ -184,13 +190,13 @@ impl std::fmt::Display for Listed<'_> {
 }
 
 impl ClientSettings {
-    /// How many bytes of values there are under this label, if there are any; the job apart.
+    /// Length of the values under this label in bytes, if there are any. The job is excluded.
     pub(super) fn len(&self, label: Label) -> Option<usize> {
         let extra = self.extra.get(&label).map(Bytes::len);
         extra.or_else(|| self.cluster.says(label).then(|| self.cluster.len(label)))
     }
 
-    /// Itself, with the versions that are sent.
+    /// Validates the settings, and adds the version of this project if it is needed.
     pub(super) fn checked(mut self) -> Result<ClientSettings, ClientSettingsError> {
         if self.rank >= CLIENTS_MAX {
             return Err(ClientSettingsError::Rank(self.rank));
@@ -217,7 +223,7 @@ impl ClientSettings {
     }
 }
 
-/// Whether a cluster can be said.
+/// Validates a cluster.
 fn check(cluster: &Cluster) -> Result<(), ClientSettingsError> {
     if cluster.hosts.is_empty() {
         return Err(ClientSettingsError::NoHosts);
@@ -256,10 +262,10 @@ fn check(cluster: &Cluster) -> Result<(), ClientSettingsError> {
     pids(cluster)
 }
 
-/// A label, and whether there is a value under it.
+/// A label, and a function that returns whether it has a value.
 type Has<T> = (Label, fn(&T) -> bool);
 
-/// Labels that some have values for, and others have not.
+/// Checks that each label has a value everywhere or nowhere.
 fn all_or_none(cluster: &Cluster) -> Result<(), ClientSettingsError> {
     let hosts: [Has<Host>; 4] = [
         (Label::H_IPV6, |host| host.address.is_some()),
@@ -290,9 +296,9 @@ fn mixed(label: Label, mut all: impl Iterator<Item = (Place, bool)>) -> Result<(
     }
 }
 
-/// Processes that nobody could tell apart.
+/// Checks that processes can be told apart.
 fn pids(cluster: &Cluster) -> Result<(), ClientSettingsError> {
-    // Where nobody has said an address, those of one host share one.
+    // Without any address, the processes of one host share an unknown one.
     let mut seen: BTreeSet<(Result<Ipv6Addr, usize>, u64)> = BTreeSet::new();
     for (at, host, proc) in cluster.procs_at() {
         let Place::Proc(i, _) = at else { continue };

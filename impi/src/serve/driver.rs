@@ -1,4 +1,4 @@
-//! The loop: what the system tells, the machine, and what it wants done.
+//! The event loop: passes socket events and time to the state machine, and carries out its outputs.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -12,22 +12,25 @@ use super::link::{Came, Link};
 use super::{LISTENER, STOPPER, ServeError, Stopper};
 use crate::server::{ConnId, Event, Failure, Input, Output, Server};
 
-/// Most bytes that are read of one connection before the others have their turn.
+/// Most bytes that are read from a connection before the others have their turn.
 const READ_MAX: usize = 64 << 10;
 
-/// Most connections that are taken before the others have their turn: few beside the 64 who may have said nothing, so that what one has sent is read before others take its place.
+/// Most connections that are accepted before the others have their turn. This is few in comparison with the 64 that may
+/// be silent, so that bytes of one are read before others take its place.
 const ACCEPTED_MAX: usize = 16;
 
-/// Most connections, those that are being closed among them: the machine keeps 32 clients and 64 who have not said who they are. More wait to be taken.
+/// Most connections, including those that are closing. The state machine keeps 32 clients and 64 connections without a
+/// rank; further ones wait to be accepted.
 const LINKS_MAX: usize = 160;
 
-/// How long nothing is accepted after that has failed: the system is short of descriptors or memory.
+/// Pause after a failed accept, when the system is short of descriptors or memory.
 const SHORT: Duration = Duration::from_millis(100);
 
-/// How long what waits to be sent may take to leave when a connection is to be closed: long enough for a network, and nobody waits for a client that does not read.
+/// Time for outgoing bytes to leave when a connection closes: long enough for a network, and bounded for a client that
+/// does not read.
 const FLUSH: Duration = Duration::from_secs(5);
 
-/// What the system tells at a time.
+/// Most events taken from the system at a time.
 const EVENTS: usize = 256;
 
 /// First token of a connection.
@@ -36,10 +39,10 @@ const FIRST: usize = 2;
 /// A session over sockets.
 pub(super) struct Driver<F> {
     poll: Poll,
-    /// `None` when the session is over.
+    /// `None` once the session is over.
     listener: Option<TcpListener>,
     accepting: Accepting,
-    /// Whether it was said that none can be taken.
+    /// Whether the event for a failed accept was emitted.
     warned: bool,
     server: Server,
     links: BTreeMap<ConnId, Link>,
@@ -49,14 +52,14 @@ pub(super) struct Driver<F> {
     ended: Option<Result<(), Failure>>,
 }
 
-/// What is known of those who want to connect.
+/// State of the listening socket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Accepting {
-    /// There may be some.
+    /// Connections may be waiting.
     Ready,
-    /// There are none until the system says so.
+    /// No connections are waiting; the next event changes that.
     Idle,
-    /// There may be some, and the system does not let them in before this time.
+    /// Connections may be waiting, but accepting failed; retry at this time.
     Short(Duration),
 }
 
@@ -82,11 +85,11 @@ impl<F: FnMut(Duration, &Event)> Driver<F> {
         }
     }
 
-    /// Until the session is over, and what waited to be sent has left.
+    /// Runs until the session is over, and the outgoing bytes have left.
     pub(super) fn run(mut self, stopper: &Stopper) -> Result<(), ServeError> {
         let mut events = Events::with_capacity(EVENTS);
         let mut buffer = vec![0; READ_MAX];
-        // Ends: with the session, and the time limit of what is to leave afterwards.
+        // Ends: with the session, and the time limit for the bytes that are still to leave.
         while self.ended.is_none() || !self.links.is_empty() {
             match self.poll.poll(&mut events, self.patience()) {
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
@@ -112,7 +115,7 @@ impl<F: FnMut(Duration, &Event)> Driver<F> {
         self.began.elapsed()
     }
 
-    /// How long the system may take until it tells something; `None` where nothing but that matters.
+    /// Time to wait for events; `None` if only an event matters.
     fn patience(&self) -> Option<Duration> {
         let busy = self.links.values().any(|link| link.reads() || link.writes());
         if busy || self.accepts() && self.accepting == Accepting::Ready {
@@ -128,7 +131,7 @@ impl<F: FnMut(Duration, &Event)> Driver<F> {
         first.map(|first| first.saturating_sub(self.now()))
     }
 
-    /// Whether there is a place for one more.
+    /// Whether one more connection may be accepted.
     fn accepts(&self) -> bool {
         self.listener.is_some() && self.links.len() < LINKS_MAX
     }
@@ -162,7 +165,7 @@ impl<F: FnMut(Duration, &Event)> Driver<F> {
                 Ok((stream, from)) => self.connected(stream, from),
                 Err(error) => match error.kind() {
                     ErrorKind::WouldBlock => (self.accepting, self.warned) = (Accepting::Idle, false),
-                    // Those who have gone again.
+                    // The peer has closed the connection already.
                     ErrorKind::Interrupted | ErrorKind::ConnectionAborted => {}
                     _ => {
                         if !std::mem::replace(&mut self.warned, true) {
@@ -175,7 +178,7 @@ impl<F: FnMut(Duration, &Event)> Driver<F> {
         }
     }
 
-    /// Nothing can be accepted: as soon as another connection has made room, or some time later.
+    /// Accepting has failed: retry as soon as another connection has made room, or after a pause.
     fn crowded(&mut self) {
         let open = |driver: &Driver<F>| driver.links.values().filter(|link| link.closing.is_none()).count();
         let before = open(self);
@@ -198,12 +201,12 @@ impl<F: FnMut(Duration, &Event)> Driver<F> {
         self.handle(Input::Connected(id, &from.to_string()));
     }
 
-    /// Reads once of each connection that may have something.
+    /// Reads once from each connection that may have bytes.
     fn read(&mut self, buffer: &mut [u8]) {
         let ready: Vec<ConnId> =
             self.links.iter().filter(|(_, link)| link.reads()).map(|(id, _)| *id).collect();
         for id in ready {
-            // What came before may have closed it.
+            // Input from another connection may have closed this one.
             let Some(link) = self.links.get_mut(&id).filter(|link| link.reads()) else { continue };
             match link.read(buffer) {
                 Came::Nothing => {}
@@ -217,12 +220,12 @@ impl<F: FnMut(Duration, &Event)> Driver<F> {
         }
     }
 
-    /// Writes once to each connection for which something waits.
+    /// Writes once to each connection with outgoing bytes.
     fn write(&mut self) {
         self.links.values_mut().filter(|link| link.writes()).for_each(Link::write);
     }
 
-    /// Closes what is to be closed, when all has left or its time is over.
+    /// Removes closing connections whose bytes have left or whose time limit has passed.
     fn close(&mut self) {
         let now = self.now();
         let stays = |link: &Link| link.closing.is_none_or(|until| !link.is_flushed() && now < until);

@@ -1,23 +1,23 @@
-//! Why a session that is served has no good end.
+//! Errors of a served session.
 
 use std::io;
 
 use crate::server::{Failure, SettingsError, Waits};
 
-/// Why a session that is served has no good end.
+/// Why a served session has failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {
-    /// No session can have these settings.
+    /// The settings are invalid.
     #[error(transparent)]
     Settings(#[from] SettingsError),
     /// The session has failed.
     #[error(transparent)]
     Session(#[from] Failure),
-    /// It was [told to](super::Stopper::stop), and waited for these.
+    /// The session was [stopped](super::Stopper::stop) while it waited for these clients.
     #[error("the server was stopped before the session was over: {0}")]
     Stopped(Waits),
-    /// The system does not tell what happens at the sockets.
+    /// The system cannot report socket events.
     #[error("the server cannot wait for its clients: {0}")]
     System(#[source] io::Error),
 }

@@ -1,4 +1,4 @@
-//! One connection: bytes that come, and bytes that wait to leave.
+//! One connection: its socket, and the queue of outgoing bytes.
 
 use std::collections::VecDeque;
 use std::io::{ErrorKind, IoSlice, Read as _, Write as _};
@@ -10,52 +10,53 @@ use socket2::SockRef;
 
 use crate::silence;
 
-/// Most pieces of one write: the answers to all labels, several times.
+/// Most pieces in one write: several times the broadcasts of all labels.
 const PIECES_MAX: usize = 64;
 
-/// How many bytes may wait for one who does not read, before no more are added: many times what the labels of a million processes come to.
+/// Most bytes that may be queued for a client that does not read: many times the labels of a million processes.
 const QUEUED_MAX: usize = 1 << 30;
 
-/// How long what was sent may be on its way, or wait for one who does not read.
+/// Time limit for outgoing bytes that are unacknowledged, or wait for a client that does not read.
 const UNTAKEN: Duration = Duration::from_secs(120);
 
 /// One connection.
 #[derive(Debug)]
 pub(super) struct Link {
     stream: TcpStream,
-    /// What waits to be sent: the first of them perhaps in part. Clients share the memory of a broadcast.
+    /// Outgoing bytes; the first piece may be sent in part. The clients' queues share the memory of a broadcast.
     queue: VecDeque<Bytes>,
-    /// How many bytes these are.
+    /// Length of the queue, bytes.
     queued: usize,
-    /// Whether the system may have bytes for it: until it says that it has none.
+    /// Whether reading may succeed: until it would block.
     readable: bool,
-    /// Whether the system may take bytes of it: until it says that it does not.
+    /// Whether writing may succeed: until it would block.
     writable: bool,
-    /// Whether the peer has closed its side: nothing more comes.
+    /// Whether the peer has closed its sending side.
     closed: bool,
-    /// What writing has ended with.
+    /// The error that writing has ended with.
     broken: Option<String>,
-    /// Until when what waits may leave, where the connection is to be closed.
+    /// Time limit for the outgoing bytes, if the connection is closing.
     pub(super) closing: Option<Duration>,
 }
 
-/// What was read.
+/// Result of a read.
 #[derive(Debug)]
 pub(super) enum Came {
-    /// So many bytes.
+    /// This many bytes.
     Bytes(usize),
-    /// Nothing: all that has come is read.
+    /// No bytes at present.
     Nothing,
-    /// None any more; the peer may still read.
+    /// The peer has closed its sending side; it may still read.
     Closed,
-    /// None any more, and why: nothing can be written either.
+    /// The connection has ended, for this reason: writing is impossible, too.
     End(String),
 }
 
 impl Link {
-    /// Of a connection that has come. A client whose host has died is noticed within two minutes: FINI comes when its job ends, and that may take days.
+    /// An accepted connection. The death of a client's host is detected within two minutes, because FINI arrives only
+    /// when the client's job ends, which may take days.
     pub(super) fn new(stream: TcpStream) -> Link {
-        // A link without these serves all the same.
+        // Without these options the connection still works.
         let _ = silence::prepare(SockRef::from(&stream), UNTAKEN);
         Link {
             stream,
@@ -73,23 +74,23 @@ impl Link {
         &mut self.stream
     }
 
-    /// The system has said something of it.
+    /// Records events of the socket.
     pub(super) fn woken(&mut self, readable: bool, writable: bool) {
         self.readable |= readable;
         self.writable |= writable;
     }
 
-    /// Whether reading is worth a try.
+    /// Whether a read may succeed.
     pub(super) fn reads(&self) -> bool {
         self.readable && self.closing.is_none()
     }
 
-    /// Whether writing is worth a try.
+    /// Whether a write may succeed.
     pub(super) fn writes(&self) -> bool {
         self.writable && !self.queue.is_empty()
     }
 
-    /// Whether nothing waits to be sent.
+    /// Whether no outgoing bytes are queued.
     pub(super) fn is_flushed(&self) -> bool {
         self.queue.is_empty()
     }
@@ -104,7 +105,7 @@ impl Link {
         }
     }
 
-    /// Nothing more is written. What has come before may still be read: a FINI, perhaps.
+    /// Stops writing. Bytes that arrived earlier may still be read, such as a FINI.
     fn fails(&mut self, why: String) {
         self.broken = Some(why);
         self.queue.clear();
@@ -133,7 +134,7 @@ impl Link {
         }
     }
 
-    /// Writes once, of as many pieces as there are.
+    /// Writes once, several pieces together.
     pub(super) fn write(&mut self) {
         let pieces: Vec<IoSlice<'_>> =
             self.queue.iter().take(PIECES_MAX).map(|bytes| IoSlice::new(bytes)).collect();
@@ -145,10 +146,10 @@ impl Link {
         }
     }
 
-    /// So many bytes have left.
+    /// Removes written bytes from the queue.
     fn left(&mut self, mut count: usize) {
         self.queued = self.queued.saturating_sub(count);
-        // Ends: each round takes a piece, or all that is left of the count.
+        // Ends: each round removes a piece, or returns.
         while let Some(first) = self.queue.front_mut() {
             if count < first.len() {
                 return first.advance(count);
@@ -165,7 +166,7 @@ mod tests {
 
     use super::*;
 
-    /// A link, and its peer, whose socket blocks.
+    /// A link, and its peer with a blocking socket.
     fn pair() -> (Link, std::net::TcpStream) {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let peer = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -185,7 +186,8 @@ mod tests {
         assert!(time + interval * retries <= Duration::from_secs(120));
     }
 
-    /// Nothing is asked of a host while something is on its way to it: a session with one that had died in between waited for the system's own limit, a quarter of an hour.
+    /// Keepalive does not probe a host while bytes to it are unacknowledged. So a session whose peer died at such a
+    /// moment waited for the system's own limit, a quarter of an hour.
     #[cfg(target_os = "linux")]
     #[test]
     fn what_is_on_its_way_has_a_time_limit() {
@@ -197,7 +199,7 @@ mod tests {
         );
     }
 
-    /// However long one does not read, what waits for it has a bound; what it has said before is read.
+    /// The queue for a client that does not read is bounded. Bytes that it sent before are still read.
     #[test]
     fn one_who_does_not_read_is_given_up() {
         let (mut link, mut peer) = pair();
@@ -219,7 +221,7 @@ mod tests {
         let (mut link, mut peer) = pair();
         peer.shutdown(std::net::Shutdown::Write).unwrap();
         let mut buffer = [0; 16];
-        // The end may take a while to come.
+        // The end may take a moment to arrive.
         while !matches!(link.read(&mut buffer), Came::Closed) {}
         assert!(matches!(link.read(&mut buffer), Came::Nothing) && !link.reads());
         link.send(Bytes::from_static(b"more"));
@@ -232,7 +234,7 @@ mod tests {
     #[test]
     fn what_is_written_in_parts_comes_whole() {
         let (mut link, mut peer) = pair();
-        // Pieces that are shorter and longer than what the system takes at a time, more of them than one write has.
+        // Pieces shorter and longer than the socket buffer, and more than one write takes.
         let pieces: Vec<Bytes> =
             (0..200u32).map(|i| vec![i as u8; (i as usize * 7919) % 100_000].into()).collect();
         let expected = pieces.concat();
@@ -249,12 +251,13 @@ mod tests {
         reading.join().unwrap();
     }
 
-    /// A client may send FINI and close before it has read everything: the system says on writing that it has gone, and its FINI is there to be read.
+    /// A client may send FINI and close before it has read everything. Writing then fails, although its FINI is still
+    /// to be read.
     #[test]
     fn what_came_before_writing_failed_is_read() {
         let (mut link, mut peer) = pair();
         peer.write_all(b"FINI").unwrap();
-        // Bytes that it has not read: the connection is reset.
+        // Unread bytes at the peer reset the connection when it closes.
         link.send(Bytes::from_static(b"unread"));
         link.write();
         peer.peek(&mut [0]).unwrap();

@@ -1,6 +1,8 @@
-//! The server over sockets: a thin driver of [`server::Server`](crate::server::Server), on the thread that calls it.
+//! The server over sockets: a thin driver of [`server::Server`](crate::server::Server), on the calling thread.
 //!
-//! It reads at most 64 KiB of a connection at a time and then looks at the others; a broadcast is one piece of memory that waits in the queues of all clients. What waits for a client that does not read delays nobody; where it is 1 GiB, or has waited for two minutes (Linux), the client is lost.
+//! It reads at most 64 KiB from a connection before the others have their turn. A broadcast is stored once, and the
+//! queues of all clients share it. A client that does not read delays no other client. If its queue reaches 1 GiB, or
+//! has waited for two minutes (Linux), the client is lost.
 //!
 //! Source: IMPI, "Startup": the server.
 
@@ -23,10 +25,10 @@ use self::driver::Driver;
 pub use self::error::ServeError;
 use crate::server::{Event, Server, Settings};
 
-/// What is told of the listening socket.
+/// Token of the listening socket.
 const LISTENER: Token = Token(0);
 
-/// What is told when the server is to stop.
+/// Token of the waker that stops the server.
 const STOPPER: Token = Token(1);
 
 /// A socket that listens for the clients of one session.
@@ -37,7 +39,7 @@ pub struct Listener {
     stopper: Stopper,
 }
 
-/// Ends a [session that is served](Listener::serve), from another thread.
+/// Ends a [served session](Listener::serve), from another thread.
 #[derive(Clone, Debug)]
 pub struct Stopper(Arc<Stopping>);
 
@@ -48,10 +50,10 @@ struct Stopping {
 }
 
 impl Stopper {
-    /// The session ends soon, with [`ServeError::Stopped`]; one that has not begun, when it does.
+    /// Ends the session with [`ServeError::Stopped`]. A session that has not begun ends when it begins.
     pub fn stop(&self) {
         self.0.told.store(true, Ordering::Release);
-        // It fails where the session has ended already.
+        // Fails if the session has ended already.
         let _ = self.0.waker.wake();
     }
 
@@ -61,10 +63,11 @@ impl Stopper {
 }
 
 impl Listener {
-    /// Listens from now on: who comes before [`serve`](Self::serve) waits. With port 0 the system chooses one.
+    /// Listens from now on: clients that connect before [`serve`](Self::serve) wait. If the port is 0, the system
+    /// chooses one.
     ///
     /// # Errors
-    /// When the address is not this machine's, or is taken.
+    /// Returns an error if the address does not belong to this machine, or is taken.
     pub fn bind(address: SocketAddr) -> io::Result<Listener> {
         let poll = Poll::new()?;
         let mut listener = TcpListener::bind(address)?;
@@ -74,25 +77,26 @@ impl Listener {
         Ok(Listener { listener, poll, stopper })
     }
 
-    /// Where it listens.
+    /// The address of the listening socket.
     ///
     /// # Errors
-    /// When the system does not say.
+    /// Returns the system's error.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }
 
-    /// What ends the session early.
+    /// A handle that ends the session early.
     pub fn stopper(&self) -> Stopper {
         self.stopper.clone()
     }
 
-    /// Serves one session until it is over: `Ok` when all clients have sent FINI. `on_event` is told what happens, with the time since the call; the sockets wait for it, so that it must not write to what may block.
+    /// Serves one session until it is over; returns `Ok` when all clients have sent FINI. `on_event` receives each
+    /// event, with the time since the call. It must not block, because the sockets wait for it.
     ///
-    /// What still waits to be sent at the end has 5 s to leave.
+    /// At the end, outgoing bytes have 5 s to leave.
     ///
     /// # Errors
-    /// [`ServeError`]: the first cause.
+    /// Returns the first cause, as [`ServeError`].
     pub fn serve(self, settings: Settings, on_event: impl FnMut(Duration, &Event)) -> Result<(), ServeError> {
         let server = Server::new(settings)?;
         let Listener { listener, poll, stopper } = self;

@@ -1,4 +1,5 @@
-//! Whether values under known labels can be. The source has the server know nothing of them; a wrong value is easier to find where it is said than at every client.
+//! Plausibility checks of values under known labels. In the source the server does not interpret values; but a wrong
+//! value is easier to find at the server than at every client.
 //!
 //! Source: IMPI, "Startup": the per-client, per-host and per-proc labels, and what is allowed of each.
 
@@ -8,40 +9,42 @@ use bytes::Bytes;
 
 use crate::wire::{Label, Per, ascending};
 
-/// Most processes whose numbers are compared: what is compared is sorted, and all others wait while it is.
+/// Most processes whose numbers are compared. The comparison sorts them, and all clients wait meanwhile.
 const COMPARED_MAX: usize = 1 << 17;
 
-/// What is done about values that cannot be.
+/// What to do about implausible values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Check {
-    /// They are broadcast.
+    /// Broadcast them.
     Off,
-    /// They are broadcast, and the server's user is told.
+    /// Broadcast them, and report them to the server's user.
     #[default]
     Warn,
-    /// The client broke the protocol.
+    /// Treat them as a violation of the protocol.
     Refuse,
 }
 
-/// What one client has said that its other values are compared with, in whichever order they come. It holds no copies: the bytes are those that came.
+/// Values of one client that its other values are compared with, in any order of arrival. The bytes are shared, not
+/// copied.
 #[derive(Default, Debug)]
 pub(super) struct Said {
     /// C_NHOSTS.
     hosts: Option<u32>,
     /// C_NPROCS.
     procs: Option<u32>,
-    /// The sum of H_NPROCS.
+    /// Sum of H_NPROCS.
     procs_of_hosts: Option<u64>,
-    /// Labels of hosts and processes whose number is not known yet, and how many bytes came.
+    /// Labels of hosts and processes whose count is unknown so far, and the length of their values.
     uncounted: Vec<(Label, usize)>,
-    /// H_ACKMARK and H_HIWATER: the one that has come, as long as the other may come.
+    /// H_ACKMARK or H_HIWATER, until the other arrives.
     mark: Option<(Label, Bytes)>,
-    /// P_IPV6 and P_PID likewise.
+    /// P_IPV6 or P_PID, until the other arrives.
     proc: Option<(Label, Bytes)>,
 }
 
 impl Said {
-    /// Finds out what is wrong with the values of a label, or with earlier ones beside them. Remembers what later values are compared with, and forgets what no value is compared with any more.
+    /// Returns what is wrong with the values of a label, or with earlier values in view of these. Retains the values
+    /// that later ones are compared with, and drops those that are no longer needed.
     pub(super) fn check(&mut self, label: Label, values: &Bytes) -> Vec<(Label, String)> {
         let own = self.wrong(label, values).map(|why| (label, why));
         let number = || values[..].try_into().map(u32::from_be_bytes).ok();
@@ -54,13 +57,14 @@ impl Said {
         own.into_iter().chain(self.counted()).chain(self.paired(label, values)).collect()
     }
 
-    /// Nothing more will come: what is wrong with values whose number was never said.
+    /// The client is done: returns what is wrong with values whose count it never sent.
     pub(super) fn done(&mut self) -> Vec<(Label, String)> {
-        // Without C_NPROCS the hosts' numbers count.
+        // Without C_NPROCS the sum of H_NPROCS counts.
         self.procs = self.procs.or_else(|| self.procs_of_hosts.and_then(|sum| u32::try_from(sum).ok()));
         let mut doubts = self.counted();
         let said = std::mem::take(self);
-        // The values of all clients come as one piece, and only that number says where those of the next client begin.
+        // The values of all clients are broadcast in one piece, and only this count tells where those of the next
+        // client begin.
         let missing = |(label, _): (Label, usize)| {
             let (_, what) = said.count(label.shape()?.0)?;
             Some((label, format!("the client has not said how many {what} it has")))
@@ -69,13 +73,13 @@ impl Said {
         doubts
     }
 
-    /// Of which labels the bytes are kept, and how many.
+    /// The labels whose bytes are retained, and their lengths.
     pub(super) fn kept(&self) -> impl Iterator<Item = (Label, usize)> {
         let kept = [&self.mark, &self.proc];
         kept.into_iter().flatten().map(|(label, bytes)| (*label, bytes.len()))
     }
 
-    /// What is wrong with the values of a label by themselves, if that can be told.
+    /// What is wrong with the values of a label on their own, as far as that is known.
     fn wrong(&mut self, label: Label, values: &[u8]) -> Option<String> {
         if label == Label::C_VERSION {
             if values.is_empty() {
@@ -87,7 +91,7 @@ impl Said {
         self.length(label, per, size, values.len()).or_else(|| range(label, per, values))
     }
 
-    /// How many hosts or processes there are, if the client has said it; `None` for labels of the client.
+    /// Number of hosts or processes, if the client has sent it; `None` for labels of the client.
     fn count(&self, per: Per) -> Option<(Option<u64>, &'static str)> {
         match per {
             Per::Client => None,
@@ -96,7 +100,8 @@ impl Said {
         }
     }
 
-    /// Whether there is one value of each client, host or process, as soon as the client has said how many there are.
+    /// Checks that there is one value for each client, host or process. If the count is unknown so far, the check is
+    /// deferred.
     fn length(&mut self, label: Label, per: Per, size: usize, found: usize) -> Option<String> {
         let Some((count, what)) = self.count(per) else {
             return (found != size).then(|| format!("it has {found} bytes, and its value has {size}"));
@@ -113,7 +118,7 @@ impl Said {
             .then(|| format!("it has {found} bytes, and {count} {what} with {size} bytes each have {len}"))
     }
 
-    /// What is wrong with values that came before the client had said how many hosts or processes it has.
+    /// Deferred checks of values that arrived before the count of hosts or processes.
     fn counted(&mut self) -> Vec<(Label, String)> {
         let lengths = std::mem::take(&mut self.uncounted).into_iter();
         let wrong = |(label, found): (Label, usize)| {
@@ -123,7 +128,7 @@ impl Said {
         lengths.filter_map(wrong).collect()
     }
 
-    /// What is wrong with this label beside another one, of which one has come before.
+    /// What is wrong with this label in combination with another one that arrived before.
     fn paired(&mut self, label: Label, values: &Bytes) -> Option<(Label, String)> {
         let pair = |kept: &mut Option<(Label, Bytes)>| match kept.take() {
             Some((_, other)) => Some(other),
@@ -143,7 +148,7 @@ impl Said {
         Some((label, why?))
     }
 
-    /// Whether the hosts have as many processes as the client.
+    /// Checks that the hosts have as many processes as the client.
     fn sum(&self) -> Option<String> {
         let (sum, procs) = (self.procs_of_hosts?, self.procs?);
         let differ = sum != u64::from(procs);
@@ -151,7 +156,7 @@ impl Said {
     }
 }
 
-/// Whether each value is one that is allowed.
+/// Checks that each value is in the allowed range.
 fn range(label: Label, per: Per, values: &[u8]) -> Option<String> {
     let allowed = allowed(label)?;
     let signed = [Label::C_TAGUB, Label::C_COLL_XSIZE, Label::C_COLL_MAXLINEAR].contains(&label);
@@ -165,7 +170,7 @@ fn range(label: Label, per: Per, values: &[u8]) -> Option<String> {
     Some(format!("{whose} is {value}, and {} to {} are allowed", allowed.start(), allowed.end()))
 }
 
-/// The values that a label allows, where not every number is one.
+/// The allowed values of a label, if these are restricted.
 fn allowed(label: Label) -> Option<RangeInclusive<i64>> {
     const INT4: i64 = i32::MAX as i64;
     const UINT4: i64 = u32::MAX as i64;
@@ -179,20 +184,20 @@ fn allowed(label: Label) -> Option<RangeInclusive<i64>> {
     })
 }
 
-/// Whether each host acknowledges before the other side has to stop.
+/// Checks that each host acknowledges before its sender has to stop.
 fn marks(ackmarks: &[u8], hiwaters: &[u8]) -> Option<String> {
     let pairs = words(ackmarks).zip(words(hiwaters));
     let (host, (ackmark, hiwater)) = pairs.enumerate().find(|(_, (ackmark, hiwater))| ackmark > hiwater)?;
     Some(format!("that of host {host} is {hiwater}, and it is at least its H_ACKMARK, {ackmark}"))
 }
 
-/// Of how many processes the numbers are not compared, since they are too many.
+/// The number of processes, if that is too large to compare their numbers.
 pub(super) fn too_many(label: Label, values: &[u8]) -> Option<usize> {
     let processes = values.len() / 8;
     (label == Label::P_PID && processes > COMPARED_MAX).then_some(processes)
 }
 
-/// Whether the processes of each address have different numbers. Takes 32 bytes for each while it looks.
+/// Checks that the processes of each address have different numbers. Uses 32 bytes for each process meanwhile.
 fn pids(addresses: &[u8], pids: &[u8]) -> Option<String> {
     if too_many(Label::P_PID, pids).is_some() {
         return None;
@@ -205,7 +210,7 @@ fn pids(addresses: &[u8], pids: &[u8]) -> Option<String> {
         .collect();
     all.sort_unstable();
     let same = |pair: &&[([u8; 16], [u8; 8], u32)]| (pair[0].0, pair[0].1) == (pair[1].0, pair[1].1);
-    // The first process that has the number of another one.
+    // The first process with the number of another one.
     let pair = all.windows(2).filter(same).min_by_key(|pair| pair[1].2)?;
     let (first, second, pid) = (pair[0].2, pair[1].2, u64::from_be_bytes(pair[0].1));
     Some(format!(

@@ -1,4 +1,4 @@
-//! What clients say under labels, when a label is answered, and how the session comes to its end: COLL, DONE and FINI.
+//! Collection of values, broadcasts, and the end of a session: COLL, DONE and FINI.
 //!
 //! Source: IMPI, "Startup": the commands COLL, DONE and FINI, and its examples of per-client and per-host labels.
 
@@ -11,14 +11,15 @@ use super::seat::Seat;
 use super::{Check, ConnId, Event, Failure, Rank, Server, check};
 use crate::wire::{Command, Label, Relay, coll, command};
 
-/// Labels of one client in all, many times those that are known: each is a broadcast that waits for whoever does not read, however short it is.
+/// Most labels of one client, many times the known ones. However short it is, each label is a broadcast that queues up
+/// for a client that does not read.
 const LABELS_MAX: usize = 4096;
 
-/// Unknown commands of one client: each is told to those who look on.
+/// Most unknown commands of one client: each is an event for observers.
 const IGNORED_MAX: u32 = 1000;
 
 impl Server {
-    /// What a client says, apart from what is said before it is one.
+    /// Handles a command of a client that has joined.
     pub(super) fn client(
         &mut self,
         id: ConnId,
@@ -73,7 +74,7 @@ impl Server {
         Ok(())
     }
 
-    /// Counts a command against what a client may send.
+    /// Counts a command against the limit of bytes that a client may send.
     fn count(&mut self, id: ConnId, payload: &Bytes) {
         if let Some(conn) = self.conns.get_mut(&id) {
             conn.received += 8 + payload.len();
@@ -118,7 +119,7 @@ impl Server {
         Ok(())
     }
 
-    /// Reports values that cannot be, or refuses them.
+    /// Reports implausible values, or rejects them.
     fn doubt(&mut self, rank: Rank, doubts: Vec<(Label, String)>) -> Result<(), String> {
         for (label, why) in doubts {
             if self.settings.check == Check::Refuse {
@@ -129,7 +130,7 @@ impl Server {
         Ok(())
     }
 
-    /// Broadcasts all labels that are complete. Then DONE, when all clients are done.
+    /// Broadcasts all complete labels, and DONE when all clients are done.
     pub(super) fn answer(&mut self) {
         let mut labels: BTreeSet<Label> =
             self.seats.iter().flatten().flat_map(|seat| &seat.unanswered).copied().collect();
@@ -147,7 +148,7 @@ impl Server {
         }
     }
 
-    /// Broadcasts those of these labels that each client has sent, or leaves out: its DONE says so.
+    /// Broadcasts the complete ones among these labels. A label is complete when each client has sent it or is done.
     fn answer_if_complete(&mut self, labels: &[Label]) {
         if !self.complete || self.over || self.ended {
             return;
@@ -161,7 +162,8 @@ impl Server {
         }
     }
 
-    /// Forgets values that were broadcast without clients that are done now: those do not send theirs any more.
+    /// Drops values that were broadcast without some clients, if these clients are done now and so cannot send theirs
+    /// any more.
     fn forget_complete(&mut self) {
         let partial = std::mem::take(&mut self.partial);
         let (complete, partial): (BTreeSet<Label>, BTreeSet<Label>) =
@@ -174,9 +176,10 @@ impl Server {
         }
     }
 
-    /// Broadcasts the lowest label that a client waits for, without those who have not sent it.
+    /// Broadcasts the lowest label that a client waits for, without the clients that have not sent it.
     ///
-    /// A client that sends one label after the other, each when the one before is answered, says nothing while it waits. If it leaves a label out, it waits for a higher one, while others wait for that label.
+    /// A client that sends each label after the broadcast of the previous one is silent while it waits. If it leaves a
+    /// label out, it waits for a higher one, while others wait for that label.
     pub(super) fn answer_without_the_missing(&mut self) {
         let Some(label) = self.next_label() else { return };
         if let Err(failure) = self.broadcast(label) {
@@ -184,7 +187,7 @@ impl Server {
         }
     }
 
-    /// Whether every client that is not done waits for an answer, and no command or broadcast is under way.
+    /// Whether every client that is not done waits for a broadcast, and no command or broadcast is in progress.
     pub(super) fn is_stalled(&self) -> bool {
         let waits = |seat: &Seat| {
             let is_between = || {
@@ -200,7 +203,7 @@ impl Server {
             && self.seats.iter().flatten().all(waits)
     }
 
-    /// The lowest label that is sent and not broadcast.
+    /// The lowest label that was sent and is still to be broadcast.
     pub(super) fn next_label(&self) -> Option<Label> {
         self.seats.iter().flatten().filter_map(|seat| seat.unanswered.first()).min().copied()
     }
@@ -213,7 +216,7 @@ impl Server {
         self.seats.iter().flatten().all(|seat| seat.done || seat.sent.contains_key(&label))
     }
 
-    /// The clients that have sent a label, by the bits of their ranks.
+    /// Mask of the clients that have sent a label.
     fn senders(&self, label: Label) -> u32 {
         let seats = (0..).zip(self.seats.iter().flatten());
         seats.filter(|(_, seat)| seat.sent.contains_key(&label)).fold(0, |mask, (rank, _)| mask | 1 << rank)
@@ -226,7 +229,7 @@ impl Server {
         for (rank, seat) in (0..).zip(self.seats.iter_mut().flatten()) {
             seat.unanswered.remove(&label);
             let Some(sent) = seat.sent.get_mut(&label) else { continue };
-            // A client that is not done may send the label yet: then all values are broadcast again.
+            // A client that is not done may still send the label; then all values are broadcast again.
             values.push((rank, if complete { std::mem::take(sent) } else { sent.clone() }));
         }
         match complete {

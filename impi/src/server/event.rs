@@ -1,83 +1,85 @@
-//! What happens in a session, for those who look on.
+//! Events of a session, for observers.
 
 use std::fmt;
 
 use super::{ConnId, Rank};
 use crate::wire::{Label, Method, NodeAt};
 
-/// Where a client, or the session, stands.
+/// Stage of a client, or of the session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Stage {
-    /// Before all clients have joined.
+    /// Not all clients have joined.
     Joining,
-    /// After all have joined, before the first label.
+    /// All have joined, and no label was sent.
     Joined,
-    /// At this label: the last one of that client, or the one that the session waits for.
+    /// At this label: the last one that the client sent, or the one that the session waits for.
     At(Label),
-    /// The session has broadcast all that was sent, and this label last.
+    /// The session has broadcast all that was sent, this label last.
     After(Label),
-    /// Waiting for clients to say where their nodes are (RELAY, NODE).
+    /// Waiting for clients to report where their nodes listen (RELAY, NODE).
     Nodes,
-    /// Waiting for one to say whom this label has reached through the tree (BROADCAST, REACHED).
+    /// Waiting for a client to report which clients this label has reached through the tree (BROADCAST, REACHED).
     Reached(Label),
-    /// After its DONE.
+    /// The client is done.
     Done,
-    /// After all were done.
+    /// All clients are done.
     Over,
 }
 
-/// What happens in a session. Texts of peers are bounded and escaped.
+/// An event of a session. Texts from peers are bounded and escaped.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Event {
-    /// Connections cannot be accepted, and why: the system is short of descriptors or memory. Whoever drives the machine tells it.
+    /// Connections cannot be accepted, for this reason: the system is short of descriptors or memory. The driver emits
+    /// this event.
     Unaccepted(String),
-    /// Somebody has connected.
+    /// A connection was accepted, from this address.
     Connected(ConnId, String),
-    /// A connection that is no client's was closed.
+    /// A connection that is not a client's was closed.
     Refused(ConnId, String),
-    /// A connection has proved that it may take part.
+    /// A connection was authenticated.
     Proved(ConnId, Method),
     /// A client has joined.
     Joined(ConnId, Rank),
-    /// A client was lost before all had joined: another one may come in its place.
+    /// A client was lost before all had joined; another one may take its place.
     Freed(Rank, String),
     /// All clients have joined.
     Complete,
-    /// A client has sent so many bytes of values.
+    /// A client has sent values, of this many bytes.
     Sent(Rank, Label, usize),
-    /// A client has sent a command that is not known, of so many bytes; it was left alone.
+    /// A client has sent an unknown command, with this number and length, which was ignored.
     Ignored(Rank, u32, usize),
-    /// Values that cannot be.
+    /// Implausible values.
     Doubted(Rank, Label, String),
-    /// Values of so many processes under this label, which are too many to be compared with each other.
+    /// A label has values of this many processes, too many to compare with each other.
     Unchecked(Rank, Label, usize),
-    /// A label was broadcast, with this mask of clients and so many bytes of values.
+    /// A label was broadcast, with this mask of clients and this many bytes of values.
     Answered(Label, u32, usize),
-    /// The first known label that these clients have left out and others have sent. Clients of LAM/MPI read as many values as there are clients, whatever the mask says. Told once.
+    /// The first known label that these clients have left out and others have sent. Clients of LAM/MPI read as many
+    /// values as there are clients, whatever the mask says. Emitted once.
     Partial(Label, Vec<Rank>),
-    /// Broadcasts do not go through the clients' nodes, since these clients do not know how, or have no node.
+    /// Broadcasts do not go through the clients' nodes: these clients lack support for it, or have no node.
     Unrelayed(Vec<Rank>),
-    /// A client has said where its own node listens; `None` where it has none.
+    /// A client has reported where its node listens; `None` if it has none.
     Node(Rank, Option<NodeAt>),
-    /// A broadcast has been passed on by one of the clients, its root.
+    /// A client, the root, has passed a broadcast on.
     Relayed {
-        /// What was broadcast.
+        /// The label that was broadcast.
         label: Label,
-        /// Who passed it on.
+        /// The client that passed it on.
         root: Rank,
-        /// The clients that got it so, the root among them.
+        /// The clients that it reached through the tree, including the root.
         reached: u32,
-        /// The clients that have a node and did not: they get it from the server.
+        /// The clients with a node that it did not reach: the server sends it to them.
         missed: u32,
     },
     /// A client has sent all its labels.
     Done(Rank),
-    /// All have.
+    /// All clients have.
     AllDone,
     /// The processes of a client have ended.
     Ended(Rank),
-    /// A client was lost, or broke the protocol, after all were done and before its processes had ended.
+    /// After all clients were done, a client was lost or violated the protocol before its FINI.
     Lost(Rank, String),
 }
 
@@ -155,7 +157,7 @@ impl fmt::Display for Event {
     }
 }
 
-/// Ranks, after `client`.
+/// Ranks, to follow the word `client`.
 fn listed(ranks: &[Rank]) -> String {
     let listed: Vec<String> = ranks.iter().map(Rank::to_string).collect();
     format!("{} {}", if listed.len() == 1 { "" } else { "s" }, listed.join(", "))

@@ -1,4 +1,4 @@
-//! Why a session has failed: the first cause, with the client and the stage.
+//! Failure of a session: the first cause, with the client and the stage.
 
 use std::fmt;
 use std::time::Duration;
@@ -10,62 +10,62 @@ use crate::wire::Label;
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Failure {
-    /// Not all clients were done in time.
+    /// Some clients were not done within the time limit.
     #[error("the session was not over within {limit:?}: {waits}")]
     Late {
-        /// How long it might take.
+        /// The time limit.
         limit: Duration,
-        /// Whom the session waits for.
+        /// The clients that the session waits for.
         waits: Waits,
     },
-    /// A client's connection has ended.
+    /// The connection of a client was lost.
     #[error("client {rank} was lost {stage}: {why}")]
     Lost {
         /// The client.
         rank: Rank,
-        /// Where the client stood.
+        /// Stage of the client.
         stage: Stage,
-        /// What the connection ended with.
+        /// Why the connection ended.
         why: String,
     },
-    /// A client has said what it must not.
+    /// A client has violated the protocol.
     #[error("client {rank} broke the protocol {stage}: {why}")]
     Wrong {
         /// The client.
         rank: Rank,
-        /// Where the client stood.
+        /// Stage of the client.
         stage: Stage,
-        /// What it said.
+        /// The violation.
         why: String,
     },
-    /// The values of all clients under one label are too long to be broadcast.
+    /// The values of all clients under one label are too long for a broadcast.
     #[error(
         "the values of label {label} are {len} bytes in all, of which client {most} sent {most_len}; a broadcast has {limit} at most"
     )]
     TooLong {
         /// The label.
         label: Label,
-        /// How many bytes all have sent.
+        /// Bytes that all clients have sent.
         len: u64,
-        /// Who has sent most of them.
+        /// The client that has sent most.
         most: Rank,
-        /// How many bytes that client has sent.
+        /// Bytes that this client has sent.
         most_len: usize,
-        /// How many a broadcast may have.
+        /// Longest broadcast, bytes.
         limit: usize,
     },
 }
 
-/// Whom a session waits for, and where it stands.
+/// The clients that a session waits for, and its stage.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Waits {
-    /// Whom the session waits for.
+    /// The clients that the session waits for.
     pub missing: Vec<Rank>,
-    /// Those of the missing ones who had joined and were lost before all others had, and why.
+    /// Missing clients that had joined, but were lost before all others had joined, and why.
     pub lost: Vec<(Rank, String)>,
-    /// Whether all have joined: then the missing ones have not gone on.
+    /// Whether all clients have joined: the missing ones have then stopped at a later stage.
     pub joined: bool,
-    /// Where the session stands.
+    /// Stage of the session.
     pub stage: Stage,
 }
 

@@ -1,4 +1,4 @@
-//! From a connection to a client: AUTH, the key, and IMPI.
+//! From an accepted connection to a client: AUTH, the key, and IMPI.
 //!
 //! Source: IMPI, "Startup": the commands AUTH and IMPI.
 
@@ -9,7 +9,7 @@ use super::seat::Seat;
 use super::{ConnId, Event, Rank, Server};
 use crate::wire::{Command, Key, Method, Reader, command, server_auth};
 
-/// Connections that have not named their rank: enough for all clients to come at once, twice.
+/// Most connections without a rank: enough for all clients to connect at once, twice.
 const STRANGERS_MAX: usize = 64;
 
 impl Server {
@@ -32,20 +32,21 @@ impl Server {
         }
         if self.strangers().count() > STRANGERS_MAX {
             let why = format!("more than {STRANGERS_MAX} connections have not said who they are");
-            // Where all others hold the key, it is the new one that goes.
+            // If all others are authenticated by the key, the new one is closed.
             let leaves = self.least(|stranger| stranger != id).unwrap_or(id);
             self.refuse(leaves, why);
         }
     }
 
-    /// The system has no room for one more connection: one that has not proved itself by the key is closed, if there is one.
+    /// Closes a connection without a rank, to make room: one that is not authenticated by the key.
     pub(super) fn make_room(&mut self) {
         if let Some(id) = self.least(|_| true) {
             self.refuse(id, "others wait to be accepted, and the system has no room for them".into());
         }
     }
 
-    /// Of these strangers the one that makes room for others: one that has said nothing before one that has, and then the oldest, which has had the most time. None that has proved itself by the key: otherwise those who cannot would keep out those who can.
+    /// The connection without a rank that is closed to make room: a silent one before one that has sent bytes, then the
+    /// oldest. Connections authenticated by the key are exempt, so that clients without the key cannot displace them.
     fn least(&self, among: impl Fn(ConnId) -> bool) -> Option<ConnId> {
         let strangers = self.strangers().filter(|(id, conn)| among(*id) && conn.proved != Some(Method::Key));
         strangers.min_by_key(|(id, conn)| (conn.has_spoken, conn.until, *id)).map(|(id, _)| id)
@@ -118,7 +119,7 @@ impl Server {
     }
 }
 
-/// What is wrong with a payload of another length.
+/// Error for a payload of the wrong length.
 pub(super) fn length(what: &str, expected: usize, found: usize) -> String {
     format!("{what} with {found} bytes, and it has {expected}")
 }

@@ -1,4 +1,5 @@
-//! The session: connections, bytes and time come in; what is to be sent, closed and told goes out.
+//! State machine of a session: inputs are connections, bytes and time; outputs are bytes to send, connections to close,
+//! and events.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -10,97 +11,101 @@ use super::seat::Seat;
 use super::{ConnId, Event, Failure, Rank, Settings, SettingsError, Stage, Waits};
 use crate::wire::{Command, Frame, FrameError, Label, Method, Reader};
 
-/// Longest payload of a command that has a payload of at most 8 bytes: what is longer is no command of this protocol.
+/// Longest payload accepted for a command with a payload of at most 8 bytes. A longer one does not belong to this
+/// protocol.
 const COMMAND_MAX: usize = 64;
 
-/// Longest payload of a command that is not known, and is read only to be left alone.
+/// Longest payload of an unknown command, which is read and ignored.
 const OTHER_MAX: usize = 64 << 10;
 
-/// Most bytes of a client after its FINI, to which nothing belongs: what a client sends without end is not read without end.
+/// Most bytes of a client after its FINI. They have no meaning, and reading them must end.
 const LATE_MAX: usize = 4096;
 
-/// What is said of bytes that are no command, where AUTH or IMPI is due. They are not shown: they may be a key that nobody has asked for.
+/// Description of bytes that are not a command, where AUTH or IMPI is due. The bytes are omitted, because they may be a
+/// key that was sent without a request.
 const NO_COMMAND: &str = "bytes that are no command of IMPI";
 
-/// What happens to a server.
+/// An input of the server.
 #[derive(Debug)]
 pub enum Input<'a> {
-    /// Somebody has connected, from there.
+    /// A connection was accepted, from this address.
     Connected(ConnId, &'a str),
-    /// Bytes have come.
+    /// Bytes have arrived.
     Received(ConnId, &'a [u8]),
-    /// Nothing more comes on a connection. Its peer may still read, and a client that has sent FINI gets what is broadcast; of any other one it is the end.
+    /// The peer has closed its sending side. It may still read: a client that has sent FINI continues to get
+    /// broadcasts. Any other client is lost.
     Closed(ConnId),
-    /// A connection has ended, and why.
+    /// A connection has ended, for this reason.
     Lost(ConnId, &'a str),
-    /// Others wait to be accepted, and the system has no room for them: a connection that has named no rank makes room, if there is one.
+    /// More connections wait to be accepted, and the system has no room for them. If there is a connection without a
+    /// rank, the server closes it to make room.
     Crowded,
     /// Time has passed.
     Tick,
 }
 
-/// What a server wants done.
+/// An output to the driver.
 #[derive(Debug)]
 pub enum Output {
-    /// These bytes are to be sent. One broadcast is the same bytes for all: they are shared.
+    /// Send these bytes. The copies of a broadcast share their memory.
     Send(ConnId, Bytes),
-    /// The connection is to be closed when what was sent has left. Nothing is said of it afterwards.
+    /// Close the connection when its outgoing bytes have left. No further output concerns it.
     Close(ConnId),
-    /// For those who look on.
+    /// An event, for observers.
     Event(Event),
-    /// The session is over. The last output.
+    /// The session is over. This is the last output.
     Ended(Result<(), Failure>),
 }
 
 /// A session of the server.
 ///
-/// After every [`handle`](Self::handle) all [outputs](Self::next_output) are taken before the next one.
+/// The driver takes all [outputs](Self::next_output) after every [`handle`](Self::handle).
 #[derive(Debug)]
 pub struct Server {
     pub(super) settings: Settings,
     pub(super) conns: BTreeMap<ConnId, Conn>,
-    /// By rank.
+    /// Clients by rank.
     pub(super) seats: Vec<Option<Seat>>,
-    /// Why the seats of these clients were freed, as long as nobody else has taken them.
+    /// Why seats were freed, for ranks that are still free.
     pub(super) freed: BTreeMap<Rank, String>,
-    /// All have joined: seats are not freed any more.
+    /// Whether all clients have joined; from then on no seat is freed.
     pub(super) complete: bool,
     /// The label that was broadcast last.
     pub(super) last: Option<Label>,
-    /// Labels that were broadcast without a client that may send them yet.
+    /// Labels that were broadcast without a client that may still send them.
     pub(super) partial: BTreeSet<Label>,
-    /// The known labels that no client has sent are broadcast.
+    /// Whether the known labels that no client has sent were broadcast.
     pub(super) left_out_answered: bool,
-    /// When bytes of a client came last, or a broadcast did not wait for more of them.
+    /// When bytes of a client last arrived, or a label was last broadcast without all values.
     quiet_since: Duration,
-    /// Whether it was told that a known label was left out by some.
+    /// Whether the event for a known label that some clients left out was emitted.
     pub(super) told_partial: bool,
-    /// All are done.
+    /// Whether all clients are done.
     pub(super) over: bool,
-    /// The first cause, of a session that is over but for FINI.
+    /// The first failure after all clients were done.
     first: Option<Failure>,
     pub(super) ended: bool,
-    /// How broadcasts go out.
+    /// State of broadcasts through nodes.
     pub(super) relaying: Relaying,
     pub(super) outputs: VecDeque<Output>,
 }
 
-/// One connection.
+/// A connection.
 #[derive(Debug)]
 pub(super) struct Conn {
     pub(super) reader: Reader,
     pub(super) state: State,
-    /// Whether bytes have come.
+    /// Whether any bytes have arrived.
     pub(super) has_spoken: bool,
-    /// How it has proved that it may take part.
+    /// The method by which it was authenticated.
     pub(super) proved: Option<Method>,
-    /// Until when it has to have named its rank.
+    /// Time by which it must have named its rank.
     pub(super) until: Duration,
-    /// Bytes of commands that count against what one client may send.
+    /// Bytes of commands that count against the limit of a client.
     pub(super) received: usize,
 }
 
-/// What comes next on a connection.
+/// The input that a connection expects next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum State {
     /// AUTH.
@@ -109,15 +114,15 @@ pub(super) enum State {
     Key,
     /// IMPI.
     Impi,
-    /// What a client says.
+    /// Commands of a client.
     Client(Rank),
 }
 
 impl Server {
-    /// A session that begins now: all times are counted from there.
+    /// A session that begins now: all times are relative to this moment.
     ///
     /// # Errors
-    /// When no session can have these settings.
+    /// Returns an error if the settings are invalid.
     pub fn new(settings: Settings) -> Result<Server, SettingsError> {
         let settings = settings.checked()?;
         Ok(Server {
@@ -139,7 +144,7 @@ impl Server {
         })
     }
 
-    /// Takes what has happened, at this time since the begin.
+    /// Handles an input at this time since the begin.
     pub fn handle(&mut self, now: Duration, input: Input<'_>) {
         if self.ended {
             return;
@@ -158,12 +163,12 @@ impl Server {
         self.tick(now);
     }
 
-    /// What is to be done next.
+    /// The next output.
     pub fn next_output(&mut self) -> Option<Output> {
         self.outputs.pop_front()
     }
 
-    /// When the machine wants to be told that time has passed, at the latest.
+    /// The time at which the driver must give an input at the latest.
     pub fn deadline(&self) -> Option<Duration> {
         if self.ended {
             return None;
@@ -173,18 +178,19 @@ impl Server {
         self.strangers().map(|(_, conn)| conn.until).chain(session).chain(patience).min()
     }
 
-    /// Whether the session is over: nothing more comes of it.
+    /// Whether the session is over: there are no further outputs.
     pub fn has_ended(&self) -> bool {
         self.ended
     }
 
-    /// Bytes of clients that are held: of commands that are under way, of values that are not broadcast, and of those that later ones are compared with. Not those in outputs.
+    /// Bytes of clients that are held: of incomplete commands, of values before their broadcast, and of values for
+    /// later comparison. Outputs are excluded.
     pub fn held(&self) -> usize {
         let under_way: usize = self.conns.values().map(|conn| conn.reader.held()).sum();
         under_way + self.relaying.held() + self.seats.iter().flatten().map(Seat::held).sum::<usize>()
     }
 
-    /// Connections that have not named their rank.
+    /// Connections without a rank.
     pub(super) fn strangers(&self) -> impl Iterator<Item = (ConnId, &Conn)> {
         let strangers = self.conns.iter().filter(|(_, conn)| !matches!(conn.state, State::Client(_)));
         strangers.map(|(id, conn)| (*id, conn))
@@ -199,7 +205,7 @@ impl Server {
         self.outputs.extend(conns.map(|conn| Output::Send(conn, bytes.clone())));
     }
 
-    /// Closes a connection that is no client's.
+    /// Closes a connection that is not a client's.
     pub(super) fn refuse(&mut self, conn: ConnId, why: String) {
         self.event(Event::Refused(conn, why));
         self.close(conn);
@@ -214,12 +220,12 @@ impl Server {
         if let Some(conn) = self.conns.get_mut(&id) {
             conn.has_spoken = true;
         }
-        // Ends: each round takes bytes, or closes the connection.
+        // Ends: each round consumes bytes, or closes the connection.
         while !bytes.is_empty() {
             let Some(conn) = self.conns.get_mut(&id) else { return };
             let (state, left) = (conn.state, self.settings.bytes_max.saturating_sub(conn.received));
             if let Some(seat) = self.seat_of(state).filter(|seat| seat.ended) {
-                // After FINI nothing matters that this connection says.
+                // Bytes after FINI have no meaning.
                 seat.late = seat.late.saturating_add(bytes.len());
                 if seat.late > LATE_MAX {
                     self.wrong(id, state, "it goes on after FINI".into());
@@ -261,7 +267,7 @@ impl Server {
         }
     }
 
-    /// A connection has said what it must not.
+    /// A connection has violated the protocol.
     fn wrong(&mut self, id: ConnId, state: State, why: String) {
         let State::Client(rank) = state else { return self.refuse(id, why) };
         let Some(stage) = self.stage_of(rank) else { return };
@@ -269,7 +275,7 @@ impl Server {
         self.leaves(rank, why.clone(), Failure::Wrong { rank, stage, why });
     }
 
-    /// The peer has closed its side.
+    /// The peer has closed its sending side.
     fn closed(&mut self, id: ConnId) {
         let Some(state) = self.conns.get(&id).map(|conn| conn.state) else { return };
         if !self.seat(state).is_some_and(|seat| seat.ended) {
@@ -286,7 +292,7 @@ impl Server {
         self.leaves(rank, why.clone(), Failure::Lost { rank, stage, why });
     }
 
-    /// The connection of a client is no more.
+    /// The connection of a client has ended.
     fn leaves(&mut self, rank: Rank, why: String, failure: Failure) {
         let Some(seat) = self.seats[rank as usize].as_mut() else { return };
         seat.conn = None;
@@ -295,7 +301,7 @@ impl Server {
             self.event(Event::Freed(rank, why.clone()));
             self.freed.insert(rank, why);
         } else if seat.ended {
-            // It has said that it would go.
+            // It has sent FINI, so its end is expected.
         } else if self.over {
             self.event(Event::Lost(rank, why));
             self.first.get_or_insert(failure);
@@ -305,7 +311,7 @@ impl Server {
         }
     }
 
-    /// Ends the session when every client has ended, or is lost.
+    /// Ends the session when every client has sent FINI or is lost.
     pub(super) fn end_if_all_are_gone(&mut self) {
         let gone = |seat: &Seat| seat.ended || seat.conn.is_none();
         if self.over && self.seats.iter().flatten().all(gone) {
@@ -327,7 +333,7 @@ impl Server {
         self.ended = true;
     }
 
-    /// The seat of the client that a connection is.
+    /// The seat of a connection's client.
     fn seat(&self, state: State) -> Option<&Seat> {
         let State::Client(rank) = state else { return None };
         self.seats.get(rank as usize)?.as_ref()
@@ -338,7 +344,7 @@ impl Server {
         self.seats.get_mut(rank as usize)?.as_mut()
     }
 
-    /// Where a client stands.
+    /// Stage of a client.
     fn stage_of(&self, rank: Rank) -> Option<Stage> {
         let seat = self.seat(State::Client(rank))?;
         Some(match (self.over, self.complete) {
@@ -356,7 +362,7 @@ impl Server {
         if self.ended {
             return;
         }
-        // Ends: each round broadcasts a label. Without patience all of them are due at once.
+        // Ends: each round broadcasts a label. With a patience of zero, all of them are due immediately.
         while self.is_stalled() && now >= self.patient_until() {
             self.answer_without_the_missing();
             self.quiet_since = now;
@@ -375,14 +381,14 @@ impl Server {
         }
     }
 
-    /// Whom the session waits for, and where it stands. Of one that has ended, nobody.
+    /// The clients that the session waits for, and its stage. After the end there are none.
     pub fn waits(&self) -> Waits {
         let (missing, stage) = self.relaying.waits().unwrap_or_else(|| (self.missing(), self.stage()));
         let lost = self.freed.iter().map(|(rank, why)| (*rank, why.clone())).collect();
         Waits { missing, lost, joined: self.complete, stage }
     }
 
-    /// Where the session stands: at the label that it waits for, or after the last one.
+    /// Stage of the session: the label that it waits for, or the last one.
     fn stage(&self) -> Stage {
         if self.over {
             return Stage::Over;
@@ -395,7 +401,9 @@ impl Server {
         }
     }
 
-    /// The clients that the session waits for: those that have not joined, or have no FINI; of those that are not done, all whose turn it is, or else those without the next label.
+    /// The clients that the session waits for. Before all have joined, those are the clients that have not; at the end,
+    /// the clients without FINI. In between, they are the clients whose turn it is to send; if there are none, the
+    /// clients without the next label.
     fn missing(&self) -> Vec<Rank> {
         let ranks = |waits: &dyn Fn(&Seat) -> bool| {
             let waits = |(rank, seat): (Rank, &Option<Seat>)| seat.as_ref().is_none_or(waits).then_some(rank);

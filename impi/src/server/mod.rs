@@ -1,6 +1,8 @@
-//! The server without I/O: it collects by label what the clients say, and broadcasts it. Connections, bytes and the time come in, and what is to be sent goes out.
+//! The server without I/O: it collects values by label from the clients, and broadcasts them. Inputs are connections,
+//! bytes and the time; outputs are bytes to send.
 //!
-//! It knows nothing of the meaning of labels, apart from the optional [checks](Check): one that it does not know is collected and broadcast like any other.
+//! The server does not interpret labels, apart from the optional [checks](Check): it collects and broadcasts an unknown
+//! label like any other.
 //!
 //! Source: IMPI, "Startup": the server and its commands AUTH, IMPI, COLL, DONE and FINI.
 
@@ -21,9 +23,9 @@ pub use machine::{Input, Output, Server};
 pub use relay::RelaySettings;
 pub use settings::{Settings, SettingsError};
 
-/// A connection, by a number of the driver's own that it never uses again.
+/// Number of a connection, chosen by the driver, which uses each number once.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ConnId(pub u64);
 
-/// The rank of a client among the clients of a session, 0 to 31.
+/// Rank of a client in a session, 0 to 31.
 pub type Rank = u32;

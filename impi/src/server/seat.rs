@@ -1,4 +1,4 @@
-//! One client of the session: what it has sent, and how far it has come.
+//! State of one client in a session.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,26 +8,26 @@ use super::check::Said;
 use super::{ConnId, Stage};
 use crate::wire::Label;
 
-/// One client of the session.
 #[derive(Debug)]
 pub(super) struct Seat {
-    /// `None` when the connection has ended after all that mattered.
+    /// Its connection; `None` if that has ended after FINI, or after all clients were done.
     pub(super) conn: Option<ConnId>,
-    /// The labels that it has sent, with the values that are still to be broadcast; empty where every client has them.
+    /// The labels that it has sent, with the values that may still be broadcast. The values are empty once a broadcast
+    /// has reached every client.
     pub(super) sent: BTreeMap<Label, Bytes>,
-    /// Those whose values were not broadcast yet.
+    /// Labels whose values are still to be broadcast.
     pub(super) unanswered: BTreeSet<Label>,
-    /// The label that it has sent last.
+    /// The last label that it has sent.
     pub(super) last: Option<Label>,
     /// Whether it has sent DONE.
     pub(super) done: bool,
     /// Whether it has sent FINI.
     pub(super) ended: bool,
-    /// Bytes that have come after FINI.
+    /// Bytes that arrived after FINI.
     pub(super) late: usize,
-    /// Unknown commands that it has sent.
+    /// Number of unknown commands that it has sent.
     pub(super) ignored: u32,
-    /// What later values are compared with.
+    /// Values that later ones are checked against.
     pub(super) said: Said,
 }
 
@@ -57,7 +57,7 @@ impl Seat {
     /// Bytes of values that are held.
     pub(super) fn held(&self) -> usize {
         let waiting: usize = self.sent.values().map(Bytes::len).sum();
-        // Those that wait to be broadcast as well are there once.
+        // Values that also wait to be broadcast share their memory, and count once.
         let waits = |label: &Label| self.sent.get(label).is_some_and(|values| !values.is_empty());
         let compared = self.said.kept().filter(|(label, _)| !waits(label));
         waiting + compared.map(|(_, len)| len).sum::<usize>()

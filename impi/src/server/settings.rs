@@ -1,56 +1,59 @@
-//! What a server is started with.
+//! Settings of a server.
 
 use std::time::Duration;
 
 use super::{Check, RelaySettings};
 use crate::wire::{CLIENTS_MAX, Methods, VALUES_MAX};
 
-/// Longer than the bytes of a client that does not wait for answers are apart: a lost packet is sent again after 200 ms at the earliest. Clients that wait, and leave labels out, take so long for each of these.
+/// Longer than the gaps between the bytes of a client that does not wait for broadcasts: TCP retransmits a lost packet
+/// after 200 ms at the earliest. Clients that do wait, and leave labels out, take this time for each left-out label.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// What a server is started with.
+/// Settings of a server.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// How many clients there will be, 1 to 32.
+    /// Number of clients, 1 to 32.
     pub clients: u32,
-    /// How clients prove that they may take part.
+    /// Authentication methods.
     pub methods: Methods,
-    /// What is done about values that cannot be.
+    /// What to do about implausible values.
     pub check: Check,
-    /// How long it may take from the start until all clients are done.
+    /// Time limit from the start until all clients are done.
     pub limit: Duration,
-    /// How long a connection may take until it has named its rank.
+    /// Time limit for a connection to name its rank.
     pub greeting: Duration,
-    /// How long all clients may wait, with no byte under way, until the lowest label is broadcast without those that have not sent it.
+    /// Time that all clients may wait, with no bytes in progress, until the lowest label is broadcast without the
+    /// clients that have not sent it.
     pub patience: Duration,
-    /// Most bytes that one client may send in all, before all are done.
+    /// Most bytes that one client may send before all are done.
     pub bytes_max: usize,
-    /// Most bytes of all clients' values under one label; never more than [`VALUES_MAX`].
+    /// Most bytes of all clients' values under one label; capped at [`VALUES_MAX`].
     pub broadcast_max: usize,
-    /// How broadcasts go through the clients' own nodes, where they all have that; by default they do not.
+    /// How broadcasts go through the clients' own nodes, if all clients support that; `None` by default.
     pub relay: Option<RelaySettings>,
 }
 
-/// Settings that no session can have.
+/// The settings are invalid.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SettingsError {
     /// The mask of clients has 32 bits.
     #[error("a session has 1 to {CLIENTS_MAX} clients, not {0}")]
     Clients(u32),
-    /// Nobody could take part.
+    /// No authentication method is enabled, so no client could join.
     #[error("no method of proof is enabled, so that no client could take part")]
     Methods,
-    /// It would be over before anybody could join.
+    /// The time limit is 0, so no client could join.
     #[error("a session has more time than 0 s")]
     Limit,
-    /// Broadcasts go along trees that each client knows.
+    /// The tree is not one that each client knows.
     #[error("`{0}` is no tree that is built in; it is binary, binomial, kary:K, knomial:K, chain or flat")]
     Tree(String),
 }
 
 impl Settings {
-    /// For so many clients, with the time limits that are the default: 10 minutes for all, 10 s for one to say who it is. 256 MiB from each, and as many bytes under one label as a length can say.
+    /// Settings for this number of clients, with defaults: 10 minutes for the session, 10 s for a connection to name
+    /// its rank, 256 MiB from each client. The values under one label are limited only by the length field.
     pub fn new(clients: u32, methods: Methods) -> Settings {
         Settings {
             clients,

@@ -1,4 +1,4 @@
-//! From the server's address to a connection, within the time that there is.
+//! Connects to the server's address, within the time limit.
 
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpStream};
@@ -6,20 +6,20 @@ use std::time::{Duration, Instant};
 
 use chained_gpc::Resolver;
 
-/// The time that there is.
+/// A time limit.
 pub(super) struct Clock {
     pub(super) begin: Instant,
     pub(super) limit: Duration,
 }
 
 impl Clock {
-    /// What is left; `None` when it is over.
+    /// Time left; `None` if it is over.
     pub(super) fn left(&self) -> Option<Duration> {
         self.limit.checked_sub(self.begin.elapsed()).filter(|left| !left.is_zero())
     }
 }
 
-/// The addresses of a name.
+/// Resolves the addresses of a name.
 pub(super) fn resolve(server: &str, clock: &Clock) -> io::Result<Vec<SocketAddr>> {
     Resolver::system().addresses(server, clock.left().unwrap_or_default())
 }

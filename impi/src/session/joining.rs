@@ -1,6 +1,7 @@
-//! The connection until all are done: reads and writes as either goes, and carries out what the machine wants.
+//! The connection until all clients are done: reads and writes, and carries out the outputs of the state machine.
 //!
-//! The socket does not block. What comes is read while what is sent waits to leave: a server may answer a label before it reads the next one, and when each waited for the other to read, both would wait until the time is over.
+//! The socket is non-blocking, so reading continues while outgoing bytes wait. A server may answer a label before it
+//! reads the next one. If client and server each waited for the other to read, both would wait until the time limit.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read as _, Write as _};
@@ -21,26 +22,26 @@ use crate::server::Rank;
 /// Bytes that are read at a time.
 const READ: usize = 64 * 1024;
 
-/// How the thread waits.
+/// What the thread waits for.
 enum Waits {
-    /// For the server alone.
+    /// The server alone.
     Server(Poll),
-    /// For the server and the client's own node.
+    /// The server and the client's own node.
     Both(Box<Relay>),
 }
 
-/// Before all are done.
+/// A session before all clients are done.
 pub(super) struct Joining<'a> {
     stream: TcpStream,
     client: Client,
     clock: &'a Clock,
     waits: Waits,
-    /// What waits to leave, the first of it perhaps in part: no more than the cluster says.
+    /// Outgoing bytes, the first piece perhaps sent in part: at most the values of the cluster.
     queue: VecDeque<Bytes>,
 }
 
 impl<'a> Joining<'a> {
-    /// On this connection, which does not block from now on; with a node of its own where there are options for one.
+    /// Takes over this connection, and makes it non-blocking; with a node of its own if there are options for one.
     pub(super) fn new(
         stream: TcpStream,
         client: Client,
@@ -62,7 +63,7 @@ impl<'a> Joining<'a> {
         Ok(Joining { stream, client, clock, waits, queue: VecDeque::new() })
     }
 
-    /// Takes part until all are done, as long as `goes_on`.
+    /// Runs until all clients are done, as long as `goes_on` returns true.
     pub(super) fn learn(
         mut self,
         goes_on: &mut impl FnMut() -> bool,
@@ -70,7 +71,7 @@ impl<'a> Joining<'a> {
     ) -> Result<(TcpStream, Client, Box<Learned>), SessionError> {
         let mut bytes = vec![0; READ];
         let (mut read, mut learned) = (0, None);
-        // Ends: each round waits for what is left of the time at most, and when it is over the machine fails.
+        // Ends: each round waits at most for the time left, and after that the state machine fails.
         loop {
             while let Some(output) = self.client.next_output() {
                 match output {
@@ -85,12 +86,12 @@ impl<'a> Joining<'a> {
                     ClientOutput::Failed(fault) => return Err(fault.into()),
                 }
             }
-            // Nothing of what comes before FINI is left behind.
+            // All bytes before FINI must have left.
             if let Some(learned) = learned.take_if(|_| self.queue.is_empty()) {
                 self.stream.set_nonblocking(false).map_err(SessionError::Socket)?;
                 return Ok((self.stream, self.client, learned));
             }
-            // What has come to the node was there before the bytes that were read.
+            // Messages that reached the node came before the bytes that were read.
             if let Some(became) = self.relay().and_then(Relay::next) {
                 self.client.handle(ClientInput::Relay(became));
                 continue;
@@ -102,7 +103,7 @@ impl<'a> Joining<'a> {
             }
             match (self.clock.left(), &learned) {
                 (None, None) => self.client.handle(ClientInput::Late(self.clock.limit)),
-                // A server that says DONE and does not read this client's.
+                // The server has sent DONE, but does not read this client's.
                 (None, Some(_)) => {
                     let (stage, limit) = (self.client.stage(), self.clock.limit);
                     return Err(ClientFault::Late { stage, limit }.into());
@@ -120,7 +121,7 @@ impl<'a> Joining<'a> {
         }
     }
 
-    /// Writes once and reads once; where neither goes, waits until one may. How many bytes were read.
+    /// Writes once and reads once; if neither is possible, waits. Returns the number of bytes read.
     fn exchange(&mut self, bytes: &mut [u8], left: Duration) -> usize {
         let wrote = self.write();
         match self.stream.read(bytes) {
@@ -137,7 +138,7 @@ impl<'a> Joining<'a> {
         0
     }
 
-    /// Writes once, if there is anything: whether that made a difference.
+    /// Writes once, if bytes are queued. Returns whether the write had an effect.
     fn write(&mut self) -> bool {
         let Some(first) = self.queue.front_mut() else { return false };
         match self.stream.write(first) {
@@ -154,7 +155,7 @@ impl<'a> Joining<'a> {
         true
     }
 
-    /// The connection has ended: the machine fails, unless all are done.
+    /// The connection has ended: the state machine fails, unless all clients are done.
     fn lost(&mut self, why: &str) {
         self.queue.clear();
         self.client.handle(ClientInput::Lost(why));
@@ -163,7 +164,7 @@ impl<'a> Joining<'a> {
     fn wait(&mut self, left: Duration) -> io::Result<()> {
         match &mut self.waits {
             Waits::Both(relay) => relay.wait(left),
-            // One event says all that there is to try.
+            // One event suffices: both reading and writing are tried next.
             Waits::Server(poll) => match poll.poll(&mut Events::with_capacity(4), Some(left)) {
                 Err(error) if error.kind() != ErrorKind::Interrupted => Err(error),
                 _ => Ok(()),

@@ -1,6 +1,8 @@
-//! A client's session over TCP: blocks until all are done, and stays connected until its processes have ended.
+//! A client's session over TCP: blocks until all clients are done, and stays connected until the client's processes
+//! have ended.
 //!
-//! Source: IMPI, "Startup": the client's side. The protocol is in [`client`](crate::client); here are the socket and the clock.
+//! Source: IMPI, "Startup": the client's side. [`client`](crate::client) has the protocol; this module has the socket
+//! and the clock.
 #![allow(clippy::disallowed_methods, reason = "a session has a time limit, which its driver counts")]
 
 mod connect;
@@ -20,26 +22,31 @@ use crate::client::{
 use crate::relay::RelayOptions;
 use crate::silence;
 
-/// How long FINI may take to leave: it is 8 bytes.
+/// Time limit for sending FINI, which is 8 bytes.
 const FINI_LIMIT: Duration = Duration::from_secs(10);
 
-/// How often one who waits is asked whether it goes on.
+/// Interval at which a waiting client calls `goes_on`.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// How often a client connects again when the server has closed before it let the client in, and after how many [`LOOK`]s each time. Its rank may be taken by a connection of its own that has just died, or strangers may have taken all places; somewhat more than 2 s are enough for these to go. A wrong key stays wrong, and is to be told soon.
+/// Number of reconnections after the server has closed before it admitted the client, and the pause before each in
+/// units of [`LOOK`]. The rank may be taken by an earlier connection of this client that has just died, or strangers
+/// may have taken all slots. Somewhat more than 2 s suffice for these to go. A wrong key stays wrong, and must be
+/// reported soon.
 const AGAIN_MAX: u32 = 8;
 const AGAIN_LOOKS: u32 = 3;
 
-/// How a client takes part.
+/// Options of a session.
 #[derive(Clone, Debug)]
 pub struct SessionOptions {
-    /// How long it may take until all are done.
+    /// Time limit until all clients are done.
     pub limit: Duration,
-    /// That the server's broadcasts may go through a node of this client, where the server wants that and all clients know how. It lives until the client has [joined](Session::join_with). Where there can be none, the broadcasts come from the server.
+    /// Allows the server's broadcasts to go through a node of this client, if the server asks for it and all clients
+    /// support it. The node lives until the client has [joined](Session::join_with). Without a node, the broadcasts
+    /// arrive from the server.
     pub relay: Option<RelayOptions>,
 }
 
-/// A client whose session is done but for FINI.
+/// A client whose session is complete except for FINI.
 ///
 /// Dropping it closes the connection without FINI, which the server reports as a lost client.
 #[derive(Debug)]
@@ -54,44 +61,47 @@ pub struct Session {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SessionError {
-    /// What the client would say cannot be said.
+    /// The settings are invalid.
     #[error(transparent)]
     Settings(#[from] ClientSettingsError),
-    /// The server's address is none, or its name was not found.
+    /// The server's address is malformed, or its name cannot be resolved.
     #[error("the address of the IMPI server, `{}`, cannot be looked up: {cause}; it is HOST:PORT, which the server prints when it listens", chained_gpc::Shown(.server))]
     Address {
-        /// The address as it was given.
+        /// The address as given.
         server: String,
-        /// Why.
+        /// The reason.
         cause: io::Error,
     },
-    /// Nobody listens there.
+    /// The connection attempt has failed.
     #[error("no connection to the IMPI server `{}`: {cause}; has it been started, and is it reachable from here?", chained_gpc::Shown(.server))]
     Connect {
-        /// The address as it was given.
+        /// The address as given.
         server: String,
-        /// Why.
+        /// The reason.
         cause: io::Error,
     },
-    /// The session itself.
+    /// The session has failed.
     #[error(transparent)]
     Fault(#[from] ClientFault),
-    /// The system does not tell what happens at the socket.
+    /// The system cannot report socket events.
     #[error("the client cannot wait for the server: {0}")]
     Socket(#[source] io::Error),
-    /// Who waits has been told not to go on.
+    /// `goes_on` returned false.
     #[error("the session was given up before all were done")]
     GivenUp,
-    /// FINI did not leave.
+    /// FINI could not be sent.
     #[error("FINI could not be sent: {0}")]
     Fini(io::Error),
 }
 
 impl Session {
-    /// Takes part: connects to the server at `HOST:PORT`, says what the settings have, and learns of the others. When the server closes before it lets the client in, the client tries again a few times. `trace` is told what happens. All of it together takes `limit` at most.
+    /// Takes part in a session: connects to the server at `HOST:PORT`, sends the values in the settings, and learns
+    /// those of all. If the server closes before it admits the client, the client retries a few times. `trace` receives
+    /// each event. The whole takes at most `limit`.
     ///
     /// # Errors
-    /// When the settings cannot be said, nobody listens there, the time is over, the server breaks the protocol or is lost, or what the clients say does not go together.
+    /// Returns an error if the settings are invalid, the connection fails, or the time limit passes. Also if the server
+    /// violates the protocol or is lost, or if the clients' values are inconsistent.
     pub fn join(
         server: &str,
         settings: ClientSettings,
@@ -101,10 +111,11 @@ impl Session {
         Session::join_while(server, settings, limit, || true, trace)
     }
 
-    /// The same, as long as `goes_on`: while it waits for the server it asks ten times a second. Then it leaves.
+    /// Like [`join`](Self::join), as long as `goes_on` returns true: it is called ten times a second while the client
+    /// waits. Then the client leaves.
     ///
     /// # Errors
-    /// The same, and [`SessionError::GivenUp`].
+    /// Those of [`join`](Self::join), and [`SessionError::GivenUp`].
     pub fn join_while(
         server: &str,
         settings: ClientSettings,
@@ -115,10 +126,10 @@ impl Session {
         Session::join_with(server, settings, SessionOptions { limit, relay: None }, goes_on, trace)
     }
 
-    /// The same with all options.
+    /// Like [`join_while`](Self::join_while), with all options.
     ///
     /// # Errors
-    /// The same.
+    /// Those of [`join_while`](Self::join_while).
     pub fn join_with(
         server: &str,
         settings: ClientSettings,
@@ -126,16 +137,16 @@ impl Session {
         mut goes_on: impl FnMut() -> bool,
         mut trace: impl FnMut(&ClientEvent),
     ) -> Result<Session, SessionError> {
-        // What cannot be said is refused before anybody is asked.
+        // Invalid settings are rejected before the name is resolved.
         Client::new(settings.clone())?;
         let clock = Clock { begin: Instant::now(), limit: options.limit };
         let addresses = resolve(server, &clock)
             .map_err(|cause| SessionError::Address { server: server.to_owned(), cause })?;
         let (mut refused, mut again) = (None, AGAIN_MAX);
-        // Ends: each round but the last takes one from how often it may be.
+        // Ends: each round except the last reduces the number of retries.
         loop {
             let stream = connect(&addresses, &clock).map_err(|cause| match refused.take() {
-                // That says more.
+                // The earlier fault is more specific.
                 Some(fault) => SessionError::Fault(fault),
                 None => SessionError::Connect { server: server.to_owned(), cause },
             })?;
@@ -159,10 +170,11 @@ impl Session {
         }
     }
 
-    /// The same on a connection that there is already, through a tunnel or from an address of one's choice. It blocks or not; afterwards it blocks.
+    /// Like [`join_with`](Self::join_with), over an existing connection: for example through a tunnel, or from a chosen
+    /// address. The stream may be blocking or not; afterwards it is blocking.
     ///
     /// # Errors
-    /// The same, but for those of the server's address.
+    /// Those of [`join_with`](Self::join_with), except the errors about the server's address.
     pub fn over(
         stream: TcpStream,
         settings: ClientSettings,
@@ -193,33 +205,33 @@ impl Session {
         Ok(Session { stream, client, learned: *learned, local })
     }
 
-    /// What this client knows of all.
+    /// What this client has learned.
     pub fn learned(&self) -> &Learned {
         &self.learned
     }
 
-    /// The address by which this client reaches the server: others that reach the server may reach it there.
+    /// The local address of the connection: other clients that reach the server may reach this client there.
     pub fn local_address(&self) -> SocketAddr {
         self.local
     }
 
-    /// Whether the connection has ended: the server is gone, or has failed. It does not wait.
+    /// Whether the connection has ended: the server is gone, or has failed. Does not block.
     pub fn is_lost(&self) -> bool {
         if self.stream.set_nonblocking(true).is_err() {
             return true;
         }
-        // What a server says after DONE matters to nobody: it is read away.
+        // Bytes of the server after DONE have no meaning, and are discarded.
         let lost = drained(&self.stream);
         self.stream.set_nonblocking(false).is_err() || lost
     }
 
-    /// The client's processes have ended: sends FINI, and closes.
+    /// Sends FINI, because the client's processes have ended, and closes the connection.
     ///
     /// # Errors
-    /// When it could not be sent: the server is gone.
+    /// Returns an error if FINI could not be sent, because the server is gone.
     pub fn finish(mut self) -> Result<(), SessionError> {
         self.client.fini();
-        // Bytes that nobody has read would make the system reset the connection, and FINI would be lost.
+        // With unread bytes in the socket, closing would reset the connection, and FINI would be lost.
         if self.is_lost() {
             return Err(SessionError::Fini(ErrorKind::ConnectionAborted.into()));
         }
@@ -233,10 +245,10 @@ impl Session {
     }
 }
 
-/// Reads what is there; says whether the connection has ended. The socket does not block.
+/// Discards received bytes. Returns whether the connection has ended. The socket is non-blocking.
 fn drained(mut stream: &TcpStream) -> bool {
     let mut bytes = [0; 4096];
-    // A server that goes on talking is not waited for.
+    // Bounded, for a server that keeps sending.
     for _ in 0..64 {
         match stream.read(&mut bytes) {
             Ok(0) => return true,

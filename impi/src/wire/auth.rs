@@ -1,47 +1,48 @@
-//! How a client proves that it may take part.
+//! Authentication of a client: the methods and the key.
 
 use std::fmt;
 use std::str::FromStr;
 
 use zeroize::Zeroizing;
 
-/// The variable that enables the method without a proof, by its existence. All implementations have this name for it.
+/// Environment variable that enables the method without a proof, whatever its value. All implementations use this name.
 pub const NONE_VARIABLE: &str = "IMPI_AUTH_NONE";
 
-/// The variable that has the key, a decimal number.
+/// Environment variable with the key, a decimal number.
 pub const KEY_VARIABLE: &str = "IMPI_AUTH_KEY";
 
-/// A method of proof.
+/// An authentication method.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Method {
-    /// None: whoever reaches the server takes part.
+    /// No proof: every client that reaches the server is admitted.
     None,
-    /// A number of 8 bytes that both have.
+    /// An 8-byte number that client and server share.
     Key,
 }
 
-/// The methods that one side would use. The key is preferred where both sides have one.
+/// The methods that one side accepts. If both sides have a key, that method is preferred.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Methods {
-    /// Without a proof.
+    /// The method without a proof.
     pub none: bool,
-    /// By this key.
+    /// The key, for the method by key.
     pub key: Option<Key>,
 }
 
 impl Methods {
-    /// The mask that stands for them: bit i for method i.
+    /// Mask of the methods: bit i for method i.
     pub fn mask(&self) -> u32 {
         u32::from(self.none) | u32::from(self.key.is_some()) << 1
     }
 
-    /// What a client offers who has these: one that has nothing else offers to do without a proof, and the server decides.
+    /// The methods that a client with these offers. Without a key it also offers the method without a proof, and the
+    /// server decides.
     #[must_use]
     pub fn offered(self) -> Methods {
         Methods { none: self.none || self.key.is_none(), key: self.key }
     }
 
-    /// The method that is used with one who offers `mask`.
+    /// The method to use with a peer that offers `mask`.
     pub fn choose(&self, mask: u32) -> Option<Method> {
         match self.mask() & mask {
             common if common & 2 != 0 => Some(Method::Key),
@@ -51,17 +52,17 @@ impl Methods {
     }
 }
 
-/// The key of a session: a number of 8 bytes. It is shown nowhere, and wiped from memory.
+/// The key of a session: a number of 8 bytes. It is never displayed, and it is wiped from memory when dropped.
 #[derive(Clone)]
 pub struct Key(Zeroizing<[u8; 8]>);
 
-/// Text that is no key. The text is not in the message: it may be nearly the key.
+/// The text is not a key. The message omits the text, because it may be a key with a typing error.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("it is no decimal number of 64 bits, such as 13577531")]
 pub struct KeyError;
 
 impl Key {
-    /// Of the bytes on the wire.
+    /// The key with these bytes on the wire.
     pub fn from_bytes(bytes: [u8; 8]) -> Key {
         Key(Zeroizing::new(bytes))
     }
@@ -72,7 +73,7 @@ impl Key {
     }
 }
 
-/// Takes the same time whether and wherever they differ.
+/// Compares in constant time.
 impl PartialEq for Key {
     fn eq(&self, other: &Key) -> bool {
         let differ = self.0.iter().zip(other.0.iter()).fold(0, |differ, (a, b)| differ | (a ^ b));
@@ -85,7 +86,8 @@ impl Eq for Key {}
 impl FromStr for Key {
     type Err = KeyError;
 
-    /// A decimal number, as `IMPI_AUTH_KEY` has it: of an `Uint8`, or negative as of an `Int8`, which C programs read it as.
+    /// Parses a decimal number, as in `IMPI_AUTH_KEY`: a `Uint8`, or a negative number as an `Int8`, which is how C
+    /// programs read it.
     fn from_str(text: &str) -> Result<Key, KeyError> {
         let text = text.trim();
         let number = text.parse::<u64>().or_else(|_| text.parse::<i64>().map(|number| number as u64));
@@ -117,7 +119,7 @@ mod tests {
             ["Some(None)", "Some(Key)", "Some(Key)", "None", "None"]
         );
         assert_eq!(none.choose(2), None);
-        // Methods that are not known here are left alone.
+        // Bits of unknown methods are ignored.
         assert_eq!(none.choose(0xffff_ffff), Some(Method::None));
     }
 

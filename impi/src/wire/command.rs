@@ -1,28 +1,28 @@
-//! The commands, and the bytes of what is sent.
+//! Commands, and the encoding of outgoing messages.
 
 use bytes::{BufMut, Bytes, BytesMut};
 
 use super::{Label, Method, Relay};
 
-/// A command by the name in its head. Names are four letters.
+/// A command, identified by the number in its head, which is four letters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Command {
-    /// How the client would prove that it may take part: a mask of methods.
+    /// A client's mask of authentication methods.
     Auth,
     /// From a client its rank, from the server the number of clients.
     Impi,
     /// Values under a label.
     Coll,
-    /// From a client that it has sent all its labels, from the server that all have.
+    /// From a client: it has sent all its labels. From the server: all clients have.
     Done,
     /// The client's processes have ended.
     Fini,
-    /// One that the source does not know.
+    /// A command that the source does not define.
     Other(u32),
 }
 
 impl Command {
-    /// Of the number in a head.
+    /// The command with this number in its head.
     pub fn of(number: u32) -> Command {
         match number {
             0x4155_5448 => Command::Auth,
@@ -34,7 +34,7 @@ impl Command {
         }
     }
 
-    /// The number in a head.
+    /// The number in the head.
     pub fn number(self) -> u32 {
         match self {
             Command::Auth => 0x4155_5448,
@@ -47,7 +47,7 @@ impl Command {
     }
 }
 
-/// As people know it: `COLL`, or the number.
+/// The name, such as `COLL`, or else the number.
 impl std::fmt::Display for Command {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
@@ -64,7 +64,7 @@ impl std::fmt::Display for Command {
     }
 }
 
-/// A command whose payload is some 4-byte integers.
+/// Encodes a command whose payload is 4-byte integers.
 pub fn command(command: Command, payload: &[u32]) -> Bytes {
     let mut bytes = BytesMut::with_capacity(8 + 4 * payload.len());
     head(&mut bytes, command, 4 * payload.len());
@@ -72,13 +72,14 @@ pub fn command(command: Command, payload: &[u32]) -> Bytes {
     bytes.freeze()
 }
 
-/// Most bytes of values that one COLL of the server has: the length of its payload is a signed integer of 4 bytes, and the label and the mask count.
+/// Most bytes of values in one COLL of the server. The length of its payload is a signed 4-byte integer, and includes
+/// label and mask.
 pub const VALUES_MAX: usize = i32::MAX as usize - 8;
 
-/// A COLL: from a client without a mask, from the server with the mask of the clients whose values there are.
+/// Encodes a COLL. One from the server has the mask of the clients with values; one from a client has none.
 ///
 /// # Panics
-/// When the values are longer than [`VALUES_MAX`]: whoever has values of others looks before.
+/// Panics if the values are longer than [`VALUES_MAX`]: callers check the length of values from peers before.
 pub fn coll<'a>(
     label: Label,
     mask: Option<u32>,
@@ -97,7 +98,7 @@ pub fn coll<'a>(
     bytes.freeze()
 }
 
-/// The server's choice among the methods, which has no head.
+/// Encodes the server's choice of a method, which has no head.
 pub fn server_auth(method: Method) -> Bytes {
     let which: u32 = match method {
         Method::None => 0,

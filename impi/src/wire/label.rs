@@ -1,62 +1,63 @@
-//! The labels by which values are collected.
+//! Labels under which values are collected.
 
 use std::fmt;
 
-/// What a value is collected under. Clients of the field send labels in ascending order; a server collects them in any.
+/// The label of a value. Known clients send labels in ascending order; the server collects them in any order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Label(pub u32);
 
-/// What there is one value of.
+/// What a label has one value for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Per {
-    /// Of each client.
+    /// One value for each client.
     Client,
-    /// Of each host of each client.
+    /// One value for each host of each client.
     Host,
-    /// Of each process of each client.
+    /// One value for each process of each client.
     Proc,
 }
 
 impl Label {
-    /// No label: never sent.
+    /// No label; never sent.
     pub const NONE: Label = Label(0);
-    /// The versions that a client speaks: [`Version`](super::Version)s, strictly ascending, of which 0.0 is the first.
+    /// Versions that a client supports: [`Version`](super::Version)s, strictly ascending from 0.0.
     pub const C_VERSION: Label = Label(0x1000);
-    /// How many hosts a client has: 4 bytes, at least 1.
+    /// Number of hosts of a client: 4 bytes, at least 1.
     pub const C_NHOSTS: Label = Label(0x1100);
-    /// How many processes a client has: 4 bytes, at least 1.
+    /// Number of processes of a client: 4 bytes, at least 1.
     pub const C_NPROCS: Label = Label(0x1200);
-    /// Longest packet of data, bytes: 4 bytes, at least 1; the draft calls it `C_PKTLEN`.
+    /// Longest packet of data, bytes: 4 bytes, at least 1. The draft calls it `C_PKTLEN`.
     pub const C_DATALEN: Label = Label(0x1300);
     /// Largest tag: 4 bytes, at least 32767.
     pub const C_TAGUB: Label = Label(0x1400);
-    /// From how many bytes on collectives are long: 4 bytes, -1 for 1024.
+    /// Bytes from which on collectives count as long: 4 bytes, -1 for 1024.
     pub const C_COLL_XSIZE: Label = Label(0x1500);
-    /// Up to how many hosts collectives are linear: 4 bytes, -1 for 4.
+    /// Most hosts for linear collectives: 4 bytes, -1 for 4.
     pub const C_COLL_MAXLINEAR: Label = Label(0x1600);
     /// Address of a host: 16 bytes.
     pub const H_IPV6: Label = Label(0x2000);
     /// Port of a host: 4 bytes.
     pub const H_PORT: Label = Label(0x2100);
-    /// How many processes a host has: 4 bytes.
+    /// Number of processes on a host: 4 bytes.
     pub const H_NPROCS: Label = Label(0x2200);
-    /// After how many packets a host acknowledges: 4 bytes, at least 1.
+    /// Number of packets after which a host acknowledges: 4 bytes, at least 1.
     pub const H_ACKMARK: Label = Label(0x2300);
-    /// How many packets may be unacknowledged: 4 bytes, at least the ackmark.
+    /// Most packets that may be unacknowledged: 4 bytes, at least the ackmark.
     pub const H_HIWATER: Label = Label(0x2400);
     /// Address of a process: 16 bytes.
     pub const P_IPV6: Label = Label(0x3000);
-    /// Number of a process, one of its own among those of its address: 8 bytes, as every implementation sends it, though the source says 4.
+    /// Number of a process, unique among the processes of its address: 8 bytes, as every implementation sends it,
+    /// although the source says 4.
     pub const P_PID: Label = Label(0x3100);
 
     /// Of this project: the job of all nodes, 16 bytes, from client 0 alone.
     pub const C_JOB: Label = Label(0x4750_4301);
     /// Of this project: port of a process, 4 bytes.
     pub const P_PORT: Label = Label(0x4750_4302);
-    /// Of this project: public key of a process, 32 bytes, all zero for none.
+    /// Of this project: public key of a process, 32 bytes, all zero if it has none.
     pub const P_KEY: Label = Label(0x4750_4303);
 
-    /// The labels that the source knows, in the order in which a client sends them.
+    /// The labels of the source, in the order in which a client sends them.
     pub const KNOWN: [Label; 14] = [
         Label::C_VERSION,
         Label::C_NHOSTS,
@@ -74,15 +75,16 @@ impl Label {
         Label::P_PID,
     ];
 
-    /// The labels of this project, which are sent only to those who know them.
+    /// The labels of this project, which are sent only to clients that know them.
     pub const OWN: [Label; 3] = [Label::C_JOB, Label::P_PORT, Label::P_KEY];
 
-    /// Whether the source knows it.
+    /// Whether the source defines this label.
     pub fn is_known(self) -> bool {
         Label::KNOWN.contains(&self)
     }
 
-    /// What there is one value of, and the bytes of one; `None` for labels that are not known, and for `C_VERSION`, of which each client has any number.
+    /// What the label has one value for, and the size of a value in bytes. `None` for unknown labels, and for
+    /// `C_VERSION`, of which each client has any number.
     pub fn shape(self) -> Option<(Per, usize)> {
         Some(match self {
             Label::C_NHOSTS
@@ -102,7 +104,7 @@ impl Label {
         })
     }
 
-    /// The name that the source has for it.
+    /// Name of the label in the source.
     pub fn name(self) -> Option<&'static str> {
         Some(match self {
             Label::C_VERSION => "C_VERSION",
@@ -127,7 +129,7 @@ impl Label {
     }
 }
 
-/// By its name, or else its number: `H_PORT`, `0x9000`.
+/// Its name, or else its number: `H_PORT`, `0x9000`.
 impl fmt::Display for Label {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.name() {

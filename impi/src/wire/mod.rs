@@ -1,6 +1,7 @@
-//! What goes over the connection of a client and the server: commands, labels, and how bytes become them.
+//! The wire format between a client and the server: commands, labels, and the reader that decodes them.
 //!
-//! All integers are big-endian; every command has a head of eight bytes, its name and the length of its payload. Only the server's answer to AUTH and the key come without one.
+//! All integers are big-endian. Every command has a head of eight bytes, its name and the length of its payload. Only
+//! the server's answer to AUTH and the key have no head.
 //!
 //! Source: IMPI, "Startup": types, commands and labels.
 
@@ -18,5 +19,5 @@ pub use reader::{Frame, FrameError, Reader};
 pub use relay::{JOB_LEN, NodeAt, Relay, RelayError, TREE_MAX};
 pub use version::{PRIVATE_MAJOR, Version, VersionsError, ascending, divide};
 
-/// Most clients of a session: as many as the mask of clients has bits.
+/// Most clients of a session: the mask of clients has as many bits.
 pub const CLIENTS_MAX: u32 = 32;

@@ -1,4 +1,4 @@
-//! From bytes to commands, as they come: byte by byte, or many at a time.
+//! Decodes commands from a byte stream that arrives in pieces of any size.
 
 use std::fmt;
 
@@ -7,16 +7,16 @@ use zeroize::Zeroize as _;
 
 use super::Command;
 
-/// A whole command, or bytes that were expected without a head.
+/// A complete command, or expected bytes without a head.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Frame {
     /// A command and its payload.
     Command(Command, Bytes),
-    /// Bytes without a head. They may be the key, and are wiped from memory with the last copy of them.
+    /// Bytes without a head. They may be the key, and are wiped from memory when the last copy is dropped.
     Raw(Bytes),
 }
 
-/// How many bytes there are, and not which: they may be the key.
+/// Shows the number of bytes only, because they may be the key.
 impl fmt::Debug for Frame {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -26,31 +26,31 @@ impl fmt::Debug for Frame {
     }
 }
 
-/// A head that nobody may send.
+/// A head with an invalid length.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{command} with a length of {len}; allowed are 0 to {most}")]
 pub struct FrameError {
     /// The command.
     pub command: Command,
-    /// Its length, as it stands there.
+    /// The length in the head.
     pub len: i32,
-    /// The longest that is allowed.
+    /// The longest allowed length.
     pub most: usize,
 }
 
-/// Bytes that memory is taken for before they have come: a longer payload grows with what comes.
+/// Most bytes reserved before they arrive. For a longer payload, memory grows with the bytes that arrive.
 const AT_FIRST: usize = 4096;
 
-/// Reads commands of one connection.
+/// Reader of one connection's commands.
 pub struct Reader {
-    /// The head, as far as it has come.
+    /// The head, as far as it has arrived.
     head: [u8; 8],
     have: usize,
-    /// What is read after the head, or without one.
+    /// The payload in progress, or bytes without a head.
     part: Option<Part>,
 }
 
-/// How many bytes are held, and not which: they may be the key.
+/// Shows the number of bytes only, because they may be the key.
 impl fmt::Debug for Reader {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let missing = self.part.as_ref().map(|part| part.missing);
@@ -62,7 +62,7 @@ impl fmt::Debug for Reader {
 }
 
 struct Part {
-    /// `None` for raw bytes.
+    /// `None` for bytes without a head.
     command: Option<Command>,
     missing: usize,
     bytes: BytesMut,
@@ -82,7 +82,7 @@ impl Part {
     }
 }
 
-/// Bytes without a head that end before they are whole.
+/// Wipes bytes without a head that are dropped before they are complete.
 impl Drop for Part {
     fn drop(&mut self) {
         if self.command.is_none() {
@@ -113,31 +113,32 @@ impl Default for Reader {
 }
 
 impl Reader {
-    /// At the begin of a command.
+    /// A reader at the start of a command.
     pub fn new() -> Reader {
         Reader { head: [0; 8], have: 0, part: None }
     }
 
-    /// What comes next are so many bytes without a head. Between two commands only.
+    /// Expects `len` bytes without a head next. May be called between two commands only.
     pub fn expect_raw(&mut self, len: usize) {
         debug_assert!(self.is_between(), "a command is under way");
         self.part = Some(Part::new(None, len));
     }
 
-    /// Whether nothing of a command has come.
+    /// Whether no part of a command has arrived.
     pub fn is_between(&self) -> bool {
         self.have == 0 && self.part.is_none()
     }
 
-    /// Bytes that are held for what is under way.
+    /// Bytes held for the command in progress.
     pub fn held(&self) -> usize {
         self.part.as_ref().map_or(0, |part| part.bytes.len())
     }
 
-    /// Takes from the front of `bytes`, up to the end of one command; `None` when all of them are taken and it is not whole. `most` says how long a payload of a command may be.
+    /// Consumes bytes from the front of `bytes`, at most to the end of one command. Returns `None` if all are consumed
+    /// and the command is incomplete. `most` is the longest payload that a command may have.
     ///
     /// # Errors
-    /// At a length over that, or below 0: what follows cannot be told apart.
+    /// Returns an error if the length is negative or over that limit: the rest of the stream cannot be decoded then.
     pub fn take(
         &mut self,
         bytes: &mut &[u8],
@@ -184,7 +185,7 @@ mod tests {
     use crate::wire::{Label, coll, command};
 
     proptest! {
-        /// However the bytes come, the commands are the same.
+        /// The commands are the same, however the bytes are split.
         #[test]
         fn pieces_make_no_difference(
             payloads in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..50), 1..6),
@@ -220,7 +221,7 @@ mod tests {
         assert_eq!(bytes, b"rest");
     }
 
-    /// The key came as bytes without a head, and stood in whatever showed what was read.
+    /// The key arrived as bytes without a head, and appeared wherever the reader's output was displayed.
     #[test]
     fn bytes_are_not_shown() {
         let mut reader = Reader::new();

@@ -1,31 +1,31 @@
-//! Versions of the protocol, and how the concatenated versions of several clients are told apart.
+//! Versions of the protocol, and the division of the clients' concatenated version lists.
 
 /// A version of the protocol.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Version {
-    /// The number before the point.
+    /// Number before the point.
     pub major: u32,
-    /// The number behind it.
+    /// Number after the point.
     pub minor: u32,
 }
 
-/// The major number by which this project's clients know each other; version 0.0 is spoken all the same.
+/// Major number by which clients of this project recognize each other. They support version 0.0 as well.
 pub const PRIVATE_MAJOR: u32 = 0x4750_4300;
 
 impl Version {
-    /// What each client speaks.
+    /// The version that every client supports.
     pub const MANDATORY: Version = Version { major: 0, minor: 0 };
 
-    /// That of this project's clients.
+    /// The version of this project's clients.
     pub const OWN: Version = Version { major: PRIVATE_MAJOR, minor: 1 };
 
-    /// Of the bytes on the wire.
+    /// Decodes a version.
     fn of(word: [u8; 8]) -> Version {
         let number = u64::from_be_bytes(word);
         Version { major: (number >> 32) as u32, minor: number as u32 }
     }
 
-    /// The bytes of a list of them.
+    /// Encodes a list of versions.
     pub fn to_bytes(versions: &[Version]) -> Vec<u8> {
         versions
             .iter()
@@ -40,38 +40,39 @@ impl std::fmt::Display for Version {
     }
 }
 
-/// Bytes that are no lists of versions.
+/// The bytes are not valid version lists.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum VersionsError {
-    /// A version has 8 bytes.
+    /// The length is not a multiple of 8 bytes, the size of a version.
     #[error("{0} bytes are not a number of versions of 8 bytes each")]
     Length(usize),
-    /// Each list begins with 0.0.
+    /// A list does not begin with 0.0.
     #[error("the list begins with version {0}, not with 0.0, which each client speaks")]
     First(Version),
-    /// A list ascends.
+    /// A list does not ascend.
     #[error("version {next} comes after {before}: each list ascends")]
     Order {
-        /// The one before.
+        /// A version.
         before: Version,
-        /// What follows.
+        /// The next version, which is not higher.
         next: Version,
     },
-    /// There are as many lists as clients.
+    /// The number of lists differs from the number of clients.
     #[error("there are the versions of {found} clients, and {clients} have sent theirs")]
     Clients {
-        /// How many lists there are.
+        /// Number of lists.
         found: usize,
-        /// How many there should be.
+        /// Number of clients.
         clients: usize,
     },
 }
 
-/// Divides the concatenated versions of so many clients: each list ascends strictly from 0.0, which so begins the next one. No memory is taken for more lists than that.
+/// Divides the concatenated versions of `clients` clients. Each list ascends strictly from 0.0, so a 0.0 begins the
+/// next list. Memory is bounded by the number of clients.
 ///
 /// # Errors
-/// The first fault.
+/// Returns the first fault.
 pub fn divide(bytes: &[u8], clients: usize) -> Result<Vec<Vec<Version>>, VersionsError> {
     let (words, rest) = bytes.as_chunks::<8>();
     if !rest.is_empty() {
@@ -97,10 +98,10 @@ pub fn divide(bytes: &[u8], clients: usize) -> Result<Vec<Vec<Version>>, Version
     }
 }
 
-/// Whether these are the versions of one client: strictly ascending from 0.0. No memory is taken.
+/// Checks that these are the versions of one client: strictly ascending from 0.0. Allocates no memory.
 ///
 /// # Errors
-/// The first fault.
+/// Returns the first fault.
 pub fn ascending(bytes: &[u8]) -> Result<(), VersionsError> {
     let (words, rest) = bytes.as_chunks::<8>();
     if !rest.is_empty() {

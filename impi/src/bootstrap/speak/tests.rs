@@ -1,4 +1,4 @@
-//! What a root says for its cluster, and what it makes of what clusters say.
+//! Tests of the values that a root sends for its cluster, and of its result from the values of all.
 
 use chained_gpc::{PublicKey, Secret};
 
@@ -7,7 +7,7 @@ use crate::wire::Version;
 
 const REACH: u64 = 0x0123_4567_89ab_cdef;
 
-/// A process of this id on a host at this address.
+/// A process with this id on a host with this address.
 fn said(id: Id, address: &str) -> Said {
     Said::new(
         id,
@@ -22,7 +22,7 @@ fn setup(rank: u32) -> Setup {
     Setup { server: "127.0.0.1:5000".into(), rank, methods, secret: Secret::new(&[7; 32]).unwrap() }
 }
 
-/// What all learn when clusters of these processes have met.
+/// The result of a session of clusters with these processes.
 fn learned(clusters: &[&[Said]], own_labels: bool) -> Learned {
     let cluster = |said: &&[Said]| {
         let mut cluster = cluster(&hosts(said));
@@ -56,7 +56,7 @@ fn hosts_stand_in_the_order_in_which_they_first_appear() {
     assert_eq!(answer.job, Job([5; 16]));
     let groups: Vec<&str> = answer.ids.iter().map(|(group, _)| group.as_str()).collect();
     assert_eq!(groups, ["client-0/10.0.0.9", "client-0/10.0.0.9", "client-0/10.0.0.1", "client-1/10.0.1.1"]);
-    // The own ones stand there as they have said; those of others as they would.
+    // Entries of the own cluster are unchanged; those of others are derived.
     let texts: Vec<&str> = answer.ids.iter().map(|(_, text)| text.as_str()).collect();
     assert_eq!(texts[..3], [&one[0].text, &one[2].text, &one[1].text]);
     let other: Entry = texts[3].parse().unwrap();
@@ -68,7 +68,7 @@ fn hosts_stand_in_the_order_in_which_they_first_appear() {
     assert_eq!((pids(0), pids(1)), (vec![Some(100), Some(102)], vec![Some(101)]));
 }
 
-/// In containers that share an address processes may have one number.
+/// In containers that share an address, processes may have the same number.
 #[test]
 fn numbers_of_processes_are_told_apart() {
     let text = |port| format!("1,host,{REACH:016x},-,10.0.0.1:{port}");
@@ -135,7 +135,8 @@ fn loopback_addresses_are_for_those_on_the_machine_of_the_server() {
     let same = |from: &str, to: &str| same_machine(from.parse().unwrap(), to.parse().unwrap());
     assert!(same("127.0.0.1", "127.0.0.9") && same("::1", "::1") && same("10.0.0.1", "::ffff:10.0.0.1"));
     assert!(!same("10.0.0.1", "10.0.0.2") && !same("10.0.0.1", "fd00::1"));
-    // Addresses tell it before there is a connection, names do not. The second one belongs to nobody.
+    // For an address this is known before there is a connection; for a name it is not. The second address belongs to no
+    // host.
     assert!(!is_elsewhere("127.0.0.9:1") && is_elsewhere("192.0.2.1:1") && !is_elsewhere("nowhere:1"));
     let (one, two) = ([said(0, "127.0.0.1:1")], [said(1, "127.0.0.2:2")]);
     let learned = learned(&[&one, &two], true);
@@ -162,12 +163,12 @@ fn what_a_process_says_is_checked() {
     );
     let unix = error(&format!("1,h,{REACH:016x},-,unix:@x"));
     assert!(unix.ends_with("listens for its own host alone: name the address at which the other clusters reach its host with GPC_HOST_ADDRESS"), "{unix}");
-    // The address that others reach counts.
+    // The address that others can reach counts.
     let both = Said::new(0, 7, &format!("1,h,{REACH:016x},-,127.0.0.1:1,10.0.0.1:2")).unwrap();
     assert_eq!(both.address.to_string(), "10.0.0.1:2");
 }
 
-/// One client said 200,000 hosts, and every process of every cluster got an entry for each.
+/// One client reported 200,000 hosts, and every process of every cluster stored an entry for each.
 #[test]
 fn no_client_makes_the_others_keep_any_number_of_processes() {
     let (one, two) = ([said(0, "10.0.0.1:1")], [said(1, "10.0.0.2:2")]);
@@ -184,7 +185,7 @@ fn no_client_makes_the_others_keep_any_number_of_processes() {
     assert!(error.contains("have both the address"), "they are not too many now: {error}");
 }
 
-/// A server that leaves the labels of this project out takes the keys away, and nobody said so.
+/// A server that leaves out the labels of this project removes the keys, and this was not reported.
 #[test]
 fn keys_that_were_not_carried_are_missed() {
     let (with, without) =
