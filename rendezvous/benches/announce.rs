@@ -1,7 +1,12 @@
-//! How long an announcement takes to reach that many tasks, beside a plain call with the same data: `cargo bench -p gpc-rendezvous --bench announce [-- COUNT...]`.
+//! Measures the time for an announcement to reach many tasks, beside a plain call with the same data:
+//! `cargo bench -p gpc-rendezvous --bench announce [-- COUNT...]`.
 //!
-//! All tasks are nodes of one process, each with a thread that waits. Not by criterion: one run takes all cores. What is printed is the median of the rounds: a call whose function does nothing; the announcement, until the controlling task
-//! knows that all have it; and until the last of the threads has gone on, which is more a matter of cores than of the wire.
+//! All tasks are nodes of one process, each with a thread that waits. Criterion is not used, because one run occupies
+//! all cores. The program prints medians of three times:
+//!
+//! - a call whose function does nothing;
+//! - the announcement, until the controlling task knows that all have it;
+//! - the same, until the last thread has resumed, which depends on the cores more than on the wire.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -18,21 +23,22 @@ use chained_gpc::{Call, Functions, IdList, LinkKind, LocalNodes, Wait, launch};
 use gpc_rendezvous::Completion;
 use gpc_rendezvous::meeting::{Plan, Tasks};
 
-/// Files that a node has open, its links included, in units of what a process of a launch needs: two.
+/// Files that a node has open, its links included, in units of `launch::provide_files`: a unit is what a process of a
+/// launch needs, two files.
 const FILES: usize = 4;
 
-/// Data of a task, bytes: a contact, and a long one.
+/// Lengths of a task's data, bytes: none, a contact, and long data.
 const LENGTHS: [usize; 3] = [0, 64, 1024];
 
-/// Rounds of each measurement; the first one opens the links, and does not count.
+/// Rounds of each measurement. The first one opens the links and is not counted.
 const ROUNDS: usize = 12;
 
-/// Longer than anything takes.
+/// Longer than any step takes.
 const LIMIT: Duration = Duration::from_secs(60);
 
 fn main() {
     let counts: Vec<u32> = std::env::args().filter_map(|argument| argument.parse().ok()).collect();
-    // `cargo bench` says so; `cargo test` only sees that it runs.
+    // `cargo bench` passes this argument. Under `cargo test` the program is only checked to run.
     let measured = std::env::args().any(|argument| argument == "--bench");
     let counts = match counts.is_empty() {
         true if measured => vec![64, 256, 1024],
@@ -82,7 +88,7 @@ fn measure(count: u32) {
     });
 }
 
-/// A plain call, then an announcement to all who wait.
+/// A plain call, then an announcement to all waiting tasks.
 fn round(
     nodes: &LocalNodes,
     tasks: &Tasks,

@@ -1,6 +1,9 @@
-//! Registrants over HTTP on loopback: time over their number, which is to be linear.
+//! Measures registrations over HTTP on loopback: the time should be linear in the number of registrants.
 //!
-//! Two ways: all register over some connections that stay, and then one waits; and each has a connection of its own, registers, and waits for the completion. `cargo bench -p gpc-rendezvous --features http --bench http` measures both. The server is a process of its own, so that each has its descriptors: `ulimit -n` is to be some hundred over the largest number.
+//! There are two modes. Either all registrants share some persistent connections, and then one waits. Or each has its
+//! own connection, registers, and waits for the completion.
+//! `cargo bench -p gpc-rendezvous --features http --bench http` measures both. The server is a separate process, so
+//! that each process has its own descriptors: `ulimit -n` should be some hundred over the largest number.
 #![allow(clippy::unwrap_used, reason = "a measurement that cannot go on is over")]
 #![allow(clippy::disallowed_methods, reason = "it measures time")]
 #![allow(clippy::print_stdout, reason = "it prints what it has measured")]
@@ -14,16 +17,16 @@ use std::time::{Duration, Instant};
 use gpc_rendezvous::http::{Options, Server};
 use rustix::process::{Resource, getrlimit, setrlimit};
 
-/// How many register.
+/// Numbers of registrants.
 const COUNTS: [usize; 3] = [1000, 3000, 10_000];
 
-/// Connections that are shared, each driven by a thread.
+/// Shared connections, each driven by a thread.
 const CONNECTIONS: usize = 64;
 
-/// What each registers: about what a contact needs.
+/// Data of each registrant: about the size of a contact.
 const DATA: [u8; 64] = [b'x'; 64];
 
-/// How often each is measured; the median is told.
+/// Number of measurements; the median is printed.
 const TIMES: usize = 5;
 
 struct Client(BufReader<TcpStream>);
@@ -40,7 +43,7 @@ impl Client {
         self.0.get_mut().write_all(&[head.as_bytes(), body].concat()).unwrap();
     }
 
-    /// Takes an answer: its status, its location, and the length of its body.
+    /// Reads an answer: its status, its location, and the length of its body.
     fn answer(&mut self) -> (String, String, usize) {
         let (mut status, mut location, mut length) = (String::new(), String::new(), 0);
         self.0.read_line(&mut status).unwrap();
@@ -76,7 +79,7 @@ fn create(address: SocketAddr, count: usize) -> String {
     path
 }
 
-/// All over some connections.
+/// All registrants over shared connections.
 fn shared(address: SocketAddr, count: usize) -> Duration {
     let path = create(address, count);
     let mut clients: Vec<Client> = (0..CONNECTIONS).map(|_| Client::new(address)).collect();
@@ -94,7 +97,8 @@ fn shared(address: SocketAddr, count: usize) -> Duration {
     took
 }
 
-/// Each with a connection of its own, waiting until all are there: until the last one has been told that it is complete. What each then gets is the data of its own.
+/// Each registrant on its own connection, until the last one knows that the rendezvous is complete. The requests are
+/// HEAD, so the transfer of the data is not measured.
 fn alone(address: SocketAddr, count: usize) -> Duration {
     let path = create(address, count);
     let begin = Instant::now();
@@ -127,7 +131,7 @@ fn median(measure: impl Fn() -> Duration) -> Duration {
     times[TIMES / 2]
 }
 
-/// The server, until the other process ends.
+/// Runs the server until the parent process ends.
 fn serve() {
     let server = Server::start(Options::new(([127, 0, 0, 1], 0).into())).unwrap();
     println!("{}", server.address());

@@ -1,4 +1,5 @@
-//! What a registrant costs at one resource, in process, over how many there are: the machine alone, the thread that it lives on, and with a store; and level-n data beside copying them.
+//! Measures the cost of a registrant at one resource, in process, by the number of registrants. Variants are the state
+//! machine alone, the service thread, and the thread with a store. Also compares level-n data with a plain copy.
 
 #![allow(missing_docs, reason = "criterion's macros write functions")]
 
@@ -13,10 +14,10 @@ use gpc_rendezvous::{Answer, Keeper, Life, Limits, Of, Request, ResourceId, Spec
 
 const REGISTRANTS: [u32; 3] = [1000, 10_000, 100_000];
 
-/// What a task says of itself, such as its address: bytes.
+/// Length of a task's data, such as its address, bytes.
 const CONTACT: usize = 64;
 
-/// How many requests are under way at a time.
+/// Number of requests in progress at a time.
 const WINDOW: u32 = 16_384;
 
 const RESOURCE: ResourceId = ResourceId([1; 16]);
@@ -31,7 +32,7 @@ fn token(number: u32) -> Token {
     Token::new(&format!("{number:032}")).unwrap()
 }
 
-/// All registrations, and the wait of each.
+/// All registrations, each followed by a wait.
 fn requests(registrants: u32) -> Vec<Request> {
     let data = Bytes::from(vec![7; CONTACT]);
     let register = |number| {
@@ -45,7 +46,7 @@ fn requests(registrants: u32) -> Vec<Request> {
     (0..registrants).flat_map(|number| [register(number), wait(number)]).collect()
 }
 
-/// Everybody registers and waits, and is told.
+/// All register and wait, and receive the completion.
 fn meet(requests: Vec<Request>, registrants: u32) {
     let (mut service, mut completed) = (Service::new(Limits::default()), 0);
     service.handle(1, Input::Ask(Ticket(u64::MAX), create(registrants)));
@@ -58,7 +59,7 @@ fn meet(requests: Vec<Request>, registrants: u32) {
     assert_eq!(completed, registrants);
 }
 
-/// The same, at the service's own thread.
+/// The same through the service thread.
 fn meet_at_desk(requests: Vec<Request>, registrants: u32, store: Option<Box<dyn Store>>) {
     #[expect(clippy::unwrap_used, reason = "a machine without a thread measures nothing")]
     let keeper = Keeper::start(Limits::default(), store, |_, _| {}).unwrap();
@@ -78,12 +79,12 @@ fn meet_at_desk(requests: Vec<Request>, registrants: u32, store: Option<Box<dyn 
     count();
     for (asked, request) in (0..).zip(requests) {
         ask(request);
-        // What is on its way fits into the service's queue.
+        // Requests in progress must fit into the service's queue.
         if asked > WINDOW && asked % 2 == 0 {
             count();
         }
     }
-    // Each has two answers, and some have been counted.
+    // Each registrant has two answers, and some have been counted.
     for _ in 0..2 * registrants - registrants.saturating_sub(1 + WINDOW / 2) {
         count();
     }
@@ -133,7 +134,7 @@ fn stored() -> (tempfile::TempDir, gpc_rendezvous::store::FileStore) {
     (folder, store)
 }
 
-/// Level-n data of 4 KiB from each registrant, beside a copy of them into new memory.
+/// Level-n data of 4 KiB from each registrant, in comparison with a copy of them into new memory.
 fn level(criterion: &mut Criterion) {
     let members: Vec<Bytes> = (0..8192_u32).map(|member| vec![member as u8; 4096].into()).collect();
     let (data, _) = joined(1, members.iter());

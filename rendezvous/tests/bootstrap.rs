@@ -1,4 +1,4 @@
-//! Processes, played by threads, that become one set of nodes by a rendezvous; its service is on a node.
+//! Bootstrap by rendezvous with a service on a node: processes, simulated by threads, form one set of nodes.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
 use std::sync::{Arc, Barrier};
@@ -12,10 +12,10 @@ use gpc_rendezvous::meeting::{Reached, Resource};
 use gpc_rendezvous::native::{Client, Host};
 use gpc_rendezvous::{Handle, Limits, Spec, Wanted};
 
-/// Long enough for anything that succeeds.
+/// Longer than any successful step takes.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A service on id 0 of nodes that have nothing to do with those of the set; each process asks by one of the others.
+/// A service on id 0 of nodes that are separate from the set. Each process accesses it through one of the other nodes.
 struct Service {
     nodes: LocalNodes,
     _host: Host,
@@ -60,7 +60,7 @@ fn start(resources: Resources, limit: Duration) -> Result<Member, BootstrapError
     bootstrap.start(&functions(), |builder| builder)
 }
 
-/// Each process on a thread of its own.
+/// Runs each process on a thread of its own.
 fn processes<T: Send>(count: u32, each: impl Fn(u32) -> T + Sync) -> Vec<T> {
     thread::scope(|scope| {
         let each = &each;
@@ -78,7 +78,7 @@ fn call_all(member: &Member) {
     assert!(replies.iter().all(|reply| reply.data == reply.id.to_string().as_bytes()));
 }
 
-/// What a process is in the set that it has joined; it has called all others, and been called.
+/// Calls all other processes, is called by them, and returns the member's view of the set.
 fn in_set(mut member: Member, called: &Barrier) -> (Id, u32, Job, Vec<String>) {
     call_all(&member);
     called.wait();
@@ -89,7 +89,7 @@ fn in_set(mut member: Member, called: &Barrier) -> (Id, u32, Job, Vec<String>) {
     seen
 }
 
-/// Subjob 0 has four processes, subjob 1 two; ids go by subjob, then by rank, whoever comes first.
+/// Subjob 0 has four processes, subjob 1 has two. Ids go by subjob, then by rank, in any order of arrival.
 #[test]
 fn processes_of_two_jobs_become_one_set() {
     let (service, called) = (Service::start(6), Barrier::new(6));
@@ -141,12 +141,13 @@ fn why_there_is_no_set_is_said() {
     let error = refused(&service, &without, PATIENCE);
     assert!(error.contains("create the resource at the top with --joint"), "{error}");
     let two = service.create(Spec { joint: true, ..Spec::new(2) });
-    // The limit was that of what was left of it, rounded: on a busy machine it was not the one that the user knows.
+    // The message had the remaining part of the limit, rounded: on a busy machine it differed from the limit that the
+    // user had set.
     let error = refused(&service, &two, Duration::from_secs(2));
     assert!(error.contains("within 2s; 1 of 2 have registered; rank 1 is missing"), "{error}");
-    // Who gives up takes its registration back: another process may come in its place.
+    // A process that gives up withdraws its registration, so that another one can replace it.
     assert_eq!(service.client(0).properties(&two).unwrap().tally, 0);
-    // Another one registers what no process says of itself.
+    // Another process registers data that are not an entry.
     let liar = service.create(Spec { joint: true, ..Spec::new(2) });
     let token = gpc_rendezvous::Token::new("liar").unwrap();
     service.reached(0, &liar).register(Wanted::Rank(0), &token, "nonsense".into()).unwrap();
@@ -160,7 +161,7 @@ fn why_there_is_no_set_is_said() {
     assert!(error.contains("the resource was destroyed on request"), "{error}");
 }
 
-/// The process with rank 0 of subjob 1 is lost before all of its subjob are there.
+/// The process with rank 0 of subjob 1 is lost before its whole subjob has registered.
 #[test]
 fn a_subjob_that_loses_its_controlling_process_is_named() {
     let mut service = Service::start(2);

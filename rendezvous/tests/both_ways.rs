@@ -1,4 +1,4 @@
-//! One service that is reached over HTTP and on a node: jobs meet by whichever way they have.
+//! One service that is accessible over HTTP and on a node: each job uses either way.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
 use std::sync::Arc;
@@ -12,10 +12,10 @@ use gpc_rendezvous::meeting::{MeetError, Plan, Reached, Resource, Tasks};
 use gpc_rendezvous::native::{Client, Host};
 use gpc_rendezvous::{Completion, FaultKind, Handle, Spec, Wanted};
 
-/// Long enough for anything that succeeds.
+/// Longer than any successful step takes.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The service, on id 0 and over HTTP, and two jobs: ids 1 to 3, and 4 and 5.
+/// The service, on id 0 and over HTTP, and two jobs: ids 1 to 3, and ids 4 and 5.
 struct World {
     server: Server,
     _host: Host,
@@ -48,7 +48,7 @@ impl World {
         Client::new(self.nodes.node(id).caller(), Job::default(), 0)
     }
 
-    /// The same resource, as it is reached over HTTP.
+    /// The same resource, accessed over HTTP.
     fn over_http(&self, handle: &Handle) -> Arc<dyn Resource> {
         let handle = Handle::new(self.server.url(), handle.resource()).unwrap();
         Arc::new(Reached::new(self.http.clone(), handle))
@@ -70,7 +70,8 @@ impl World {
     }
 }
 
-/// The first job gathers at a resource over HTTP and goes up over HTTP, the second one gathers by a call and goes up by nodes.
+/// The first job uses resources over HTTP only. The second gathers by a call, and registers with the parent through
+/// nodes.
 #[test]
 fn one_job_meets_over_http_and_the_other_by_nodes() {
     let world = World::start();
@@ -93,7 +94,7 @@ fn one_job_meets_over_http_and_the_other_by_nodes() {
     assert!(ended.iter().all(|one| joint(one) == joint(&ended[0])));
 }
 
-/// The service controls units that are created by a node, as those that are created over HTTP.
+/// The service controls units that a node creates, like those created over HTTP.
 #[test]
 fn the_service_controls_the_units_of_nodes() {
     let world = World::start();
@@ -108,7 +109,7 @@ fn the_service_controls_the_units_of_nodes() {
     assert_eq!((completion.level, &completion.data[..]), (2, &b"1 1 1 x"[..]));
 }
 
-/// Faults come by either way as they are, and a service that is not there is one, too.
+/// Faults are the same either way, and so is the fault of an unreachable service.
 #[test]
 fn both_ways_say_the_same() {
     let world = World::start();
@@ -124,7 +125,7 @@ fn both_ways_say_the_same() {
     let gone = Handle::new(server.url(), handle.resource()).unwrap();
     server.shutdown(Duration::from_secs(1));
     drop(http);
-    // `ClientOptions` is to grow, so that no other package writes all of it.
+    // `ClientOptions` is non-exhaustive, so other packages cannot construct it directly.
     let mut options = ClientOptions::default();
     options.limit = Duration::from_millis(50);
     let resource = Reached::new(Arc::new(client::Client::new(&options).unwrap()), gone);

@@ -1,4 +1,4 @@
-//! The client before services that are none: hostile, broken, or gone half way.
+//! The client with peers that are not proper services: hostile, broken, or gone in the middle of an answer.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -12,7 +12,7 @@ use gpc_rendezvous::client::{Client, ClientError, ClientOptions, ServiceUrl, dra
 use gpc_rendezvous::token::ServiceToken;
 use gpc_rendezvous::{FaultKind, Handle, Of, ResourceId, Spec, Wanted};
 
-/// Answers one connection after the other, each with one of these texts and then its end; gives what was asked.
+/// Answers one connection after another, each with one of these texts, and closes it. Returns the requests.
 fn answering(texts: Vec<String>) -> (ServiceUrl, JoinHandle<Vec<String>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/rendezvous", listener.local_addr().unwrap());
@@ -24,7 +24,7 @@ fn answering(texts: Vec<String>) -> (ServiceUrl, JoinHandle<Vec<String>>) {
             while !asked.ends_with(b"\r\n\r\n") && stream.read(&mut byte).unwrap() == 1 {
                 asked.push(byte[0]);
             }
-            // Who has read enough may have closed it.
+            // The client may have closed the connection when it had read enough.
             let _ = stream.write_all(text.as_bytes());
             String::from_utf8(asked).unwrap()
         };
@@ -48,7 +48,7 @@ fn client(limit: Duration) -> (Client, ServiceToken) {
     (Client::new(&options).unwrap(), token)
 }
 
-/// Long enough for any machine: it only passes where something is broken.
+/// A time limit that is long enough for any machine: it passes only if something is broken.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 #[test]
@@ -64,7 +64,8 @@ fn a_registration_whose_answer_is_lost_is_asked_again_with_the_same_token() {
     assert!(asked.len() == 4 && asked.iter().all(|asked| asked.contains(own.as_str())), "{asked:?}");
 }
 
-/// A service that was full, or answered 503 in a word that is unknown here, was not asked again, though others make room all the time.
+/// A request to a service that was full, or that answered 503 with an unknown code, was not repeated, although other
+/// resources end all the time.
 #[test]
 fn a_service_that_is_full_is_asked_again() {
     let full = http("503 Service Unavailable", r#"{"code":"service-full","detail":"it has 9 resources"}"#);
@@ -75,7 +76,7 @@ fn a_service_that_is_full_is_asked_again() {
     let own = draw_token().unwrap();
     assert_eq!(patient.register(&handle(&service), Wanted::Assign, &own, "", None).unwrap().rank, 4);
     assert_eq!(asked.join().unwrap().len(), 3);
-    // In the end it is said what the service has said.
+    // At the time limit the error is the service's fault.
     let (service, _) = answering(vec![full]);
     let (hasty, _) = client(Duration::ZERO);
     let fault = hasty.create(&service, &Spec::new(1)).unwrap_err();
@@ -142,7 +143,7 @@ fn what_makes_no_sense_is_neither_believed_nor_taken_whole() {
 
 #[test]
 fn nobody_is_waited_for_longer_than_is_said() {
-    // It takes connections, and never says anything.
+    // It accepts connections, and never answers.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let service: ServiceUrl = format!("http://{}", silent.local_addr().unwrap()).parse().unwrap();
     let (client, _) = client(Duration::from_millis(100));

@@ -1,4 +1,4 @@
-//! The fuzz target of this package without a fuzzer: the corpus, and other inputs that are made of it.
+//! Replays the corpus of this package's fuzz target, and inputs derived from it, without a fuzzer.
 
 use self::replay::replay;
 

@@ -1,4 +1,5 @@
-//! What a server holds, in descriptors and memory, while clients do their worst, and what is left afterwards. In a process of its own, since others' would count.
+//! Descriptors and memory of a server: their bounds under hostile clients, and what remains afterwards. This test has a
+//! process of its own, because it measures the whole process.
 #![cfg(test)]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on is over")]
 #![allow(clippy::disallowed_methods, reason = "a test that waits has a limit")]
@@ -14,7 +15,8 @@ use rustix::process::{Resource, getrlimit, setrlimit};
 /// Connections of each kind.
 const MANY: usize = 1000;
 
-/// Most that the process may grow meanwhile, MiB: some 20 KiB for each of the connections with both of its ends, and what the allocator keeps.
+/// Most that the process may grow, MiB: some 20 KiB for each connection with both of its ends, and the allocator's
+/// reserve.
 const GROWTH: usize = 96;
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -45,7 +47,7 @@ fn connect(server: &Server, text: &str) -> TcpStream {
     stream
 }
 
-/// Asks, and gives the whole answer.
+/// Sends a request, and returns the whole answer.
 fn ask(server: &Server, line: &str, body: &str) -> String {
     let length = body.len();
     let head = format!(
@@ -68,7 +70,7 @@ fn waiting(server: &Server, path: &str) -> usize {
     number.parse().unwrap()
 }
 
-/// One after the other: each counts what the whole process has.
+/// The parts run one after another, because each measures the whole process.
 #[test]
 fn what_a_server_holds_is_bounded() {
     long_answers_are_not_copied_for_each_client();
@@ -117,7 +119,7 @@ fn what_clients_take_is_bounded_and_comes_back() {
     assert!(grown < GROWTH, "{grown} MiB are left");
 }
 
-/// Many who wait for long data as JSON, and do not take them, hold the data once.
+/// Many clients that request long data as JSON, and do not take them, share one copy.
 fn long_answers_are_not_copied_for_each_client() {
     let server = Server::start(Options::new(([127, 0, 0, 1], 0).into())).unwrap();
     let path = ask(&server, "POST /rendezvous", r#"{"capacity":1}"#);
@@ -136,7 +138,8 @@ fn long_answers_are_not_copied_for_each_client() {
     assert!(grown < 64, "{grown} MiB for 50 clients");
 }
 
-/// `Limits::held` once said nothing of data that somebody was taking: registered, asked for, not read and destroyed, each 60 MiB stayed in memory until the client was cut off, and others took their place.
+/// `Limits::held` excluded data that clients had yet to take. If 60 MiB were registered, requested, not read and
+/// destroyed, they stayed in memory until the client was disconnected, and further data took their place.
 fn data_of_resources_that_are_gone_are_bounded_too() {
     let mut options = Options::new(([127, 0, 0, 1], 0).into());
     options.limits.held = 64 << 20;
@@ -159,9 +162,10 @@ fn data_of_resources_that_are_gone_are_bounded_too() {
     });
     assert_eq!(refused, Some(4), "three pass 64 MiB");
     let grown = memory().saturating_sub(before);
-    // Three on their way, what the client has to send, what the allocator keeps; twelve are 360 MiB.
+    // Three answers in progress, the client's outgoing data, and the allocator's reserve; twelve answers would be 360
+    // MiB.
     assert!(grown < 280, "{grown} MiB");
-    // All but the first: the last part of an answer keeps all of it.
+    // All but the first: the last part of an answer keeps the whole in memory.
     let mut first = streams.swap_remove(0);
     first.read_exact(&mut vec![0; 29 << 20]).unwrap();
     drop(streams);

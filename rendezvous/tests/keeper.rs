@@ -1,4 +1,4 @@
-//! The thread that a service lives on: answers after what is kept, many of them at once; ends, and who is told of them.
+//! The service thread: it stores changes before it answers, many of them together; and how the service ends.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -21,13 +21,13 @@ mod maps;
 
 type Outcome = Result<Answer, Fault>;
 
-/// Longer than anything takes.
+/// Longer than any step takes.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A store that says how often it keeps something, and does so when it is let.
+/// A store that reports each write, and carries it out when it is allowed to.
 struct Slow {
     maps: Arc<Mutex<Maps>>,
-    /// How many changes it was given at a time.
+    /// Number of changes of each write.
     given: Sender<usize>,
     go: Receiver<Result<(), StoreError>>,
 }
@@ -38,7 +38,7 @@ impl Store for Slow {
     }
 
     fn keep(&mut self, _now: Millis, changes: &[Change]) -> Result<(), StoreError> {
-        // At its end the service keeps the time alone.
+        // At its end the service stores the time alone.
         if changes.is_empty() {
             return Ok(());
         }
@@ -49,7 +49,7 @@ impl Store for Slow {
     }
 }
 
-/// A service with such a store, which has a resource.
+/// A service with such a store, and a resource.
 struct Held {
     keeper: Keeper,
     given: Receiver<usize>,
@@ -89,7 +89,7 @@ fn plain() -> Keeper {
 
 fn ask(desk: &Desk, request: Request) -> (Asked, Receiver<Outcome>) {
     let (told, outcome) = channel();
-    // Nobody may listen any more.
+    // The receiver may be gone.
     (desk.ask(request, move |answer| drop(told.send(answer))), outcome)
 }
 
@@ -126,7 +126,7 @@ fn what_many_ask_meanwhile_is_kept_at_once() {
             ask(service.keeper.desk(), registration(service.resource, &format!("t{number}"), Life::Unseen))
         })
         .collect();
-    // Nobody is told of what is not kept.
+    // Nothing is acknowledged before it is stored.
     assert!(outcome.try_recv().is_err());
     service.go.send(Ok(())).unwrap();
     assert!(outcome.recv_timeout(PATIENCE).unwrap().is_ok());
@@ -140,11 +140,11 @@ fn what_many_ask_meanwhile_is_kept_at_once() {
     assert_eq!(service.maps.lock().unwrap().load().registrants.len(), 1001);
 }
 
-/// A store on a disk that is full now and then.
+/// A store on a disk that is full at times.
 struct Full {
     maps: Arc<Mutex<Maps>>,
     full: Arc<AtomicBool>,
-    /// What it begins with.
+    /// The state that it loads.
     begins: Kept,
 }
 
@@ -170,7 +170,7 @@ fn on_a_disk(begins: Kept) -> (Keeper, Arc<Mutex<Maps>>, Arc<AtomicBool>) {
     (keeper, maps, full)
 }
 
-/// Asks until the store is written again: the service tries that by itself.
+/// Sends requests until the store is written again: the service retries by itself.
 #[allow(clippy::disallowed_methods, reason = "a test that waits has a limit")]
 fn recovered(desk: &Desk, resource: ResourceId) {
     let began = std::time::Instant::now();
@@ -186,7 +186,7 @@ fn refused(outcome: Outcome) {
     assert!(fault.message.contains("/there: the disk is full"), "{fault}");
 }
 
-/// A full disk ended the whole service: whoever waited or only asked was told of its end, and all tasks of all jobs with them.
+/// A full disk ended the whole service: all waits and reads failed, and with them all tasks of all jobs.
 #[test]
 fn a_service_goes_on_while_its_disk_is_full() {
     let (keeper, maps, full) = on_a_disk(Kept::default());
@@ -200,7 +200,7 @@ fn a_service_goes_on_while_its_disk_is_full() {
     full.store(true, Ordering::SeqCst);
     refused(told(desk, registration(resource, "a", Life::Unseen)));
     assert!(desk.failed().is_some());
-    // Reads go on, and nothing is taken that could be lost.
+    // Reads succeed, and requests whose changes could be lost are rejected.
     let before = tally();
     refused(told(desk, registration(resource, "b", Life::Unseen)));
     assert_eq!(tally(), before);
@@ -219,7 +219,7 @@ fn a_service_goes_on_while_its_disk_is_full() {
     assert_eq!(maps.lock().unwrap().load().registrants.len(), 2);
 }
 
-/// The resource of a creation that was refused stayed: whoever asks again on a full disk would fill the service.
+/// If a creation was rejected, its resource stayed: retries on a full disk would have filled the service.
 #[test]
 fn a_creation_on_a_full_disk_leaves_nothing() {
     let (keeper, maps, full) = on_a_disk(Kept::default());
@@ -235,7 +235,8 @@ fn a_creation_on_a_full_disk_leaves_nothing() {
     assert_eq!(maps.lock().unwrap().load().resources.len(), 1);
 }
 
-/// A completion that is not kept is not told: after a crash a registrant would be missing whose data others have.
+/// A completion is announced only when it is stored. Otherwise a registrant whose data others have received could be
+/// missing after a crash.
 #[test]
 fn a_completion_is_told_when_it_is_kept() {
     let (keeper, maps, full) = on_a_disk(Kept::default());
@@ -255,10 +256,11 @@ fn a_completion_is_told_when_it_is_kept() {
     assert_eq!(maps.lock().unwrap().load().registrants.len(), 1);
 }
 
-/// The ends of resources were kept by the machine's clock: one that jumped ahead while the service was down destroyed all of them. What was left of a lifetime is left.
+/// The ends of resources were stored by the machine's clock: if that jumped ahead while the service was down, all
+/// resources ended. Now each keeps its remaining lifetime.
 #[test]
 fn a_clock_that_jumps_while_the_service_is_down_ends_nothing() {
-    // Half a century.
+    // Half a century ago.
     let then = 1_000_000;
     let (id, token) = (ResourceId([7; 16]), Token::new("t").unwrap());
     let (job, joint, parent, failed) = (None, None, None, None);
@@ -269,7 +271,7 @@ fn a_clock_that_jumps_while_the_service_is_down_ends_nothing() {
     let desk = keeper.desk();
     let Ok(Answer::Properties(found)) = told(desk, Request::Properties(id)) else { panic!("it has ended") };
     assert!(found.expires > desk.now() && found.expires <= desk.now() + 3_600_000);
-    // A store counts on from what it had.
+    // The store continues with its own time.
     let unit = Unit::Own;
     let token = Token::new("c").unwrap();
     let (name, life) = ("c".to_owned(), Life::Unseen);
@@ -291,7 +293,7 @@ fn who_waits_when_the_service_ends_is_told() {
     assert_eq!(told(&desk, wait(resource)).unwrap_err().kind, FaultKind::Unavailable);
 }
 
-/// Requests that came between the last look into the queue and its end were dropped, and nobody told who had asked.
+/// Requests that arrived between the last read of the queue and the end of the service were dropped without an answer.
 #[test]
 fn whoever_asks_while_the_service_ends_is_told() {
     for _ in 0..50 {
@@ -326,7 +328,7 @@ fn who_no_longer_waits_is_let_go() {
     let (_other, _) = ask(desk, wait(resource));
     assert_eq!(waiting(desk, resource), 2);
     drop(asked);
-    // It is noticed in the turn of this question at the latest, which may be answered before.
+    // The cancellation takes effect in this request's turn at the latest, perhaps after its answer.
     waiting(desk, resource);
     assert_eq!(waiting(desk, resource), 1);
     assert!(outcome.recv_timeout(PATIENCE).is_err(), "its end of the channel is gone");
@@ -336,12 +338,13 @@ fn who_no_longer_waits_is_let_go() {
     assert_eq!(waiting(desk, resource), 2);
 }
 
-/// A request that was taken back before the service had taken it up was forgotten, and taken up later: it waited until its resource ended, for nobody.
+/// A cancelled request was forgotten although it was still in the queue, and then taken from the queue: it waited until
+/// its resource ended.
 #[test]
 fn who_no_longer_waits_when_it_is_taken_up_is_let_go() {
     let service = held(Spec::new(20_000));
     let desk = service.keeper.desk();
-    // The first keeps the service busy, the others are more than it takes up in one turn.
+    // The first request keeps the service busy; the others are more than it takes in one turn.
     let busy = |number: u32| {
         ask(desk, registration(service.resource, &format!("t{number}"), Life::Unseen)).0.detach();
     };
@@ -362,7 +365,7 @@ fn who_no_longer_waits_when_it_is_taken_up_is_let_go() {
     assert_eq!((properties.tally, properties.waiting), (10_000, 0));
 }
 
-/// What is let go may have asked for something itself, which is let go with it: that waited for itself.
+/// Dropping a cancelled request could drop another request that it owned, which deadlocked.
 #[test]
 fn one_that_is_let_go_may_let_go_another() {
     let keeper = plain();
@@ -402,7 +405,7 @@ fn too_many_at_once_are_refused() {
     assert_eq!((told.load(Ordering::SeqCst), asked.len()), (70_000, 70_000));
 }
 
-/// Data that say when nobody has them any more.
+/// Data that count how often they were dropped.
 struct Counted(Arc<AtomicUsize>);
 
 impl AsRef<[u8]> for Counted {
@@ -417,7 +420,8 @@ impl Drop for Counted {
     }
 }
 
-/// What resources hold is counted once, so what registrants brought must be gone when it has become a part of the whole: what is to be kept has it until the end of the turn, and nothing has it for longer.
+/// Data of a resource count once. So when a registrant's data have become a slice of the joined data, its own copy must
+/// be gone. The changes to store hold the copy until the end of the turn, and nothing holds it longer.
 #[test]
 fn what_registrants_brought_is_gone_when_it_is_a_part_of_the_whole() {
     let keeper = plain();
@@ -427,7 +431,7 @@ fn what_registrants_brought_is_gone_when_it_is_a_part_of_the_whole() {
         let (rank, token) = (Wanted::Assign, Token::new(name).unwrap());
         let data = Bytes::from_owner(Counted(Arc::clone(&gone))).into();
         told(desk, Request::Register { resource, rank, token, data, life: Life::Unseen }).unwrap();
-        // Its turn is over when that of another request is.
+        // Its turn is over when another request is answered.
         told(desk, Request::Properties(resource)).unwrap();
         assert_eq!(gone.load(Ordering::SeqCst), if name == "a" { 0 } else { 2 });
     }
@@ -482,7 +486,7 @@ fn another_service_goes_on_with_what_was_kept() {
     go.send(Ok(())).unwrap();
     let store = Slow { maps: service.maps, given, go: may_go };
     let keeper = Keeper::start(Limits::default(), Some(Box::new(store)), |_, _| {}).unwrap();
-    // A retry changes nothing, so nothing is to be kept.
+    // A retry changes nothing, so there is nothing to store.
     told(keeper.desk(), registration(service.resource, "a", Life::Unseen)).unwrap();
     told(keeper.desk(), registration(service.resource, "b", Life::Unseen)).unwrap();
     let Ok(Answer::Completed(completion)) = told(keeper.desk(), wait(service.resource)) else { panic!("no") };

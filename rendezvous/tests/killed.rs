@@ -1,4 +1,5 @@
-//! A process with a service and its store is ended by -9 at any moment: every registration that was acknowledged is there, under its rank and with its data, and who asks again is no second registrant.
+//! A process with a service and its store is killed with SIGKILL at random moments. Every acknowledged registration
+//! survives, with its rank and data, and a repeated request does not register twice.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 #![allow(clippy::print_stdout, reason = "what the killed process has said is what counts")]
@@ -17,20 +18,20 @@ use gpc_rendezvous::{
     Wanted,
 };
 
-/// Names the file of the store to the process that is to be killed.
+/// Environment variable with the store's file, for the process that is killed.
 const STORE: &str = "GPC_TEST_STORE";
-/// Tells it how many have been killed before it.
+/// Environment variable with the number of processes killed before it.
 const ROUND: &str = "GPC_TEST_ROUND";
-/// And with which resource those began.
+/// Environment variable with the resource that the earlier processes used.
 const RESOURCE: &str = "GPC_TEST_RESOURCE";
 
 /// Most registrations of one process: it is killed long before.
 const MOST: u32 = 200_000;
 
-/// How many ask at the same time.
+/// Number of concurrent registrations.
 const TOGETHER: u32 = 16;
 
-/// Long enough for any machine; nothing takes so long.
+/// A time limit that is long enough for any machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 fn data(token: &str) -> Bytes {
@@ -81,7 +82,7 @@ fn killed(store: &Path, round: &str) {
     }
 }
 
-/// What a process says before it is killed, once so many of its registrations are acknowledged.
+/// Starts a process, kills it once `after` of its registrations are acknowledged, and returns what it printed.
 fn kill_one(store: &Path, round: u32, resource: &str, after: usize) -> (String, Vec<(String, u32)>) {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "what_was_acknowledged_is_there", "--nocapture", "--test-threads=1"]);
@@ -96,7 +97,7 @@ fn kill_one(store: &Path, round: u32, resource: &str, after: usize) -> (String, 
     loop {
         let mut line = String::new();
         lines.read_line(&mut line).unwrap();
-        // The last line may be half of one: then nothing is acknowledged.
+        // The last line may be incomplete: its registration then counts as not acknowledged.
         let Some(line) = line.strip_suffix('\n') else { break };
         match line.split(' ').collect::<Vec<_>>()[..] {
             ["resource", id] => resource = id.to_owned(),

@@ -1,4 +1,4 @@
-//! Tasks of a job meet, in one process and in several, some of which are killed.
+//! Meetings of a job's tasks, in one process and in several, some of which are killed.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
 #[path = "meeting/killed.rs"]
@@ -13,22 +13,22 @@ use gpc_rendezvous::meeting::{MeetError, Plan, Reached, Resource, Tasks};
 use gpc_rendezvous::native::{Client, Host};
 use gpc_rendezvous::{Completion, Fault, FaultKind, Handle, Life, Limits, Of, Spec, Token, Unit, Wanted};
 
-/// Long enough for anything that succeeds.
+/// Longer than any successful step takes.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Short, for what is to run out.
+/// A short limit, for tests in which it passes.
 const SHORT: Duration = Duration::from_millis(200);
 
-/// One task of each id, and a service on id 0, which may be none of the tasks.
+/// One task for each id, and a service on id 0, which need not be one of a meeting's tasks.
 struct World {
     nodes: LocalNodes,
     tasks: Vec<Tasks>,
-    /// The services of those that have one.
+    /// The services, on the ids that have one.
     hosts: Vec<Option<Host>>,
 }
 
 impl World {
-    /// `controlling` says who controls each id's job.
+    /// `controlling` returns the controlling task of each id's job.
     fn start(n: u32, controlling: impl Fn(Id) -> Id) -> World {
         let functions: Vec<Functions> = (0..n).map(|_| Functions::new()).collect();
         let start = |id: Id| Tasks::register(&functions[id as usize], controlling(id)).unwrap();
@@ -56,7 +56,7 @@ impl World {
         Arc::new(Reached::new(self.client(me, service), handle.clone()))
     }
 
-    /// These tasks meet, each on a thread of its own.
+    /// Runs the meeting of these tasks, each on a thread of its own.
     fn meet(&self, ids: &[Id], plan: impl Fn(Id) -> Plan) -> Vec<Result<Completion, MeetError>> {
         thread::scope(|scope| {
             let meet = |id: &Id| {
@@ -84,7 +84,7 @@ fn fault(result: &Result<Completion, MeetError>) -> &Fault {
 fn the_tasks_of_a_job_meet_by_calls_alone_and_meet_again() {
     let world = World::start(5, |_| 1);
     for (round, size) in [(0, 1), (1, 100_000), (2, 0)] {
-        // Ranks go by the list, whose first is not the controlling task.
+        // Ranks go by the list, whose first id is not the controlling task.
         let ids = IdList::try_from(chained_gpc::Ids::from([3, 1, 4, 0, 2])).unwrap();
         let data = |id: Id| format!("{id}").repeat(size);
         let ended = world.meet(&[0, 1, 2, 3, 4], |id| Plan::new(ids.clone(), data(id), PATIENCE));
@@ -102,7 +102,7 @@ fn one_task_meets_itself() {
     assert_eq!(text(&world.meet(&[0], |_| Plan::new(0..1, "alone", PATIENCE))[0]), "1 5 alone");
 }
 
-/// The resources of level 1 are at the controlling tasks, the one above is at a node of neither job.
+/// The level-1 resources are at the controlling tasks, their parent is at a node of neither job.
 #[test]
 fn two_jobs_meet_through_a_service_on_a_third_node() {
     let world = World::start(7, |id| if id < 4 { 1 } else { 4 });
@@ -141,18 +141,18 @@ fn jobs_that_gather_by_themselves_need_the_resource_above_alone() {
         Plan::new(ids, format!("{id}"), PATIENCE).below(world.reached(id, 0, &top), Wanted::Assign)
     };
     let ended = world.meet(&[1, 2, 3], plan);
-    // Who was first got rank 0.
+    // Ranks are assigned in the order of arrival.
     let whole = text(&ended[0]);
     assert!(["2 2 1 11 21 1 3", "2 1 1 32 1 11 2"].contains(&whole.as_str()), "{whole}");
     assert!(ended.iter().all(|ended| text(ended) == whole));
 }
 
-/// A single task does not wait at its resource of level 1 when there is one above.
+/// A single task with a parent resource does not wait at its level-1 resource.
 #[test]
 fn a_single_task_registers_and_does_not_subscribe() {
     let world = World::start(2, |id| id);
     let top = world.client(1, 0).create(&Spec { level: Some(2), ..Spec::new(1) }).unwrap();
-    // Another one is expected there, who never comes.
+    // This resource expects another registrant, which never arrives.
     let own = world.client(1, 1).create(&Spec::new(2)).unwrap();
     let plan = |_| {
         let plan = Plan::new(1..2, "x", PATIENCE).at(world.reached(1, 1, &own));
@@ -181,7 +181,7 @@ fn what_ends_the_top_ends_every_task() {
     assert!(ended.iter().all(|one| fault(one) == fault(&ended[0])));
 }
 
-/// The other job's controlling task is lost while this one waits above.
+/// The other job's controlling task is lost while this one waits at the parent.
 #[test]
 fn a_job_whose_controlling_task_is_lost_is_named_to_all_of_the_other() {
     let mut world = World::start(5, |id| if id < 4 { 1 } else { 4 });
@@ -206,7 +206,7 @@ fn a_job_whose_controlling_task_is_lost_is_named_to_all_of_the_other() {
     }
 }
 
-/// A task is lost before it has come: the others are told which one.
+/// A task is lost before it has joined: the others get its name.
 #[test]
 fn a_task_that_does_not_come_is_named_to_the_others() {
     let mut world = World::start(4, |_| 0);
@@ -216,7 +216,7 @@ fn a_task_that_does_not_come_is_named_to_the_others() {
         assert_eq!((fault(ended).kind, fault(ended).rank), (FaultKind::NotRegistered, Some(2)), "{ended:?}");
         assert!(fault(ended).message.contains("rank 2, id 2"), "{ended:?}");
     }
-    // The same at a resource, where nobody else takes its rank in time.
+    // The same at a resource, where no other task takes its rank in time.
     let own = world.client(0, 0).create(&Spec::new(4)).unwrap();
     let plan = |id| {
         let limit = if id == 0 { SHORT } else { PATIENCE };
@@ -228,7 +228,7 @@ fn a_task_that_does_not_come_is_named_to_the_others() {
     }
 }
 
-/// Its wait begins when the announcement has come long ago.
+/// The task joins long after the announcement.
 #[test]
 fn who_comes_late_is_told_at_once() {
     let world = World::start(3, |_| 0);
@@ -236,7 +236,7 @@ fn who_comes_late_is_told_at_once() {
     let late = world.meet(&[2], |_| Plan::new(0..3, "x", Duration::ZERO));
     assert_eq!(fault(&ended[0]).kind, FaultKind::NotRegistered);
     assert_eq!((fault(&ended[1]), fault(&late[0])), (fault(&ended[0]), fault(&ended[0])));
-    // And they meet again.
+    // The tasks can meet again.
     let ended = world.meet(&[0, 1, 2], |id| Plan::new(0..3, format!("{id}"), PATIENCE));
     assert!(ended.iter().all(|ended| text(ended) == "3 1 01 11 2"));
 }
@@ -259,7 +259,7 @@ fn nobody_but_the_controlling_task_announces_or_gathers() {
         let cause = error.cause().unwrap();
         assert_eq!((cause.id, cause.kind), (1, CauseKind::Failed));
         assert!(cause.message.contains("the controlling task here is id 0"), "{cause:?}");
-        // What the controlling task says must make sense, too.
+        // Requests of the controlling task must be well-formed, too.
         for header in
             [&b""[..], b"\x02", b"\x01\0\0\0\0\0\0\0\0\x04", b"\x01\xff\xff\xff\xff\xff\xff\xff\xff\x07"]
         {
@@ -272,7 +272,7 @@ fn nobody_but_the_controlling_task_announces_or_gathers() {
     }
 }
 
-/// What the functions know is not in anybody's way who meets through resources alone.
+/// The functions of a task do not interfere with clients that use resources only.
 #[test]
 fn a_service_and_tasks_are_on_one_node() {
     let world = World::start(2, |_| 0);

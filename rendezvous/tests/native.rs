@@ -1,4 +1,4 @@
-//! A rendezvous service on a node, asked by others over real links.
+//! A rendezvous service on a node, accessed by other nodes over real links.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
 use std::thread;
@@ -11,10 +11,10 @@ use chained_gpc::{
 use gpc_rendezvous::native::{Ask, Client, ClientError, Host, Operation, decode_answer};
 use gpc_rendezvous::{FaultKind, Handle, Life, Limits, Of, Spec, Token, Unit, Wanted};
 
-/// Long enough for anything that succeeds.
+/// Longer than any successful step takes.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What tells a node that its own link shows that it lives: which node it is, the service knows.
+/// Liveness by the caller's own link: the service fills in the id.
 const LINKED: Life = Life::Member(0);
 
 /// Nodes of one process; the service is on id 0.
@@ -68,7 +68,7 @@ fn nodes_register_and_each_gets_the_data_of_all() {
             (registered.rank, completion)
         }
     };
-    // The first is there before the others, so that it has rank 0.
+    // The first registers before the others, so it has rank 0.
     let first = thread::spawn(each(3));
     let client = nodes.client(1);
     while client.properties(&handle).unwrap().tally == 0 {}
@@ -79,7 +79,7 @@ fn nodes_register_and_each_gets_the_data_of_all() {
     assert_eq!(ranks, [0, 1, 2]);
     assert!(told[0].1.data.starts_with(b"3 9 data of 39 data of "), "{:?}", told[0].1);
     assert!(told.iter().all(|(_, completion)| *completion == told[0].1 && completion.joint.is_some()));
-    // Also the service's own node, which comes late.
+    // This holds for the service's own node, too, which asks late.
     let late = nodes.client(0).wait(&handle, Of::Own, None, Duration::ZERO).unwrap().unwrap();
     assert_eq!(late, told[0].1);
 }
@@ -101,11 +101,11 @@ fn faults_have_their_codes() {
     assert_eq!(client.properties(&handle).unwrap().tally, 0);
     client.destroy(&handle).unwrap();
     assert_eq!(kind(client.properties(&handle)), FaultKind::Destroyed);
-    // Whoever has no parent to say so is told what to do.
+    // The fault for a resource with a parent includes the remedy.
     let parent = gpc_rendezvous::Parent { handle: handle.clone(), rank: Wanted::Assign };
     let refused = client.create(&Spec { parent: Some(parent), ..Spec::new(1) });
     assert_eq!(kind(refused), FaultKind::BadRequest);
-    // Handles of other services, and of none.
+    // Handles of another service, and of a service that is not on a node.
     let other: Handle = format!("gpc://{}/1?{}", Job::default(), handle.resource()).parse().unwrap();
     assert_eq!(client.properties(&other), Err(ClientError::OtherService(0)));
     let http: Handle = format!("http://localhost/rendezvous?{}", handle.resource()).parse().unwrap();
@@ -122,7 +122,7 @@ fn a_job_ends_with_its_resources() {
     assert_eq!(kind(client.properties(&handle)), FaultKind::JobEnded);
 }
 
-/// A node that leaves is lost as one that dies.
+/// A node that leaves is lost, like one that dies.
 #[test]
 fn the_registrants_of_a_lost_node_are_withdrawn_and_its_units_end() {
     let mut nodes = Nodes::start(4);
@@ -130,13 +130,13 @@ fn the_registrants_of_a_lost_node_are_withdrawn_and_its_units_end() {
     let handle = client.create(&Spec::new(2)).unwrap();
     let lost = nodes.client(2);
     lost.register(&handle, Wanted::Rank(0), &token("lost"), Bytes::from("x"), LINKED).unwrap();
-    // One that says so stays.
+    // A registrant that is not tracked stays.
     let third = nodes.client(3);
     let stays = client.create(&Spec::new(2)).unwrap();
     third.register(&stays, Wanted::Rank(0), &token("stays"), Bytes::new(), Life::Unseen).unwrap();
     third.control(&stays, Unit::Rank(1), "the third", &token("unit"), LINKED).unwrap();
     drop(nodes.nodes.take(2));
-    // Its rank is free again: until the service has heard of the loss, it is not.
+    // Its rank is free again as soon as the service has handled the loss.
     let again = loop {
         match client.register(&handle, Wanted::Rank(0), &token("again"), Bytes::new(), LINKED) {
             Err(ClientError::Fault(fault)) if fault.kind == FaultKind::RankTaken => {}
@@ -156,7 +156,8 @@ fn the_registrants_of_a_lost_node_are_withdrawn_and_its_units_end() {
     assert_eq!(client.properties(&stays).unwrap().tally, 1, "who is not looked after stays");
 }
 
-/// Losses went to the service by a thread of their own: one that came late withdrew what its node had registered again over its next link. What was lost while many links came and went was never withdrawn at all.
+/// A thread of its own reported losses to the service. A late loss withdrew what its node had registered again over its
+/// next link. If many links opened and closed, some losses were never reported.
 #[test]
 fn an_old_loss_does_not_end_what_was_registered_later() {
     let nodes = Nodes::start(3);
@@ -176,7 +177,7 @@ fn an_old_loss_does_not_end_what_was_registered_later() {
     }
 }
 
-/// A limit without an end was added to the time of the clock, which panicked.
+/// Adding an unlimited duration to the clock's time panicked.
 #[test]
 fn a_wait_may_have_the_longest_limit() {
     let nodes = Nodes::start(2);
@@ -192,7 +193,7 @@ fn nobody_asks_through_another_one() {
     let nodes = Nodes::start(3);
     let (header, _) = Ask::Create(Spec::new(1)).encode();
     let call = Call::new(FuncHandle::named(Operation::Create.function())).ids([1, 0]).tree(Tree::Chain);
-    // Id 2 asks id 1, which passes it on to id 0.
+    // Id 2 calls id 1, which forwards the call to id 0.
     let outcome = nodes.nodes.node(2).call(call.header(header).watch());
     let replies = outcome.unwrap().wait().unwrap().replies().unwrap();
     let asked = |id: Id| {
@@ -215,7 +216,7 @@ fn bytes_that_make_no_sense_are_refused() {
     }
 }
 
-/// Who gives up waiting is forgotten, and so is who waits when the service ends.
+/// A cancelled wait is removed, and so are the waits at the end of the service.
 #[test]
 fn waits_end() {
     let nodes = Nodes::start(2);

@@ -1,4 +1,4 @@
-//! The store in a file: what was kept is read back, and a file that is something else is refused.
+//! The file store: stored state is read back, and other files are rejected.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -93,7 +93,7 @@ fn change() -> impl Strategy<Value = Change> {
     ]
 }
 
-/// Changes of which each speaks of a resource that is there, and each other lease of a registrant that is.
+/// Changes that refer to existing resources only, and leases of existing registrants only.
 fn history() -> impl Strategy<Value = Vec<Vec<Change>>> {
     let first = prop::collection::vec(resource(), 4).prop_map(|resources| {
         let created = (0..).zip(resources).map(|(id, kept)| Change::Resource(ResourceId([id; 16]), kept));
@@ -177,7 +177,7 @@ fn example() -> Vec<Change> {
     first.into_iter().chain((0..100).map(registrant)).collect()
 }
 
-/// A store with something in it, and its bytes.
+/// A store with some content, and its bytes.
 fn stored(folder: &Path) -> (PathBuf, Vec<u8>) {
     let path = folder.join("store");
     let mut store = FileStore::open(&path).unwrap();
@@ -258,7 +258,7 @@ fn a_database_of_others_and_a_store_of_another_version_are_refused() {
     set("gpc rendezvous store 3\n");
     let why = error(&path).why;
     assert!(why.contains(r"store 3\n`") && why.contains("`gpc rendezvous store 2`"), "{why}");
-    // One of the version before is taken over.
+    // A store of the previous version is converted.
     set("gpc rendezvous store 1");
     let before = FileStore::open(&path).unwrap().load().unwrap();
     assert_eq!(before.resources.len(), 1);
@@ -280,7 +280,8 @@ fn a_database_of_others_and_a_store_of_another_version_are_refused() {
     assert_eq!(database.begin_read().unwrap().list_tables().unwrap().count(), 1);
 }
 
-/// Records that the database finds whole may be wrong in themselves. What was there is not quoted: there are secrets among it.
+/// Records that are intact for the database may still be invalid. Errors do not quote them, because they contain
+/// secrets.
 #[test]
 fn a_record_that_is_none_is_an_error() {
     const RESOURCES: TableDefinition<'_, &[u8; 16], &[u8]> = TableDefinition::new("resources");
@@ -332,7 +333,7 @@ fn a_record_that_is_none_is_an_error() {
     });
 }
 
-/// A file that was damaged is refused, or what was kept can still be read from it: it is never something else, and never a panic.
+/// A damaged file is rejected, or its state can still be read: the state is never wrong, and reading never panics.
 #[test]
 fn a_damaged_file_is_an_error() {
     #[derive(Clone, Debug)]
@@ -349,7 +350,7 @@ fn a_damaged_file_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let (path, bytes) = stored(folder.path());
     let whole = FileStore::open(&path).unwrap().load().unwrap();
-    // The first pages are the busy ones.
+    // The first pages change most often.
     let place = |at: &Index| if at.index(2) == 0 { at.index(8192) } else { at.index(bytes.len()) };
     let config = ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() };
     let result = proptest::test_runner::TestRunner::new(config).run(&damage, |damage| {

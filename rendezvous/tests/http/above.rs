@@ -1,4 +1,4 @@
-//! A server as the controlling task of units whose resources above are with other servers, some of which are hostile.
+//! A server as the controlling task of units whose parents are at other servers, some of them hostile.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
@@ -8,7 +8,7 @@ use gpc_rendezvous::http::Server;
 
 use crate::raw::{Answer, ask, create, register, server, started, token};
 
-/// A unit of one task whose resource above is this one.
+/// A unit of one task with this parent.
 fn unit(server: &Server, parent: &str, rank: u32) -> String {
     create(server, &format!(r#"{{"capacity":1,"parent":{{"handle":"{parent}","rank":{rank}}}}}"#))
 }
@@ -17,7 +17,8 @@ fn handle(server: &Server, path: &str) -> String {
     format!("{}?{}", server.url(), path.rsplit('/').next().unwrap())
 }
 
-/// All services above were asked in the same 128 turns, so units whose resources above were with a service that takes connections and says nothing held up the words of all others: those were given up by the services that awaited them.
+/// All services shared the same 128 turns. So units with parents at a silent service, which accepted connections and
+/// never answered, delayed the lease renewals of all others, and their parents gave them up.
 #[test]
 fn a_silent_service_above_holds_up_no_other() {
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -25,7 +26,7 @@ fn a_silent_service_above_holds_up_no_other() {
     let (above, below) = (server(), server());
     for rank in 0..300 {
         let path = unit(&below, &nowhere, rank);
-        // Every other one waits to register, the rest to say that they are there.
+        // Half of the units try to register, the others to announce their controlling task.
         if rank % 2 == 0 {
             register(&below, &path, b"data");
         }
@@ -37,7 +38,8 @@ fn a_silent_service_above_holds_up_no_other() {
     assert_eq!((met.status, &met.body[..]), (200, &b"1 1 3 met"[..]));
 }
 
-/// A resource of level 1 took the data of a unit as the bytes of one task. The service of the unit knows nothing of what is above when the unit is created: it finds out before it registers anything there.
+/// A resource of level 1 accepted the data of a unit as the bytes of one task. The unit's service cannot know its
+/// parent's level when the unit is created; it checks the level before it registers anything there.
 #[test]
 fn a_unit_that_does_not_fit_another_service_is_refused() {
     let (above, below) = (server(), server());
@@ -56,14 +58,15 @@ fn a_unit_that_does_not_fit_another_service_is_refused() {
             assert!(told.text().contains(expected), "{}", told.text());
         }
     }
-    // Of the same service it is known at once.
+    // If both belong to the same service, the level is checked immediately.
     let top = create(&above, r#"{"capacity":1}"#);
     let parent = handle(&above, &top);
     let spec = format!(r#"{{"capacity":1,"parent":{{"handle":"{parent}","rank":0}}}}"#);
     assert_eq!(ask(&above, "POST /rendezvous", "", spec).problem(), (400, "level-out-of-range".into()));
 }
 
-/// Has a unit with a server that has a token, and these services named, meet above, where a server with the same token is reached by this host.
+/// Runs a rendezvous of a unit at a server with a token and a parent at another server with the same token, which is
+/// reached as `host`. If `named`, the first server lists the second in its `above` option.
 fn met(host: &str, named: bool) -> Answer {
     let (secret, line) = token();
     let above = started(|options| options.token = Some(secret.clone()));
@@ -81,10 +84,10 @@ fn met(host: &str, named: bool) -> Answer {
     ask(&below, &format!("GET {path}/completion?of=top&wait=15"), &line, "")
 }
 
-/// The token went to whatever host a client named as that of the resource above, over plain HTTP too.
+/// The token was sent to any host that a client named for the parent resource, even over plain HTTP.
 #[test]
 fn the_token_goes_to_other_hosts_that_are_named_alone() {
-    // An address of this machine that is not known as one.
+    // An address of this machine that does not count as loopback.
     let refused = met("0.0.0.0", false);
     assert_eq!(refused.problem(), (502, "above-failed".into()));
     let detail = refused.json()["detail"].as_str().unwrap().to_owned();
@@ -95,7 +98,8 @@ fn the_token_goes_to_other_hosts_that_are_named_alone() {
     }
 }
 
-/// What a host said that is no service was quoted in the fault: a client could have read to it what only the service reaches.
+/// The fault quoted the answer of a host that was not a service: so a client could read what only the service can
+/// reach.
 #[test]
 fn what_is_no_service_above_is_not_read_to_clients() {
     for content in ["PRIVATE words", r#"{"code":"PRIVATE","detail":"PRIVATE"}"#, r#"{"rank":"PRIVATE"}"#] {

@@ -1,4 +1,4 @@
-//! A rendezvous by curl, a client that nobody here wrote.
+//! A rendezvous by curl, as an independent client.
 
 use std::process::{Command, Output};
 
@@ -51,7 +51,7 @@ fn two_tasks_meet_by_curl() {
     assert!(text(&refused).ends_with(" 401"), "{refused:?}");
 }
 
-/// curl asks before it sends much: nothing of what is too long is sent.
+/// curl asks before it sends much data: nothing is sent if the data are too long.
 #[test]
 fn curl_is_told_before_it_sends_too_much() {
     let server = server();

@@ -1,6 +1,6 @@
-//! The server against `openapi.json`: every answer that a test gets is looked up there.
+//! Checks every answer in these tests against `openapi.json`.
 //!
-//! The checker knows the part of JSON Schema that the file uses, and fails on anything else.
+//! The checker supports the part of JSON Schema that the file uses, and fails on anything else.
 
 use std::collections::BTreeSet;
 use std::sync::{LazyLock, Mutex, PoisonError};
@@ -12,10 +12,10 @@ use crate::raw::Answer;
 
 pub(crate) static FILE: LazyLock<Value> = LazyLock::new(|| serde_json::from_str(OPENAPI).unwrap());
 
-/// Operations with their statuses that a test has seen.
+/// Operations and statuses that tests have seen.
 pub(crate) static SEEN: Mutex<BTreeSet<(String, u16)>> = Mutex::new(BTreeSet::new());
 
-/// What a reference means.
+/// Resolves a reference.
 pub(crate) fn resolved(value: &Value) -> &Value {
     match value["$ref"].as_str() {
         Some(path) => FILE.pointer(path.strip_prefix('#').unwrap()).unwrap_or_else(|| panic!("{path}")),
@@ -35,7 +35,7 @@ fn template(path: &str) -> Option<(&'static str, &'static Map<String, Value>)> {
     found.map(|(template, item)| (template.as_str(), item.as_object().unwrap()))
 }
 
-/// Checks an answer to a request, `line` being its method and path.
+/// Checks an answer to a request; `line` is its method and path.
 pub(crate) fn check(line: &str, answer: &Answer) {
     let (method, path) = line.split_once(' ').unwrap();
     let (path, method) = (path.split('?').next().unwrap(), method.to_ascii_lowercase());
@@ -71,7 +71,7 @@ pub(crate) fn check(line: &str, answer: &Answer) {
     SEEN.lock().unwrap_or_else(PoisonError::into_inner).insert((operation.to_owned(), answer.status));
 }
 
-/// Checks a value against one of the schemas by name.
+/// Checks a value against the schema with this name.
 pub(crate) fn check_schema(name: &str, value: &Value) {
     fits(&FILE["components"]["schemas"][name], value, name);
 }

@@ -1,10 +1,10 @@
-//! Every fault as HTTP tells it: status and code.
+//! Every fault over HTTP: status and code.
 
 use gpc_rendezvous::http::Server;
 
 use crate::raw::{Answer, ask, connect, create, register, server, started, token, until};
 
-/// Status and code of what this is refused with.
+/// Status and code of the fault that this request returns.
 fn refused(server: &Server, line: &str, lines: &str, body: &str) -> (u16, String) {
     ask(server, line, lines, body).problem()
 }
@@ -96,7 +96,7 @@ fn what_a_registrant_cannot_do() {
     let above = create(&server, r#"{"capacity":1,"level":2}"#);
     let malformed = refused(&server, &format!("POST {above}/registrants"), "", "no level-1 data");
     assert_eq!(malformed, is(400, "malformed-data"));
-    // Long ones are looked at elsewhere, with the same outcome.
+    // Long data are validated on another thread, with the same result.
     let long = format!("1 {}", "1 a".repeat(100_000));
     assert_eq!(refused(&server, &format!("POST {above}/registrants"), "", &long), is(400, "malformed-data"));
 }
@@ -220,11 +220,11 @@ fn a_service_that_is_full() {
     looking.send(format!("GET {path}/events HTTP/1.1\r\nHost: localhost\r\n\r\n"));
     assert_eq!(looking.head().unwrap().status, 200);
     full(ask(&server, &format!("GET {path}/events"), "", ""));
-    // Its wait is there with its first event, or soon after.
+    // Its wait is registered with its first event, or soon after.
     looking.chunk().unwrap();
     until(|| ask(&server, &format!("GET {path}"), "", "").json()["waiting"] != 0);
     full(ask(&server, &format!("GET {path}/completion"), "", ""));
-    // Who goes makes room.
+    // A closed stream makes room.
     drop(looking);
     until(|| ask(&server, &format!("GET {path}/completion?wait=0.01"), "", "").status == 204);
 }
@@ -253,7 +253,7 @@ fn a_service_with_a_token() {
     assert_eq!(ask(&server, "POST /rendezvous", &other, r#"{"capacity":1}"#).status, 201);
 }
 
-/// Where there is no token, one that is sent is none of the service's.
+/// A service without a token rejects any token.
 #[test]
 fn a_service_without_a_token() {
     let server = server();

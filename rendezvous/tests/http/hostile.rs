@@ -1,4 +1,4 @@
-//! Clients that lie, hang, send too much, or do not take what they asked for.
+//! Hostile clients: they send wrong lengths, hang, send too much, or do not take their answers.
 
 use std::io::{Read as _, Write as _};
 use std::net::Shutdown;
@@ -8,7 +8,7 @@ use gpc_rendezvous::http::Server;
 
 use crate::raw::{Client, ask, connect, create, register, server, started, token, until};
 
-/// What a client may take in these tests.
+/// Time limit of clients in these tests.
 const SHORT: Duration = Duration::from_millis(300);
 
 fn impatient() -> Server {
@@ -28,7 +28,8 @@ fn tally(server: &Server, path: &str) -> u64 {
     ask(server, &format!("GET {path}"), "", "").json()["tally"].as_u64().unwrap()
 }
 
-/// After a request was served, the time of the next head was once not looked at: the stream had no reason to be read again, and the connection stayed for as long as its client liked.
+/// After a request was served, the time limit of the next head was not checked, because nothing caused the stream to be
+/// polled again. The connection stayed for as long as its client wished.
 #[test]
 fn a_head_that_hangs_ends_the_connection() {
     let server = impatient();
@@ -38,7 +39,7 @@ fn a_head_that_hangs_ends_the_connection() {
         let mut client = connect(server.address());
         client.send(part);
         assert_eq!(client.rest(), b"", "{part}");
-        // The same where a request was served before.
+        // The same after an earlier request.
         let mut client = connect(server.address());
         assert_eq!(client.ask("GET /openapi.json", "", b"").status, 200);
         client.send(part);
@@ -46,7 +47,7 @@ fn a_head_that_hangs_ends_the_connection() {
     }
 }
 
-/// A head that comes byte by byte has no more time than one that hangs.
+/// A head that arrives byte by byte has the same time limit as one that hangs.
 #[test]
 fn a_head_that_comes_byte_by_byte_ends_the_connection() {
     let server = impatient();
@@ -79,7 +80,8 @@ fn a_body_that_hangs_is_refused() {
     assert_eq!(tally(&server, &path), 0);
 }
 
-/// Two `Transfer-Encoding` headers were taken as one. A proxy that goes by another of them sees another end of the body, and hands on what is behind as a request of its own.
+/// Two `Transfer-Encoding` headers were accepted as one. A proxy that uses the other one sees another end of the body,
+/// and forwards the rest as a separate request.
 #[test]
 fn a_body_whose_end_is_not_certain_is_refused() {
     let server = server();
@@ -152,7 +154,7 @@ fn lengths_that_cannot_be() {
     assert_eq!(tally(&server, &path), 0);
 }
 
-/// A client that sends all before it reads learns what was wrong.
+/// A client that sends everything before it reads still gets the fault.
 #[test]
 fn too_much_is_refused_and_the_client_is_told() {
     let server = started(|options| options.limits.data = 1 << 20);
@@ -182,7 +184,7 @@ fn all_bodies_together_have_a_bound() {
     let path = create(&server, r#"{"capacity":3}"#);
     let half = || begin(&server, &path, "Content-Length: 801\r\n", &[0; 800]);
     let mut first = half();
-    // What hangs is counted as soon as it has come.
+    // An incomplete body counts as soon as its bytes have arrived.
     let line = format!("POST {path}/registrants");
     let mut refused = None;
     until(|| {
@@ -191,7 +193,7 @@ fn all_bodies_together_have_a_bound() {
             refused = Some(answer);
             return true;
         }
-        // The other may have come first, and the first be the one that was refused.
+        // The other request may have arrived first, so that the first one was rejected.
         let stream = first.stream.get_ref();
         stream.set_nonblocking(true).unwrap();
         let answered = stream.peek(&mut [0]).is_ok();
@@ -232,7 +234,7 @@ fn heads_have_a_limit() {
     ] {
         assert_eq!(status(head.into()), 400, "{head:?}");
     }
-    // The preface of HTTP/2, which is not spoken here.
+    // The preface of HTTP/2, which is not supported.
     let preface = connect_and("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", &server);
     assert!(preface.is_empty() || preface.starts_with(b"HTTP/1.1 4"), "{preface:?}");
 }
@@ -277,7 +279,8 @@ fn who_goes_while_waiting_waits_no_longer() {
     until(|| waiting() == 0);
 }
 
-/// Long data are asked for and not taken: the connection ends, though the client keeps it.
+/// A client requests long data and does not take them: the server closes the connection, although the client keeps it
+/// open.
 #[test]
 fn who_does_not_take_an_answer_is_cut_off() {
     let server = impatient();
@@ -286,13 +289,13 @@ fn who_does_not_take_an_answer_is_cut_off() {
     let mut client = connect(server.address());
     client.send(format!("GET {path}/completion HTTP/1.1\r\nHost: localhost\r\n\r\n"));
     let whole = 32 << 20;
-    // Until something is there, then until the server has given up.
+    // Waits until data have arrived, then until the server has given up.
     client.stream.get_ref().peek(&mut [0]).unwrap();
     wait_for_end(&server, &client);
     assert!(client.rest().len() < whole);
 }
 
-/// Waits until the server has no connection of this client any more, as the system's table of them says.
+/// Waits until the system's table of connections has no connection between the server and this client.
 fn wait_for_end(server: &Server, client: &Client) {
     let port = |address: std::net::SocketAddr| format!(":{:04X}", address.port());
     let (own, other) = (port(server.address()), port(client.stream.get_ref().local_addr().unwrap()));
@@ -316,7 +319,7 @@ fn connections_have_a_bound_and_the_idle_make_room() {
             client
         })
         .collect();
-    // As many as it takes until all places are theirs: one whose request has not been read yet may be closed for the next.
+    // Repeated until all slots are busy: a connection whose request is yet to be read may be closed for the next one.
     let (mut busy, mut refused) = (Vec::new(), None);
     until(|| {
         let mut client = connect(server.address());
@@ -341,10 +344,10 @@ fn connections_have_a_bound_and_the_idle_make_room() {
     crate::declared::check_schema("Problem", &serde_json::from_str(body).unwrap());
     let mut last = busy.pop().unwrap();
     drop(busy);
-    // Those who have gone have made room.
+    // Closed connections have made room.
     let register =
         format!("POST {path}/registrants HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
-    // It is not cut short by the client: what is registered without an answer is not registered again.
+    // The client reads to the end: otherwise a registration without an answer might be repeated.
     until(|| {
         let mut client = connect(server.address());
         client.stream.get_mut().write_all(register.as_bytes()).is_ok()
@@ -353,7 +356,8 @@ fn connections_have_a_bound_and_the_idle_make_room() {
     assert_eq!(last.answer().status, 200);
 }
 
-/// Halves of logins once took all places, without a token: each was a request that was served, so none was closed to make room, and each could take half a minute and begin anew.
+/// Incomplete logins took all slots, without a token. Each was a request in progress, so none was closed to make room,
+/// and each could take half a minute and start again.
 #[test]
 fn who_has_no_token_locks_nobody_out() {
     let (token, line) = token();
@@ -366,7 +370,7 @@ fn who_has_no_token_locks_nobody_out() {
     let full = (0..40).find_map(|_| {
         let mut half = connect(server.address());
         half.send(login);
-        // Either it is refused at once, or it is one of those whose form is awaited.
+        // It is either rejected immediately, or its form is awaited.
         half.stream.get_ref().set_read_timeout(Some(SHORT)).unwrap();
         let refused = half.stream.get_ref().peek(&mut [0]).is_ok();
         half.stream.get_ref().set_read_timeout(Some(crate::raw::LIMIT)).unwrap();
@@ -375,7 +379,8 @@ fn who_has_no_token_locks_nobody_out() {
     });
     assert_eq!(full, Some(17));
     assert_eq!(halves.pop().unwrap().answer().problem(), (503, "service-full".into()));
-    // Those who have the token get in, and stay in: all places are theirs, since nothing else ends a half.
+    // Clients with the token are admitted and take all slots: their connections displace the incomplete logins, which
+    // nothing else ends.
     let path = ask(&server, "POST /rendezvous", &line, br#"{"capacity":1}"#);
     let path = path.header("location").unwrap().to_owned();
     let tasks: Vec<Client> = (0..20)
@@ -393,7 +398,7 @@ fn who_has_no_token_locks_nobody_out() {
     drop(tasks);
 }
 
-/// The form of a login once had the time of a body, for which the token is needed.
+/// The form of a login had the time limit of a body, for which a token is needed.
 #[test]
 fn a_login_that_hangs_is_refused() {
     let server = started(|options| {
@@ -405,7 +410,8 @@ fn a_login_that_hangs_is_refused() {
     assert_eq!(client.answer().problem(), (408, "bad-request".into()));
 }
 
-/// Clients without a token that left a body unsent kept their places for as long as they were given to read the refusal, and each new connection waited for one of them in vain, one after the other.
+/// Clients without a token that left a body unsent kept their slots while they could read the rejection. Each new
+/// connection waited in vain for one of them, one after another.
 #[test]
 fn who_is_given_time_to_read_a_refusal_makes_room() {
     let (token, line) = token();

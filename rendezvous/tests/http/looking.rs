@@ -1,4 +1,4 @@
-//! Those who look on: server-sent events of a resource and of the page.
+//! Observers: server-sent events of a resource and of the page.
 
 use serde_json::Value;
 
@@ -78,7 +78,7 @@ fn a_rendezvous_that_will_not_be() {
     assert_eq!(event(&mut client, &mut text), None);
 }
 
-/// A wait or a stream with the token of a lease keeps it; when the client goes, the lease runs, and ends.
+/// A wait or a stream with a token suspends the token's lease. When the client disconnects, the lease runs and expires.
 #[test]
 fn who_waits_lives_and_who_goes_does_not() {
     let server = server();
@@ -129,7 +129,7 @@ fn the_page_is_told_of_all_resources() {
     register(&server, &path, b"x");
     let (_, data) = event(&mut client, &mut text).unwrap();
     assert_eq!(data[0]["tally"], 1);
-    // Somebody who comes later sees the same at once.
+    // A later observer gets the same state immediately.
     let (mut other, mut other_text) = (look(server.address(), "/events", &line), String::new());
     assert_eq!(event(&mut other, &mut other_text).unwrap().1[0]["tally"], 1);
     ask(&server, &format!("DELETE {path}"), "", "");

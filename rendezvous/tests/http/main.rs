@@ -1,4 +1,4 @@
-//! The server over HTTP, with plain sockets and curl: no client of this project has a part in it.
+//! The HTTP server, tested with plain sockets and curl, without the client of this project.
 #![cfg(test)]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on is over")]
 

@@ -1,4 +1,4 @@
-//! The file `openapi.json`, and a server that does what it says.
+//! The file `openapi.json`, and a server that conforms to it.
 
 use std::collections::BTreeSet;
 use std::sync::PoisonError;
@@ -26,7 +26,7 @@ fn every_fault_has_its_code_there() {
     assert_eq!(declared.iter().map(|code| code.as_str().unwrap()).collect::<Vec<_>>(), codes);
 }
 
-/// Every reference leads somewhere, and every path says which parameters it has.
+/// Every reference resolves, and every path declares its parameters.
 #[test]
 fn it_is_whole() {
     fn references(value: &Value) {
@@ -53,7 +53,7 @@ fn it_is_whole() {
     }
 }
 
-/// What every operation answers when it does what it is for.
+/// The successful answer of every operation.
 #[test]
 fn every_operation_answers_as_it_says() {
     let (server, line) = server_with_page();
@@ -104,7 +104,7 @@ fn every_operation_answers_as_it_says() {
     }
 }
 
-/// The checker is not blind.
+/// The checker detects undeclared content.
 #[test]
 fn what_is_not_declared_is_seen() {
     let refused = |name: &'static str, text: &'static str| {

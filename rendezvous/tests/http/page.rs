@@ -1,4 +1,4 @@
-//! The page and its session, and what pages of other sites may not do.
+//! The page and its session, and requests from pages of other sites.
 
 use gpc_rendezvous::http::{Options, Server};
 
@@ -39,7 +39,7 @@ fn the_page_is_behind_the_token_on_loopback_too() {
     assert!(guessed == 401 || cookie.ends_with('0'));
 }
 
-/// A session of the page is none of the service's: its requests want the token.
+/// A session opens the page only; requests to the service need the token.
 #[test]
 fn the_cookie_opens_the_page_alone() {
     let (token, line) = token();
@@ -115,7 +115,7 @@ fn a_name_that_was_turned_to_loopback_is_refused() {
         "POST /rendezvous HTTP/1.1\r\nHost: head.cluster\r\nContent-Length: 14\r\n\r\n{\"capacity\":1}",
     );
     let answer = client.answer();
-    // By the path that clients know, which another server on the way may have changed.
+    // The path that clients use, which a proxy may map to another one.
     let location = answer.header("location").unwrap();
     assert!(location.starts_with("/meet/rendezvous/"), "{location}");
     let handle = answer.json()["handle"].clone();

@@ -1,4 +1,4 @@
-//! A client of plain sockets, and servers to try it on.
+//! A client on plain sockets, and servers to test.
 
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -35,7 +35,7 @@ impl Answer {
         std::str::from_utf8(&self.body).unwrap()
     }
 
-    /// Status and code of a problem, which must be a whole one.
+    /// Status and code of a problem, which must be complete.
     pub(crate) fn problem(&self) -> (u16, String) {
         assert_eq!(self.header("content-type"), Some("application/problem+json"), "{self:?}");
         let json = self.json();
@@ -48,7 +48,7 @@ impl Answer {
     }
 }
 
-/// A connection that stays.
+/// A persistent connection.
 pub(crate) struct Client<S: Read = TcpStream> {
     pub(crate) stream: BufReader<S>,
 }
@@ -66,7 +66,7 @@ impl<S: Read + Write> Client<S> {
         self.stream.get_mut().write_all(bytes.as_ref()).unwrap();
     }
 
-    /// Asks, with further lines of the head, each with its end.
+    /// Sends a request with additional header lines, each with its line ending, and returns the answer.
     pub(crate) fn ask(&mut self, line: &str, lines: &str, body: &[u8]) -> Answer {
         let length = body.len();
         let head = format!("{line} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n{lines}\r\n");
@@ -98,7 +98,7 @@ impl<S: Read + Write> Client<S> {
         Some(Answer { status, headers, body: Vec::new() })
     }
 
-    /// An answer, `100 Continue` apart.
+    /// The next answer, skipping `100 Continue`.
     pub(crate) fn answer(&mut self) -> Answer {
         let mut answer = self.head().expect("an answer");
         if answer.status == 100 {
@@ -124,7 +124,7 @@ impl<S: Read + Write> Client<S> {
         (length > 0).then_some(chunk)
     }
 
-    /// Whatever comes until the end.
+    /// All bytes until the end.
     pub(crate) fn rest(&mut self) -> Vec<u8> {
         let mut rest = Vec::new();
         if let Err(error) = self.stream.read_to_end(&mut rest) {
@@ -143,46 +143,46 @@ pub(crate) fn server() -> Server {
     started(|_| {})
 }
 
-/// A server with other options than those.
+/// A server with these options, changed by `with`.
 pub(crate) fn started(with: impl FnOnce(&mut Options)) -> Server {
     let mut options = options();
     with(&mut options);
     Server::start(options).unwrap()
 }
 
-/// A token, and the line that sends it.
+/// A token, and the header line with it.
 pub(crate) fn token() -> (ServiceToken, String) {
     let token = ServiceToken::of(&Secret::new(&[7; 32]).unwrap());
     let line = format!("Authorization: Bearer {}\r\n", token.to_text().as_str());
     (token, line)
 }
 
-/// A server without a token but for its page, and the line that sends that one.
+/// A server without a token except for its page, and the header line with the page's token.
 pub(crate) fn server_with_page() -> (Server, String) {
     let (token, line) = token();
     (started(|options| options.page_token = Some(token)), line)
 }
 
-/// Asks once, on a connection of its own.
+/// Sends one request on a connection of its own.
 pub(crate) fn ask(server: &Server, line: &str, lines: &str, body: impl AsRef<[u8]>) -> Answer {
     connect(server.address()).ask(line, lines, body.as_ref())
 }
 
-/// Creates a resource, and gives its path.
+/// Creates a resource and returns its path.
 pub(crate) fn create(server: &Server, json: &str) -> String {
     let answer = ask(server, "POST /rendezvous", "", json);
     assert_eq!(answer.status, 201, "{answer:?}");
     answer.header("location").unwrap().to_owned()
 }
 
-/// Registers, and gives the rank.
+/// Registers data and returns the rank.
 pub(crate) fn register(server: &Server, path: &str, data: &[u8]) -> u64 {
     let answer = ask(server, &format!("POST {path}/registrants"), "", data);
     assert_eq!(answer.status, 201, "{answer:?}");
     answer.json()["rank"].as_u64().unwrap()
 }
 
-/// Looks until it is so, at most for a while.
+/// Polls a condition until it holds, with a time limit.
 #[allow(clippy::disallowed_methods, reason = "a test that waits has a limit")]
 pub(crate) fn until(mut so: impl FnMut() -> bool) {
     let end = Instant::now() + LIMIT;

@@ -1,4 +1,4 @@
-//! A rendezvous from its creation to its end.
+//! Whole rendezvous over HTTP, from creation to end.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -79,7 +79,8 @@ impl Store for OfOne {
     }
 }
 
-/// The end of a wait was reckoned by the machine's clock: when that was set back by an hour, every long poll was answered at once. A service whose time is an hour ahead sees the machine's clock as if it had been set back.
+/// The end of a wait was computed by the machine's clock: when that was set back by an hour, every long poll was
+/// answered immediately. To a service whose time is an hour ahead, the machine's clock appears to be set back.
 #[test]
 fn a_wait_is_as_long_as_it_was_asked_whatever_the_machines_clock_says() {
     let apart = create_time(&server()) + 3_600_000;
@@ -99,7 +100,7 @@ fn a_wait_is_as_long_as_it_was_asked_whatever_the_machines_clock_says() {
     assert_eq!((answer.status, answer.text()), (200, "1 3 one"));
 }
 
-/// When a server says that a new resource was created.
+/// The creation time that a server reports for a new resource.
 fn create_time(server: &gpc_rendezvous::http::Server) -> u64 {
     let path = create(server, r#"{"capacity":1}"#);
     ask(server, &format!("GET {path}"), "", "").json()["created"].as_u64().unwrap()
@@ -150,7 +151,7 @@ fn a_job_ends_with_its_resources() {
     assert_eq!(ask(&server, &format!("DELETE /jobs/{job}"), "", "").text(), r#"{"ended":0}"#);
 }
 
-/// The end of the server is told to those who wait, and what is asked then is refused.
+/// At the end of the server, waits get an answer, and new requests are rejected.
 #[test]
 fn those_who_wait_are_told_of_the_end_of_the_server() {
     let server = server();
@@ -159,7 +160,7 @@ fn those_who_wait_are_told_of_the_end_of_the_server() {
     assert_eq!(idle.ask(&format!("GET {path}"), "", b"").status, 200);
     let mut waiting = connect(server.address());
     waiting.send(format!("GET {path}/completion?wait=60 HTTP/1.1\r\nHost: localhost\r\n\r\n"));
-    // It waits when the properties say so.
+    // The properties show when it waits.
     until(|| idle.ask(&format!("GET {path}"), "", b"").json()["waiting"] != 0);
     server.shutdown(crate::raw::LIMIT);
     let answer = waiting.answer();

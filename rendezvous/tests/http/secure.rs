@@ -1,4 +1,4 @@
-//! The server over TLS, with a certificate that it was given in files, and a client of rustls.
+//! The server over TLS with a certificate from files, and a client on rustls.
 
 use std::fs;
 use std::io::Write as _;
@@ -72,7 +72,7 @@ fn what_is_no_tls_ends() {
     plain.send("GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n");
     let answer = plain.rest();
     assert!(!answer.starts_with(b"HTTP"), "{answer:?}");
-    // A handshake that hangs holds nobody up.
+    // A hanging handshake delays no other client.
     let mut hanging = connect(server.address());
     hanging.send([0x16, 3, 1]);
     assert_eq!(secured(&server, root).ask("GET /openapi.json", "", b"").status, 200);
@@ -98,7 +98,7 @@ fn files_that_are_no_certificate_are_named() {
     }
 }
 
-/// Each was "cannot be reached; see that it runs there", with words of a library.
+/// Each of these errors was "cannot be reached; see that it runs there", with the message of a library.
 #[test]
 fn the_client_says_what_is_wrong_with_the_scheme_or_the_certificate() {
     let (folder, other) = (TempDir::new().unwrap(), TempDir::new().unwrap());

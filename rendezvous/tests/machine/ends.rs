@@ -1,4 +1,4 @@
-//! The end of a resource: destroyed, expired, its job ended; and who asks for it afterwards.
+//! The end of a resource: on request, by its lifetime, or with its job; and requests that arrive afterwards.
 
 use chained_gpc::{Id, Job};
 use gpc_rendezvous::{Answer, FaultKind, Life, Limits, Of, Request, Spec, Unit, Wanted};
@@ -32,7 +32,7 @@ fn the_end_is_remembered_for_who_comes_late() {
     assert_eq!(fault.kind, FaultKind::Destroyed);
 }
 
-/// The memory of ends is bounded.
+/// The memory for ends is bounded.
 #[test]
 fn old_ends_are_forgotten() {
     let mut driven = Driven::new(Limits::default());
@@ -86,7 +86,8 @@ fn the_resources_of_a_job_end_with_it() {
     driven.assert_empty();
 }
 
-/// Those who waited with their tokens waited no longer, so their leases began again and their nodes were theirs again: of a resource that was gone. What belonged to a node stayed until the node was lost.
+/// At the end of a resource, waits with tokens stopped, which restarted their leases and assigned them to their nodes
+/// again, although the resource had gone. These entries stayed until the node was lost.
 #[test]
 fn nothing_is_left_of_who_waited_when_it_ended() {
     for end in [Request::EndJob(JOB), Request::Destroy(crate::support::driven::id(1))] {

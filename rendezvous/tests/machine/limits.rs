@@ -1,4 +1,4 @@
-//! What a service refuses, because it would be too much or makes no sense.
+//! Requests that a service rejects because of its limits, or because they are invalid.
 
 use gpc_rendezvous::machine::{NAME_MAX, OVERHEAD, TOKEN_MAX};
 use gpc_rendezvous::{Answer, FaultKind, Life, Limits, Request, Spec, Token, Unit, Wanted};
@@ -77,7 +77,7 @@ fn the_memory_of_all_is_bounded() {
     assert_eq!(register(&mut driven, "b", 1).unwrap_err().kind, FaultKind::ServiceFull);
     register(&mut driven, "b", 0).unwrap();
     assert_eq!(driven.service.load(), (1, 0, 3 * OVERHEAD + 10));
-    // Neither another resource nor a controlling task finds room; a retry needs none.
+    // There is no room for another resource or controlling task; a retry needs none.
     assert_eq!(driven.try_create(Spec::new(1)).unwrap_err().kind, FaultKind::ServiceFull);
     let controller = driven.control(resource, Unit::Own, "c", Life::Unseen);
     assert_eq!(controller.unwrap_err().kind, FaultKind::ServiceFull);
@@ -98,7 +98,7 @@ fn those_who_wait_are_counted() {
     driven.input(gpc_rendezvous::machine::Input::Gone(first));
     let fourth = driven.wait(resource);
     assert_eq!(driven.answer(fourth), None);
-    // What is known already is told without waiting.
+    // A known outcome is returned without a wait.
     driven.register(resource, Wanted::Assign, "a").unwrap();
     driven.completion(resource).unwrap();
     assert_eq!(driven.service.load().1, 0);

@@ -1,4 +1,4 @@
-//! By what registrants and controlling tasks are seen to live.
+//! Liveness of registrants and controlling tasks.
 
 use chained_gpc::Id;
 use gpc_rendezvous::machine::{Input, Ticket};
@@ -22,7 +22,7 @@ fn a_registrant_that_is_not_heard_of_is_withdrawn() {
     assert_eq!(driven.properties(resource).tally, 1);
     driven.at(1100);
     assert_eq!(driven.properties(resource).tally, 0);
-    // It comes back, and another one has its place.
+    // The registrant returns after another has taken its place.
     driven.register(resource, Wanted::Rank(0), "b").unwrap();
     let again = driven.register_with(resource, Wanted::Assign, "a", b"1", LEASE).unwrap();
     assert_eq!((again.rank, again.tally), (1, 2));
@@ -47,7 +47,8 @@ fn who_asks_again_or_waits_lives() {
     assert_eq!(driven.properties(resource).tally, 0);
 }
 
-/// A wait whose time has passed already was answered without looking at its token: who asked so again and again was withdrawn.
+/// A wait whose time limit had already passed was answered without renewing the lease of its token. A registrant that
+/// only polled was withdrawn.
 #[test]
 fn who_only_asks_how_it_stands_lives() {
     let mut driven = Driven::new(Limits::default());
@@ -61,7 +62,7 @@ fn who_only_asks_how_it_stands_lives() {
     assert_eq!(driven.properties(resource).tally, 1);
 }
 
-/// The one who controls a unit registers for it with the same token: that was no word of the controlling task.
+/// A controlling task registers its unit with its own token, but that did not renew its lease.
 #[test]
 fn who_registers_with_its_token_lives_as_a_controlling_task() {
     let mut driven = Driven::new(Limits::default());
@@ -101,7 +102,8 @@ fn what_was_said_last_is_how_it_is_seen_to_live() {
     assert_eq!(driven.properties(resource).tally, 0);
 }
 
-/// The process of a service ended, and with it all links; whoever asked again over a new one was never missed afterwards.
+/// When the process of a service ended, all links were lost. A node that repeated its request over a new link was not
+/// tracked afterwards.
 #[test]
 fn a_node_that_asks_again_after_a_restart_is_looked_after_again() {
     let mut driven = Driven::new(Limits::default());
@@ -165,7 +167,7 @@ fn the_loss_of_a_controlling_task_ends_the_rendezvous_with_its_name() {
         let fault = driven.answer(waiting).unwrap().unwrap_err();
         assert_eq!((fault.kind, fault.rank), (FaultKind::ControllerLost, rank));
         assert_eq!(fault.task.as_deref(), Some("node-7"));
-        // Whoever comes later is told the same, also after a restart.
+        // Later requests get the same fault, also after a restart.
         driven.restart();
         assert_eq!(driven.completion(resource), Err(fault.clone()));
         assert_eq!(driven.register(resource, Wanted::Assign, "b"), Err(fault.clone()));

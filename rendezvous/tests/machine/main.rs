@@ -1,4 +1,5 @@
-//! The machine, by what it answers: registration, waiting, lives, limits, levels, restarts; and beside a plain model.
+//! Tests of the state machine's answers: registration, waits, liveness, limits, levels, restarts; and a comparison with
+//! a simple model.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

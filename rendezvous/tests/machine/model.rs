@@ -1,4 +1,5 @@
-//! The machine beside a model that is lists and loops: any requests, at any times, with restarts between them, have the same answers.
+//! Compares the state machine with a model made of lists and loops: any sequence of requests, at any times, with
+//! restarts, must give the same answers.
 
 use bytes::Bytes;
 use chained_gpc::Job;
@@ -10,7 +11,7 @@ use proptest::prelude::*;
 
 use crate::support::driven::{Driven, id, token};
 
-/// What is compared of an answer: which kind, and what is said in numbers and bytes.
+/// The parts of an answer that are compared: its kind, numbers and bytes.
 type Told = Result<String, (FaultKind, Option<u64>, Option<String>)>;
 
 fn told(outcome: Result<Answer, Fault>) -> Told {
@@ -42,9 +43,9 @@ fn fault_of<T>(kind: FaultKind, rank: u64) -> Result<T, (FaultKind, Option<u64>,
 }
 
 struct Entry {
-    /// The rank of a registrant.
+    /// Rank of a registrant.
     rank: u32,
-    /// The unit of a controlling task.
+    /// Unit of a controlling task.
     unit: Option<Unit>,
     token: Token,
     data: Bytes,
@@ -76,7 +77,7 @@ struct Model {
     resources: Vec<Resource>,
     ended: Vec<(ResourceId, FaultKind)>,
     waits: Vec<Wait>,
-    /// Answers that are due to who waited.
+    /// Answers that are due to waits.
     told: Vec<(Ticket, Told)>,
 }
 
@@ -89,7 +90,7 @@ impl Model {
         fault(ended.map_or(FaultKind::UnknownResource, |(_, kind)| *kind))
     }
 
-    /// Nothing happens to what is no longer open.
+    /// The resource, if it is open.
     fn open(&mut self, id: ResourceId) -> Option<&mut Resource> {
         self.resources.iter_mut().find(|of| of.id == id && of.complete.is_none() && of.failed.is_none())
     }
@@ -138,7 +139,7 @@ impl Model {
         self.tell(id, &Ok(complete));
     }
 
-    /// One millisecond.
+    /// Advances the time by one millisecond.
     fn tick(&mut self) {
         self.now += 1;
         let now = self.now;
@@ -323,7 +324,7 @@ impl Model {
             return fault_of(FaultKind::RankTaken, rank.into());
         }
         resource.registrants.push(Entry { rank, unit: None, token, data, life, heard: now });
-        // Nothing else is expected of its controlling task.
+        // Its controlling task is no longer needed.
         resource.controllers.retain(|entry| entry.unit != Some(Unit::Rank(rank)));
         self.settle(id);
         Ok(format!("{rank} of {}", tally + 1))
@@ -383,7 +384,7 @@ impl Model {
         }
     }
 
-    /// Links and waits end with the process; leases begin anew, and ends are forgotten.
+    /// Links and waits end with the process; leases restart, and ends are forgotten.
     fn restart(&mut self) {
         self.waits.clear();
         self.ended.clear();
@@ -397,7 +398,7 @@ impl Model {
         }
     }
 
-    /// Resources, those who wait, and bytes.
+    /// Numbers of resources and waits, and bytes held.
     fn load(&self) -> (usize, usize, u64) {
         let held = |resource: &Resource| {
             let bytes: usize = resource.registrants.iter().map(|entry| entry.data.len()).sum();
@@ -428,7 +429,7 @@ fn lost_controller(entry: &Entry) -> (FaultKind, Option<u64>, Option<String>) {
 #[derive(Clone, Debug)]
 enum Step {
     Ask(Request),
-    /// Of the requests so far, counted from the last one.
+    /// A request, counted back from the last one.
     Gone(u64),
     Lost(u32),
     Pass(u64),
@@ -490,7 +491,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// The resources that the steps speak of.
+/// The resources that the steps use.
 fn specs() -> impl Strategy<Value = Vec<Spec>> {
     let spec = (1..4_u64, 50..400_u64, prop::option::of(0..2_u8)).prop_map(|(capacity, lifetime, job)| {
         let job = job.map(|job| Job([job; 16]));
@@ -499,7 +500,7 @@ fn specs() -> impl Strategy<Value = Vec<Spec>> {
     prop::collection::vec(spec, 1..4)
 }
 
-/// The machine and the model, and the tickets of both.
+/// The state machine and the model, and the tickets of both.
 struct Both {
     driven: Driven,
     model: Model,

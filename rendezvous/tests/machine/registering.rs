@@ -1,4 +1,4 @@
-//! Who registers, as which rank, and who is refused.
+//! Registration: assigned and chosen ranks, and rejected requests.
 
 use gpc_rendezvous::{Answer, FaultKind, Life, Limits, Registered, Request, Spec, Wanted};
 
@@ -8,7 +8,7 @@ fn registered(rank: u32, tally: u32, capacity: u32) -> Registered {
     Registered { rank, tally, capacity }
 }
 
-/// The example of the source: capacity 7, and 0, 1, 3, 5 are taken by choice.
+/// The example of the source: capacity 7, with the chosen ranks 0, 1, 3 and 5 taken.
 #[test]
 fn ranks_are_assigned_as_the_source_does() {
     let mut driven = Driven::new(Limits::default());
@@ -54,7 +54,7 @@ fn who_asks_again_gets_the_same_answer_and_is_no_second_registrant() {
     driven.register(resource, Wanted::Rank(2), "c").unwrap();
     assert_eq!(driven.register(resource, Wanted::Rank(2), "c"), Ok(registered(2, 2, 3)));
     driven.register(resource, Wanted::Assign, "b").unwrap();
-    // It is complete, and the answer may have been lost nevertheless.
+    // The resource is complete, but the answer may have been lost.
     assert_eq!(driven.register(resource, Wanted::Assign, "a"), Ok(registered(0, 3, 3)));
     assert_eq!(&driven.completion(resource).unwrap().data[..], b"3 1 a1 b1 c");
 }
@@ -71,7 +71,7 @@ fn a_token_is_for_one_registrant() {
     assert!(other_rank.message.contains("another rank"), "{other_rank}");
     assert!(other_data.message.contains("other data"), "{other_data}");
     assert_eq!(driven.properties(resource).tally, 1);
-    // At another resource it is another registrant.
+    // The same token may register at another resource.
     let second = driven.create(Spec::new(1));
     driven.register_with(second, Wanted::Assign, "a", b"z", Life::Unseen).unwrap();
 }
@@ -123,7 +123,7 @@ fn what_a_registrant_has_brought_can_be_read() {
     assert_eq!(read(&mut driven, 0).unwrap_err().kind, FaultKind::NotRegistered);
     assert_eq!(read(&mut driven, 2).unwrap_err().kind, FaultKind::RankOutOfRange);
     driven.register(resource, Wanted::Rank(0), "first").unwrap();
-    // From then on they are a part of the whole.
+    // The data are slices of the joined data by now.
     assert_eq!(read(&mut driven, 1), Ok(Answer::Data("second".into())));
     assert_eq!(driven.properties(resource).bytes, 11);
 }

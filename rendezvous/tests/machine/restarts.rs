@@ -1,4 +1,4 @@
-//! A process of the service ends and another one begins: what was kept is there.
+//! Restart of a service: the stored state is restored.
 
 use gpc_rendezvous::machine::{
     Change, Drawn, Input, Kept, KeptRegistrant, KeptResource, Output, Service, Ticket,
@@ -33,7 +33,7 @@ fn leases_begin_anew() {
     let resource = driven.create(Spec::new(3));
     driven.register_with(resource, Wanted::Assign, "a", b"", Life::Lease(100)).unwrap();
     driven.control(resource, Unit::Own, "c", Life::Lease(500)).unwrap();
-    // It was down for a while.
+    // Time passes while the service is down.
     driven.now += 5000;
     driven.restart();
     driven.at(6099);
@@ -61,7 +61,7 @@ fn another_lease_is_kept_and_what_is_gone_does_not_come_back() {
     assert_eq!((driven.properties(resource).tally, driven.properties(resource).failed), (0, None));
 }
 
-/// Whoever changed its lease again and again had its data, up to 64 MiB, written to the disk each time.
+/// Each change of a lease wrote the registrant's data, up to 64 MiB, to disk.
 #[test]
 fn another_lease_is_kept_without_the_data() {
     let mut service = Service::new(Limits::default());
@@ -117,7 +117,7 @@ fn limits_are_for_what_is_new() {
     assert_eq!(driven.register(resource, Wanted::Assign, "b").unwrap_err().kind, FaultKind::ServiceFull);
 }
 
-/// Parts whose resource is not there are nobody's.
+/// Registrants and controlling tasks whose resource is missing are dropped.
 #[test]
 fn registrants_without_a_resource_are_left_out() {
     let mut driven = Driven::new(Limits::default());

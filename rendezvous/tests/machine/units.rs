@@ -1,4 +1,4 @@
-//! A service as the controlling task of units: what it has its driver do above, and what it tells of there.
+//! The service as the controlling task of units: its outputs for the parent, and its handling of the outcome.
 
 use gpc_rendezvous::machine::{Above, Input, OVERHEAD, Up};
 use gpc_rendezvous::{
@@ -25,7 +25,7 @@ fn top() -> Completion {
     Completion { level: 4, data: "the whole".into(), joint: None }
 }
 
-/// What is done above, in short.
+/// The actions at the parent, in short.
 fn done(driven: &mut Driven) -> Vec<String> {
     let said = |(resource, up): (ResourceId, Up)| {
         let short = match up {
@@ -63,7 +63,7 @@ fn a_unit_registers_above_when_it_is_complete_and_tells_of_the_top() {
     assert_eq!(driven.answer(of_top), None);
     driven.input(Input::Above(resource, Above::Completed(top())));
     assert_eq!(driven.answer(of_top), Some(Ok(Answer::Completed(top()))));
-    // The first word stands.
+    // The first outcome counts.
     driven.input(Input::Above(resource, Above::Failed(Fault::new(FaultKind::AboveFailed, "no"))));
     let late = wait(&mut driven, resource, Of::Top);
     assert_eq!(driven.answer(late), Some(Ok(Answer::Completed(top()))));
@@ -102,7 +102,7 @@ fn the_driver_stops_once_whatever_the_end_is() {
     let stops = done(&mut driven);
     assert_eq!(stops[0], "control");
     assert!(stops[1].starts_with("stop the controlling task of this unit, c, is lost"), "{stops:?}");
-    // The word of it may have been lost with the process.
+    // The report may have been lost with the process.
     driven.restart();
     assert_eq!(done(&mut driven), stops[1..]);
     driven.told(Request::Destroy(resource)).unwrap();
@@ -136,7 +136,7 @@ fn after_a_restart_the_driver_goes_on() {
     driven.assert_empty();
 }
 
-/// What came from above counted nowhere: another service decided how much of this one's memory it took.
+/// Data from the parent did not count, so another service decided how much memory this one used.
 #[test]
 fn the_completion_above_finds_room_or_is_refused() {
     let mut bounds = Limits::default();
@@ -148,7 +148,7 @@ fn the_completion_above_finds_room_or_is_refused() {
     }
     let before = driven.service.load().2;
     let top = Completion { level: 2, data: vec![b'x'; 900].into(), joint: None };
-    // Two have the same copy; a third one of its own, which is one too many.
+    // Two share a copy; the third has its own, for which there is no room.
     let other = Completion { data: top.data.to_vec().into(), ..top.clone() };
     for (unit, top) in units.into_iter().zip([top.clone(), top.clone(), other]) {
         driven.input(Input::Above(unit, Above::Completed(top)));
@@ -169,7 +169,8 @@ fn the_completion_above_finds_room_or_is_refused() {
     driven.assert_empty();
 }
 
-/// A resource of level 1 took a unit of level 1 below it, and handed on its level-1 data as the bytes of a task: `2 12 2 3 ...` in place of `2 2 3 ...`.
+/// A resource of level 1 accepted a unit of level 1, and passed its data on as the bytes of a task: `2 12 2 3 ...`
+/// instead of `2 2 3 ...`.
 #[test]
 fn the_level_of_a_unit_follows_from_what_is_above() {
     let mut driven = Driven::new(Limits::default());
@@ -203,7 +204,7 @@ fn the_level_of_a_unit_follows_from_what_is_above() {
         assert_eq!(fault.kind, FaultKind::LevelOutOfRange);
         assert!(fault.message.contains(expected), "{fault}");
     }
-    // What is above is elsewhere: nothing is known of it here.
+    // The parent belongs to another service, so its level is unknown here.
     let unit = driven.create(Spec { parent: Some(parent()), ..Spec::new(1) });
     assert_eq!(driven.properties(unit).level, 1);
 }

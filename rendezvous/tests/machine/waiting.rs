@@ -1,4 +1,4 @@
-//! Those who wait, before and after it is known what of.
+//! Waits, before and after the outcome is known.
 
 use gpc_rendezvous::machine::Input;
 use gpc_rendezvous::{Answer, FaultKind, Limits, Of, Request, Spec, Wanted};
@@ -34,7 +34,7 @@ fn a_wait_ends_at_its_time() {
     assert_eq!(driven.answer(ticket), None);
     driven.at(1500);
     assert_eq!(driven.answer(ticket), Some(Ok(Answer::NotYet)));
-    // A time that has passed asks how it stands now.
+    // A wait whose time has passed returns the present state.
     assert_eq!(driven.told(until(resource, 1500)), Ok(Answer::NotYet));
     driven.register(resource, Wanted::Assign, "a").unwrap();
     assert!(matches!(driven.told(until(resource, 0)), Ok(Answer::Completed(_))));
@@ -61,7 +61,7 @@ fn nobody_waits_for_what_is_not_there() {
     driven.assert_empty();
 }
 
-/// A service that was stopped for a while comes back to waits, leases and lifetimes that have all passed.
+/// A service that was stopped for a while resumes when waits, leases and lifetimes have all passed.
 #[test]
 fn time_may_pass_in_one_step() {
     let mut driven = Driven::new(Limits::default());
@@ -72,7 +72,7 @@ fn time_may_pass_in_one_step() {
     assert_eq!(driven.answer(short), Some(Ok(Answer::NotYet)));
     assert_eq!(driven.answer(long).unwrap().unwrap_err().kind, FaultKind::Expired);
     driven.assert_empty();
-    // A clock that is set back does not bring time back.
+    // If the clock is set back, the service's time stands still.
     driven.now = 2000;
     let resource = driven.create(Spec::new(1));
     assert_eq!(driven.properties(resource).created, 50_000);

@@ -1,4 +1,4 @@
-//! Tasks that are processes of their own, some of which are killed while others wait.
+//! Tasks in processes of their own, some of which are killed while others wait.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -12,17 +12,17 @@ use gpc_rendezvous::{Handle, Limits, Spec};
 
 use super::PATIENCE;
 
-/// What a child process is to do: `ID HANDLE PEERS`, where the handle may be `-`.
+/// Environment variable with the task of a child process: `ID HANDLE PEERS`, where the handle may be `-`.
 const TASK: &str = "GPC_TEST_TASK";
 
-/// A task in a process of its own, which is killed at the latest when the test ends.
+/// A task in a process of its own, which is killed when the test ends, if not before.
 struct Process {
     child: Child,
     lines: BufReader<ChildStdout>,
 }
 
 impl Process {
-    /// Runs [`a_task_of_another_process`] as this id.
+    /// Runs [`a_task_of_another_process`] with this id.
     fn start(id: Id, handle: Option<&Handle>, peers: &str) -> Process {
         let handle = handle.map_or("-".to_owned(), Handle::to_string);
         let mut child = Command::new(std::env::current_exe().unwrap())
@@ -35,7 +35,7 @@ impl Process {
         Process { child, lines }
     }
 
-    /// The next line that it says behind a word.
+    /// The rest of the next line that contains `word`.
     fn says(&mut self, word: &str) -> String {
         let mut line = String::new();
         // Ends: with the process.
@@ -48,7 +48,7 @@ impl Process {
         panic!("it ended without saying {word}")
     }
 
-    /// Ends it as `kill -9` does.
+    /// Kills it with SIGKILL.
     fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
@@ -62,7 +62,7 @@ impl Drop for Process {
     }
 }
 
-/// Addresses of so many ids that nobody else has.
+/// Unique addresses for `n` ids.
 fn peers(test: &str, n: u32) -> String {
     let line = |id| format!("{id} unix:@gpc-rendezvous-{test}-{}-{id}", std::process::id());
     (0..n).map(line).collect::<Vec<String>>().join(";")
@@ -74,7 +74,8 @@ fn start(id: Id, peers: &str, functions: &Functions) -> Node {
     Node::builder(id).peers(peers).listener(listener).functions(functions).start().unwrap()
 }
 
-/// Not a test by itself: what the processes of the others do. It meets four tasks, of which id 0 controls.
+/// Not a test by itself: the body of the child processes. Each joins a meeting of four tasks, with id 0 as controlling
+/// task.
 #[test]
 fn a_task_of_another_process() {
     let Ok(task) = std::env::var(TASK) else { return };
@@ -83,7 +84,7 @@ fn a_task_of_another_process() {
     let functions = Functions::new();
     let tasks = Tasks::register(&functions, 0).unwrap();
     let node = start(id, peers, &functions);
-    // Those that id 0 asks may be on their way; it is there before they meet.
+    // The tasks that id 0 asks may still be starting; id 0 itself runs before they meet.
     let start = if id == 0 { PATIENCE } else { Duration::ZERO };
     let plan = Plan::new(0..4, format!("{id}"), PATIENCE).start(start);
     let plan = match handle {
@@ -103,12 +104,12 @@ fn a_task_of_another_process() {
     }
 }
 
-/// Ids 1 and 2 wait for id 0, which waits for id 3 that never comes; then id 0 is killed.
+/// Ids 1 and 2 wait for id 0, which waits for id 3, which never joins. Then id 0 is killed.
 #[test]
 fn a_controlling_task_that_is_killed_is_named_to_all_who_wait() {
     let peers = peers("controlling", 4);
     let functions = Functions::new();
-    // Id 3 is this process, which never says what it brings.
+    // Id 3 is this process, which never provides its data.
     let _tasks = Tasks::register(&functions, 0).unwrap();
     let _node = start(3, &peers, &functions);
     let mut processes: Vec<Process> = [0, 1, 2].map(|id| Process::start(id, None, &peers)).into();
@@ -120,7 +121,7 @@ fn a_controlling_task_that_is_killed_is_named_to_all_who_wait() {
     }
 }
 
-/// A registrant is killed before all have come, and another process takes its rank.
+/// A registrant is killed before all have registered, and another process takes its rank.
 #[test]
 fn a_registrant_that_is_killed_makes_room_for_another_one() {
     let peers = peers("registrant", 4);
@@ -144,6 +145,6 @@ fn a_registrant_that_is_killed_makes_room_for_another_one() {
     for other in &mut others {
         assert_eq!(other.says("ends "), "4 1 01 11 21 3");
     }
-    // It has been told, and may go.
+    // The shutdown leaves time for the last answers.
     node.shutdown(Duration::from_secs(1));
 }

@@ -1,4 +1,4 @@
-//! A service with the plainest driver: each input is handled, and its outputs are sorted, before the next.
+//! A service with a minimal driver: it handles each input and sorts its outputs before the next.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ pub(crate) struct Driven {
     pub(crate) limits: Limits,
     pub(crate) now: Millis,
     pub(crate) kept: Maps,
-    /// What has been said of above, since it was last looked at.
+    /// Actions at parents since the last check.
     pub(crate) ups: Vec<(ResourceId, Up)>,
     answers: BTreeMap<Ticket, Outcome>,
     tickets: u64,
@@ -44,14 +44,14 @@ impl Driven {
         Driven { service: Service::new(limits), limits, now: 1000, kept, ups, answers, tickets: 0, ids: 0 }
     }
 
-    /// Its process ends by -9, and another one begins with what was kept. Nobody who waited is told.
+    /// Restarts the service with its stored state, as after SIGKILL. Waits get no answer.
     pub(crate) fn restart(&mut self) {
         self.service = Service::restored(self.limits, self.kept.load(), self.now);
         self.answers.clear();
         self.drain();
     }
 
-    /// Time passes, and the service is woken whenever it wants to be.
+    /// Advances the time, with an input at each deadline of the service.
     pub(crate) fn at(&mut self, now: Millis) {
         while let Some(at) = self.service.deadline().filter(|at| *at <= now) {
             self.now = self.now.max(at);
@@ -89,7 +89,7 @@ impl Driven {
         self.answers.get(&ticket).cloned()
     }
 
-    /// The answer to what is answered at once.
+    /// The answer to a request that is answered immediately.
     pub(crate) fn told(&mut self, request: Request) -> Outcome {
         let ticket = self.ask(request);
         self.answer(ticket).expect("it is answered at once")
@@ -124,7 +124,7 @@ impl Driven {
         }
     }
 
-    /// Registers the name as data, too.
+    /// Registers with the name as token and data.
     pub(crate) fn register(
         &mut self,
         resource: ResourceId,
@@ -138,7 +138,7 @@ impl Driven {
         self.ask(Request::Wait { resource, of: Of::Own, until: None, token: None })
     }
 
-    /// What is told at once to who waits now.
+    /// The completion that a wait returns immediately.
     pub(crate) fn completion(&mut self, resource: ResourceId) -> Result<Completion, Fault> {
         let ticket = self.wait(resource);
         match self.answer(ticket).expect("it is known")? {
@@ -162,7 +162,7 @@ impl Driven {
         self.input(Input::Lost { member, why: "the cable\nis cut".into() });
     }
 
-    /// Nothing is left of what has ended.
+    /// Checks that nothing is left of ended resources.
     pub(crate) fn assert_empty(&self) {
         assert_eq!((self.service.load(), self.service.deadline()), ((0, 0, 0), None));
         assert!(self.service.is_empty(), "{:?}", self.service);

@@ -1,4 +1,4 @@
-//! A store that is a few maps: what a real one must hold.
+//! A store made of maps: the reference for real stores.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use bytes::Bytes;
 use gpc_rendezvous::ResourceId;
 use gpc_rendezvous::machine::{Change, Kept, KeptController, KeptRegistrant, KeptResource, Unit};
 
-/// What is kept.
+/// The stored state.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Maps {
     resources: BTreeMap<ResourceId, KeptResource>,

@@ -1,4 +1,4 @@
-//! What tests of the machine have in common: a plain driver, and a store that is a few maps.
+//! Shared by tests of the state machine: a minimal driver, and a store made of maps.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

@@ -1,4 +1,4 @@
-//! What must hold in every world, judged by what tasks were told.
+//! Properties that must hold in every world, judged by the answers that tasks received.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use super::plan::{Kind, Planned, Weather};
 use super::task::{Phase, Task};
 use super::world::World;
 
-/// What has happened, so that a test sees that enough did.
+/// Counts of events, for a test to check that enough have happened.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Seen {
     pub(crate) completions: usize,
@@ -32,7 +32,7 @@ impl Seen {
     }
 }
 
-/// What is known to be complete: of each resource one completion alone.
+/// The one completion of each resource that is known to be complete.
 type Complete = BTreeMap<ResourceId, Bytes>;
 
 pub(crate) fn check(world: &World) -> Seen {
@@ -73,7 +73,7 @@ fn completion(task: &Task) -> Option<&Completion> {
     }
 }
 
-/// The resource whose completion a task was told of: its own, or the one at the top.
+/// The resource of a task's completion: its own, or the top.
 fn of(world: &World, task: &Task) -> usize {
     let mut of = task.comer.resource;
     while let (Of::Top, Some((above, _))) = (task.comer.of, world.plan.resources[of].above) {
@@ -82,7 +82,7 @@ fn of(world: &World, task: &Task) -> usize {
     of
 }
 
-/// All who are told that a resource is complete are told the same.
+/// All answers about a complete resource have the same completion.
 fn completions(world: &World) -> Complete {
     let mut complete = Complete::new();
     let mut add = |id: ResourceId, data: &Bytes| {
@@ -103,7 +103,7 @@ fn completions(world: &World) -> Complete {
     complete
 }
 
-/// A rendezvous has exactly those who registered, each once and under its rank.
+/// A completion has exactly the registrants, each once and at its rank.
 fn registrants(world: &World, resource: &Planned, data: &Bytes) {
     let leaves: Vec<&[u8]> = Leaves::new(1, data, Limits::default()).collect::<Result<_, _>>().unwrap();
     assert_eq!(leaves.len(), resource.capacity as usize);
@@ -120,7 +120,7 @@ fn registrants(world: &World, resource: &Planned, data: &Bytes) {
             assert_eq!(u64::from(rank), wanted, "task {number}");
         }
         if task.comer.life == Life::Unseen && task.comer.kind == Kind::Honest {
-            // It cannot have been withdrawn.
+            // This registrant cannot have been withdrawn.
             for acknowledged in &task.acknowledged {
                 assert_eq!(rank, Some(acknowledged.rank), "task {number} was acknowledged");
             }
@@ -133,7 +133,7 @@ fn registrants(world: &World, resource: &Planned, data: &Bytes) {
     assert!(there.is_empty(), "those of another resource are there: {there:?}");
 }
 
-/// Where a value of this level ends.
+/// The end of a value of this level.
 fn end(level: u16, data: &[u8]) -> usize {
     let space = data.iter().position(|byte| *byte == b' ').unwrap();
     let count: usize = std::str::from_utf8(&data[..space]).unwrap().parse().unwrap();
@@ -144,7 +144,7 @@ fn end(level: u16, data: &[u8]) -> usize {
     }
 }
 
-/// The data of a resource are those of the units below, by rank.
+/// The data of a resource are those of its units, by rank.
 fn units(world: &World, resource: &Planned, data: &Bytes, complete: &Complete) {
     let (mut at, mut members) = (data.iter().position(|byte| *byte == b' ').unwrap() + 1, Vec::new());
     while at < data.len() {
@@ -168,7 +168,7 @@ fn units(world: &World, resource: &Planned, data: &Bytes, complete: &Complete) {
     }
 }
 
-/// What ends without being complete ends so for all, and names who is lost.
+/// A resource that fails does so for all waits, with the name of the lost task.
 fn failures(world: &World, resource: &Planned, complete: &Complete) {
     let here = |task: &&Task| task.resource == resource.id && task.comer.of == Of::Own && task.alive;
     let faults = world.tasks.iter().filter(here).filter_map(|task| task.outcome.as_ref()?.as_ref().err());
@@ -188,7 +188,7 @@ fn failures(world: &World, resource: &Planned, complete: &Complete) {
     }
 }
 
-/// Nobody hangs, and nobody is told what cannot be.
+/// Every task gets an outcome, and no impossible answer.
 fn told(world: &World, task: &Task) {
     let resource = &world.plan.resources[task.comer.resource];
     for acknowledged in &task.acknowledged {

@@ -1,4 +1,5 @@
-//! A controlling driver: it carries out what a service wants done above a resource, and tries again until it is told how it ends.
+//! A driver of a controlling task: carries out the service's outputs for the parent, and retries until it has an
+//! outcome.
 
 use bytes::Bytes;
 use gpc_rendezvous::machine::{Above, Millis, Up};
@@ -13,7 +14,7 @@ pub(crate) enum Phase {
     Controlling,
     Registering(Bytes),
     Waiting(Bytes),
-    /// The unit will never come.
+    /// The unit will not register.
     Releasing(String),
     Done,
 }
@@ -38,7 +39,7 @@ impl Driver {
         Driver { name, handle, rank, token, lease, phase: Phase::Controlling, number: 0 }
     }
 
-    /// What the service wants done.
+    /// Handles an output of the service.
     pub(crate) fn go_on(&mut self, up: Up) {
         self.phase = match up {
             Up::Control { .. } => Phase::Controlling,
@@ -57,7 +58,7 @@ impl Driver {
         }
     }
 
-    /// What it asks next, and how long it is patient; also when it has been answered and its lease wants it.
+    /// Its next request, and the time until it is repeated. The lease is renewed in this way, too.
     pub(crate) fn request(&self, now: Millis) -> Option<(Request, u64)> {
         let (resource, token, life) = (self.handle.resource(), self.token.clone(), Life::Lease(self.lease));
         Some(match &self.phase {
@@ -87,10 +88,11 @@ impl Driver {
         }
     }
 
-    /// Takes an answer to its latest request: whether it asks on at once, and what it tells its own service.
+    /// Handles an answer to its latest request. Returns whether it sends the next request immediately, and its report
+    /// to its own service.
     pub(crate) fn take(&mut self, outcome: Outcome) -> (bool, Option<Above>) {
         match (&self.phase, outcome) {
-            // It asks again when its lease wants it.
+            // The next request is due when the lease must be renewed.
             (Phase::Controlling, Ok(_)) => (false, None),
             (Phase::Registering(data), Ok(Answer::Registered(_))) => {
                 self.phase = Phase::Waiting(data.clone());

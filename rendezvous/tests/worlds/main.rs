@@ -1,6 +1,8 @@
-//! Worlds of several services, the tasks that meet there, and what goes wrong between them: one seed is one world, and the same one every time.
+//! Simulated worlds: several services, the tasks that meet there, and faults between them. A seed determines a world
+//! completely.
 //!
-//! Messages are lost, doubled and late; services crash between any two steps and begin again with what was kept; tasks die, come late, quit and lie. `check` judges by what tasks were told.
+//! Messages are lost, duplicated and delayed. Services crash between any two steps and restart from their stored state.
+//! Tasks die, arrive late, withdraw, and send invalid requests. `check` judges by the answers that tasks received.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -17,7 +19,7 @@ mod world;
 use plan::Weather;
 use world::World;
 
-/// Runs the worlds of these seeds, and says which one it was that failed.
+/// Runs the worlds of these seeds, and prints the seed of one that fails.
 fn run(weather: Weather, seeds: std::ops::Range<u64>) -> check::Seen {
     let mut seen = check::Seen::default();
     for seed in seeds {
@@ -34,7 +36,7 @@ fn run(weather: Weather, seeds: std::ops::Range<u64>) -> check::Seen {
     seen
 }
 
-/// Services crash and messages are lost, but everybody stays and tells the truth: then all meet.
+/// Services crash and messages are lost, but all tasks are honest and stay: then all rendezvous complete.
 #[test]
 fn in_calm_worlds_everybody_meets() {
     let seen = run(Weather::Calm, 0..1000);
@@ -42,11 +44,11 @@ fn in_calm_worlds_everybody_meets() {
     assert!(seen.completions > 5000 && seen.crashes > 1000, "{seen:?}");
 }
 
-/// Anything goes wrong: nobody is told what is not so, and nobody hangs.
+/// With every kind of fault, all answers are true, and every task gets one.
 #[test]
 fn in_wild_worlds_nobody_is_told_what_is_not_so() {
     let seen = run(Weather::Wild, 0..2000);
-    // All of it has happened.
+    // Every kind of event has occurred.
     assert!(seen.completions > 2000 && seen.faults > 2000 && seen.crashes > 2000, "{seen:?}");
     assert!(seen.lost_controllers > 100 && seen.withdrawn > 100 && seen.tops > 300, "{seen:?}");
 }

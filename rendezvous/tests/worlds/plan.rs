@@ -1,4 +1,4 @@
-//! What a world begins with: resources in levels, the services that they are at, and the tasks that come.
+//! Initial state of a world: resources in levels, their services, and the tasks that arrive.
 
 use chained_gpc::Job;
 use gpc_rendezvous::machine::Millis;
@@ -6,23 +6,23 @@ use gpc_rendezvous::{Life, Of, ResourceId, Wanted};
 
 use super::random::Random;
 
-/// When a world begins.
+/// Start time of a world.
 pub(crate) const BEGIN: Millis = 1000;
-/// How long every resource lives.
+/// Lifetime of every resource.
 pub(crate) const LIFETIME: u64 = 8_000;
-/// When nothing more can happen.
+/// Time after which nothing can happen.
 pub(crate) const HORIZON: Millis = BEGIN + LIFETIME + 4000;
 /// Leases of tasks in wild worlds.
 pub(crate) const LEASE: u64 = 400;
-/// Leases that no crash in a calm world outlasts.
+/// Leases in calm worlds, longer than any crash takes.
 pub(crate) const LONG_LEASE: u64 = 6_000;
 
-/// What goes wrong.
+/// Kinds of faults.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Weather {
-    /// Messages and services.
+    /// Faults of messages and services.
     Calm,
-    /// Tasks, too, and services that never come back.
+    /// Also faults of tasks, and services that never restart.
     Wild,
 }
 
@@ -35,19 +35,19 @@ pub(crate) struct Planned {
     pub(crate) capacity: u32,
     pub(crate) job: Option<Job>,
     pub(crate) joint: bool,
-    /// Which resource is above, and the rank there.
+    /// The parent resource, and the rank there.
     pub(crate) above: Option<(usize, Wanted)>,
 }
 
-/// What a task has come for.
+/// Behavior of a task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     Honest,
-    /// Takes its registration back.
+    /// Withdraws its registration.
     Quitter,
-    /// Registers nothing, and waits with the others.
+    /// Does not register, and only waits.
     Watcher,
-    /// Asks for a rank that there is not.
+    /// Asks for a rank that does not exist.
     Liar,
 }
 
@@ -60,11 +60,11 @@ pub(crate) struct Comer {
     pub(crate) life: Life,
     pub(crate) of: Of,
     pub(crate) comes: Millis,
-    /// When it dies without a word.
+    /// Time of its death, without any message.
     pub(crate) dies: Option<Millis>,
 }
 
-/// What a world begins with.
+/// Initial state of a world.
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) sites: usize,
@@ -112,7 +112,7 @@ impl Plan {
         }
     }
 
-    /// Adds those who come to a resource of level 1.
+    /// Adds the tasks of a level-1 resource.
     fn people(&mut self, random: &mut Random, weather: Weather, resource: usize) {
         let (capacity, by_choice) = (self.resources[resource].capacity, random.percent(50));
         for rank in 0..capacity {
@@ -137,7 +137,7 @@ impl Plan {
                     }
                 };
                 self.comers.push(first);
-                // In its place, or with nobody there.
+                // A replacement, unless there is none.
                 comer.comes += 2 * LEASE;
                 if let Life::Member(_) = comer.life {
                     comer.life = Life::Member(self.comers.len() as u32);

@@ -1,4 +1,4 @@
-//! Choices that follow from a seed.
+//! Random choices that follow from a seed.
 
 /// SplitMix64.
 #[derive(Clone, Debug)]
@@ -13,12 +13,12 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// From the first up to, and without, the second.
+    /// A number from `from` up to, but excluding, `to`.
     pub(crate) fn between(&mut self, from: u64, to: u64) -> u64 {
         from + self.next() % (to - from)
     }
 
-    /// True in so many of a hundred cases.
+    /// True with this probability in percent.
     pub(crate) fn percent(&mut self, percent: u64) -> bool {
         self.between(0, 100) < percent
     }

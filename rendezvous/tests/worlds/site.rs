@@ -1,4 +1,4 @@
-//! A service, its store, and the process that they are in.
+//! A site: a service, its store, and their process.
 
 use std::collections::BTreeMap;
 
@@ -8,33 +8,33 @@ use gpc_rendezvous::{Answer, Fault, Limits, Request, ResourceId};
 use super::driver::Driver;
 use super::maps::Maps;
 
-/// Who asks.
+/// Sender of a request.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Asker {
     Task(usize),
-    /// A controlling driver of a resource, in a run of its site's process.
+    /// The driver of a resource, in one run of its site's process.
     Driver(usize, u32, ResourceId),
 }
 
 pub(crate) type Outcome = Result<Answer, Fault>;
 
-/// What comes to a site.
+/// A message to a site.
 #[derive(Clone, Debug)]
 pub(crate) enum Mail {
-    /// With the asker's number of the request.
+    /// A request, with the sender's number of it.
     Ask(Asker, u64, Request),
     HangUp(Asker, u64),
     Input(Input),
 }
 
 pub(crate) struct Site {
-    /// None while the process is down.
+    /// `None` while the process is down.
     pub(crate) service: Option<Service>,
-    /// How many processes there have been.
+    /// Number of restarts of the process.
     pub(crate) runs: u32,
     pub(crate) kept: Maps,
     pub(crate) inbox: Vec<Mail>,
-    /// When it is woken next; at the end of time if it is not.
+    /// Time of the next wake-up; the end of time if there is none.
     pub(crate) wake: Millis,
     pub(crate) drivers: BTreeMap<ResourceId, Driver>,
     asked: BTreeMap<Ticket, (Asker, u64)>,
@@ -55,7 +55,7 @@ impl Site {
         }
     }
 
-    /// The process ends; what was kept stays.
+    /// Ends the process; the stored state stays.
     pub(crate) fn crash(&mut self) {
         self.service = None;
         self.runs += 1;
@@ -96,12 +96,12 @@ impl Site {
         service.flat_map(|service| std::iter::from_fn(|| service.next_output())).collect()
     }
 
-    /// Whose answer it is, if anybody still listens.
+    /// The sender of the request, if the answer is still awaited.
     pub(crate) fn asker(&mut self, ticket: Ticket) -> Option<(Asker, u64)> {
         self.asked.remove(&ticket)
     }
 
-    /// What is answered at once, to nobody.
+    /// The immediate answer to a request of the checker.
     pub(crate) fn look(&mut self, now: Millis, request: Request) -> Option<Outcome> {
         let service = self.service.as_mut()?;
         service.handle(now, Input::Ask(Ticket(0), request));

@@ -1,4 +1,5 @@
-//! A task: it registers until it is told of it, then waits until it is told of that, and asks again whenever it has heard nothing.
+//! A task: it registers until it gets an answer, then waits until it gets an outcome, and repeats a request whose
+//! answer is missing.
 
 use bytes::Bytes;
 use gpc_rendezvous::machine::Millis;
@@ -7,9 +8,9 @@ use gpc_rendezvous::{Answer, FaultKind, Registered, Request, ResourceId, Token};
 use super::plan::{Comer, Kind};
 use super::site::Outcome;
 
-/// How long a task waits at a time.
+/// Length of a task's waits.
 pub(crate) const POLL: u64 = 250;
-/// How long it takes to give an answer up.
+/// Time until a missing answer is given up.
 pub(crate) const PATIENCE: u64 = 60;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -27,14 +28,14 @@ pub(crate) struct Task {
     pub(crate) token: Token,
     pub(crate) data: Bytes,
     pub(crate) phase: Phase,
-    /// Of its latest request.
+    /// Number of its latest request.
     pub(crate) number: u64,
     pub(crate) alive: bool,
-    /// All that it was told of its registration, also late.
+    /// All answers to its registrations, including late ones.
     pub(crate) acknowledged: Vec<Registered>,
-    /// What it was told in the end.
+    /// The outcome that it received.
     pub(crate) outcome: Option<Outcome>,
-    /// Whether it was told that it is no longer registered.
+    /// Whether it was answered that it is no longer registered.
     pub(crate) quit: bool,
 }
 
@@ -59,7 +60,7 @@ impl Task {
         }
     }
 
-    /// What it asks next, and how long it is patient.
+    /// Its next request, and the time until it is repeated.
     pub(crate) fn request(&self, now: Millis) -> Option<(Request, u64)> {
         let (resource, token) = (self.resource, self.token.clone());
         Some(match self.phase {
@@ -79,15 +80,15 @@ impl Task {
         })
     }
 
-    /// No answer has come, or none that says how it ends.
+    /// No answer has arrived, or one without an outcome.
     pub(crate) fn again(&mut self) {
         if self.phase == Phase::Waiting && self.comer.kind != Kind::Watcher {
-            // It may have been withdrawn meanwhile, if it was not heard of.
+            // It may have been withdrawn meanwhile, if its lease expired.
             self.phase = Phase::Registering;
         }
     }
 
-    /// Takes an answer to its latest request; whether it asks again at once.
+    /// Handles an answer to its latest request.
     pub(crate) fn take(&mut self, outcome: Outcome) {
         match (self.phase, outcome) {
             (Phase::Registering, Ok(Answer::Registered(_))) => {

@@ -1,4 +1,4 @@
-//! The world: what happens next, and to whom.
+//! The event loop of a world.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ enum Event {
     Turn(usize),
     Wake(usize),
     Answer(Asker, u64, Outcome),
-    /// Whoever still has this number has heard nothing.
+    /// The request with this number is unanswered so far.
     Silence(Asker, u64),
     Die(usize),
     Restart(usize),
@@ -29,13 +29,13 @@ pub(crate) struct World {
     pub(crate) sites: Vec<Site>,
     pub(crate) tasks: Vec<Task>,
     pub(crate) crashes: usize,
-    /// The data of units that services have had registered above.
+    /// Data that services have registered for units at their parents.
     pub(crate) units: Vec<(ResourceId, bytes::Bytes)>,
     random: Random,
     now: Millis,
     events: BTreeMap<(Millis, u64), Event>,
     counted: u64,
-    /// Crashes that are still to come.
+    /// Remaining crashes.
     crashes_left: u64,
 }
 
@@ -66,7 +66,7 @@ impl World {
         world
     }
 
-    /// All resources are there from the start, those above first.
+    /// Creates all resources at the start, parents first.
     fn begin(&mut self) {
         for number in 0..self.plan.resources.len() {
             let planned = self.plan.resources[number].clone();
@@ -82,7 +82,7 @@ impl World {
             let secret = chained_gpc::Secret::new(&[number as u8; 32]).unwrap();
             let joint = Some(Joint { job: chained_gpc::Job([number as u8; 16]), secret });
             let drawn = Drawn { id: planned.id, token, joint };
-            // Nobody listens: a world begins with resources that are there.
+            // The answer is ignored: these resources exist from the start.
             let asker = Asker::Task(usize::MAX);
             self.sites[planned.site].take(self.now, Mail::Ask(asker, 0, Request::Create { spec, drawn }));
         }
@@ -100,9 +100,10 @@ impl World {
         self.events.insert((at.max(self.now), self.counted), event);
     }
 
-    /// A message goes its way: it may be lost, doubled or late.
+    /// Sends a message, which may be lost, duplicated or delayed.
     fn send(&mut self, event: impl Fn() -> Event) {
-        // One who withdraws has no other request under way: a copy of its registration that came later would be one.
+        // A task that withdraws must have no other request in progress: a delayed copy of its registration would be
+        // one.
         let steady = match event() {
             Event::Mail(_, Mail::Ask(Asker::Task(task), ..)) => self.tasks[task].comer.kind == Kind::Quitter,
             _ => false,
@@ -158,7 +159,8 @@ impl World {
         }
     }
 
-    /// A service takes up some of what has come, keeps what has changed, and gives answers; it may end before each of these.
+    /// A turn of a service: it takes some messages, stores the changes, and sends the answers. It may crash before each
+    /// of these steps.
     fn turn(&mut self, site: usize) {
         let some = self.random.between(1, 6) as usize;
         let inbox = &mut self.sites[site].inbox;
@@ -191,7 +193,7 @@ impl World {
         }
     }
 
-    /// Keeps, then gives, what a service has put out.
+    /// Stores the changes of a service, then sends its other outputs.
     fn give(&mut self, site: usize) {
         let (mut changes, mut rest) = (Vec::new(), Vec::new());
         for output in self.sites[site].outputs() {
@@ -223,7 +225,7 @@ impl World {
         }
     }
 
-    /// Nobody waits for what is known.
+    /// Checks that no wait remains whose outcome is known.
     fn look(&mut self, site: usize) {
         let Some(Ok(Answer::List(all))) = self.sites[site].look(self.now, Request::List { most: 99 }) else {
             return;
@@ -245,7 +247,7 @@ impl World {
         self.ask(Asker::Driver(site, runs, id));
     }
 
-    /// Whoever it is asks what is next, and is patient for a while.
+    /// Sends the next request of a task or driver, and schedules its repetition.
     fn ask(&mut self, asker: Asker) {
         let (request, number, site) = match asker {
             Asker::Task(task) => {
@@ -294,7 +296,7 @@ impl World {
             self.ask(asker);
         }
         if let (Asker::Driver(site, _, id), Some(above)) = (asker, above) {
-            // Within one process nothing is lost.
+            // Within one process no message is lost.
             self.at(self.now, Event::Mail(site, Mail::Input(Input::Above(id, above))));
         }
     }
@@ -338,7 +340,7 @@ impl World {
         }
     }
 
-    /// Every registration that was acknowledged, and cannot have been withdrawn, is there after a crash.
+    /// Checks after a crash that every acknowledged registration exists, unless it may have been withdrawn.
     fn compare(&mut self, site: usize) {
         for task in 0..self.tasks.len() {
             let Task { comer, resource, data, acknowledged, .. } = &self.tasks[task];
