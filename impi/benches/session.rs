@@ -1,6 +1,8 @@
-//! A whole session of 32 clients with so many hosts each, over loopback: its time, and the most memory that the server takes, beside the bytes that it broadcasts.
+//! Measures a whole session of 32 clients with different numbers of hosts, over loopback. It prints the time, the
+//! server's peak memory, and the bytes that the server broadcasts.
 //!
-//! The server is a process of its own; the clients are threads with blocking sockets, which send all labels of the source in lockstep.
+//! The server is a separate process. The clients are threads with blocking sockets, which send all labels of the source
+//! in lockstep.
 #![allow(missing_docs)]
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "it prints what it measures")]
 #![allow(clippy::disallowed_methods, reason = "it measures time")]
@@ -16,7 +18,7 @@ use gpc_impi::serve::Listener;
 use gpc_impi::server::Settings;
 use gpc_impi::wire::{Command as Name, Label, Methods, Per, coll, command};
 
-/// As many as the mask has bits.
+/// As many clients as the mask has bits.
 const CLIENTS: u32 = 32;
 
 /// Hosts of each client, with one process each.
@@ -35,7 +37,7 @@ fn main() {
     }
 }
 
-/// Serves one session; prints the address, and at the end the most memory that it has taken, KiB.
+/// Serves one session. Prints the address, and at the end the peak memory of the process, KiB.
 fn serve() {
     let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
     println!("{}", listener.local_addr().unwrap());
@@ -85,7 +87,7 @@ fn said(rank: u32, hosts: u32) -> Vec<Vec<u8>> {
     Label::KNOWN.iter().map(|label| coll(*label, None, [&values(*label)[..]]).to_vec()).collect()
 }
 
-/// The time from the first connection to the last FINI, and the server's memory, KiB.
+/// The time from the first connection to the last FINI, and the server's peak memory, KiB.
 fn session(all: &[Vec<Vec<u8>>]) -> (Duration, u64) {
     let mut server = Command::new(std::env::current_exe().unwrap());
     let mut server = server.arg(SERVER).stdout(Stdio::piped()).spawn().unwrap();
@@ -103,7 +105,7 @@ fn session(all: &[Vec<Vec<u8>>]) -> (Duration, u64) {
     (took, most)
 }
 
-/// Sends each command when the one before has been answered.
+/// Sends each command after the answer to the previous one.
 fn client(address: SocketAddr, rank: u32, said: &[Vec<u8>]) {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_nodelay(true).unwrap();
@@ -116,7 +118,7 @@ fn client(address: SocketAddr, rank: u32, said: &[Vec<u8>]) {
     for said in said {
         stream.write_all(said).unwrap();
         assert_eq!(read(&mut stream, &mut bytes), Name::Coll);
-        // The label of the answer; all have sent it.
+        // The label of the broadcast, with the mask of all clients.
         assert_eq!((&bytes[..4], &bytes[4..8]), (&said[8..12], &[255; 4][..]));
         let values = bytes.len() - 8;
         assert_eq!(values, (said.len() - 12) * CLIENTS as usize);

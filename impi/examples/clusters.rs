@@ -1,11 +1,14 @@
-//! Three clusters of 3, 2 and 2 hosts become one set of seven nodes, and make one call that crosses to each cluster once. Each process stands for a host of its own, at a loopback address.
+//! Three clusters of 3, 2 and 2 hosts form one set of seven nodes, and make one call that crosses to each cluster once.
+//! Each process represents a host of its own, at a loopback address.
 //!
 //! ```sh
 //! cargo run --package gpc-impi --example clusters
 //! ```
 //!
-//! Without arguments it is the collecting server, and starts the processes; with `CLUSTER HOST FOLDER` it is one of them. Those of a cluster get to know each other by an exchange of their own: here files in a folder, elsewhere whatever has started them
-//! (`bootstrap::from_env`). A real cluster would be told where the server is by `GPC_IMPI_SERVER`, and which client it is by `GPC_IMPI_RANK`; see `gpc_impi::bootstrap::from_env`.
+//! Without arguments the program is the collecting server, and starts the processes; with `CLUSTER HOST FOLDER` it is
+//! one of them. The processes of a cluster meet by an exchange of their own, here through files in a folder; elsewhere
+//! their launcher provides it (`bootstrap::from_env`). A real cluster gets the server's address from `GPC_IMPI_SERVER`,
+//! and its rank from `GPC_IMPI_RANK`; see `gpc_impi::bootstrap::from_env`.
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 #![allow(clippy::disallowed_methods, reason = "who waits for a file looks for it again and again")]
 
@@ -22,10 +25,10 @@ use gpc_impi::serve::Listener;
 use gpc_impi::server::Settings;
 use gpc_impi::wire::Methods;
 
-/// How many hosts each cluster has.
+/// Number of hosts of each cluster.
 const CLUSTERS: [u32; 3] = [3, 2, 2];
 
-/// How long everything may take.
+/// Time limit for the whole example.
 const LIMIT: Duration = Duration::from_secs(60);
 
 type Failure = Box<dyn Error>;
@@ -43,7 +46,7 @@ fn main() -> Result<(), Failure> {
 fn start() -> Result<(), Failure> {
     let folder = env::temp_dir().join(format!("gpc-clusters-{}", std::process::id()));
     fs::create_dir(&folder)?;
-    // IMPI does not carry the secret: whoever starts a process sees that it has it.
+    // IMPI does not carry the secret: whatever starts a process must also provide it.
     write_secret(&folder.join("secret"), &Secret::random()?)?;
     let listener = Listener::bind("127.0.0.1:0".parse()?)?;
     fs::write(folder.join("server"), listener.local_addr()?.to_string())?;
@@ -57,7 +60,7 @@ fn start() -> Result<(), Failure> {
     }
     let methods = Methods { none: true, key: None };
     let settings = Settings { limit: LIMIT, ..Settings::new(CLUSTERS.len() as u32, methods) };
-    // It ends when the processes of all clients have ended.
+    // Ends when the processes of all clients have ended.
     let served = listener.serve(settings, |_, event| println!("server: {event}"));
     for mut process in processes {
         if !process.wait()?.success() {
@@ -68,7 +71,7 @@ fn start() -> Result<(), Failure> {
     Ok(served?)
 }
 
-/// One process: it gets to know its cluster, then all others.
+/// One process: it meets its cluster, then all others.
 fn be(cluster: u32, host: u32, folder: &Path) -> Result<(), Failure> {
     let address = format!("127.1.{cluster}.{}", host + 1).parse()?;
     let setup = Setup {
@@ -101,19 +104,19 @@ fn be(cluster: u32, host: u32, folder: &Path) -> Result<(), Failure> {
     Ok(member.finish(Duration::from_secs(5))?)
 }
 
-/// Writes what this process has to a file, and reads those of all.
+/// Writes this process's entry to a file, and reads those of all.
 fn exchange(files: &Path, id: u32, count: u32, mine: &[u8]) -> io::Result<Vec<Vec<u8>>> {
     let file = |id: u32| PathBuf::from(format!("{}-{id}", files.display()));
     let new = file(id).with_extension("new");
     fs::write(&new, mine)?;
-    // It is there all at once.
+    // The file appears with its whole content.
     fs::rename(new, file(id))?;
     (0..count).map(|id| read(&file(id))).collect()
 }
 
 fn read(file: &Path) -> io::Result<Vec<u8>> {
     let begun = Instant::now();
-    // Ends: the time passes.
+    // Ends: when the time limit has passed.
     loop {
         match fs::read(file) {
             Err(error) if error.kind() == io::ErrorKind::NotFound && begun.elapsed() < LIMIT => {

@@ -1,4 +1,4 @@
-//! Clusters of processes, played by threads, that become one set of nodes through a server.
+//! Clusters of processes, simulated by threads, form one set of nodes through a server.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
 use std::net::IpAddr;
@@ -14,13 +14,13 @@ use gpc_impi::serve::{Listener, ServeError};
 use gpc_impi::server::{Event, Settings};
 use gpc_impi::wire::{Key, Methods};
 
-/// Long enough for anything that succeeds.
+/// Longer than any successful step takes.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A session that is served: how it ended, and what happened.
+/// A served session: its result, and its events.
 type Served = JoinHandle<(Result<(), ServeError>, Vec<Event>)>;
 
-/// A server for so many clients, who need this key if there is one; where it listens.
+/// A server for this number of clients, which must have this key if there is one. Returns its address.
 fn serve(clients: u32, key: Option<&str>) -> (String, Served) {
     let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -41,10 +41,11 @@ fn setup(server: &str, rank: u32, key: Option<&str>) -> Setup {
     Setup { server: server.to_owned(), rank, methods: methods(key), secret: Secret::new(&[7; 32]).unwrap() }
 }
 
-/// What a process does once it has its part of the bootstrap.
+/// What a process does with its bootstrap.
 type Then<T> = Arc<dyn Fn(Bootstrap) -> T + Send + Sync>;
 
-/// A thread for each process of a cluster, whose hosts have so many processes; ids go round the hosts.
+/// A thread for each process of a cluster, with this number of processes on each host. Ids are assigned to the hosts in
+/// turn.
 fn cluster<T: Send + 'static>(setup: &Setup, hosts: &[u32], then: &Then<T>) -> Vec<JoinHandle<T>> {
     let count: u32 = hosts.iter().sum();
     let mut places: Vec<(u32, usize)> = hosts
@@ -86,7 +87,7 @@ fn functions() -> Functions {
     functions
 }
 
-/// Calls all along a tree that keeps clusters and hosts together.
+/// Calls all ids along a tree that keeps clusters and hosts together.
 fn call_all(member: &Member) {
     let ids = IdList::range(0..member.count()).with_first(member.id());
     let tree = member.hosts().layout(&ids, &Tree::Binomial, &chained_gpc::trees::Limits::default()).unwrap();
@@ -95,7 +96,7 @@ fn call_all(member: &Member) {
     assert_eq!(outcome.replies().unwrap().len(), member.count() as usize);
 }
 
-/// Three clusters of 3, 2 and 2 hosts, of which some have several processes.
+/// Three clusters of 3, 2 and 2 hosts, some of them with several processes.
 #[test]
 fn clusters_of_any_shape_become_one_set() {
     let key = Some("13577531");
@@ -119,7 +120,7 @@ fn clusters_of_any_shape_become_one_set() {
         .collect();
     let members = ended(threads);
     let ids: Vec<Id> = members.iter().map(|(id, ..)| *id).collect();
-    // Of the first cluster, the fourth process is the second one of the first host.
+    // In the first cluster, the fourth process is the second one of the first host.
     assert_eq!(ids, [0, 2, 3, 1, 4, 5, 6, 7, 8, 9]);
     let expected = [(0, 1), (0, 1), (0, 2), (0, 3), (1, 1), (1, 2), (2, 1), (2, 2), (2, 2), (2, 2)]
         .map(|(cluster, host)| format!("client-{cluster}/127.2.{cluster}.{host}"));
@@ -129,7 +130,7 @@ fn clusters_of_any_shape_become_one_set() {
     assert_eq!(events.iter().filter(|event| event.to_string().contains("FINI")).count(), 3, "{events:?}");
 }
 
-/// Why the processes of a cluster get to know nobody.
+/// The errors of a cluster's processes whose bootstrap fails.
 fn errors(setup: &Setup, limit: Duration) -> Vec<String> {
     let then: Then<BootstrapError> = Arc::new(move |bootstrap: Bootstrap| {
         bootstrap.limit(limit).start(&functions(), |builder| builder).map(drop).unwrap_err()
@@ -139,29 +140,29 @@ fn errors(setup: &Setup, limit: Duration) -> Vec<String> {
 
 #[test]
 fn all_processes_of_a_cluster_are_told_why_there_is_nothing() {
-    // Another cluster does not come. The limit is the whole one, though a part of it had passed before.
+    // Another cluster is missing. The message has the whole limit, although a part of it had passed before.
     let (server, served) = serve(2, None);
     let limit = Duration::from_secs(2);
     for error in errors(&setup(&server, 0, None), limit) {
         assert!(error.contains("not all clients were done within 2s"), "{error}");
     }
-    // There is no such rank, which the server says by closing.
+    // The rank is too high, so the server closes the connection.
     for error in errors(&setup(&server, 7, None), PATIENCE) {
         assert!(
             error.contains("client 7 at 127.0.0.1") && error.contains("rank is taken or too high"),
             "{error}"
         );
     }
-    // Nobody is there.
+    // There is no server.
     for (id, error) in errors(&setup("127.0.0.1:1", 0, None), PATIENCE).into_iter().enumerate() {
         assert!(error.contains("no connection to the IMPI server `127.0.0.1:1`"), "{error}");
         assert_eq!(error.contains("the root of this cluster, client 0, has given up"), id > 0, "{error}");
     }
-    // The server has seen no FINI and still waits for both: it ends with this process.
+    // The server has received no FINI and still waits for both clients; it ends with this process.
     assert!(!served.is_finished());
 }
 
-/// A root that panicked while it spoke for its cluster would leave the others waiting: its node leaves, and they see that.
+/// If a root panicked during the session, its node leaves, and the other processes detect that.
 #[test]
 fn a_root_that_goes_is_seen_by_all() {
     let (server, _served) = serve(2, None);
@@ -177,7 +178,7 @@ fn a_root_that_goes_is_seen_by_all() {
             };
             let own = Bootstrap::with_allgather(id, 3, exchange).unwrap().host_address([127, 2, 9, 1].into());
             match id {
-                // Another program than the others run: it is there, and knows nothing of IMPI.
+                // A different program from the others': it runs, but has no IMPI functions.
                 0 => {
                     own.start(&functions(), |builder| builder).map(drop).err().map(|error| error.to_string())
                 }

@@ -1,4 +1,4 @@
-//! The fuzz targets of this package without a fuzzer: the corpus, and other inputs that are made of it.
+//! Replays the corpora of this package's fuzz targets, and inputs derived from them, without a fuzzer.
 
 use self::replay::replay;
 

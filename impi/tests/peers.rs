@@ -1,4 +1,5 @@
-//! Peers over real sockets that were written from what others' implementations do on the wire: clients like those of LAM and MetaMPICH, and a server like the reference one, in Python (`peers/`).
+//! Sessions over real sockets with Python peers (`peers/`) that imitate other implementations on the wire: clients like
+//! those of LAM and MetaMPICH, and a server like the reference one.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stderr,
@@ -21,7 +22,7 @@ use gpc_impi::server::Settings;
 use gpc_impi::session::{Session, SessionError};
 use gpc_impi::wire::{Label, Methods};
 
-/// However busy the machine.
+/// Long enough for a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 const KEY: &str = "-81985529216486895";
@@ -48,7 +49,7 @@ impl Peer {
     fn start(script: &str, args: &[&str], variables: &[(&str, &str)]) -> Peer {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/peers").join(script);
         let mut command = Command::new("python3");
-        // No file is written beside the sources.
+        // Do not write bytecode files beside the sources.
         command.args(["-B"]).arg(script).args(args).env_remove("IMPI_AUTH_NONE").env_remove("IMPI_AUTH_KEY");
         command.envs(variables.iter().copied());
         let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -73,7 +74,7 @@ impl Peer {
         self.lines.recv_timeout(PATIENCE).expect("a line of a peer")
     }
 
-    /// What it has received, up to DONE.
+    /// The broadcasts that it has received, up to DONE.
     fn received(&self) -> BTreeMap<String, (u32, String)> {
         let mut received = BTreeMap::new();
         loop {
@@ -89,15 +90,15 @@ impl Peer {
         }
     }
 
-    /// Its processes end: it sends FINI.
+    /// Ends its processes: it sends FINI.
     fn end(&mut self) {
         drop(self.child.stdin.take());
     }
 
-    /// Its exit status is 0, or else what it has said.
+    /// `Ok` if its exit status is 0, else what it has printed.
     fn ended(mut self) -> Result<(), String> {
         self.end();
-        // Its output ends with it.
+        // Its output ends with the process.
         while self.lines.recv_timeout(PATIENCE).is_ok() {}
         let status = self.child.wait().unwrap();
         let mut said = String::new();
@@ -121,7 +122,7 @@ fn serve(clients: u32, methods: Methods) -> (String, JoinHandle<Result<(), Serve
     (address, thread::spawn(move || listener.serve(settings, |_, _| {})))
 }
 
-/// A cluster of hosts with so many processes each.
+/// A cluster of hosts with these numbers of processes.
 fn cluster(client: u8, procs: &[usize]) -> Cluster {
     let host = |(i, procs): (usize, &usize)| {
         let address = Ipv4Addr::new(10, 9, client, i as u8 + 1).to_ipv6_mapped();
@@ -142,7 +143,7 @@ fn own(rank: u32, methods: Methods, procs: &[usize]) -> ClientSettings {
     settings
 }
 
-/// A client of this project, on a thread; it stays until it is told to finish.
+/// A client of this project, on a thread. The session stays open until `finish` is called.
 fn join(server: &str, settings: ClientSettings) -> JoinHandle<Result<Session, SessionError>> {
     let server = server.to_owned();
     thread::spawn(move || Session::join(&server, settings, PATIENCE, |_| {}))
@@ -179,7 +180,7 @@ fn clients_like_those_of_lam_with_this_server() {
     }
 }
 
-/// Labels of this project would make LAM's client abort: they are not sent.
+/// Labels of this project would make LAM's client abort, so they are not sent.
 #[test]
 fn three_kinds_of_clients_with_this_server() {
     if !has_python() {
@@ -216,7 +217,7 @@ fn three_kinds_of_clients_with_this_server() {
     server.join().unwrap().unwrap();
 }
 
-/// A port of 2 bytes, as MetaMPICH has it, between two clients.
+/// A port of 2 bytes, as from MetaMPICH, between two clients.
 #[test]
 fn a_port_of_two_bytes() {
     if !has_python() {
@@ -232,7 +233,7 @@ fn a_port_of_two_bytes() {
     server.join().unwrap().unwrap();
 }
 
-/// That the client like LAM's is as strict as the real one: a label that it does not expect ends it.
+/// The imitation of LAM's client is as strict as the original: a label that it does not expect ends it.
 #[test]
 fn a_label_that_lam_does_not_expect() {
     if !has_python() {
@@ -241,7 +242,7 @@ fn a_label_that_lam_does_not_expect() {
     let (address, server) = serve(2, none());
     let mut lam = Peer::lam(0, &address, 1);
     let metampich = Peer::metampich(1, &address, 1, "label");
-    // It sends nothing more when it has aborted: FINI of the other one, or its loss, ends the session.
+    // After its abort it sends nothing more: FINI or the loss of the other client ends the session.
     lam.end();
     let said = lam.ended().unwrap_err();
     assert!(said.contains("where DONE was expected"), "{said}");
@@ -255,7 +256,7 @@ fn reference(clients: u32, variables: &[(&str, &str)]) -> (String, Peer) {
     (peer.line(), peer)
 }
 
-/// It swallows the labels of this project, and DONE that is sent with them must not cost any values.
+/// This server drops the labels of this project. DONE, which is sent with them, must not cost any values.
 #[test]
 fn clients_of_this_project_with_a_server_like_the_reference_one() {
     if !has_python() {
@@ -342,7 +343,7 @@ fn a_session_that_is_dropped_sends_no_fini() {
     assert!(error.contains("client 0 was lost after all were done, before its FINI"), "{error}");
 }
 
-/// Whoever listens but never answers, and whoever does not listen.
+/// A server that listens but never answers, and a port without a server.
 #[test]
 fn a_silent_server_and_none() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -360,7 +361,7 @@ fn a_silent_server_and_none() {
     }
 }
 
-/// A server that goes away after DONE: the loss is seen, and FINI fails.
+/// A server that ends after DONE: the loss is detected, and FINI fails.
 #[test]
 fn a_server_that_is_killed_after_done() {
     if !has_python() {
@@ -368,7 +369,7 @@ fn a_server_that_is_killed_after_done() {
     }
     let (address, server) = reference(1, &[("IMPI_AUTH_NONE", "")]);
     let session = Session::join(&address, own(0, none(), &[1]), PATIENCE, |_| {}).unwrap();
-    // Killed, and waited for: the system closes its sockets.
+    // Dropping it kills the process and waits for its end, so the system has closed its sockets.
     drop(server);
     let error = session.finish().unwrap_err();
     assert!(matches!(error, SessionError::Fini(_)), "{error}");

@@ -1,4 +1,4 @@
-//! The server over sockets, within a process. Whole programs are in `cli/tests/impi`.
+//! The server over sockets, within one process. Tests of whole programs are in `cli/tests/impi`.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::io::{ErrorKind, Read as _, Write as _};
@@ -10,7 +10,7 @@ use gpc_impi::serve::{Listener, ServeError};
 use gpc_impi::server::{Event, Failure, Settings, SettingsError};
 use gpc_impi::wire::{Command, Methods, command};
 
-/// Long enough for any machine: it only passes where something is broken.
+/// A time limit that is long enough for any machine: it passes only if something is broken.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn listener() -> Listener {
@@ -29,7 +29,7 @@ fn a_session_is_stopped_before_it_begins_and_while_it_lasts() {
     let listener = listener();
     let (stopper, address) = (listener.stopper(), listener.local_addr().unwrap());
     let late = stopper.clone();
-    // It is stopped from where its events are told, and from another thread.
+    // It is stopped from its event callback, and from another thread.
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     let served = thread::spawn(move || {
@@ -45,9 +45,9 @@ fn a_session_is_stopped_before_it_begins_and_while_it_lasts() {
         error.to_string(),
         "the server was stopped before the session was over: clients 0, 1 did not join; is each started, with this address and its rank?"
     );
-    // Nobody is there to be stopped.
+    // The session has ended, so this has no effect.
     late.stop();
-    // The connection is closed, after the answer to AUTH or without it.
+    // The connection is closed, with or without the answer to AUTH.
     let mut rest = Vec::new();
     let ended = stream.read_to_end(&mut rest).map_err(|error| error.kind());
     assert!(matches!(ended, Ok(0 | 8) | Err(ErrorKind::ConnectionReset)), "{ended:?}");
@@ -90,7 +90,7 @@ fn a_client_that_says_everything_and_closes_its_side_gets_everything() {
     for mut client in clients {
         let mut got = Vec::new();
         client.read_to_end(&mut got).unwrap();
-        // AUTH, IMPI, and 14 labels that nobody has sent.
+        // AUTH, IMPI, and 14 labels without values.
         assert!(got.len() == 8 + 12 + 14 * 16 + 8 && got.ends_with(b"DONE\0\0\0\0"), "{got:?}");
     }
     served.join().unwrap().unwrap();

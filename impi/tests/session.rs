@@ -1,4 +1,5 @@
-//! The client's session over sockets, with servers that are slow, silent, or close. Peers that behave as others' implementations do are in `peers.rs`.
+//! The client's session over sockets, with servers that are slow, silent, or close the connection. Peers that imitate
+//! other implementations are in `peers.rs`.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::io::{Read as _, Write as _};
@@ -14,7 +15,7 @@ use gpc_impi::server::{Event, Settings};
 use gpc_impi::session::{Session, SessionError, SessionOptions};
 use gpc_impi::wire::{Command, Frame, Label, Method, Methods, Reader, coll, command, server_auth};
 
-/// However busy the machine.
+/// Long enough for a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// More than the buffers of both sockets of a connection hold.
@@ -49,7 +50,7 @@ fn listener() -> (TcpListener, String) {
 
 type Served = JoinHandle<Result<(), ServeError>>;
 
-/// A server of this project, on a thread, and what it tells.
+/// A server of this project, on a thread, and its events.
 fn serve(clients: u32) -> (SocketAddr, Served, mpsc::Receiver<Event>) {
     let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let address = listener.local_addr().unwrap();
@@ -57,14 +58,15 @@ fn serve(clients: u32) -> (SocketAddr, Served, mpsc::Receiver<Event>) {
     let (tell, told) = mpsc::channel();
     let served = thread::spawn(move || {
         listener.serve(settings, |_, event| {
-            // A test that has heard enough does not listen any more.
+            // The test may have dropped the receiver.
             let _ = tell.send(event.clone());
         })
     });
     (address, served, told)
 }
 
-/// A server for one client that answers each label at once. When the client has begun to send what comes after the labels of the source, it sends `first` before it reads on.
+/// A server for one client that broadcasts each label immediately. When the client has begun to send what follows the
+/// labels of the source, the server sends `first` before it continues to read.
 fn answers_first(listener: TcpListener, first: Vec<u8>) -> JoinHandle<()> {
     thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
@@ -96,7 +98,8 @@ fn answers_first(listener: TcpListener, first: Vec<u8>) -> JoinHandle<()> {
     })
 }
 
-/// After the labels of the source a client sends all the rest at once, and did not read meanwhile. A server that answered before it read on, and the client, waited for each other until the time was over.
+/// After the labels of the source a client sends all the rest together, and did not read meanwhile. If the server sent
+/// before it continued to read, client and server waited for each other until the time limit.
 #[test]
 fn a_server_that_sends_much_before_it_reads_on() {
     let (listener, address) = listener();
@@ -108,11 +111,12 @@ fn a_server_that_sends_much_before_it_reads_on() {
     server.join().unwrap();
 }
 
-/// Whether a client goes on was asked only while it read: one whose server did not read could not be ended before its time.
+/// `goes_on` was called only while the client read: a client whose server did not read could not be stopped before its
+/// time limit.
 #[test]
 fn one_who_sends_is_asked_whether_it_goes_on() {
     let (listener, address) = listener();
-    // Nobody reads: what the client sends fills the buffers.
+    // The server does not read, so the client's bytes fill the buffers.
     let mut settings = client(0);
     settings.extra = [(Label(1), vec![7; MUCH].into())].into();
     let server = thread::spawn(move || {
@@ -161,7 +165,8 @@ fn over_a_connection_that_there_is() {
     served.join().unwrap().unwrap();
 }
 
-/// A client that was started again while the server had not noticed that it had died was refused, though its place was free a moment later.
+/// A client that was restarted before the server had detected the death of its predecessor was rejected, although its
+/// rank was free a moment later.
 #[test]
 fn a_rank_that_is_still_taken() {
     let (address, served, told) = serve(1 + 1);
@@ -188,7 +193,8 @@ fn a_rank_that_is_still_taken() {
     served.join().unwrap().unwrap();
 }
 
-/// One that is refused each time is told so after some tries, and not at the end of its time; and it can be ended meanwhile.
+/// A client that is rejected each time gives up after some retries, long before its time limit. It can also be stopped
+/// meanwhile.
 #[test]
 fn one_that_is_always_refused() {
     let (listener, address) = listener();
@@ -196,7 +202,7 @@ fn one_that_is_always_refused() {
     thread::spawn(move || {
         for stream in listener.incoming() {
             let mut stream = stream.unwrap();
-            // AUTH has come: it was not reset.
+            // AUTH has arrived: the connection was not reset.
             stream.read_exact(&mut [0; 12]).unwrap();
             tell.send(()).unwrap();
         }

@@ -1,4 +1,4 @@
-//! Labels of an implementer's own: those that the source does not know are carried all the same.
+//! Labels of an implementer's own: labels that the source does not define are collected and broadcast, too.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use gpc_impi::wire::{Label, coll};
 
 use crate::support::{Plain, learned, raw, settings};
 
-/// Below, among and above the known labels, among and above those of this project.
+/// Below, among and above the known labels, and among and above those of this project.
 const EXTRA: [Label; 5] =
     [Label(0x10), Label(0x1250), Label(0x9000), Label(Label::C_JOB.0 + 0x10), Label(u32::MAX)];
 
@@ -83,7 +83,7 @@ fn a_server_that_swallows_them_or_lies_of_them() {
         given.ended.unwrap().unwrap_err().to_string()
     };
     assert!(twice(EXTRA[2]).contains("COLL 0x9000 a second time"));
-    // The second one of all comes before the client has sent it.
+    // The second broadcast arrives before the client has sent the label.
     let mut given = Plain::new(with(0, said(0)), Vec::new());
     given.play(plain.said[..2].iter().cloned().chain([coll(EXTRA[2], Some(3), [])]));
     let early = given.ended.unwrap().unwrap_err().to_string();

@@ -1,4 +1,4 @@
-//! What a client understands of the others: counts that are missing, widths that differ, values that all must agree on.
+//! Interpretation of the other clients' values: missing counts, different widths, and values on which all must agree.
 
 use gpc_impi::client::{ClientEvent, ClientFault, LearnError, Learned, to_ip};
 use gpc_impi::wire::{Label, PRIVATE_MAJOR, Version};
@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use crate::support::{Agreed, Raw, any_cluster, changed, learned, raw, settings, words};
 
-/// What client 0 learns when these clients leave labels out, or say others.
+/// What client 0 learns when these clients leave labels out, or send other values.
 fn with(others: Vec<Raw>) -> Result<Learned, LearnError> {
     match learned(settings(0), others).0 {
         Ok(learned) => Ok(learned),
@@ -19,7 +19,7 @@ fn error(others: Vec<Raw>) -> String {
     with(others).unwrap_err().to_string()
 }
 
-/// What client `rank` says, without some labels, and with some others.
+/// The values of client `rank`, without some labels, and with some others.
 fn other(rank: u32, without: &[Label], with: &[(Label, Vec<u8>)]) -> Raw {
     let mut raw = raw(&settings(rank));
     without.iter().for_each(|label| assert!(raw.remove(label).is_some()));
@@ -36,7 +36,7 @@ fn one_missing_count_follows_from_the_rest() {
         &[Label::C_NHOSTS][..],
         &[Label::C_NPROCS],
         &[Label::C_NHOSTS, Label::C_NPROCS],
-        // Then the length of other labels tells it.
+        // In this case the length of other labels gives the count.
         &[Label::C_NHOSTS, Label::H_PORT, Label::H_IPV6],
     ] {
         let learned = with(vec![other(1, &[], &[]), other(2, without, &[])]).unwrap();
@@ -46,7 +46,7 @@ fn one_missing_count_follows_from_the_rest() {
         assert_eq!(procs(&learned), procs(&full), "{without:?}");
         assert_eq!(learned.clusters[1], full.clusters[1]);
     }
-    // The processes of a single host need no H_NPROCS.
+    // If a client has a single host, its processes need no H_NPROCS.
     let single: Raw =
         [(Label::C_VERSION, vec![0; 8]), (Label::C_NHOSTS, words(&[1])), (Label::P_IPV6, vec![7; 48])].into();
     let learned = with(vec![other(1, &[], &[]), single]).unwrap();
@@ -65,7 +65,7 @@ fn two_missing_counts_are_named() {
         error(vec![other(1, &without, &[]), other(2, &without, &[])]),
         "COLL P_IPV6 cannot be divided among the clients, since C_NPROCS of clients 1, 2 is missing"
     );
-    // A count is not guessed from what may have two widths.
+    // A count is not inferred from values that may have two widths.
     let hosts = [Label::C_NHOSTS, Label::H_IPV6, Label::H_NPROCS, Label::H_ACKMARK, Label::H_HIWATER];
     assert_eq!(
         error(vec![other(1, &hosts, &[])]),
@@ -87,7 +87,7 @@ fn one_who_says_nothing_of_hosts_has_none() {
     assert_eq!(learned.clusters[1], settings(1).cluster);
 }
 
-/// The text of the source has Uint4 for P_PID, and MetaMPICH sends H_PORT as a `in_port_t`, of 2 bytes.
+/// The text of the source has Uint4 for P_PID, and MetaMPICH sends H_PORT as an `in_port_t` of 2 bytes.
 #[test]
 fn widths_that_differ_are_understood_where_that_is_certain() {
     let pids = |pids: &[u32]| (Label::P_PID, words(pids));
@@ -112,7 +112,7 @@ fn widths_that_differ_are_understood_where_that_is_certain() {
             "COLL P_PID: the other clients have sent 4 bytes for each value, not 8"
         ]
     );
-    // Among three it is not certain whose they are.
+    // With three clients it is uncertain which one has the other width.
     assert_eq!(
         error(vec![other(1, &[], &[]), other(2, &[], &[pids(&[7, 8, 9])])]),
         "COLL P_PID: 60 bytes of values, and 9 values of 8 bytes were counted; it would be right if those of client 1 had 4 bytes each"
@@ -184,7 +184,8 @@ fn counts_that_cannot_be() {
     assert!(say(Label::C_VERSION, &[0, 0, 0]).contains("are not a number of versions"));
 }
 
-/// A client that sent 8 MB under H_NPROCS, most of it zeros, cost all others hundreds of megabytes each; and a number without values behind it costs 4 bytes. What all count is bounded, and the error says whose it is.
+/// A client that sent 8 MB under H_NPROCS, most of it zeros, cost all others hundreds of megabytes each. A count
+/// without values costs its sender only 4 bytes. So the sum of the counts is limited, and the error names the client.
 #[test]
 fn counts_are_bounded() {
     let version = || (Label::C_VERSION, vec![0; 8]);
@@ -200,7 +201,7 @@ fn counts_are_bounded() {
         error(vec![procs(u32::MAX)]),
         "client 1 has 4294967295 processes, and all clients together 4294967298; at most 1048576 are taken"
     );
-    // Client 0 has 2 hosts and 3 processes. Without C_NHOSTS the length of other labels says how many there are.
+    // Client 0 has 2 hosts and 3 processes. Without C_NHOSTS the length of other labels gives the number.
     let empty = |hosts: usize, count: bool| -> Raw {
         let mut values = words(&[1]);
         values.resize(4 * hosts, 0);
@@ -269,7 +270,7 @@ fn versions_of_each_pair() {
     assert!(learned.clusters[3].versions.is_empty());
 }
 
-/// The job of all nodes was believed of any client, where client 0 had not said one.
+/// If client 0 had not sent the job of all nodes, the job was accepted from any client.
 #[test]
 fn the_job_is_client_zeros_to_say() {
     let job = |rank| {
@@ -300,7 +301,8 @@ fn the_job_is_client_zeros_to_say() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
-    /// Whichever labels of whichever clients are missing or are something else, the end is an answer or an error; and what is learned of a client whose values were understood is what it has said.
+    /// Whatever labels of whatever clients are missing or different, the result is an answer or an error. What is
+    /// learned of a client whose values were understood is what it has sent.
     #[test]
     fn whatever_the_others_leave_out(
         clusters in prop::collection::vec(any_cluster(1, Agreed { xsize: 1024, maxlinear: 4 }), 1..4),

@@ -1,4 +1,4 @@
-//! A server that lies, is silent, or vanishes: each is an error that names the stage and the label.
+//! Servers that lie, stay silent or vanish: each gives an error with the stage and the label.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use proptest::sample::Index;
 
 use crate::support::{Plain, changed, raw, settings, words};
 
-/// A client that is given bytes, and all that has come of it.
+/// A client that receives given bytes, and the results.
 struct Given {
     client: Client,
     sent: Vec<u8>,
@@ -45,7 +45,7 @@ impl Given {
                     self.sent.extend_from_slice(&bytes);
                 }
                 ClientOutput::Event(event) => self.events.push(event),
-                // It has no node of its own.
+                // The client has no node of its own.
                 ClientOutput::Relay(output) => panic!("{output:?}"),
                 ClientOutput::Learned(learned) => assert!(self.ended.replace(Ok(*learned)).is_none()),
                 ClientOutput::Failed(fault) => assert!(self.ended.replace(Err(fault)).is_none()),
@@ -58,7 +58,7 @@ impl Given {
     }
 }
 
-/// What an honest server says to client 0 of two, command by command: AUTH, IMPI, a COLL for each known label, DONE.
+/// The commands of an honest server to client 0 of two: AUTH, IMPI, a COLL for each known label, DONE.
 fn honest() -> Vec<Bytes> {
     let mut plain = Plain::new(settings(0), vec![raw(&settings(1))]);
     plain.run();
@@ -67,12 +67,12 @@ fn honest() -> Vec<Bytes> {
     plain.said
 }
 
-/// Place of the answer to a label among what an honest server says.
+/// Index of a label's broadcast among the commands of an honest server.
 fn at(label: Label) -> usize {
     2 + Label::KNOWN.iter().position(|known| *known == label).unwrap()
 }
 
-/// The fault when a server says `lie` in place of what stands there.
+/// The fault if a server sends `lie` in place of the command at this index.
 fn lied(place: usize, lie: &Bytes) -> String {
     let mut given = Given::new(settings(0));
     honest()[..place].iter().chain([lie]).for_each(|bytes| given.receive(bytes));
@@ -172,7 +172,7 @@ fn each_lie_is_told() {
     }
 }
 
-/// A rank that is too high was told as a fault of the server.
+/// A rank that was too high was reported as a fault of the server.
 #[test]
 fn a_rank_that_is_too_high() {
     for (size, expected) in [
@@ -186,7 +186,7 @@ fn a_rank_that_is_too_high() {
     }
 }
 
-/// Whatever else listens there often speaks first: its greeting was told as a method of AUTH, and no more.
+/// Servers of other protocols often send the first bytes: such a greeting was reported only as a method of AUTH.
 #[test]
 fn a_server_of_another_protocol() {
     for (place, greeting) in
@@ -207,7 +207,8 @@ fn values_of_this_client_that_were_changed() {
     assert!(given.fault().ends_with("COLL H_PORT: the values of this client are not those that it has sent"));
 }
 
-/// A label that this client leaves out may be answered with or without values, early, late, or not at all; never with values of its own.
+/// A label that this client leaves out may be broadcast with or without values, early, late, or not at all, but never
+/// with values of this client.
 #[test]
 fn labels_that_are_left_out() {
     let mut settings = settings(0);
@@ -259,7 +260,7 @@ fn the_key_is_sent_when_it_is_asked_for_and_not_otherwise() {
         given.receive(&chosen);
         given
     };
-    // Its second number is ignored.
+    // The second number is ignored.
     let chosen = Bytes::from_static(&[0, 0, 0, 1, 0xff, 0, 0, 9]);
     let given = with(false, chosen);
     assert_eq!(given.sent[..12], command(Command::Auth, &[2])[..]);
@@ -268,7 +269,7 @@ fn the_key_is_sent_when_it_is_asked_for_and_not_otherwise() {
     let given = with(true, server_auth(Method::None));
     assert_eq!(given.sent, [command(Command::Auth, &[3]), command(Command::Impi, &[0])].concat());
     assert!(!format!("{:?}", given.client).contains("81985529216486895"));
-    // The bytes of the key stood in what showed the outputs, and the machine that has them.
+    // The bytes of the key appeared in the debug output of the outputs and of the client.
     let settings = changed(|it| it.methods = Methods { none: false, key: Some(key.clone()) });
     let mut client = Client::new(settings).unwrap();
     client.handle(ClientInput::Received(&server_auth(Method::Key)));
@@ -279,7 +280,7 @@ fn the_key_is_sent_when_it_is_asked_for_and_not_otherwise() {
     assert!(said.contains("it chose method 0 of AUTH, and this client offers mask 0x2"), "{said}");
 }
 
-/// A client with labels of this project, alone.
+/// A single client with labels of this project.
 fn own() -> ClientSettings {
     let mut settings = settings(0);
     (settings.own_labels, settings.job) = (true, Some([5; 16]));
@@ -302,7 +303,7 @@ fn labels_of_this_project() {
         given
     };
     let [job, ports] = [&said[DONE], &said[DONE + 1]];
-    // A server that swallows what it does not know.
+    // A server that drops unknown labels.
     let without = with(&[]).ended.unwrap().unwrap();
     assert_eq!(
         (without.own_labels, without.job, without.clusters[0].hosts[0].procs[0].port),
@@ -320,7 +321,7 @@ fn labels_of_this_project() {
     assert!(with(&[&other, ports]).fault().contains("COLL C_JOB: the values of this client are not those"));
     let short = coll(Label::C_JOB, Some(1), [&[6; 15][..]]);
     assert!(with(&[&short, ports]).fault().contains("COLL C_JOB: 15 bytes of values"));
-    // Who does not know them is not asked to.
+    // A client without these labels ignores them.
     let mut given = Given::new(settings(0));
     honest()[..DONE].iter().chain([job, &done]).for_each(|bytes| given.receive(bytes));
     assert!(given.events.contains(&ClientEvent::Unknown(Label::C_JOB, 16)));
@@ -342,7 +343,7 @@ fn they_are_not_sent_to_clients_that_have_not_named_them() {
     }
 }
 
-/// A connection that ends, and a time that is over, at every byte: the error names what the client waits for.
+/// A connection that ends, and a time limit that passes, at every byte: the error names what the client waits for.
 #[test]
 fn the_end_at_every_byte() {
     let said = honest();
@@ -380,7 +381,7 @@ fn after_done() {
     assert_eq!(given.sent, command(Command::Auth, &[1]), "FINI has no place before DONE");
     honest().iter().for_each(|bytes| given.receive(bytes));
     let sent = given.sent.len();
-    // What matters to nobody, and a time limit that is for what comes before.
+    // Bytes without a meaning, and a time limit that applies to the earlier stages only.
     given.receive(b"any bytes");
     given.give(ClientInput::Late(Duration::ZERO));
     given.client.fini();
@@ -413,7 +414,8 @@ fn more_than_the_client_takes() {
     }
 }
 
-/// A server that sent commands without an end that mean nothing, 8 bytes each, kept a client busy with events until its time limit, whatever it was to take at most.
+/// A server that sent meaningless commands without end, 8 bytes each, kept a client busy with events until its time
+/// limit, whatever its limit of bytes.
 #[test]
 fn a_server_that_never_comes_to_the_point() {
     let unknown = |i: u32| coll(Label(0x9000 + i), Some(2), [&[][..]]);
@@ -442,7 +444,8 @@ fn a_server_that_never_comes_to_the_point() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1500, ..ProptestConfig::default() })]
 
-    /// Honest bytes with some of them changed, left out or doubled: no panic, no more memory than what has come, and the end of the connection is an end.
+    /// Honest bytes with some changed, left out or doubled. The client does not panic, holds only what has arrived, and
+    /// ends with the connection.
     #[test]
     fn bytes_of_a_liar(
         changes in prop::collection::vec((any::<Index>(), 0u8..4, any::<u8>(), 1usize..40), 0..5),

@@ -1,4 +1,5 @@
-//! The client without I/O: what it refuses to say, what it learns, servers that lie, and many clients with the real server.
+//! The client without I/O: settings that it rejects, what it learns, servers that lie, and many clients with the real
+//! server.
 #![allow(clippy::unwrap_used, reason = "helper functions of tests")]
 
 mod extra;

@@ -1,4 +1,5 @@
-//! Clients with the real server, in memory, in any order and in any pieces: all learn the same, which is what the clusters have said.
+//! Clients with the real server, in memory, in any order and in any pieces: all learn the same, which is what the
+//! clusters have sent.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -10,7 +11,7 @@ use proptest::prelude::*;
 
 use crate::support::{Agreed, any_cluster, open};
 
-/// One client, and what is under way between it and the server.
+/// One client, and the bytes in transit between it and the server.
 struct Side {
     client: Client,
     connected: bool,
@@ -27,7 +28,7 @@ struct World {
     ended: bool,
 }
 
-/// What can happen next.
+/// A possible next step.
 #[derive(Clone, Copy)]
 enum Step {
     Connect(usize),
@@ -99,7 +100,7 @@ impl World {
             match output {
                 ClientOutput::Send(bytes) => side.to_server.extend(bytes),
                 ClientOutput::Event(_) => {}
-                // It has no node of its own.
+                // The client has no node of its own.
                 ClientOutput::Relay(output) => panic!("{output:?}"),
                 ClientOutput::Learned(learned) => assert!(side.learned.replace(*learned).is_none()),
                 ClientOutput::Failed(fault) => panic!("client {i}: {fault}"),
@@ -107,7 +108,7 @@ impl World {
         }
     }
 
-    /// Until nothing is under way, and the server waits for nothing.
+    /// Runs until no bytes are in transit, and the server waits for no deadline.
     fn run(&mut self, choices: &mut impl Iterator<Item = (usize, usize)>) {
         loop {
             let steps = self.steps();
@@ -129,13 +130,13 @@ fn cut(bytes: &mut VecDeque<u8>, most: usize) -> Vec<u8> {
     bytes.drain(..most.min(bytes.len())).collect()
 }
 
-/// What one client is told: its cluster, whether it knows labels of this project, and whether it has a key besides.
+/// The parameters of a client: its cluster, whether it knows labels of this project, and whether it has a key as well.
 type Told = (Cluster, bool, bool);
 
 fn any_clients() -> impl Strategy<Value = Vec<Told>> {
     let agreed = (prop_oneof![Just(1024), 0..5000], prop_oneof![Just(4), 0..9]);
     let clients = prop_oneof![4 => 1u8..6, 1 => 6u8..=32];
-    // Mostly all know the labels of this project, or they would hardly ever be sent.
+    // Usually all clients know the labels of this project: otherwise these would rarely be sent.
     (agreed, clients, any::<bool>()).prop_flat_map(|((xsize, maxlinear), clients, all_own)| {
         let agreed = Agreed { xsize, maxlinear };
         let one = move |rank| {
@@ -146,7 +147,7 @@ fn any_clients() -> impl Strategy<Value = Vec<Told>> {
     })
 }
 
-/// What all have to learn.
+/// What all clients must learn.
 fn expected(told: &[Told], job: Option<[u8; 16]>) -> Vec<Cluster> {
     let all_own = told.iter().all(|(_, own, _)| *own);
     let mut clusters: Vec<Cluster> = told.iter().map(|(cluster, _, _)| cluster.clone()).collect();
@@ -178,7 +179,7 @@ proptest! {
         let settings = (0..).zip(&told).map(|(rank, (cluster, own, keyed))| {
             let methods = if *keyed { Methods { none: rank % 2 == 0, key: key.clone() } } else { open() };
             let mut settings = ClientSettings::new(rank, methods, cluster.clone());
-            // Client 0 alone says it.
+            // Only client 0 sends the job.
             settings.job = if rank == 0 { job } else { Some([9; 16]) };
             (settings.own_labels, settings.bytes_max) = (*own, 1 << 20);
             settings
@@ -213,7 +214,7 @@ proptest! {
     }
 }
 
-/// Clusters of many hosts, in pieces as a socket gives them.
+/// Clusters of many hosts, in pieces as a socket delivers them.
 #[test]
 fn four_clusters_of_ten_thousand_hosts() {
     let hosts = |rank: u8| {

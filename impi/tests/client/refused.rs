@@ -1,4 +1,4 @@
-//! What cannot be said is refused before anything is sent.
+//! Invalid settings are rejected before anything is sent.
 
 use bytes::Bytes;
 use gpc_impi::client::{Client, ClientSettings};
@@ -42,7 +42,7 @@ fn each_with_what_is_wrong() {
             refused(|it| it.cluster.hosts[1].port = Some(65_536)),
             "H_PORT of host 1 is 65536; allowed are 1 to 65535",
         ),
-        // A client took it, and a server that checks values refused the whole session for it.
+        // A client accepted this value, and a server that checks values then rejected the whole session.
         (refused(|it| it.cluster.hosts[1].port = Some(0)), "H_PORT of host 1 is 0; allowed are 1 to 65535"),
         (refused(|it| it.cluster.datalen = Some(0)), "C_DATALEN of the cluster is 0"),
         (
@@ -55,7 +55,7 @@ fn each_with_what_is_wrong() {
             refused(|it| it.cluster.hosts[0].procs[1].pid = Some(7)),
             "P_PID 7 of process 1 of host 0 is that of another process with the same address",
         ),
-        // The same address in the two ways of IPv4.
+        // The same address in the two notations of IPv4.
         (
             refused(|it| {
                 it.cluster.hosts[1].procs[0].address = Some("::10.0.1.1".parse().unwrap());

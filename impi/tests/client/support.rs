@@ -1,4 +1,4 @@
-//! Clusters of any shape, and a plain server for one client: it knows in advance what all others say.
+//! Clusters of any shape, and a simple server for one client, which is given the values of all other clients.
 
 use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
@@ -11,7 +11,7 @@ use gpc_impi::client::{
 use gpc_impi::wire::{Command, Frame, Label, Method, Methods, Reader, Version, coll, command, server_auth};
 use proptest::prelude::*;
 
-/// What one client sends, by label.
+/// The values that one client sends, by label.
 pub(crate) type Raw = BTreeMap<Label, Vec<u8>>;
 
 pub(crate) fn open() -> Methods {
@@ -30,7 +30,7 @@ pub(crate) fn host(client: u8, host: u8, pids: &[u64]) -> Host {
     host
 }
 
-/// A client without labels of this project, and with two hosts of two and one processes.
+/// A client without labels of this project, with two hosts of two and one processes.
 pub(crate) fn settings(rank: u32) -> ClientSettings {
     let hosts = vec![host(rank as u8, 1, &[7, 8]), host(rank as u8, 2, &[7])];
     let mut settings = ClientSettings::new(rank, open(), Cluster::new(hosts));
@@ -38,7 +38,7 @@ pub(crate) fn settings(rank: u32) -> ClientSettings {
     settings
 }
 
-/// Client 0, but for this change.
+/// The settings of client 0, with this change.
 pub(crate) fn changed(change: impl FnOnce(&mut ClientSettings)) -> ClientSettings {
     let mut settings = settings(0);
     change(&mut settings);
@@ -49,7 +49,7 @@ pub(crate) fn words(words: &[u32]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_be_bytes()).collect()
 }
 
-/// What a client with these settings sends: it is asked, by a server that has it for itself.
+/// The values that a client with these settings sends to a server without other clients.
 pub(crate) fn raw(settings: &ClientSettings) -> Raw {
     let mut alone = settings.clone();
     alone.rank = 0;
@@ -59,7 +59,7 @@ pub(crate) fn raw(settings: &ClientSettings) -> Raw {
     plain.sent
 }
 
-/// The values of all, as they are broadcast.
+/// The values of all clients, as they are broadcast.
 pub(crate) fn concatenated(label: Label, all: &[Raw]) -> (u32, Vec<u8>) {
     let mut mask = 0;
     let mut values = Vec::new();
@@ -70,15 +70,15 @@ pub(crate) fn concatenated(label: Label, all: &[Raw]) -> (u32, Vec<u8>) {
     (mask, values)
 }
 
-/// A server for client 0, which knows what the others say.
+/// A server for client 0, with the values of the others.
 pub(crate) struct Plain {
     pub(crate) client: Client,
     reader: Reader,
     others: Vec<Raw>,
-    /// What client 0 has sent.
+    /// The values that client 0 has sent.
     pub(crate) sent: Raw,
     answered: Option<Label>,
-    /// All that was sent to the client, command by command.
+    /// All commands sent to the client.
     pub(crate) said: Vec<Bytes>,
     pub(crate) events: Vec<ClientEvent>,
     pub(crate) ended: Option<Result<Learned, ClientFault>>,
@@ -108,7 +108,7 @@ impl Plain {
                 match output {
                     ClientOutput::Send(bytes) => to_server.extend_from_slice(&bytes),
                     ClientOutput::Event(event) => self.events.push(event),
-                    // It has no node of its own.
+                    // The client has no node of its own.
                     ClientOutput::Relay(output) => panic!("{output:?}"),
                     ClientOutput::Learned(learned) => self.ended = Some(Ok(*learned)),
                     ClientOutput::Failed(fault) => self.ended = Some(Err(fault)),
@@ -129,7 +129,7 @@ impl Plain {
         }
     }
 
-    /// Says this instead of what it would say itself.
+    /// Sends these bytes instead of its own.
     pub(crate) fn play(&mut self, said: impl IntoIterator<Item = Bytes>) {
         for bytes in said {
             self.client.handle(ClientInput::Received(&bytes));
@@ -181,7 +181,7 @@ impl Plain {
     }
 }
 
-/// What client 0 learns when the others say this.
+/// What client 0 learns when the others send these values.
 pub(crate) fn learned(
     settings: ClientSettings,
     others: Vec<Raw>,
@@ -191,7 +191,7 @@ pub(crate) fn learned(
     (plain.ended.expect("the session has ended"), plain.events)
 }
 
-/// The parameters on which all agree, as one client may say them.
+/// The parameters on which all clients agree, as one client may send them.
 #[derive(Clone, Debug)]
 pub(crate) struct Agreed {
     pub(crate) xsize: i32,

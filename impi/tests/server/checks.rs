@@ -1,11 +1,11 @@
-//! What is said of values that cannot be, and what becomes of them.
+//! Plausibility checks of values, and what follows from a doubt.
 
 use gpc_impi::server::{Check, Event};
 use gpc_impi::wire::{Command, Label, Version};
 
 use crate::driven::{Driven, bare, numbers, open, said};
 
-/// What is said of the last of these, when one client says them after each other, and DONE.
+/// The doubt about the last of these values, when one client sends them in this order, and then DONE.
 fn doubts(colls: &[(Label, &[u8])]) -> Option<String> {
     let mut driven = Driven::joined(open(1));
     for (number, (label, values)) in colls.iter().enumerate() {
@@ -86,13 +86,13 @@ fn lengths_fit_the_hosts_and_the_processes() {
     doubted(&[hosts, (Label::H_PORT, &[1, 2, 3])], "it has 12 bytes, and 2 hosts with 4 bytes each have 8");
     doubted(&[hosts, (Label::H_IPV6, &[0; 7])], "it has 28 bytes, and 2 hosts with 16 bytes each have 32");
     doubted(&[procs, (Label::P_IPV6, &[0; 12])], "");
-    // Four bytes, as the text of the source has it.
+    // Four bytes, as in the text of the source.
     doubted(
         &[procs, (Label::P_PID, &[1, 2, 3])],
         "it has 12 bytes, and 3 processes with 8 bytes each have 24",
     );
     doubted(&[procs, (Label::P_PORT, &[1, 2])], "it has 8 bytes, and 3 processes with 4 bytes each have 12");
-    // Without a number of processes, that of the hosts' is known.
+    // Without C_NPROCS the sum of H_NPROCS counts.
     doubted(
         &[hosts, (Label::H_NPROCS, &[1, 1]), (Label::P_PID, &[0, 1])],
         "it has 8 bytes, and 2 processes with 8 bytes each have 16",
@@ -102,16 +102,16 @@ fn lengths_fit_the_hosts_and_the_processes() {
         doubts(&[(Label::H_PORT, &[0, 1, 2])]).unwrap(),
         "it has 3 bytes, which are no values of 4 bytes each"
     );
-    // As many as no length can say.
+    // More than any length can express.
     doubted(
         &[(Label::C_NPROCS, &[u32::MAX]), (Label::P_IPV6, &[])],
         "it has 0 bytes, and 4294967295 processes with 16 bytes each have 68719476720",
     );
-    // A label that nobody knows has any values.
+    // An unknown label accepts any values.
     doubted(&[(Label(0x9000), &[])], "");
 }
 
-/// They passed: nobody can tell where the values of the next client begin.
+/// These values were accepted, although the boundary to the next client's values was unknown.
 #[test]
 fn values_of_hosts_and_processes_whose_number_is_not_known() {
     doubted(&[(Label::H_IPV6, &[0; 8])], "the client has not said how many hosts it has");
@@ -155,7 +155,7 @@ fn what_labels_say_of_each_other() {
     doubted(&[(Label::C_NPROCS, &[2]), (Label::P_PID, &[0, 5, 0, 5])], "");
 }
 
-/// Millions of numbers were sorted while all others waited.
+/// Millions of numbers were sorted while all clients waited.
 #[test]
 fn numbers_of_very_many_processes_are_not_compared() {
     for (processes, compared) in [(1 << 17, true), ((1 << 17) + 1, false)] {
@@ -184,7 +184,9 @@ fn versions() {
     assert!(doubts(&[]).unwrap().contains("it has no version, and 0.0"));
 }
 
-/// A client sent C_NHOSTS after the labels of its hosts: each of those was doubted ("the client has not said how many hosts it has", "labels ascend"), and ended the session where doubts are refused. In whichever order, the same values are doubted, and no others.
+/// If a client sent C_NHOSTS after its hosts' labels, each of those was doubted ("the client has not said how many
+/// hosts it has", "labels ascend"). With [`Check::Refuse`] that ended the session. In any order, the same values must
+/// be doubted.
 #[test]
 fn values_are_compared_in_any_order() {
     let good: [(Label, &[u32]); 8] = [
@@ -235,7 +237,7 @@ fn values_are_compared_in_any_order() {
     }
 }
 
-/// What they say of others is compared with what the same client has said, not with what others have.
+/// Values are compared with those of the same client only.
 #[test]
 fn clients_are_apart() {
     let mut driven = Driven::joined(open(2));
@@ -246,7 +248,7 @@ fn clients_are_apart() {
     assert!(!driven.events.iter().any(|event| matches!(event, Event::Doubted(..))), "{}", driven.told());
 }
 
-/// LAM's client reads past the values then, and nobody was told. Once is enough.
+/// LAM's client then reads beyond the values, and this was not reported. One report is enough.
 #[test]
 fn a_known_label_that_some_leave_out_is_told_once() {
     for (check, told) in [(Check::Off, 0), (Check::Warn, 1), (Check::Refuse, 1)] {
@@ -296,7 +298,7 @@ fn what_becomes_of_them() {
     }
 }
 
-/// A client that is refused before all have joined makes room for another one.
+/// If a client is rejected before all have joined, another can take its place.
 #[test]
 fn who_is_refused_before_all_have_joined_may_come_again() {
     let mut settings = open(2);
@@ -311,7 +313,7 @@ fn who_is_refused_before_all_have_joined_may_come_again() {
     [1, 2]
         .into_iter()
         .for_each(|conn| driven.say(conn, &[bare(Command::Done), bare(Command::Fini)].concat()));
-    // Nothing of what was refused is there.
+    // The rejected values are gone.
     assert!(!driven.told().contains("mask 0x1"), "{}", driven.told());
     assert_eq!(driven.ended, Some(Ok(())));
 }

@@ -1,4 +1,4 @@
-//! A server whose connections are in memory: what is sent on each of them, and what is told.
+//! A server with connections in memory, and records of its outputs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -7,26 +7,26 @@ use bytes::Bytes;
 use gpc_impi::server::{ConnId, Event, Failure, Input, Output, Server, Settings};
 use gpc_impi::wire::{Command, Label, Methods, coll, command};
 
-/// A server, and all that it has put out.
+/// A server, and all its outputs.
 pub(crate) struct Driven {
     pub(crate) server: Server,
     pub(crate) now: Duration,
-    /// By connection, what was sent on it.
+    /// Bytes sent on each connection.
     pub(crate) sent: BTreeMap<u64, Vec<u8>>,
-    /// Connections that the server wants closed.
+    /// Connections that the server has closed.
     pub(crate) closed: BTreeSet<u64>,
     pub(crate) events: Vec<Event>,
     pub(crate) ended: Option<Result<(), Failure>>,
-    /// What the last input has led to, in order.
+    /// Outputs of the last input, in order.
     pub(crate) last: Vec<Output>,
 }
 
-/// Settings for clients that prove nothing.
+/// Settings for clients without authentication.
 pub(crate) fn open(clients: u32) -> Settings {
     Settings::new(clients, Methods { none: true, key: None })
 }
 
-/// What a client says first: AUTH by this mask, the key if there is one, and its rank.
+/// The first bytes of a client: AUTH with this mask, the key if there is one, and its rank.
 pub(crate) fn greeting(mask: u32, key: Option<[u8; 8]>, rank: u32) -> Vec<u8> {
     let key = key.map_or(Vec::new(), Vec::from);
     [&command(Command::Auth, &[mask])[..], &key, &command(Command::Impi, &[rank])].concat()
@@ -37,7 +37,7 @@ pub(crate) fn said(label: Label, values: &[u8]) -> Bytes {
     coll(label, None, [values])
 }
 
-/// A COLL of a client whose values are numbers of 4 bytes.
+/// A COLL of a client with 4-byte values.
 pub(crate) fn numbers(label: Label, values: &[u32]) -> Bytes {
     said(label, &values.iter().flat_map(|value| value.to_be_bytes()).collect::<Vec<u8>>())
 }
@@ -60,7 +60,8 @@ impl Driven {
         }
     }
 
-    /// All of so many clients have joined, on connections of their ranks' numbers; what they were answered is taken.
+    /// A server with all clients joined, each on the connection with the number of its rank. The answers so far are
+    /// consumed.
     pub(crate) fn joined(settings: Settings) -> Driven {
         let clients = settings.clients;
         let mut driven = Driven::new(settings);
@@ -73,7 +74,7 @@ impl Driven {
         self.handle(Input::Connected(ConnId(conn), "127.0.0.1:1"));
     }
 
-    /// A connection becomes the client of this rank.
+    /// A connection joins as the client of this rank.
     pub(crate) fn join(&mut self, conn: u64, rank: u32) {
         self.connect(conn);
         self.say(conn, &greeting(1, None, rank));
@@ -87,28 +88,28 @@ impl Driven {
         self.handle(Input::Lost(ConnId(conn), "its connection has ended"));
     }
 
-    /// Nothing more comes on a connection.
+    /// The peer closes its sending side.
     pub(crate) fn close_side(&mut self, conn: u64) {
         self.handle(Input::Closed(ConnId(conn)));
     }
 
-    /// The system has no room for one more.
+    /// The system has no room for another connection.
     pub(crate) fn crowd(&mut self) {
         self.handle(Input::Crowded);
     }
 
-    /// Time passes until then.
+    /// Advances the time.
     pub(crate) fn tick(&mut self, now: Duration) {
         self.now = now;
         self.handle(Input::Tick);
     }
 
-    /// What was sent on a connection since it was asked last.
+    /// Bytes sent on a connection since the last call.
     pub(crate) fn take(&mut self, conn: u64) -> Vec<u8> {
         self.sent.remove(&conn).unwrap_or_default()
     }
 
-    /// Why the session has failed.
+    /// The failure of the session.
     #[track_caller]
     pub(crate) fn failure(&self) -> String {
         match &self.ended {
@@ -117,7 +118,7 @@ impl Driven {
         }
     }
 
-    /// All that was told, a line each.
+    /// All events, one per line.
     pub(crate) fn told(&self) -> String {
         self.events.iter().map(|event| format!("{event}\n")).collect()
     }

@@ -4,14 +4,14 @@ use gpc_impi::wire::{Command, Label};
 
 use crate::driven::{Driven, bare, numbers, open};
 
-/// The words of a message, each of 4 bytes.
+/// A message of 4-byte words.
 fn words(words: &[u32]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_be_bytes()).collect()
 }
 
 const COLL: u32 = 0x434F_4C4C;
 
-/// What all three received since they were asked last.
+/// Checks what all three have received since the last call.
 #[track_caller]
 fn all_received(driven: &mut Driven, expected: &[u32]) {
     for conn in 0..3 {
@@ -19,7 +19,7 @@ fn all_received(driven: &mut Driven, expected: &[u32]) {
     }
 }
 
-/// AUTH and IMPI in the bytes that clients of the field send, and DONE and FINI behind them.
+/// AUTH and IMPI in the bytes that known clients send, followed by DONE and FINI.
 #[test]
 fn a_whole_session_in_bytes() {
     let mut driven = Driven::new(open(1));
@@ -32,7 +32,7 @@ fn a_whole_session_in_bytes() {
     assert_eq!(driven.take(7), b"COLL\0\0\0\x10\0\0\x10\0\0\0\0\x01\0\0\0\0\0\0\0\0");
     driven.say(7, b"DONE\0\0\0\0");
     let rest = driven.take(7);
-    // The other known labels, which nobody has sent: 16 bytes each.
+    // The other known labels, which have no values: 16 bytes each.
     assert_eq!(rest.len(), 13 * 16 + 8);
     assert_eq!(rest[..16], *b"COLL\0\0\0\x08\0\0\x11\0\0\0\0\0");
     assert!(rest.ends_with(b"DONE\0\0\0\0"));
@@ -51,7 +51,7 @@ fn nhosts_of_three_clients() {
     all_received(&mut driven, &[COLL, 20, 0x1100, 0x7, 3, 2, 2]);
 }
 
-/// Whoever joins first, and on whichever connection.
+/// The order is independent of the order of joining, and of the connections.
 #[test]
 fn values_are_in_the_order_of_ranks() {
     let mut driven = Driven::new(open(3));
@@ -80,7 +80,8 @@ fn pktlen_of_three_clients() {
     all_received(&mut driven, &[COLL, 20, 0x1300, 0x7, 8000, 4000, 4000]);
 }
 
-/// Client 1 leaves it out: it is answered when that client sends DONE, or waits for another label as the others do for this one.
+/// Client 1 leaves the label out. It is broadcast when that client sends DONE, or when that client waits for another
+/// label while the others wait for this one.
 #[test]
 fn pktlen_that_one_client_leaves_out() {
     for moves_past in [numbers(Label::C_COLL_MAXLINEAR, &[4]), bare(Command::Done)] {
@@ -116,7 +117,7 @@ fn ports_of_seven_hosts() {
     );
 }
 
-/// Labels that the source does not know are collected and broadcast like the others, in their place.
+/// Labels that the source does not define are collected and broadcast like the others, in their place.
 #[test]
 fn labels_that_are_not_known() {
     let mut driven = Driven::joined(open(3));

@@ -1,4 +1,5 @@
-//! Any number of clients, whose bytes come in any pieces and in any order, some of whom vanish: beside a plain model, which says after every piece what each of them must have received by then.
+//! Any number of clients, whose bytes arrive in any pieces and any order, and some of which vanish. A simple model
+//! computes after every piece what each client must have received.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -12,18 +13,18 @@ use crate::driven::{Driven, bare, greeting, open, said};
 
 const KEY: [u8; 8] = *b"12345678";
 
-/// What a client will say.
+/// What a client sends.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     /// Its labels and their values, in the order in which it sends them.
     pub(crate) values: Vec<(u32, Vec<u8>)>,
-    /// Whether it proves itself by the key.
+    /// Whether it authenticates itself by the key.
     pub(crate) key: bool,
-    /// After how many of its bytes it vanishes. It comes again if it may.
+    /// The number of bytes after which it vanishes. It reconnects if that is allowed.
     pub(crate) vanishes: Option<usize>,
 }
 
-/// What a byte of a client completes.
+/// The step that a byte of a client completes.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Mark {
     Auth,
@@ -34,7 +35,7 @@ enum Mark {
 }
 
 impl Plan {
-    /// All bytes of the client, and behind how many of them what is complete.
+    /// All bytes of the client, and the positions at which its steps are complete.
     fn script(&self, rank: u32) -> (Vec<u8>, Vec<(usize, Mark)>) {
         let (mask, key) = if self.key { (3, Some(KEY)) } else { (1, None) };
         let mut bytes = greeting(mask, key, rank);
@@ -50,13 +51,13 @@ impl Plan {
     }
 }
 
-/// One client as the model sees it.
+/// The model's view of one client.
 struct Peer {
     bytes: Vec<u8>,
     marks: Vec<(usize, Mark)>,
     key: bool,
     vanishes: Option<usize>,
-    /// How many of its bytes the server has.
+    /// Number of its bytes that the server has received.
     at: usize,
     conn: u64,
     gone: bool,
@@ -76,7 +77,7 @@ impl Peer {
         self.has(|mark| mark == Mark::Done)
     }
 
-    /// The label that it has sent last.
+    /// The last label that it has sent.
     fn last(&self) -> Option<u32> {
         let sent = |(end, mark): &(usize, Mark)| match mark {
             Mark::Sent(label) if *end <= self.at => Some(*label),
@@ -85,7 +86,7 @@ impl Peer {
         self.marks.iter().filter_map(sent).next_back()
     }
 
-    /// Whether its last command is whole.
+    /// Whether its last command is complete.
     fn is_between(&self) -> bool {
         self.marks.iter().any(|(end, _)| *end == self.at)
     }
@@ -95,17 +96,17 @@ impl Peer {
     }
 }
 
-/// The session as the model sees it.
+/// The model's view of the session.
 struct World {
     driven: Driven,
     peers: Vec<Peer>,
     plans: Vec<Plan>,
-    /// By label, the clients whose values were broadcast.
+    /// The clients whose values were broadcast, by label.
     told: BTreeMap<u32, BTreeSet<usize>>,
-    /// All that was broadcast.
+    /// All broadcast bytes.
     broadcast: Vec<u8>,
     complete: bool,
-    /// What fails the session, and whether at once.
+    /// Why the session fails, and whether it fails immediately.
     failed: Option<(String, bool)>,
     conns: u64,
 }
@@ -140,12 +141,12 @@ impl World {
         self.conns
     }
 
-    /// Whether nothing is left to do for any client.
+    /// Whether all clients have finished.
     fn is_over(&self) -> bool {
         self.driven.ended.is_some() || self.peers.iter().all(Peer::finished)
     }
 
-    /// The next bytes of this client, or its end.
+    /// Sends the next bytes of this client, or ends it.
     fn step(&mut self, rank: usize, most: usize) {
         let peer = &mut self.peers[rank];
         if peer.finished() {
@@ -166,14 +167,14 @@ impl World {
             self.completed(mark);
         }
         self.peers[rank].at = until;
-        // Of those who have said everything some close their side, which changes nothing.
+        // Some of the finished clients close their sending side, which has no effect.
         if self.peers[rank].finished() && rank % 2 == 1 {
             self.driven.close_side(conn);
         }
         self.check();
     }
 
-    /// A command of a client has come.
+    /// A step of a client is complete.
     fn completed(&mut self, mark: Mark) {
         let joined = !self.complete && self.peers.iter().all(|peer| peer.has(|mark| mark == Mark::Join));
         if joined {
@@ -203,7 +204,7 @@ impl World {
         (0..self.peers.len()).filter(|rank| self.peers[*rank].has_sent(label)).collect()
     }
 
-    /// All get what was sent under a label by now.
+    /// Broadcasts the values that have been sent under a label.
     fn answer(&mut self, label: u32) {
         let senders = self.senders(label);
         let (mut mask, mut values) = (0u32, Vec::new());
@@ -218,7 +219,8 @@ impl World {
         self.told.insert(label, senders);
     }
 
-    /// Time passes, in which no client says anything: if all that are not done wait for an answer, one of them gets it.
+    /// Time passes without bytes of any client. If all clients that are not done wait for a broadcast, one label is
+    /// broadcast.
     fn pause(&mut self) {
         if !self.complete || self.driven.ended.is_some() {
             return;
@@ -276,14 +278,14 @@ impl World {
         self.complete && self.peers.iter().all(Peer::is_done)
     }
 
-    /// Everybody has what it must have by now, and nothing else.
+    /// Checks that each client has received exactly what it must have by now.
     fn check(&mut self) {
         let failed_at_once = self.failed.as_ref().is_some_and(|(_, at_once)| *at_once);
         for (rank, peer) in self.peers.iter_mut().enumerate() {
             peer.received.append(&mut self.driven.take(peer.conn));
             let auth = [0, 0, 0, u8::from(peer.key), 0, 0, 0, 0];
             let auth = if peer.has(|mark| mark == Mark::Auth) { &auth[..] } else { &[] };
-            // Of those who are gone it does not matter what is still sent to them.
+            // Bytes sent to a lost client are ignored.
             if !peer.gone {
                 assert_eq!(peer.received, [auth, &self.broadcast].concat(), "client {rank}");
             }
@@ -295,7 +297,7 @@ impl World {
         assert_eq!(found.map(|ended| ended.map_err(|failure: Failure| failure.to_string())), expected);
     }
 
-    /// Everybody says what is left, in turn.
+    /// All clients send the rest of their bytes, in turn.
     fn finish(&mut self) {
         for _ in 0..4 {
             for rank in 0..self.peers.len() {
@@ -309,10 +311,11 @@ impl World {
     }
 }
 
-/// How long a server is patient: see [`gpc_impi::server::Settings::patience`].
+/// Patience of a server: see [`gpc_impi::server::Settings::patience`].
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// Runs these clients: each step is one of them and how many bytes, at most, or none while time passes; then the rest of all.
+/// Runs these clients. Each step is a client and the most bytes that it sends, or 0 if time passes instead. After the
+/// steps all clients send their remaining bytes.
 pub(crate) fn run(
     plans: &[Plan],
     steps: impl IntoIterator<Item = (usize, usize)>,
@@ -331,7 +334,7 @@ pub(crate) fn run(
     world.driven.ended
 }
 
-/// A client that says some of the known labels, and some others; few vanish.
+/// A client that sends some known labels and some others; few vanish.
 fn plan() -> impl Strategy<Value = Plan> {
     let label = prop_oneof![
         6 => prop::sample::select(Label::KNOWN.map(|label| label.0).to_vec()),
@@ -346,7 +349,7 @@ fn plan() -> impl Strategy<Value = Plan> {
 }
 
 fn steps() -> impl Strategy<Value = Vec<(Index, usize)>> {
-    // Of no bytes: time passes.
+    // With 0 bytes, time passes.
     let piece = prop_oneof![6 => 1usize..60, 2 => Just(1), 2 => Just(1000), 1 => Just(0)];
     prop::collection::vec((any::<Index>(), piece), 0..400)
 }
@@ -369,7 +372,7 @@ proptest! {
     }
 }
 
-/// Nobody vanishes: whatever the order, the session ends well.
+/// No client vanishes: in any order, the session ends well.
 #[test]
 fn thirty_two_clients_byte_by_byte() {
     let full = |rank: u32| Plan {

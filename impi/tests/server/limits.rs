@@ -1,4 +1,4 @@
-//! Bounds: bytes, labels, connections and time; and what a session that fails says.
+//! Limits of bytes, labels, connections and time; and the messages of failed sessions.
 
 use std::time::Duration;
 
@@ -7,7 +7,8 @@ use gpc_impi::wire::{Command, Key, Label, Methods, VALUES_MAX, command};
 
 use crate::driven::{Driven, bare, greeting, numbers, open, said};
 
-/// Values of all clients over 2 GiB under one label panicked: a length cannot say them. Here the bound is a lower one.
+/// If the values of all clients under one label exceeded 2 GiB, the server panicked, because the length field cannot
+/// express that. This test uses a lower limit.
 #[test]
 fn the_values_of_all_clients_are_too_long_together() {
     let mut settings = open(3);
@@ -22,7 +23,7 @@ fn the_values_of_all_clients_are_too_long_together() {
         driven.failure(),
         "the values of label H_IPV6 are 1001 bytes in all, of which client 2 sent 401; a broadcast has 1000 at most"
     );
-    // No setting allows more than a length can say.
+    // No setting allows more than the length field can express.
     settings.broadcast_max = usize::MAX;
     assert!(
         format!("{:?}", Server::new(settings).unwrap()).contains(&format!("broadcast_max: {VALUES_MAX}"))
@@ -42,7 +43,8 @@ fn no_memory_is_taken_on_the_word_of_a_length() {
     assert_eq!(driven.server.held(), 0);
 }
 
-/// What is held is what has come and is not broadcast, and of that only what later values are compared with is kept on.
+/// The server holds values until they are broadcast. After that it holds only those that later values are compared
+/// with.
 #[test]
 fn what_is_broadcast_is_let_go() {
     let mut driven = Driven::joined(open(2));
@@ -78,7 +80,8 @@ fn a_client_may_send_so_many_bytes() {
     assert!(driven.failure().contains("COLL with a length of 4; allowed are 0 to 0"), "{}", driven.failure());
 }
 
-/// Only labels that others had not come to were counted: a single client was answered each one at once, and one that did not read its answers had the server take memory for as many as it liked.
+/// Only labels that other clients had yet to send were counted. Each label of a single client was broadcast
+/// immediately, and a client that did not read made the server queue any number of them.
 #[test]
 fn a_client_may_send_so_many_labels_and_unknown_commands() {
     for clients in [1, 2] {
@@ -96,7 +99,7 @@ fn a_client_may_send_so_many_labels_and_unknown_commands() {
     assert!(driven.failure().contains("more than 1000 commands that are not known"));
 }
 
-/// What came after FINI was read for ever.
+/// Bytes after FINI were read without limit.
 #[test]
 fn little_is_read_after_fini() {
     let mut driven = Driven::joined(open(2));
@@ -109,7 +112,8 @@ fn little_is_read_after_fini() {
     assert_eq!(driven.ended, Some(Ok(())));
 }
 
-/// Where it was closed for that before all had joined, its seat stayed, with its values and without a connection: nobody could come in its place.
+/// If a client was closed for this before all had joined, its seat stayed, with its values but without a connection. No
+/// other client could take its place.
 #[test]
 fn who_goes_on_after_fini_before_all_have_joined_makes_room() {
     let mut driven = Driven::new(open(2));
@@ -122,7 +126,7 @@ fn who_goes_on_after_fini_before_all_have_joined_makes_room() {
     assert!(driven.events.contains(&Event::Complete));
 }
 
-/// A client that had said everything and closed its side got nothing of what was broadcast.
+/// A client that had sent everything and closed its sending side got no broadcasts.
 #[test]
 fn who_has_said_everything_may_close_its_side_and_read_on() {
     let all = [numbers(Label::C_NHOSTS, &[1]), bare(Command::Done), bare(Command::Fini)].concat();
@@ -144,7 +148,7 @@ fn who_has_said_everything_may_close_its_side_and_read_on() {
         assert!(got.ends_with(b"DONE\0\0\0\0") && got == driven.take(1), "{got:?}");
         assert_eq!(driven.ended, Some(Ok(())));
     }
-    // Who has not said FINI is lost.
+    // A client without FINI is lost.
     let mut driven = Driven::joined(open(2));
     driven.say(0, &bare(Command::Done));
     driven.close_side(0);
@@ -157,7 +161,7 @@ fn who_has_said_everything_may_close_its_side_and_read_on() {
     assert!(driven.told().contains("client 0 is lost before all have joined") && driven.closed.len() == 2);
 }
 
-/// A label of all ones, once it was broadcast, left a session without its end.
+/// After the broadcast of a label of all ones, the session did not end.
 #[test]
 fn the_highest_label_of_all() {
     let mut driven = Driven::joined(open(2));
@@ -170,7 +174,7 @@ fn the_highest_label_of_all() {
     assert_eq!(driven.ended, Some(Ok(())));
 }
 
-/// One that broke the protocol after all were done ended the session of the others at once.
+/// If a client violated the protocol after all were done, the session of the others ended immediately.
 #[test]
 fn what_goes_wrong_after_all_are_done_is_told_at_the_end() {
     let mut driven = Driven::joined(open(3));
@@ -204,7 +208,8 @@ fn who_has_not_named_its_rank_in_time_is_closed() {
     assert_eq!(driven.server.deadline(), Some(Duration::from_secs(600)));
 }
 
-/// Silent connections delay nobody: when there are too many, the oldest makes room; when all have joined, there is none for any.
+/// Silent connections delay no client. If there are too many, the oldest is closed; once all clients have joined, all
+/// are closed.
 #[test]
 fn silent_connections_delay_nobody() {
     let mut driven = Driven::new(open(2));
@@ -222,7 +227,7 @@ fn silent_connections_delay_nobody() {
     assert!(driven.take(2000).is_empty() && driven.ended.is_none());
 }
 
-/// Those without the key had only to come in numbers: whoever had proved by the key that it may take part had to go for them.
+/// Many connections without the key could displace those that were authenticated by it.
 #[test]
 fn who_cannot_prove_it_does_not_displace_who_can() {
     const KEY: [u8; 8] = *b"12345678";
@@ -234,10 +239,10 @@ fn who_cannot_prove_it_does_not_displace_who_can() {
     driven.say(0, &proof);
     driven.connect(1);
     driven.say(1, &proof[..12]);
-    // As many who say nothing as there are places for: of those who came later than the two.
+    // As many silent connections as there are slots, all later than the first two.
     (2..200).for_each(|conn| driven.connect(conn));
     assert_eq!(driven.closed.iter().copied().collect::<Vec<u64>>(), (2..138).collect::<Vec<u64>>());
-    // When all the others have said something, the oldest goes; of those who can prove it, none does.
+    // If all the others have sent bytes, the oldest is closed, except for those authenticated by the key.
     (138..200).for_each(|conn| driven.say(conn, &proof[..12]));
     (200..300).for_each(|conn| {
         driven.connect(conn);
@@ -245,7 +250,7 @@ fn who_cannot_prove_it_does_not_displace_who_can() {
     });
     assert!(driven.closed.contains(&1) && !driven.closed.contains(&0));
     driven.say(0, &command(Command::Impi, &[0]));
-    // Where all can, it is the new one that goes.
+    // If all are authenticated, the new one is closed.
     driven.connect(300);
     driven.say(300, &proof[..12]);
     (237..301).for_each(|conn| driven.say(conn, &proof[12..]));
@@ -295,7 +300,7 @@ fn a_session_that_is_late_says_whom_it_waits_for() {
         "clients 1, 3 did not join; is each started, with this address and its rank? Client 1 had joined and was lost: its connection has ended."
     );
     assert_eq!(late(&joined), "all have joined, and clients 0, 1, 2, 3 have sent neither a label nor DONE");
-    // The first has left H_PORT out and is past it, the second is at it, the fourth is done.
+    // The first client has left H_PORT out and is past it, the second is at it, the fourth is done.
     assert_eq!(
         late(&|driven| {
             joined(driven);
@@ -316,7 +321,7 @@ fn a_session_that_is_late_says_whom_it_waits_for() {
     );
 }
 
-/// One that is stopped says the same.
+/// A stopped session reports the same.
 #[test]
 fn whom_a_session_waits_for_at_any_time() {
     let mut driven = Driven::joined(open(3));
@@ -343,7 +348,7 @@ fn the_failure_has_the_client_and_the_stage() {
     assert_eq!(driven.closed.iter().collect::<Vec<_>>(), [&0]);
 }
 
-/// A key, right or wrong or where nobody has asked for one, is told nowhere.
+/// A key is never displayed: whether right, wrong, or sent without a request.
 #[test]
 fn keys_are_told_nowhere() {
     let mut settings = open(1);

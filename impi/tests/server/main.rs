@@ -1,4 +1,4 @@
-//! The server as a state machine: what it answers to whom and when, what it takes and what it refuses, and how a session ends.
+//! The server as a state machine: its outputs, its checks and limits, and the end of a session.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

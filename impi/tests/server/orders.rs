@@ -1,4 +1,4 @@
-//! Labels in different orders: a value is collected by its label, whenever a client sends it.
+//! Labels in different orders: a value is collected by its label, at whatever time a client sends it.
 
 use std::time::Duration;
 
@@ -6,18 +6,20 @@ use gpc_impi::wire::{Command, Label};
 
 use crate::driven::{Driven, bare, numbers, open};
 
-/// The COLL that all clients get for a label with values of 4 bytes.
+/// The broadcast of a label with 4-byte values.
 fn answered(label: Label, mask: u32, values: &[u32]) -> Vec<u8> {
     let head = [0x434F_4C4C, 8 + 4 * values.len() as u32, label.0, mask];
     head.iter().chain(values).flat_map(|word| word.to_be_bytes()).collect()
 }
 
-/// The quiet time is over.
+/// Advances the time to the next deadline: the patience has passed.
 fn pause(driven: &mut Driven) {
     driven.tick(driven.server.deadline().unwrap());
 }
 
-/// Client 0 sent C_NHOSTS and C_NPROCS, client 1 sent C_NPROCS and C_NHOSTS. The server took client 1 to have moved past C_NHOSTS at its first label: it broadcast that without client 1, and ended the session when the value came.
+/// Client 0 sent C_NHOSTS and C_NPROCS, client 1 sent C_NPROCS and C_NHOSTS. At client 1's first label the server
+/// assumed that this client had moved past C_NHOSTS. It broadcast that label without client 1, and ended the session
+/// when the value arrived.
 #[test]
 fn two_clients_send_labels_in_different_order() {
     let mut driven = Driven::joined(open(2));
@@ -31,7 +33,9 @@ fn two_clients_send_labels_in_different_order() {
     assert_eq!(driven.ended, Some(Ok(())));
 }
 
-/// The same clients, and each waits for the answer to its first label before it sends the second: no order of answers lets both go on with all values. The label is broadcast without the missing one, and again when it comes.
+/// The same clients, but each waits for the broadcast of its first label before it sends the second. No order of
+/// broadcasts lets both continue with all values. So the label is broadcast without the missing value, and again when
+/// that arrives.
 #[test]
 fn two_clients_that_wait_send_labels_in_different_order() {
     let mut driven = Driven::joined(open(2));
@@ -50,14 +54,15 @@ fn two_clients_that_wait_send_labels_in_different_order() {
     assert_eq!((driven.ended.clone(), driven.server.held()), (Some(Ok(())), 0));
 }
 
-/// A client whose turn it is has as long as the session: only clients that all wait for each other are answered early.
+/// A client whose turn it is to send has until the end of the session. A label is broadcast early only if all clients
+/// wait for each other.
 #[test]
 fn a_client_that_is_slow_loses_nothing() {
     let mut driven = Driven::joined(open(2));
     driven.say(0, &numbers(Label::C_NHOSTS, &[3]));
     driven.tick(Duration::from_secs(599));
     assert!(driven.sent.is_empty());
-    // Its command is under way.
+    // Its command is in progress.
     let late = numbers(Label::C_NHOSTS, &[5]);
     let mut driven = Driven::joined(open(2));
     driven.say(0, &numbers(Label::C_NHOSTS, &[3]));
@@ -69,7 +74,7 @@ fn a_client_that_is_slow_loses_nothing() {
     assert_eq!(driven.take(0), answered(Label::C_NHOSTS, 3, &[3, 5]));
 }
 
-/// Values that were broadcast without a client are kept until it has sent its own, or says by DONE that it does not.
+/// Values that were broadcast without a client are held until it has sent its own value or DONE.
 #[test]
 fn values_are_kept_as_long_as_another_may_come() {
     for client_2_sends in [true, false] {

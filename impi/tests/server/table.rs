@@ -1,4 +1,4 @@
-//! Every message in every state of a client, also the wrong ones: `table.txt` beside this file has what the server does.
+//! Every message in every state of a client, valid or not: `table.txt` beside this file has the server's outputs.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use gpc_impi::wire::{Command, Frame, Key, Label, Reader, command};
 
 use crate::driven::{Driven, bare, greeting, numbers, open, said};
 
-/// The connection whose state it is; its client has rank 0 of two.
+/// The connection under test; its client has rank 0 of two.
 const SUBJECT: u64 = 0;
 /// The other client, of rank 1.
 const OTHER: u64 = 1;
@@ -16,10 +16,10 @@ const OTHER: u64 = 1;
 const KEY: [u8; 8] = [1, 2, 3, 4, 5, 6, 7, 8];
 const BYTES_MAX: usize = 1000;
 
-/// The name of a state, and how a session comes to it.
+/// The name of a state, and the steps that lead to it.
 type State = (&'static str, fn(&mut Driven));
 
-/// What was said before. The other client has joined, and waits for this one, where it says nothing else.
+/// The earlier input of each state. Unless stated otherwise, the other client has joined and waits for this one.
 const STATES: [State; 12] = [
     ("connected: AUTH is next", |_| {}),
     ("the key is next", |driven| driven.say(SUBJECT, &command(Command::Auth, &[3]))),
@@ -108,7 +108,7 @@ fn messages() -> Vec<(&'static str, What)> {
     ]
 }
 
-/// One output in a few words; of events only those of what is wrong or left alone.
+/// Describes an output; of the events, only those about faults and ignored input.
 fn shown(output: &Output, raw: bool) -> Option<String> {
     let name = |conn: u64| if conn == SUBJECT { "it" } else { "the other" };
     Some(match output {
@@ -142,7 +142,8 @@ fn shown(output: &Output, raw: bool) -> Option<String> {
     })
 }
 
-/// What was put out, where a broadcast is one line for both clients and those of known labels without values are a count.
+/// Describes the outputs. A broadcast is one line for both clients; broadcasts of known labels without values are only
+/// counted.
 fn outcome(driven: &Driven, raw: bool) -> String {
     let lines: Vec<String> = driven.last.iter().filter_map(|output| shown(output, raw)).collect();
     let mut short: Vec<String> = Vec::new();
@@ -203,7 +204,7 @@ fn every_message_in_every_state() {
     assert!(table == expected, "it differs first in {differ:?}; the whole table is now:\n{table}");
 }
 
-/// In pieces of one byte each, every message has the same outcome.
+/// In pieces of one byte, every message has the same outcome.
 #[test]
 fn every_message_byte_by_byte() {
     for (state, before) in STATES {

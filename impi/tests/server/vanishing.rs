@@ -1,4 +1,4 @@
-//! Clients that vanish behind every byte of a session, whatever the others have done until then.
+//! A client that vanishes after any byte of a session, at any stage of the others.
 
 use gpc_impi::wire::Label;
 
@@ -12,7 +12,7 @@ fn plan(labels: &[Label], vanishes: Option<usize>) -> Plan {
 
 const ALL: usize = 1 << 20;
 
-/// The others have said nothing, all but FINI, or everything; or they say it when the first is gone.
+/// By that time the others have sent nothing, a part, or everything; they send the rest after the first has vanished.
 #[test]
 fn behind_every_byte() {
     let labels = [Label::C_VERSION, Label::C_NHOSTS, Label::H_PORT];
@@ -20,7 +20,7 @@ fn behind_every_byte() {
     let (greeting, coll, bare) = (12 + 8 + 12, 16, 8);
     let length = greeting + 3 * coll + 2 * bare;
     let others = [plan(&labels[1..], None), plan(&labels[..1], None)];
-    // How many bytes of each of the others come before.
+    // The number of bytes that each of the others sends first.
     for before in [0, 12, greeting, greeting + coll, greeting + coll + bare, ALL] {
         let (mut failed, mut well) = (0, 0);
         for at in 0..length {
@@ -32,13 +32,13 @@ fn behind_every_byte() {
                 _ => failed += 1,
             }
         }
-        // Before all have joined it may come again; then each loss is one of the session.
+        // Before all have joined, another client may take its place; after that, each loss fails the session.
         let joined = if before < greeting { length } else { greeting };
         assert_eq!((well, failed), (joined, length - joined), "{before} bytes of the others come before");
     }
 }
 
-/// All of them vanish, one after the other, when all are done: the first is the cause.
+/// All clients vanish, one after another, when all are done: the first loss is the cause.
 #[test]
 fn everybody_vanishes_when_all_are_done() {
     let plans: Vec<Plan> = (0..3).map(|_| plan(&[Label::C_NHOSTS], Some(12 + 8 + 12 + 16 + 8))).collect();
