@@ -12,8 +12,8 @@ use crate::wire::Label;
 pub(super) struct Seat {
     /// Its connection; `None` if that has ended after FINI, or after all clients were done.
     pub(super) conn: Option<ConnId>,
-    /// The labels that it has sent, with the values that may still be broadcast. The values are empty once a broadcast
-    /// has reached every client.
+    /// The labels that it has sent, with the values that may still be broadcast. The values are empty after their last
+    /// broadcast.
     pub(super) sent: BTreeMap<Label, Bytes>,
     /// Labels whose values are still to be broadcast.
     pub(super) unanswered: BTreeSet<Label>,

@@ -135,7 +135,7 @@ impl Reader {
     }
 
     /// Consumes bytes from the front of `bytes`, at most to the end of one command. Returns `None` if all are consumed
-    /// and the command is incomplete. `most` is the longest payload that a command may have.
+    /// and the command is incomplete. `most` returns the longest payload that a command may have.
     ///
     /// # Errors
     /// Returns an error if the length is negative or over that limit: the rest of the stream cannot be decoded then.

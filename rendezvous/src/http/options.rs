@@ -36,8 +36,8 @@ pub struct Options {
     pub insecure: bool,
     /// Certificate and key, to serve HTTP over TLS.
     pub tls: Option<Tls>,
-    /// Most connections. Beyond this the connection that has been idle longest is closed. If none is idle, the newest
-    /// is rejected.
+    /// Most connections. Beyond this the connection that has been idle longest is closed, or one without an admitted
+    /// request. If there is neither, the newest is rejected.
     pub connections: usize,
     /// Most server-sent streams.
     pub streams: usize,

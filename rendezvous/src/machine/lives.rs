@@ -299,8 +299,8 @@ mod tests {
         Request::Control { resource: ID, unit, name: "unit".into(), token: token("t"), life }
     }
 
-    /// If a unit had registered its data, and its controlling task then released it with a reason, or was destroyed
-    /// later, the rendezvous failed for all others.
+    /// After a unit had registered its data, the rendezvous of all others still failed when its controlling task's
+    /// lease expired, or when the unit was destroyed later.
     #[test]
     fn a_controlling_task_has_done_its_part_with_the_data_of_its_unit() {
         let mut service = Service::new(Limits::default());

@@ -141,7 +141,7 @@ pub enum Life {
     Unseen,
     /// By a lease of this length, milliseconds: it waits, or sends a request with its token at least this often.
     Lease(u64),
-    /// By the link between this node and the service's node.
+    /// By the link between the node with this id and the service's node.
     Member(Id),
 }
 

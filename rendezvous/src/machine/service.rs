@@ -464,8 +464,8 @@ impl Service {
         self.tell(id);
     }
 
-    /// Stores the completion of the parent if there is room for it. Another service may have produced it, so its size
-    /// is unbounded.
+    /// Stores the completion of the parent if there is room for it: another service may have produced it, with data of
+    /// any length.
     fn hold_top(&mut self, completion: Completion) -> Result<Completion, Fault> {
         let needed = self.tops.needed(&completion.data);
         self.admit(needed).map_err(|fault| {

@@ -3,7 +3,7 @@
 //! [`Host`] is the service: functions of a node, which reply when the answer is available. [`Client`] asks it from
 //! another node; each request is a call over one id, that of the service. [`Tasks`](crate::meeting::Tasks) belongs to
 //! every task of a job. With it the controlling task announces the completion of the top, or its failure, to the whole
-//! job: by one chained call along a tree.
+//! job, by one chained call along a tree.
 //!
 //! Source: WS Rendezvous, "Rendezvous port type" and "Flow of control".
 //!
