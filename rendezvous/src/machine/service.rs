@@ -101,8 +101,9 @@ impl Service {
         }
     }
 
-    /// Whether a request changes the persistent state, or may change it. A registrant or controlling task that asks
-    /// again only renews its lease, which is not stored.
+    /// Whether a request changes the persistent state, or may change it. A repeated request of a registrant or
+    /// controlling task is excluded, so that its lease holds even if the store fails. It changes the state only if it
+    /// has another lease.
     pub fn adds(&self, request: &Request) -> bool {
         match request {
             Request::Register { resource, token, .. } => {
