@@ -1,16 +1,20 @@
-//! What kind of failure a cause tells of: a set of numbers that grows (docs/wire.md, "RESPONSE").
+//! The kind of a failure: an extensible set of numbers (docs/wire.md, "RESPONSE").
 //!
-//! A number keeps its meaning for ever, and one that this version does not know is kept as it is: a node passes it on to its parent, and the caller gets it.
+//! A number never changes its meaning. A node passes a number that it does not know on to its parent unchanged, and the
+//! caller receives it.
 
 use std::fmt;
 
-/// Makes the set from one table, so that no list of it can lack a kind.
+/// One table defines the whole set, so every list of kinds is complete.
 macro_rules! kinds {
     ($($(#[$doc:meta])+ $kind:ident = $number:literal $name:literal;)+) => {
-        /// What kind of failure it was: what a program matches on, where [`Stage`](super::Stage) says when it happened and the message says it to people.
+        /// Kind of a failure, for a program to match on. The [`Stage`](super::Stage) is where it happened, and the
+        /// message is for people.
         ///
-        /// The set grows; each kind has a fixed [number](Self::number), which is what goes over the wire, and a [name](Self::name) for output that programs read. A kind that this version does not know arrives as
-        /// [`Other`](Self::Other). Whether an id has executed the call, its [status](super::Status) says, not the kind.
+        /// The set grows. Each kind has a fixed [number](Self::number), which is sent over the wire, and a
+        /// [name](Self::name) for machine-readable output. A kind that this version does not know arrives as
+        /// [`Other`](Self::Other). The kind does not tell whether an id executed the call: its [status](super::Status)
+        /// does.
         ///
         /// ```
         /// use chained_gpc::{Cause, CauseKind, Stage};
@@ -20,7 +24,7 @@ macro_rules! kinds {
         ///     match cause.kind {
         ///         CauseKind::Busy | CauseKind::NoMemory => true,
         ///         CauseKind::Unreachable | CauseKind::LinkLost | CauseKind::LostIncarnation => true,
-        ///         // What the application's function says of itself, by a number of its own.
+        ///         // The application's function sets a code of its own.
         ///         CauseKind::Failed => cause.code == 11,
         ///         _ => false,
         ///     }
@@ -36,15 +40,15 @@ macro_rules! kinds {
         #[non_exhaustive]
         pub enum CauseKind {
             $($(#[$doc])+ $kind,)+
-            /// A kind that this version does not know, as the id that failed named it.
+            /// A kind that this version does not know, with the number that the failed id sent.
             Other(OtherKind),
         }
 
         impl CauseKind {
-            /// All kinds that this version knows, by their numbers.
+            /// All kinds that this version knows, in order of their numbers.
             pub const KNOWN: &[CauseKind] = &[$(CauseKind::$kind),+];
 
-            /// The kind of a number; one that is not known is kept.
+            /// The kind with this number; an unknown number is preserved.
             pub fn from_number(number: u16) -> CauseKind {
                 match number {
                     $($number => CauseKind::$kind,)+
@@ -52,7 +56,7 @@ macro_rules! kinds {
                 }
             }
 
-            /// Its number, here, on the wire and in other languages.
+            /// Number of the kind, in Rust, on the wire and in other languages.
             pub fn number(self) -> u16 {
                 match self {
                     $(CauseKind::$kind => $number,)+
@@ -60,7 +64,8 @@ macro_rules! kinds {
                 }
             }
 
-            /// Its name in output: lower case, words joined by hyphens. It never changes; that of a kind that is not known is `other`.
+            /// Name of the kind in output: lower case, words joined by hyphens. A name never changes; an unknown kind
+            /// is named `other`.
             pub fn name(self) -> &'static str {
                 match self {
                     $(CauseKind::$kind => $name,)+
@@ -72,21 +77,22 @@ macro_rules! kinds {
 }
 
 kinds! {
-    /// A function returned an error. The cause has its message, and its code if it [gave one](crate::WithCode).
+    /// A function returned an error. The cause has its message, and its code if it [set one](crate::WithCode).
     Failed = 1 "failed";
     /// A function panicked.
     Panicked = 2 "panicked";
-    /// A function that answers later dropped its token without an answer.
+    /// A function deferred its reply, then dropped its token without answering.
     NoAnswer = 3 "no-answer";
-    /// The call's time limit passed. The id is the one that was waited for.
+    /// The call's time limit passed. The cause names the id that was waited for.
     TimeLimit = 4 "time-limit";
-    /// The caller gave the call up.
+    /// The caller cancelled the call.
     Cancelled = 5 "cancelled";
-    /// No link to the id could be made: no address is known for it, nobody listens there, or it refused the connection.
+    /// No link to the id could be opened: it has no known address, no process listens there, or it refused the
+    /// connection.
     Unreachable = 6 "unreachable";
     /// The link to the id was lost: its process ended, it sent no heartbeat, or it broke the protocol.
     LinkLost = 7 "link-lost";
-    /// Another run of the id has taken the place of the one that was called, or may have: what an earlier run has executed nobody knows.
+    /// Another run of the id has replaced the called one, or may have. What the earlier run executed is unknown.
     LostIncarnation = 8 "lost-incarnation";
     /// The id has no function of this name.
     UnknownFunction = 9 "unknown-function";
@@ -94,45 +100,48 @@ kinds! {
     WrongFunction = 10 "wrong-function";
     /// The id has no tree of this name.
     UnknownTree = 11 "unknown-tree";
-    /// The tree does not fit the ids of the call, or its split made no tree of them.
+    /// The tree does not fit the ids of the call, or its split does not form a tree of them.
     BadTree = 12 "bad-tree";
-    /// The id has no executor of the name that the function is to run on.
+    /// The id has no executor of the name that the function requires.
     UnknownExecutor = 13 "unknown-executor";
-    /// The id has as many calls in flight as it takes, or cannot run any more at the moment.
+    /// The id has reached its limit of calls in flight, or cannot run more at the moment.
     Busy = 14 "busy";
-    /// Something is longer, or there are more of it, than a limit allows: a header, data, a reply, children.
+    /// A header, data, a reply or the number of children exceeds a limit.
     OverLimit = 15 "over-limit";
-    /// What the id may hold in memory for its peers is used up.
+    /// The memory that the id reserves for its peers is used up.
     NoMemory = 16 "no-memory";
-    /// The id is shutting down, and takes no more calls.
+    /// The id is shutting down and takes no more calls.
     ShuttingDown = 17 "shutting-down";
-    /// Another parent has sent the request, too: each id has one parent in a call. The id refused it; or, at stage link, its children answer to the other one, since it was given up.
+    /// Another parent has sent the request too, and each id has one parent in a call. Either the id refused the second
+    /// request, or, at stage link, the id was given up and its children answer to the other parent.
     SecondParent = 18 "second-parent";
-    /// The call has ended at this id, which does not have its answer any more.
+    /// The call has ended at this id, and its answer is no longer retained.
     AlreadyEnded = 19 "already-ended";
-    /// The other side may not be linked with or called: it belongs to another user, or lacks a right.
+    /// The other side may not be linked with or called: it belongs to another user, or lacks a permission.
     NotAuthorised = 20 "not-authorised";
-    /// The request does not make sense, such as one whose list of ids begins with another id.
+    /// The request is invalid, for example because its list of ids begins with another id.
     BadRequest = 21 "bad-request";
-    /// The reply is not one to this request.
+    /// The reply does not fit this request.
     BadReply = 22 "bad-reply";
-    /// A function would have waited at its own node for a call that needs the worker, or the thread, which waits. Over several nodes such a wait ends as a [time limit](Self::TimeLimit).
+    /// A function would have waited at its own node for a call that needs the waiting worker or thread. Across several
+    /// nodes such a wait ends as a [time limit](Self::TimeLimit).
     Deadlock = 23 "deadlock";
 }
 
-/// The number of a [`CauseKind`] that this version does not know. Only [`CauseKind::from_number`] makes one, so that no kind has two forms.
+/// Number of a [`CauseKind`] that this version does not know. Only [`CauseKind::from_number`] creates one, so each kind
+/// has one representation.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct OtherKind(u16);
 
 impl OtherKind {
-    /// As on the wire.
+    /// The number, as on the wire.
     pub fn number(self) -> u16 {
         self.0
     }
 }
 
 impl fmt::Display for CauseKind {
-    /// The name; of a kind that is not known, its number.
+    /// Prints the name, or the number of an unknown kind.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             CauseKind::Other(OtherKind(number)) => write!(f, "kind-{number}"),

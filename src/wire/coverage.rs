@@ -1,29 +1,30 @@
-//! Coverage: what happened to each id of a call, as runs over its list.
+//! Coverage: the status of each id of a call, as runs over its list.
 //!
-//! Runs keep a million ids that all fared alike in one entry. The order is the tree order of the list; the counts add up to its length.
+//! Run-length encoding keeps a million ids with the same status in one entry. Runs are in the tree order of the list,
+//! and their counts add up to its length.
 
 use smallvec::SmallVec;
 
 use super::frame::{FrameError, Kind, zero};
 
-/// What happened to one id.
+/// Status of one id after a call.
 ///
-/// | status | it has executed | safe to call again |
+/// | status | did the id execute the call? | when is it safe to call again? |
 /// |---|---|---|
-/// | [`Done`](Self::Done) | yes, once | if to execute twice is |
-/// | [`Failed`](Self::Failed) | perhaps, or in part: its cause says at which stage it failed | if what it has done until then allows it |
+/// | [`Done`](Self::Done) | yes, once | if executing twice is safe |
+/// | [`Failed`](Self::Failed) | perhaps, or in part: see the stage in its cause | if the executed part allows it |
 /// | [`Unreached`](Self::Unreached) | surely not | always |
-/// | [`Unknown`](Self::Unknown) | perhaps, or it still does | if to execute twice is |
+/// | [`Unknown`](Self::Unknown) | perhaps, or it is still executing | if executing twice is safe |
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
 pub enum Status {
-    /// It executed the call, and its whole part is in the answer.
+    /// The id executed the call, and its whole contribution is in the answer.
     Done = 0,
-    /// It said that it failed.
+    /// The id reported a failure.
     Failed = 1,
-    /// It surely never executed the call.
+    /// The id surely never executed the call.
     Unreached = 2,
-    /// The request was sent and no answer came: it may have run.
+    /// The request was sent and no answer arrived: the id may have executed the call.
     Unknown = 3,
 }
 
@@ -36,7 +37,7 @@ impl Status {
     }
 }
 
-/// How many ids have which status. The four add up to the ids asked.
+/// Number of ids with each status. The four numbers add up to the number of ids called.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct CoverageCounts {
     /// Ids that are done.
@@ -45,7 +46,7 @@ pub struct CoverageCounts {
     pub failed: u32,
     /// Ids that the request surely never reached.
     pub unreached: u32,
-    /// Ids that may have run.
+    /// Ids that may have executed the call.
     pub unknown: u32,
 }
 
@@ -72,12 +73,12 @@ pub struct Coverage {
 }
 
 impl Coverage {
-    /// No ids.
+    /// Returns a coverage of no ids.
     pub fn new() -> Coverage {
         Coverage::default()
     }
 
-    /// `count` ids with one status.
+    /// Returns a coverage of `count` ids with one status.
     pub fn all(status: Status, count: u32) -> Coverage {
         let mut coverage = Coverage::new();
         coverage.push(status, count);
@@ -105,12 +106,12 @@ impl Coverage {
         &self.runs
     }
 
-    /// How many ids this speaks of.
+    /// Number of ids covered.
     pub fn len(&self) -> u64 {
         self.runs.iter().map(|&(_, count)| u64::from(count)).sum()
     }
 
-    /// Whether it speaks of none.
+    /// Whether it covers no ids.
     pub fn is_empty(&self) -> bool {
         self.runs.is_empty()
     }
@@ -120,7 +121,7 @@ impl Coverage {
         self.runs.iter().flat_map(|&(status, count)| std::iter::repeat_n(status, count as usize))
     }
 
-    /// The same without its first id.
+    /// Returns the coverage without its first id.
     pub fn without_first(&self) -> Coverage {
         let mut rest = Coverage::new();
         for (place, &(status, count)) in self.runs.iter().enumerate() {
@@ -142,7 +143,7 @@ impl Coverage {
             let reserved = u32::from_le_bytes([0, run[1], run[2], run[3]]) >> 8;
             zero(Kind::Response, "reserved bytes of the coverage", reserved.into())?;
             let count = u32::from_le_bytes([run[4], run[5], run[6], run[7]]);
-            // Counted apart from the runs, in which equal neighbours are joined to at most 2^32 - 1.
+            // Counted apart from the runs, because equal neighbours are merged and their count saturates at 2^32 - 1.
             covered += u64::from(count);
             if covered > u64::from(u32::MAX) {
                 return Err(bad("ids covered", covered, "at most 2^32 - 1"));
@@ -152,7 +153,7 @@ impl Coverage {
         Ok(coverage)
     }
 
-    /// The runs' bytes.
+    /// Returns the runs' bytes.
     pub fn emit(&self) -> Vec<u8> {
         let run = |&(status, count): &(Status, u32)| {
             let count = count.to_le_bytes();
@@ -161,7 +162,7 @@ impl Coverage {
         self.runs.iter().flat_map(run).collect()
     }
 
-    /// The same, with nothing said to be surely unreached.
+    /// Returns the coverage with unknown in place of unreached.
     pub fn doubted(&self) -> Coverage {
         let mut doubted = Coverage::new();
         for &(status, count) in &self.runs {
@@ -170,7 +171,7 @@ impl Coverage {
         doubted
     }
 
-    /// How many fared how.
+    /// Counts the ids with each status.
     pub fn counts(&self) -> CoverageCounts {
         let mut counts = CoverageCounts::default();
         for &(status, count) in &self.runs {

@@ -1,6 +1,7 @@
-//! Why a call failed: the first cause, and what is known of every id.
+//! Failures of a call: the first cause, and the known state of every id.
 //!
-//! Source: the ARMCI design of chained GPC (2007), "Exceptions" 2 and 3: any failure at any stage goes to the parent. Beyond the source, the first cause travels along.
+//! Source: the ARMCI design of chained GPC (2007), "Exceptions" 2 and 3: any failure at any stage goes to the parent.
+//! Beyond the source, the first cause travels with it.
 
 use std::fmt;
 
@@ -8,7 +9,8 @@ use gpc_trees::Id;
 
 use super::{CauseKind, Coverage, Shown};
 
-/// Longest message of a cause on the wire, bytes: a sentence or two with names in it; longer ones are cut there.
+/// Maximum length of a cause's message on the wire, in bytes: one or two sentences that contain names. Longer messages
+/// are cut.
 pub const MESSAGE_MAX: usize = 1024;
 
 /// The stage of a call at which an id failed.
@@ -16,19 +18,19 @@ pub const MESSAGE_MAX: usize = 1024;
 #[repr(u8)]
 #[non_exhaustive]
 pub enum Stage {
-    /// Receiving and queueing the request.
+    /// Receive and queue the request.
     Setup = 1,
-    /// Executing func.
+    /// Execute func.
     Func = 2,
-    /// Sending the request on to the children.
+    /// Send the request to the children.
     Forward = 3,
-    /// Merging a child's reply.
+    /// Merge a child's reply.
     Callback = 4,
-    /// Giving or awaiting a reply.
+    /// Send or await a reply.
     Reply = 5,
     /// The connection to the id.
     Link = 6,
-    /// The caller gave the call up.
+    /// The caller cancelled the call.
     Cancelled = 7,
 }
 
@@ -61,46 +63,46 @@ impl fmt::Display for Stage {
     }
 }
 
-/// Why something went wrong at an id: what a [`Cause`] says beyond the place.
+/// Why an id failed: a [`Cause`] without the place.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Reason {
-    /// What kind of failure it was.
+    /// Kind of failure.
     pub kind: CauseKind,
-    /// The application's number; 0 where it gave none.
+    /// The application's error code; 0 if it set none.
     pub code: i64,
-    /// In words.
+    /// Message for people.
     pub message: String,
 }
 
 impl Reason {
-    /// A reason without a code.
+    /// Returns a reason without a code.
     pub fn new(kind: CauseKind, message: impl Into<String>) -> Reason {
         Reason { kind, code: 0, message: message.into() }
     }
 }
 
-/// Words alone are those of a function that failed.
+/// A bare message is the error of a function that failed.
 impl From<&str> for Reason {
     fn from(message: &str) -> Reason {
         Reason::new(CauseKind::Failed, message)
     }
 }
 
-/// Words alone are those of a function that failed.
+/// A bare message is the error of a function that failed.
 impl From<String> for Reason {
     fn from(message: String) -> Reason {
         Reason::new(CauseKind::Failed, message)
     }
 }
 
-/// What results carry: a pointer, so that those that are good are not longer for the others.
+/// Results carry a boxed reason: the pointer keeps successful results small.
 impl From<&str> for Box<Reason> {
     fn from(message: &str) -> Box<Reason> {
         Box::new(message.into())
     }
 }
 
-/// What results carry: a pointer, so that those that are good are not longer for the others.
+/// Results carry a boxed reason: the pointer keeps successful results small.
 impl From<String> for Box<Reason> {
     fn from(message: String) -> Box<Reason> {
         Box::new(message.into())
@@ -113,7 +115,8 @@ impl fmt::Display for Reason {
     }
 }
 
-/// The first cause of a failure: which id, at which stage, what kind of failure, and what it said. It travels up to the caller unchanged.
+/// The first cause of a failure: the id, the stage, the kind of failure, and the id's message. It travels up to the
+/// caller unchanged.
 ///
 /// A program matches on [`kind`](Self::kind) and on [`code`](Self::code); the message is for people and may change.
 ///
@@ -138,23 +141,25 @@ impl fmt::Display for Reason {
 pub struct Cause {
     /// The id that failed.
     pub id: Id,
-    /// Where in the call.
+    /// Stage of the call at which the id failed.
     pub stage: Stage,
-    /// What kind of failure it was.
+    /// Kind of failure.
     pub kind: CauseKind,
-    /// The application's number, if its function [gave one](crate::WithCode): 0 means none, as an exit status of 0 means no error.
+    /// The application's error code, if its function [set one](crate::WithCode). 0 means no code, as exit status 0
+    /// means no error.
     pub code: i64,
-    /// In words, as the id said it: to print it, print the cause, or the message as [`Shown`].
+    /// Message of the id, unescaped. To print it, print the cause, or wrap the message in [`Shown`].
     pub message: String,
 }
 
 impl Cause {
-    /// A cause without a code; a message over [`MESSAGE_MAX`] bytes is cut at a character.
+    /// Returns a cause without a code. A message over [`MESSAGE_MAX`] bytes is cut at a character boundary.
     pub fn new(id: Id, stage: Stage, kind: CauseKind, message: impl Into<String>) -> Cause {
         Cause::of(id, stage, Reason::new(kind, message))
     }
 
-    /// What went wrong at an id; a message over [`MESSAGE_MAX`] bytes is cut at a character.
+    /// Returns the cause for a reason at an id and stage. A message over [`MESSAGE_MAX`] bytes is cut at a character
+    /// boundary.
     pub fn of(id: Id, stage: Stage, reason: Reason) -> Cause {
         let Reason { kind, code, mut message } = reason;
         if message.len() > MESSAGE_MAX {
@@ -163,14 +168,15 @@ impl Cause {
         Cause { id, stage, kind, code, message }
     }
 
-    /// The same with the application's number.
+    /// Returns the cause with this application code.
     pub fn with_code(self, code: i64) -> Cause {
         Cause { code, ..self }
     }
 }
 
 impl fmt::Display for Cause {
-    /// On one line: what the id said is escaped and bounded, since it may come from anybody. What the stage and the words say already is not said again.
+    /// Prints one line. The message may come from any peer, so it is escaped and bounded. The kind is left out where
+    /// the stage and the message already give it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Cause { id, stage, kind, code, message } = self;
         write!(f, "id {id} failed at stage {stage}")?;
@@ -183,12 +189,12 @@ impl fmt::Display for Cause {
     }
 }
 
-/// A call that failed: the first cause, and what became of each id.
+/// A failed call: the first cause, and the state of each id.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Failure {
-    /// What went wrong first.
+    /// The first error.
     pub cause: Cause,
-    /// What is known of the ids asked, in tree order.
+    /// Known state of the called ids, in tree order.
     pub coverage: Coverage,
 }
 

@@ -1,31 +1,33 @@
-//! Reading the fields of what a service is asked and answers: little-endian integers, flags and texts, from the front of some bytes.
+//! Reader for the fields of a service's requests and answers: little-endian integers, flags and texts, from the front
+//! of a byte slice.
 //!
-//! For packages on top of chained GPC that have a wire of their own inside the header and the data of a call. No length is believed: what a field says it has must be there.
+//! For packages on top of chained GPC that define a format of their own inside the header and data of a call. Every
+//! length is checked against the bytes that are present.
 
-/// Bytes that do not say what they should.
+/// Bytes that do not follow the format.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FieldsError {
-    /// They are of another version.
+    /// The bytes are of another version.
     #[error("they are of version {found}, and this is version {known}: run the same version everywhere")]
     Version {
-        /// Theirs.
+        /// Version of the bytes.
         found: u8,
-        /// This one.
+        /// Version of this program.
         known: u8,
     },
-    /// They end too early.
+    /// The bytes end too early.
     #[error("they end too early")]
     Short,
-    /// More comes behind what they say.
+    /// Bytes are left behind the last field.
     #[error("more comes behind their end")]
     Long,
-    /// One of their fields cannot be as it is.
+    /// A field has an invalid value.
     #[error("{0}")]
     Field(&'static str),
 }
 
-/// Bytes that are read from the front, field by field.
+/// A byte slice that is read from the front, field by field.
 ///
 /// ```
 /// use chained_gpc::wire::fields::{Fields, FieldsError};
@@ -43,67 +45,67 @@ pub enum FieldsError {
 pub struct Fields<'a>(&'a [u8]);
 
 impl<'a> Fields<'a> {
-    /// All of them.
+    /// Returns a reader of all these bytes.
     pub fn new(bytes: &'a [u8]) -> Fields<'a> {
         Fields(bytes)
     }
 
-    /// So many bytes.
+    /// Reads `len` bytes.
     ///
     /// # Errors
-    /// When there are fewer.
+    /// If fewer are left.
     pub fn take(&mut self, len: usize) -> Result<&'a [u8], FieldsError> {
         let (taken, rest) = self.0.split_at_checked(len).ok_or(FieldsError::Short)?;
         self.0 = rest;
         Ok(taken)
     }
 
-    /// Bytes whose number the type says.
+    /// Reads as many bytes as the array type holds.
     ///
     /// # Errors
-    /// When there are fewer.
+    /// If fewer are left.
     pub fn array<const N: usize>(&mut self) -> Result<[u8; N], FieldsError> {
         let (taken, rest) = self.0.split_first_chunk().ok_or(FieldsError::Short)?;
         self.0 = rest;
         Ok(*taken)
     }
 
-    /// A byte.
+    /// Reads a byte.
     ///
     /// # Errors
-    /// When there is none.
+    /// If none is left.
     pub fn u8(&mut self) -> Result<u8, FieldsError> {
         self.array().map(|[byte]| byte)
     }
 
-    /// An integer of two bytes.
+    /// Reads an integer of two bytes.
     ///
     /// # Errors
-    /// When there are fewer.
+    /// If fewer are left.
     pub fn u16(&mut self) -> Result<u16, FieldsError> {
         self.array().map(u16::from_le_bytes)
     }
 
-    /// An integer of four bytes.
+    /// Reads an integer of four bytes.
     ///
     /// # Errors
-    /// When there are fewer.
+    /// If fewer are left.
     pub fn u32(&mut self) -> Result<u32, FieldsError> {
         self.array().map(u32::from_le_bytes)
     }
 
-    /// An integer of eight bytes.
+    /// Reads an integer of eight bytes.
     ///
     /// # Errors
-    /// When there are fewer.
+    /// If fewer are left.
     pub fn u64(&mut self) -> Result<u64, FieldsError> {
         self.array().map(u64::from_le_bytes)
     }
 
-    /// A byte that is 0 or 1.
+    /// Reads a byte that must be 0 or 1.
     ///
     /// # Errors
-    /// When there is none, or it is another.
+    /// If none is left, or it has another value.
     pub fn flag(&mut self) -> Result<bool, FieldsError> {
         match self.u8()? {
             0 => Ok(false),
@@ -112,10 +114,10 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// The byte that says the version of what follows.
+    /// Reads the version byte of what follows.
     ///
     /// # Errors
-    /// When there is none, or it is another than the one that is known.
+    /// If none is left, or the version is not `known`.
     pub fn version(&mut self, known: u8) -> Result<(), FieldsError> {
         match self.u8()? {
             found if found == known => Ok(()),
@@ -123,18 +125,18 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// A text of so many bytes.
+    /// Reads a text of `len` bytes.
     ///
     /// # Errors
-    /// When there are fewer, or they are no UTF-8.
+    /// If fewer are left, or they are not UTF-8.
     pub fn text(&mut self, len: usize) -> Result<&'a str, FieldsError> {
         std::str::from_utf8(self.take(len)?).map_err(|_| FieldsError::Field("a text is no UTF-8"))
     }
 
-    /// Nothing may be left.
+    /// Checks that all bytes were read.
     ///
     /// # Errors
-    /// When something is.
+    /// If bytes are left.
     pub fn end(self) -> Result<(), FieldsError> {
         if self.0.is_empty() { Ok(()) } else { Err(FieldsError::Long) }
     }

@@ -1,49 +1,60 @@
-//! Frames: the 8-byte header before everything on a link, and the limits (docs/wire.md, "Frame").
+//! Frames: the 8-byte header in front of everything on a link, and the size limits (docs/wire.md, "Frame").
 
-/// The version of the wire that this code speaks.
+/// Version of the wire format.
 pub const VERSION: u16 = 2;
 
-/// Bytes of a frame's header.
+/// Length of a frame's header, in bytes.
 pub const FRAME_HEADER: usize = 8;
 
-/// Longest payload of a frame: a segment of a long message, small enough that a small call behind it on the link waits about a
-/// millisecond, large enough that its system call is cheap beside its copy.
+/// Maximum payload of a frame, in bytes. A small call behind a frame of this size waits about a millisecond, and the
+/// system call is still cheap beside the copy.
 pub const FRAME_MAX: usize = 1 << 20;
 
-/// Bytes of body that a sender puts into one frame: the measured best for bulk data over TCP and over Unix sockets. For 64 MiB down a chain of 8 processes each spends this many ms of its CPU on them over TCP and Unix sockets: by 64 KiB 35.1
-/// and 21.2, by 128 KiB 31.6 and 20.4, by 256 KiB 30.9 and 19.7, by 512 KiB 30.9 and 20.5; a bare program in C by 256 KiB 25.8 and 17.2.
+/// Bytes of a body that a sender puts into one frame: the measured best for bulk data over TCP and over Unix sockets.
+///
+/// Measured with 64 MiB down a chain of 8 processes, in ms of CPU per process over TCP and over Unix sockets: segments
+/// of 64 KiB 35.1 and 21.2, 128 KiB 31.6 and 20.4, 256 KiB 30.9 and 19.7, 512 KiB 30.9 and 20.5. A bare C program with
+/// 256 KiB takes 25.8 and 17.2.
 pub const SEGMENT: usize = 256 << 10;
 
-/// Bytes of the data of a request or a response that a sender may send before the receiver says how far it may go on: what a node holds at most of a body that passes through it, for each link and call. Large enough that the
-/// segments on a link and the answers to them keep it busy (a megabyte is 8 ms at 1 Gbit/s), small enough that a thousand such calls fit a node.
+/// Bytes of the data of a request or a response that a sender may send before the receiver extends the window. A node
+/// holds at most this much of a body that passes through it, for each link and call.
+///
+/// It is large enough to keep the link busy while segments and their acknowledgements travel (a megabyte takes 8 ms at
+/// 1 Gbit/s). It is small enough that a node can hold a thousand such calls.
 pub const WINDOW: u64 = 4 << 20;
 
-/// Bytes of a request's data that a sender puts into one piece of sealed memory. Measured for 64 MiB down a chain of 8 processes of two cores.
+/// Bytes of a request's data that a sender puts into one piece of sealed memory. Measured with 64 MiB down a chain of 8
+/// processes on two cores.
 pub const EXTENT: usize = 2 << 20;
 
-/// Fewest bytes of data that come by descriptor: below it the calls of the system that hand one over cost more than two copies. It bounds the descriptors and mappings of a body by its length, too.
+/// Minimum length of data passed by descriptor, in bytes. Below it, the system calls to pass a descriptor cost more
+/// than two copies. It also bounds the descriptors and mappings of a body by the body's length.
 pub const EXTENT_MIN: usize = SEGMENT;
 
-/// Most bytes of data that come by one descriptor: half a window. A receiver tells by the quarter how far the data may come, so three quarters of one are there as soon as it has taken what has come: no piece waits for ever.
+/// Maximum length of data passed by one descriptor, in bytes: half a window. A receiver extends the window in quarters,
+/// so three quarters of it are free once the receiver has consumed what arrived. A piece therefore always fits
+/// eventually.
 pub const EXTENT_MAX: usize = WINDOW as usize / 2;
 
-/// Longest payload of a link's first frame: a hello with more proof than any, or a goodbye. Whoever has not said who he is takes no more memory.
+/// Maximum payload of a link's first frame, in bytes: the largest hello with proof, or a goodbye. A peer that has not
+/// identified itself takes no more memory.
 pub const FIRST_MAX: usize = 512;
 
-/// Longest request header: the source's ARMCI_GPC_HLEN.
+/// Maximum length of a request header, in bytes: ARMCI_GPC_HLEN of the source.
 pub const HEADER_MAX: usize = 64 << 10;
 
-/// Most bytes of ids, shape and header of a request: eight million scattered ids with their shape.
+/// Maximum length of ids, shape and header of a request, in bytes: eight million scattered ids with their shape.
 pub const PREFIX_MAX: usize = 64 << 20;
 
-/// Most bytes of a response's report: eight million ids of which no two neighbours fared alike.
+/// Maximum length of a response's report, in bytes: eight million ids of which no two neighbours have the same status.
 pub const REPORT_MAX: usize = 64 << 20;
 
-/// What a frame is.
+/// The kind of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Kind {
-    /// Who I am.
+    /// Identity of the sender.
     Hello = 1,
     /// A call begins.
     Request = 2,
@@ -51,25 +62,25 @@ pub enum Kind {
     Response = 3,
     /// The next part of a body.
     Segment = 4,
-    /// Forget a call.
+    /// A call is cancelled.
     Cancel = 5,
-    /// Requests were consumed.
+    /// Number of requests consumed.
     Credit = 6,
     /// The link ends.
     Goodbye = 7,
-    /// A kept answer is not needed any more.
+    /// A retained answer is no longer needed.
     Release = 8,
-    /// The child has another parent now.
+    /// The child has another parent.
     Moved = 9,
-    /// Are you there?
+    /// Heartbeat request.
     Ping = 10,
-    /// Yes.
+    /// Heartbeat.
     Pong = 11,
-    /// So far the data of a request, or of a response, may come.
+    /// Limit up to which the data of a request or response may be sent.
     Window = 12,
     /// The next part of a body lies in sealed memory.
     Extent = 13,
-    /// The sender answers nothing for a while.
+    /// The sender stops answering for a while.
     Pause = 14,
 }
 
@@ -91,7 +102,7 @@ impl Kind {
         Kind::Pause,
     ];
 
-    /// The flag bits that mean something for this kind.
+    /// The flag bits defined for this kind.
     fn known_flags(self) -> u8 {
         match self {
             Kind::Request => flags::REPLY_WANTED | flags::FORWARD_FIRST | flags::PARTIAL | flags::ADOPTED,
@@ -104,19 +115,19 @@ impl Kind {
 
 /// Flag bits of the frame header.
 pub mod flags {
-    /// HELLO, the second on a link: the shared memory that came with the first one is used from here on.
+    /// HELLO, the second on a link: the shared memory that came with the first hello is used from here on.
     pub const RINGS: u8 = 1;
-    /// HELLO: once bytes go through rings, the sender takes data of requests by descriptor.
+    /// HELLO: once bytes go through rings, the sender accepts data of requests by descriptor.
     pub const EXTENTS: u8 = 2;
     /// REQUEST: replies are collected.
     pub const REPLY_WANTED: u8 = 1;
-    /// REQUEST: forward before executing.
+    /// REQUEST: forward before executing func.
     pub const FORWARD_FIRST: u8 = 2;
-    /// REQUEST: the call goes on without those that are lost.
+    /// REQUEST: partial call, which goes on without lost ids.
     pub const PARTIAL: u8 = 4;
-    /// REQUEST: a parent that was lost may have sent it before.
+    /// REQUEST: a parent that was lost may already have sent it.
     pub const ADOPTED: u8 = 8;
-    /// SEGMENT, WINDOW: it is of a response, not of a request.
+    /// SEGMENT, WINDOW: belongs to a response, not to a request.
     pub const OF_RESPONSE: u8 = 1;
 }
 
@@ -125,7 +136,7 @@ pub mod flags {
 pub struct FrameHeader {
     /// Bytes of payload that follow.
     pub length: u32,
-    /// What the payload is.
+    /// Kind of the payload.
     pub kind: Kind,
     /// Flag bits of the kind.
     pub flags: u8,
@@ -146,100 +157,100 @@ impl FrameHeader {
         Ok(FrameHeader { length, kind, flags: bytes[5] })
     }
 
-    /// The header's bytes.
+    /// Returns the header's bytes.
     pub fn emit(self) -> [u8; FRAME_HEADER] {
         let length = self.length.to_le_bytes();
         [length[0], length[1], length[2], length[3], self.kind as u8, self.flags, 0, 0]
     }
 }
 
-/// Bytes from a peer that are no frame of this protocol. The link they came on is closed.
+/// A violation of the frame format by a peer. The link is closed.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FrameError {
     /// The length field is over the limit.
     #[error("a frame of {length} bytes is over the limit of {FRAME_MAX}")]
     TooLong {
-        /// As announced.
+        /// Announced length.
         length: u32,
     },
     /// No kind has this number.
     #[error("frame kind {kind} is unknown")]
     UnknownKind {
-        /// As received.
+        /// Received kind.
         kind: u8,
     },
-    /// A flag or reserved bit that this version does not know.
+    /// A flag or reserved bit that this version does not know is set.
     #[error("flags {flags:#04x} or reserved bits of a {kind:?} frame are unknown")]
     UnknownFlags {
         /// The frame's kind.
         kind: Kind,
-        /// As received.
+        /// Received flags.
         flags: u8,
     },
-    /// The payload ends before its fixed part does.
+    /// The payload ends within its fixed part.
     #[error("a {kind:?} frame of {length} bytes is too short: {needed} are needed")]
     TooShort {
         /// The frame's kind.
         kind: Kind,
-        /// Bytes of payload there are.
+        /// Bytes of payload present.
         length: usize,
         /// Bytes of its fixed part.
         needed: usize,
     },
-    /// More bytes than the frame or the body they belong to announced.
+    /// More bytes than the frame, or the body they belong to, announced.
     #[error("a {kind:?} frame brings {extra} bytes more than announced")]
     TooMuch {
         /// The frame's kind.
         kind: Kind,
-        /// How many too many.
+        /// Number of excess bytes.
         extra: u64,
     },
-    /// A field that holds what it must not.
+    /// A field has an invalid value.
     #[error("{field} of a {kind:?} frame is {value}: {expected}")]
     BadField {
         /// The frame's kind.
         kind: Kind,
-        /// Which field.
+        /// Name of the field.
         field: &'static str,
-        /// As received.
+        /// Received value.
         value: u64,
-        /// What would be right.
+        /// Valid values.
         expected: &'static str,
     },
-    /// A frame that must not come now.
+    /// A frame that is not allowed at this point.
     #[error("a {kind:?} frame came {when}")]
     OutOfPlace {
         /// The frame's kind.
         kind: Kind,
-        /// In which situation.
+        /// The situation.
         when: &'static str,
     },
-    /// A frame whose bytes come one by one takes memory until it is whole.
+    /// A frame that arrives in pieces is buffered until it is complete, and the buffer exceeds a limit.
     #[error("a {kind:?} frame of {length} bytes came in pieces, and {why}")]
     NoMemory {
         /// The frame's kind.
         kind: Kind,
         /// Bytes of its payload.
         length: usize,
-        /// Which limit it is over.
+        /// The limit that it exceeds.
         why: String,
     },
-    /// The memory that an EXTENT frame speaks of.
+    /// The memory that an EXTENT frame announces is invalid.
     #[error("the sealed memory of a request's data: {0}")]
     Extent(String),
-    /// The list of ids of a request.
+    /// The id list of a request is invalid.
     #[error("the id list of a request: {0}")]
     Ids(String),
-    /// The explicit shape of a request.
+    /// The explicit shape of a request is invalid.
     #[error("the shape of a request: {0}")]
     Shape(String),
-    /// The hello.
+    /// The hello is invalid.
     #[error(transparent)]
     Hello(#[from] HelloError),
 }
 
-/// A first frame that is no hello of this protocol.
+/// A first frame that is not a hello of this protocol.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HelloError {

@@ -10,7 +10,7 @@ use super::frame::{
     EXTENT_MAX, EXTENT_MIN, Fields, FrameError, HEADER_MAX, Kind, PREFIX_MAX, REPORT_MAX, flags, zero,
 };
 
-/// How the ids of a request are written.
+/// Encoding of the ids of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum IdsForm {
     /// Runs of consecutive ids, 8 bytes each.
@@ -32,37 +32,37 @@ impl IdsForm {
 /// The fixed part of a REQUEST.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RequestHead {
-    /// Which call.
+    /// Identifier of the call.
     pub call: CallId,
     /// The receiver's position in the whole tree, in preorder: 0 at the root.
     pub position: u32,
-    /// The places of the whole tree, the root's among them.
+    /// Number of places in the whole tree, including the root's.
     pub total: u32,
-    /// Name of func: the hash of it.
+    /// Hash of the name of func.
     pub func: u64,
-    /// Name of callback, 0 for none.
+    /// Hash of the name of callback, 0 for none.
     pub callback: u64,
     /// The tree's wire id.
     pub tree: u64,
     /// The tree's parameter.
     pub tree_param: u32,
-    /// How the ids are written.
+    /// Encoding of the ids.
     pub ids_form: IdsForm,
-    /// How many entries of that form.
+    /// Number of entries in that encoding.
     pub ids_count: u32,
     /// Bytes of header.
     pub header_len: u32,
     /// Bytes of data.
     pub data_len: u64,
-    /// What is left of the time limit.
+    /// Time left of the call's limit.
     pub limit: Duration,
-    /// How long ago the call began, as far as is known.
+    /// Time since the call began, as far as known.
     pub age: Duration,
     /// Places of an explicit shape.
     pub shape_count: u32,
-    /// How many parents were given up between the sender and the receiver.
+    /// Number of parents given up between the sender and the receiver.
     pub skipped: u32,
-    /// What is left of the root's time limit.
+    /// Time left of the root's limit.
     pub left: Duration,
 }
 
@@ -132,23 +132,23 @@ impl RequestHead {
             [self.skipped, whole_ms(self.left)],
             [self.total, 0],
         ];
-        // The last word has no neighbour.
+        // The last word has no partner.
         put_words(&words.as_flattened()[..Self::LENGTH / 4], out);
     }
 
-    /// Bytes of ids, shape and header together.
+    /// Length of ids, shape and header together, in bytes.
     pub fn prefix_len(&self) -> u64 {
         let ids = u64::from(self.ids_count) * self.ids_form.entry() as u64;
         ids + u64::from(self.shape_count) * 4 + u64::from(self.header_len)
     }
 }
 
-/// A number of 64 bits as two words, the low one first.
+/// Splits a 64-bit number into two words, the low one first.
 fn halves(number: u64) -> [u32; 2] {
     [number as u32, (number >> 32) as u32]
 }
 
-/// Appends words in one piece: the room is asked for once.
+/// Appends all words with a single write, so the buffer checks its capacity once.
 #[inline(always)]
 fn put_words(words: &[u32], out: &mut impl BufMut) {
     let mut bytes = [0; RequestHead::LENGTH];
@@ -159,33 +159,33 @@ fn put_words(words: &[u32], out: &mut impl BufMut) {
     out.put_slice(bytes);
 }
 
-/// Milliseconds, rounded up: a call is never younger than it says, and never sooner over.
+/// Milliseconds, rounded up: the receiver takes the call for no younger than it is, and its limit does not end early.
 pub(crate) fn whole_ms(span: Duration) -> u32 {
     u32::try_from(span.as_micros().div_ceil(1000)).unwrap_or(u32::MAX)
 }
 
-/// What a RESPONSE says of the call.
+/// Result of the call, as a RESPONSE carries it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum AnswerKind {
-    /// Completed, no reply was asked for.
+    /// Completed; no reply was requested.
     Completed = 0,
     /// A reply.
     Reply = 1,
     /// A failure: the report has its cause and coverage.
     Failed = 2,
-    /// What there is of a reply, and a report of every id.
+    /// The available reply, and a report on every id.
     Partial = 3,
 }
 
 /// The fixed part of a RESPONSE.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ResponseHead {
-    /// Which call.
+    /// Identifier of the call.
     pub call: CallId,
     /// Level of the reply.
     pub level: u16,
-    /// What came of the call.
+    /// Result of the call.
     pub kind: AnswerKind,
     /// Bytes of header.
     pub header_len: u64,
@@ -247,18 +247,18 @@ impl ResponseHead {
         put_words(words.as_flattened(), out);
     }
 
-    /// Bytes of header and data together; the parser made sure that they fit.
+    /// Length of header and data together, in bytes. The parser has checked that the sum does not overflow.
     pub fn reply_len(&self) -> u64 {
         self.header_len.saturating_add(self.data_len)
     }
 
-    /// Bytes of header, data and report together.
+    /// Length of header, data and report together, in bytes.
     pub fn body_len(&self) -> u64 {
         self.reply_len().saturating_add(self.report_len.into())
     }
 }
 
-/// The call that a SEGMENT or CANCEL speaks of: its fixed part.
+/// The fixed part of a SEGMENT, CANCEL and other small frames: the call that they belong to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CallRef(pub CallId);
 
@@ -281,14 +281,14 @@ impl CallRef {
     }
 }
 
-/// A WINDOW: so many bytes of the data of this call's request, or response, may come, all in all.
+/// The payload of WINDOW: how far the data of a call's request or response may be sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WindowRef {
-    /// Which call.
+    /// Identifier of the call.
     pub call: CallId,
-    /// Whether it is of the response; the frame's flags say it.
+    /// Whether the window belongs to the response; a flag of the frame.
     pub of_response: bool,
-    /// How far its sender may go, bytes from the beginning of the data.
+    /// Limit of the data, in bytes from their beginning.
     pub limit: u64,
 }
 
@@ -296,10 +296,10 @@ impl WindowRef {
     /// Bytes of the payload.
     pub const LENGTH: usize = CallRef::LENGTH + 8;
 
-    /// Reads the payload of a frame with these flags.
+    /// Reads the payload of a WINDOW frame with these flags.
     ///
     /// # Errors
-    /// When it is none.
+    /// If the payload is not valid.
     pub fn parse(flags: u8, payload: &[u8]) -> Result<WindowRef, FrameError> {
         let mut fields = Fields::new(Kind::Window, payload, Self::LENGTH)?;
         let CallRef(call) = CallRef::parse(Kind::Window, &fields.take::<{ CallRef::LENGTH }>())?;
@@ -317,12 +317,12 @@ impl WindowRef {
     }
 }
 
-/// The payload of EXTENT: the next bytes of a request's data, in sealed memory that has come.
+/// The payload of EXTENT: the next bytes of a request's data lie in sealed memory whose descriptor has arrived.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ExtentRef {
-    /// Which call.
+    /// Identifier of the call.
     pub call: CallId,
-    /// How many bytes of data.
+    /// Length of the data, in bytes.
     pub length: usize,
 }
 
@@ -333,7 +333,7 @@ impl ExtentRef {
     /// Reads the payload.
     ///
     /// # Errors
-    /// When it is none, or speaks of less or more than may come by one descriptor.
+    /// If the payload is not valid, or the length is outside the limits for one descriptor.
     pub fn parse(payload: &[u8]) -> Result<ExtentRef, FrameError> {
         let kind = Kind::Extent;
         let mut fields = Fields::new(kind, payload, Self::LENGTH)?;
@@ -355,33 +355,34 @@ impl ExtentRef {
     }
 }
 
-/// Why a side ends the link.
+/// Why a side closes the link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum GoodbyeReason {
     /// The node shuts down.
     Shutdown = 0,
-    /// There is another link between the two that stands.
+    /// Another link between the two nodes is kept.
     Duplicate = 1,
-    /// The hello was not accepted.
+    /// The hello was rejected.
     Refused = 2,
-    /// The hello was not accepted, since its sender is of another job.
+    /// The hello was rejected because its sender belongs to another job.
     OtherJob = 3,
-    /// The node goes on, and closes this link alone: it is short of file descriptors, or has forgotten the other one.
+    /// The node runs on and closes only this link: it is short of file descriptors, or has removed the other node from
+    /// its peers.
     LinkClosed = 4,
 }
 
 /// The payload of GOODBYE.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Goodbye {
-    /// Why.
+    /// Reason for the close.
     pub reason: GoodbyeReason,
-    /// In words, at most 255 bytes.
+    /// Message for people, at most 255 bytes.
     pub text: String,
 }
 
 impl Goodbye {
-    /// Longest text, bytes.
+    /// Maximum length of the text, in bytes.
     pub const TEXT_MAX: usize = 255;
 
     /// Reads a GOODBYE's payload.
@@ -404,14 +405,15 @@ impl Goodbye {
         Ok(Goodbye { reason, text: String::from_utf8_lossy(text).into_owned() })
     }
 
-    /// A GOODBYE's payload.
+    /// Returns a GOODBYE's payload.
     pub fn emit(&self) -> Vec<u8> {
         let text = &self.text[..self.text.floor_char_boundary(Self::TEXT_MAX)];
         [&[self.reason as u8], text.as_bytes()].concat()
     }
 }
 
-/// Writes a PAUSE's payload: how long it is, in whole milliseconds, rounded up so that a short one is not the end of one.
+/// Writes a PAUSE's payload: its length in whole milliseconds, rounded up so that a short pause is not written as 0,
+/// which ends one.
 pub fn emit_pause(length: Duration) -> [u8; 4] {
     let ms = length.as_nanos().div_ceil(1_000_000);
     u32::try_from(ms).unwrap_or(u32::MAX).to_le_bytes()
@@ -426,7 +428,7 @@ pub fn parse_pause(payload: &[u8]) -> Result<Duration, FrameError> {
     }
 }
 
-/// Reads a CREDIT's payload: how many requests were consumed.
+/// Reads a CREDIT's payload: the number of requests consumed.
 pub fn parse_credit(payload: &[u8]) -> Result<u32, FrameError> {
     let count = Fields::new(Kind::Credit, payload, 4)?.u32();
     if payload.len() > 4 {

@@ -1,4 +1,4 @@
-//! The first frame on a link: who speaks, and which run of it (docs/wire.md, "HELLO").
+//! The first frame on a link: the sender's id, incarnation and job (docs/wire.md, "HELLO").
 
 use gpc_trees::Id;
 
@@ -8,29 +8,30 @@ use super::frame::{Fields, FrameError, HelloError, Kind, VERSION, zero};
 const MAGIC: [u8; 4] = *b"cGPC";
 const LENGTH: usize = 48;
 
-/// Who one side of a link is.
+/// Identity of one side of a link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Hello {
-    /// The speaker.
+    /// Id of the sender.
     pub from: Id,
-    /// Whom the speaker takes the other side for.
+    /// Id that the sender expects at the other side.
     pub to: Id,
-    /// This run of the speaker's id: nanoseconds since 1970 at its start.
+    /// Run of the sender's id: nanoseconds since 1970 at its start.
     pub incarnation: u64,
-    /// Counts the first hellos between the two, as far as the speaker knows.
+    /// Count of first hellos between the two ids, as far as the sender knows.
     pub generation: u32,
-    /// Requests that the speaker takes without having acknowledged them.
+    /// Number of unacknowledged requests that the sender accepts.
     pub hiwater: u32,
-    /// The speaker's job: nodes of different jobs do not link with each other.
+    /// The sender's job: nodes of different jobs do not link with each other.
     pub job: Job,
-    /// Whether the speaker has mapped the shared memory that the other side has sent, and uses its rings from here on. A flag of the frame, not a field of its payload.
+    /// Whether the sender has mapped the shared memory from the other side and uses its rings from this hello on. A
+    /// flag of the frame, not a field of the payload.
     pub rings: bool,
-    /// Whether the speaker takes data by descriptor, once bytes go through rings. A flag of the frame, too.
+    /// Whether the sender accepts data by descriptor once bytes go through rings. Also a flag of the frame.
     pub extents: bool,
 }
 
 impl Hello {
-    /// Reads the payload of a HELLO frame; `rings` and `extents` are not in it, and false.
+    /// Reads the payload of a HELLO frame; `rings` and `extents` are not part of it and stay false.
     pub fn parse(payload: &[u8]) -> Result<Hello, FrameError> {
         let mut fields = Fields::new(Kind::Hello, payload, LENGTH)?;
         let magic = fields.take();
@@ -62,7 +63,7 @@ impl Hello {
         Ok(hello)
     }
 
-    /// The payload of a HELLO frame.
+    /// Returns the payload of a HELLO frame.
     pub fn emit(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(LENGTH);
         bytes.extend_from_slice(&MAGIC);

@@ -1,26 +1,29 @@
-//! The job of a node: 16 bytes that all nodes of one job have in common, so that nodes of different jobs do not link with each other.
+//! The job of a node: 16 bytes that all nodes of one job share. Nodes of different jobs do not link with each other.
 //!
-//! Pure: a job is drawn in the runtime, and read from text or from a hello here (docs/wire.md, "HELLO").
+//! This module is pure: the runtime draws a job, and this module reads one from text or from a hello (docs/wire.md,
+//! "HELLO").
 
 use std::fmt;
 use std::str::FromStr;
 
-/// Bytes of a job.
+/// Length of a job, in bytes.
 pub const JOB_LENGTH: usize = 16;
 
-/// Characters of the short form.
+/// Digits of the short form.
 const SHORT: usize = 8;
 
-/// Longest text that is quoted in an error, characters.
+/// Maximum length of the text that an error quotes, in characters.
 const QUOTED_MAX: usize = 40;
 
-/// Which job a node belongs to. Two nodes link with each other only where their jobs are equal, byte for byte.
+/// The job that a node belongs to. Two nodes link with each other only if their jobs are equal, byte for byte.
 ///
-/// A node that is told nothing has the default, 16 zeros, which means *no job*: it links with others that have no job either, and with nobody else. So a program whose nodes never name a job works as if there were none,
-/// and is not kept apart from another such program. Name one where addresses may be used again by other processes, as in a peers file that outlives its nodes: [`Job::random`] draws one, and everybody else is told
-/// it along with the addresses. A job is no secret and no authentication: it prevents mistakes, not attacks.
+/// The default is 16 zeros and means *no job*: such a node links only with others that have no job. A program that
+/// never names a job works, but nothing separates it from another such program. Name a job where other processes may
+/// reuse an address, for example with a peers file that outlives its nodes: [`Job::random`] draws one, and the other
+/// nodes receive it along with the addresses. A job is not a secret and does not authenticate: it prevents mistakes,
+/// not attacks.
 ///
-/// As text: 32 hexadecimal digits. The short form in messages is the first 8 of them.
+/// The text form is 32 hexadecimal digits. The short form in messages is the first 8 of them.
 ///
 /// ```
 /// use chained_gpc::Job;
@@ -35,18 +38,18 @@ const QUOTED_MAX: usize = 40;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Job(pub [u8; JOB_LENGTH]);
 
-/// Text that is no job.
+/// Text that is not a valid job.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("`{0}` is no job: write 32 hexadecimal digits")]
 pub struct JobError(String);
 
 impl Job {
-    /// Whether it is the default, which names no job.
+    /// Whether this is the default, which means no job.
     pub fn is_none(self) -> bool {
         self == Job::default()
     }
 
-    /// How messages name it: `job` and 8 digits, or `no job`.
+    /// Short form for messages: `job` and 8 digits, or `no job`.
     pub fn short(self) -> impl fmt::Display {
         ShortJob(self)
     }
@@ -76,7 +79,7 @@ impl FromStr for Job {
         let mut job = Job::default();
         for (byte, pair) in job.0.iter_mut().zip(digits.chunks_exact(2)) {
             let digit = |digit: u8| char::from(digit).to_digit(16).ok_or_else(error);
-            // Two digits make a byte.
+            // Two digits make one byte.
             *byte = (digit(pair[0])? << 4 | digit(pair[1])?) as u8;
         }
         Ok(job)

@@ -1,6 +1,7 @@
 //! The messages of a chained GPC, as plain values.
 //!
-//! Source: the ARMCI design of chained GPC (2007), "Send Request to Execute a chained GPC" and "The action for any response to a chained_gpc".
+//! Source: the ARMCI design of chained GPC (2007), "Send Request to Execute a chained GPC" and "The action for any
+//! response to a chained_gpc".
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,9 +13,9 @@ use gpc_trees::{Id, IdList, Tree};
 use super::flow::ArrivingReply;
 use super::{Body, Failure, Report};
 
-/// Names one chained GPC: who started it, and its number there.
+/// Identifier of one chained GPC: the initiator and the initiator's sequence number.
 ///
-/// A root counts its sequences up from its incarnation, so a restarted root never names a new call like an old one.
+/// A root counts its sequences up from its incarnation, so a restarted root never reuses the name of an old call.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct CallId {
     /// The initiator.
@@ -29,91 +30,94 @@ impl fmt::Display for CallId {
     }
 }
 
-/// What travels on a link between a parent and its child.
+/// A message on a link between a parent and its child.
 #[derive(Clone, Debug)]
 pub enum Message {
-    /// Parent to child: execute this.
+    /// Parent to child: execute this call.
     Request(Arc<Request>),
-    /// Child to parent: the subtree is done, or failed.
+    /// Child to parent: the subtree is done or has failed.
     Response(Response),
-    /// Parent to child: this call is cancelled.
+    /// Parent to child: the call is cancelled.
     Cancel(CallId),
-    /// Parent to child: the root has what it needs; an answer that is kept for an adopter can go.
+    /// Parent to child: the root has its result, so the child may drop the answer that it retains for an adopter.
     Release(CallId),
-    /// Child to a parent that was given up for lost: another parent has adopted it.
+    /// Child to a parent that was given up as lost: another parent has adopted the child.
     Moved(CallId),
-    /// Are you there?
+    /// Heartbeat request.
     Ping,
-    /// Yes.
+    /// Heartbeat.
     Pong,
-    /// The sender answers nothing for so long, since its application computes; zero: it is back.
+    /// The sender stops answering for this long, because its application computes; zero ends the pause.
     Pause(Duration),
 }
 
-/// In which order a callback merges the replies of an id's children.
+/// Order in which a callback merges the replies of an id's children.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Merging {
-    /// In list order: a reply that comes early is held until those before it have been merged.
+    /// In list order: a reply that arrives early is held until all replies before it are merged.
     #[default]
     InListOrder,
-    /// As they come, for a callback whose result does not depend on the order.
+    /// In order of arrival, for a callback whose result does not depend on the order.
     AsTheyCome,
 }
 
-/// Which class of a node's workers runs the functions of a request: 0 the default ones, and the event loop; above it executors with names. Each node says it for itself.
+/// The class of workers that runs each function of a request: 0 for the default workers and the event loop, higher
+/// numbers for named executors. Each node sets it for itself.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Classes {
-    /// Of func.
+    /// Class for func.
     pub func: u8,
-    /// Of callback.
+    /// Class for callback.
     pub callback: u8,
 }
 
-/// A call as one id receives it. Cloning is cheap: what is large is shared.
+/// A call as one id receives it. Cloning is cheap: large parts are shared.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// Which call.
+    /// Identifier of the call.
     pub call: CallId,
     /// The receiver's position in the whole tree, in preorder: 0 at the root.
     pub position: u32,
-    /// The places of the whole tree, the root's among them.
+    /// Number of places in the whole tree, including the root's.
     pub total: u32,
-    /// Name of the function that every id executes: the hash of it.
+    /// Hash of the name of func, the function that every id executes.
     pub func: u64,
-    /// Name of the function that merges replies; `None` for the default aggregation.
+    /// Hash of the name of the function that merges replies; `None` for the default aggregation.
     pub callback: Option<u64>,
-    /// In which order callback merges the replies here. Each id's own registration of it says so: it does not go over the wire.
+    /// Order in which callback merges the replies at this id. It comes from the id's own registration of callback and
+    /// is not sent over the wire.
     pub merging: Merging,
-    /// Which workers run func and callback here, which does not go over the wire either.
+    /// Workers that run func and callback at this id; not sent over the wire.
     pub classes: Classes,
-    /// Whether replies are collected; without, the way up carries bare completions.
+    /// Whether replies are collected; if not, only bare completions travel up.
     pub reply_wanted: bool,
-    /// Forward before executing.
+    /// Forward the request before executing func.
     pub forward_first: bool,
-    /// The call goes on without those that are lost.
+    /// Partial call: it goes on without lost ids.
     pub partial: bool,
-    /// A parent that was lost may have sent it before, and this id may have executed it.
+    /// A parent that was lost may already have sent this request, so this id may have executed it.
     pub adopted: bool,
-    /// How many parents were given up between the sender and this id: 0 from the parent in the tree. Who has given up more stands higher, and is the one to answer to.
+    /// Number of parents given up between the sender and this id: 0 if the sender is the parent in the tree. The sender
+    /// with the higher number stands higher in the tree, and the id answers to it.
     pub skipped: u32,
-    /// What is left of the call's time limit.
+    /// Time left of the call's limit.
     pub limit: Duration,
-    /// How long ago the call began; the time on links is not counted.
+    /// Time since the call began, without the time spent on links.
     pub age: Duration,
-    /// What is left of the root's time limit: as long as that, an adopter may ask for the answer.
+    /// Time left of the root's limit: until it has passed, an adopter may ask for the answer.
     pub left: Duration,
     /// How the list is split; `Err` holds the wire id of a tree that this process does not know.
     pub tree: Result<Tree, u64>,
     /// The receiver's slice: itself first, then its descendants in tree order.
     pub ids: IdList,
-    /// The request's header: extra arguments, at most [`frame::HEADER_MAX`](super::frame::HEADER_MAX) bytes.
+    /// Request header: extra arguments, at most [`frame::HEADER_MAX`](super::frame::HEADER_MAX) bytes.
     pub header: Bytes,
-    /// The request's data, perhaps still arriving.
+    /// Request data, which may still be arriving.
     pub data: Body,
 }
 
 impl Request {
-    /// A request to these ids with nothing in it: no function, no data, the default tree, replies wanted, no time.
+    /// An empty request to these ids: no function, no data, the default tree, replies wanted, time limit zero.
     pub fn new(call: CallId, ids: IdList) -> Request {
         Request {
             call,
@@ -142,53 +146,55 @@ impl Request {
 /// A child's answer for its whole subtree.
 #[derive(Clone, Debug)]
 pub struct Response {
-    /// Which call.
+    /// Identifier of the call.
     pub call: CallId,
-    /// What came of it.
+    /// Result of the call.
     pub answer: Answer,
 }
 
-/// What came of a call in one subtree.
+/// Result of a call in one subtree.
 #[derive(Clone, Debug)]
 pub enum Answer {
-    /// Done, and no reply was asked for.
+    /// Done; no reply was requested.
     Completed,
     /// Done, with the subtree's reply.
     Reply(SubtreeReply),
-    /// Done, with the subtree's reply, whose data are still arriving: a failure may come yet, and stands instead of it.
+    /// Done, with the subtree's reply, whose data are still arriving. A failure may still follow and replaces it.
     Arriving(Box<ArrivingReply>),
-    /// Some stage failed at some id of the subtree.
+    /// A stage failed at an id of the subtree.
     Failed(Box<Failure>),
-    /// Of a call that goes on without those that are lost: what there is, and what became of each id.
+    /// Result of a partial call: the available reply, and the state of each id.
     Partial(Box<Partial>),
 }
 
 impl Answer {
-    /// What the application gets of it at the root: the reply, if there is one, or the failure.
+    /// The result for the application at the root: the reply, if any, or the failure.
     pub fn into_result(self) -> Result<Option<SubtreeReply>, Box<Failure>> {
         match self {
             Answer::Completed => Ok(None),
             Answer::Reply(reply) => Ok(Some(reply)),
             Answer::Partial(partial) => Ok(Some(partial.reply)),
-            // None is under way at the root.
+            // At the root every reply has arrived in full.
             Answer::Arriving(reply) => Ok(reply.whole()),
             Answer::Failed(failure) => Err(failure),
         }
     }
 }
 
-/// What there is of a subtree's reply.
+/// The available part of a subtree's reply.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Partial {
-    /// The reply of the ids that are done; empty if none was asked for. With a callback, level 1 stands for several values that could not be merged.
+    /// Reply of the ids that are done; empty if no reply was requested. With a callback, level 1 means several values
+    /// that could not be merged.
     pub reply: SubtreeReply,
-    /// What became of each id.
+    /// State of each id.
     pub report: Report,
 }
 
-/// The reply of a subtree: reply header and reply data, side by side.
+/// Reply of a subtree: reply header and reply data, side by side.
 ///
-/// With the default aggregation both are level-n data of the same level; with a callback they are what it made, at level 0.
+/// With the default aggregation both are level-n data of the same level. With a callback both are its result, at level
+/// 0.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SubtreeReply {
     /// Height above the leaves.
@@ -200,12 +206,12 @@ pub struct SubtreeReply {
 }
 
 impl SubtreeReply {
-    /// Bytes of header and data together.
+    /// Length of header and data together, in bytes.
     pub fn len(&self) -> u64 {
         self.header.len() as u64 + self.data.len() as u64
     }
 
-    /// Whether both are empty.
+    /// Whether header and data are both empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -1,10 +1,11 @@
-//! What nodes say to each other: messages, frames, level-n data.
+//! Wire format: the messages between nodes, the frames that carry them, and level-n data.
 //!
-//! Two levels, as is good custom for wire formats: plain structs ([`Message`] and its parts) that the chain works with, and
-//! [`frame`], which reads and writes their bytes as `docs/wire.md` lays them out. Nothing here does I/O; nothing here
-//! panics on bytes from a peer, and no memory is taken on the word of a length field.
+//! The format has two levels. The chain works with plain structs ([`Message`] and its parts); [`frame`] reads and
+//! writes their bytes as `docs/wire.md` lays them out. This module does no I/O, never panics on bytes from a peer, and
+//! never allocates memory because a length field announces data.
 //!
-//! Public for drivers and tools of their own, and outside the promise of semantic versioning: any release may change it, but for what stands at the root of the crate.
+//! The module is public for custom drivers and tools. It is exempt from semantic versioning: any release may change it,
+//! except for the items that the crate root re-exports.
 
 pub mod body;
 pub mod budget;

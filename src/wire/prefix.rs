@@ -8,10 +8,10 @@ use super::head::{IdsForm, RequestHead};
 use super::message::{Classes, Merging};
 use super::{Body, Request};
 
-/// Finds the tree that is registered under a wire id.
+/// Looks up the tree registered under a wire id.
 pub type TreeLookup<'a> = &'a dyn Fn(u64) -> Option<Tree>;
 
-/// The fixed part of the frame that begins `request`.
+/// Returns the fixed part of the first frame of `request`.
 pub fn request_head(request: &Request) -> RequestHead {
     let ids_form = smaller_form(&request.ids);
     let entries = match ids_form {
@@ -53,7 +53,7 @@ pub fn emit_prefix(request: &Request, form: IdsForm, out: &mut impl BufMut) {
     }
 }
 
-/// The request that a fixed part and its complete prefix describe.
+/// Returns the request that a fixed part and its complete prefix describe.
 pub fn parse_prefix(
     head: &RequestHead,
     flags: u8,
@@ -95,7 +95,7 @@ pub fn parse_prefix(
     })
 }
 
-/// Appends ids alone.
+/// Appends the ids only.
 pub(super) fn emit_ids(ids: &IdList, form: IdsForm, out: &mut impl BufMut) {
     match form {
         IdsForm::Runs => ids.runs().for_each(|run| {
@@ -109,7 +109,7 @@ pub(super) fn emit_ids(ids: &IdList, form: IdsForm, out: &mut impl BufMut) {
     }
 }
 
-/// A run costs as much as two ids.
+/// A run takes as many bytes as two listed ids.
 pub(super) fn smaller_form(ids: &IdList) -> IdsForm {
     if ids.len() == 1 {
         return IdsForm::Listed;

@@ -1,4 +1,4 @@
-//! What became of every id of a subtree: its coverage, and the causes of those that failed (docs/wire.md, "RESPONSE").
+//! A report on a subtree: its coverage, and the causes of the ids that failed (docs/wire.md, "RESPONSE").
 
 use gpc_trees::Id;
 
@@ -6,41 +6,42 @@ use super::failure::MESSAGE_MAX;
 use super::frame::{Fields, FrameError, Kind, REPORT_MAX, zero};
 use super::{Cause, CauseKind, Coverage, Failure, Reason, Stage, Status};
 
-/// Causes that one report carries: enough to see what is wrong; ids that failed beyond them are still counted as failed.
+/// Maximum number of causes in one report: enough to see what is wrong. Ids that failed beyond it still count as
+/// failed.
 pub const CAUSES_MAX: usize = 1024;
 
 /// Bytes of a cause before its message.
 const CAUSE_FIXED: usize = 18;
 
-/// Coverage of a slice, in tree order, and why ids of it failed.
+/// Coverage of a slice, in tree order, and the causes of its failed ids.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Report {
-    /// Why, the first one known first; at most [`CAUSES_MAX`].
+    /// Causes, the first known one first; at most [`CAUSES_MAX`].
     pub causes: Vec<Cause>,
-    /// What became of each id.
+    /// Status of each id.
     pub coverage: Coverage,
 }
 
 impl Report {
-    /// Adds a cause while there is room.
+    /// Adds a cause, unless the report already has [`CAUSES_MAX`].
     pub fn add(&mut self, cause: Cause) {
         if self.causes.len() < CAUSES_MAX {
             self.causes.push(cause);
         }
     }
 
-    /// Appends what another report says of the ids that come next in the list.
+    /// Appends the report on the ids that follow in the list.
     pub fn append(&mut self, other: Report) {
         self.coverage.append(&other.coverage);
         other.causes.into_iter().for_each(|cause| self.add(cause));
     }
 
-    /// Why one id failed, if it is known.
+    /// Cause of an id's failure, if known.
     pub fn cause_of(&self, id: Id) -> Option<&Cause> {
         self.causes.iter().find(|cause| cause.id == id)
     }
 
-    /// Reads a report.
+    /// Reads a report from its bytes.
     pub fn parse(bytes: &[u8]) -> Result<Report, FrameError> {
         let bad =
             |field, value, expected| FrameError::BadField { kind: Kind::Response, field, value, expected };
@@ -56,13 +57,13 @@ impl Report {
         Ok(Report { causes, coverage: Coverage::parse(rest)? })
     }
 
-    /// How many bytes [`emit`](Self::emit) makes.
+    /// Number of bytes that [`emit`](Self::emit) writes.
     pub fn emitted_len(&self) -> usize {
         let causes = self.causes.iter().map(|cause| CAUSE_FIXED + cause.message.len().min(MESSAGE_MAX));
         4 + causes.sum::<usize>() + 8 * self.coverage.runs().len()
     }
 
-    /// The report's bytes.
+    /// Returns the report's bytes.
     pub fn emit(&self) -> Vec<u8> {
         let mut bytes = (self.causes.len() as u32).to_le_bytes().to_vec();
         for Cause { id, stage, kind, code, message } in &self.causes {
@@ -78,7 +79,7 @@ impl Report {
         bytes
     }
 
-    /// The failure that this report tells of: its first cause, and the coverage.
+    /// Returns the failure: the first cause, and the coverage.
     pub fn into_failure(self) -> Result<Failure, FrameError> {
         let none = FrameError::BadField {
             kind: Kind::Response,
@@ -97,7 +98,7 @@ impl From<Failure> for Report {
         if whole.emitted_len() <= REPORT_MAX {
             return whole;
         }
-        // Too many runs to be sent: less is known, and nothing untrue.
+        // Too many runs to send: report every id as unknown, which loses detail but is never wrong.
         let all = u32::try_from(whole.coverage.len()).unwrap_or(u32::MAX);
         Report { coverage: Coverage::all(Status::Unknown, all), ..whole }
     }
@@ -118,7 +119,8 @@ fn parse_cause(rest: &mut &[u8]) -> Result<Cause, FrameError> {
         return Err(bad("length of a cause's message", len as u64, "within the report"));
     };
     *rest = after;
-    // The signs put in for bad UTF-8 are longer than what they stand for, and the cause must still be fit to be sent on.
+    // Replacement characters are longer than the invalid bytes that they replace, so `Cause::of` cuts the message
+    // again: the cause must stay short enough to be forwarded.
     let message = String::from_utf8_lossy(message).into_owned();
     Ok(Cause::of(id, stage, Reason { kind, code, message }))
 }

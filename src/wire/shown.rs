@@ -1,16 +1,18 @@
-//! Text that came from elsewhere, as people see it: on one line, with nothing in it that a terminal obeys, and bounded.
+//! Safe display of text from elsewhere: on one line, bounded, and without characters that a terminal interprets.
 //!
-//! A peer's causes and goodbyes reach terminals and log files. Written as they came, they could move the cursor, change colours, forge lines of a log, or fill the screen.
-//! [`Shown`] is how such text is displayed everywhere; the bytes themselves are kept as they are for programs.
+//! The causes and goodbyes of peers reach terminals and log files. Unescaped, they could move the cursor, change
+//! colours, forge log lines, or fill the screen. All such text is displayed with [`Shown`]; programs receive the
+//! unchanged bytes.
 
 use std::fmt::{self, Write as _};
 
 use super::failure::MESSAGE_MAX;
 
-/// Most characters of a text that are shown: twice the longest message of a cause, since what is known here may be added to it.
+/// Maximum number of characters shown: twice the longest message of a cause, because local text may be added to it.
 pub const SHOWN_MAX: usize = 2 * MESSAGE_MAX;
 
-/// Text with control characters and those that change the direction of writing escaped; cut after [`SHOWN_MAX`] characters, with `…` in place of the rest.
+/// Displays text with control characters and direction-changing characters escaped. The output is cut after
+/// [`SHOWN_MAX`] characters, and `…` replaces the rest.
 ///
 /// ```
 /// use chained_gpc::Shown;
@@ -38,7 +40,8 @@ impl fmt::Display for Shown<'_> {
     }
 }
 
-/// Whether a terminal does something else with a character than to show it: moves the cursor, changes colours or the direction of writing, shows nothing at all.
+/// Whether a terminal interprets this character instead of showing it: it moves the cursor, changes colours or the
+/// direction of writing, or is invisible.
 pub fn is_obeyed(c: char) -> bool {
     let turns =
         matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}');
