@@ -1,9 +1,15 @@
-//! The data of a request, or of a reply that is passed on: whole, or still arriving segment by segment.
+//! The data of a request, or of a reply that is forwarded: complete, or still arriving segment by segment.
 //!
-//! A node that forwards first passes its children the same body that it is still receiving; each link reads from it what has come so
-//! far. Where func wants its data whole, the bytes grow in one buffer, by what has arrived and never by what was announced, so that func gets them as one slice without a second copy. Where it takes them
-//! as they come, and nobody else may ask for them later, they stay until func and every child's link has them: a window, whatever the length. [`BodyWriter::grant`] says then how far the sender may go.
-//! What comes in [sealed memory](Sealed) of its own is not copied at all: where func wants it whole the pieces are laid side by side, and their descriptors wait for the links that pass them on.
+//! A node that forwards first gives its children the body that it is still receiving; each link reads the bytes that
+//! have arrived. If func needs its data whole, the bytes grow in one buffer, by what has arrived and never by what was
+//! announced, and func gets them as one slice without a second copy.
+//!
+//! If func takes the data as they arrive and they are not needed again later, each byte stays until func and every
+//! child's link have read it: at most a window, whatever the length. [`BodyWriter::grant`] then returns how far the
+//! sender may go.
+//!
+//! Data that arrive in [sealed memory](Sealed) are not copied at all. If func needs them whole, the pieces are mapped
+//! side by side, and their descriptors are retained for the links that pass them on.
 
 mod chunk;
 mod extent;
@@ -28,7 +34,7 @@ use super::budget::Counted;
 use super::frame::{SEGMENT, WINDOW};
 use super::payload::Payload;
 
-/// The data of a request or a reply. Cloning shares it; a clone of an arriving body reads at the same place as the one it was made of.
+/// The data of a request or a reply. Cloning shares it; the clone of an arriving body reads from the same position.
 #[derive(Clone)]
 pub struct Body(Repr);
 
@@ -38,23 +44,24 @@ enum Repr {
     Arriving(Arc<Reader>),
 }
 
-/// What becomes of the bytes of an arriving body.
+/// How the bytes of an arriving body are used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Use {
-    /// func gets them whole.
+    /// func gets them as a whole.
     Whole,
-    /// func takes them as they come, and they are kept for others: for children that get them after func has ended, or for an adopter.
+    /// func takes them as they arrive, and they are retained: for children that get them after func has ended, or for
+    /// an adopter.
     Kept,
-    /// func takes them as they come, and so do the children: what all have is dropped.
+    /// func and the children take them as they arrive; bytes that all of them have are dropped.
     Passing,
 }
 
-/// One who reads an arriving body: the node itself, or a child's link.
+/// A reader of an arriving body: the node itself, or a child's link.
 struct Reader {
     body: Arc<Arriving>,
-    /// How far it has read. It changes under the body's lock alone.
+    /// How far it has read, in bytes. Changed only under the body's lock.
     place: AtomicU64,
-    /// Whether it waits for leave to begin.
+    /// Whether it waits for permission to begin.
     waits: AtomicBool,
 }
 
@@ -62,29 +69,29 @@ struct Arriving {
     announced: u64,
     usage: Use,
     received: Mutex<Received>,
-    /// The descriptors of what came in sealed memory. Locked behind `received`, where both are.
+    /// The descriptors of data that arrived in sealed memory. Where both locks are taken, `received` is locked first.
     extents: Mutex<Extents>,
-    /// The same bytes from another sender, where this one has stopped.
+    /// The same data from another sender, if this sender has stopped.
     instead: OnceLock<Body>,
     pool: Arc<Pool>,
     spare: Spare,
 }
 
-/// What has come of an arriving body.
+/// The bytes of an arriving body that have arrived.
 enum Received {
     Part(Counted<Vec<u8>>),
-    /// It began in sealed memory.
+    /// The first piece arrived in sealed memory.
     Laid(Counted<Box<dyn Room>>),
     Whole(Bytes),
-    /// It was given whole, in parts.
+    /// It was filled whole, in parts.
     Parts(Payload),
     Passing(Passing),
-    /// There was no memory for more. So many have come, and they are gone.
+    /// Out of memory: this many bytes have arrived and were dropped.
     Refused(u64),
 }
 
 impl Arriving {
-    /// The lock guards plain bytes that are valid after any panic.
+    /// A poisoned lock is safe to use: it guards plain bytes, which are valid after any panic.
     fn received(&self) -> MutexGuard<'_, Received> {
         self.received.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -94,12 +101,12 @@ impl Arriving {
         self.extents.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What every reader has passed of a body that passes through is passed on no more.
+    /// Drops the descriptors of a passing body's bytes that every reader has read.
     fn forget_extents(&self, passing: &Passing) {
         self.extents().forget_before(passing.start());
     }
 
-    /// A copy of some of the bytes; long ones in memory that is used again.
+    /// Returns a copy of the bytes; long ones are copied into reused memory.
     fn copied(&self, bytes: &[u8]) -> Bytes {
         let long = (CHUNK_MIN..=SEGMENT).contains(&bytes.len());
         let chunk = long.then(|| Chunk::of(&self.pool, self.spare.budget())).flatten();
@@ -109,7 +116,7 @@ impl Arriving {
         chunk.freeze()
     }
 
-    /// Takes bytes that belong to it.
+    /// Appends bytes to the body.
     fn take(&self, received: &mut Received, bytes: &[u8]) {
         if let Received::Laid(room) = received {
             if room.share.grow(bytes.len() as u64) && room.bytes.push(bytes) {
@@ -162,12 +169,12 @@ impl Received {
         }
     }
 
-    /// Drops what has come, since there is no memory for so many bytes more.
+    /// Drops the arrived bytes, because there is no memory for `more` bytes.
     fn refuse(&mut self, more: usize) {
         *self = Received::Refused(self.len() + more as u64);
     }
 
-    /// Goes on in memory of the process's own, where the system has none for what was laid side by side.
+    /// Continues in the process's own memory if the system cannot map more pieces side by side.
     fn copy_laid(&mut self, spare: &Spare, announced: u64) {
         if let Received::Laid(room) = self {
             let laid = room.bytes.view(0..room.bytes.filled());
@@ -179,7 +186,7 @@ impl Received {
         }
     }
 
-    /// What was laid side by side, if that is all.
+    /// Completes a body of mapped pieces if all its bytes have arrived.
     fn close_laid(&mut self, announced: u64) {
         if let Received::Laid(room) = self
             && room.bytes.filled() as u64 == announced
@@ -203,22 +210,22 @@ impl Drop for Reader {
 }
 
 impl Body {
-    /// A body that is all there.
+    /// Returns a complete body.
     pub fn whole(bytes: impl Into<Bytes>) -> Body {
         Body(Repr::Whole(bytes.into()))
     }
 
-    /// A body of `announced` bytes of which none has come yet, and the end that fills it; func gets it whole.
+    /// Returns an empty body of `announced` bytes, and the writer that fills it; func gets it whole.
     pub fn arriving(announced: u64) -> (Body, BodyWriter) {
         Body::arriving_for(announced, Use::Whole)
     }
 
-    /// Like [`arriving`](Self::arriving), for whatever becomes of the bytes.
+    /// Like [`arriving`](Self::arriving), for the given use of the bytes.
     pub fn arriving_for(announced: u64, usage: Use) -> (Body, BodyWriter) {
         Body::arriving_in(announced, usage, &Spare::default())
     }
 
-    /// Like [`arriving_for`](Self::arriving_for), in memory that is used again.
+    /// Like [`arriving_for`](Self::arriving_for), in reused memory.
     pub fn arriving_in(announced: u64, usage: Use, spare: &Spare) -> (Body, BodyWriter) {
         let start = match usage {
             _ if announced == 0 => Received::Whole(Bytes::new()),
@@ -232,9 +239,9 @@ impl Body {
         (arriving.reader(), BodyWriter { body: arriving, granted })
     }
 
-    /// The same body for another who reads it from its beginning, such as a child's link.
+    /// Returns the same body for another reader that starts at its beginning, such as a child's link.
     ///
-    /// To be made before anything is dropped: before the first [`passed`](Self::passed).
+    /// Call it before any bytes are dropped: before the first [`passed`](Self::passed).
     pub fn fork(&self) -> Body {
         match &self.0 {
             Repr::Whole(_) => self.clone(),
@@ -242,7 +249,7 @@ impl Body {
         }
     }
 
-    /// Notes that this reader has all bytes before `offset`; where nobody else needs them, they are dropped.
+    /// Marks all bytes before `offset` as read by this reader; bytes that no other reader needs are dropped.
     pub fn passed(&self, offset: u64) {
         let Repr::Arriving(reader) = &self.0 else { return };
         let mut received = reader.body.received();
@@ -264,7 +271,7 @@ impl Body {
         }
     }
 
-    /// How far this reader has come, bytes: what it has [passed](Self::passed).
+    /// How far this reader has [read](Self::passed), in bytes.
     pub fn taken(&self) -> u64 {
         match &self.0 {
             Repr::Whole(bytes) => bytes.len() as u64,
@@ -272,7 +279,8 @@ impl Body {
         }
     }
 
-    /// Notes whether this reader waits for leave to begin. As long as it does, nothing waits for it: the bytes are kept.
+    /// Sets whether this reader waits for permission to begin. While it waits, the sender does not wait for it: the
+    /// bytes are retained.
     pub fn waits(&self, waits: bool) {
         let Repr::Arriving(reader) = &self.0 else { return };
         if let Received::Passing(passing) = &mut *reader.body.received()
@@ -282,7 +290,7 @@ impl Body {
         }
     }
 
-    /// What becomes of its bytes.
+    /// How the bytes are used.
     pub fn usage(&self) -> Use {
         match &self.0 {
             Repr::Whole(_) => Use::Whole,
@@ -290,7 +298,7 @@ impl Body {
         }
     }
 
-    /// Whether func may have it: all of it, or if it takes the bytes as they come, any that it has not.
+    /// Whether func can take data: the whole body, or, if it takes the bytes as they arrive, any unread bytes.
     pub fn is_due(&self) -> bool {
         match &self.0 {
             Repr::Arriving(reader) if reader.body.usage != Use::Whole => {
@@ -302,20 +310,21 @@ impl Body {
         }
     }
 
-    /// Goes on with the bytes of another body of the same data: the sender of this one is lost. Whoever reads this body gets them, also those who began before.
+    /// Continues with the bytes of another body of the same data, after the sender of this one is lost. All readers of
+    /// this body get them, including those that have already begun.
     ///
-    /// Without effect on a body that is whole or whose bytes are dropped, or where the lengths differ.
+    /// It has no effect if this body is complete, if its bytes are dropped once read, or if the lengths differ.
     pub fn follow(&self, other: &Body) {
         if self.len() != other.len() || self.is_whole() || self.usage() == Use::Passing {
             return;
         }
-        // Each body follows a younger one, so that this ends at the youngest.
+        // Each body follows a younger one, so the loop ends at the youngest.
         let mut last = self;
         while let Repr::Arriving(reader) = &last.0 {
             match reader.body.instead.get() {
                 Some(next) => last = next,
                 None => {
-                    // Nobody else sets it: a node's state has one thread.
+                    // No other thread sets it: one thread owns a node's state.
                     let _ = reader.body.instead.set(other.clone());
                     return;
                 }
@@ -331,7 +340,7 @@ impl Body {
         }
     }
 
-    /// Whether there was no memory for it, and nobody else brings it.
+    /// Whether there was no memory for it, and no other sender supplies it.
     pub fn is_refused(&self) -> bool {
         match (&self.0, self.instead()) {
             (_, Some(followed)) => followed.is_refused(),
@@ -340,7 +349,7 @@ impl Body {
         }
     }
 
-    /// Its length when all has come, bytes.
+    /// Length when complete, in bytes.
     pub fn len(&self) -> u64 {
         match &self.0 {
             Repr::Whole(bytes) => bytes.len() as u64,
@@ -348,18 +357,19 @@ impl Body {
         }
     }
 
-    /// Whether it is empty by announcement.
+    /// Whether its announced length is zero.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// How many bytes have come.
+    /// Number of bytes that have arrived.
     pub fn arrived(&self) -> u64 {
         let followed = self.instead().map_or(0, Body::arrived);
         followed.max(self.arrived_here())
     }
 
-    /// How many of them here. What was refused is gone, and whoever reads on has it of the body that is followed.
+    /// Number of bytes that have arrived in this body. Refused bytes are dropped: readers get them from the body that
+    /// is followed.
     fn arrived_here(&self) -> u64 {
         match &self.0 {
             Repr::Whole(bytes) => bytes.len() as u64,
@@ -370,12 +380,13 @@ impl Body {
         }
     }
 
-    /// All of it, once all has come; never of one whose bytes are dropped.
+    /// Returns all bytes once they have arrived; always `None` if bytes are dropped once read.
     pub fn bytes(&self) -> Option<Bytes> {
         self.as_bytes().map(Cow::into_owned)
     }
 
-    /// Like [`bytes`](Self::bytes), borrowed where it came in one piece: to share bytes for the first time costs an allocation.
+    /// Like [`bytes`](Self::bytes), borrowed if it arrived in one piece: the first sharing of bytes costs an
+    /// allocation.
     pub fn as_bytes(&self) -> Option<Cow<'_, Bytes>> {
         match &self.0 {
             Repr::Whole(bytes) => Some(Cow::Borrowed(bytes)),
@@ -388,7 +399,7 @@ impl Body {
         }
     }
 
-    /// Like [`bytes`](Self::bytes), in the parts that it [was given in](BodyWriter::fill).
+    /// Like [`bytes`](Self::bytes), in the parts that it [was filled with](BodyWriter::fill).
     pub fn payload(&self) -> Option<Payload> {
         if let Repr::Arriving(reader) = &self.0
             && let Received::Parts(payload) = &*reader.body.received()
@@ -398,7 +409,7 @@ impl Body {
         self.bytes().map(Payload::from)
     }
 
-    /// Whether all of it has come, and is there.
+    /// Whether all bytes have arrived and are present.
     pub fn is_whole(&self) -> bool {
         match &self.0 {
             Repr::Arriving(reader) if matches!(*reader.body.received(), Received::Parts(_)) => true,
@@ -406,7 +417,8 @@ impl Body {
         }
     }
 
-    /// Up to `max` bytes from `offset`, as far as they have come: none only if none of them is there. Copies only while a body that is kept is still arriving.
+    /// Returns up to `max` bytes from `offset`, as far as they have arrived; empty only if none of them is present. It
+    /// copies only while a retained body is still arriving.
     pub fn read(&self, offset: u64, max: usize) -> Bytes {
         match self.instead() {
             Some(followed) if self.arrived_here() <= offset => followed.read(offset, max),
@@ -430,7 +442,8 @@ impl Body {
         }
     }
 
-    /// The sealed memory that begins at this offset, if the bytes from there came so, and its descriptor is still there.
+    /// Returns the sealed memory that begins at this offset, if the bytes arrived that way and the descriptor is still
+    /// retained.
     pub fn extent(&self, offset: u64) -> Option<Extent> {
         match (&self.0, self.instead()) {
             (Repr::Arriving(reader), _) if self.arrived_here() > offset => {
@@ -442,7 +455,7 @@ impl Body {
     }
 }
 
-/// The range of at most `max` bytes from `offset`, cut to `len`.
+/// Returns the range of at most `max` bytes from `offset`, cut to `len`.
 fn window(len: usize, offset: u64, max: usize) -> std::ops::Range<usize> {
     let start = usize::try_from(offset).unwrap_or(len).min(len);
     start..start.saturating_add(max).min(len)
@@ -460,30 +473,31 @@ impl fmt::Debug for Body {
     }
 }
 
-/// The end of an arriving body that fills it.
+/// The writer that fills an arriving body.
 pub struct BodyWriter {
     body: Arc<Arriving>,
-    /// How far the sender may go, as it knows.
+    /// How far the sender may go, as last granted.
     granted: u64,
 }
 
 impl BodyWriter {
-    /// How many bytes are still to come.
+    /// Number of bytes still to come.
     pub fn missing(&self) -> u64 {
         self.body.announced - self.body.received().len()
     }
 
-    /// How many bytes the sender may still send before it hears [how far it may go on](Self::grant).
+    /// Number of bytes that the sender may send before the next [grant](Self::grant).
     pub fn allowed(&self) -> u64 {
         self.granted.saturating_sub(self.body.received().len())
     }
 
-    /// What becomes of the bytes.
+    /// How the bytes are used.
     pub fn usage(&self) -> Use {
         self.body.usage
     }
 
-    /// How far the sender may go from now on, if that is enough news to tell it: a whole body's all at once, of others a quarter of a window or what is left.
+    /// Returns how far the sender may go, if the extension is large enough to announce. A body that is needed whole is
+    /// granted all at once; others by at least a quarter of a window, or by what is left.
     pub fn grant(&mut self) -> Option<u64> {
         let limit = match &*self.body.received() {
             Received::Passing(passing) => passing.limit().min(self.body.announced),
@@ -497,22 +511,22 @@ impl BodyWriter {
         Some(limit)
     }
 
-    /// Whether [`grant`](Self::grant) will have more to say some time.
+    /// Whether a later [`grant`](Self::grant) will extend the limit.
     pub fn will_grant(&self) -> bool {
         self.granted < self.body.announced
     }
 
-    /// Whether there was no memory for some that came: it has none of its bytes any more, and never will.
+    /// Whether there was no memory for some of its bytes: all of them are dropped, for good.
     pub fn is_refused(&self) -> bool {
         matches!(*self.body.received(), Received::Refused(_))
     }
 
-    /// Why, in words.
+    /// Returns the reason, for people.
     pub fn refusal(&self) -> String {
         self.body.spare.budget().refusal()
     }
 
-    /// Appends what has come: at most [`missing`](Self::missing) bytes; returns how many were taken.
+    /// Appends received bytes, at most [`missing`](Self::missing) of them; returns how many were taken.
     pub fn push(&mut self, bytes: &[u8]) -> usize {
         let mut received = self.body.received();
         let missing = usize::try_from(self.body.announced - received.len()).unwrap_or(usize::MAX);
@@ -521,7 +535,8 @@ impl BodyWriter {
         taken
     }
 
-    /// Gives all of it at once, shared with whoever else holds its parts; says whether it was as long as announced, and nothing had come before.
+    /// Fills the body at once with shared parts. Returns whether the length was as announced and no bytes had arrived
+    /// before.
     pub fn fill(&mut self, payload: Payload) -> bool {
         let mut received = self.body.received();
         let fits = received.len() == 0 && payload.len() as u64 == self.body.announced;
@@ -531,7 +546,8 @@ impl BodyWriter {
         fits
     }
 
-    /// Appends what has come in sealed memory, without copying it where it can be mapped; says whether it was as much as is [missing](Self::missing) at most, and taken.
+    /// Appends data that arrived in sealed memory, mapped instead of copied where possible. Returns false if they are
+    /// longer than [`missing`](Self::missing), and then nothing has changed.
     pub fn extend(&mut self, extent: &Extent) -> bool {
         let mut received = self.body.received();
         let offset = received.len();
@@ -570,13 +586,14 @@ impl BodyWriter {
         true
     }
 
-    /// Room for the next bytes of a body that passes through, to be given back with [`append`](Self::append); `None` of others, which grow in one buffer, and where there is no memory for it.
+    /// Returns room for the next bytes of a passing body, to be returned with [`append`](Self::append). Returns `None`
+    /// for other bodies, which grow in one buffer, and if there is no memory.
     pub fn chunk(&self) -> Option<Chunk> {
         let passes = self.body.usage == Use::Passing;
         passes.then(|| Chunk::of(&self.body.pool, self.body.spare.budget())).flatten()
     }
 
-    /// Appends the bytes of a chunk without copying them: at most [`missing`](Self::missing) of them.
+    /// Appends the bytes of a chunk without copying them, at most [`missing`](Self::missing) of them.
     pub fn append(&mut self, chunk: Chunk) {
         let mut received = self.body.received();
         let missing = usize::try_from(self.body.announced - received.len()).unwrap_or(usize::MAX);

@@ -1,37 +1,38 @@
-//! How much memory what peers send may take: a bound for a node, and bounds for its links within it.
+//! Memory budgets for data from peers: a bound for a node, and bounds for its links within it.
 //!
-//! Whoever holds bytes of a peer has a [`Share`] of a budget, which grows by what has come and never by what was announced, and is given back when it is dropped. What does not fit is refused,
-//! and never waits: else calls would wait for each other's memory. A budget without a bound counts nothing.
+//! Each holder of a peer's bytes has a [`Share`] of a budget. A share grows by the bytes that arrive, never by what was
+//! announced, and is returned when it is dropped. Bytes over the budget are refused at once: if they waited, calls
+//! would wait for each other's memory. An unbounded budget counts nothing.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// What is held, and how much may be. Cloning shares it.
+/// A bound on memory, and the amount in use. Cloning shares it.
 #[derive(Clone, Default)]
 pub struct Budget(Option<Arc<Inner>>);
 
 struct Inner {
-    /// What it is for, for people.
+    /// Name of the owner, for messages.
     name: String,
     used: AtomicU64,
     most: Most,
-    /// What is taken of this one is taken of that one, too.
+    /// Outer budget, from which the same bytes are taken too.
     within: Budget,
 }
 
 type Find = Box<dyn Fn() -> u64 + Send + Sync>;
 
-/// How many bytes a budget has.
+/// Size of a budget.
 enum Most {
     Bytes(u64),
-    /// As many as this says, which is asked when the first of them are taken that are not few.
+    /// The size that this function returns. It is called once, when the first bytes beyond [`FEW`] are taken.
     Found(Find, OnceLock<u64>),
-    /// So many parts, of how many, of what it is within.
+    /// A fraction of the outer budget: numerator and denominator.
     Part(u64, u64),
 }
 
-/// Bytes that are there without asking how many there are: a node that does little asks for nothing.
+/// Bytes available before the size is looked up, so that a node with little traffic never looks it up.
 const FEW: u64 = 1 << 20;
 
 impl Inner {
@@ -61,22 +62,22 @@ impl Inner {
 }
 
 impl Budget {
-    /// Without a bound.
+    /// Returns a budget without a bound.
     pub fn unbounded() -> Budget {
         Budget(None)
     }
 
-    /// At most so many bytes; `name` says whose they are.
+    /// Returns a budget of `most` bytes; `name` is its owner in messages.
     pub fn new(most: u64, name: impl Into<String>) -> Budget {
         Budget::within(&Budget::unbounded(), Most::Bytes(most), name.into())
     }
 
-    /// At most as many bytes as `find` says when more than a few are taken.
+    /// Returns a budget whose size is the result of `find`, which is called when more than a few bytes are taken.
     pub fn found(find: impl Fn() -> u64 + Send + Sync + 'static, name: impl Into<String>) -> Budget {
         Budget::within(&Budget::unbounded(), Most::Found(Box::new(find), OnceLock::new()), name.into())
     }
 
-    /// At most so many parts, `of` how many, of this budget.
+    /// Returns a budget of the fraction `parts` / `of` of this one.
     pub fn part(&self, parts: u64, of: u64, name: impl Into<String>) -> Budget {
         Budget::within(self, Most::Part(parts, of), name.into())
     }
@@ -86,32 +87,32 @@ impl Budget {
         Budget(Some(Arc::new(Inner { name, used, most, within })))
     }
 
-    /// How many bytes it has in all; as many as a number holds without a bound.
+    /// Total size, in bytes; `u64::MAX` if unbounded.
     pub fn most(&self) -> u64 {
         self.0.as_ref().map_or(u64::MAX, |inner| inner.most())
     }
 
-    /// Whether it has no bound.
+    /// Whether it is unbounded.
     pub fn is_unbounded(&self) -> bool {
         self.0.is_none()
     }
 
-    /// Bytes taken.
+    /// Bytes in use.
     pub fn used(&self) -> u64 {
         self.0.as_ref().map_or(0, |inner| inner.used.load(Ordering::Relaxed))
     }
 
-    /// An empty share.
+    /// Returns an empty share.
     pub fn share(&self) -> Share {
         Share { budget: self.clone(), bytes: 0 }
     }
 
-    /// Whether there is nothing left: of it, or of one that it is a part of.
+    /// Whether it, or a budget around it, is used up.
     pub fn is_spent(&self) -> bool {
         self.spent().is_some()
     }
 
-    /// Why something was refused, in words; whatever was there for it at the moment.
+    /// Returns the reason of a refusal, for people, according to the budgets' present state.
     pub fn refusal(&self) -> String {
         let fullest = self.fullest();
         match fullest {
@@ -126,7 +127,7 @@ impl Budget {
         if inner.has(used.saturating_add(1)) { inner.within.spent() } else { Some(inner) }
     }
 
-    /// The one with the least left, of this and those that it is a part of.
+    /// Returns the budget with the least left, of this one and those around it.
     fn fullest(&self) -> Option<&Inner> {
         let inner = self.0.as_deref()?;
         let left = |inner: &Inner| inner.most().saturating_sub(inner.used.load(Ordering::Relaxed));
@@ -163,7 +164,7 @@ impl fmt::Debug for Budget {
     }
 }
 
-/// Bytes of a budget that somebody holds; given back when it is dropped.
+/// Bytes taken from a budget; returned when the share is dropped.
 #[derive(Debug, Default)]
 pub struct Share {
     budget: Budget,
@@ -171,7 +172,7 @@ pub struct Share {
 }
 
 impl Share {
-    /// Takes so many more; false when they are not there, and then nothing has changed.
+    /// Takes `bytes` more; returns false if they are not available, and then nothing has changed.
     #[must_use]
     pub fn grow(&mut self, bytes: u64) -> bool {
         let taken = bytes == 0 || self.budget.take(bytes);
@@ -181,7 +182,7 @@ impl Share {
         taken
     }
 
-    /// Holds so many, whatever it held before; false when they are not there, and then nothing has changed.
+    /// Changes the share to `bytes` in all; returns false if they are not available, and then nothing has changed.
     #[must_use]
     pub fn hold(&mut self, bytes: u64) -> bool {
         match bytes.checked_sub(self.bytes) {
@@ -199,7 +200,7 @@ impl Share {
         self.bytes
     }
 
-    /// The budget that it is of.
+    /// The budget of the share.
     pub fn budget(&self) -> &Budget {
         &self.budget
     }
@@ -213,27 +214,28 @@ impl Drop for Share {
     }
 }
 
-/// Bytes and the share that they take, which goes with the last that reads them.
+/// Bytes with the share that they take. The share is returned with the last reader.
 #[derive(Debug, Default)]
 pub struct Counted<T> {
     /// The bytes.
     pub bytes: T,
-    /// What they take.
+    /// The share that they take.
     pub share: Share,
 }
 
 impl Counted<Vec<u8>> {
-    /// Nothing yet, of a budget.
+    /// Returns an empty buffer with a share of this budget.
     pub fn of(budget: &Budget) -> Counted<Vec<u8>> {
         Counted { bytes: Vec::new(), share: budget.share() }
     }
 
-    /// Appends what has come of so many bytes that were announced; false where there is no memory for it, and then what is there stays.
+    /// Appends received bytes of a body of `announced` bytes; returns false if there is no memory for them, and then
+    /// the buffer is unchanged.
     #[must_use]
     pub fn append(&mut self, bytes: &[u8], announced: u64) -> bool {
         let len = self.bytes.len();
         if self.bytes.capacity() - len < bytes.len() {
-            // It doubles, but for the last time: then it is as long as what was announced.
+            // The capacity doubles, but never exceeds the announced length.
             let missing = usize::try_from(announced - len as u64).unwrap_or(usize::MAX);
             let doubled = len + len.max(bytes.len()).min(missing);
             if !self.make_room(doubled) && !self.make_room(len + bytes.len()) {
@@ -244,7 +246,7 @@ impl Counted<Vec<u8>> {
         true
     }
 
-    /// Makes room for so many bytes in all; false where there is no memory for them, and then what is there stays.
+    /// Grows the capacity to `len` bytes; returns false if there is no memory, and then the buffer is unchanged.
     #[must_use]
     pub fn make_room(&mut self, len: usize) -> bool {
         let capacity = self.bytes.capacity();
@@ -254,7 +256,7 @@ impl Counted<Vec<u8>> {
         let more = len - self.bytes.len();
         let made = self.share.hold(len as u64) && self.bytes.try_reserve_exact(more).is_ok();
         if !made {
-            // What it takes is less than what was asked for.
+            // This cannot fail: it returns bytes to the budget.
             let _ = self.share.hold(capacity as u64);
         }
         made
@@ -306,7 +308,7 @@ mod tests {
         assert!(!other.grow(FEW + 1) && other.grow(FEW) && node.is_spent());
     }
 
-    /// What was announced by a peer is added to what is held.
+    /// Lengths announced by a peer are added to the bytes held.
     #[test]
     fn sums_that_no_number_holds_are_refused() {
         let budget = Budget::new(u64::MAX - 1, "this node");

@@ -1,7 +1,9 @@
-//! The reply of a subtree whose data are still arriving.
+//! Streaming reply: the reply of a subtree whose data are still arriving.
 //!
-//! Its level, its header and all lengths are known; its data are parts that are here and parts that are on their way, each with the [`Body`] that the link reads from as it comes. An id aggregates such
-//! replies as it does whole ones, by what it puts in front of them, and hands them on before their bytes are there. Source: the ARMCI design of chained GPC (2007), "The action for any response" 2, for replies that are long.
+//! Its level, its header and all lengths are known. Its data are parts that are present and parts that are still
+//! arriving, each of the latter with the [`Body`] that the link reads from. An id aggregates streaming replies like
+//! complete ones, by prepending, and forwards them before all bytes have arrived. Source: the ARMCI design of chained
+//! GPC (2007), "The action for any response" 2, for long replies.
 
 use bytes::Bytes;
 
@@ -9,7 +11,7 @@ use super::level::{Joiner, LevelLimit, MAX_LEVEL, aggregate_parts};
 use super::message::SubtreeReply;
 use super::{Body, Payload};
 
-/// A subtree's reply whose data are still arriving: that of a call without callback, whose data are level-n data.
+/// A subtree's reply with data still arriving. Its call has no callback, so the data are level-n data.
 #[derive(Clone, Debug, Default)]
 pub struct ArrivingReply {
     /// Height above the leaves.
@@ -21,17 +23,18 @@ pub struct ArrivingReply {
 }
 
 impl ArrivingReply {
-    /// Bytes of header and data together, when all have come; as many as a number holds if there are more.
+    /// Length of header and data together when complete, in bytes; saturates at `u64::MAX`.
     pub fn len(&self) -> u64 {
         (self.header.len() as u64).saturating_add(self.data.len())
     }
 
-    /// Whether both are empty.
+    /// Whether header and data are both empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The same reply with its data whole; `None` while some are on their way, or where they have been passed on and dropped.
+    /// Returns the reply with complete data; `None` while some are still arriving, or if they were forwarded and
+    /// dropped.
     pub fn whole(&self) -> Option<SubtreeReply> {
         let mut data = Payload::new();
         for part in &self.data.parts {
@@ -44,7 +47,7 @@ impl ArrivingReply {
     }
 }
 
-/// Data in parts, some of which are still arriving. No part is empty.
+/// Data in parts, some of which may still be arriving. No part is empty.
 #[derive(Clone, Debug, Default)]
 pub struct Flow {
     parts: Vec<FlowPart>,
@@ -54,19 +57,19 @@ pub struct Flow {
 /// One part of a [`Flow`].
 #[derive(Clone, Debug)]
 pub enum FlowPart {
-    /// It is here.
+    /// Present bytes.
     Here(Bytes),
-    /// It is on its way, or has come since.
+    /// Bytes that were still arriving when the part was added.
     Arriving(Body),
 }
 
 impl Flow {
-    /// Bytes in all, when all have come; as many as a number holds if there are more.
+    /// Total length when complete, in bytes; saturates at `u64::MAX`.
     pub fn len(&self) -> u64 {
         self.len
     }
 
-    /// Whether there are none.
+    /// Whether the length is zero.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -76,12 +79,12 @@ impl Flow {
         &self.parts
     }
 
-    /// The parts in order, given away.
+    /// Returns the parts in order.
     pub fn into_parts(self) -> Vec<FlowPart> {
         self.parts
     }
 
-    /// Bytes from `offset`, as many as lie in one piece and at most `max`; none where they have not come, or are gone.
+    /// Returns bytes from `offset`, at most `max` and from one part; empty if they have not arrived or were dropped.
     pub fn read(&self, mut offset: u64, max: usize) -> Bytes {
         for part in &self.parts {
             let len = match part {
@@ -103,13 +106,13 @@ impl Flow {
         Bytes::new()
     }
 
-    /// Adds what is here at the end.
+    /// Appends present bytes.
     pub fn push_here(&mut self, payload: &Payload) {
         self.len = self.len.saturating_add(payload.len() as u64);
         self.parts.extend(payload.parts().map(|part| FlowPart::Here(part.into())));
     }
 
-    /// Adds what is on its way at the end.
+    /// Appends a body that is still arriving.
     pub fn push_arriving(&mut self, body: Body) {
         if !body.is_empty() {
             self.len = self.len.saturating_add(body.len());
@@ -126,12 +129,12 @@ impl From<Body> for Flow {
     }
 }
 
-/// A child's reply, whole or arriving.
+/// A child's reply, complete or streaming.
 #[derive(Debug)]
 pub enum ChildReply {
-    /// All of it is here.
+    /// The complete reply.
     Whole(SubtreeReply),
-    /// Its data are on their way.
+    /// A reply with data still arriving.
     Arriving(ArrivingReply),
 }
 
@@ -151,7 +154,8 @@ impl ChildReply {
     }
 }
 
-/// Aggregates an id's own header and data and its children's replies, as [`aggregate`](super::level::aggregate) does it with data that are all here.
+/// Aggregates an id's own header and data with its children's replies, like [`aggregate`](super::level::aggregate) does
+/// for complete data.
 ///
 /// # Errors
 /// If a child's data are of level [`MAX_LEVEL`]: there is no level above it.
@@ -220,7 +224,7 @@ mod tests {
     }
 
     proptest! {
-        /// What is put together before its bytes are there is what is put together when they are.
+        /// The aggregate of streaming replies equals the aggregate of the complete replies.
         #[test]
         fn it_is_the_aggregate_of_the_whole_replies(
             own in proptest::option::of((0usize..40, 0usize..6000)),

@@ -1,8 +1,8 @@
-//! A rope of bytes: data that are put together from parts without being copied together.
+//! A rope of bytes: data joined from parts without copying.
 //!
-//! Replies are aggregated at every level of a tree, and aggregation only prepends and concatenates, so the bytes of
-//! a large reply can be handed from the link they arrived on to the link they leave on (one gather write) as they
-//! are. A payload never changes the bytes of a part: parts are shared with whoever else holds them.
+//! Replies are aggregated at every level of a tree, and aggregation only prepends and concatenates. So a large reply is
+//! handed unchanged from the link it arrives on to the link it leaves on, with one gather write. A payload never
+//! changes the bytes of a part: parts are shared with their other holders.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -12,59 +12,63 @@ use std::sync::Arc;
 use bytes::{BufMut, Bytes};
 use smallvec::{SmallVec, smallvec};
 
-/// How many bytes `Debug` shows: enough to recognise a message, little enough for one line of a log.
+/// Number of bytes that `Debug` prints: enough to recognise a message, little enough for one line of a log.
 const DEBUG_BYTES_MAX: usize = 32;
 
-/// Bytes that lie in the payload itself: the header that nobody uses, of a subtree of some ids, in no more room than a payload of shared bytes needs.
+/// Number of bytes stored inline: enough for the unused header of a subtree of some ids, within the size of a payload
+/// of shared bytes.
 const INLINE_MAX: usize = 22;
 
-/// Parts shorter than this are copied where payloads are joined. To pass a part on by reference takes as long as copying 1 to 2 KiB
-/// (`benches/level.rs`), at every level it goes through, and again an entry of the gather write, of which the system
-/// takes 1,024 at a time: at this size they are 4 MiB, as much as a socket takes.
+/// Parts shorter than this are copied when payloads are joined. Passing a part by reference takes as long as copying 1
+/// to 2 KiB (`benches/level.rs`), at every level. It also takes an entry of the gather write, of which the system
+/// accepts 1,024 at a time: at this size they hold 4 MiB, as much as a socket takes.
 pub(super) const COPY_BYTES_MAX: usize = 4096;
 
-/// Payloads of fewer parts are added to another part by part: as long as their list is, that costs less than to look for it where it lies.
+/// Payloads of fewer parts are appended part by part: for a short list that costs less than following a reference to
+/// it.
 const NESTED_MIN: usize = 8;
 
-/// So many lists of parts lie in each other at most. What is added to a list of that depth is copied, part by part, which a chain of n ids does n / 64 times and not n times.
+/// Maximum nesting depth of lists of parts. Parts of a list at this depth are copied one by one when it is appended,
+/// which a chain of n ids does n / 64 times instead of n times.
 const DEPTH_MAX: u8 = 64;
 
 /// An ordered list of byte parts that stands for their concatenation.
 ///
-/// No part is empty. Two payloads are equal if their bytes are, wherever they are cut into parts. A clone shares
-/// the parts, and so does a payload that another is [appended](Self::append) to. Few bytes are held without an allocation, and one part without one of its own.
+/// No part is empty. Two payloads are equal if their bytes are equal, whatever the cuts between their parts. A clone
+/// shares the parts, and so does a payload that another is [appended](Self::append) to. A few bytes are stored inline
+/// without an allocation, and a single part needs no list.
 #[derive(Clone, Default)]
 pub struct Payload(Repr);
 
-/// In two steps, since shared bytes have one value that they never are: it says that this is the other case, and costs no room.
+/// Two nested enums, because `Bytes` has a niche: it marks the other variant at no cost in size.
 #[derive(Clone)]
 enum Repr {
-    /// More than fit inline.
+    /// One part, too long to be stored inline.
     One(Bytes),
     Other(Other),
 }
 
 #[derive(Clone)]
 enum Other {
-    /// The first `len` of these.
+    /// The first `len` of `bytes`.
     Inline { len: u8, bytes: [u8; INLINE_MAX] },
     /// Two or more parts.
     Many(Arc<Many>),
 }
 
-/// Every message holds two of them, and every answer that is kept.
+/// The size matters: every message and every retained answer holds two payloads.
 const _: () = assert!(size_of::<Payload>() == size_of::<Bytes>());
 
 #[derive(Clone, Default)]
 struct Many {
     pieces: Vec<Piece>,
-    /// Bytes.
+    /// Total length, in bytes.
     len: usize,
-    /// Parts, those of nested lists among them.
+    /// Number of parts, including those of nested lists.
     count: usize,
-    /// Bytes of those parts that are shorter than [`COPY_BYTES_MAX`].
+    /// Total length of the parts shorter than [`COPY_BYTES_MAX`], in bytes.
     small: usize,
-    /// How many lists lie in each other; 1 where there is none but this one.
+    /// Nesting depth of lists; 1 for a list without nested ones.
     depth: u8,
 }
 
@@ -107,12 +111,12 @@ impl Many {
     }
 }
 
-/// How many bytes of a part are copied: all or none.
+/// Number of bytes of a part that are copied: all or none.
 pub(super) fn small(part: &[u8]) -> usize {
     if part.len() < COPY_BYTES_MAX { part.len() } else { 0 }
 }
 
-/// The parts of a list and of those that are nested in it.
+/// Iterator over the parts of a list and of its nested lists.
 #[derive(Clone)]
 struct Leaves<'a>(SmallVec<[std::slice::Iter<'a, Piece>; 2]>);
 
@@ -133,9 +137,9 @@ impl<'a> Iterator for Leaves<'a> {
 /// One part of a payload.
 #[derive(Clone, Copy, Debug)]
 pub enum Part<'a> {
-    /// Held by the payload itself.
+    /// Stored in the payload itself.
     Held(&'a [u8]),
-    /// Shared with whoever else holds it.
+    /// Shared with other holders.
     Shared(&'a Bytes),
 }
 
@@ -146,7 +150,7 @@ impl Default for Repr {
 }
 
 impl<'a> Part<'a> {
-    /// Its bytes.
+    /// The bytes of the part.
     pub fn as_slice(self) -> &'a [u8] {
         match self {
             Part::Held(bytes) => bytes,
@@ -173,17 +177,17 @@ impl From<Part<'_>> for Bytes {
 }
 
 impl Payload {
-    /// A payload of no bytes.
+    /// Returns an empty payload.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A payload of these bytes, copied.
+    /// Returns a payload with a copy of these bytes.
     pub fn copy_from_slice(bytes: &[u8]) -> Self {
         Self::inline(bytes).unwrap_or_else(|| Self(Repr::One(Bytes::copy_from_slice(bytes))))
     }
 
-    /// So many bytes, which `write` writes: few into the payload itself, more into one allocation.
+    /// Returns a payload of `len` bytes, written by `write`: inline if they are few, else in one allocation.
     #[allow(
         clippy::slow_vector_initialization,
         reason = "cleared memory comes the long way through the allocator"
@@ -200,7 +204,8 @@ impl Payload {
         bytes.into()
     }
 
-    /// So many bytes: few are written where they stay, by `write`; more are appended, by `append`, and not cleared before.
+    /// Returns a payload of `len` bytes. If they are few, `write` writes them inline; otherwise `append` appends them
+    /// to memory that is not cleared first.
     pub(crate) fn made(len: usize, write: impl FnOnce(&mut [u8]), append: impl FnOnce(&mut Vec<u8>)) -> Self {
         if len <= INLINE_MAX {
             return Self::written(len, write);
@@ -211,7 +216,7 @@ impl Payload {
         bytes.into()
     }
 
-    /// What has room in the payload itself.
+    /// Returns the bytes as an inline payload, if they fit.
     fn inline(from: &[u8]) -> Option<Self> {
         let mut bytes = [0; INLINE_MAX];
         bytes.get_mut(..from.len())?.copy_from_slice(from);
@@ -227,12 +232,12 @@ impl Payload {
         }
     }
 
-    /// Whether there are no bytes.
+    /// Whether the payload has no bytes.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The parts in order, none of them empty; an empty payload has none.
+    /// The parts in order. No part is empty, and an empty payload has none.
     pub fn parts(&self) -> impl ExactSizeIterator<Item = Part<'_>> + Clone {
         let none = || Leaves(SmallVec::new());
         let (single, many, left) = match &self.0 {
@@ -246,7 +251,8 @@ impl Payload {
         Parts { single, many, left }
     }
 
-    /// How many bytes are copied where this payload is joined with others: its short parts, unless they are as much together as a part that is not copied.
+    /// Number of bytes that are copied when this payload is joined with others: those of its short parts, or 0 if these
+    /// together are as long as a part that is not copied.
     pub(super) fn len_copied(&self) -> usize {
         match &self.0 {
             Repr::Other(Other::Inline { len, .. }) => usize::from(*len),
@@ -256,7 +262,7 @@ impl Payload {
         }
     }
 
-    /// Appends all bytes.
+    /// Appends all bytes to `out`.
     pub fn copy_to(&self, out: &mut impl BufMut) {
         match &self.0 {
             Repr::Other(Other::Inline { len, bytes }) => out.put_slice(&bytes[..usize::from(*len)]),
@@ -265,11 +271,11 @@ impl Payload {
         }
     }
 
-    /// Adds `part` at the end, by reference if there is much of it. An empty part is left out.
+    /// Appends `part`, by reference if it is long. An empty part is skipped.
     ///
     /// # Panics
-    /// If the total length does not fit in a `usize`, which takes one part pushed again and again: parts that are
-    /// held once each fit in memory.
+    /// If the total length does not fit in a `usize`. This takes pushing one part repeatedly: distinct parts fit in
+    /// memory.
     pub fn push(&mut self, part: Bytes) {
         if part.is_empty() {
             return;
@@ -281,10 +287,11 @@ impl Payload {
         self.many().push(part);
     }
 
-    /// Adds all bytes of another payload at the end. Shares its list of parts where that is long: adding to the front of a long payload, again and again, takes no longer each time.
+    /// Appends all bytes of another payload. A long list of its parts is shared, so prepending to a long payload takes
+    /// constant time.
     ///
     /// # Panics
-    /// As [`push`](Self::push).
+    /// As for [`push`](Self::push).
     pub fn append(&mut self, other: &Payload) {
         if self.is_empty() {
             return *self = other.clone();
@@ -295,7 +302,7 @@ impl Payload {
         }
     }
 
-    /// The list of its parts, made where there is none yet.
+    /// Returns the list of parts, after creating it if there is none.
     fn many(&mut self) -> &mut Many {
         if let Repr::Other(Other::Inline { .. }) | Repr::One(_) = &self.0 {
             let mut many = Many::default();
@@ -308,7 +315,8 @@ impl Payload {
         Arc::make_mut(many)
     }
 
-    /// Up to `max` bytes from `offset`, as many as lie in one part. Takes time in proportion to the parts before them.
+    /// Returns up to `max` bytes from `offset`, from one part. The time is proportional to the number of parts before
+    /// them.
     pub(super) fn read(&self, offset: u64, max: usize) -> Bytes {
         let Ok(mut offset) = usize::try_from(offset) else { return Bytes::new() };
         for part in self.parts() {
@@ -320,7 +328,7 @@ impl Payload {
         Bytes::new()
     }
 
-    /// All bytes in one piece; copies if there are several.
+    /// All bytes in one slice; copied if there are several parts.
     pub fn as_slice(&self) -> Cow<'_, [u8]> {
         match &self.0 {
             Repr::Other(Other::Inline { len, bytes }) => Cow::Borrowed(&bytes[..usize::from(*len)]),
@@ -329,7 +337,7 @@ impl Payload {
         }
     }
 
-    /// All bytes in one piece; shares the part if there is only one, else copies.
+    /// All bytes in one piece; shared if there is only one part, else copied.
     pub fn to_bytes(&self) -> Bytes {
         match &self.0 {
             Repr::Other(Other::Inline { len: 0, .. }) => Bytes::new(),
@@ -339,7 +347,7 @@ impl Payload {
         }
     }
 
-    /// Like [`to_bytes`](Self::to_bytes), and gives the only part away, so that its holder may be its sole owner.
+    /// Like [`to_bytes`](Self::to_bytes), but moves a single part out, so that the receiver may become its only owner.
     pub fn into_bytes(self) -> Bytes {
         match self.0 {
             Repr::One(part) => part,
@@ -348,7 +356,7 @@ impl Payload {
     }
 }
 
-/// The parts of a payload.
+/// Iterator over the parts of a payload.
 #[derive(Clone)]
 struct Parts<'a> {
     single: Option<Part<'a>>,
@@ -392,7 +400,7 @@ impl PartialEq for Payload {
 
 impl Eq for Payload {}
 
-/// Compares two lists of the same total length, cut by cut.
+/// Compares two lists of the same total length, piece by piece.
 fn same_bytes<'a>(left: impl Iterator<Item = Part<'a>>, mut right: impl Iterator<Item = Part<'a>>) -> bool {
     let mut theirs: &[u8] = &[];
     for part in left {

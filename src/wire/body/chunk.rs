@@ -1,7 +1,8 @@
-//! Memory for the segments of one body, used again when nobody reads it any more.
+//! Memory for the segments of one body, reused once it has no readers.
 //!
-//! Fresh memory is dear: the system clears every page of it before its first use. A body that passes through a node needs a few segments' worth at a time, so
-//! those that were read by all take the bytes of those that come. The memory goes with its body: an idle node holds none.
+//! Fresh memory is expensive: the system clears every page of it before its first use. A body that passes through a
+//! node needs a few segments at a time, so arriving bytes reuse the memory of segments that all readers have read. The
+//! memory is freed with its body: an idle node holds none.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -10,45 +11,48 @@ use bytes::Bytes;
 use crate::wire::budget::{Budget, Counted};
 use crate::wire::frame::{SEGMENT, WINDOW};
 
-/// Chunks that wait to be used again: as many as a body's window has segments, and the two that its link may have cut ahead.
+/// Maximum number of unused chunks: as many as a window has segments, and two that the link may have cut ahead.
 const POOL_MAX: usize = WINDOW as usize / SEGMENT + 2;
 
-/// Bytes from which on they are put into a chunk: a quarter of it, so that a window of them holds no more than four times its length; fewer are copied into as much room as they need.
+/// Minimum length of bytes for which a chunk is used: a quarter of its size, so a window of chunks takes at most four
+/// times the length of its bytes. Fewer bytes are copied into memory of their length.
 pub const CHUNK_MIN: usize = SEGMENT / 4;
 
-/// The chunks of a body that nobody reads.
+/// The unused chunks of a body.
 #[derive(Debug, Default)]
 pub(super) struct Pool(Mutex<Unused>);
 
 #[derive(Debug, Default)]
 struct Unused {
     chunks: Vec<Counted<Vec<u8>>>,
-    /// Nothing more comes, though somebody may still hold the body.
+    /// No more bytes arrive, although the body may still be referenced.
     closed: bool,
 }
 
 impl Pool {
-    /// Nothing more comes: gives the memory back, that which is still read when it is not.
+    /// Marks the body as complete and frees the unused memory; chunks still in use are freed when their last reader is
+    /// gone.
     pub(super) fn close(&self) {
-        // The lock guards memory without meaning.
+        // A poisoned lock is safe to use: the memory has no content.
         let mut unused = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         *unused = Unused { chunks: Vec::new(), closed: true };
     }
 }
 
-/// Room for bytes that are coming, at most a segment's. It is taken when some of them are there, and one link has one.
+/// A buffer of one segment for arriving bytes. It is allocated once some of them are present, and a link has at most
+/// one.
 #[derive(Debug)]
 pub struct Chunk {
-    /// Of the size of a segment.
+    /// Buffer of the size of a segment.
     bytes: Counted<Vec<u8>>,
     filled: usize,
     pool: Arc<Pool>,
 }
 
 impl Chunk {
-    /// One of a body whose memory is of this budget; none when that is spent.
+    /// Returns a chunk of a body whose memory is charged to this budget; `None` if the budget is exhausted.
     pub(super) fn of(pool: &Arc<Pool>, budget: &Budget) -> Option<Chunk> {
-        // The lock guards memory without meaning.
+        // A poisoned lock is safe to use: the memory has no content.
         let used = pool.0.lock().unwrap_or_else(PoisonError::into_inner).chunks.pop();
         let fresh = || {
             let mut share = budget.share();
@@ -57,22 +61,22 @@ impl Chunk {
         Some(Chunk { bytes: used.or_else(fresh)?, filled: 0, pool: pool.clone() })
     }
 
-    /// Where the next bytes go; empty when it is full.
+    /// The free part of the buffer; empty if it is full.
     pub fn room(&mut self) -> &mut [u8] {
         &mut self.bytes.bytes[self.filled..]
     }
 
-    /// So many bytes of the room have been written, or all of it if that is less.
+    /// Marks `count` bytes as written, at most the rest of the buffer.
     pub fn fill(&mut self, count: usize) {
         self.filled = self.filled.saturating_add(count).min(self.bytes.bytes.len());
     }
 
-    /// How many bytes it holds.
+    /// Number of bytes written.
     pub fn filled(&self) -> usize {
         self.filled
     }
 
-    /// What it holds, to be shared; its memory comes back to the pool with the last that reads it.
+    /// Returns the written bytes for sharing; the memory returns to the pool once its last reader is gone.
     pub(super) fn freeze(self) -> Bytes {
         Bytes::from_owner(self)
     }

@@ -1,7 +1,8 @@
-//! Data that came in memory of their own, which nobody can change any more, with a descriptor to pass on.
+//! Data in sealed memory: immutable memory of their own, with a descriptor to pass on.
 //!
-//! The wire knows no memory but its own, so what the system does stands behind two traits. A body keeps such pieces as they came: its bytes are mapped and not copied, and the links to
-//! children on the same host pass the descriptors on.
+//! The wire module knows only its own memory, so the system's part is behind two traits. A body keeps such pieces as
+//! they arrive: its bytes are mapped instead of copied, and the links to children on the same host pass the descriptors
+//! on.
 
 use std::any::Any;
 use std::fmt;
@@ -11,34 +12,36 @@ use bytes::Bytes;
 
 /// A piece of sealed memory.
 pub trait Sealed: Any + Send + Sync + fmt::Debug {
-    /// Its length, bytes.
+    /// Length, in bytes.
     fn length(&self) -> usize;
 
-    /// Its bytes: mapped, or copied where the system has no mapping.
+    /// The bytes: mapped, or copied if the system cannot map them.
     fn bytes(&self) -> Bytes;
 
-    /// Room for a body of so many bytes in one piece, in which this and others can be laid; `None` where there is none.
+    /// Returns contiguous room for a body of `announced` bytes, into which this piece and others can be mapped; `None`
+    /// if the system has none.
     fn room(&self, announced: u64) -> Option<Box<dyn Room>>;
 
-    /// Whether its descriptor may be kept for others: there are few enough.
+    /// Whether its descriptor may be retained for others, because few enough are open.
     fn may_be_kept(&self) -> bool;
 }
 
 /// A piece of sealed memory, shared.
 pub type Extent = Arc<dyn Sealed>;
 
-/// The data of one body, side by side as they come.
+/// Contiguous room for the data of one body, filled as they arrive.
 pub trait Room: Send {
-    /// How many bytes have come.
+    /// Number of bytes that have arrived.
     fn filled(&self) -> usize;
 
-    /// Appends sealed memory; false where the system has no mapping for it, and then nothing has changed.
+    /// Maps sealed memory at the end; false if the system cannot map it, and then nothing has changed.
     fn lay(&mut self, extent: &dyn Sealed) -> bool;
 
-    /// Appends bytes that came otherwise; false where the system has no memory for them, and then nothing has changed.
+    /// Appends bytes that arrived another way; false if the system has no memory for them, and then nothing has
+    /// changed.
     fn push(&mut self, bytes: &[u8]) -> bool;
 
-    /// Some of the bytes that have come, where they lie.
+    /// Returns some of the arrived bytes, in place.
     fn view(&self, range: std::ops::Range<usize>) -> Bytes;
 }
 
@@ -47,20 +50,20 @@ pub trait Room: Send {
 pub(super) struct Extents(Vec<(u64, Extent)>);
 
 impl Extents {
-    /// Keeps one for those who pass it on, if there are few enough.
+    /// Retains a descriptor for the links that pass it on, if few enough are open.
     pub(super) fn keep(&mut self, offset: u64, extent: &Extent) {
         if extent.may_be_kept() {
             self.0.push((offset, extent.clone()));
         }
     }
 
-    /// The piece that begins at an offset.
+    /// Returns the piece that begins at an offset.
     pub(super) fn at(&self, offset: u64) -> Option<&Extent> {
         let place = self.0.binary_search_by_key(&offset, |(start, _)| *start).ok()?;
         self.0.get(place).map(|(_, extent)| extent)
     }
 
-    /// Forgets those that nobody passes on any more.
+    /// Drops the descriptors of pieces that end before `offset`.
     pub(super) fn forget_before(&mut self, offset: u64) {
         let gone = self.0.partition_point(|(start, extent)| start + extent.length() as u64 <= offset);
         self.0.drain(..gone);

@@ -1,4 +1,4 @@
-//! A body that passes through a node: the bytes that somebody still has to read, and how far the sender may go on.
+//! A body that passes through a node: the bytes that a reader still needs, and the limit for the sender.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -7,28 +7,31 @@ use bytes::Bytes;
 use super::{CHUNK_MIN, Spare};
 use crate::wire::frame::WINDOW;
 
-/// Parts that are left as they came: those of a window that is cut into segments, and some more.
+/// Number of parts that are left as they arrived: the segments of a window, and some more.
 const PARTS_FEW: usize = 64;
 
-/// The bytes of a body between the slowest of its readers and what has come.
+/// The bytes of a body between its slowest reader and the last arrived byte.
 #[derive(Debug, Default)]
 pub(super) struct Passing {
-    /// In order, each with its offset; at most a window of them, but while somebody waits for leave to begin.
+    /// Parts in order, each with its offset; at most a window of bytes, except while a reader waits for permission to
+    /// begin.
     parts: VecDeque<(u64, Bytes)>,
     end: u64,
-    /// How many readers have come how far. A flat tree has a reader for each of its ids, most of them at the same few places.
+    /// Number of readers at each position. A flat tree has a reader for each of its ids, most of them at the same few
+    /// positions.
     places: BTreeMap<u64, u32>,
-    /// How many readers wait for leave to begin. What they wait for may depend on other calls, so this body must not wait for them.
+    /// Number of readers that wait for permission to begin. The permission may depend on other calls, so this body must
+    /// not wait for these readers.
     waiting: u32,
 }
 
 impl Passing {
-    /// How far it has come, bytes.
+    /// Number of bytes that have arrived.
     pub(super) fn end(&self) -> u64 {
         self.end
     }
 
-    /// The first byte that somebody still has to read.
+    /// Offset of the first byte that a reader still needs.
     pub(super) fn start(&self) -> u64 {
         self.places.first_key_value().map_or(self.end, |(place, _)| *place)
     }
@@ -39,7 +42,8 @@ impl Passing {
         self.parts.iter().map(|(_, part)| part.len() as u64).sum()
     }
 
-    /// How far the sender may go: a window beyond the slowest reader. A reader that cannot begin for others' sake is waited for by nobody: what comes is kept for it.
+    /// How far the sender may go: a window beyond the slowest reader. While a reader waits for permission to begin, the
+    /// limit is a window beyond the arrived bytes, which are retained for it.
     pub(super) fn limit(&self) -> u64 {
         let from = if self.waiting > 0 { self.end } else { self.start() };
         from.saturating_add(WINDOW)
@@ -54,7 +58,8 @@ impl Passing {
         }
     }
 
-    /// Puts short parts together where there are many: a sender that cuts its bytes into crumbs would have each of them take a hundred times its room. A byte is copied as often as its part doubles.
+    /// Joins short parts if there are many. Otherwise a sender that cuts its bytes into crumbs would make each crumb
+    /// take a hundred times its size. A byte is copied once for each doubling of its part.
     fn join(&mut self, spare: &Spare) {
         while self.parts.len() > PARTS_FEW
             && let (last, before) = (self.parts.len() - 1, self.parts.len() - 2)
@@ -68,7 +73,7 @@ impl Passing {
         }
     }
 
-    /// Bytes from `offset`, as many as lie in one piece and at most `max`; none where they have not come, or are gone.
+    /// Returns bytes from `offset`, at most `max` and from one part; empty if they have not arrived or were dropped.
     pub(super) fn read(&self, offset: u64, max: usize) -> Bytes {
         let behind = self.parts.partition_point(|(start, _)| *start <= offset);
         let Some((start, part)) = behind.checked_sub(1).and_then(|at| self.parts.get(at)) else {
@@ -100,7 +105,7 @@ impl Passing {
         self.waiting = if waits { self.waiting + 1 } else { self.waiting.saturating_sub(1) };
     }
 
-    /// Drops what every reader has read.
+    /// Drops the bytes that every reader has read.
     fn trim(&mut self) {
         let start = self.start();
         while let Some((offset, part)) = self.parts.front()
@@ -118,7 +123,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// However the bytes are cut, they are read as they came, and take few parts.
+        /// For any cuts, the bytes are read as they were sent, and occupy few parts.
         #[test]
         fn crumbs_are_put_together(cuts in proptest::collection::vec(1usize..50, 1..2000), read in 0usize..2000) {
             let mut passing = Passing::default();

@@ -1,7 +1,8 @@
-//! The memory of a long body, kept for the next one.
+//! Reuses the memory of a long body for the next one.
 //!
-//! The system clears every page of fresh memory, which costs more than to bring the data there. So a node keeps the memory of the last long body for a moment: calls that follow each other use it in turn. Its driver gives it back
-//! when nothing has come for a while.
+//! The system clears every page of fresh memory, which costs more than receiving the data. So a node keeps the memory
+//! of the last long body for a moment, and consecutive calls reuse it. The driver returns it to the system after a time
+//! without traffic.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,19 +12,20 @@ use bytes::Bytes;
 
 use crate::wire::budget::{Budget, Counted, Share};
 
-/// Memory is kept from this size on: below it the allocator keeps it by itself.
+/// Minimum size of memory to keep, in bytes: the allocator itself keeps smaller blocks.
 const KEPT_MIN: usize = 4 << 20;
 
-/// Most memory that a node keeps for a moment, bytes: what it has just held anyway.
+/// Maximum memory that a node keeps, in bytes; the node has just used it anyway.
 const KEPT_MAX: usize = 64 << 20;
 
-/// The part of a budget that may be kept for a moment beside what is held.
+/// Divisor: at most this part of the budget may be kept besides the memory in use.
 const KEPT_PART: u64 = 8;
 
-/// What a short part of a body takes beside its bytes.
+/// Overhead of a short part of a body, in bytes.
 const PART_COST: u64 = 128;
 
-/// The memory that a node keeps: of one body, or of none; and the budget that bodies take theirs of. Cloning shares both.
+/// The memory that a node keeps, of at most one body, and the budget from which bodies take their memory. Cloning
+/// shares both.
 #[derive(Clone, Default)]
 pub struct Spare {
     shared: Arc<Shared>,
@@ -33,23 +35,23 @@ pub struct Spare {
 #[derive(Default)]
 struct Shared {
     memory: Mutex<Vec<u8>>,
-    /// Whether there is any, to be asked often.
+    /// Whether memory is kept: a cheap test for frequent use.
     held: AtomicBool,
 }
 
-/// A body whose memory comes back.
+/// A body whose memory is kept after use.
 struct Lent {
     bytes: Counted<Vec<u8>>,
     spare: Spare,
 }
 
 impl Spare {
-    /// The same memory for bodies of another budget.
+    /// Returns the same kept memory, for bodies of another budget.
     pub fn within(&self, budget: &Budget) -> Spare {
         Spare { shared: self.shared.clone(), budget: budget.clone() }
     }
 
-    /// What bodies take their memory of.
+    /// The budget from which bodies take their memory.
     pub fn budget(&self) -> &Budget {
         &self.budget
     }
@@ -59,12 +61,12 @@ impl Spare {
         self.shared.held.load(Ordering::Relaxed)
     }
 
-    /// Gives the memory back to the system.
+    /// Returns the memory to the system.
     pub fn release(&self) {
         drop(self.take());
     }
 
-    /// An empty buffer for a body of this length, with what memory there is if the body is long.
+    /// Returns an empty buffer for a body of this length, with the kept memory if the body is long.
     fn buffer(&self, len: u64) -> Counted<Vec<u8>> {
         let bytes = if len < KEPT_MIN as u64 || !self.is_held() { Vec::new() } else { self.take() };
         let mut share = self.budget.share();
@@ -72,7 +74,7 @@ impl Spare {
         Counted { bytes, share }
     }
 
-    /// Appends what has come of a body of this length; false where there is no memory for it.
+    /// Appends received bytes of a body of this length; false if there is no memory for them.
     pub(super) fn append(&self, part: &mut Counted<Vec<u8>>, bytes: &[u8], announced: u64) -> bool {
         if part.bytes.capacity() == 0 && !bytes.is_empty() {
             *part = self.buffer(announced);
@@ -80,7 +82,7 @@ impl Spare {
         part.append(bytes, announced)
     }
 
-    /// Shares a body; if it is long, its memory comes back when nobody reads it any more.
+    /// Shares a body; the memory of a long one is kept once its last reader is gone.
     pub(super) fn share(&self, bytes: Counted<Vec<u8>>) -> Bytes {
         let most = usize::try_from(self.budget.most() / KEPT_PART).unwrap_or(KEPT_MAX).min(KEPT_MAX);
         match (KEPT_MIN..=most).contains(&bytes.bytes.capacity()) {
@@ -90,7 +92,7 @@ impl Spare {
         }
     }
 
-    /// A copy of two pieces that follow each other; `None` where there is no memory for it.
+    /// Returns a copy of two consecutive pieces; `None` if there is no memory for it.
     pub fn copy(&self, first: &[u8], second: &[u8]) -> Option<Bytes> {
         let (mut share, mut bytes) = (self.budget.share(), Vec::new());
         let len = first.len() + second.len();
@@ -102,7 +104,8 @@ impl Spare {
         Some(self.counted(bytes, share))
     }
 
-    /// Bytes that lie elsewhere, as long as somebody reads them; `None` where there is no room for them.
+    /// Charges the budget for bytes that are stored elsewhere, until their last reader is gone; `None` if the budget is
+    /// exhausted.
     pub(super) fn hold(&self, bytes: Bytes) -> Option<Bytes> {
         let mut share = self.budget.share();
         share.grow(bytes.len() as u64).then(|| self.counted(bytes, share))
@@ -113,7 +116,7 @@ impl Spare {
     }
 
     fn take(&self) -> Vec<u8> {
-        // The lock guards memory without meaning.
+        // A poisoned lock is safe to use: the memory has no content.
         let mut memory = self.shared.memory.lock().unwrap_or_else(PoisonError::into_inner);
         self.shared.held.store(false, Ordering::Relaxed);
         std::mem::take(&mut memory)

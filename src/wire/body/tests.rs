@@ -1,4 +1,4 @@
-//! Bodies whole, arriving, followed, passing through.
+//! Tests of bodies: complete, arriving, following another, and passing.
 
 use proptest::prelude::*;
 
@@ -37,18 +37,19 @@ fn a_body_goes_on_with_the_one_that_it_follows() {
     assert_eq!(body.read(4, 100).as_ref(), b"");
     other.push(b"234567");
     assert_eq!((body.arrived(), body.read(4, 2).as_ref(), body.bytes()), (8, &b"45"[..], None));
-    // The second stops too; a third is whole, and one of another length is none of this data.
+    // The second sender stops too; a third body is complete, and a body of another length is ignored.
     body.follow(&Body::whole("x"));
     body.follow(&Body::whole("0123456789"));
     assert_eq!(body.bytes().unwrap().as_ref(), b"0123456789");
     assert_eq!((body.read(8, 9).as_ref(), second.read(0, 2).as_ref()), (&b"89"[..], &b"01"[..]));
-    // The first sender is heard no more, and breaks nothing.
+    // Bytes from the first sender are ignored and do no harm.
     assert_eq!((writer.missing(), writer.push(b"4567"), body.arrived()), (6, 4, 10));
     body.follow(&Body::whole("9876543210"));
     assert_eq!(body.bytes().unwrap().as_ref(), b"0123456789");
 }
 
-/// Of a body whose first sender had found no memory, what had been refused counted as there: who took the data as they came was never given those that an adopter brought, and its call waited for its time limit.
+/// If the first sender of a body had found no memory, the refused bytes counted as arrived. A reader that took the data
+/// as they arrived never got the bytes of the adopter, and its call waited for its time limit.
 #[test]
 fn what_was_refused_is_had_of_the_body_that_is_followed() {
     let spare = Spare::default().within(&Budget::new(9, "a link"));
@@ -77,7 +78,7 @@ fn passing(len: u64) -> (Body, BodyWriter) {
     Body::arriving_for(len, Use::Passing)
 }
 
-/// The memory that a body that passes through holds.
+/// Bytes that a passing body holds.
 fn held(body: &Body) -> u64 {
     let Repr::Arriving(reader) = &body.0 else { panic!("it is whole") };
     match &*reader.body.received() {
@@ -104,7 +105,7 @@ fn what_every_reader_has_is_dropped_and_no_more() {
     drop(two);
     drop(one);
     assert_eq!((held(&body), body.arrived(), writer.missing()), (0, 20, 80));
-    // Nobody reads any more: what comes is counted alone.
+    // No reader is left: arriving bytes are only counted.
     drop(body);
     assert_eq!((writer.push(&[3; 90]), writer.missing()), (80, 0));
 }
@@ -140,7 +141,7 @@ fn a_sender_may_go_on_a_window_beyond_the_slowest_reader() {
     child.passed(WINDOW / 4);
     assert_eq!((writer.grant(), writer.allowed()), (Some(WINDOW + WINDOW / 4), WINDOW / 4));
     assert_eq!(writer.grant(), None, "it was said already");
-    // Who waits for leave to begin is not waited for, but what comes is kept for it.
+    // The sender does not wait for a reader that waits for permission to begin, but the bytes are retained for it.
     let other = body.fork();
     other.waits(true);
     assert_eq!(writer.grant(), Some(2 * WINDOW));
@@ -196,7 +197,8 @@ fn chunks_are_appended_without_a_copy_and_their_memory_is_used_again() {
 }
 
 proptest! {
-    /// Whatever the parts, the reads and their order, each reader gets the bytes that were sent, and what is held is what somebody needs and the rest of a part.
+    /// For any parts, reads and order, each reader gets the bytes that were sent. The body holds only the needed bytes
+    /// and the rest of a part.
     #[test]
     fn every_reader_gets_what_was_sent(
         steps in prop::collection::vec((0usize..4, 1usize..50), 1..200),

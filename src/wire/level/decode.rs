@@ -1,7 +1,7 @@
-//! Decoders of level-n data: one for chunks as they arrive, and iterators over data that are all there.
+//! Decoders of level-n data: one for chunks as they arrive, and iterators over complete data.
 //!
-//! All are thin: the grammar is in `grammar.rs`, so that they accept the same bytes and report the same errors at
-//! the same places. None of them copies or collects the bytes of a value.
+//! All are thin layers over the grammar in `grammar.rs`, so they accept the same bytes and report the same errors at
+//! the same positions. None of them copies or collects the bytes of a value.
 
 use std::iter::FusedIterator;
 
@@ -10,8 +10,8 @@ use super::{Event, LevelError, Limits};
 
 /// Decodes level-n data that arrive in chunks, cut anywhere.
 ///
-/// Order of use: any number of [`feed`](Self::feed), then [`finish`](Self::finish). After an error the same error
-/// is returned for ever.
+/// Call [`feed`](Self::feed) any number of times, then [`finish`](Self::finish). After an error every call returns the
+/// same error.
 ///
 /// ```
 /// use chained_gpc::wire::level::{Event, Limits, StreamDecoder};
@@ -34,17 +34,17 @@ pub struct StreamDecoder {
 }
 
 impl StreamDecoder {
-    /// Ready for data of `level`. A level over the limit is reported by the first [`feed`](Self::feed).
+    /// Returns a decoder for data of `level`. A level over the limit is reported by the first [`feed`](Self::feed).
     pub fn new(level: u16, limits: Limits) -> Self {
         Self { grammar: Grammar::new(level, limits) }
     }
 
-    /// Takes the next chunk and gives `sink` every event up to its end. An event is given as soon as its last byte
-    /// is there: after the chunk that ends the data, the outermost `Close` has been given.
+    /// Decodes the next chunk and passes each of its events to `sink`. An event is passed as soon as its last byte
+    /// arrives: after the chunk that ends the data, `sink` has received the outermost `Close`.
     ///
     /// # Errors
-    /// The first thing wrong in the data. What came before it has been given to `sink`; that the data were cut
-    /// short is for [`finish`](Self::finish) to say.
+    /// The first error in the data; `sink` has received all events before it. Truncated data are reported by
+    /// [`finish`](Self::finish).
     pub fn feed(&mut self, chunk: &[u8], sink: &mut impl FnMut(Event<'_>)) -> Result<(), LevelError> {
         let mut rest = chunk;
         while let Some(event) = self.grammar.step(&mut rest)? {
@@ -53,17 +53,17 @@ impl StreamDecoder {
         Ok(())
     }
 
-    /// Bytes taken so far.
+    /// Number of bytes read so far.
     pub fn position(&self) -> u64 {
         self.grammar.position()
     }
 
-    /// Whether the outermost value is complete. Any further byte is left over.
+    /// Whether the outermost value is complete. Any further byte is an error.
     pub fn is_complete(&self) -> bool {
         self.grammar.is_complete()
     }
 
-    /// Says that no more chunks come.
+    /// Ends the data.
     ///
     /// # Errors
     /// If the data are incomplete, or the error that [`feed`](Self::feed) returned.
@@ -72,14 +72,14 @@ impl StreamDecoder {
     }
 }
 
-/// One step through level-n data that are all there.
+/// One step through complete level-n data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Token<'a> {
     /// A value of `level` 1 or above begins; its `count` members follow, then `Close`.
     Open {
-        /// Its level; the members are one lower.
+        /// Level of the value; its members are one level lower.
         level: u16,
-        /// How many members it says it has: a promise, not yet kept.
+        /// Number of members announced; they may be missing.
         count: u64,
     },
     /// The bytes of a level-0 value.
@@ -88,10 +88,10 @@ pub enum Token<'a> {
     Close,
 }
 
-/// Walks through the structure of level-n data, in order, borrowing the leaves.
+/// Iterates over the structure of level-n data, in order, borrowing the leaves.
 ///
-/// Ends after the outermost value or after the first error. Data cut short and bytes left over are errors too, given
-/// at the end.
+/// The iterator ends after the outermost value or after the first error. Truncated data and excess bytes are errors
+/// too, returned at the end.
 #[derive(Debug, Clone)]
 pub struct Tokens<'a> {
     grammar: Grammar,
@@ -100,7 +100,7 @@ pub struct Tokens<'a> {
 }
 
 impl<'a> Tokens<'a> {
-    /// A walk through `data`, which are of `level`.
+    /// Returns an iterator over `data`, which are of `level`.
     pub fn new(level: u16, data: &'a [u8], limits: Limits) -> Self {
         Self { grammar: Grammar::new(level, limits), rest: data, ended: false }
     }
@@ -112,7 +112,7 @@ impl<'a> Tokens<'a> {
             match event {
                 Event::Open { level, count } => return Ok(Some(Token::Open { level, count })),
                 Event::LeafStart { .. } => {}
-                // The only piece: if it were short the data would end with it, and no `LeafEnd` come.
+                // The only piece: if it is short, the data end with it and no `LeafEnd` follows.
                 Event::Piece(bytes) => leaf = bytes,
                 Event::LeafEnd => return Ok(Some(Token::Leaf(leaf))),
                 Event::Close => return Ok(Some(Token::Close)),
@@ -137,29 +137,29 @@ impl<'a> Iterator for Tokens<'a> {
 
 impl FusedIterator for Tokens<'_> {}
 
-/// The contents of all level-0 values of level-n data, in order, whatever their depth.
+/// The contents of all level-0 values of level-n data, in order, at any depth.
 ///
-/// Ends after the last one or after the first error, so all is well only if no item is an error. To keep a leaf
-/// without copying it, take it from the `Bytes` that hold the data with `Bytes::slice_ref`.
+/// The iterator ends after the last value or after the first error, so the data are valid only if no item is an error.
+/// To keep a leaf without copying it, slice it with `Bytes::slice_ref` from the `Bytes` that hold the data.
 #[derive(Debug, Clone)]
 pub struct Leaves<'a> {
     tokens: Tokens<'a>,
 }
 
 impl<'a> Leaves<'a> {
-    /// The leaves of `data`, which are of `level`.
+    /// Returns the leaves of `data`, which are of `level`.
     pub fn new(level: u16, data: &'a [u8], limits: Limits) -> Self {
         Self { tokens: Tokens::new(level, data, limits) }
     }
 
-    /// The next leaf, if it does not lie whole and small in front.
+    /// Returns the next leaf if it is long, or not next to the previous one.
     #[inline(never)]
     fn leaf_further_on(&mut self) -> Option<Result<&'a [u8], LevelError>> {
         let Tokens { grammar, rest, .. } = &mut self.tokens;
         if grammar.ends(rest) {
             return None;
         }
-        // Bounded by the input: each token but `Close` takes two bytes or more, and each `Close` has its `Open`.
+        // Bounded by the input: each token except `Close` takes two bytes or more, and each `Close` has its `Open`.
         loop {
             match self.tokens.next()? {
                 Ok(Token::Leaf(leaf)) => return Some(Ok(leaf)),
@@ -176,7 +176,8 @@ impl<'a> Iterator for Leaves<'a> {
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         let Tokens { grammar, rest, .. } = &mut self.tokens;
-        // Never after the end: then no open value has a leaf left, or no byte is, or the grammar has failed.
+        // No leaf follows the end: then the open values have no members left, or no bytes are left, or the grammar has
+        // failed.
         match grammar.leaf_beside(rest).or_else(|| grammar.leaf(rest)) {
             Some(leaf) => Some(Ok(leaf)),
             None => self.leaf_further_on(),
@@ -186,10 +187,10 @@ impl<'a> Iterator for Leaves<'a> {
 
 impl FusedIterator for Leaves<'_> {}
 
-/// Checks that `data` are data of `level`, and says how many level-0 values they hold.
+/// Checks that `data` are data of `level`, and returns the number of their level-0 values.
 ///
 /// # Errors
-/// The first thing wrong in the data.
+/// The first error in the data.
 pub fn validate(level: u16, data: &[u8], limits: Limits) -> Result<u64, LevelError> {
     Leaves::new(level, data, limits).try_fold(0, |leaves, leaf| leaf.map(|_| leaves + 1))
 }

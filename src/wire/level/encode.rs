@@ -1,16 +1,18 @@
 //! Encoding of level-n data: the default aggregation of replies.
 //!
-//! The format only prepends counts, so what a child sent stands unchanged in what its parent sends. Large parts are
-//! passed on by reference; only small ones are copied, to keep the number of parts low. Children's data are not
-//! looked into here: whoever reads the aggregate in the end decodes it. Where short parts are as much together as a part
-//! that is passed on by reference, their list is, too: the prefixes of a long chain are not copied at each of its ids.
+//! The format only prepends counts, so a child's data stay unchanged within its parent's data. Large parts are passed
+//! on by reference; small parts are copied, to keep the number of parts low. Children's data are not parsed here: the
+//! final reader decodes the aggregate.
+//!
+//! If the short parts of a payload together reach the size of a part passed by reference, their list is passed by
+//! reference too. So the ids of a long chain do not copy its prefixes again.
 
 use bytes::{BufMut, Bytes, BytesMut};
 
 use super::{LevelLimit, MAX_LEVEL};
 use crate::wire::payload::{COPY_BYTES_MAX, Part, Payload, small};
 
-/// The prefix that lifts by 2,048 levels, kept once so that a longer lift is passed on by reference too.
+/// The prefix that lifts by 2,048 levels, as a static so that longer lifts are passed by reference too.
 static LIFT: [u8; COPY_BYTES_MAX] = {
     let mut ones = [b' '; COPY_BYTES_MAX];
     let mut at = 0;
@@ -21,12 +23,12 @@ static LIFT: [u8; COPY_BYTES_MAX] = {
     ones
 };
 
-/// One value of some level.
+/// Encoded data together with their level.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Leveled {
-    /// The level of the data.
+    /// Level of the data.
     pub level: u16,
-    /// Level-n data of that level, encoded.
+    /// Encoded level-n data of that level.
     pub data: Payload,
 }
 
@@ -46,15 +48,15 @@ pub fn level0(bytes: impl Into<Bytes> + AsRef<[u8]>) -> Payload {
     joiner.finish()
 }
 
-/// Aggregates a process's own data and its children's, own data first, then the children's in the order given.
+/// Aggregates a process's own data and its children's data: own data first, then the children's in the given order.
 ///
-/// `own` are raw bytes, which become level-0 data; `None` if the process contributes nothing. The level of the
-/// result is one more than the highest child's. Data of a lower level are lifted by wrapping them in values of one
-/// member (`1 SPACE data`). Without children the result is `own` at level 0, and without anything an empty value of
+/// `own` holds raw bytes, which become level-0 data; `None` if the process contributes nothing. The level of the result
+/// is one more than the highest child's. Data of a lower level are lifted by wrapping them in values of one member (`1
+/// SPACE data`). Without children the result is `own` at level 0; without children and `own` it is an empty value of
 /// level 1. Parts of 4 KiB or more are not copied.
 ///
-/// A lift costs two bytes a level, so own data cost twice their height: nothing in a tree of logarithmic depth, but
-/// a chain of n processes adds up to n² bytes of prefixes.
+/// A lift costs two bytes a level, so lifting own data costs twice their height. This is negligible in a tree of
+/// logarithmic depth, but a chain of n processes adds n² bytes of prefixes.
 ///
 /// # Errors
 /// If a child's data are of level [`MAX_LEVEL`]: there is no level above it.
@@ -62,7 +64,7 @@ pub fn aggregate(own: Option<Bytes>, children: &[Leveled]) -> Result<Leveled, Le
     aggregate_parts(own, children.iter().map(|child| (child.level, &child.data)))
 }
 
-/// Like [`aggregate`], of children's data that lie anywhere, each with its level.
+/// Like [`aggregate`], for children's data that are stored anywhere, each with its level.
 ///
 /// # Errors
 /// As for [`aggregate`].
@@ -106,7 +108,7 @@ pub fn aggregate_parts<'a>(
     Ok(Leveled { level: highest + 1, data })
 }
 
-/// An aggregate of which parts are passed on by reference.
+/// Returns an aggregate with parts that are passed on by reference.
 fn joined<'a>(
     members: usize,
     own: Option<Bytes>,
@@ -128,7 +130,7 @@ fn joined<'a>(
     joiner.finish()
 }
 
-/// What an aggregate consists of, bytes.
+/// Length of an aggregate, in bytes: the copied part and the whole.
 struct Sizes {
     copied: usize,
     all: usize,
@@ -155,7 +157,7 @@ fn sizes<'a>(
     Sizes { copied, all }
 }
 
-/// Bytes of a count with its space.
+/// Length of a count and its space, in bytes.
 #[inline(always)]
 pub(crate) fn count_bytes(count: usize) -> usize {
     if count < 100 {
@@ -164,17 +166,17 @@ pub(crate) fn count_bytes(count: usize) -> usize {
     count.checked_ilog10().unwrap_or(0) as usize + 2
 }
 
-/// How many bytes of a lift are copied: what is not a multiple of the kept prefix.
+/// Bytes of a lift that are copied: the remainder beyond whole static prefixes.
 fn lift_copied(levels: u16) -> usize {
     usize::from(levels) * 2 % LIFT.len()
 }
 
-/// How many bytes of a lift are passed on by reference.
+/// Bytes of a lift that are passed by reference.
 fn lift_shared(levels: u16) -> usize {
     usize::from(levels) * 2 - lift_copied(levels)
 }
 
-/// Appends a count with its space, as it stands before the bytes of level-0 data and before the members of others.
+/// Appends a count and its space, the prefix of level-0 bytes and of the members of higher levels.
 #[inline(always)]
 pub fn count(out: &mut impl BufMut, count: usize) {
     if count < 10 {
@@ -186,9 +188,9 @@ pub fn count(out: &mut impl BufMut, count: usize) {
     long_count(out, count);
 }
 
-/// Appends a count of more digits.
+/// Appends a count of three digits or more.
 fn long_count(out: &mut impl BufMut, count: usize) {
-    // From the last digit to the first, with a space behind it.
+    // Written from the last digit to the first, in front of a space.
     let mut digits = [b' '; 21];
     let (mut at, mut rest) = (digits.len() - 1, count);
     loop {
@@ -202,7 +204,7 @@ fn long_count(out: &mut impl BufMut, count: usize) {
     out.put_slice(&digits[at..]);
 }
 
-/// Appends a lift that is copied whole: by 2,048 levels at most.
+/// Appends a lift by copying all of it: at most 2,048 levels.
 #[inline(always)]
 pub(crate) fn lift(out: &mut impl BufMut, levels: u16) {
     match levels {
@@ -212,10 +214,10 @@ pub(crate) fn lift(out: &mut impl BufMut, levels: u16) {
     }
 }
 
-/// Joins parts into a payload: small ones by copying them into one buffer, large ones by reference.
+/// Joins parts into a payload: small parts are copied into one buffer, large parts are passed by reference.
 pub(in crate::wire) struct Joiner {
     out: Payload,
-    /// Copied bytes that are not yet a part. One allocation serves all copied parts.
+    /// Copied bytes that do not form a part yet. One allocation serves all copied parts.
     small: BytesMut,
 }
 
@@ -224,7 +226,7 @@ impl Joiner {
         Self { out: Payload::new(), small: BytesMut::with_capacity(copied) }
     }
 
-    /// Appends a count with its space.
+    /// Appends a count and its space.
     pub(in crate::wire) fn count(&mut self, number: usize) {
         count(&mut self.small, number);
     }
@@ -264,7 +266,7 @@ impl Joiner {
         self.out.push(self.small.split().freeze());
     }
 
-    /// What is left in the buffer becomes the last part.
+    /// Returns the payload, with the rest of the buffer as its last part.
     pub(in crate::wire) fn finish(mut self) -> Payload {
         self.flush();
         self.out

@@ -1,36 +1,35 @@
-//! What can be wrong with level-n data, and where.
+//! Errors in level-n data, each with its position.
 
 use super::MAX_LEVEL;
 
-/// Bytes that are not data of the level they were said to be.
+/// The bytes are not valid data of the expected level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("level data: byte {position}: {kind}")]
 pub struct LevelError {
-    /// Offset from the start of the data, in bytes. It points at the byte that cannot stand there; where a count is
-    /// wrong as a whole (leading zero, overflow, over a limit), at the count's first byte; where the input ended too
-    /// early, at its end.
+    /// Offset from the start of the data, in bytes. It points at the invalid byte; at the first byte of a count that is
+    /// invalid as a whole (leading zero, overflow, over a limit); or at the end of input that ends too early.
     pub position: u64,
-    /// What is wrong there.
+    /// The error at that position.
     pub kind: LevelErrorKind,
 }
 
-/// What is wrong, without the place.
+/// An error in level-n data, without its position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LevelErrorKind {
     /// A space without a digit before it.
     #[error("count is empty; expected a digit before the space")]
     EmptyCount,
-    /// A count begins with something else than a digit.
+    /// A count begins with a byte that is not a digit.
     #[error("expected a count, found '{}'", .found.escape_ascii())]
     NotADigit {
-        /// The byte that stands there.
+        /// The byte found.
         found: u8,
     },
     /// A count begins with `+` or `-`.
     #[error("count has a sign '{}'; expected digits alone", .found.escape_ascii())]
     Sign {
-        /// The byte that stands there.
+        /// The byte found.
         found: u8,
     },
     /// A count of several digits begins with `0`.
@@ -42,7 +41,7 @@ pub enum LevelErrorKind {
     /// A count is not followed by a space.
     #[error("expected a space or a digit after the count, found '{}'", .found.escape_ascii())]
     MissingSpace {
-        /// The byte that stands there.
+        /// The byte found.
         found: u8,
     },
     /// A level-0 value is longer than [`Limits::leaf_bytes`](super::Limits::leaf_bytes).
@@ -56,12 +55,12 @@ pub enum LevelErrorKind {
     /// The counts of all levels add up to more than [`Limits::members`](super::Limits::members).
     #[error("{members} members counted up to here; expected at most {limit}")]
     MembersOverLimit {
-        /// The sum of the counts up to and with this one (at most `u64::MAX`).
+        /// The sum of the counts up to and including this one (at most `u64::MAX`).
         members: u64,
         /// The limit.
         limit: u64,
     },
-    /// The level is higher than [`Limits::level`](super::Limits::level). Found before any byte is read.
+    /// The level is higher than [`Limits::level`](super::Limits::level). Reported before any byte is read.
     #[error("level {level} is nested too deep; expected at most level {limit}")]
     LevelOverLimit {
         /// The level of the data.
@@ -69,7 +68,7 @@ pub enum LevelErrorKind {
         /// The limit.
         limit: u16,
     },
-    /// There are no bytes at all.
+    /// The input is empty.
     #[error("input is empty; expected a count")]
     Empty,
     /// The input ends inside a count or before its space.
@@ -78,15 +77,15 @@ pub enum LevelErrorKind {
     /// The input ends inside the bytes of a level-0 value.
     #[error("input ends inside level 0 data; expected {missing} more bytes")]
     LeafCut {
-        /// How many bytes of the value did not come.
+        /// Number of bytes missing.
         missing: u64,
     },
     /// The input ends between the members of a value.
     #[error("input ends inside level {level} data; expected {missing} more members")]
     MembersMissing {
-        /// The level of the innermost value that lacks members.
+        /// The level of the innermost value with missing members.
         level: u16,
-        /// How many of its members did not come.
+        /// Number of its members missing.
         missing: u64,
     },
     /// Bytes follow the value.
@@ -94,7 +93,7 @@ pub enum LevelErrorKind {
     LeftOver,
 }
 
-/// An aggregate would be of a higher level than there is.
+/// The level of an aggregate would exceed [`MAX_LEVEL`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "level data: a child's data are of the highest level there is, {MAX_LEVEL}; use a tree of less depth"

@@ -1,8 +1,8 @@
 //! The grammar of level-n data, written once: a state machine that every decoder drives.
 //!
-//! It holds no input. Each step takes what it can from the front of a chunk and gives back at most one event, so a
-//! chunk may end anywhere, inside a count as well as inside bytes. It must never recurse (the depth of the data is
-//! the peer's choice) and never reserve memory for what a count promises.
+//! It stores no input. Each step takes bytes from the front of a chunk and returns at most one event, so a chunk may
+//! end anywhere, even inside a count. It never recurses, because the peer chooses the depth of the data, and never
+//! reserves memory for announced members.
 
 use std::num::NonZero;
 
@@ -10,18 +10,19 @@ use smallvec::SmallVec;
 
 use super::{LevelError, LevelErrorKind, MAX_LEVEL};
 
-/// Open values with members to come that are held without an allocation: a binary tree of 65,536 processes has as many.
+/// Number of open values with members to come that need no allocation: a binary tree of 65,536 processes has as many.
 const OPEN_INLINE: usize = 16;
 
-/// What a decoder accepts. The default accepts all the format can say.
+/// Limits of a decoder. The default accepts everything that the format can express.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Highest level. Bounds the decoder's memory to sixteen bytes for each.
+    /// Highest level. It bounds the decoder's memory: sixteen bytes for each level.
     pub level: u16,
-    /// Largest sum of the counts of all values of level 1 and above, that is, the number of all values but the
-    /// outermost. `u64::MAX` is no limit. A count over it is refused when it is read, before its members come.
+    /// Largest sum of the counts of all values of level 1 and above, which is the number of all values except the
+    /// outermost. `u64::MAX` means no limit. A count over the limit is rejected when it is read, before its members
+    /// arrive.
     pub members: u64,
-    /// Largest level-0 value, in bytes. `u64::MAX` is no limit. Refused when the count is read, like `members`.
+    /// Largest level-0 value, in bytes. `u64::MAX` means no limit. Rejected when its count is read, like `members`.
     pub leaf_bytes: u64,
 }
 
@@ -33,20 +34,20 @@ impl Default for Limits {
 
 /// One step through level-n data that arrive in chunks.
 ///
-/// Shape: a level-0 value is `LeafStart`, any number of `Piece`s whose lengths add up to `len` (none for an empty
-/// value), `LeafEnd`. A value of a higher level is `Open`, its `count` members, `Close`.
+/// A level-0 value is `LeafStart`, any number of `Piece`s whose lengths add up to `len` (none for an empty value), then
+/// `LeafEnd`. A value of a higher level is `Open`, its `count` members, then `Close`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event<'a> {
     /// A value of `level` 1 or above begins.
     Open {
-        /// Its level; the members are one lower.
+        /// Level of the value; its members are one level lower.
         level: u16,
-        /// How many members it says it has: a promise, not yet kept.
+        /// Number of members announced; they may be missing.
         count: u64,
     },
     /// A level-0 value begins.
     LeafStart {
-        /// How many bytes it says it has: a promise, not yet kept.
+        /// Number of bytes announced; they may be missing.
         len: u64,
     },
     /// The next bytes of the level-0 value, borrowed from the chunk; never empty.
@@ -57,11 +58,11 @@ pub enum Event<'a> {
     Close,
 }
 
-/// A count of which some digits have been read.
+/// A count that is partly read.
 #[derive(Debug, Clone, Copy, Default)]
 struct Count {
     value: u64,
-    /// At most 20: leading zeros are refused and 21 digits overflow.
+    /// At most 20: leading zeros are rejected and 21 digits overflow.
     digits: u8,
 }
 
@@ -69,20 +70,20 @@ struct Count {
 enum State {
     /// Reading the count that begins a value.
     Count(Count),
-    /// Inside level-0 bytes, of which `left` are still to come.
+    /// Inside level-0 bytes, with `left` bytes still to come.
     Content { left: u64 },
-    /// A value has just ended. With no value open around it, all is complete.
+    /// A value has just ended. If no value is open around it, the data are complete.
     Between,
-    /// An error was found; it is given again for ever.
+    /// An error was found; every further step returns it.
     Failed(LevelError),
 }
 
 /// An open value with members that have not begun.
 #[derive(Debug, Clone, Copy)]
 struct Open {
-    /// How many values are open with it, itself and those around it.
+    /// Number of open values up to and including this one.
     depth: u16,
-    /// Its members that have not begun.
+    /// Number of its members that have not begun.
     left: NonZero<u64>,
 }
 
@@ -91,22 +92,22 @@ struct Open {
 pub(super) struct Grammar {
     level: u16,
     limits: Limits,
-    /// Bytes taken so far.
+    /// Bytes read so far.
     position: u64,
     /// Sum of the counts read so far, for [`Limits::members`].
     members: u64,
-    /// How many values are open.
+    /// Number of open values.
     depth: u16,
-    /// The innermost of them with members that have not begun, if there is one. A value that is lower than those beside it is the only member of others, up to their level, so that most open values
-    /// have none, and the end of many is the end of one.
+    /// The innermost open value with members that have not begun, if any. A lower value beside higher ones is lifted by
+    /// values of one member each, so most open values have none left and many of them end together.
     inner: Option<Open>,
-    /// The others of that kind, outermost first.
+    /// The other open values with members that have not begun, outermost first.
     open: SmallVec<[Open; OPEN_INLINE]>,
     state: State,
 }
 
 impl Grammar {
-    /// Ready for the first byte of data of `level`. A level over the limit is reported by the first step.
+    /// Returns the grammar for data of `level`. A level over the limit is reported by the first step.
     pub(super) fn new(level: u16, limits: Limits) -> Self {
         let mut grammar = Self {
             level,
@@ -124,7 +125,7 @@ impl Grammar {
         grammar
     }
 
-    /// Bytes taken so far.
+    /// Bytes read so far.
     pub(super) fn position(&self) -> u64 {
         self.position
     }
@@ -134,9 +135,9 @@ impl Grammar {
         matches!(self.state, State::Between) && self.depth == 0
     }
 
-    /// Takes bytes from the front of `input` up to the next event; `None` when all of `input` is taken.
+    /// Takes bytes from the front of `input` up to the next event. Returns `None` when all of `input` is taken.
     ///
-    /// Call again until `None`, also with nothing left: the last byte may have ended several values.
+    /// Call it until it returns `None`, even if `input` is empty: the last byte may have ended several values.
     pub(super) fn step<'a>(&mut self, input: &mut &'a [u8]) -> Result<Option<Event<'a>>, LevelError> {
         loop {
             match self.state {
@@ -147,7 +148,7 @@ impl Grammar {
                 State::Between if self.depth == 0 => {
                     return Err(self.fail_at(self.position, LevelErrorKind::LeftOver));
                 }
-                // The only way round the loop, and once: the next member's count comes.
+                // The only branch that loops, and only once: the count of the next member follows.
                 State::Between if self.innermost_left() > 0 => {
                     self.begin_next();
                     self.state = State::Count(Count::default());
@@ -160,7 +161,8 @@ impl Grammar {
         }
     }
 
-    /// The next level-0 value, if it lies beside the one before and its count is short; else nothing is taken. Most do, and of most data all but the first.
+    /// Returns the next level-0 value if it directly follows the previous one and its count is short; otherwise takes
+    /// nothing. Most values qualify: in most data, all but the first.
     #[inline]
     pub(super) fn leaf_beside<'a>(&mut self, input: &mut &'a [u8]) -> Option<&'a [u8]> {
         if !matches!(self.state, State::Between) {
@@ -174,9 +176,10 @@ impl Grammar {
         Some(leaf)
     }
 
-    /// The next level-0 value, if it lies whole in `input` and nothing on the way to it is wrong or long; else nothing more is taken than what was right, and [`step`](Self::step) goes on from there.
+    /// Returns the next level-0 value if it is complete in `input` and all counts in front of it are valid and short.
+    /// Otherwise it takes only the valid part, and [`step`](Self::step) continues from there.
     ///
-    /// What is whole and small needs no events in between: this is what most callers read, once for each process.
+    /// Complete, small values need no events in between. Most callers read such data, one value for each process.
     #[inline(never)]
     pub(super) fn leaf<'a>(&mut self, input: &mut &'a [u8]) -> Option<&'a [u8]> {
         if matches!(self.state, State::Between) {
@@ -194,10 +197,11 @@ impl Grammar {
         leaf
     }
 
-    /// Takes the counts of the values that the next level-0 value is the first in, and itself. Where one is wrong or long or not there, or nothing is in a value, all before it have been taken.
+    /// Takes the next level-0 value and the counts of the values that begin with it. At an invalid, long or missing
+    /// count, or an empty value, it stops after the counts before it.
     #[inline]
     fn walk_to_leaf<'a>(&mut self, input: &mut &'a [u8]) -> Option<&'a [u8]> {
-        // Each round takes two bytes or more.
+        // Each iteration takes two bytes or more.
         while self.depth < self.level {
             let ones = ones(input).min(self.level - self.depth);
             if ones > 0 {
@@ -208,7 +212,7 @@ impl Grammar {
             }
             let (count, rest) = short_count(input)?;
             let count = count as u64;
-            // The first of its members begins.
+            // The first member begins here.
             let left = count.checked_sub(1)?;
             self.add_members(count)?;
             *input = rest;
@@ -219,7 +223,7 @@ impl Grammar {
         Some(leaf)
     }
 
-    /// Counts members in, if they are within the limit.
+    /// Adds to the number of members, if the sum is within the limit.
     #[inline]
     fn add_members(&mut self, count: u64) -> Option<()> {
         let members = self.members.saturating_add(count);
@@ -230,7 +234,8 @@ impl Grammar {
         Some(())
     }
 
-    /// Ends the open values that have no member left, and begins the next member of the one around them, whose count comes now; none if that was the last.
+    /// Ends the open values without members left, and begins the next member of the value around them, whose count
+    /// follows. Returns `None` if the outermost value has ended.
     #[inline]
     fn begin_next(&mut self) -> Option<()> {
         let inner = self.inner?;
@@ -239,7 +244,7 @@ impl Grammar {
         Some(())
     }
 
-    /// A member of the innermost open value that has any begins.
+    /// Begins a member of the innermost open value that has members left.
     #[inline]
     fn take_member(&mut self, inner: Open) {
         self.inner = match NonZero::new(inner.left.get() - 1) {
@@ -248,7 +253,7 @@ impl Grammar {
         };
     }
 
-    /// A value begins around what comes, with so many members to come after the one that comes first, if any does.
+    /// Opens a value with `left` members after its first one.
     #[inline]
     fn enter(&mut self, left: u64) {
         self.depth += 1;
@@ -259,17 +264,17 @@ impl Grammar {
         }
     }
 
-    /// Members of the innermost open value that have not begun.
+    /// Number of members of the innermost open value that have not begun.
     fn innermost_left(&self) -> u64 {
         self.inner.filter(|inner| inner.depth == self.depth).map_or(0, |inner| inner.left.get())
     }
 
-    /// Whether the outermost value ends in front of `input`, and nothing follows.
+    /// Whether the outermost value ends in front of `input`, and `input` is empty.
     pub(super) fn ends(&self, input: &[u8]) -> bool {
         matches!(self.state, State::Between) && input.is_empty() && self.inner.is_none()
     }
 
-    /// After the last step: whether the input ended where the outermost value does.
+    /// Call after the last step: checks that the input ended with the outermost value.
     pub(super) fn finish(&self) -> Result<(), LevelError> {
         let kind = match self.state {
             State::Between if self.depth == 0 => return Ok(()),
@@ -277,7 +282,7 @@ impl Grammar {
             State::Count(Count { digits: 1.., .. }) => LevelErrorKind::CountCut,
             State::Content { left } => LevelErrorKind::LeafCut { missing: left },
             State::Count(_) | State::Between if self.depth == 0 => LevelErrorKind::Empty,
-            // The member whose count was awaited has been taken off already.
+            // The member whose count is missing has already been subtracted.
             State::Count(_) | State::Between => {
                 let missing = self.innermost_left() + 1;
                 LevelErrorKind::MembersMissing { level: self.next_level() + 1, missing }
@@ -328,7 +333,7 @@ impl Grammar {
         }
     }
 
-    /// A count that began at `start` has been read, with its space.
+    /// Begins the value whose count started at `start` and has been read, including its space.
     fn begin_value(&mut self, count: u64, start: u64) -> Result<Event<'static>, LevelError> {
         let level = self.next_level();
         if level == 0 {
@@ -358,7 +363,7 @@ impl Grammar {
         if input.is_empty() {
             return None;
         }
-        // More than a `usize` holds is more than the chunk holds.
+        // A count over `usize::MAX` exceeds the length of the chunk.
         let cut = usize::try_from(left).map_or(input.len(), |left| left.min(input.len()));
         let (piece, rest) = input.split_at(cut);
         *input = rest;
@@ -374,13 +379,14 @@ impl Grammar {
     }
 }
 
-/// Digits of a count that is read at once: more than data have that lie in one piece.
+/// Maximum number of digits of a count on the fast path: more than contiguous data have.
 const SHORT_DIGITS: usize = 9;
 
-/// The count at the start of some bytes, and what follows its space; none if it is not there whole, or wrong, or long.
+/// Returns the count at the start of `bytes`, and the bytes after its space; `None` if it is incomplete, invalid or
+/// long.
 #[inline]
 fn short_count(bytes: &[u8]) -> Option<(usize, &[u8])> {
-    // Most have a digit or two.
+    // Most counts have one or two digits.
     match *bytes {
         [one @ b'0'..=b'9', b' ', ref rest @ ..] => return Some((usize::from(one - b'0'), rest)),
         [ten @ b'1'..=b'9', one @ b'0'..=b'9', b' ', ref rest @ ..] => {
@@ -403,9 +409,9 @@ fn short_count(bytes: &[u8]) -> Option<(usize, &[u8])> {
     None
 }
 
-/// How many counts of one the bytes begin with, of the first four: what makes a low value one of a higher level.
+/// Number of counts of one, at most four, at the start of `bytes`. Such counts lift a low value to a higher level.
 ///
-/// A run of them ends at the lowest bit that is another: a count and its space are sixteen.
+/// The run ends at the lowest bit that differs; a count and its space are sixteen bits.
 #[inline]
 fn ones(bytes: &[u8]) -> u16 {
     const FOUR: u64 = u64::from_le_bytes(*b"1 1 1 1 ");
@@ -415,13 +421,14 @@ fn ones(bytes: &[u8]) -> u16 {
     }
 }
 
-/// The content of a level-0 value that is all of some bytes; none if they are something else, or its count is long.
+/// Returns the content of a level-0 value that fills `bytes`; `None` if they are anything else, or the count is long.
 #[inline]
 pub(crate) fn whole_leaf(bytes: &[u8]) -> Option<&[u8]> {
     short_leaf(bytes, u64::MAX).filter(|(_, rest)| rest.is_empty()).map(|(leaf, _)| leaf)
 }
 
-/// The level-0 value at the start of some bytes, and what follows it; none if it is not there whole, or wrong, or longer than this.
+/// Returns the level-0 value at the start of `bytes`, and the bytes after it; `None` if it is incomplete, invalid, or
+/// longer than `most`.
 #[inline]
 fn short_leaf(bytes: &[u8], most: u64) -> Option<(&[u8], &[u8])> {
     let (count, rest) = short_count(bytes)?;

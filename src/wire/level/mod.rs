@@ -5,15 +5,17 @@
 //! level n data = dataCount SPACE (level n-1 data)*      n >= 1
 //! ```
 //!
-//! Counts are ASCII decimal numbers of at most 64 bits, without sign or leading zero (`0` itself is a count). The
-//! bytes do not name their level: it travels beside them. Source: the rendezvous web service of Globus (WS Rendezvous), "Data format".
+//! Counts are ASCII decimal numbers of at most 64 bits, without sign or leading zero (`0` itself is a count). The bytes
+//! do not contain their level, which is sent beside them. Source: the rendezvous web service of Globus (WS Rendezvous),
+//! "Data format".
 //!
-//! - [`aggregate`] puts a process's own data and its children's into data of the next level, with little copying.
-//! - [`StreamDecoder`] takes the data in chunks cut anywhere and keeps nothing of them.
-//! - [`Leaves`] and [`Tokens`] borrow from data that are all there; [`validate`] only checks them.
+//! - [`aggregate`] joins a process's own data and its children's data into data of the next level, with little copying.
+//! - [`StreamDecoder`] decodes data that arrive in chunks cut anywhere, and buffers none of them.
+//! - [`Leaves`] and [`Tokens`] borrow from complete data; [`validate`] only checks them.
 //!
-//! Decoders read what peers sent. They never panic, never recurse, and never allocate on the word of a count: their
-//! memory is eight bytes for each value that is open, and each of those took two bytes of input or more.
+//! Decoders read bytes from peers. They never panic, never recurse, and never allocate because a count announces
+//! members. Their memory is sixteen bytes for each open value with members to come, and each of those took two bytes of
+//! input or more.
 //!
 //! ```
 //! use bytes::Bytes;
@@ -45,6 +47,6 @@ pub use grammar::{Event, Limits};
 pub(crate) use encode::{count_bytes, lift};
 pub(crate) use grammar::whole_leaf;
 
-/// The highest level there is: a level travels in 16 bits. Trees of logarithmic depth stay below 64; only a chain of
-/// 65,536 processes gets here.
+/// The highest level: a level is sent in 16 bits. Trees of logarithmic depth stay below level 64; only a chain of
+/// 65,536 processes reaches the limit.
 pub const MAX_LEVEL: u16 = u16::MAX;

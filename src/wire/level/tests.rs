@@ -1,4 +1,4 @@
-//! The codec against a model of it: a recursive parser and printer, with no thought for memory or depth.
+//! Tests of the codec against a model: a recursive parser and printer, without regard to memory or depth.
 
 use bytes::Bytes;
 use proptest::prelude::*;
@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::wire::payload::Payload;
 
-/// The value that level-n data stand for. All leaves are equally deep.
+/// A value as level-n data encode it. All leaves are equally deep.
 #[derive(Debug, Clone, PartialEq)]
 enum Value {
     Leaf(Vec<u8>),
@@ -52,7 +52,7 @@ impl Value {
     }
 }
 
-/// The model of the decoder: recursive descent over data that are all there.
+/// Model of the decoder: recursive descent over complete data.
 struct Model<'a> {
     data: &'a [u8],
     at: usize,
@@ -81,7 +81,7 @@ impl<'a> Model<'a> {
         Err(LevelError { position: at as u64, kind })
     }
 
-    /// `at_end`: what is wrong if the input ends before the value.
+    /// `at_end` is the error if the input ends before the value.
     fn value(&mut self, level: u16, at_end: LevelErrorKind) -> Result<(), LevelError> {
         if self.at == self.data.len() {
             return self.error(self.at, at_end);
@@ -145,7 +145,7 @@ impl<'a> Model<'a> {
     }
 }
 
-/// What the borrowing decoder makes of `data`.
+/// Decodes `data` with the borrowing decoder.
 fn borrowed(level: u16, data: &[u8], limits: Limits) -> Outcome<'_> {
     let mut tokens = Vec::new();
     let mut walk = Tokens::new(level, data, limits);
@@ -161,7 +161,7 @@ fn borrowed(level: u16, data: &[u8], limits: Limits) -> Outcome<'_> {
     (tokens, Ok(()))
 }
 
-/// What the streaming decoder is seen to give: tokens, with the bytes of each leaf put together.
+/// Output of the streaming decoder: tokens, with the pieces of each leaf joined.
 #[derive(Debug, Default)]
 struct Heard {
     tokens: Vec<OwnedToken>,
@@ -177,7 +177,7 @@ enum OwnedToken {
 }
 
 impl Heard {
-    /// Also holds the events to their documented shape.
+    /// Also checks that the events have their documented shape.
     fn hear(&mut self, event: Event<'_>) {
         match (event, &mut self.leaf) {
             (Event::Open { level, count }, None) => self.tokens.push(OwnedToken::Open(level, count)),
@@ -197,7 +197,7 @@ impl Heard {
     }
 }
 
-/// What the streaming decoder makes of `data` cut into chunks at `cuts` (taken modulo the length).
+/// Decodes `data` with the streaming decoder, cut into chunks at `cuts` (taken modulo the length).
 fn streamed(
     level: u16,
     data: &[u8],
@@ -231,7 +231,7 @@ fn owned(tokens: &[Token<'_>]) -> Vec<OwnedToken> {
     tokens.iter().map(owned).collect()
 }
 
-/// Holds both decoders to the model, and gives what all agree on.
+/// Checks both decoders against the model, and returns their common result.
 fn decode(level: u16, data: &[u8], cuts: &[usize], limits: Limits) -> Result<(), LevelError> {
     let (tokens, result) = Model::decode(level, data, limits);
     let shown = data.escape_ascii().to_string();
@@ -265,7 +265,7 @@ fn cuts() -> impl Strategy<Value = Vec<usize>> {
     prop::collection::vec(any::<usize>(), 0..12)
 }
 
-/// Bytes that often look like the beginning of level-n data.
+/// Bytes that often resemble the beginning of level-n data.
 fn garbage() -> impl Strategy<Value = Vec<u8>> {
     let likely = prop::sample::select(&b"0123459   +-a\xff"[..]);
     let piece = prop_oneof![
@@ -287,14 +287,15 @@ fn limits() -> impl Strategy<Value = Limits> {
     prop_oneof![3 => Just(Limits::default()), 1 => tight]
 }
 
-/// A low value as one of this level.
+/// A low value, lifted to this level.
 fn lifted_to(level: u16) -> impl Strategy<Value = Value> {
     (0..=level.min(2)).prop_flat_map(move |low| {
         value(low).prop_map(move |value| (low..level).fold(value, |member, _| Value::Members(vec![member])))
     })
 }
 
-/// Low values beside each other in one of a higher level, with runs of counts of one of every length; of the bytes one bit may be wrong.
+/// Lifted values beside each other in a value of a higher level, with runs of counts of one of every length. One bit of
+/// the bytes may be flipped.
 fn lifted() -> impl Strategy<Value = (u16, Vec<u8>)> {
     let bit = prop::option::weighted(0.5, (any::<prop::sample::Index>(), 0u32..8));
     let values =
@@ -309,7 +310,7 @@ fn lifted() -> impl Strategy<Value = (u16, Vec<u8>)> {
     })
 }
 
-/// A process of a tree: what it contributes, and its children.
+/// A process of a tree: its contribution, and its children.
 #[derive(Debug, Clone)]
 struct Process {
     own: Option<Vec<u8>>,
@@ -322,7 +323,7 @@ impl Process {
         aggregate(self.own.clone().map(Bytes::from), &children).unwrap()
     }
 
-    /// The same on values: lifting is a value of one member around it.
+    /// The model of aggregation: lifting wraps a value in a value of one member.
     fn model(&self) -> (u16, Value) {
         let children: Vec<(u16, Value)> = self.children.iter().map(Process::model).collect();
         let own = self.own.clone().map(|bytes| (0, Value::Leaf(bytes)));
@@ -371,7 +372,7 @@ proptest! {
         let _ = decode(level, &data, &cuts, limits);
     }
 
-    /// Counts of one are read four at a time; each is counted, and none has another byte for its space.
+    /// Counts of one are read four at a time; each must be counted and followed by a space.
     #[test]
     fn lifted_values_are_judged_alike(tree in lifted(), cuts in cuts(), limits in limits()) {
         let _ = decode(tree.0, &tree.1, &cuts, Limits { level: MAX_LEVEL, ..limits });

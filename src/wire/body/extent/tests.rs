@@ -1,4 +1,5 @@
-//! Bodies that come in sealed memory, in part or all: against a plain buffer, with memory that is none.
+//! Tests of bodies that arrive in sealed memory, in part or as a whole, against a plain buffer. The sealed memory is
+//! simulated.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,13 +10,13 @@ use super::*;
 use crate::wire::body::{Body, Use};
 use crate::wire::frame::{EXTENT_MAX, WINDOW};
 
-/// What the system has for sealed memory, and how often it says yes.
+/// A simulated system with sealed memory, and the limits of what it grants.
 #[derive(Debug, Default)]
 struct Host {
-    /// Bytes that a room takes before it has no more.
+    /// Capacity of a room, in bytes.
     room: Option<usize>,
     keeps: bool,
-    /// Pieces that somebody has.
+    /// Number of pieces that are still referenced.
     alive: AtomicUsize,
 }
 
@@ -92,9 +93,9 @@ fn pattern(from: usize, len: usize) -> Vec<u8> {
 
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    /// So many bytes come, in sealed memory or not.
+    /// This many bytes arrive, in sealed memory or not.
     Come(usize, bool),
-    /// The child's link reads on, by descriptor where it can.
+    /// The child's link reads on, by descriptor where possible.
     Pass,
 }
 
@@ -145,7 +146,7 @@ proptest! {
         }
         let whole = extra == 0 && (usage != Use::Passing || all == 0);
         prop_assert_eq!(body.bytes().map(|bytes| bytes.to_vec()), whole.then(|| pattern(0, all)));
-        // More than was announced is refused, and changes nothing.
+        // A piece longer than announced is refused and changes nothing.
         prop_assert!(!writer.extend(&Plain::extent(&pattern(0, extra as usize + 1), &host)));
         prop_assert_eq!(body.arrived(), all as u64);
         if usage == Use::Passing && passed == all as u64 {
@@ -157,11 +158,12 @@ proptest! {
 }
 
 proptest! {
-    /// A sender waits for leave to send a whole piece, and a receiver tells by the quarter of a window: each could have waited for the other.
+    /// A sender waits until its window has room for a whole piece, and a receiver extends the window by quarters: a
+    /// deadlock would be possible.
     #[test]
     fn there_is_leave_for_the_longest_piece_when_all_that_came_was_taken(lengths in prop::collection::vec((1..=EXTENT_MAX, 1..100usize), 1..8)) {
         let (body, mut writer) = Body::arriving_for(u64::MAX, Use::Passing);
-        // Some are odd, and short.
+        // Some lengths are odd and short.
         let lengths = lengths.into_iter().map(|(length, odd)| if odd > 50 { length } else { length / odd / 1000 + 1 });
         for length in lengths {
             prop_assert!(writer.extend(&Plain::extent(&vec![0; length], &Arc::default())));
