@@ -1,4 +1,4 @@
-//! One connection before it is a link: how far its proof and its hellos have come.
+//! State of one connection before it is a link: the progress of its proof and its hellos.
 
 use gpc_trees::Id;
 
@@ -12,89 +12,89 @@ use crate::wire::Hello;
 use crate::wire::frame::{FRAME_HEADER, FrameError, FrameHeader, Kind, flags};
 use crate::wire::head::Goodbye;
 
-/// By which way two nodes are connected, as the system says.
+/// Transport of a connection, as reported by the system.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Way {
-    /// A Unix socket, whose other end is of a user that this node links with.
+    /// A Unix socket to a process of a user that this node links with.
     User,
-    /// TCP on one host.
+    /// TCP within one host.
     Loopback,
-    /// TCP that leaves the host, or may.
+    /// TCP that leaves the host, or may leave it.
     Network,
 }
 
-/// How the node at the other end of a link was proved to be a member.
+/// How the peer of a link has proved its membership.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Proof {
-    /// Not at all.
+    /// Not proved.
     None,
-    /// By its user: the link is a Unix socket.
+    /// By its user, over a Unix socket.
     User,
-    /// It has the secret of the job.
+    /// By the secret of the job.
     Secret,
-    /// It has the secret, and the key that is listed for its id.
+    /// By the secret and by the key that is listed for its id.
     Key,
 }
 
-/// Where somebody has connected from, as a number: an address, of whatever kind.
+/// Address of a connecting process as a number, of any kind of address.
 pub type Source = u128;
 
-/// How far a connection has come.
+/// Stage of a connection. "Ours" are connections that this node opened, "theirs" those that it accepted.
 #[derive(Debug)]
 pub(super) enum Stage {
-    /// Ours: it does not stand yet.
+    /// Ours: being opened.
     Opening,
-    /// Ours: the second message of the proof is awaited.
+    /// Ours: waits for the second message of the proof.
     Second(Box<dyn Handshake>),
-    /// Ours: the answer to our hello is awaited.
+    /// Ours: waits for the answer to this node's hello.
     Answer,
-    /// Theirs: nothing has come.
+    /// Theirs: no bytes have arrived.
     Silent,
-    /// Theirs: the first message is awaited, behind this preamble.
+    /// Theirs: waits for the first message, after this preamble.
     First([u8; PREAMBLE]),
-    /// Theirs: the third message is awaited.
+    /// Theirs: waits for the third message.
     Third(Box<dyn Handshake>),
-    /// Theirs: their hello is awaited.
+    /// Theirs: waits for the peer's hello.
     Hello,
-    /// Theirs: another run of the id has a link that may still stand.
+    /// Theirs: waits, because another run of the id has a link that may be alive.
     OnHold(Hello),
 }
 
-/// A connection that is no link yet.
+/// A connection that is not a link yet.
 #[derive(Debug)]
 pub(super) struct Greeting {
     pub(super) stage: Stage,
     pub(super) way: Way,
-    /// Where somebody has connected from; none of our own connections.
+    /// Source address of an accepted connection; `None` for this node's own.
     pub(super) source: Option<Source>,
-    /// Whom it is with, as far as it was said.
+    /// The peer, once known.
     pub(super) peer: Option<Id>,
-    /// The key that the peer has proved to have.
+    /// The key that the peer has proved.
     pub(super) key: Option<PublicKey>,
-    /// Seals the hellos, and what follows if that is encrypted.
+    /// Session that seals the hellos, and what follows if that is encrypted.
     pub(super) session: Option<Box<dyn Session>>,
     pub(super) encrypt: bool,
-    /// Whether the peer's memory for rings has come, or ours was offered.
+    /// Whether memory for rings has arrived from the peer, or was offered to it.
     pub(super) rings: bool,
-    /// Until when it may go on as it is.
+    /// Time limit of the present stage.
     pub(super) until: Option<Time>,
     pub(super) piece: Piece,
 }
 
-/// The first frame of a side.
+/// The first frame from a side.
 pub(super) enum FirstFrame {
     Hello(Hello),
     Goodbye(Goodbye),
 }
 
 impl Greeting {
-    /// A connection to a peer, which does not stand yet.
+    /// Returns a connection to a peer that is being opened.
     pub(super) fn to(peer: Id) -> Greeting {
         let piece = Piece::new(Expected::Nothing);
         Greeting { stage: Stage::Opening, peer: Some(peer), piece, ..Greeting::from(Way::Network, None) }
     }
 
-    /// A connection that somebody has opened.
+    /// Returns an accepted connection.
     pub(super) fn from(way: Way, source: Option<Source>) -> Greeting {
         Greeting {
             stage: Stage::Silent,
@@ -110,7 +110,7 @@ impl Greeting {
         }
     }
 
-    /// Whether this side has opened it.
+    /// Whether this node opened it.
     pub(super) fn is_ours(&self) -> bool {
         matches!(self.stage, Stage::Opening | Stage::Second(_) | Stage::Answer)
     }
@@ -128,7 +128,7 @@ impl Greeting {
         self.stage = stage;
     }
 
-    /// A frame as it goes over this connection: sealed, once there is a session.
+    /// Returns a frame's bytes on this connection, sealed if there is a session.
     pub(super) fn frame(&mut self, kind: Kind, flags: u8, payload: &[u8]) -> Result<Vec<u8>, Unproved> {
         let length = u32::try_from(payload.len()).map_err(|_| Unproved)?;
         let frame = [&FrameHeader { length, kind, flags }.emit()[..], payload].concat();
@@ -142,7 +142,7 @@ impl Greeting {
         }
     }
 
-    /// Opens a record that holds one frame.
+    /// Opens a record that contains one frame.
     pub(super) fn open(&mut self, record: &[u8]) -> Result<(FrameHeader, Vec<u8>), Refused> {
         let mut plain = vec![0; record.len()];
         let session = self.session.as_mut().ok_or(Unproved)?;
@@ -159,7 +159,7 @@ impl Greeting {
     }
 }
 
-/// Why what came is refused.
+/// Why received bytes are rejected.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub(super) enum Refused {
     #[error(transparent)]
@@ -168,7 +168,7 @@ pub(super) enum Refused {
     Frame(#[from] FrameError),
 }
 
-/// Reads the first frame of a side.
+/// Reads the first frame from a side.
 pub(super) fn first_frame(header: FrameHeader, payload: &[u8]) -> Result<FirstFrame, FrameError> {
     match header.kind {
         Kind::Hello => {

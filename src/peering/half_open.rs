@@ -1,17 +1,19 @@
-//! Connections that others have opened and that are no links yet: bounded in number, for each address that they come from and in all. Whoever has waited longest makes room, of those of the same address first.
+//! Half-open connections: accepted connections that are not links yet. Their number is bounded per source address and
+//! in total. The oldest makes room, first among those of the same address.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::greeting::Source;
 use super::peer::LinkKey;
 
-/// Most of them: more than all nodes of a large machine at once, few enough not to use up the descriptors.
+/// Maximum number of half-open connections: more than all nodes of a large machine open at once, few enough to leave
+/// descriptors.
 pub const HALF_OPEN_MAX: usize = 16_384;
 
-/// Most from one address: as many processes as one host starts of a job, and a quarter of all.
+/// Maximum number from one address: as many processes of a job as one host starts, and a quarter of the total.
 pub const HALF_OPEN_PER_SOURCE: usize = HALF_OPEN_MAX / 4;
 
-/// Those there are. Keys grow, so the lowest has waited longest.
+/// The half-open connections. Keys increase, so the lowest is the oldest.
 #[derive(Debug, Default)]
 pub(super) struct HalfOpen {
     all: BTreeSet<LinkKey>,
@@ -19,7 +21,7 @@ pub(super) struct HalfOpen {
 }
 
 impl HalfOpen {
-    /// Who has to go before another one comes from there.
+    /// Returns the connection to close before another one from this source is added.
     pub(super) fn in_the_way(&self, source: Option<Source>) -> Option<LinkKey> {
         let of_source = source.and_then(|source| self.sources.get(&source));
         match of_source.filter(|keys| keys.len() >= HALF_OPEN_PER_SOURCE) {
@@ -48,12 +50,12 @@ impl HalfOpen {
         }
     }
 
-    /// The one that has waited longest.
+    /// The oldest connection.
     pub(super) fn oldest(&self) -> Option<LinkKey> {
         self.all.first().copied()
     }
 
-    /// Addresses that an entry is kept for.
+    /// Number of addresses with an entry.
     pub(super) fn addresses(&self) -> usize {
         self.sources.len()
     }

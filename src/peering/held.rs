@@ -1,8 +1,10 @@
-//! A process that says hello under an id whose link, of another run of that id, still stands: it waits until that one is known to live, or not.
+//! Conflicts between two runs of an id: a new connection waits until the link of the other run is known to be alive or
+//! gone.
 //!
-//! Which of two runs is the later one nobody can tell: clocks are set, and anybody can name any number. So their order decides nothing. An id that was started again finds its
-//! old link gone, or gone at once, since the system closes what a process leaves behind; what was stopped, or cut off, does not answer; and who does answer keeps its link.
-//! Source: docs/wire.md, "One link per pair".
+//! The order of two runs is unknown: clocks are set back, and a process can send any incarnation. So the order of
+//! incarnations decides nothing. If an id is restarted, its old link is gone or ends at once, because the system closes
+//! what a process leaves behind. If the old process is stopped or cut off, it does not answer. If it answers, it keeps
+//! its link. Source: docs/wire.md, "One link per pair".
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,13 +19,15 @@ use crate::chain::Time;
 use crate::wire::head::GoodbyeReason;
 use crate::wire::{CauseKind, Hello};
 
-/// How long a link may take to answer a PING when another run of its id is there: longer than a busy machine needs, shorter than the limits of most calls.
+/// Time limit for the answer to a PING while another run of the id waits: longer than a busy machine needs, shorter
+/// than the limits of most calls.
 pub const ANSWER_LIMIT: Duration = Duration::from_secs(2);
 
-/// Processes that wait so at a node, for an id one at most. Only where a host was cut off, and its processes run elsewhere now, is it more than a few; those above it are told to try again.
+/// Maximum number of waiting processes at a node; each id has at most one. There are more than a few only if a host was
+/// cut off and its processes run elsewhere now. Further ones are told to try again.
 const HELD_MAX: usize = 128;
 
-/// Those that wait, by the id that they claim; the link of each of these ids is up.
+/// The waiting connections, by the id that they claim; the link of each of these ids is up.
 #[derive(Debug, Default)]
 pub(super) struct Held(BTreeMap<Id, LinkKey>);
 
@@ -36,13 +40,14 @@ impl Held {
 }
 
 impl<B: Book> Peering<B> {
-    /// Whether anybody waits for the link of another run of its id.
+    /// Whether a connection waits for the link of another run of its id.
     #[inline]
     pub fn holds_any(&self) -> bool {
         !self.held.0.is_empty()
     }
 
-    /// Another run of an id than the one whose link is up has said hello: that one is asked for a heartbeat, and the other waits for it.
+    /// Handles a hello of another run than the one whose link is up: sends a PING on the link, and lets the new
+    /// connection wait for the answer.
     pub(super) fn hold(&mut self, old: LinkKey, key: LinkKey, hello: Hello) {
         let id = hello.from;
         let before = self.held.0.get(&id).copied();
@@ -51,7 +56,7 @@ impl<B: Book> Peering<B> {
         let said =
             before.and_then(|before| self.greetings.get(&before)).map(|held| (&held.stage, held.until));
         let until = match (before, said) {
-            // It has given that attempt up, and tries anew.
+            // The same run has given up that attempt and tries again.
             (Some(before), Some((Stage::OnHold(said), until)))
                 if same_key
                     && said.incarnation == hello.incarnation
@@ -82,14 +87,14 @@ impl<B: Book> Peering<B> {
         }
     }
 
-    /// How long the answer may take of a peer that was [asked](Output::Ask): it may have announced a pause.
+    /// Sets the time limit for the answer of a peer that was [asked](Output::Ask): the peer may have announced a pause.
     pub fn hold_until(&mut self, id: Id, at: Time) {
         if let Some(&key) = self.held.0.get(&id) {
             self.give_until(key, Some(at));
         }
     }
 
-    /// The run of an id whose link is up lives: another one that waits for that link is refused.
+    /// Rejects a waiting run of an id, because the run whose link is up is alive.
     pub fn lives(&mut self, id: Id) {
         if let Some(key) = self.held.0.remove(&id) {
             let text = format!(
@@ -99,9 +104,10 @@ impl<B: Book> Peering<B> {
         }
     }
 
-    /// The link that another run of an id waits for has not answered.
+    /// Handles the missing answer of a link that another run of its id waits for.
     pub(super) fn no_answer(&mut self, id: Id) {
-        // A key may have been listed meanwhile that this one has not: then the link stays, silent as it is.
+        // A key that the waiting run has not proved may have been listed meanwhile. Then the old link stays, although
+        // it is silent.
         let welcome = self.held.0.get(&id).is_some_and(|held| self.has_another_key(*held, id).is_none());
         if let Some(old) = self.up(id).filter(|_| welcome) {
             self.replace(old, id, CauseKind::LostIncarnation);
@@ -109,7 +115,7 @@ impl<B: Book> Peering<B> {
         self.take_place(id);
     }
 
-    /// The link of an id is gone: another run of it that waits for that takes its place. What was lost is told before.
+    /// Lets a waiting run of an id take the place of its link, which is gone. The loss has already been output.
     pub(super) fn take_place(&mut self, id: Id) {
         let Some(key) = self.held.0.remove(&id) else { return };
         if let Some(Stage::OnHold(hello)) = self.greetings.get(&key).map(|greeting| &greeting.stage) {

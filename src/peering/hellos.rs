@@ -1,6 +1,7 @@
-//! The hellos, and what is done about them.
+//! Checks and answers hellos.
 //!
-//! Source: docs/wire.md, "HELLO", "Jobs" and "One link per pair"; the rules of two connections are in `peer`.
+//! Source: docs/wire.md, "HELLO", "Jobs" and "One link per pair"; the rules for two connections of a pair are in
+//! `peer`.
 
 use gpc_trees::Id;
 
@@ -13,10 +14,10 @@ use crate::wire::frame::Kind;
 use crate::wire::head::{Goodbye, GoodbyeReason};
 use crate::wire::{CauseKind, Hello, Job};
 
-/// All that is said to somebody who proves nothing.
+/// The whole text for a peer that proves nothing.
 pub(super) const REFUSED: &str = "refused";
 
-/// What both sides are told of two nodes of different jobs.
+/// Text for both sides when the jobs of two nodes differ.
 fn differs(me: Id, mine: Job, peer: Id, theirs: Job) -> String {
     format!(
         "id {me} is of {}, id {peer} of {}: only nodes of one job link with each other. See that both have addresses of the same job, as from one peers file, and name the same job",
@@ -40,28 +41,28 @@ impl<B: Book> Peering<B> {
         }
     }
 
-    /// Our connection stands, and is proved where it has to be: says who this is.
+    /// Sends the hello of this node: its own connection is open, and proved if it must be.
     pub(super) fn say_hello(&mut self, key: LinkKey, to: Id) {
         let generation = self.entry(to).say_next();
         let hello = self.hello(to, generation);
         let Some(greeting) = self.greetings.get_mut(&key) else { return };
-        // With the rings that it offers, if there are any.
+        // Data by descriptor are offered together with rings.
         let hello = Hello { extents: greeting.rings, ..hello };
         greeting.enter(Stage::Answer);
         self.write_frame(key, Kind::Hello, hello_flags(&hello), &hello.emit());
     }
 
-    /// A frame goes out.
+    /// Writes a frame to a connection.
     fn write_frame(&mut self, key: LinkKey, kind: Kind, flags: u8, payload: &[u8]) {
         let Some(greeting) = self.greetings.get_mut(&key) else { return };
         match greeting.frame(kind, flags, payload) {
             Ok(bytes) => self.outputs.push_back(Output::Write { key, bytes }),
-            // A frame of this length is always sealed.
+            // A frame of this length can always be sealed.
             Err(_) => self.close(key),
         }
     }
 
-    /// The first frame of somebody who has connected.
+    /// Handles the first frame on an accepted connection.
     pub(super) fn heard_first(&mut self, key: LinkKey, first: FirstFrame, here: &Here) {
         match first {
             FirstFrame::Goodbye(_) => self.broke(key, &"its first frame is no hello"),
@@ -69,7 +70,7 @@ impl<B: Book> Peering<B> {
         }
     }
 
-    /// The hello of somebody who has connected.
+    /// Handles the hello on an accepted connection.
     fn heard_hello(&mut self, key: LinkKey, hello: Hello, here: &Here) {
         let Some(greeting) = self.greetings.get_mut(&key) else { return };
         greeting.rings = here.rings;
@@ -95,7 +96,7 @@ impl<B: Book> Peering<B> {
             }
             Verdict::Hold(old) => return self.hold(old, key, hello),
             Verdict::Replace(Some(old)) => {
-                // Who connects anew lives.
+                // A peer that connects again is alive.
                 self.lives(hello.from);
                 self.replace(old, hello.from, CauseKind::LinkLost);
             }
@@ -104,16 +105,17 @@ impl<B: Book> Peering<B> {
         self.stands(key, &hello);
     }
 
-    /// Whether our attempt to connect to a peer, if there is one, has come as far as its hello. Before, it may lead to nobody: the peer may be a new run, at another address.
+    /// Whether this node's attempt to connect to a peer has sent its hello. Before that the attempt may lead nowhere:
+    /// the peer may be a new run at another address.
     fn has_said_hello(&self, id: Id) -> bool {
         let State::Connecting(key) = self.state(id) else { return false };
         self.greetings.get(&key).is_some_and(|greeting| matches!(greeting.stage, Stage::Answer))
     }
 
-    /// Why a hello is refused, whoever else has a link.
+    /// Returns the reason to reject a hello, regardless of other links.
     fn objects(&self, claimed: Option<Id>, hello: &Hello, here: &Here) -> Option<(GoodbyeReason, String)> {
         let me = self.me.me;
-        // First of all: whatever else is wrong with it comes from this.
+        // Checked first, because other errors follow from a wrong job.
         if hello.job != self.me.job {
             return Some((GoodbyeReason::OtherJob, differs(me, self.me.job, hello.from, hello.job)));
         }
@@ -131,7 +133,8 @@ impl<B: Book> Peering<B> {
         Some((GoodbyeReason::Refused, text))
     }
 
-    /// Why a connection that is about to become the link of an id is none: a key is listed for it that was not proved. It may have been listed a moment ago.
+    /// Returns the reason to reject a connection whose id is listed with a key that it has not proved. The key may have
+    /// been listed a moment ago.
     pub(super) fn has_another_key(&self, key: LinkKey, id: Id) -> Option<(GoodbyeReason, String)> {
         let (listed, greeting) = (self.book.key(id)?, self.greetings.get(&key)?);
         let text = match greeting.key {
@@ -145,9 +148,10 @@ impl<B: Book> Peering<B> {
         Some((GoodbyeReason::Refused, text))
     }
 
-    /// Of all connections with this peer the one stands that this hello came on: it is answered.
+    /// Makes this connection the link to the peer, and answers its hello.
     pub(super) fn stands(&mut self, key: LinkKey, hello: &Hello) {
-        // With what this side has said itself: a hello of its own that is under way, and closed, is no later one.
+        // Includes this node's own generation: a hello of its own that was sent and then abandoned must not count as
+        // later.
         let generation = self.entry(hello.from).said.max(hello.generation);
         let mut answer = self.hello(hello.from, generation);
         let Some(greeting) = self.greetings.get_mut(&key) else { return };
@@ -157,17 +161,17 @@ impl<B: Book> Peering<B> {
         self.establish(key, hello, &answer);
     }
 
-    /// A later connection takes a link's place.
+    /// Closes a link that a later connection replaces.
     pub(super) fn replace(&mut self, old: LinkKey, peer: Id, kind: CauseKind) {
         let incarnation = self.incarnation(peer);
         self.outputs.push_back(Output::Replaced { key: old, peer, incarnation });
-        // Whoever takes its place is not remembered as a stranger in between.
+        // `set_state` keeps the peer's entry: it must not be dropped as a stranger's in between.
         self.set_state(peer, State::Absent);
         let why = "it has connected anew".into();
         self.outputs.push_back(Output::Lost { peer, kind, why, stood: true });
     }
 
-    /// The first frame of the peer that this side has connected to.
+    /// Handles the first frame on a connection that this node opened.
     pub(super) fn answered(&mut self, now: Time, key: LinkKey, first: FirstFrame) {
         let Some(peer) = self.greetings.get(&key).and_then(|greeting| greeting.peer) else { return };
         match first {
@@ -176,7 +180,7 @@ impl<B: Book> Peering<B> {
         }
     }
 
-    /// The answer to our hello.
+    /// Handles the answer to this node's hello.
     fn greeted(&mut self, key: LinkKey, peer: Id, hello: &Hello) {
         let me = self.me.me;
         let offered = self.greetings.get(&key).is_some_and(|greeting| greeting.rings);
@@ -200,7 +204,7 @@ impl<B: Book> Peering<B> {
         self.fail(key, &wrong);
     }
 
-    /// Our hello was refused.
+    /// Handles the rejection of this node's hello.
     fn refused(&mut self, now: Time, key: LinkKey, peer: Id, goodbye: &Goodbye) {
         if goodbye.reason != GoodbyeReason::Duplicate {
             let hint = match goodbye.text == REFUSED {
@@ -216,7 +220,7 @@ impl<B: Book> Peering<B> {
         self.close(key);
     }
 
-    /// Both hellos are through: `answer` is the second of them.
+    /// Makes the connection a link after both hellos; `answer` is the second of them.
     fn establish(&mut self, key: LinkKey, hello: &Hello, answer: &Hello) {
         let Some(greeting) = self.end_greeting(key) else { return };
         let peer = self.entry(hello.from);
@@ -244,7 +248,7 @@ impl<B: Book> Peering<B> {
         self.outputs.push_back(Output::Up(Box::new(standing)));
     }
 
-    /// Somebody who has connected is refused, in words.
+    /// Rejects an accepted connection with a reason.
     pub(super) fn refuse(&mut self, key: LinkKey, reason: GoodbyeReason, text: String) {
         let goodbye = Goodbye { reason, text: text.clone() };
         self.write_frame(key, Kind::Goodbye, 0, &goodbye.emit());
@@ -257,13 +261,13 @@ impl<B: Book> Peering<B> {
         }
     }
 
-    /// Our own attempt has failed.
+    /// Fails this node's own attempt to connect.
     pub(super) fn fail(&mut self, key: LinkKey, why: &str) {
         self.ended(key, None, CauseKind::Unreachable, why);
         self.close(key);
     }
 
-    /// What came does not follow the protocol: the connection is closed.
+    /// Closes a connection whose peer violates the protocol.
     pub(super) fn broke(&mut self, key: LinkKey, why: &dyn std::fmt::Display) {
         self.fail(key, &format!("the peer broke the protocol: {why}"));
     }

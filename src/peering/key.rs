@@ -1,6 +1,6 @@
-//! The keys by which a node is known: it proves that it has the private half of the public one that others have on their list.
+//! Keys that identify nodes: a node proves that it has the private half of the public key that others list for its id.
 //!
-//! Pure: a pair is drawn with randomness that the caller gives.
+//! Pure: a key pair is drawn with randomness from the caller.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,44 +9,44 @@ use zeroize::Zeroizing;
 
 use super::secret::{hex, unhex};
 
-/// Bytes of a key, of either half.
+/// Length of either half of a key, in bytes.
 pub const KEY_LENGTH: usize = 32;
 
-/// Longest text that is quoted in an error, characters.
+/// Maximum length of the text that an error quotes, in characters.
 const QUOTED_MAX: usize = 70;
 
-/// What others know a node by: its X25519 public key. As text: 64 hexadecimal digits.
+/// X25519 public key that identifies a node. The text form is 64 hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PublicKey(pub [u8; KEY_LENGTH]);
 
-/// The private half of a node's key: X25519. As text: 64 hexadecimal digits; never shown by `Debug`.
+/// X25519 private key of a node. The text form is 64 hexadecimal digits; `Debug` never prints it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct PrivateKey(Zeroizing<[u8; KEY_LENGTH]>);
 
-/// Text that is no key. A private one is not quoted.
+/// Text that is not a valid key. A private key is not quoted.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeyError {
-    /// Not the public half.
+    /// Not a valid public key.
     #[error("`{0}` is no public key: write its 64 hexadecimal digits")]
     Public(String),
-    /// Not the private half.
+    /// Not a valid private key.
     #[error("this is no private key, which has 64 hexadecimal digits: draw one with `gpc secret --key FILE`")]
     Private,
 }
 
 impl PrivateKey {
-    /// A key of these bytes, which nobody else may know or guess.
+    /// Returns a key of these bytes, which must be secret and unpredictable.
     pub fn new(bytes: [u8; KEY_LENGTH]) -> PrivateKey {
         PrivateKey(Zeroizing::new(bytes))
     }
 
-    /// Its bytes.
+    /// The bytes of the key.
     pub fn as_bytes(&self) -> &[u8; KEY_LENGTH] {
         &self.0
     }
 
-    /// Its text, for keeping it where nobody else reads it.
+    /// The text form, for storage that only the node can read.
     pub fn to_text(&self) -> Zeroizing<String> {
         hex(&*self.0)
     }
@@ -61,7 +61,7 @@ impl fmt::Debug for PrivateKey {
 impl FromStr for PrivateKey {
     type Err = KeyError;
 
-    /// White space around it, such as the end of a line, does not count.
+    /// Surrounding white space, such as a line end, is ignored.
     fn from_str(text: &str) -> Result<PrivateKey, KeyError> {
         let bytes = Zeroizing::new(unhex(text.trim()).ok_or(KeyError::Private)?);
         bytes.as_slice().try_into().map(PrivateKey::new).map_err(|_| KeyError::Private)

@@ -1,6 +1,7 @@
-//! The connections of a node before they are links, and which of them are: the machine that runtime and simulator drive.
+//! The peering machine: the connections of a node before they are links, and the choice of links among them. Runtime
+//! and simulator drive it.
 //!
-//! Bytes and the time come in; [`Output`]s come out, all of which are carried out before the next input.
+//! Bytes and the time come in. All [`Output`]s are carried out before the next input.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -17,35 +18,35 @@ use super::proof::Crypto;
 use crate::chain::Time;
 use crate::wire::{CauseKind, Job};
 
-/// How long a connection may take until both hellos are through: longer than any loaded machine needs, short enough to be told of.
+/// Time limit for both hellos of a connection: longer than any loaded machine needs, short enough to be reported.
 pub const GREETING_LIMIT: Duration = Duration::from_secs(10);
 
-/// Who a node is to others.
+/// Identity of a node, as others see it.
 #[derive(Clone, Copy, Debug)]
 pub struct Identity {
-    /// Its id.
+    /// Id of the node.
     pub me: Id,
-    /// This run of it.
+    /// Incarnation of the node.
     pub incarnation: u64,
-    /// Its job.
+    /// Job of the node.
     pub job: Job,
-    /// Requests that it takes without having acknowledged them.
+    /// Number of unacknowledged requests that the node accepts.
     pub hiwater: u32,
 }
 
-/// How strict a node is.
+/// Security settings of a node.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Strictness {
-    /// Where both sides say so, links between hosts are proved and not encrypted.
+    /// If both sides set it, links between hosts are proved but not encrypted.
     pub no_encryption: bool,
-    /// Links over TCP on one host are encrypted, too.
+    /// Links over TCP within one host are encrypted too.
     pub encrypt_loopback: bool,
-    /// Without a secret the node links with whoever reaches it.
+    /// Without a secret, the node links with any process that reaches it.
     pub insecure: bool,
 }
 
 impl Strictness {
-    /// Whether this side asks for encryption, and does not link without.
+    /// Whether this side requires encryption.
     pub(super) fn encrypts(self, way: Way) -> bool {
         match way {
             Way::User => false,
@@ -55,55 +56,56 @@ impl Strictness {
     }
 }
 
-/// Who the others are.
+/// The known peers.
 pub trait Book {
     /// Whether an id is a peer.
     fn contains(&self, id: Id) -> bool;
 
-    /// The key that it is known by.
+    /// The key that is listed for an id.
     fn key(&self, id: Id) -> Option<PublicKey>;
 }
 
-/// What the driver knows of a connection that something has come on.
+/// What the driver knows about a connection with new bytes.
 #[derive(Clone, Debug, Default)]
 pub struct Here {
-    /// Whether the peer's memory for rings has come with it.
+    /// Whether the peer's memory for rings has arrived on it.
     pub rings: bool,
-    /// Why there is no room for ids that are no peers, if there is none.
+    /// Why ids that are not peers are rejected for lack of room; `None` if there is room.
     pub full: Option<String>,
 }
 
-/// What a peer's link is when something is to go there.
+/// State of the link to a peer, for a sender.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Wanted {
-    /// It stands.
+    /// The link is up.
     Up(LinkKey),
-    /// It is awaited.
+    /// The link is being opened.
     Coming,
-    /// There is none: the driver connects, and says [`Peering::opened`] or [`Peering::not_opened`].
+    /// No link: the driver connects, and calls [`Peering::opened`] or [`Peering::not_opened`].
     Open,
-    /// It is no peer.
+    /// The id is not a peer.
     Unknown,
 }
 
-/// Whose time comes.
+/// Subject of a timer.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Due {
-    /// A connection that is no link yet.
+    /// A connection that is not a link yet.
     Greeting(LinkKey),
     /// A peer whose connection is awaited.
     Expected(Id),
 }
 
-/// See the [module](super).
+/// The peering machine, see the [module](super).
 #[derive(Debug)]
 pub struct Peering<B> {
     pub(super) me: Identity,
     pub(super) crypto: Option<Box<dyn Crypto>>,
     pub(super) strictness: Strictness,
-    /// Who the others are.
+    /// The known peers.
     pub book: B,
-    /// The peers that there are links with, and of those in the book the ones that there have been links with. Nobody else is remembered, however many say hello.
+    /// The peers with links, and the peers in the book that have had links. No other id is remembered, however many
+    /// send hellos.
     pub(super) peers: BTreeMap<Id, PeerEntry>,
     pub(super) forgotten: Forgotten,
     pub(super) greetings: BTreeMap<LinkKey, Greeting>,
@@ -111,7 +113,7 @@ pub struct Peering<B> {
     pub(super) held: Held,
     due: BTreeSet<(Time, Due)>,
     pub(super) outputs: VecDeque<Output>,
-    /// Handshakes that were answered: each costs some tenths of a millisecond.
+    /// Number of handshakes answered: each costs some tenths of a millisecond.
     pub(super) proofs: u64,
 }
 
@@ -121,7 +123,7 @@ impl<B: Book> Peering<B> {
         self.crypto.is_some()
     }
 
-    /// A node without links. Without `crypto` it has no secret.
+    /// Returns a node without links. Without `crypto` it has no secret.
     pub fn new(me: Identity, crypto: Option<Box<dyn Crypto>>, strictness: Strictness, book: B) -> Peering<B> {
         Peering {
             me,
@@ -139,23 +141,23 @@ impl<B: Book> Peering<B> {
         }
     }
 
-    /// What is to be done next; all of it before the next input.
+    /// Returns the next output; the driver takes all of them before the next input.
     #[inline]
     pub fn poll(&mut self) -> Option<Output> {
         self.outputs.pop_front()
     }
 
-    /// The node itself.
+    /// Identity of this node.
     pub fn identity(&self) -> Identity {
         self.me
     }
 
-    /// How far the link to a peer has come.
+    /// State of the link to a peer.
     pub fn state(&self, id: Id) -> State {
         self.peers.get(&id).map_or(State::Absent, |peer| peer.state)
     }
 
-    /// The link to a peer, if it stands.
+    /// The link to a peer, if it is up.
     #[inline]
     pub fn up(&self, id: Id) -> Option<LinkKey> {
         match self.peers.get(&id)?.state {
@@ -164,39 +166,39 @@ impl<B: Book> Peering<B> {
         }
     }
 
-    /// The peers whose links stand, and which run of each it is.
+    /// The peers whose links are up, each with its incarnation.
     pub fn all_up(&self) -> impl Iterator<Item = (Id, u64)> {
         let up = |peer: &PeerEntry| matches!(peer.state, State::Up(_));
         self.peers.iter().filter(move |(_, peer)| up(peer)).map(|(id, peer)| (*id, peer.incarnation))
     }
 
-    /// The run of a peer that was linked with last; 0 of one that is not known.
+    /// Incarnation of the peer's last link; 0 for an unknown peer.
     pub fn incarnation(&self, id: Id) -> u64 {
         self.peers.get(&id).map_or(0, |peer| peer.incarnation)
     }
 
-    /// Handshakes that were answered so far.
+    /// Number of handshakes answered so far.
     pub fn proofs(&self) -> u64 {
         self.proofs
     }
 
-    /// Connections that others have opened and that are no links yet, those that have waited longest first, and until when each may go on.
+    /// Accepted connections that are not links yet, oldest first, each with its time limit.
     pub fn half_open(&self) -> impl Iterator<Item = (LinkKey, Option<Time>)> {
         self.half_open.keys().map(|key| (key, self.greetings.get(&key).and_then(|greeting| greeting.until)))
     }
 
-    /// Entries of connections that are no links, in all tables: none where there is no such connection.
+    /// Number of entries in all tables for connections that are not links; 0 if there is no such connection.
     pub fn unfinished(&self) -> usize {
         self.greetings.len() + self.half_open.keys().count() + self.half_open.addresses()
     }
 
-    /// When [`tick`](Self::tick) is due.
+    /// When the next [`tick`](Self::tick) is due.
     #[inline]
     pub fn next_deadline(&self) -> Option<Time> {
         self.due.first().map(|(at, _)| *at)
     }
 
-    /// Something is to go to a peer.
+    /// Returns the state of the link to a peer, for a sender.
     pub fn want(&self, id: Id) -> Wanted {
         match self.peers.get(&id).map(|peer| peer.state) {
             Some(State::Up(key)) => Wanted::Up(key),
@@ -207,10 +209,10 @@ impl<B: Book> Peering<B> {
         }
     }
 
-    /// Whether a connection by this way may be made or taken at all.
+    /// Checks whether a connection over this transport is allowed.
     ///
     /// # Errors
-    /// When it leaves the host and there is no secret, in words.
+    /// If it leaves the host and there is no secret; the text is for people.
     pub fn permits(&self, way: Way) -> Result<(), &'static str> {
         match way == Way::Network && self.crypto.is_none() && !self.strictness.insecure {
             true => Err(
@@ -220,7 +222,8 @@ impl<B: Book> Peering<B> {
         }
     }
 
-    /// A connection to a peer has been begun. The driver says when it [stands](Self::connected), or has [ended](Self::ended).
+    /// Registers a connection to a peer that the driver is opening. The driver reports that it is
+    /// [open](Self::connected) or has [ended](Self::ended).
     pub fn opened(&mut self, now: Time, key: LinkKey, to: Id) {
         self.entry(to);
         self.set_state(to, State::Connecting(key));
@@ -228,13 +231,13 @@ impl<B: Book> Peering<B> {
         self.give_until(key, Some(now.plus(GREETING_LIMIT)));
     }
 
-    /// No connection to a peer could be begun.
+    /// Reports that no connection to a peer could be started.
     pub fn not_opened(&mut self, to: Id, kind: CauseKind, why: &str) {
         self.entry(to);
         self.fail_to_reach(to, kind, why.into());
     }
 
-    /// Somebody has connected.
+    /// Registers an accepted connection.
     pub fn accepted(&mut self, now: Time, key: LinkKey, way: Way, source: Option<Source>) {
         if let Some(oldest) = self.half_open.in_the_way(source) {
             self.refuse_unheard(oldest, "others have connected, and it has not said hello");
@@ -247,14 +250,15 @@ impl<B: Book> Peering<B> {
         }
     }
 
-    /// The connection that has waited longest for a hello makes room for others; false where none waits.
+    /// Closes the connection that has waited longest for a hello, to make room; returns false if none waits.
     pub fn close_oldest(&mut self) -> bool {
         let oldest = self.half_open.oldest();
         oldest.inspect(|key| self.refuse_unheard(*key, "others have connected, and it has not said hello"));
         oldest.is_some()
     }
 
-    /// A connection has ended, by whatever side: one that was closed by an [`Output`] is not known here any more. `kind` is what kind of failure it is for the calls that go over it if it was a link.
+    /// Reports that a connection has ended, on either side. A connection closed by an [`Output`] is already unknown
+    /// here. `kind` is the kind of failure for the calls over it, if it was a link.
     pub fn ended(&mut self, key: LinkKey, peer: Option<Id>, kind: CauseKind, why: &str) {
         if let Some(greeting) = self.end_greeting(key) {
             match (greeting.stage, greeting.peer) {
@@ -264,9 +268,9 @@ impl<B: Book> Peering<B> {
                 {
                     self.fail_to_reach(peer, CauseKind::Unreachable, why.into());
                 }
-                // Another connection to the peer has taken its place.
+                // Another connection to the peer has replaced it.
                 (Stage::Opening | Stage::Second(_) | Stage::Answer, _) => {}
-                // Who only looks whether anybody listens is not refused anything.
+                // A process that only tests whether the port is open is not reported as rejected.
                 (Stage::Silent, _) if greeting.piece.is_empty() => {}
                 _ => self.outputs.push_back(Output::Refused { key, why: why.into() }),
             }
@@ -278,9 +282,9 @@ impl<B: Book> Peering<B> {
         }
     }
 
-    /// What is due by now happens.
+    /// Handles all timers that are due.
     pub fn tick(&mut self, now: Time) {
-        // Ends: what is due later than now stays.
+        // Ends: each iteration removes a timer, and later timers stay.
         while let Some(&(at, due)) = self.due.first().filter(|(at, _)| *at <= now) {
             self.due.remove(&(at, due));
             match due {
@@ -306,7 +310,7 @@ impl<B: Book> Peering<B> {
         self.close(key);
     }
 
-    /// From now on a peer is known by the book again: what was counted of its links goes on.
+    /// Reports that a peer is in the book again: the counts of its hellos continue.
     pub fn learned(&mut self, id: Id) {
         if !self.peers.contains_key(&id)
             && let Some(entry) = self.forgotten.take(id)
@@ -315,14 +319,16 @@ impl<B: Book> Peering<B> {
         }
     }
 
-    /// A key was listed for a peer: whether its link stands and was not proved by that key. Then the driver closes it, since a listed id never passes by the secret alone.
+    /// After a key was listed for a peer: returns its link if the link was not proved by that key. The driver closes
+    /// it, because the secret alone does not prove a listed id.
     pub fn contradicts(&self, id: Id) -> Option<LinkKey> {
         let (peer, listed) = (self.peers.get(&id)?, self.book.key(id)?);
         let proved = peer.proof == Proof::User || peer.pinned == Some(listed);
         self.up(id).filter(|_| !proved)
     }
 
-    /// A key was listed for a peer: its link, if that has proved just this key before it was listed, and is known by it from now on.
+    /// After a key was listed for a peer: returns its link if the link had already proved this key. From now on it
+    /// counts as proved by the key.
     pub fn confirms(&mut self, id: Id) -> Option<LinkKey> {
         let (link, listed) = (self.up(id)?, self.book.key(id)?);
         let peer = self.peers.get_mut(&id)?;
@@ -333,7 +339,7 @@ impl<B: Book> Peering<B> {
         })
     }
 
-    /// An attempt to connect to a peer is given up for another one, elsewhere; false if there was none.
+    /// Gives up an attempt to connect to a peer in favour of one to another address; returns false if there was none.
     pub fn give_up_attempt(&mut self, id: Id) -> bool {
         let State::Connecting(key) = self.state(id) else { return false };
         self.set_state(id, State::Absent);
@@ -342,7 +348,7 @@ impl<B: Book> Peering<B> {
         true
     }
 
-    /// A peer is not in the book any more; the book has been told. Says how far its link had come: one that stood is the driver's to close.
+    /// Reports that a peer is no longer in the book. Returns the state of its link; the driver closes one that was up.
     pub fn forget(&mut self, id: Id) -> State {
         let state = self.state(id);
         if let Some(entry) = self.peers.get(&id) {
@@ -352,12 +358,13 @@ impl<B: Book> Peering<B> {
                 if matches!(state, State::Up(_)) { CauseKind::LinkLost } else { CauseKind::Unreachable };
             self.lose(id, kind, "this node was told to forget it".into());
         }
-        // Another run of it that has connected is a stranger as good as any.
+        // Another run of it that has connected is now a stranger.
         self.take_place(id);
         state
     }
 
-    /// The driver has closed the link, or the attempt, of a peer that is silent; what waited for it knows already. Says how far it had come.
+    /// Reports that the driver has closed the link or the attempt of a silent peer, and has failed what waited for it.
+    /// Returns the state before.
     pub fn abandon(&mut self, id: Id) -> State {
         let state = self.state(id);
         if !self.give_up_attempt(id) {
@@ -368,7 +375,7 @@ impl<B: Book> Peering<B> {
         state
     }
 
-    /// There is no link to this peer any more: what waited for it is lost.
+    /// Fails everything that waits for the link to this peer.
     pub(super) fn lose(&mut self, peer: Id, kind: CauseKind, why: String) {
         if self.peers.contains_key(&peer) {
             let stood = matches!(self.state(peer), State::Up(_));
@@ -378,20 +385,21 @@ impl<B: Book> Peering<B> {
         }
     }
 
-    /// Our attempt has failed, at whatever step.
+    /// Fails this node's attempt to connect, at any stage.
     fn fail_to_reach(&mut self, peer: Id, kind: CauseKind, why: String) {
         self.set_state(peer, State::Absent);
         self.outputs.push_back(Output::Unreached { peer, kind, why });
         self.forget_stranger(peer);
     }
 
-    /// What is known of a peer; what was counted before it was forgotten goes on.
+    /// Returns the entry of a peer; the counts from before it was forgotten continue.
     pub(super) fn entry(&mut self, id: Id) -> &mut PeerEntry {
         let forgotten = &mut self.forgotten;
         self.peers.entry(id).or_insert_with(|| forgotten.take(id).unwrap_or_else(PeerEntry::new))
     }
 
-    /// Forgets a peer that there is no link with, unless this node may connect to it: then the links that there have been count. Anybody may say hello under a million names.
+    /// Drops the entry of a peer without a link, unless this node may connect to it: then its counts are kept. A
+    /// process can send hellos under a million ids.
     pub(super) fn forget_stranger(&mut self, id: Id) {
         if self.state(id) == State::Absent
             && !self.book.contains(id)
@@ -415,7 +423,7 @@ impl<B: Book> Peering<B> {
         }
     }
 
-    /// Until when a connection may go on as it is.
+    /// Sets the time limit of a connection's stage.
     pub(super) fn give_until(&mut self, key: LinkKey, until: Option<Time>) {
         let Some(greeting) = self.greetings.get_mut(&key) else { return };
         if let Some(before) = std::mem::replace(&mut greeting.until, until) {
@@ -424,7 +432,7 @@ impl<B: Book> Peering<B> {
         self.due.extend(until.map(|until| (until, Due::Greeting(key))));
     }
 
-    /// A connection is no greeting any more.
+    /// Removes a connection from the tables.
     pub(super) fn end_greeting(&mut self, key: LinkKey) -> Option<Greeting> {
         self.give_until(key, None);
         let greeting = self.greetings.remove(&key)?;
@@ -432,7 +440,7 @@ impl<B: Book> Peering<B> {
         Some(greeting)
     }
 
-    /// Asks the driver to close a connection at once.
+    /// Outputs that a connection is to be closed at once.
     pub(super) fn close(&mut self, key: LinkKey) {
         self.outputs.push_back(Output::Close { key });
     }

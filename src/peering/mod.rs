@@ -1,10 +1,14 @@
-//! Who is at the other end of a connection: hello, proof, incarnation, which of two connections stands, and who is a member.
+//! Peering: from a connection to a link. It runs hello, proof and incarnation checks, chooses between two connections
+//! of a pair, and decides membership.
 //!
 //! Source: docs/wire.md, "Proof", "HELLO" and "One link per pair".
 //!
-//! No socket, no thread, no clock, no randomness of its own, and the cryptography is a parameter: bytes and the time come in, bytes and events come out. The runtime drives it with sockets, the simulator with virtual time.
+//! The module has no socket, no thread, no clock and no randomness of its own, and the cryptography is a parameter.
+//! Bytes and the time come in; bytes and events come out. The runtime drives it with sockets, the simulator with
+//! virtual time.
 //!
-//! Public for drivers and tools of their own, and outside the promise of semantic versioning: any release may change it, but for what stands at the root of the crate.
+//! The module is public for custom drivers and tools. It is exempt from semantic versioning: any release may change it,
+//! except for the items that the crate root re-exports.
 
 mod greeting;
 mod half_open;

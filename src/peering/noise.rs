@@ -1,6 +1,6 @@
-//! The proof as it is used: `Noise_XXpsk0_25519_AESGCM_SHA256` of the crate snow, nothing of it our own.
+//! The proof in production: `Noise_XXpsk0_25519_AESGCM_SHA256` of the crate snow, with no cryptography of its own.
 //!
-//! Source: The Noise Protocol Framework, revision 34. Randomness comes from the caller, 32 bytes for each handshake.
+//! Source: The Noise Protocol Framework, revision 34. The caller supplies the randomness, 32 bytes for each handshake.
 
 use std::fmt;
 use std::sync::Mutex;
@@ -17,22 +17,22 @@ use super::proof::{Crypto, Handshake, Session, Turn, Unproved};
 use super::secret::Secret;
 use crate::wire::Job;
 
-/// The pattern, the curve, the cipher and the hash.
+/// Pattern, curve, cipher and hash.
 const NAME: &str = "Noise_XXpsk0_25519_AESGCM_SHA256";
 
-/// What the key of a job's handshakes is made for, so that no other use of the secret gives the same one.
+/// Label for the key of a job's handshakes, so that other uses of the secret derive other keys.
 const LABEL: &[u8] = b"chained GPC: links, 2";
 
-/// Bytes of that key.
+/// Length of that key, in bytes.
 const PSK: usize = 32;
 
-/// Records that are sealed with one key: it is changed after 4 GiB at most, far below what the cipher bears.
+/// Number of records sealed with one key. The key is changed after 4 GiB at most, far below the limit of the cipher.
 const RECORDS_PER_KEY: u64 = 1 << 16;
 
 /// Fills bytes with randomness.
 pub type Fill = Box<dyn FnMut(&mut [u8]) -> Result<(), Unproved> + Send>;
 
-/// Handshakes of a node that has the secret of its job, and a key of its own.
+/// Handshake factory of a node that has the secret of its job and a key of its own.
 pub struct Noise {
     psk: Zeroizing<[u8; PSK]>,
     key: PrivateKey,
@@ -40,13 +40,13 @@ pub struct Noise {
 }
 
 impl Noise {
-    /// With the secret of this job, this key, and randomness.
+    /// Returns handshakes with the secret of this job, this key, and this source of randomness.
     pub fn new(secret: &Secret, job: Job, key: PrivateKey, fill: Fill) -> Noise {
         Noise { psk: psk(secret, job), key, fill }
     }
 }
 
-/// The key that a handshake is begun with: of the secret, for this job alone.
+/// Derives the key of a job's handshakes from the secret.
 fn psk(secret: &Secret, job: Job) -> Zeroizing<[u8; PSK]> {
     struct Length;
     impl KeyType for Length {
@@ -62,7 +62,7 @@ fn psk(secret: &Secret, job: Job) -> Zeroizing<[u8; PSK]> {
 }
 
 impl PrivateKey {
-    /// The public half, which others know the node by.
+    /// The public half, which identifies the node to others.
     pub fn public(&self) -> PublicKey {
         let mut dh = DefaultResolver.resolve_dh(&DHChoice::Curve25519).expect("the curve is compiled in");
         dh.set(self.as_bytes());
@@ -70,7 +70,7 @@ impl PrivateKey {
     }
 }
 
-/// Shows nothing of the keys.
+/// Prints nothing of the keys.
 impl fmt::Debug for Noise {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Noise(..)")
@@ -99,7 +99,7 @@ fn wrong(_: snow::Error) -> Unproved {
     Unproved
 }
 
-/// What the crate is to use: what is fast of ring, the curve of its own, and randomness that was drawn before.
+/// Algorithms for snow: ring for cipher and hash, where it is fast; snow's own curve; and randomness drawn in advance.
 struct Resolver(Mutex<Option<Drawn>>);
 
 impl CryptoResolver for Resolver {
@@ -121,7 +121,7 @@ impl CryptoResolver for Resolver {
     }
 }
 
-/// The randomness of one handshake: of one ephemeral key. Asked for more, it has none.
+/// Randomness for one handshake, enough for one ephemeral key. A second request fails.
 struct Drawn(Zeroizing<[u8; KEY_LENGTH]>);
 
 impl Random for Drawn {
@@ -143,7 +143,7 @@ impl fmt::Debug for NoiseHandshake {
     }
 }
 
-/// Longer than any message of the handshake.
+/// Longer than any message of the handshake, in bytes.
 const MESSAGE_MAX: usize = 256;
 
 impl Handshake for NoiseHandshake {

@@ -1,4 +1,4 @@
-//! What peering asks of its driver, and what it tells it.
+//! Outputs of the peering machine: actions for its driver, and events.
 
 use gpc_trees::Id;
 
@@ -7,88 +7,89 @@ use super::peer::LinkKey;
 use super::proof::Session;
 use crate::wire::{CauseKind, Hello};
 
-/// What the driver is to do, in this order.
+/// An action or event for the driver, carried out in order.
 #[derive(Debug)]
 pub enum Output {
-    /// These bytes go out on a connection, behind those before them.
+    /// Write these bytes to a connection, after those before them.
     Write {
-        /// Which connection.
+        /// The connection.
         key: LinkKey,
         /// The bytes.
         bytes: Vec<u8>,
     },
-    /// A connection is closed when what was written has left. Nothing that comes on it counts.
+    /// Close a connection once all written bytes have been sent. Bytes received on it are ignored.
     Finish {
-        /// Which connection.
+        /// The connection.
         key: LinkKey,
     },
-    /// A connection is closed at once: peering has forgotten it.
+    /// Close a connection at once; peering has already dropped it.
     Close {
-        /// Which connection.
+        /// The connection.
         key: LinkKey,
     },
-    /// Somebody was refused: for the log, since the other side is told less.
+    /// A connection was rejected. The reason is for the log: the other side receives less detail.
     Refused {
-        /// Which connection.
+        /// The connection.
         key: LinkKey,
-        /// Why, in words.
+        /// Reason, for people.
         why: String,
     },
     /// A connection has become the link to a peer.
     Up(Box<Standing>),
-    /// A link that stood is closed for another connection: its other end is told so, as far as that goes out at once.
+    /// Close a link that another connection replaces. Its other end is notified, as far as that can be sent at once.
     Replaced {
-        /// Which link.
+        /// The link.
         key: LinkKey,
-        /// With whom.
+        /// The peer.
         peer: Id,
-        /// Which run of it.
+        /// Incarnation of the peer.
         incarnation: u64,
     },
-    /// A peer is asked for a heartbeat, since another run of it has connected: the driver says with [`Peering::hold_until`](super::Peering::hold_until) how long its answer may take.
+    /// Send a PING to a peer, because another run of its id has connected. The driver sets the time limit of the answer
+    /// with [`Peering::hold_until`](super::Peering::hold_until).
     Ask {
         /// The link.
         key: LinkKey,
         /// The peer.
         peer: Id,
     },
-    /// There is no link to a peer any more, or the one that was awaited does not come: what waits for it is lost.
+    /// The link to a peer is gone, or the awaited connection did not come: fail everything that waits for it.
     Lost {
         /// The peer.
         peer: Id,
-        /// What kind of failure it is for the calls that wait for it.
+        /// Kind of failure for the calls that wait for it.
         kind: CauseKind,
-        /// In words.
+        /// Reason, for people.
         why: String,
         /// Whether there was a link: if not, nothing that was sent can have arrived.
         stood: bool,
     },
-    /// Our attempt to connect to a peer has failed: what waits for it is lost, and has not arrived.
+    /// This node's attempt to connect to a peer has failed: fail everything that waits for it; none of it was sent.
     Unreached {
         /// The peer.
         peer: Id,
-        /// What kind of failure it is for the calls that wait for it.
+        /// Kind of failure for the calls that wait for it.
         kind: CauseKind,
-        /// In words, without the address.
+        /// Reason, for people, without the address.
         why: String,
     },
 }
 
-/// A link that has come to stand.
+/// A new link.
 #[derive(Debug)]
 pub struct Standing {
-    /// Which connection it is.
+    /// The connection that became the link.
     pub key: LinkKey,
-    /// What the peer has said.
+    /// The peer's hello.
     pub hello: Hello,
-    /// Whether this side has answered, and not been answered.
+    /// Whether the peer opened the connection.
     pub accepted: bool,
-    /// Whether bytes go through rings from here on.
+    /// Whether all further bytes go through rings.
     pub rings: bool,
-    /// Whether data go by descriptor then.
+    /// Whether data are then passed by descriptor.
     pub extents: bool,
-    /// Seals and opens all that follows, where that is encrypted.
+    /// Session that seals and opens all further bytes, if the link is encrypted.
     pub session: Option<Box<dyn Session>>,
-    /// How the peer was proved to be a member.
+    /// How the peer has proved its membership.
     pub proof: Proof,
 }

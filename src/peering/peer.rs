@@ -1,4 +1,4 @@
-//! What a node knows of another one, and which of two connections between them stands.
+//! State of a peer at a node, and the choice between two connections of a pair.
 //!
 //! Source: docs/wire.md, "One link per pair".
 
@@ -11,51 +11,51 @@ use super::greeting::Proof;
 use crate::chain::Time;
 use crate::wire::Hello;
 
-/// Names a connection in its node; never used twice.
+/// Identifier of a connection within its node; never reused.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct LinkKey(pub usize);
 
-/// How far the link to a peer has come.
+/// State of the link to a peer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum State {
-    /// There is none.
+    /// No link.
     Absent,
-    /// Ours is under way.
+    /// This node is connecting.
     Connecting(LinkKey),
-    /// Ours was refused because theirs stands: it is awaited until this time.
+    /// This node's connection was rejected in favour of the peer's, which it awaits until this time.
     Expecting(Time),
-    /// There is one.
+    /// The link is up.
     Up(LinkKey),
 }
 
-/// Another node.
+/// What this node knows of a peer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PeerEntry {
     pub(super) state: State,
-    /// The run of it that was linked with last.
+    /// The run of the peer that was linked last.
     pub(super) incarnation: u64,
-    /// The generation of our last hello to it.
+    /// The generation of this node's last hello to the peer.
     pub(super) said: u32,
-    /// The highest generation that this run of it has said: what comes with no higher one was said before.
+    /// The highest generation received from this run of the peer; a hello with no higher one is a repetition.
     pub(super) heard: u32,
-    /// The key that it has proved to have, of a link that stands.
+    /// The key that the peer has proved, for a link that is up.
     pub(super) pinned: Option<PublicKey>,
-    /// How it was proved to be a member, of a link that stands.
+    /// How the peer has proved its membership, for a link that is up.
     pub(super) proof: Proof,
 }
 
-/// What to do with someone's hello on a connection that they opened.
+/// Decision on a hello on an accepted connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Verdict {
-    /// It becomes the link; this one, if any, goes, and what waited on it is lost.
+    /// It becomes the link and replaces this one, if any; whatever waited on the old link is lost.
     Replace(Option<LinkKey>),
-    /// It becomes the link; our own attempt is dropped, nothing is lost.
+    /// It becomes the link; this node's own attempt is dropped, and nothing is lost.
     Prefer(LinkKey),
-    /// The other connection stands.
+    /// The other connection is kept.
     Duplicate,
-    /// It is of another run of the id than this link, which stands if it still answers.
+    /// It is from another run of the id than this link, which is kept if it still answers.
     Hold(LinkKey),
-    /// It says that it is the run of this link, and has not its key.
+    /// It claims to be the run of the link but has another key.
     Impostor,
 }
 
@@ -71,19 +71,22 @@ impl PeerEntry {
         }
     }
 
-    /// The generation of our next hello: above all that either side has said, whatever has become of it. The other side may have taken one as the link of which nothing is known here.
+    /// Returns the generation of this node's next hello: above all that either side has sent, whatever their result.
+    /// The other side may have accepted one as a link without this node knowing.
     pub(super) fn say_next(&mut self) -> u32 {
         self.said = self.said.max(self.heard).saturating_add(1);
         self.said
     }
 
-    /// Judges the hello of a connection that the peer opened to `me`, and proved with this key, if any. `said` is whether our own attempt, if there is one, has said its hello.
+    /// Judges the hello on a connection that the peer opened to `me`, with the key that it proved, if any. `said` is
+    /// whether this node's own attempt, if any, has sent its hello.
     pub(super) fn judge(&self, me: Id, hello: &Hello, key: Option<PublicKey>, said: bool) -> Verdict {
         match self.state {
             State::Absent | State::Expecting(_) => Verdict::Replace(None),
             State::Up(up) if hello.incarnation != self.incarnation => Verdict::Hold(up),
             State::Up(_) if self.pinned.is_some() && key.is_some() && self.pinned != key => Verdict::Impostor,
-            // One of both is of a user, who proves no key: whoever comes with one may be another member, who was told the run in a hello; whoever comes by a Unix socket may be the same process.
+            // One of the two is a Unix socket, which proves no key. A connection with a key may come from another
+            // member that learned the incarnation from a hello; one over a Unix socket may come from the same process.
             State::Up(up) if self.pinned != key => Verdict::Hold(up),
             State::Up(up) if hello.generation > self.heard => Verdict::Replace(Some(up)),
             State::Up(_) => Verdict::Duplicate,
@@ -93,10 +96,12 @@ impl PeerEntry {
     }
 }
 
-/// Forgotten ids whose links are still counted on: when so many others have been forgotten since, the other side has seen its link's end long ago.
+/// Maximum number of forgotten ids whose hellos are still counted. Once so many others have been forgotten, the other
+/// side has long noticed the end of its link.
 const FORGOTTEN_MAX: usize = 1024;
 
-/// The hellos that there have been with ids that were forgotten: one that is learned again goes on counting, or the other side, which may not have seen the last one's end, would take the next one for it.
+/// Hello counts of ids that were forgotten. If an id is added again, its counts continue: otherwise the other side,
+/// which may not have noticed the end of the last link, would take the next hello for the last link's.
 #[derive(Debug, Default)]
 pub(super) struct Forgotten(VecDeque<(Id, u64, [u32; 2])>);
 
@@ -157,7 +162,8 @@ mod tests {
         assert_eq!(peer(State::Absent).judge(5, &hello(9, 10, 1), None, true), Verdict::Replace(None));
     }
 
-    /// Whose clock had once been ahead was refused until it had caught up, and so was everybody whose id had once been claimed from the end of time.
+    /// A node whose clock had once been ahead was rejected until it had caught up. So was an id that had once been
+    /// claimed with the highest incarnation.
     #[test]
     fn which_run_of_an_id_says_that_it_is_the_later_one_decides_nothing() {
         for incarnation in [0, 9, 11, u64::MAX] {
@@ -185,7 +191,8 @@ mod tests {
         }
     }
 
-    /// A member that had the secret, and knew the run of an id from its hello, took the place of that id's link of a Unix socket from another host, without a question.
+    /// A member that had the secret and had learned the incarnation of an id from its hello connected from another
+    /// host. It replaced that id's link over a Unix socket without a check.
     #[test]
     fn a_link_without_a_key_is_asked_before_one_with_a_key_takes_its_place() {
         let up = peer(State::Up(LinkKey(1)));

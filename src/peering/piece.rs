@@ -1,44 +1,45 @@
-//! What comes on a connection before it is a link, piece by piece: frames in clear, messages of the proof, one sealed record.
+//! Splits the bytes on a connection before it is a link into pieces: frames in clear, messages of the proof, one sealed
+//! record.
 //!
-//! No more is kept than a piece may be long, and nothing before it has come.
+//! The buffer never exceeds the maximum length of a piece, and grows only with received bytes.
 
 use super::preamble::{PREAMBLE, Preamble};
 use super::proof::TAG;
 use crate::wire::frame::{FIRST_MAX, FRAME_HEADER, FrameError, FrameHeader};
 
-/// Bytes before each message of the proof, and before each record: how long it is.
+/// Length of the length field before each message of the proof and each record, in bytes.
 pub const LENGTH: usize = 2;
 
-/// Longest record before the link stands: a first frame.
+/// Maximum length of a record before the link is up: a sealed first frame.
 const RECORD_FIRST: usize = FRAME_HEADER + FIRST_MAX + TAG;
 
-/// What is to come next.
+/// The piece expected next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Expected {
-    /// A preamble, or the frame of somebody who proves nothing.
+    /// A preamble, or the frame of a peer that proves nothing.
     Beginning,
     /// A frame in clear.
     Frame,
-    /// A message of the proof, of this length; or the word that it is refused.
+    /// A message of the proof, of this length, or its rejection.
     Message(usize),
     /// A sealed frame.
     Record,
-    /// Nothing: this side is not through.
+    /// Nothing: it is this side's turn.
     Nothing,
 }
 
-/// What has come.
+/// A received piece.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Came {
     Preamble([u8; PREAMBLE]),
     Frame(FrameHeader, Vec<u8>),
     Message(Vec<u8>),
-    /// The other side refuses the proof.
+    /// The other side rejects the proof.
     Refusal,
     Record(Vec<u8>),
 }
 
-/// Bytes that are not what is expected.
+/// Bytes that are not the expected piece.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub(super) enum Unexpected {
     #[error(transparent)]
@@ -51,11 +52,11 @@ pub(super) enum Unexpected {
     Early,
 }
 
-/// A piece that is coming.
+/// A piece that is being received.
 #[derive(Debug)]
 pub(super) struct Piece {
     expected: Expected,
-    /// Bytes of it that are to come first: its header, then all of it.
+    /// Number of bytes to receive first: its header, then all of it.
     needed: usize,
     bytes: Vec<u8>,
 }
@@ -70,19 +71,19 @@ impl Piece {
         Piece { expected, needed, bytes: Vec::new() }
     }
 
-    /// How many bytes are to come before there is anything to do: no more of them belong to it, for sure.
+    /// Number of bytes to receive next; all of them belong to this piece.
     pub(super) fn wants(&self) -> usize {
         self.needed - self.bytes.len()
     }
 
-    /// Whether nothing of it has come.
+    /// Whether no byte of it has arrived.
     pub(super) fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 
-    /// Takes bytes; gives the piece when it is whole. What is behind it is left.
+    /// Takes bytes up to the end of the piece, and returns the piece when it is complete.
     pub(super) fn feed(&mut self, bytes: &mut &[u8]) -> Result<Option<Came>, Unexpected> {
-        // Twice at most: for its header and for the rest.
+        // At most two iterations: the header, then the rest.
         loop {
             let (taken, rest) = bytes.split_at(self.wants().min(bytes.len()));
             self.bytes.extend_from_slice(taken);
@@ -99,7 +100,7 @@ impl Piece {
         }
     }
 
-    /// How long the piece is, by the header that has come.
+    /// Returns the length of the piece according to its header.
     fn whole(&self) -> Result<usize, Unexpected> {
         let header = |length: usize| match (self.expected, length) {
             (Expected::Message(exact), length) if length != 0 && length != exact => {
@@ -124,7 +125,7 @@ impl Piece {
                 }
             }
             (_, _, Some(length)) => header(u16::from_le_bytes(*length).into()),
-            // The header was waited for.
+            // Unreachable: the header has been received.
             (_, _, None) => Ok(self.needed),
         }
     }
@@ -145,13 +146,13 @@ impl Piece {
     }
 }
 
-/// A message or a record, its length in front.
+/// Returns a message or record behind its length field.
 pub(super) fn with_length(bytes: &[u8]) -> Vec<u8> {
     let length = u16::try_from(bytes.len()).expect("no message of the proof, and no record, is longer");
     [&length.to_le_bytes(), bytes].concat()
 }
 
-/// What says that a proof is refused, and no more.
+/// The rejection of a proof, without a reason.
 pub(super) const REFUSAL: [u8; LENGTH] = [0; LENGTH];
 
 #[cfg(test)]
@@ -188,7 +189,7 @@ mod tests {
     }
 
     proptest! {
-        /// However bytes are cut, the same comes of them, and what is wanted is never more than what belongs to the piece.
+        /// For any cuts of the bytes, the result is the same, and `wants` never exceeds the piece.
         #[test]
         fn cuts_make_no_difference(
             expected in expected(),

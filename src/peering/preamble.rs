@@ -1,26 +1,27 @@
-//! What the side that connects says in clear before its proof: which protocol, which version, whether records will be sealed.
+//! The cleartext that the connecting side sends before its proof: protocol, version, and whether records will be
+//! sealed.
 //!
-//! Source: docs/wire.md, "Proof". Whoever changes a bit of it breaks the proof, which is bound to it.
+//! Source: docs/wire.md, "Proof". The proof is bound to the preamble: changing a bit of it breaks the proof.
 
 use crate::wire::frame::VERSION;
 
-/// Bytes of a preamble.
+/// Length of a preamble, in bytes.
 pub(super) const PREAMBLE: usize = 8;
 
-/// What it begins with: as the length of a frame it would be more than any has.
+/// First bytes of a preamble. Read as the length of a frame they exceed the limit of frames.
 const MAGIC: [u8; 4] = *b"cGPC";
 
-/// The one flag there is.
+/// The only flag.
 const ENCRYPT: u16 = 1;
 
 /// A preamble of this version.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Preamble {
-    /// Whether all that follows the hellos is sealed, too.
+    /// Whether all bytes after the hellos are sealed too.
     pub(super) encrypt: bool,
 }
 
-/// Why a preamble is refused: what is said here, and not to the other side.
+/// Why a preamble is rejected; logged here and not sent to the other side.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub(super) enum PreambleError {
     #[error("it speaks version {0} of the protocol, and this node speaks version {VERSION}")]
@@ -30,7 +31,7 @@ pub(super) enum PreambleError {
 }
 
 impl Preamble {
-    /// Whether bytes are the start of a preamble, and not of a frame.
+    /// Whether the bytes start a preamble rather than a frame.
     pub(super) fn begins(bytes: [u8; PREAMBLE]) -> bool {
         bytes[..4] == MAGIC
     }

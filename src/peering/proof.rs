@@ -1,6 +1,8 @@
-//! What peering needs of cryptography: a handshake of three messages by which both sides prove that they have the secret and each its key, and sealed records after it.
+//! The cryptography that peering needs: a handshake of three messages, and sealed records after it. In the handshake
+//! both sides prove that they have the secret and their own key.
 //!
-//! The real one is [`Noise`](super::Noise); worlds of the simulator use a model whose tags cannot be forged by construction.
+//! [`Noise`](super::Noise) is the real implementation. Worlds of the simulator use a model whose tags cannot be forged
+//! by construction.
 
 use std::fmt;
 
@@ -8,85 +10,86 @@ use gpc_trees::Id;
 
 use super::key::{KEY_LENGTH, PublicKey};
 
-/// Bytes that prove the rest of a message, or of a record.
+/// Length of the tag that authenticates a message or a record, in bytes.
 pub const TAG: usize = 16;
 
-/// What the first message says beside its proof: from whom, to whom.
+/// Payload of the first message: the ids of its sender and its receiver.
 pub(super) const FIRST_PAYLOAD: usize = 2 * size_of::<Id>();
 
-/// What the second one says: whose it is.
+/// Payload of the second message: the id of its sender.
 pub(super) const SECOND_PAYLOAD: usize = size_of::<Id>();
 
-/// The first message: an ephemeral key and the ids.
+/// Length of the first message: an ephemeral key and the ids.
 pub const FIRST_LENGTH: usize = KEY_LENGTH + FIRST_PAYLOAD + TAG;
 
-/// The second: an ephemeral key, the sealed static key, the id.
+/// Length of the second message: an ephemeral key, the sealed static key, the id.
 pub const SECOND_LENGTH: usize = KEY_LENGTH + KEY_LENGTH + TAG + SECOND_PAYLOAD + TAG;
 
-/// The third: the sealed static key.
+/// Length of the third message: the sealed static key.
 pub const THIRD_LENGTH: usize = KEY_LENGTH + TAG + TAG;
 
-/// Longest record, with its tag: Noise has no longer messages.
+/// Maximum length of a record with its tag, in bytes: the limit of Noise messages.
 pub const RECORD_MAX: usize = 65_535;
 
-/// Who begins a handshake.
+/// Role of a side in a handshake.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Turn {
-    /// The side that has connected: it sends the first and the third message.
+    /// The side that connected: it sends the first and the third message.
     First,
-    /// The side that was connected to.
+    /// The side that accepted the connection.
     Second,
 }
 
-/// A proof that is wrong, in whatever way: to say more would help who tries to forge one.
+/// The proof is wrong. The error has no detail, because detail would help to forge a proof.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("the proof is wrong")]
 pub struct Unproved;
 
-/// Makes handshakes.
+/// Factory of handshakes.
 pub trait Crypto: fmt::Debug + Send {
-    /// Begins a handshake that is bound to what was said in clear before it.
+    /// Begins a handshake that is bound to the cleartext before it.
     ///
     /// # Errors
-    /// When there is no randomness, or this node's own settings are wrong.
+    /// If there is no randomness, or this node's own settings are wrong.
     fn begin(&mut self, turn: Turn, prologue: &[u8]) -> Result<Box<dyn Handshake>, Unproved>;
 }
 
-/// A handshake under way. After an error it is of no more use.
+/// A handshake in progress. After an error it is unusable.
 pub trait Handshake: fmt::Debug + Send {
-    /// Appends the next message, which says this beside its proof.
+    /// Appends the next message, with this payload.
     ///
     /// # Errors
-    /// When it is the other side's turn.
+    /// If it is the other side's turn.
     fn write(&mut self, payload: &[u8], message: &mut Vec<u8>) -> Result<(), Unproved>;
 
-    /// Takes the other side's next message, and gives what it says: as many bytes as `payload` has room for.
+    /// Reads the other side's next message, and fills `payload` with its payload.
     ///
     /// # Errors
-    /// When it is not proved, or of another length.
+    /// If the message is not authentic, or its payload has another length.
     fn read(&mut self, message: &[u8], payload: &mut [u8]) -> Result<(), Unproved>;
 
-    /// The static key that the other side has proved to have, once it has said it.
+    /// The static key that the other side has proved, once received.
     fn remote(&self) -> Option<PublicKey>;
 
-    /// After the third message: what seals and opens records.
+    /// Returns the session that seals and opens records; call it after the third message.
     ///
     /// # Errors
-    /// When the handshake is not over.
+    /// If the handshake is not complete.
     fn into_session(self: Box<Self>) -> Result<Box<dyn Session>, Unproved>;
 }
 
-/// Seals and opens records, each in their order.
+/// Seals and opens records, each direction in order.
 pub trait Session: fmt::Debug + Send {
-    /// Seals bytes as the next record: `plain.len() + TAG` bytes of `record`, which are at most [`RECORD_MAX`].
+    /// Seals `plain` as the next record. Writes `plain.len() + TAG` bytes, at most [`RECORD_MAX`], to `record`, and
+    /// returns their number.
     ///
     /// # Errors
-    /// When there are too many bytes, or too little room.
+    /// If `plain` is too long, or `record` too short.
     fn seal(&mut self, plain: &[u8], record: &mut [u8]) -> Result<usize, Unproved>;
 
-    /// Opens the next record; says how many bytes it had.
+    /// Opens the next record; returns the number of bytes in it.
     ///
     /// # Errors
-    /// When it is not the next one that the other side has sealed, or `plain` has less room than `record` is long.
+    /// If it is not the next record that the other side sealed, or `plain` is shorter than `record`.
     fn open(&mut self, record: &[u8], plain: &mut [u8]) -> Result<usize, Unproved>;
 }

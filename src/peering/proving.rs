@@ -1,6 +1,7 @@
-//! The proof, message by message, and what comes on a connection before it is a link.
+//! The proof, message by message, and the bytes that arrive on a connection before it is a link.
 //!
-//! Source: docs/wire.md, "Proof". Until the third message nothing that the other side says has any effect, and it is told nothing but that it is refused; why, only this side's log says.
+//! Source: docs/wire.md, "Proof". Before the third message, the other side's messages have no effect, and it learns
+//! only that it is rejected. The reason is only in this side's log.
 
 use gpc_trees::Id;
 
@@ -17,11 +18,12 @@ use crate::wire::frame::FrameHeader;
 use crate::wire::frame::Kind;
 use crate::wire::head::{Goodbye, GoodbyeReason};
 
-/// What the side that has connected is told by itself of a refusal that says nothing.
+/// Reason that the connecting side reports for a rejection without text.
 const UNSAID: &str = "it refused the proof, and does not say why: its secret, job, version or encryption is another than here, or it has no secret; its log says which";
 
 impl<B: Book> Peering<B> {
-    /// A connection that was [opened](Self::opened) stands, by this way; `rings` says whether memory for rings is offered with it.
+    /// Reports that a connection that was [opened](Self::opened) is open over this transport; `rings` is whether memory
+    /// for rings is offered on it.
     pub fn connected(&mut self, key: LinkKey, way: Way, rings: bool) {
         let Some(greeting) = self.greetings.get_mut(&key) else { return };
         (greeting.way, greeting.rings) = (way, rings);
@@ -40,7 +42,7 @@ impl<B: Book> Peering<B> {
         }
     }
 
-    /// The preamble, and the first message behind it.
+    /// Sends the preamble and the first message.
     fn prove_first(&mut self, key: LinkKey, way: Way, to: Id) -> Result<(), Unproved> {
         let encrypt = self.strictness.encrypts(way);
         let preamble = Preamble { encrypt }.emit();
@@ -57,15 +59,17 @@ impl<B: Book> Peering<B> {
         Ok(())
     }
 
-    /// How many bytes are to be read next of a connection that is no link yet: all of them are for [`feed`](Self::feed). None of one that is not known here.
+    /// Number of bytes to read next from a connection that is not a link yet, all for [`feed`](Self::feed); `None` for
+    /// an unknown connection.
     pub fn wants(&self, key: LinkKey) -> Option<usize> {
         self.greetings.get(&key).map(|greeting| greeting.piece.wants())
     }
 
-    /// Takes bytes that have come on a connection that is no link yet. Gives back how many belong to it: those behind are the link's, if it is one now, and otherwise of no use.
+    /// Takes bytes from a connection that is not a link yet. Returns how many belong to the greeting. If the connection
+    /// is a link now, the rest belongs to the link; otherwise the rest is useless.
     pub fn feed(&mut self, now: Time, key: LinkKey, bytes: &[u8], here: &Here) -> usize {
         let mut left = bytes;
-        // Ends: each round takes bytes.
+        // Ends: each iteration takes bytes.
         while !left.is_empty()
             && let Some(greeting) = self.greetings.get_mut(&key)
         {
@@ -94,7 +98,7 @@ impl<B: Book> Peering<B> {
         }
     }
 
-    /// A frame in clear.
+    /// Handles a frame in clear.
     fn heard_frame(&mut self, now: Time, key: LinkKey, header: FrameHeader, payload: &[u8], here: &Here) {
         let Some(greeting) = self.greetings.get(&key) else { return };
         let proves = greeting.way == Way::User || self.crypto.is_none();
@@ -109,12 +113,12 @@ impl<B: Book> Peering<B> {
         self.finish(key, "it does not prove that it has the secret");
     }
 
-    /// A first frame that counts.
+    /// Handles a first frame that is acceptable on this connection.
     fn judge_frame(&mut self, now: Time, key: LinkKey, header: FrameHeader, payload: &[u8], here: &Here) {
         let Some(greeting) = self.greetings.get_mut(&key) else { return };
         let ours = greeting.is_ours();
         if !ours {
-            // It has said something: whatever is wrong with that is told.
+            // It has sent a frame, so any error in it is reported.
             greeting.stage = Stage::Hello;
         }
         match first_frame(header, payload) {
@@ -124,7 +128,7 @@ impl<B: Book> Peering<B> {
         }
     }
 
-    /// Somebody who has connected begins to prove.
+    /// Handles the preamble on an accepted connection.
     fn heard_preamble(&mut self, key: LinkKey, preamble: [u8; PREAMBLE]) {
         let Some(greeting) = self.greetings.get_mut(&key) else { return };
         let encrypts = self.strictness.encrypts(greeting.way);
@@ -144,7 +148,7 @@ impl<B: Book> Peering<B> {
 
     fn heard_message(&mut self, key: LinkKey, message: &[u8]) {
         let Some(greeting) = self.greetings.get_mut(&key) else { return };
-        // A stage has no message twice; what stands in between is never seen.
+        // A stage takes each message once; the placeholder is never seen.
         match std::mem::replace(&mut greeting.stage, Stage::Silent) {
             Stage::First(preamble) => self.heard_first_message(key, preamble, message),
             Stage::Second(handshake) => self.heard_second_message(key, handshake, message),
@@ -153,7 +157,7 @@ impl<B: Book> Peering<B> {
         }
     }
 
-    /// The first message: nothing but its tag is looked at before that is right, and what it says has no effect.
+    /// Handles the first message: its tag is checked before anything else, and its content has no effect.
     fn heard_first_message(&mut self, key: LinkKey, preamble: [u8; PREAMBLE], message: &[u8]) {
         let me = self.me.me;
         let Some(crypto) = &mut self.crypto else { return };
@@ -184,7 +188,7 @@ impl<B: Book> Peering<B> {
         }
     }
 
-    /// The second message: who was connected to has the secret, and this key.
+    /// Handles the second message: the accepting side proves the secret and its key.
     fn heard_second_message(
         &mut self,
         key: LinkKey,
@@ -192,7 +196,7 @@ impl<B: Book> Peering<B> {
         message: &[u8],
     ) {
         let Some(greeting) = self.greetings.get_mut(&key) else { return };
-        // It is ours again whatever happens.
+        // Keep the connection marked as this node's own, whatever happens.
         greeting.stage = Stage::Answer;
         let Some(to) = greeting.peer else { return };
         let mut own = [0; SECOND_PAYLOAD];
@@ -217,7 +221,8 @@ impl<B: Book> Peering<B> {
         self.say_hello(key, to);
     }
 
-    /// The third message: who has connected lives now, and has this key. From here on words are said.
+    /// Handles the third message: the connecting side proves that it is present now, and its key. From here on reasons
+    /// are sent.
     fn heard_third_message(
         &mut self,
         key: LinkKey,
@@ -246,7 +251,7 @@ impl<B: Book> Peering<B> {
         }
     }
 
-    /// A proof is refused: the other side is told so, and no more.
+    /// Rejects a proof; the other side learns only that.
     fn deny(&mut self, key: LinkKey, why: &str) {
         self.outputs.push_back(Output::Write { key, bytes: REFUSAL.to_vec() });
         self.finish(key, why);

@@ -1,21 +1,23 @@
-//! The secret of a job: who has it may take part.
+//! The secret of a job: nodes that have it may take part.
 //!
-//! Pure: the randomness of a new one comes from the caller. It is never printed, and its memory is wiped when it is dropped.
+//! Pure: the caller supplies the randomness for a new one. It is never printed, and its memory is wiped when it is
+//! dropped.
 
 use std::fmt;
 use std::str::FromStr;
 
 use zeroize::Zeroizing;
 
-/// Fewest bytes of a secret: as many as the keys have that are made of it.
+/// Minimum length of a secret, in bytes: the length of the keys derived from it.
 pub const SECRET_MIN: usize = 32;
 
-/// Most bytes: far more than help.
+/// Maximum length of a secret, in bytes: far more than is useful.
 pub const SECRET_MAX: usize = 1024;
 
-/// What all nodes of a job have in common and nobody else knows: 32 random bytes, or more.
+/// The secret that all nodes of a job share: 32 random bytes or more.
 ///
-/// As text: hexadecimal digits, 64 or more. It has no `Display`, and `Debug` shows nothing of it; [`to_text`](Self::to_text) is for handing it over.
+/// The text form has 64 hexadecimal digits or more. A secret has no `Display`, and its `Debug` prints nothing of it;
+/// [`to_text`](Self::to_text) serves to hand it over.
 ///
 /// ```
 /// use chained_gpc::Secret;
@@ -30,28 +32,28 @@ pub const SECRET_MAX: usize = 1024;
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(Zeroizing<Vec<u8>>);
 
-/// What is no secret. Nothing of it is quoted.
+/// Not a valid secret. The error quotes nothing of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SecretError {
-    /// Others could guess it.
+    /// Too short: it could be guessed.
     #[error(
         "a secret has at least {SECRET_MIN} bytes, and this one has {0}: draw one with `gpc secret FILE`"
     )]
     Short(usize),
-    /// Something else was read.
+    /// Too long: probably something else was read.
     #[error("a secret has at most {SECRET_MAX} bytes")]
     Long,
-    /// It is not the text of one.
+    /// Not the text form of a secret.
     #[error("a secret is written in hexadecimal digits, two for each byte: draw one with `gpc secret FILE`")]
     NotHex,
 }
 
 impl Secret {
-    /// A secret of these bytes.
+    /// Returns a secret of these bytes.
     ///
     /// # Errors
-    /// When they are fewer than 32, or more than 1,024.
+    /// If they are fewer than 32, or more than 1,024.
     pub fn new(bytes: &[u8]) -> Result<Secret, SecretError> {
         match bytes.len() {
             short if short < SECRET_MIN => Err(SecretError::Short(short)),
@@ -60,18 +62,18 @@ impl Secret {
         }
     }
 
-    /// Its bytes.
+    /// The bytes of the secret.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 
-    /// Its text, for handing it over where nobody else reads it.
+    /// The text form, to hand it over without exposing it.
     pub fn to_text(&self) -> Zeroizing<String> {
         hex(&self.0)
     }
 }
 
-/// Nothing of the secret.
+/// Prints nothing of the secret.
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Secret(..)")
@@ -81,7 +83,7 @@ impl fmt::Debug for Secret {
 impl FromStr for Secret {
     type Err = SecretError;
 
-    /// White space around it, such as the end of a line, does not count.
+    /// Surrounding white space, such as a line end, is ignored.
     fn from_str(text: &str) -> Result<Secret, SecretError> {
         let text = text.trim();
         if text.len() > 2 * SECRET_MAX {
@@ -91,10 +93,10 @@ impl FromStr for Secret {
     }
 }
 
-/// Bytes as hexadecimal digits.
+/// Returns bytes as hexadecimal digits.
 pub(crate) fn hex(bytes: &[u8]) -> Zeroizing<String> {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    // Of its full length from the start, so that no part of it is left where it was copied from.
+    // Allocated in full at the start: growing would leave copies of the digits in freed memory.
     let mut text = Zeroizing::new(String::with_capacity(2 * bytes.len()));
     for byte in bytes {
         text.push(char::from(DIGITS[usize::from(byte >> 4)]));
@@ -103,7 +105,7 @@ pub(crate) fn hex(bytes: &[u8]) -> Zeroizing<String> {
     text
 }
 
-/// The bytes of hexadecimal digits.
+/// Returns the bytes of hexadecimal digits; `None` if the text is not valid.
 pub(crate) fn unhex(text: &str) -> Option<Vec<u8>> {
     let digits = text.as_bytes();
     if !digits.len().is_multiple_of(2) {

@@ -1,9 +1,9 @@
-//! Two sides prove themselves to each other, and what must not pass does not.
+//! Tests of the proof between two sides, and of what it must reject.
 
 use super::super::proof::{FIRST_LENGTH, RECORD_MAX, SECOND_LENGTH, TAG, THIRD_LENGTH};
 use super::*;
 
-/// Randomness that is the same in every run, and never repeats in one.
+/// Deterministic randomness that never repeats within a run.
 fn counted(first: u8) -> Fill {
     let mut next = first;
     Box::new(move |bytes| {
@@ -17,10 +17,10 @@ fn noise(secret: u8, job: u8, key: u8) -> Noise {
     Noise::new(&Secret::new(&[secret; 32]).unwrap(), Job([job; 16]), PrivateKey::new([key; 32]), counted(key))
 }
 
-/// What a side has in the end: the other's key, and what seals.
+/// Result of a handshake at one side: the other side's key, and the session.
 type End = (Option<PublicKey>, Box<dyn Session>);
 
-/// Carries a handshake through, with the prologues that each side has seen.
+/// Runs a handshake, with the prologue that each side has seen.
 fn shake(mut one: Noise, mut two: Noise, said: &[u8], heard: &[u8]) -> Result<[End; 2], Unproved> {
     let (mut one, mut two) = (one.begin(Turn::First, said)?, two.begin(Turn::Second, heard)?);
     let mut payload = [0; 8];
@@ -48,7 +48,7 @@ fn two_that_have_the_secret_learn_each_others_keys_and_seal_records() {
     assert_eq!(first, Some(PrivateKey::new([90; 32]).public()));
     assert_eq!(second, Some(PrivateKey::new([10; 32]).public()));
     let (mut record, mut plain) = (vec![0; RECORD_MAX], vec![0; RECORD_MAX]);
-    // Past the change of the key.
+    // Enough rounds to pass the change of the key.
     for round in 0..RECORDS_PER_KEY + 3 {
         let said = round.to_le_bytes();
         let length = one.seal(&said, &mut record).unwrap();
