@@ -1,9 +1,8 @@
-//! The check of a whole tree before a call is sent.
+//! Checks a whole tree before a call is sent.
 //!
-//! The built-in trees are checked by their closed forms, a registered split once per length (it is a function
-//! of the length alone), an explicit shape position by position. Never recursive: depth is bounded by memory,
-//! not by the stack. Source: *Trees* in the design, "a bad tree is refused at the root before anything is
-//! sent".
+//! Built-in trees are checked by their closed forms, a registered split once per length (it is a function of the length
+//! alone), an explicit shape position by position. The check never recurses: depth is bounded by memory, not by the
+//! stack. Source: *Trees* in the design, "a bad tree is refused at the root before anything is sent".
 
 use crate::error::TreeError;
 use crate::limits::{Limits, Summary};
@@ -13,13 +12,13 @@ use crate::tree::Tree;
 use std::collections::BTreeMap;
 
 impl Tree {
-    /// Checks the whole tree over `n` ids before anything is sent, and says how deep and wide it is.
+    /// Checks the whole tree over `n` ids before anything is sent, and returns its depth and fan-out.
     ///
-    /// A built-in tree takes a few steps at any size; a registered split is asked twice for every length that
-    /// occurs; a shape is walked once.
+    /// A built-in tree takes a few steps at any size; a registered split is called twice for every length that occurs;
+    /// a shape is walked once.
     ///
     /// # Errors
-    /// What [`split`](Self::split) refuses anywhere in the tree, depth or fan-out over the limits, and
+    /// All errors of [`split`](Self::split) anywhere in the tree, depth or fan-out over the limits, and
     /// [`SplitNotDeterministic`](TreeError::SplitNotDeterministic). Positions are those of the list.
     pub fn check(&self, n: u32, limits: &Limits) -> Result<Summary, TreeError> {
         let limits = limits.bounded();
@@ -49,7 +48,7 @@ fn check_built_in(tree: &Tree, n: u32, limits: &Limits) -> Result<Summary, TreeE
     Ok(summary)
 }
 
-/// A position that lies one level under the limit, found by going down into the first of the deepest groups.
+/// Returns a position one level below the limit, found by descending into the first of the deepest groups.
 fn too_deep(tree: &Tree, n: u32, limit: u32) -> Result<u32, TreeError> {
     let (mut position, mut len) = (0, n);
     for _ in 0..=limit {
@@ -62,12 +61,11 @@ fn too_deep(tree: &Tree, n: u32, limit: u32) -> Result<u32, TreeError> {
     Ok(position)
 }
 
-/// Every length that occurs is split once, the longest first. A group is shorter than what it is cut from, so
-/// when a length is taken, the longest way down to it is known.
+/// Splits every length that occurs once, the longest first. A group is shorter than the slice that it is cut from, so
+/// when a length is taken, its deepest level is known.
 fn check_registered(split: &Registered, n: u32, limits: &Limits) -> Result<Summary, TreeError> {
     let mut summary = Summary::default();
-    // Length -> the deepest level at which it occurs, and a position there. Holds at most the lengths below
-    // n.
+    // Length -> the deepest level at which it occurs, and a position there. Holds at most the lengths below n.
     let mut pending = BTreeMap::from([(n, (0u32, 0u32))]);
     while let Some((len, (level, position))) = pending.pop_last() {
         if level > limits.depth {

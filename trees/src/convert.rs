@@ -1,14 +1,15 @@
-//! Lists from what callers have at hand: ranges, arrays, vectors, slices, iterators.
+//! Conversions to id lists from ranges, arrays, vectors, slices and iterators.
 
 use std::fmt;
 use std::ops::{Range, RangeInclusive};
 
 use crate::{DuplicateId, Id, IdList};
 
-/// The ids of a call, from whatever holds them: an argument for `impl Into<Ids>`.
+/// The ids of a call, from any collection: use `impl Into<Ids>` for an argument.
 ///
-/// A list has each id once, but a `Vec` may not, and a range may be backward. Such ids are still `Ids`, and [`list`](Self::list) is the
-/// error: so a call is described in one expression, and what is wrong with its ids is said when it is made.
+/// A list has each id once, but a `Vec` may repeat one, and a range may be backward. Such input still converts to
+/// `Ids`, and [`list`](Self::list) returns the error. So a call can be written as one expression, and errors in its ids
+/// are reported when it is made.
 ///
 /// ```
 /// use gpc_trees::{IdList, Ids, IdsError};
@@ -23,30 +24,30 @@ use crate::{DuplicateId, Id, IdList};
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Ids(Result<IdList, IdsError>);
 
-/// Why there is no list of ids.
+/// Why ids do not form a list.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum IdsError {
-    /// There is no id where one is needed.
+    /// No ids where at least one is needed.
     Empty,
-    /// The range begins behind its end.
+    /// The range begins after its end.
     Backward {
         /// Its first id.
         start: Id,
-        /// Where it ends.
+        /// Its end.
         end: Id,
     },
     /// All 2^32 ids, one more than a list holds.
     TooMany,
-    /// An id is there twice.
+    /// An id occurs twice.
     Duplicate(DuplicateId),
 }
 
 impl Ids {
-    /// The list, which may be empty.
+    /// Returns the list, which may be empty.
     ///
     /// # Errors
-    /// [`IdsError`]: an id is there twice, a range is backward, or there are more than `u32::MAX` ids.
+    /// [`IdsError`]: an id occurs twice, a range is backward, or there are more than `u32::MAX` ids.
     pub fn list(self) -> Result<IdList, IdsError> {
         self.0
     }
@@ -76,7 +77,7 @@ impl From<RangeInclusive<Id>> for Ids {
         let (start, end) = (*ids.start(), *ids.end());
         Ids(match end.checked_add(1) {
             _ if start > end => Err(IdsError::Backward { start, end }),
-            // An iterator that has been at its end.
+            // The range was iterated to its end.
             _ if ids.is_empty() => Ok(IdList::default()),
             Some(past) => Ok(IdList::range(start..past)),
             // The highest id cannot be the last of a half-open range.
@@ -129,7 +130,7 @@ impl<'a> FromIterator<&'a Id> for Ids {
     }
 }
 
-/// The conversions of [`Ids`], for those who want the list at once.
+/// The conversions of [`Ids`], directly to a list.
 macro_rules! try_from {
     ($([$($generic:tt)*] $source:ty),* $(,)?) => { $(
         impl<$($generic)*> TryFrom<$source> for IdList {

@@ -1,10 +1,10 @@
-//! Numbers in the texts that people write: digits and nothing else.
+//! Parses decimal numbers in user text: digits only.
 //!
-//! `u32::from_str` takes a leading `+`; ids, positions and parameters do not. Never panics.
+//! `u32::from_str` accepts a leading `+`; ids, positions and parameters do not allow one. The parser never panics.
 
 use std::fmt;
 
-/// How many characters of a wrong text an error repeats: enough to find it, no more than a line.
+/// Number of characters of an invalid text that an error quotes: enough to find it, within one line.
 const EXCERPT_CHARS: usize = 40;
 
 /// Why a text is not a number of 32 bits.
@@ -26,7 +26,7 @@ pub(crate) fn parse(text: &str) -> Result<u32, DecimalFault> {
     text.parse().map_err(|_| DecimalFault::TooLarge)
 }
 
-/// The beginning of a text, for an error.
+/// Returns the beginning of a text, to quote in an error.
 pub(crate) fn excerpt(text: &str) -> String {
     match text.char_indices().nth(EXCERPT_CHARS) {
         Some((end, _)) => format!("{}...", &text[..end]),

@@ -1,26 +1,25 @@
-//! Why a tree is refused, with the counter-example.
+//! Errors of trees, with counter-examples.
 //!
-//! Positions are those of whoever described the tree: the caller's for a children function, a parent table
-//! and a file; positions of the list (preorder) for a split or a shape. Source: *Trees* in the design, the
-//! refusals.
+//! Positions are those of the description: the caller's for a children function, a parent table and a file; positions
+//! of the list (preorder) for a split or a shape. Source: *Trees* in the design, the refusals.
 
 use crate::split::Group;
 use std::fmt;
 
-/// How many positions of a long answer or path an error prints.
+/// Number of positions of a long answer or path that an error prints.
 const SHOWN: usize = 12;
 
-/// Why a tree is refused.
+/// Why a tree is rejected.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum TreeError {
-    /// A tree has at least its root.
+    /// The tree has no position; at least a root is required.
     Empty,
     /// An explicit tree has more positions than [`MAX_POSITIONS`](crate::MAX_POSITIONS).
     TooMany {
-        /// How many it has.
+        /// Number of positions.
         n: u64,
-        /// How many it may have.
+        /// Maximum number of positions.
         limit: u32,
     },
     /// An explicit tree was used for a list of another length.
@@ -36,7 +35,7 @@ pub enum TreeError {
         parent: u32,
         /// The child.
         child: u32,
-        /// How many positions there are.
+        /// Number of positions.
         n: u32,
     },
     /// A position is its own child.
@@ -44,65 +43,65 @@ pub enum TreeError {
         /// The position.
         position: u32,
     },
-    /// A position is the child of two, or twice of one (then both are the same).
+    /// A position is a child of two parents, or listed twice by one parent (then both are the same).
     TwoParents {
         /// The child.
         child: u32,
-        /// The parent that was found first.
+        /// The parent found first.
         first: u32,
-        /// The other one.
+        /// The other parent.
         second: u32,
     },
-    /// A parent table gives no parent for a position other than the root.
+    /// A parent table has no parent for a position other than the root.
     Parentless {
         /// The position.
         position: u32,
     },
-    /// Position 0 is the root and yet a child.
+    /// Position 0 is the root, but is listed as a child.
     RootHasParent {
-        /// Whose child it is.
+        /// Its parent.
         parent: u32,
     },
-    /// Positions that are each the child of the one before, and the first the child of the last.
+    /// Positions form a cycle: each is the parent of the next, and the last the parent of the first.
     Cycle {
         /// The positions, the lowest first.
         path: Vec<u32>,
     },
     /// Positions cannot be reached from the root, and there is no cycle.
     Unreachable {
-        /// The first position that has no parent.
+        /// The first position without a parent.
         first: u32,
-        /// How many positions cannot be reached.
+        /// Number of unreachable positions.
         count: u32,
     },
     /// A position has too many children.
     FanOut {
         /// The position; in a split, 0 is the receiver.
         position: u32,
-        /// How many children it has; those of a shape are counted to one over the limit.
+        /// Number of children; for a shape, counting stops at one over the limit.
         fan_out: u32,
-        /// How many it may have.
+        /// Maximum number of children.
         limit: u32,
     },
-    /// A position lies more levels below the root than the limit.
+    /// A position is deeper below the root than the limit.
     Depth {
         /// The position.
         position: u32,
-        /// How many levels there may be.
+        /// Maximum number of levels.
         limit: u32,
     },
-    /// A children function gave two answers to one question.
+    /// A children function returned two answers for one position.
     ChildrenNotDeterministic {
-        /// The position that it was asked for.
+        /// The position.
         position: u32,
         /// The first answer.
         first: Vec<u32>,
         /// The second answer.
         second: Vec<u32>,
     },
-    /// A registered split gave two answers to one question.
+    /// A registered split returned two answers for one length.
     SplitNotDeterministic {
-        /// The length that it was asked for.
+        /// The length.
         n: u32,
         /// The first answer.
         first: Vec<Group>,
@@ -111,55 +110,55 @@ pub enum TreeError {
     },
     /// The groups of a split do not cover positions `1..n` once each, in order.
     BadGroups {
-        /// The length that was split.
+        /// The length of the split slice.
         n: u32,
-        /// What is wrong.
+        /// The error in the groups.
         fault: GroupFault,
     },
-    /// A shape gives a position a subtree that cannot be.
+    /// A shape has an impossible subtree size.
     BadSize {
         /// The position.
         position: u32,
-        /// The size of its subtree, itself counted.
+        /// The size of its subtree, including itself.
         size: u32,
-        /// The least that it can be.
+        /// Minimum possible size.
         least: u32,
-        /// The most that it can be.
+        /// Maximum possible size.
         most: u32,
     },
 }
 
-/// What is wrong with the groups of a split.
+/// An error in the groups of a split.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum GroupFault {
-    /// A group holds nobody.
+    /// A group is empty.
     Empty {
-        /// Which group, counted from 0.
+        /// Index of the group.
         group: usize,
     },
-    /// A group does not begin where the one before it ends (the first one: at 1).
+    /// A group does not begin where the previous one ends (the first one: at 1).
     Gap {
-        /// Which group, counted from 0.
+        /// Index of the group.
         group: usize,
-        /// Where it had to begin.
+        /// Its required start.
         expected: u32,
-        /// Where it begins.
+        /// Its start.
         start: u32,
     },
     /// The split function panicked.
     Panicked,
-    /// The groups hold fewer or more positions than there are after the receiver.
+    /// The groups contain fewer or more positions than follow the receiver.
     Sum {
-        /// How many positions they hold.
+        /// Number of positions in the groups.
         covered: u64,
-        /// How many there are, n - 1.
+        /// Number of positions after the receiver, n - 1.
         rest: u32,
     },
 }
 
 impl TreeError {
-    /// The error with every position replaced, for a caller whose positions have other numbers.
+    /// Returns the error with every position translated, for a caller with other positions.
     pub(crate) fn renumbered(self, to: impl Fn(u32) -> u32) -> TreeError {
         use TreeError::*;
         match self {
@@ -292,7 +291,7 @@ fn write_answers<T: Shown>(
     write!(f, "asked twice {question}, the function answered {} and then {}", Listed(first), Listed(second))
 }
 
-/// An answer in brackets, cut short where it is long.
+/// An answer in brackets, shortened if it is long.
 struct Listed<'a, T>(&'a [T]);
 
 trait Shown {

@@ -1,7 +1,9 @@
-//! A tree that keeps hosts together, and groups of hosts: one tree over the groups, and the same kind of tree within each, down to the ids of a host.
+//! Trees that keep hosts and groups of hosts together: one tree over the groups, and the same kind of tree within each,
+//! down to the ids of a host.
 //!
-//! The first id of each group in the list is its leader. The leaders form a tree among themselves, and each leader heads its own group; so a message crosses to
-//! a group once, and the group's replies are combined before they leave it. Laid out once at the root: an explicit shape.
+//! The first id of each group in the list is its leader. The leaders form a tree, and each leader heads its own group.
+//! So a message enters a group once, and the group's replies are combined before they leave it. The tree is laid out
+//! once at the root, as an explicit shape.
 
 use crate::decimal::{self, DecimalFault, excerpt};
 use crate::grouping::{Grouping, LEVELS_MAX, SEPARATOR};
@@ -10,16 +12,17 @@ use crate::{Id, IdList, Layout, Limits, Tree, TreeError};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Longest name of a host or of a group, bytes: that of the domain name system.
+/// Maximum length of the name of a host or a group, in bytes: that of the domain name system.
 const HOST_MAX: usize = 255;
 
-/// Which id is on which host.
+/// The host of each id.
 ///
-/// The name of a host is a path: the groups that it is in, from the outermost one, and the host, as in `CLUSTER/RACK/HOST`; at most eight names with a `/`
-/// between two of them, and one where there are no groups. Paths of different length may stand side by side. Hosts of different paths are different hosts, also
-/// where the last names are the same. A host `a` beside hosts `a/b` and `a/c` is in group `a`, as a part of it like `b` and `c`.
+/// The name of a host is a path: its groups, from the outermost one, then the host, as in `CLUSTER/RACK/HOST`. It has
+/// at most eight names with a `/` between two of them, and one name if there are no groups. Paths of different length
+/// may be mixed. Different paths are different hosts, even if their last names are equal. A host `a` beside hosts `a/b`
+/// and `a/c` is in group `a`, as a part of it like `b` and `c`.
 ///
-/// As text, a *hosts file*: a line `ID HOST` for each id, `#` begins a comment, blank lines count for nothing.
+/// The text form is a *hosts file*: a line `ID HOST` for each id; `#` begins a comment, and blank lines are ignored.
 ///
 /// ```
 /// use gpc_trees::{Hosts, IdList, Limits, Tree};
@@ -38,16 +41,17 @@ pub struct Hosts {
     hosts: BTreeMap<Id, usize>,
 }
 
-/// Of pairs of an id and its host; of an id that comes twice, the last host counts.
+/// Collects pairs of an id and its host; if an id occurs twice, its last host counts.
 ///
-/// Nothing is refused, unlike in a hosts file: a name of a path may be empty, or of any length, and what comes after seven `/` is one name.
+/// Unlike a hosts file, every input is accepted: a name in a path may be empty or of any length, and the text after
+/// seven `/` is one name.
 impl<S: Into<String>> FromIterator<(Id, S)> for Hosts {
     fn from_iter<I: IntoIterator<Item = (Id, S)>>(pairs: I) -> Hosts {
         Hosts::of(pairs.into_iter().map(|(id, host)| (id, host.into())).collect::<BTreeMap<Id, String>>())
     }
 }
 
-/// Why a text is no hosts file. Lines are counted from 1.
+/// Why a text is not a hosts file. Lines are counted from 1.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum HostsError {
@@ -55,16 +59,16 @@ pub enum HostsError {
     Form {
         /// The line.
         line: u32,
-        /// What stands there.
+        /// Its text.
         text: String,
     },
-    /// A word is no id.
+    /// A word is not an id.
     BadId {
         /// The line.
         line: u32,
         /// The word.
         text: String,
-        /// What is wrong with it.
+        /// The error.
         fault: &'static str,
     },
     /// An id has two lines.
@@ -90,7 +94,7 @@ pub enum HostsError {
     TooManyLevels {
         /// The line.
         line: u32,
-        /// How many it has.
+        /// Number of names.
         levels: usize,
     },
     /// An id of the list has no line.
@@ -98,15 +102,15 @@ pub enum HostsError {
         /// The id.
         id: Id,
     },
-    /// The tree does not bear the number of hosts, or of ids on one.
+    /// The tree does not support the number of hosts, or of ids on a host.
     Tree(TreeError),
 }
 
 impl Hosts {
-    /// Reads a hosts file's text.
+    /// Parses the text of a hosts file.
     ///
     /// # Errors
-    /// The first fault, with its line.
+    /// The first error, with its line.
     pub fn parse(text: &str) -> Result<Hosts, HostsError> {
         let mut hosts: BTreeMap<Id, &str> = BTreeMap::new();
         for (line, content) in (1..).zip(text.lines()) {
@@ -125,7 +129,8 @@ impl Hosts {
         Ok(Hosts::of(hosts))
     }
 
-    /// Numbers the names in the order of their ids: what is the same is equal, in whatever order it came, and a name that no id has left is none.
+    /// Numbers the names in the order of their ids, so that equal contents compare equal in any input order, and a name
+    /// without ids is dropped.
     fn of<S: Into<String> + Clone + Ord>(named: BTreeMap<Id, S>) -> Hosts {
         let mut hosts = Hosts::default();
         let mut numbers: BTreeMap<S, usize> = BTreeMap::new();
@@ -139,28 +144,29 @@ impl Hosts {
         hosts
     }
 
-    /// The host of an id, its whole path.
+    /// The host of an id, as a whole path.
     pub fn host(&self, id: Id) -> Option<&str> {
         self.hosts.get(&id).map(|&number| self.names[number].as_str())
     }
 
-    /// How many hosts there are: different paths. Groups do not count.
+    /// Number of hosts, which is the number of different paths; groups are not counted.
     pub fn len(&self) -> usize {
         self.names.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no hosts.
     pub fn is_empty(&self) -> bool {
         self.names.is_empty()
     }
 
-    /// Lays out a list, its root first: `tree` over the leaders of the outermost groups, and within each group over those of the groups in it, down to the ids
-    /// of one host.
+    /// Lays out a list that starts with the root. `tree` is used over the leaders of the outermost groups, and within
+    /// each group over the leaders of its groups, down to the ids of one host.
     ///
-    /// The leader of a group is the first id of the list in it. The time is that of sorting the list, and grows with the levels; nothing is recursive.
+    /// The leader of a group is its first id in the list. The time is that of sorting the list, and grows with the
+    /// number of levels; nothing recurses.
     ///
     /// # Errors
-    /// [`NoHost`](HostsError::NoHost) for an id of the list without a line, and what the tree refuses.
+    /// [`NoHost`](HostsError::NoHost) for an id of the list without a line, and the errors of the tree.
     pub fn layout(&self, ids: &IdList, tree: &Tree, limits: &Limits) -> Result<Layout, HostsError> {
         let grouping = self.grouping(ids)?;
         let mut parents = vec![None; ids.len() as usize];
@@ -173,10 +179,10 @@ impl Hosts {
         Layout::from_parents(&parents, limits).map_err(HostsError::Tree)
     }
 
-    /// The groups of a list.
+    /// Returns the groups of a list.
     fn grouping(&self, ids: &IdList) -> Result<Grouping<'_>, HostsError> {
         let mut grouping = Grouping::default();
-        // Of each name the number of its host there.
+        // Number of the host in the grouping, by number of its name.
         let mut there: BTreeMap<usize, usize> = BTreeMap::new();
         for (place, id) in (0..).zip(ids.iter()) {
             let name = *self.hosts.get(&id).ok_or(HostsError::NoHost { id })?;
@@ -191,7 +197,7 @@ impl Hosts {
     }
 }
 
-/// Whether a word can be the path of a host.
+/// Checks that a word is a valid path of a host.
 fn check_path(line: u32, host: &str) -> Result<(), HostsError> {
     let names = || host.split(SEPARATOR);
     let levels = names().count();

@@ -1,8 +1,8 @@
 //! Ordered lists of distinct ids, cut into slices without copying.
 //!
-//! A list is kept as runs of consecutive ids. One run, the common case of a range, lies in the value itself;
-//! more lie in one shared allocation, and a slice is a window on it. A list never holds an id twice: every
-//! way in checks it. Source: *Trees* in the design, "a subtree is a slice of the list".
+//! A list is stored as runs of consecutive ids. One run, the common case of a range, is stored in the value itself;
+//! more runs share one allocation, and a slice is a window on it. A list never contains an id twice: every constructor
+//! checks it. Source: *Trees* in the design, "a subtree is a slice of the list".
 
 pub(crate) mod text;
 
@@ -24,17 +24,17 @@ pub type Id = u32;
 pub struct Run {
     /// The lowest id.
     pub first: Id,
-    /// How many ids; a run of a list is never empty.
+    /// Number of ids; a run of a list is never empty.
     pub count: u32,
 }
 
 /// An ordered list of distinct ids.
 ///
-/// Made of a range, of a text such as `0-63,70,65`, of what a collection holds ([`try_from`](TryFrom) a `Vec`, an array, a slice), or [of any
-/// iterator](Self::from_ids). Whoever takes a list as an argument takes [`Ids`](crate::Ids).
+/// Built from a range, from a text such as `0-63,70,65`, from a collection ([`try_from`](TryFrom) a `Vec`, an array, a
+/// slice), or [from any iterator](Self::from_ids). Functions that take a list as an argument take [`Ids`](crate::Ids).
 ///
-/// A range costs no allocation, a clone and a [`slice`](Self::slice) share storage. A scattered list costs 8
-/// bytes for each run of consecutive ids. Two lists are equal where they hold the same ids in the same order.
+/// A range costs no allocation; a clone and a [`slice`](Self::slice) share storage. A scattered list takes 8 bytes for
+/// each run of consecutive ids. Two lists are equal if they contain the same ids in the same order.
 ///
 /// ```
 /// use gpc_trees::IdList;
@@ -49,9 +49,9 @@ pub struct Run {
 #[derive(Clone)]
 pub struct IdList {
     store: Store,
-    /// Where the window begins, in positions of the store; always 0 for `Store::One`.
+    /// Start of the window, in positions of the store; always 0 for `Store::One`.
     start: u32,
-    /// How many ids the window holds.
+    /// Number of ids in the window.
     len: u32,
 }
 
@@ -60,27 +60,25 @@ enum Store {
     One {
         first: Id,
     },
-    /// At least two pieces, none of which continues the one before it, and the window reaches into two or
-    /// more.
+    /// At least two pieces. None continues the one before it, and the window covers parts of two or more.
     Many(Arc<[Piece]>),
 }
 
-/// A run, with the position just past its last id in place of a count, so that a position is found by
-/// bisection.
+/// A run that stores the position just past its last id instead of a count, so that a position is found by bisection.
 #[derive(Clone, Copy)]
 struct Piece {
     first: Id,
     end: u32,
 }
 
-/// An id that a list would hold twice.
+/// An id that occurs twice.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DuplicateId {
-    /// The id; the lowest one where several are repeated.
+    /// The id; the lowest one if several are repeated.
     pub id: Id,
-    /// The lower of the two positions at which it stands.
+    /// The lower of its two positions.
     pub first: u32,
-    /// The higher of the two positions.
+    /// The higher of its two positions.
     pub second: u32,
 }
 
@@ -88,21 +86,21 @@ pub struct DuplicateId {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum RunError {
-    /// Run number `index` (counted from 0) holds no id.
+    /// Run number `index` (counted from 0) is empty.
     Empty {
-        /// Which run.
+        /// Index of the run.
         index: usize,
     },
-    /// Run number `index` goes past the highest id, `u32::MAX`.
+    /// Run number `index` extends past the highest id, `u32::MAX`.
     PastEnd {
-        /// Which run.
+        /// Index of the run.
         index: usize,
-        /// What it says.
+        /// The run.
         run: Run,
     },
-    /// The runs up to and with number `index` hold more than `u32::MAX` ids.
+    /// The runs up to and including number `index` hold more than `u32::MAX` ids.
     TooMany {
-        /// Which run.
+        /// Index of the run.
         index: usize,
     },
     /// Two runs share an id.
@@ -110,17 +108,17 @@ pub enum RunError {
 }
 
 impl IdList {
-    /// The ids of a range, ascending; no allocation. An empty or backward range gives the empty list.
+    /// Returns the ids of a range, ascending, without an allocation. An empty or backward range gives the empty list.
     pub fn range(ids: Range<Id>) -> IdList {
         IdList::one(ids.start, ids.end.saturating_sub(ids.start))
     }
 
-    /// The ids from one that is not 0 through the highest there is.
+    /// Returns the ids from `start`, which is not 0, through the highest id.
     pub(crate) fn through_highest(start: Id) -> IdList {
         IdList::one(start, Id::MAX - start + 1)
     }
 
-    /// The ids in the order given, consecutive ones joined to runs. Time O(n + r log r) for r runs.
+    /// Returns the ids in the given order, with consecutive ids joined to runs. Time O(n + r log r) for r runs.
     ///
     /// # Panics
     /// If all 2^32 ids are given: a list holds at most `u32::MAX`.
@@ -128,12 +126,12 @@ impl IdList {
         Ok(IdList::collected(ids)?.expect("a list holds at most u32::MAX ids"))
     }
 
-    /// The same; `None` where all 2^32 ids are given.
+    /// Like [`from_ids`](Self::from_ids), but returns `None` if all 2^32 ids are given.
     pub(crate) fn collected(ids: impl IntoIterator<Item = Id>) -> Result<Option<IdList>, DuplicateId> {
         let mut builder = Builder::default();
         for id in ids {
             if builder.push(Run { first: id, count: 1 }).is_err() {
-                // More than u32::MAX ids: two are the same, unless every id there is has been given.
+                // More than u32::MAX ids: two are equal, unless all 2^32 ids were given.
                 return builder.distinct().map(|()| None);
             }
         }
@@ -141,8 +139,7 @@ impl IdList {
         Ok(Some(builder.finish()))
     }
 
-    /// The ids of runs, in the order given, as the wire carries them. Time O(r log r), memory O(r) for r
-    /// runs.
+    /// Returns the ids of runs, in the given order, as on the wire. Time O(r log r), memory O(r) for r runs.
     pub fn from_runs(runs: impl IntoIterator<Item = Run>) -> Result<IdList, RunError> {
         let mut builder = Builder::default();
         for (index, run) in runs.into_iter().enumerate() {
@@ -158,12 +155,12 @@ impl IdList {
         Ok(builder.finish())
     }
 
-    /// How many ids there are.
+    /// Number of ids.
     pub fn len(&self) -> u32 {
         self.len
     }
 
-    /// Whether there is no id.
+    /// Whether the list is empty.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -189,7 +186,7 @@ impl IdList {
         IdIter { runs: self.runs(), current: Run { first: 0, count: 0 }, left: self.len }
     }
 
-    /// The longest runs of consecutive ids, in order. Equal lists have equal runs.
+    /// The maximal runs of consecutive ids, in order. Equal lists have equal runs.
     pub fn runs(&self) -> Runs<'_> {
         match &self.store {
             Store::One { first } => {
@@ -205,12 +202,12 @@ impl IdList {
         }
     }
 
-    /// The ids at the positions of a group. Shares storage with this list: no allocation, time O(log r) for r
-    /// runs.
+    /// Returns the ids at the positions of a group. It shares storage with this list: no allocation, time O(log r) for
+    /// r runs.
     ///
     /// # Panics
-    /// If the group reaches past the end. The groups of [`Tree::split`](crate::Tree::split) of this list's
-    /// length never do.
+    /// If the group extends past the end. The groups of [`Tree::split`](crate::Tree::split) of this list's length never
+    /// do.
     pub fn slice(&self, group: Group) -> IdList {
         let end = u64::from(group.start) + u64::from(group.len);
         assert!(end <= u64::from(self.len), "{group:?} reaches past a list of {} ids", self.len);
@@ -247,10 +244,10 @@ impl IdList {
         self.position(id).is_some()
     }
 
-    /// The list with `id` at the front, put there or moved there, and the rest in order.
+    /// Returns the list with `id` inserted at, or moved to, the front, and the rest in order.
     ///
     /// # Panics
-    /// If the list holds `u32::MAX` ids already and `id` is the one that is missing.
+    /// If the list already holds `u32::MAX` ids and `id` is the missing one.
     pub fn with_first(&self, id: Id) -> IdList {
         let mut parts = [IdList::default(), self.clone()];
         match self.position(id) {
@@ -269,11 +266,11 @@ impl IdList {
         builder.finish()
     }
 
-    /// The list in another order: at position i stands what stood at `order[i]`. Time O(n log r) for r runs.
+    /// Returns the list in another order: the id at `order[i]` moves to position i. Time O(n log r) for r runs.
     ///
     /// # Panics
-    /// If `order` is not a permutation of this list's positions. [`Layout::apply`](crate::Layout::apply)
-    /// checks the length first.
+    /// If `order` is not a permutation of this list's positions. [`Layout::apply`](crate::Layout::apply) checks the
+    /// length first.
     pub fn permuted(&self, order: &[u32]) -> IdList {
         assert_eq!(order.len(), self.len as usize, "an order is as long as its list");
         let id = |&position: &u32| self.id(position).expect("an order names positions of its list");
@@ -285,9 +282,9 @@ impl IdList {
     }
 }
 
-/// The piece that holds a position of the store, of those from the one on that begins at `from`. No piece is
-/// empty, so before it there are at most as many as positions, and behind it, too: of ids in no order, each of
-/// which is a piece, one place is left to look at.
+/// Returns the index of the piece that holds `position`, where the first of `pieces` begins at position `from`. No
+/// piece is empty, so the numbers of positions before and after bound the number of pieces on either side. If each id
+/// is a piece of its own, these bounds leave a single candidate.
 fn piece_at(pieces: &[Piece], from: u32, position: u32) -> usize {
     let (len, all) = (pieces.len(), pieces.last().map_or(0, |last| last.end as usize));
     let least = (position as usize).saturating_sub(all - len);
@@ -295,7 +292,7 @@ fn piece_at(pieces: &[Piece], from: u32, position: u32) -> usize {
     least + pieces[least..most].partition_point(|piece| piece.end <= position)
 }
 
-/// The position at which a piece begins.
+/// Returns the start position of a piece.
 fn piece_start(pieces: &[Piece], index: usize) -> u32 {
     index.checked_sub(1).map_or(0, |before| pieces[before].end)
 }
@@ -305,10 +302,10 @@ fn id_at(pieces: &[Piece], position: u32) -> Id {
     pieces[index].first + (position - piece_start(pieces, index))
 }
 
-/// Joins runs to pieces; keeps none that continues the one before it.
+/// Joins runs to pieces, so that no piece continues the one before it.
 #[derive(Default)]
 struct Builder {
-    /// A range, the common case, costs no allocation.
+    /// Inline storage: a range, the common case, costs no allocation.
     pieces: SmallVec<[Piece; 4]>,
 }
 
@@ -316,13 +313,13 @@ struct Builder {
 struct TooMany;
 
 impl Builder {
-    /// Adds a run that is not empty and does not go past the highest id.
+    /// Adds a run that is not empty and does not extend past the highest id.
     fn push(&mut self, run: Run) -> Result<(), TooMany> {
         let before = self.pieces.last().map_or(0, |piece| piece.end);
         let end = before.checked_add(run.count).ok_or(TooMany)?;
         let start = piece_start(&self.pieces, self.pieces.len().saturating_sub(1));
         match self.pieces.last_mut() {
-            // In 64 bits, since a piece may end with the highest id.
+            // Compared as 64 bits, because a piece may end with the highest id.
             Some(last) if u64::from(last.first) + u64::from(last.end - start) == u64::from(run.first) => {
                 last.end = end;
             }
@@ -409,7 +406,7 @@ impl<'a> IntoIterator for &'a IdList {
 pub struct Runs<'a> {
     single: Option<Run>,
     pieces: &'a [Piece],
-    /// How many ids of the first piece lie before the window.
+    /// Number of ids of the first piece before the window.
     skip: u32,
     at: u32,
     end: u32,
@@ -432,7 +429,7 @@ impl Iterator for Runs<'_> {
         Some(run)
     }
 
-    /// Without a look at each.
+    /// Computed by bisection, without visiting each run.
     fn count(self) -> usize {
         match (&self.single, self.at < self.end) {
             (Some(_), _) => 1,
@@ -460,7 +457,7 @@ impl Iterator for IdIter<'_> {
             self.current = self.runs.next()?;
         }
         let id = self.current.first;
-        // Wraps only behind the highest id, where the run is at its end.
+        // Wraps only after the highest id, where the run ends.
         self.current = Run { first: id.wrapping_add(1), count: self.current.count - 1 };
         self.left -= 1;
         Some(id)

@@ -1,9 +1,8 @@
 //! User trees over positions `0..n`, laid out once at the root.
 //!
-//! A children function or a parent table is turned into preorder and a shape, which travel with the call, so
-//! nothing need be registered elsewhere. Whatever is not a tree is refused with a counter-example that names
-//! positions; a wrong description never makes this loop or recurse. Source: *Trees* in the design, user
-//! trees.
+//! A children function or a parent table becomes a preorder and a shape, which are sent with the call, so other nodes
+//! need no registration. A description that is not a tree is rejected with a counter-example that names positions; it
+//! never causes an endless loop or recursion. Source: *Trees* in the design, user trees.
 
 use crate::error::TreeError;
 use crate::ids::IdList;
@@ -11,12 +10,13 @@ use crate::limits::{Limits, MAX_POSITIONS};
 use crate::shape::Shape;
 use crate::tree::Tree;
 
-/// Stands for "no parent" in the tables below; no position has this number, see [`MAX_POSITIONS`].
+/// "No parent" in the tables below; no position has this number, see [`MAX_POSITIONS`].
 const NONE: u32 = u32::MAX;
 
 /// A user tree: the preorder of its positions, and its shape.
 ///
-/// It is made and checked once, where the call is made, and travels with the call: the other nodes need not know it. A call takes it as its tree, and its ids in the order of your positions.
+/// It is built and checked once, where the call is made, and sent with the call, so the other nodes need not know it. A
+/// call takes it as its tree, and its ids in the order of your positions.
 ///
 /// ```
 /// use gpc_trees::{Layout, Limits, TreeError};
@@ -41,12 +41,12 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Lays out the tree of a children function: given a position, it appends the positions of its children,
-    /// in the order in which they stand in the tree. Position 0 is the root.
+    /// Lays out the tree of a children function: given a position, it appends the positions of its children in tree
+    /// order. Position 0 is the root.
     ///
-    /// The function is asked twice for every position, and refused where the answers differ. The fault that
-    /// is reported is the first one in the order of positions: out of range, its own child, two parents,
-    /// fan-out; then those of the whole: a cycle, the root as a child, unreachable positions, depth.
+    /// The function is called twice for every position, and rejected if the answers differ. The reported error is the
+    /// first one in the order of positions: out of range, its own child, two parents, fan-out. Then follow the errors
+    /// of the whole: a cycle, the root as a child, unreachable positions, depth.
     pub fn from_children(
         n: u32,
         children: impl Fn(u32, &mut Vec<u32>),
@@ -67,11 +67,11 @@ impl Layout {
         links.lay_out(limits)
     }
 
-    /// Lays out the tree of a parent table: `parents[i]` is the parent of position i, `None` for position 0,
-    /// the root. Children stand in ascending order.
+    /// Lays out the tree of a parent table: `parents[i]` is the parent of position i, `None` for position 0, the root.
+    /// Children are in ascending order.
     ///
-    /// The fault that is reported is the first one in the order of positions: out of range, its own child, no
-    /// parent; then a cycle, fan-out and depth.
+    /// The reported error is the first one in the order of positions: out of range, its own child, no parent; then a
+    /// cycle, fan-out and depth.
     pub fn from_parents(parents: &[Option<u32>], limits: &Limits) -> Result<Layout, TreeError> {
         let n = links_bound(parents.len() as u64)?;
         for (child, &parent) in (0..n).zip(parents) {
@@ -85,8 +85,8 @@ impl Layout {
         Links::from_parents(parents, n).lay_out(limits)
     }
 
-    /// The caller's positions in preorder: at place i of the list stands the caller's position `order()[i]`.
-    /// The root comes first: `order()[0]` is 0.
+    /// The caller's positions in preorder: place i of the list is the caller's position `order()[i]`. The root comes
+    /// first: `order()[0]` is 0.
     pub fn order(&self) -> &[u32] {
         &self.order
     }
@@ -96,16 +96,16 @@ impl Layout {
         Tree::Explicit(self.shape.clone())
     }
 
-    /// How many positions there are, at least 1.
+    /// Number of positions, at least 1.
     #[expect(clippy::len_without_is_empty, reason = "a layout has at least its root")]
     pub fn len(&self) -> u32 {
         self.shape.len()
     }
 
-    /// The ids of the caller's positions in preorder: the list that [`tree`](Self::tree) splits.
+    /// Returns the ids of the caller's positions in preorder: the list that [`tree`](Self::tree) splits.
     ///
     /// # Errors
-    /// [`SizeMismatch`](TreeError::SizeMismatch) where the list is not as long as the tree.
+    /// [`SizeMismatch`](TreeError::SizeMismatch) if the list is not as long as the tree.
     pub fn apply(&self, ids: &IdList) -> Result<IdList, TreeError> {
         if ids.len() != self.len() {
             return Err(TreeError::SizeMismatch { tree: self.len(), list: ids.len() });
@@ -114,7 +114,7 @@ impl Layout {
     }
 }
 
-/// How many positions, if a layout may have that many.
+/// Returns the number of positions, if it is within the limits of a layout.
 fn links_bound(n: u64) -> Result<u32, TreeError> {
     match u32::try_from(n) {
         Ok(0) => Err(TreeError::Empty),
@@ -123,14 +123,14 @@ fn links_bound(n: u64) -> Result<u32, TreeError> {
     }
 }
 
-/// Who is whose child. Every position has at most one parent, and no position is its own; whether it is a
-/// tree is found out by laying it out.
+/// Parents and children by position. Every position has at most one parent, and no position is its own parent; laying
+/// the links out shows whether they form a tree.
 pub(crate) struct Links {
     /// The parent of each position, or `NONE`.
     parents: Vec<u32>,
-    /// The children of all positions, one after the other in the order of their parents.
+    /// The children of all positions, concatenated in the order of their parents.
     children: Vec<u32>,
-    /// Where the children of each position end in `children`.
+    /// The end of each position's children in `children`.
     ends: Vec<u32>,
 }
 
@@ -140,7 +140,7 @@ impl Links {
         Ok(Links { parents: vec![NONE; n], children: Vec::with_capacity(n - 1), ends: Vec::with_capacity(n) })
     }
 
-    /// Adds the children of the next position; positions come in order, each once.
+    /// Adds the children of the next position; positions are added in order, each once.
     pub(crate) fn add(&mut self, parent: u32, children: &[u32], limits: &Limits) -> Result<(), TreeError> {
         debug_assert_eq!(parent as usize, self.ends.len(), "positions come in order");
         for &child in children {
@@ -162,7 +162,7 @@ impl Links {
         Ok(())
     }
 
-    /// From a table that is in range and without own children.
+    /// Builds the links of a table whose parents are in range and not their own children.
     fn from_parents(parents: &[Option<u32>], n: u32) -> Links {
         let parents: Vec<u32> = parents.iter().map(|parent| parent.unwrap_or(NONE)).collect();
         let with_parent = || (0..n).zip(&parents).filter(|&(_, &parent)| parent != NONE);
@@ -170,7 +170,7 @@ impl Links {
         with_parent().for_each(|(_, &parent)| ends[parent as usize] += 1);
         let mut total = 0;
         for end in &mut ends {
-            // The place of the position's first child at first; filling in the children moves it to their end.
+            // First the start of the position's children; filling in the children moves it to their end.
             total += std::mem::replace(end, total);
         }
         let mut children = vec![0; total as usize];
@@ -188,18 +188,19 @@ impl Links {
         &self.children[start as usize..self.ends[position] as usize]
     }
 
-    /// Puts the positions in preorder, or says why they form no tree.
+    /// Computes the preorder of the positions, or returns why they do not form a tree.
     pub(crate) fn lay_out(self, limits: &Limits) -> Result<Layout, TreeError> {
         let limits = limits.bounded();
         let n = self.parents.len();
         if self.parents[0] != NONE {
-            // Every position has one parent at most, so a walk from a root without one meets none twice.
+            // Every position has at most one parent, so a walk from a root without a parent reaches each position at
+            // most once.
             return Err(self.fault(&[]));
         }
         let mut order = Vec::with_capacity(n);
         let mut parent_places: Vec<u32> = Vec::with_capacity(n);
         let mut depths: Vec<u32> = Vec::with_capacity(n);
-        // Position and the place of its parent; holds each position once at most.
+        // Position and its parent's place; holds each position at most once.
         let mut pending = vec![(0u32, NONE)];
         while let Some((position, parent_place)) = pending.pop() {
             let place = u32::try_from(order.len()).expect("no more places than positions");
@@ -223,8 +224,7 @@ impl Links {
         Ok(Layout { order: order.into(), shape: Shape::from_sizes(sizes)? })
     }
 
-    /// Why not every position was reached from the root: a cycle if there is one, else positions without a
-    /// parent.
+    /// Returns why the root does not reach every position: a cycle if there is one, else positions without a parent.
     fn fault(&self, reached: &[u32]) -> TreeError {
         if let Some(path) = self.cycle() {
             return TreeError::Cycle { path };
@@ -238,9 +238,9 @@ impl Links {
         TreeError::Unreachable { first, count }
     }
 
-    /// The first cycle, from parent to child, its lowest position first. Each position is passed once.
+    /// Returns the first cycle, from parent to child, its lowest position first. Each position is visited once.
     fn cycle(&self) -> Option<Vec<u32>> {
-        // From which position each one was first passed on the way up.
+        // The start of the upward walk that first visited each position.
         let mut passed = vec![NONE; self.parents.len()];
         for from in (0..).take(self.parents.len()) {
             let mut at = from;

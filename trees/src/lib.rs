@@ -2,18 +2,18 @@
 //!
 //! # Overview
 //!
-//! A [`Tree`] is a *split*. Given an ordered list of ids whose first one is the receiver, it cuts the rest
-//! into consecutive [`Group`]s. The first id of each group is a child of the receiver, and the group is that
-//! child's subtree, split again in the same way when the call gets there. So
+//! A [`Tree`] is a *split*. Given an ordered list of ids whose first one is the receiver, it cuts the rest into
+//! consecutive [`Group`]s. The first id of each group is a child of the receiver, and the group is that child's
+//! subtree, which the child splits in the same way. So
 //!
 //! - a subtree is a slice of an [`IdList`], and a slice costs no allocation;
-//! - every split whose groups cover the rest once is a tree: one parent each, no cycle, nobody forgotten;
+//! - every split whose groups cover the rest once is a tree: each id has one parent, there is no cycle, and no id is
+//!   left out;
 //! - preorder is the order of the list;
-//! - whoever holds a slice knows the children of its receiver, without asking it.
+//! - any holder of a slice can compute the children of its receiver, without asking it.
 //!
-//! Everything here is a pure function: no I/O, no clock, no threads, no random numbers. The crate never
-//! trusts a number for an allocation that could be larger than [`MAX_FAN_OUT`] groups or [`MAX_POSITIONS`]
-//! positions, and never recurses along a tree.
+//! Everything here is a pure function: no I/O, no clock, no threads, no random numbers. No number in an input causes an
+//! allocation beyond [`MAX_FAN_OUT`] groups or [`MAX_POSITIONS`] positions, and no function recurses along a tree.
 //!
 //! # Usage
 //!
@@ -33,8 +33,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A tree of one's own, over positions, is laid out once at the root; a wrong one is refused with a
-//! counter-example:
+//! A user tree over positions is laid out once at the root. A wrong one is rejected with a counter-example:
 //!
 //! ```
 //! use gpc_trees::{IdList, Layout, Limits, TreeError};
@@ -54,8 +53,9 @@
 //!
 //! # Sources
 //!
-//! The ids 0 (binary), 1 (binomial) and n (user-defined) of a tree are those of the ARMCI design of chained GPC (2007). k-ary,
-//! k-nomial, chain and flat go beyond it; their ids are negative as a C `int`, so they never meet a user's.
+//! The tree ids 0 (binary), 1 (binomial) and n (user-defined) are those of the ARMCI design of chained GPC (2007).
+//! k-ary, k-nomial, chain and flat go beyond it; their ids are negative as a C `int`, so they never collide with a
+//! user's.
 #![forbid(unsafe_code)]
 
 mod adoption;

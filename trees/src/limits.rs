@@ -1,43 +1,43 @@
-//! How deep and wide a tree may be, and is.
+//! Limits of the depth and fan-out of trees, and the measured values.
 
-/// The most levels that can be below a root: a level is carried in 16 bits.
+/// Maximum number of levels below a root: a level is sent in 16 bits.
 pub const MAX_DEPTH: u32 = 65_535;
 
-/// The most children of one id: a flat tree reaches a million ids; the groups of one split take 8 MiB then,
-/// which is the most that a split allocates.
+/// Maximum number of children of one id: a flat tree over a million ids is possible. The groups of one split then take
+/// 8 MiB, the largest allocation of a split.
 pub const MAX_FAN_OUT: u32 = 1 << 20;
 
-/// The most positions of an explicit tree: it takes 4 bytes each, here and on the wire, 64 MiB in all.
+/// Maximum number of positions of an explicit tree: each takes 4 bytes, in memory and on the wire, 64 MiB in all.
 pub const MAX_POSITIONS: u32 = 1 << 24;
 
-/// How deep and how wide a tree may be. A limit over [`MAX_DEPTH`] or [`MAX_FAN_OUT`] stands for that bound.
+/// Limits of a tree's depth and fan-out. A limit over [`MAX_DEPTH`] or [`MAX_FAN_OUT`] is lowered to that bound.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
-    /// The most levels below the root.
+    /// Maximum number of levels below the root.
     pub depth: u32,
-    /// The most children of one id.
+    /// Maximum number of children of one id.
     pub fan_out: u32,
 }
 
 impl Limits {
-    /// The limits with the bounds of the crate applied.
+    /// Returns the limits, lowered to the bounds of the crate.
     pub(crate) fn bounded(&self) -> Limits {
         Limits { depth: self.depth.min(MAX_DEPTH), fan_out: self.fan_out.min(MAX_FAN_OUT) }
     }
 }
 
 impl Default for Limits {
-    /// The widest limits there are: [`MAX_DEPTH`] and [`MAX_FAN_OUT`].
+    /// The widest limits: [`MAX_DEPTH`] and [`MAX_FAN_OUT`].
     fn default() -> Limits {
         Limits { depth: MAX_DEPTH, fan_out: MAX_FAN_OUT }
     }
 }
 
-/// What a check found out about a tree.
+/// Depth and fan-out of a checked tree.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Summary {
-    /// Levels below the root: the longest way down. 0 for a single id.
+    /// Number of levels below the root; 0 for a single id.
     pub depth: u32,
-    /// The most children of one id.
+    /// Largest number of children of one id.
     pub fan_out: u32,
 }

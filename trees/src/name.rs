@@ -1,6 +1,6 @@
-//! Trees by name: `binary`, `kary:8`, `file:PATH`, or the name of a registered split.
+//! Names of trees: `binary`, `kary:8`, `file:PATH`, or the name of a registered split.
 //!
-//! A name parses and prints; it never opens the file that it names. Source: *Trees* in the design.
+//! A name is parsed and printed; the file that it names is never opened here. Source: *Trees* in the design.
 
 use crate::decimal::{self, DecimalFault, excerpt};
 use crate::postal::Lag;
@@ -10,7 +10,7 @@ use std::fmt;
 use std::num::NonZeroU32;
 use std::str::FromStr;
 
-/// A tree as a person names it.
+/// A tree by name, as users write it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum TreeName {
@@ -27,25 +27,26 @@ pub enum TreeName {
     Chain,
     /// `flat`.
     Flat,
-    /// `loggp:LAG`, a decimal of at least 1; or `loggp:L,o,g,G`, costs in one unit of time, from which the lag follows.
+    /// `loggp:LAG`, a decimal of at least 1; or `loggp:L,o,g,G`, costs in one unit of time that determine the lag.
     Loggp(Lag),
     /// `file:PATH`: a tree file, see [`Layout::parse`](crate::Layout::parse). The path is not empty.
     File(String),
-    /// `hosts:PATH+TREE`: a hosts file, see [`Hosts`](crate::Hosts), and the built-in tree over its groups of hosts and within each.
+    /// `hosts:PATH+TREE`: a hosts file, see [`Hosts`](crate::Hosts), and the built-in tree over its groups of hosts and
+    /// within each group.
     Hosts {
         /// The path, not empty.
         path: String,
         /// The tree.
         tree: Tree,
     },
-    /// `hosts+TREE`: the same, where the hosts are known to whoever starts the processes.
+    /// `hosts+TREE`: the same, if the launcher of the processes knows the hosts.
     KnownHosts(Tree),
     /// Any other name: a registered split.
     Registered(SplitName),
 }
 
 impl TreeName {
-    /// The tree itself, where the name is that of a built-in one.
+    /// The tree, if the name is that of a built-in one.
     pub fn built_in(&self) -> Option<Tree> {
         match self {
             TreeName::Binary => Some(Tree::Binary),
@@ -98,7 +99,7 @@ impl FromStr for TreeName {
     }
 }
 
-/// The path and the tree of `hosts:PATH+TREE`; a path may hold a `+`, the name of a tree does not.
+/// Parses the path and the tree of `hosts:PATH+TREE`; a path may contain a `+`, the name of a tree does not.
 fn hosts(text: &str, parameter: Option<&str>) -> Result<TreeName, NameError> {
     let parts = parameter.and_then(|parameter| parameter.rsplit_once('+'));
     let tree = parts.and_then(|(_, tree)| tree.parse::<TreeName>().ok()?.built_in());
@@ -110,7 +111,7 @@ fn hosts(text: &str, parameter: Option<&str>) -> Result<TreeName, NameError> {
     }
 }
 
-/// The lag, given as such or as the costs of a message of one byte.
+/// Parses the lag, written as a number or as the costs of a message of one byte.
 fn lag(text: &str, parameter: Option<&str>) -> Result<Lag, NameError> {
     let words: Vec<&str> = parameter.unwrap_or_default().split(',').collect();
     let whole = |word: &str| word.trim().parse::<u64>().ok();

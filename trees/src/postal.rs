@@ -1,11 +1,16 @@
-//! The tree that is fastest for given link costs: Karp, Sahay, Santos and Schauser's optimal broadcast under LogP, in the postal form of Bar-Noy and Kipnis.
+//! The fastest tree for given link costs: the optimal broadcast of Karp, Sahay, Santos and Schauser under LogP, in the
+//! postal form of Bar-Noy and Kipnis.
 //!
-//! In LogP a node can begin a send every gap (g, or the overhead o if that is longer), and what it sends is received L + 2o after it began. Only the ratio of the two counts:
-//! λ = (L + 2o) / gap, the *lag*. Counted in gaps, a node that knows the message at time s sends at s, s + 1, s + 2, ..., and each receiver knows it λ later. In time t so many nodes know it:
+//! In LogP a node can start a send every gap (g, or the overhead o if that is longer), and the message is received L +
+//! 2o after its start. Only the ratio of the two matters: λ = (L + 2o) / gap, the *lag*. Counted in gaps, a node that
+//! knows the message at time s sends at s, s + 1, s + 2, ..., and each receiver knows it λ later. The number of nodes
+//! that know it at time t is
 //!
 //! N(t) = sum over j of C(floor(t - jλ) + j, j),
 //!
-//! the nodes that are reached over j hops. The fastest split of n nodes takes the least t with N(t) >= n; its child number i, from 0, heads at most N(t - λ - i) nodes. With λ = 1 that is the binomial tree; with a λ beyond the number of nodes, the flat one. Messages of k bytes lengthen both by k G (LogGP).
+//! where the term j counts the nodes reached over j hops. The fastest split of n nodes takes the least t with N(t) >=
+//! n; its child number i, from 0, heads at most N(t - λ - i) nodes. λ = 1 gives the binomial tree; a λ above the number
+//! of nodes gives the flat one. Messages of k bytes lengthen both times by k G (LogGP).
 
 use crate::split::{Group, Groups};
 use std::cmp::Reverse;
@@ -13,10 +18,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::num::NonZeroU32;
 
-/// Parts of a gap that a lag is counted in: enough that rounding does not show in a tree of a million.
+/// Units of a lag per gap: fine enough that rounding has no effect in a tree of a million ids.
 const UNIT: u64 = 1024;
 
-/// Counts go no further: a list has fewer ids.
+/// Counts saturate here, above the maximum length of a list.
 const MANY: u64 = 1 << 33;
 
 /// λ, the ratio of a message's delay to the time between two sends: at least 1, in steps of 1/1024.
@@ -24,18 +29,19 @@ const MANY: u64 = 1 << 33;
 pub struct Lag(NonZeroU32);
 
 impl Lag {
-    /// The lag of so many 1,024ths; `None` below 1,024.
+    /// Returns the lag of this many 1,024ths; `None` below 1,024.
     pub fn from_1024ths(parts: u32) -> Option<Lag> {
         NonZeroU32::new(parts).filter(|parts| u64::from(parts.get()) >= UNIT).map(Lag)
     }
 
-    /// In 1,024ths.
+    /// The lag in 1,024ths.
     pub fn as_1024ths(self) -> u32 {
         self.0.get()
     }
 
-    /// The lag of LogGP costs, all in one unit of time: latency, overhead of a send and of a receipt, gap between sends, and gap per byte of a message of so many bytes. `None` where the time between
-    /// two sends is zero, or the ratio is too large to be held.
+    /// Returns the lag for LogGP costs in one unit of time: latency, overhead of a send and of a receipt, gap between
+    /// sends, and gap per byte of a message of `bytes` bytes. `None` if the time between two sends is zero, or the
+    /// ratio is too large.
     pub fn of_costs(latency: u64, overhead: u64, gap: u64, gap_per_byte: f64, bytes: u64) -> Option<Lag> {
         let long = (gap_per_byte * bytes as f64).max(0.0);
         let between = gap.max(overhead) as f64 + long;
@@ -49,7 +55,8 @@ impl Lag {
 }
 
 impl fmt::Display for Lag {
-    /// Decimal, with as many places as are needed to read it back, four at most: `6.13` for 6,277 parts of 1,024.
+    /// Prints a decimal with as few places as are needed to parse it back, at most four: `6.13` for 6,277 parts of
+    /// 1,024.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let lag = f64::from(self.0.get()) / UNIT as f64;
         let shown = |places: usize| format!("{lag:.places$}");
@@ -62,11 +69,11 @@ impl fmt::Display for Lag {
     }
 }
 
-/// How many nodes know the message at a time, in 1,024ths of a gap; at most [`MANY`].
+/// Number of nodes that know the message at a time in 1,024ths of a gap; at most [`MANY`].
 fn known(time: u64, lag: Lag) -> u64 {
     let lag = u64::from(lag.as_1024ths());
     let mut sum = 0;
-    // A lag is at least one gap, so this ends when the hops fill the time.
+    // Ends when the hops fill the time, because a lag is at least one gap.
     for hops in 0..=time / lag {
         sum += choose((time - hops * lag) / UNIT + hops, hops);
         if sum >= MANY {
@@ -76,7 +83,7 @@ fn known(time: u64, lag: Lag) -> u64 {
     sum
 }
 
-/// C(n, k), at most [`MANY`]. The terms of a row grow up to its middle, so cutting off early is exact.
+/// Returns C(n, k), at most [`MANY`]. The terms of a row grow up to its middle, so cutting off early is exact.
 fn choose(n: u64, k: u64) -> u64 {
     let k = k.min(n - k);
     let mut result: u128 = 1;
@@ -89,10 +96,10 @@ fn choose(n: u64, k: u64) -> u64 {
     u64::try_from(result).unwrap_or(MANY)
 }
 
-/// The least time in which `n` nodes know the message.
+/// Returns the least time after which `n` nodes know the message.
 fn least_time(n: u32, lag: Lag) -> u64 {
     let (mut low, mut high) = (0, u64::from(lag.as_1024ths()) + UNIT * u64::from(n));
-    // At most 64 rounds: the range halves.
+    // At most 64 iterations: the range halves.
     while low < high {
         let middle = low + (high - low) / 2;
         match known(middle, lag) >= u64::from(n) {
@@ -108,13 +115,13 @@ pub(crate) fn split(n: u32, lag: Lag, groups: &mut Groups) {
     let mut start = 1;
     for len in sizes(n, lag) {
         groups.push(Group { start, len });
-        // Wraps only behind the last group of a list of u32::MAX ids.
+        // Wraps only after the last group of a list of u32::MAX ids.
         start = start.wrapping_add(len);
     }
 }
 
-/// The sizes of the groups, the largest first: no child heads more nodes than it can reach in time, and those that are too many are
-/// taken from the largest groups, which makes the tree no deeper than it must be.
+/// Returns the sizes of the groups, the largest first. No child heads more nodes than it can reach in time. The excess
+/// capacity is taken from the largest groups, which keeps the tree as shallow as possible.
 fn sizes(n: u32, lag: Lag) -> Vec<u32> {
     let (rest, time) = (n - 1, least_time(n, lag));
     let mut sizes: Vec<u32> = Vec::new();
@@ -137,7 +144,7 @@ fn sizes(n: u32, lag: Lag) -> Vec<u32> {
     sizes
 }
 
-/// Levels below the root: every size that occurs is looked at once, the largest first.
+/// Number of levels below the root: every size that occurs is split once, the largest first.
 pub(crate) fn depth(n: u32, lag: Lag) -> u32 {
     let mut deepest = 0;
     // Size -> the deepest level at which it occurs.
@@ -152,7 +159,7 @@ pub(crate) fn depth(n: u32, lag: Lag) -> u32 {
     deepest
 }
 
-/// Children of the root, which has the most.
+/// Number of children of the root, which has the most.
 pub(crate) fn fan_out(n: u32, lag: Lag) -> u32 {
     u32::try_from(sizes(n, lag).len()).unwrap_or(u32::MAX)
 }

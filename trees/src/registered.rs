@@ -1,8 +1,8 @@
-//! Split functions of one's own, registered under a name at every node.
+//! User-defined split functions, registered under a name at every node.
 //!
-//! The wire carries only the id, a hash of the name, so registering by name gives the same id everywhere
-//! without any collective step. The function is trusted with nothing: its groups are checked at every split.
-//! Source: the chained GPC text, user-defined tree ids.
+//! The wire carries only the id, a hash of the name, so registration by name gives the same id everywhere without a
+//! collective step. The function is not trusted: its groups are checked at every split. Source: the chained GPC text,
+//! user-defined tree ids.
 
 use crate::error::{GroupFault, TreeError};
 use crate::limits::MAX_FAN_OUT;
@@ -12,15 +12,15 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-/// The bit that tells the ids of registered splits from those of built-in trees, which are small.
+/// The bit that marks the ids of registered splits; built-in trees have small ids.
 const REGISTERED: u64 = 1 << 63;
 
-/// The wire id of a registered split, from its name: its [`name_hash`] with the top bit set.
+/// Returns the wire id of a registered split: the [`name_hash`] of its name with the top bit set.
 pub fn tree_id(name: &str) -> u64 {
     name_hash(name) | REGISTERED
 }
 
-/// The 64-bit FNV-1a hash of a name's bytes: what ids and handles are made of, the same in every process.
+/// Returns the 64-bit FNV-1a hash of a name's bytes, the base of ids and handles; equal in every process.
 pub const fn name_hash(name: &str) -> u64 {
     let bytes = name.as_bytes();
     let (mut hash, mut at) = (0xcbf2_9ce4_8422_2325_u64, 0);
@@ -31,9 +31,10 @@ pub const fn name_hash(name: &str) -> u64 {
     hash
 }
 
-/// A split function with its name and id. Cheap to clone; two are equal where they are clones of one.
+/// A split function with its name and id. Cheap to clone; two are equal if they are clones of one.
 ///
-/// Every node registers it under the same name, since each id splits its own slice. It need not be trusted: groups that do not cover the list are refused.
+/// Every node registers it under the same name, because each id splits its own slice. It need not be trusted: groups
+/// that do not cover the list are rejected.
 ///
 /// ```
 /// use gpc_trees::{Group, Groups, Limits, Registered, Tree};
@@ -65,11 +66,11 @@ struct Inner<F: ?Sized> {
 }
 
 impl Registered {
-    /// Names a split function. It is given n (at least 2) and pushes the groups of positions `1..n` in list
-    /// order; it must be a pure function of n, the same on every node.
+    /// Names a split function. The function receives n (at least 2) and pushes the groups of positions `1..n` in list
+    /// order. It must be a pure function of n, the same on every node.
     ///
     /// # Errors
-    /// A text that is no [`SplitName`].
+    /// If the text is not a valid [`SplitName`].
     pub fn new(
         name: &str,
         split: impl Fn(u32, &mut Groups) + Send + Sync + 'static,
@@ -78,14 +79,14 @@ impl Registered {
         Ok(Registered(Arc::new(Inner { id: tree_id(name.as_str()), name, split })))
     }
 
-    /// One with an id that its name does not have: a hash that two names share takes long to find.
+    /// Returns a split with an arbitrary id: names whose hashes collide take long to find.
     #[cfg(test)]
     pub(crate) fn with_id(name: &str, id: u64) -> Registered {
         let name = name.parse().expect("a test's name");
         Registered(Arc::new(Inner { id, name, split: |_: u32, _: &mut Groups| () }))
     }
 
-    /// The id that the wire carries.
+    /// The id on the wire.
     pub fn id(&self) -> u64 {
         self.0.id
     }
@@ -95,10 +96,10 @@ impl Registered {
         &self.0.name
     }
 
-    /// What the function says, not checked. It is not asked for a single id, which has no groups.
+    /// Returns the function's groups, unchecked. The function is not called for a single id, which has no groups.
     ///
     /// # Errors
-    /// When the function panics: what a user's split does is its own fault, and nobody else's end.
+    /// If the function panics: the panic of a user's split must not end the node.
     pub(crate) fn answer(&self, n: u32) -> Result<Groups, TreeError> {
         if n <= 1 {
             return Ok(Groups::new());
@@ -108,7 +109,7 @@ impl Registered {
             (self.0.split)(n, &mut groups);
             groups
         };
-        // The groups are dropped with the panic; what the function has captured is its own affair.
+        // Unwind safety: the groups are dropped with the panic, and the function is responsible for its captured state.
         catch_unwind(AssertUnwindSafe(split))
             .map_err(|_| TreeError::BadGroups { n, fault: GroupFault::Panicked })
     }
@@ -121,7 +122,7 @@ pub(crate) fn check_groups(n: u32, groups: &[Group]) -> Result<(), TreeError> {
         return Err(TreeError::FanOut { position: 0, fan_out, limit: MAX_FAN_OUT });
     }
     let bad = |fault| Err(TreeError::BadGroups { n, fault });
-    // In 64 bits: lengths are whatever the function said.
+    // Summed in 64 bits: the function may return any lengths.
     let covered: u64 = groups.iter().map(|group| u64::from(group.len)).sum();
     let mut end = 1u64;
     for (group, &Group { start, len }) in groups.iter().enumerate() {
@@ -129,7 +130,7 @@ pub(crate) fn check_groups(n: u32, groups: &[Group]) -> Result<(), TreeError> {
             return bad(GroupFault::Empty { group });
         }
         if end >= u64::from(n) {
-            // All are covered and here is one more group: the sum below is too large.
+            // All positions are covered, but a group is left: the sum below is too large.
             break;
         }
         if end != u64::from(start) {

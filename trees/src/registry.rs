@@ -1,4 +1,4 @@
-//! The trees that a node knows: the built-in ones, and the splits registered there, by name and by wire id.
+//! The trees that a node knows, by name and by wire id: the built-in ones and its registered splits.
 //!
 //! Source: the chained GPC text, user-defined tree ids.
 
@@ -35,7 +35,7 @@ pub enum RegisterError {
     },
 }
 
-/// A name or a wire id that stands for no tree here.
+/// A name or a wire id of an unknown tree.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum UnknownTree {
@@ -43,16 +43,16 @@ pub enum UnknownTree {
     Name {
         /// The name.
         name: SplitName,
-        /// The names that are.
+        /// The registered names.
         registered: Vec<SplitName>,
     },
-    /// A file has to be read and laid out first, with [`Layout::parse`](crate::Layout::parse) or
+    /// A file must be read and laid out first, with [`Layout::parse`](crate::Layout::parse) or
     /// [`Hosts::layout`](crate::Hosts::layout).
     File {
         /// Its path.
         path: String,
     },
-    /// It is laid out first as well, over hosts that only the caller knows.
+    /// The tree must be laid out first, over hosts that only the caller knows.
     Hosts,
     /// No tree has this id and parameter.
     Wire {
@@ -64,15 +64,15 @@ pub enum UnknownTree {
 }
 
 impl Registry {
-    /// A registry with no split in it; the built-in trees need none.
+    /// Returns a registry without splits; the built-in trees need no registration.
     pub fn new() -> Registry {
         Registry::default()
     }
 
-    /// Adds a split.
+    /// Registers a split.
     ///
     /// # Errors
-    /// The name is taken, or another name has the same id.
+    /// If the name is registered, or another name has the same id.
     pub fn register(&mut self, split: Registered) -> Result<(), RegisterError> {
         match self.splits.get(&split.id()) {
             None => {
@@ -90,10 +90,10 @@ impl Registry {
         }
     }
 
-    /// The tree of a name.
+    /// Returns the tree of a name.
     ///
     /// # Errors
-    /// The name of no registered split, or a file, which this crate does not read.
+    /// If no split of this name is registered, or the name is that of a file, which this crate does not read.
     pub fn named(&self, name: &TreeName) -> Result<Tree, UnknownTree> {
         match (name, name.built_in()) {
             (_, Some(tree)) => Ok(tree),
@@ -111,10 +111,10 @@ impl Registry {
         }
     }
 
-    /// The tree of a wire id and parameter, a built-in or a registered one; not an explicit shape.
+    /// Returns the built-in or registered tree of a wire id and parameter; never an explicit shape.
     ///
     /// # Errors
-    /// An id that is not known here, or a parameter that its tree does not have.
+    /// If the id is unknown, or its tree does not have this parameter.
     pub fn from_wire(&self, id: u64, param: u32) -> Result<Tree, UnknownTree> {
         let registered = || self.splits.get(&id).filter(|_| param == 0).cloned().map(Tree::Registered);
         Tree::from_wire(id, param).or_else(registered).ok_or(UnknownTree::Wire { id, param })
@@ -161,7 +161,7 @@ impl std::error::Error for UnknownTree {}
 mod tests {
     use super::*;
 
-    /// Two names with one hash exist, though nobody meets them; the registry tells them apart.
+    /// Two names may share a hash, although that is very unlikely; the registry distinguishes them.
     #[test]
     fn two_names_with_one_id_do_not_stand_for_each_other() {
         let mut registry = Registry::new();

@@ -1,9 +1,8 @@
 //! Explicit shapes: a tree as the subtree sizes of its positions, in preorder.
 //!
-//! A subtree is a window of the sizes, shared and not copied, and what the wire carries is that window alone.
-//! Sizes may come from a peer: taking them in checks what one look at each shows, and every split checks its
-//! own children, so a wrong shape is found where it is wrong and never leads outside. Source: *Trees* in the
-//! design, explicit shape.
+//! A subtree is a window of the sizes, shared without a copy, and the wire carries only that window. Sizes may come
+//! from a peer: the constructor checks each size by itself, and every split checks its own children. So an error is
+//! found where it is, and never leads outside the shape. Source: *Trees* in the design, explicit shape.
 
 use crate::error::{GroupFault, TreeError};
 use crate::limits::{Limits, MAX_FAN_OUT, MAX_POSITIONS, Summary};
@@ -20,11 +19,11 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// A shape from the size of the subtree at each position, the position itself counted, in preorder.
+    /// Returns the shape for the size of the subtree at each position, including the position itself, in preorder.
     ///
-    /// Checks that there is a root whose size is the length, and that each other size is at least 1 and no
-    /// more than what is left. That subtrees lie within their parents' is checked by
-    /// [`Tree::check`](crate::Tree::check) for the whole and by each split for its children.
+    /// It checks that the root's size is the length, and that each other size is at least 1 and at most the rest of the
+    /// list. [`Tree::check`](crate::Tree::check) checks for the whole shape, and each split for its children, that
+    /// subtrees lie within their parents'.
     pub fn from_sizes(sizes: Vec<u32>) -> Result<Shape, TreeError> {
         if sizes.len() > MAX_POSITIONS as usize {
             return Err(TreeError::TooMany { n: sizes.len() as u64, limit: MAX_POSITIONS });
@@ -43,29 +42,29 @@ impl Shape {
         Ok(Shape { sizes: sizes.into(), start: 0, len })
     }
 
-    /// How many positions there are.
+    /// Number of positions.
     pub fn len(&self) -> u32 {
         self.len
     }
 
-    /// Whether there is none, which is so only for the window of a group that lies outside of its shape.
+    /// Whether it has no positions, which only the window of a group outside of its shape has not.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The subtree sizes in preorder, for the wire: 4 bytes each.
+    /// The subtree sizes in preorder, as on the wire: 4 bytes each.
     pub fn sizes(&self) -> &[u32] {
         &self.sizes[self.start as usize..][..self.len as usize]
     }
 
-    /// The part of a group, as far as it lies within.
+    /// Returns the window of a group, cut to this shape.
     pub(crate) fn window(&self, group: Group) -> Shape {
         let start = group.start.min(self.len);
         let len = group.len.min(self.len - start);
         Shape { sizes: Arc::clone(&self.sizes), start: self.start + start, len }
     }
 
-    /// The children: one at 1, the next where its subtree ends, and so on.
+    /// Appends the children: one at position 1, the next where its subtree ends, and so on.
     pub(crate) fn split(&self, n: u32, groups: &mut Groups) -> Result<(), TreeError> {
         let sizes = self.sizes();
         if self.len != n {
@@ -89,10 +88,10 @@ impl Shape {
         Ok(())
     }
 
-    /// Walks the whole shape in preorder, checks it, and tells `visit` the depth of each position.
+    /// Walks the whole shape in preorder, checks it, and calls `visit` with the depth of each position.
     pub(crate) fn walk(&self, limits: &Limits, mut visit: impl FnMut(u32)) -> Result<Summary, TreeError> {
         let mut summary = Summary::default();
-        // The positions from the root down to the current one; bounded by the limit of depth.
+        // The positions from the root down to the current one; bounded by the depth limit.
         let mut path: Vec<Open> = Vec::new();
         for (position, &size) in (0..self.len).zip(self.sizes()) {
             while path.pop_if(|open| open.end <= position).is_some() {}
@@ -138,7 +137,7 @@ impl Open {
     }
 }
 
-/// The children of a slice of `n` reach to `end`, which is past it.
+/// The children of a slice of `n` positions extend to `end`, which is beyond it.
 fn sum_fault(n: u32, end: u64) -> TreeError {
     TreeError::BadGroups { n, fault: GroupFault::Sum { covered: end - 1, rest: n - 1 } }
 }

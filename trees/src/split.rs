@@ -1,8 +1,8 @@
 //! Groups, the built-in splits and their closed forms.
 //!
-//! Two rules make all six built-in trees: *nearly equal parts* (chain 1, binary 2, k-ary k, flat as many as
-//! there are) and *growing groups* (binomial 2, k-nomial k). A split never looks at ids, only at how many
-//! there are. Source: *Trees* in the design; ids 0 and 1 of the chained GPC text are binary and binomial.
+//! Two rules produce all six built-in trees: *nearly equal parts* (chain 1, binary 2, k-ary k, flat as many as there
+//! are ids) and *growing groups* (binomial 2, k-nomial k). A split depends only on the number of ids. Source: *Trees*
+//! in the design; ids 0 and 1 of the chained GPC text are binary and binomial.
 
 use smallvec::SmallVec;
 use std::cmp::Reverse;
@@ -13,7 +13,7 @@ use std::cmp::Reverse;
 pub struct Group {
     /// The child's position in the slice, at least 1.
     pub start: u32,
-    /// How many ids: the child and those below it.
+    /// Number of ids: the child and its descendants.
     pub len: u32,
 }
 
@@ -23,7 +23,7 @@ pub type Groups = SmallVec<[Group; 8]>;
 /// Indexes of groups; see [`send_order`].
 pub type SendOrder = SmallVec<[usize; 8]>;
 
-/// The order in which groups are sent: the largest first, as its subtree takes longest; equal ones in list
+/// Returns the order in which groups are sent: the largest first, because its subtree takes longest; equal ones in list
 /// order.
 pub fn send_order(groups: &[Group]) -> SendOrder {
     let mut order: SendOrder = (0..groups.len()).collect();
@@ -44,7 +44,7 @@ pub(crate) fn parts(n: u32, k: u32, groups: &mut Groups) {
     for part in 0..count {
         let len = len + u32::from(part < larger);
         groups.push(Group { start, len });
-        // Wraps only behind the last group of a list of u32::MAX ids.
+        // Wraps only after the last group of a list of u32::MAX ids.
         start = start.wrapping_add(len);
     }
 }
@@ -63,19 +63,19 @@ pub(crate) fn growing(n: u32, k: u32, groups: &mut Groups) {
                 return;
             }
         }
-        // Does not overflow: the groups so far hold size * k - 1 positions, fewer than there are.
+        // No overflow: the groups so far hold size * k - 1 positions, fewer than there are.
         size *= k;
     }
 }
 
-/// The least d with 1 + k + ... + k^d >= n: nearly equal parts fill a level before they begin the next.
+/// Returns the least d with 1 + k + ... + k^d >= n: nearly equal parts fill a level before they begin the next.
 pub(crate) fn parts_depth(n: u32, k: u32) -> u32 {
     if k == 1 {
         return n - 1;
     }
     let (n, k) = (u64::from(n), u64::from(k));
     let (mut depth, mut level, mut total) = (0, 1u64, 1u64);
-    // At most 32 rounds, and no overflow: level < 2^32 before each.
+    // At most 32 iterations without overflow: level < 2^32 before each.
     while total < n {
         level *= k;
         total += level;
@@ -84,11 +84,11 @@ pub(crate) fn parts_depth(n: u32, k: u32) -> u32 {
     depth
 }
 
-/// The greatest d with 1 + k + ... + k^(d-1) <= n - 1.
+/// Returns the greatest d with 1 + k + ... + k^(d-1) <= n - 1.
 pub(crate) fn growing_depth(n: u32, k: u32) -> u32 {
     let (n, k) = (u64::from(n), u64::from(k));
     let (mut depth, mut size, mut total) = (0, 1u64, 0u64);
-    // At most 32 rounds, and no overflow: size < 2^32 before each.
+    // At most 32 iterations without overflow: size < 2^32 before each.
     while total + size < n {
         total += size;
         size *= k;
@@ -97,8 +97,8 @@ pub(crate) fn growing_depth(n: u32, k: u32) -> u32 {
     depth
 }
 
-/// j (k - 1) + ceil(n / k^j) - 1 with the greatest j for which k^j <= n: j full rounds of k - 1 groups, then
-/// what is left in groups of k^j.
+/// Returns j (k - 1) + ceil(n / k^j) - 1 with the greatest j for which k^j <= n: j full rounds of k - 1 groups, then
+/// the rest in groups of k^j.
 pub(crate) fn growing_fan_out(n: u32, k: u32) -> u32 {
     let (n, k) = (u64::from(n), u64::from(k));
     let (mut rounds, mut size) = (0u64, 1u64);

@@ -1,13 +1,13 @@
-//! The names that splits of one's own may have, and what is said of names that are none.
+//! Names of registered splits, and the errors for invalid names.
 
 use crate::decimal::excerpt;
 use std::fmt;
 use std::str::FromStr;
 
-/// The longest name of a registered split, in bytes: it fits a line of any report.
+/// Maximum length of the name of a registered split, in bytes: it fits a line of any report.
 const MAX_NAME_BYTES: usize = 64;
 
-/// Words that have a meaning of their own and so cannot name a registered split.
+/// Reserved words, which cannot name a registered split.
 const RESERVED: [&str; 10] =
     ["binary", "binomial", "kary", "knomial", "chain", "flat", "loggp", "file", "hosts", "explicit"];
 
@@ -16,11 +16,11 @@ const RESERVED: [&str; 10] =
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct SplitName(Box<str>);
 
-/// Why a text names no tree. The text is cut short where it is long.
+/// Why a text does not name a tree. The text is shortened if it is long.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum NameError {
-    /// Not a name: empty, too long, or with characters that a name does not have.
+    /// Not a name: empty, too long, or with invalid characters.
     NotAName {
         /// The text.
         text: String,
@@ -34,12 +34,12 @@ pub enum NameError {
     Parameter {
         /// The text.
         text: String,
-        /// The least number that is allowed.
+        /// Minimum of the number.
         least: u32,
-        /// What is wrong with it.
+        /// The error in the number.
         fault: &'static str,
     },
-    /// A tree that takes no parameter was given one.
+    /// A parameter for a tree that takes none.
     Unexpected {
         /// The text.
         text: String,
@@ -93,7 +93,7 @@ impl fmt::Display for SplitName {
 impl fmt::Display for NameError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            // An excerpt is no path.
+            // A shortened text is not a path.
             NameError::NotAName { text } if text.contains(['.', '/']) && !text.ends_with("...") => {
                 write!(f, "{text:?} names no tree: the tree of a file is written file:{text}")
             }

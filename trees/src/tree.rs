@@ -1,8 +1,8 @@
-//! The tree itself: a split, and what the wire carries of it.
+//! The tree type: a split, and its encoding on the wire.
 //!
-//! A split is a pure function of a slice's length (and, for an explicit shape, of the slice's window), so any
-//! node can compute it. What comes from a registered function or from the wire is checked at every split: no
-//! answer of theirs forms anything but a tree.
+//! A split is a pure function of a slice's length (and, for an explicit shape, of the slice's window), so any node can
+//! compute it. The results of registered functions and data from the wire are checked at every split, so every accepted
+//! answer forms a tree.
 
 use crate::error::TreeError;
 use crate::limits::MAX_FAN_OUT;
@@ -13,7 +13,7 @@ use crate::split::{self, Group, Groups};
 use std::fmt;
 use std::num::NonZeroU32;
 
-// Source: tree ids 0 and 1. The rest are negative as a C int, so that they never meet a user's.
+// Ids 0 and 1 are those of the source. The others are negative as a C int, so they never collide with a user's.
 const BINARY: u64 = 0;
 const BINOMIAL: u64 = 1;
 const KARY: u64 = 0x8000_0001;
@@ -28,12 +28,12 @@ const LOGGP: u64 = 0x8000_0006;
 pub struct Radix(NonZeroU32);
 
 impl Radix {
-    /// `None` for 0 and 1.
+    /// Returns the radix; `None` for 0 and 1.
     pub fn new(k: u32) -> Option<Radix> {
         NonZeroU32::new(k).filter(|k| k.get() >= 2).map(Radix)
     }
 
-    /// The number, at least 2.
+    /// The value, at least 2.
     pub fn value(self) -> u32 {
         self.0.get()
     }
@@ -46,10 +46,13 @@ impl Radix {
 /// | `Binary` | two halves, the larger first | floor(log2 n) | min(2, m) |
 /// | `Binomial` | 1, 2, 4, ... ids, the last group cut short | floor(log2 n) | ceil(log2 n) |
 /// | `Kary(k)` | k nearly equal parts, the larger first | least d with 1 + k + ... + k^d >= n | min(k, m) |
-/// | `Knomial(k)` | k - 1 groups of each size 1, k, k^2, ..., the last cut short | greatest d with (k^d - 1) / (k - 1) <= m | j (k - 1) + ceil(n / k^j) - 1 for the greatest j with k^j <= n |
+/// | `Knomial(k)` | k - 1 groups of each size 1, k, k^2, ..., the last cut short | see below | see below |
 /// | `Chain` | one | m | min(1, m) |
 /// | `Flat` | m singles | min(1, m) | m |
-/// | `Loggp(lag)` | those of the fastest tree for the lag, the largest first | grows with log n / log of the lag | at most m |
+/// | `Loggp(lag)` | those of the fastest tree, the largest first | grows with log n / log of the lag | at most m |
+///
+/// Over n ids, the depth of `Knomial(k)` is the greatest d with (k^d - 1) / (k - 1) <= m. Its fan-out is
+/// j (k - 1) + ceil(n / k^j) - 1 for the greatest j with k^j <= n.
 ///
 /// ```
 /// use std::num::NonZeroU32;
@@ -79,7 +82,7 @@ pub enum Tree {
     Kary(NonZeroU32),
     /// k - 1 groups of each size 1, k, k^2, ...
     Knomial(Radix),
-    /// Each id has the next one as its only child.
+    /// Each id has the next id as its only child.
     Chain,
     /// Every other id is a child of the first.
     Flat,
@@ -87,26 +90,25 @@ pub enum Tree {
     Loggp(Lag),
     /// A split function that every node has registered.
     Registered(Registered),
-    /// A shape that travels with the call.
+    /// An explicit shape that is sent with the call.
     Explicit(Shape),
 }
 
 impl Tree {
-    /// Cuts a list of `n` ids: the groups of positions `1..n`, in list order. None for a single id.
+    /// Splits a list of `n` ids: returns the groups of positions `1..n`, in list order; none for a single id.
     ///
-    /// The groups cover positions `1..n` once each, whatever tree this is: the answers of a registered
-    /// function and the sizes of a shape are checked. At most [`MAX_FAN_OUT`] groups.
+    /// The groups of any tree cover positions `1..n` once each: the groups of a registered function and the sizes of a
+    /// shape are checked. There are at most [`MAX_FAN_OUT`] groups.
     ///
     /// # Errors
     /// [`Empty`](TreeError::Empty) for n = 0, [`FanOut`](TreeError::FanOut) for too many groups,
-    /// [`SizeMismatch`](TreeError::SizeMismatch) for a shape of another length, and
-    /// [`BadGroups`](TreeError::BadGroups) or [`BadSize`](TreeError::BadSize) for a registered function or a
-    /// shape that is wrong.
+    /// [`SizeMismatch`](TreeError::SizeMismatch) for a shape of another length, and [`BadGroups`](TreeError::BadGroups)
+    /// or [`BadSize`](TreeError::BadSize) for an invalid registered function or shape.
     pub fn split(&self, n: u32) -> Result<Groups, TreeError> {
         if n == 0 {
             return Err(TreeError::Empty);
         }
-        // Before anything is allocated: n may be the word of a peer.
+        // Checked before any allocation: n may come from a peer.
         if let Some(fan_out) = self.fan_out(n).filter(|&fan_out| fan_out > MAX_FAN_OUT) {
             return Err(TreeError::FanOut { position: 0, fan_out, limit: MAX_FAN_OUT });
         }
@@ -128,9 +130,9 @@ impl Tree {
         Ok(groups)
     }
 
-    /// The tree that the first member of a group splits its slice by: an explicit shape's window (shared, no
-    /// copy), any other tree itself. A group that reaches past a shape gets what is left of it, which no
-    /// split accepts.
+    /// Returns the tree by which the first member of a group splits its slice: the window of an explicit shape (shared,
+    /// without a copy), or the tree itself. A group that extends past a shape gets the rest of it, which every split
+    /// rejects.
     pub fn subtree(&self, group: Group) -> Tree {
         match self {
             Tree::Explicit(shape) => Tree::Explicit(shape.window(group)),
@@ -138,8 +140,8 @@ impl Tree {
         }
     }
 
-    /// Levels below the root over `n` ids, by the closed forms of the table above; 0 for n = 0. `None` for a
-    /// registered split and a shape, whose depth takes a [`check`](Self::check).
+    /// Number of levels below the root over `n` ids, by the closed forms above; 0 for n = 0. `None` for a
+    /// registered split and a shape, whose depth needs a [`check`](Self::check).
     pub fn depth(&self, n: u32) -> Option<u32> {
         let n = n.max(1);
         match self {
@@ -154,8 +156,8 @@ impl Tree {
         }
     }
 
-    /// The most children of one id over `n` ids, which the root has, by the closed forms of the table above;
-    /// 0 for n = 0. `None` for a registered split and a shape.
+    /// Maximum number of children of one id over `n` ids, which the root has, by the closed forms above; 0 for n = 0.
+    /// `None` for a registered split and a shape.
     pub fn fan_out(&self, n: u32) -> Option<u32> {
         let n = n.max(1);
         match self {
@@ -170,8 +172,8 @@ impl Tree {
         }
     }
 
-    /// The tree's id on the wire: 0 binary, 1 binomial, `0x8000_0001` and on the built-in trees beyond the
-    /// source, and with the top bit of 64 set a registered split (see [`tree_id`](crate::tree_id)).
+    /// The tree's id on the wire: 0 binary, 1 binomial, `0x8000_0001` and up for the built-in trees beyond the source.
+    /// A registered split has the top bit of 64 set (see [`tree_id`](crate::tree_id)).
     pub fn wire_id(&self) -> u64 {
         match self {
             Tree::Binary => BINARY,
@@ -186,7 +188,7 @@ impl Tree {
         }
     }
 
-    /// What the wire carries beside the id: k, the lag in 1,024ths, or 0 where there is none.
+    /// The tree's parameter on the wire: k, the lag in 1,024ths, or 0 if the tree has none.
     pub fn wire_param(&self) -> u32 {
         match self {
             Tree::Kary(k) => k.get(),
@@ -196,9 +198,9 @@ impl Tree {
         }
     }
 
-    /// The built-in tree of an id and a parameter from the wire. `None` for a parameter that the tree does
-    /// not have (k-ary 0, k-nomial under 2, anything but 0 elsewhere), and for every other id: a registered
-    /// split comes from a [`Registry`](crate::Registry), an explicit shape from its sizes.
+    /// Returns the built-in tree of an id and a parameter from the wire. `None` for a parameter that the tree does not
+    /// have (k-ary 0, k-nomial under 2, nonzero elsewhere), and for every other id: a registered split comes from a
+    /// [`Registry`](crate::Registry), an explicit shape from its sizes.
     pub fn from_wire(id: u64, param: u32) -> Option<Tree> {
         match (id, param) {
             (BINARY, 0) => Some(Tree::Binary),
@@ -212,7 +214,7 @@ impl Tree {
         }
     }
 
-    /// The wire id of explicit shapes, whose sizes travel beside it.
+    /// The wire id of explicit shapes, whose sizes are sent with it.
     pub const EXPLICIT_WIRE_ID: u64 = EXPLICIT;
 }
 
@@ -223,7 +225,7 @@ impl fmt::Display for Radix {
 }
 
 impl fmt::Display for Tree {
-    /// As [`TreeName`](crate::TreeName) prints it; `explicit` for a shape.
+    /// Prints the name of [`TreeName`](crate::TreeName); `explicit` for a shape.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Tree::Binary => f.write_str("binary"),

@@ -6,10 +6,10 @@
 //! 1: 3 4
 //! ```
 //!
-//! `#` begins a comment, blank lines count for nothing, a position without children needs no line, and a
-//! second line for the same parent is an error. There are as many positions as the highest number says, all
-//! of which must be reached. Memory is bounded by the length of the text, never by a number in it. The text
-//! is given; no file is read here.
+//! `#` begins a comment, blank lines are ignored, a position without children needs no line, and a second line for the
+//! same parent is an error. The highest number determines the number of positions, all of which must be reachable.
+//! Memory is bounded by the length of the text, never by a number in it. The caller supplies the text; no file is read
+//! here.
 
 use crate::decimal::{self, excerpt};
 use crate::error::TreeError;
@@ -18,7 +18,7 @@ use crate::limits::{Limits, MAX_POSITIONS};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Why a text is no tree. Lines are counted from 1; wrong text is cut short where it is long.
+/// Why a text is not a tree. Lines are counted from 1; invalid text is shortened if it is long.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum TreeFileError {
@@ -26,7 +26,7 @@ pub enum TreeFileError {
     NoColon {
         /// The line.
         line: u32,
-        /// What stands there.
+        /// Its text.
         text: String,
     },
     /// A word is not a position.
@@ -36,11 +36,11 @@ pub enum TreeFileError {
         /// The word.
         text: String,
     },
-    /// A position is past the most that a tree may have, [`MAX_POSITIONS`].
+    /// A position exceeds the maximum of a tree, [`MAX_POSITIONS`].
     TooFar {
         /// The line.
         line: u32,
-        /// The position, as it is written.
+        /// The position, as written.
         text: String,
     },
     /// A parent has two lines.
@@ -54,19 +54,19 @@ pub enum TreeFileError {
     },
     /// No line names a position.
     NoPositions,
-    /// The positions form no tree.
+    /// The positions do not form a tree.
     Structure {
-        /// The lines of the parents that are involved, as far as they have lines; in the order of the error.
+        /// The lines of the involved parents that have lines, in the order of the error.
         lines: Vec<u32>,
-        /// What is wrong.
+        /// The error.
         error: TreeError,
     },
 }
 
 impl Layout {
-    /// Lays out the tree of a tree file's text: lines of `PARENT: CHILD CHILD ...` over decimal positions, 0
-    /// the root. `#` begins a comment, blank lines are skipped, leaves need no line; the highest position
-    /// says how many there are, all of which must be reached. Children stand in the order of their line.
+    /// Lays out the tree of a tree file's text: lines of `PARENT: CHILD CHILD ...` over decimal positions, 0 the root.
+    /// `#` begins a comment, blank lines are skipped, and leaves need no line. The highest position determines the
+    /// number of positions, all of which must be reachable. Children are in the order of their line.
     pub fn parse(text: &str, limits: &Limits) -> Result<Layout, TreeFileError> {
         let lines = Lines::read(text)?;
         let highest = *lines.mentioned.last().expect("the root is always among them");
@@ -77,11 +77,11 @@ impl Layout {
     }
 }
 
-/// What the lines say, in memory of the order of their text.
+/// The parsed lines, in memory proportional to the text.
 struct Lines {
     /// By parent: its line and its children.
     by_parent: BTreeMap<u32, (u32, Vec<u32>)>,
-    /// The positions that occur and the root, ascending.
+    /// The positions that occur, and the root, ascending.
     mentioned: Vec<u32>,
 }
 
@@ -115,8 +115,8 @@ impl Lines {
         Ok(Lines { by_parent, mentioned })
     }
 
-    /// Lays out the positions that occur, by their rank, so that a number costs no memory of its size. Where
-    /// every position up to the highest occurs, as it must, rank and position are the same.
+    /// Lays out the positions that occur, by rank, so that a large number costs no memory. If every position up to the
+    /// highest occurs, as required, rank and position are equal.
     fn lay_out(&self, highest: u32, limits: &Limits) -> Result<Layout, TreeError> {
         let rank = |position: &u32| {
             let found = self.mentioned.binary_search(position).expect("every position that occurs is listed");
@@ -128,7 +128,7 @@ impl Lines {
         let missing = highest + 1 - u32::try_from(self.mentioned.len()).expect("positions are bounded");
         match (laid_out, gap) {
             (Ok(layout), None) => Ok(layout),
-            // A limit is not the first fault of positions of which some do not occur at all.
+            // If some positions do not occur, that is reported before a depth limit.
             (Ok(_) | Err(TreeError::Depth { .. }), Some(first)) => {
                 Err(TreeError::Unreachable { first, count: missing })
             }
@@ -159,7 +159,7 @@ impl Lines {
         Ok(())
     }
 
-    /// The lines of the parents that an error is about.
+    /// Returns the lines of the parents that an error names.
     fn involved(&self, error: &TreeError) -> Vec<u32> {
         let parents = match error {
             TreeError::OwnChild { position } | TreeError::FanOut { position, .. } => vec![*position],
@@ -184,7 +184,7 @@ fn position(line: u32, word: &str) -> Result<u32, TreeFileError> {
     }
 }
 
-/// How many lines an error names.
+/// Number of lines that an error names.
 const SHOWN_LINES: usize = 8;
 
 impl fmt::Display for TreeFileError {

@@ -1,6 +1,6 @@
-//! Whole trees, for drawing and for summaries: how many ids stand at each depth, and all edges.
+//! Whole trees, for drawing and for summaries: the number of ids at each depth, and all edges.
 //!
-//! Nothing here is needed to make a call. Never recursive.
+//! No call needs this module. Nothing recurses.
 
 use crate::error::TreeError;
 use crate::limits::{Limits, MAX_DEPTH};
@@ -8,14 +8,13 @@ use crate::split::Group;
 use crate::tree::Tree;
 use std::collections::BTreeMap;
 
-/// How many ids stand at each depth of a tree over `n` ids, the root's depth first. The numbers add up to
-/// `n`.
+/// Returns the number of ids at each depth of a tree over `n` ids, the root's depth first. The numbers add up to `n`.
 ///
-/// Lengths that occur several times at a depth are split once, so that a built-in tree over millions of ids
-/// takes few steps.
+/// A length that occurs several times at a depth is split once, so a built-in tree over millions of ids takes few
+/// steps.
 ///
 /// # Errors
-/// What [`Tree::split`] refuses anywhere in the tree, and a tree deeper than [`MAX_DEPTH`].
+/// The errors of [`Tree::split`] anywhere in the tree, and a tree deeper than [`MAX_DEPTH`].
 pub fn levels(tree: &Tree, n: u32) -> Result<Vec<u32>, TreeError> {
     let mut counts = Vec::new();
     if let Tree::Explicit(shape) = tree {
@@ -28,7 +27,7 @@ pub fn levels(tree: &Tree, n: u32) -> Result<Vec<u32>, TreeError> {
         })?;
         return Ok(counts);
     }
-    // Length -> how many slices of that length there are at this depth, and where the first one begins.
+    // Length -> number of slices of that length at this depth, and the start of the first one.
     let mut here = BTreeMap::from([(n, (1u32, 0u32))]);
     while let Some((_, &(_, position))) = here.first_key_value() {
         if counts.len() > MAX_DEPTH as usize {
@@ -46,10 +45,9 @@ pub fn levels(tree: &Tree, n: u32) -> Result<Vec<u32>, TreeError> {
     Ok(counts)
 }
 
-/// The edges of a tree over `n` ids as (parent position, child position), the children in preorder: n - 1 of
-/// them.
+/// Returns the n - 1 edges of a tree over `n` ids as (parent position, child position), the children in preorder.
 ///
-/// After an error there is nothing more. Memory for the positions that are still to come, n at most.
+/// The iterator ends after an error. It stores the positions that are still to come, at most n.
 pub fn edges(tree: &Tree, n: u32) -> Edges<'_> {
     let mut edges = Edges { tree, pending: Vec::new(), error: None };
     edges.push_children(0, n);
@@ -60,7 +58,7 @@ pub fn edges(tree: &Tree, n: u32) -> Edges<'_> {
 #[derive(Clone, Debug)]
 pub struct Edges<'a> {
     tree: &'a Tree,
-    /// Parent position, and the child's group in positions of the whole list; the next one last.
+    /// Parent position, and the child's group in positions of the whole list; the next one is last.
     pending: Vec<(u32, Group)>,
     error: Option<TreeError>,
 }

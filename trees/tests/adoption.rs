@@ -1,4 +1,4 @@
-//! Adoption: whoever is lost, every living id keeps the slice that it always had.
+//! Tests of adoption: whichever ids are lost, every living id keeps its original slice.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use gpc_trees::{Group, Layout, Limits, Tree, TreeName, adopted};
 use proptest::prelude::*;
 
-/// The slice of every position, by the tree alone.
+/// Returns the slice length of every position according to the tree.
 fn slices(tree: &Tree, n: u32) -> BTreeMap<u32, u32> {
     let mut slices = BTreeMap::from([(0, n)]);
     let mut pending = vec![Group { start: 0, len: n }];
@@ -21,14 +21,14 @@ fn slices(tree: &Tree, n: u32) -> BTreeMap<u32, u32> {
     slices
 }
 
-/// Every living id's slice and parent, when the lost ones are adopted around.
+/// Returns the slice length and the parent of every living id after all adoptions.
 fn repaired(tree: &Tree, n: u32, lost: &BTreeSet<u32>) -> BTreeMap<u32, (u32, Option<u32>)> {
     let mut found = BTreeMap::from([(0, (n, None))]);
     let mut pending = vec![(0, Group { start: 0, len: n })];
     while let Some((parent, group)) = pending.pop() {
         let own = if group.start == 0 { tree.clone() } else { tree.subtree(group) };
         let groups = match lost.contains(&group.start) {
-            // The parent speaks for the lost one, in positions of the whole list.
+            // The parent acts for the lost id, in positions of the whole list.
             true => adopted(tree, group).unwrap(),
             false => {
                 let groups = own.split(group.len).unwrap();

@@ -1,4 +1,4 @@
-//! A range of a million ids costs no allocation on the way down.
+//! Tests that a range of a million ids passes down a tree without allocation.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use gpc_trees::{Group, IdList, Layout, Limits, Run, Tree, send_order};
@@ -8,11 +8,11 @@ use std::cell::Cell;
 struct Counting;
 
 thread_local! {
-    // By thread, since the test harness has threads of its own.
+    // Per thread, because the test harness has threads of its own.
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
 }
 
-// SAFETY: every call is handed to the system's allocator as it is.
+// SAFETY: every call is passed unchanged to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, memory: Memory) -> *mut u8 {
         ALLOCATIONS.set(ALLOCATIONS.get() + 1);
@@ -33,7 +33,7 @@ fn allocations(work: impl FnOnce()) -> u64 {
     ALLOCATIONS.get() - before
 }
 
-/// Walks every slice of a list; the walk's own memory is given to it.
+/// Walks every slice of a list; the caller supplies the memory of the walk.
 fn walk(tree: &Tree, ids: &IdList, pending: &mut Vec<(Tree, IdList)>) -> u32 {
     let mut reached = 0;
     pending.push((tree.clone(), ids.clone()));

@@ -1,8 +1,8 @@
-//! The built-in trees keep what is documented: one parent each, nobody missing, depth and fan-out.
+//! Tests that the built-in trees have their documented properties: one parent each, no id left out, depth and fan-out.
 //!
-//! That the groups of every length cover the rest once, in order, proves it for the whole tree by induction
-//! on the length; depth and fan-out follow by the same induction. Walks over all ids then check samples
-//! without it. The documented forms are computed here anew and naively.
+//! If the groups of every length cover the rest once, in order, this follows for the whole tree by induction on the
+//! length, and so do depth and fan-out. Walks over all ids check samples without induction. The documented forms are
+//! computed independently and naively here.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use gpc_trees::{Group, IdList, Limits, MAX_FAN_OUT, Radix, Summary, Tree, TreeError, levels};
@@ -19,7 +19,7 @@ fn knomial(k: u32) -> Tree {
     Tree::Knomial(Radix::new(k).unwrap())
 }
 
-/// Every built-in tree with the radix whose powers matter to it.
+/// Every built-in tree with the radix whose powers matter for it.
 fn trees() -> Vec<(Tree, u32)> {
     let mut trees =
         vec![(Tree::Binary, 2), (Tree::Binomial, 2), (Tree::Chain, 2), (Tree::Flat, 2), (kary(1), 2)];
@@ -28,8 +28,7 @@ fn trees() -> Vec<(Tree, u32)> {
     trees
 }
 
-/// Lengths around the powers of 2 and of k up to a million, and around 1 + k + ... + k^d, where k-ary levels
-/// fill.
+/// Lengths around the powers of 2 and of k up to a million, and around 1 + k + ... + k^d, where k-ary levels are full.
 fn lengths(k: u32) -> Vec<u32> {
     let mut lengths = vec![LARGEST];
     for base in [2, k] {
@@ -46,7 +45,7 @@ fn lengths(k: u32) -> Vec<u32> {
     lengths
 }
 
-/// The documented sizes of the groups, naively.
+/// The documented sizes of the groups, computed naively.
 fn documented_sizes(tree: &Tree, n: u32) -> Vec<u32> {
     let m = n - 1;
     let equal = |k: u32| {
@@ -77,7 +76,7 @@ fn documented_sizes(tree: &Tree, n: u32) -> Vec<u32> {
     }
 }
 
-/// The documented depth, naively.
+/// The documented depth, computed naively.
 fn documented_depth(tree: &Tree, n: u32) -> u32 {
     let n = u128::from(n);
     let sum_to = |k: u128, d: u32| (0..d).map(|j| k.pow(j)).sum::<u128>();
@@ -96,7 +95,7 @@ fn documented_depth(tree: &Tree, n: u32) -> u32 {
     depth.unwrap()
 }
 
-/// The documented number of the root's children, naively where there is another form.
+/// The documented number of the root's children, computed naively where there is another form.
 fn documented_fan_out(tree: &Tree, n: u32) -> u32 {
     match tree {
         Tree::Binary => (n - 1).min(2),
@@ -114,7 +113,7 @@ fn documented_fan_out(tree: &Tree, n: u32) -> u32 {
     }
 }
 
-/// Summaries by length, by induction on it: a length is known once all its groups are.
+/// Summaries by length, by induction: the summary of a length is known once those of its groups are.
 struct Proved<'a> {
     tree: &'a Tree,
     known: Vec<Option<Summary>>,
@@ -134,7 +133,7 @@ impl<'a> Proved<'a> {
             }
             let groups = self.tree.split(len).unwrap();
             let before = open.len();
-            // Only the first group that is not known: one of each length is enough.
+            // Only the first unknown group: one of each length suffices.
             open.extend(groups.iter().map(|group| group.len).find(|&len| self.known[len as usize].is_none()));
             if open.len() == before {
                 self.known[len as usize] = Some(self.join(len, &groups));
@@ -203,7 +202,8 @@ fn group_sizes_are_as_documented() {
     }
 }
 
-/// Walks all ids through real slices of a real list, and counts how often each is reached and how deep it is.
+/// Walks all ids through actual slices of a list, checks that each is reached once, and returns the number of ids at
+/// each depth.
 fn walk(tree: &Tree, ids: &IdList) -> Vec<u32> {
     let first = ids.first().unwrap();
     let mut reached = vec![false; ids.len() as usize];
@@ -268,7 +268,7 @@ fn knomial_of_radix_2_is_binomial_and_kary_2_is_binary() {
     }
 }
 
-/// A receiver must not trust the length that a peer sends: nothing overflows, and nothing large is allocated.
+/// A receiver must not trust a length from a peer: nothing overflows, and nothing large is allocated.
 #[test]
 fn the_longest_lists_split_or_are_refused() {
     for (tree, _) in trees().into_iter().chain([(kary(u32::MAX), 0), (knomial(u32::MAX), 0)]) {

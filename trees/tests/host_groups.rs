@@ -1,4 +1,5 @@
-//! Hosts in groups on several levels: each group is entered once, whatever the list, the paths and the tree; one level is what it was without groups.
+//! Tests of hosts in nested groups: each group is entered once, for any list, paths and tree. Hosts without groups have
+//! the plain layout.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,14 +12,14 @@ fn names(path: &str) -> Vec<&str> {
     path.splitn(8, '/').collect()
 }
 
-/// What a place of a list belongs to: the groups around its host, each by its names, and the host.
+/// The groups of a place, each as its names, and its host.
 fn belongs_to(path: &str) -> Vec<(Vec<&str>, bool)> {
     let names = names(path);
     let groups = (1..=names.len()).map(|level| (names[..level].to_vec(), false));
     groups.chain([(names.clone(), true)]).collect()
 }
 
-/// By place of the list, the place of its parent.
+/// Parent of each place of the list.
 fn parents(layout: &Layout) -> Vec<Option<u32>> {
     let mut parents = vec![None; layout.len() as usize];
     let mut had = BTreeSet::new();
@@ -31,7 +32,8 @@ fn parents(layout: &Layout) -> Vec<Option<u32>> {
     parents
 }
 
-/// Fails where a group at any level is entered twice or never, the root's groups are entered at all, or a place has no parent. `list` has the path of each place.
+/// Fails if a group at any level is entered twice or never, if the root's groups are entered at all, or if a place has
+/// no parent. `list` has the path of each place.
 fn each_group_is_entered_once(layout: &Layout, list: &[&str]) {
     assert_eq!(layout.order()[0], 0);
     let parents = parents(layout);
@@ -50,7 +52,7 @@ fn each_group_is_entered_once(layout: &Layout, list: &[&str]) {
     }
 }
 
-/// The tree over some places of a list, into a table of parents.
+/// Writes the tree over some places of a list into a table of parents.
 fn hang(places: &[u32], tree: &Tree, parents: &mut [Option<u32>]) {
     for edge in edges(tree, places.len() as u32) {
         let (parent, child) = edge.unwrap();
@@ -58,7 +60,7 @@ fn hang(places: &[u32], tree: &Tree, parents: &mut [Option<u32>]) {
     }
 }
 
-/// The places by some key, in the order in which the list comes to the keys.
+/// Groups the places by a key, in the order of the keys' first occurrence.
 fn by_key<K: PartialEq>(places: &[u32], key: impl Fn(u32) -> K) -> Vec<(K, Vec<u32>)> {
     let mut groups: Vec<(K, Vec<u32>)> = Vec::new();
     for &place in places {
@@ -71,7 +73,8 @@ fn by_key<K: PartialEq>(places: &[u32], key: impl Fn(u32) -> K) -> Vec<(K, Vec<u
     groups
 }
 
-/// The model: the same thing at every level, said recursively. Where a path ends there is no next name, which is a part like others.
+/// The model: the same rule at every level, recursively. At the end of a path the next name is `None`, which is a part
+/// like any other.
 fn lay_out(places: &[u32], list: &[&str], level: usize, tree: &Tree, parents: &mut [Option<u32>]) {
     let groups = by_key(places, |place| names(list[place as usize]).get(level).copied());
     let leaders: Vec<u32> = groups.iter().map(|(_, members)| members[0]).collect();
@@ -84,7 +87,7 @@ fn lay_out(places: &[u32], list: &[&str], level: usize, tree: &Tree, parents: &m
     }
 }
 
-/// What the layout was before hosts had groups: one tree over the hosts, and one within each.
+/// The layout without groups: one tree over the hosts, and one within each.
 fn one_level(list: &[&str], tree: &Tree) -> Layout {
     let places: Vec<u32> = (0..list.len() as u32).collect();
     let hosts = by_key(&places, |place| list[place as usize]);
@@ -101,14 +104,14 @@ fn tree() -> impl Strategy<Value = Tree> {
         .prop_map(|name| name.parse::<TreeName>().unwrap().built_in().unwrap())
 }
 
-/// Paths in which few names come again and again, so that groups have several members and one path goes on where another ends.
+/// Paths of few names, so that groups have several members and some paths extend others.
 fn path() -> impl Strategy<Value = String> {
     let name = prop::sample::select(vec!["a", "b", "c"]);
     prop_oneof![prop::collection::vec(name.clone(), 1..4), prop::collection::vec(name, 1..9)]
         .prop_map(|names| names.join("/"))
 }
 
-/// The ids of a list in an order of its own, and the host of each.
+/// The ids of a list in a random order, and the host of each.
 fn listed(path: impl Strategy<Value = String>) -> impl Strategy<Value = Vec<(Id, String)>> {
     let pairs = |paths: Vec<String>| (10..).zip(paths).collect::<Vec<(Id, String)>>();
     prop::collection::vec(path, 1..60).prop_map(pairs).prop_shuffle()
@@ -138,7 +141,7 @@ proptest! {
         prop_assert_eq!(layout_of(&listed, &tree), one_level(&list, &tree));
     }
 
-    /// Names from elsewhere are never refused: empty names are names, and the eighth has the rest.
+    /// Programmatic names are never rejected: empty names are valid, and the eighth name contains the rest.
     #[test]
     fn any_names_are_hosts(listed in listed("[ab/]{0,20}"), tree in tree()) {
         let list: Vec<&str> = listed.iter().map(|(_, path)| path.as_str()).collect();
@@ -175,7 +178,7 @@ fn three_clusters_of_three_two_and_two_hosts() {
     // Over 0, 3, 5, then within each cluster.
     assert_eq!(table("0-6", Tree::Flat), [9, 0, 0, 0, 3, 0, 5]);
     assert_eq!(table("0-6", Tree::Chain), [9, 0, 1, 0, 3, 3, 5]);
-    // The list says who leads: id 4 is first, of green, and id 2 is before the others of red.
+    // The list order determines the leaders: id 4 leads green, and id 2 leads red.
     assert_eq!(table("4,2,0,6,3,1,5", Tree::Chain), [9, 0, 1, 1, 0, 2, 3]);
 }
 
@@ -184,7 +187,7 @@ fn a_host_may_have_the_path_of_a_group() {
     let hosts = Hosts::parse("0 x\n1 a/b\n2 a\n3 a/b\n4 a\n5 a/c\n").unwrap();
     let ids = IdList::range(0..6);
     let layout = hosts.layout(&ids, &Tree::Flat, &Limits::default()).unwrap();
-    // Id 1 leads a, in which host a, led by id 2, is a part like b and c.
+    // Id 1 leads a; host a, led by id 2, is a part of it like b and c.
     assert_eq!(parents(&layout), [None, Some(0), Some(1), Some(1), Some(2), Some(1)]);
     each_group_is_entered_once(&layout, &["x", "a/b", "a", "a/b", "a", "a/c"]);
 }
@@ -207,7 +210,7 @@ fn paths_that_cannot_be_name_their_line() {
             .starts_with("line 2: the name of the host, or of a group that it is in, is longer")
     );
     assert_eq!(Hosts::parse(&format!("0 {}", long(8, 255))).unwrap().len(), 1);
-    // What is not refused elsewhere is what it was: the eighth name has the rest.
+    // Programmatic names are accepted: the eighth name contains the rest.
     let hosts: Hosts = [(0, "1/2/3/4/5/6/7/8/9"), (1, "1/2/3/4/5/6/7/8"), (2, "")].into_iter().collect();
     assert_eq!((hosts.len(), hosts.host(0), hosts.host(2)), (3, Some("1/2/3/4/5/6/7/8/9"), Some("")));
 }
@@ -226,7 +229,7 @@ fn what_a_tree_cannot_bear_is_said() {
     assert_eq!(layout(IdList::range(0..0), few), Err(HostsError::Tree(TreeError::Empty)));
 }
 
-/// Many ids in the shapes that a search through all groups, or all of a group, would take minutes for.
+/// Many ids in shapes for which a search through all groups, or through all of a group, would take minutes.
 #[test]
 fn many_ids_in_many_groups() {
     const IDS: u32 = 60_000;

@@ -1,4 +1,4 @@
-//! Trees that keep hosts together: each host is entered once, and its ids hang below its leader.
+//! Tests of trees that keep hosts together: each host is entered once, and its ids are below its leader.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
@@ -50,7 +50,8 @@ fn two_hosts_of_three() {
     assert_eq!(ids.to_string(), "0-1,3-4,2,5");
 }
 
-/// Once names were numbered as they came: a host whose only id was given another one still counted, and the same hosts in another order were not equal.
+/// Names were once numbered in input order. A host whose only id was moved to another host still counted, and the same
+/// hosts in another order were not equal.
 #[test]
 fn hosts_are_what_the_ids_say_in_whatever_order() {
     let hosts: Hosts = [(0, "a"), (1, "b"), (0, "b")].into_iter().collect();

@@ -1,4 +1,4 @@
-//! Lists of ids against plain vectors.
+//! Tests of id lists against plain vectors.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use gpc_trees::{DuplicateId, Group, Id, IdList, Ids, IdsError, Run, RunError};
@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
 
-/// Ids of a few runs, some backward, some next to each other, some at either end; distinct.
+/// Distinct ids of a few runs, some backward, some adjacent, some at either end.
 fn ids() -> impl Strategy<Value = Vec<Id>> {
     let first = prop_oneof![0..80u32, (u32::MAX - 30)..=u32::MAX];
     let run = (first, 1..12u32).prop_map(|(first, count)| first..=first.saturating_add(count - 1));
@@ -16,7 +16,7 @@ fn ids() -> impl Strategy<Value = Vec<Id>> {
     })
 }
 
-/// Ids with a window on them.
+/// Ids and a window on them.
 fn window() -> impl Strategy<Value = (Vec<Id>, Group)> {
     ids().prop_flat_map(|ids| {
         let len = ids.len() as u32;
@@ -30,7 +30,7 @@ fn cut(ids: &[Id], group: Group) -> &[Id] {
     &ids[group.start as usize..][..group.len as usize]
 }
 
-/// Everything that can be asked of a list gives what the vector gives.
+/// Checks that every query of a list has the result of the vector.
 fn assert_same(list: &IdList, model: &[Id]) {
     assert!(list.iter().eq(model.iter().copied()), "{list:?} is not {model:?}");
     assert_eq!(list.len() as usize, model.len());
@@ -193,7 +193,8 @@ fn an_order_that_repeats_a_position_panics_as_documented() {
     let _ = IdList::range(0..3).permuted(&[0, 1, 1]);
 }
 
-/// `0..=u32::MAX` stopped one short, and `8..0` was the empty list: a call over them went elsewhere than it said, and nobody was told.
+/// `0..=u32::MAX` stopped one short, and `8..0` was the empty list: a call over such a range went to other ids, without
+/// an error.
 #[test]
 fn a_range_is_what_it_says_or_is_refused() {
     let list = |ids: Ids| ids.list().map(|list| list.to_string());

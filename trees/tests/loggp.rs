@@ -1,4 +1,4 @@
-//! The `loggp` tree is the fastest there is for its lag: held against a simulation that does the obvious, and against every other tree.
+//! Tests that the `loggp` tree is the fastest for its lag: against a naive simulation, and against every other tree.
 #![allow(clippy::unwrap_used)]
 
 use std::cmp::Reverse;
@@ -9,12 +9,14 @@ use proptest::prelude::*;
 
 const UNIT: u64 = 1024;
 
-/// The optimum, by the greedy rule: every node that knows the message sends it on at every gap, and the earliest arrivals count.
+/// The optimum, by the greedy rule: every node that knows the message sends it at every gap, and the earliest arrivals
+/// count.
 fn greedy(n: u32, lag: u64) -> u64 {
     let mut arrivals = BinaryHeap::from([Reverse((0u64, 0u64))]);
     let mut last = 0;
     for _ in 0..n {
-        // A node that was reached at `at - lag` by a send at that time leads to the next send of its sender, and to its own first.
+        // A node that was reached at `at` by a send at `sent` adds two candidates: its sender's next send, and its own
+        // first send.
         let Reverse((at, sent)) = arrivals.pop().unwrap();
         last = at;
         arrivals.push(Reverse((at + lag, at)));
@@ -25,7 +27,8 @@ fn greedy(n: u32, lag: u64) -> u64 {
     last
 }
 
-/// When the last node of a tree knows the message: children are sent to in list order, a gap apart.
+/// The time when the last node of a tree knows the message: each parent sends to its children in list order, a gap
+/// apart.
 fn completion(tree: &Tree, n: u32, lag: u64) -> u64 {
     let mut known = vec![0u64; n as usize];
     let mut sends = vec![0u64; n as usize];

@@ -1,4 +1,4 @@
-//! Names, wire ids and the registry.
+//! Tests of names, wire ids and the registry.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use gpc_trees::{
@@ -80,7 +80,7 @@ fn wire_ids_are_as_documented() {
     }
 }
 
-/// Published vectors of 64-bit FNV-1a.
+/// Published test vectors of 64-bit FNV-1a.
 #[test]
 fn the_id_of_a_name_is_its_hash_with_the_top_bit() {
     assert_eq!(tree_id(""), 0xcbf2_9ce4_8422_2325);
@@ -168,7 +168,7 @@ fn a_name_is_registered_once() {
     assert_eq!(refused.to_string(), "a tree named twice is registered already");
 }
 
-/// A split of one's own that is binary gives what the built-in one gives, by the check that asks the
+/// A user-defined split with the groups of a built-in one gets the same check result, although its check calls the
 /// function.
 #[test]
 fn the_check_of_a_registered_split_agrees_with_closed_forms() {

@@ -1,4 +1,4 @@
-//! One bad tree of every kind is refused by name, with its counter-example, and in plain words.
+//! Tests that a bad tree of every kind is rejected with its error, its counter-example, and a plain message.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use gpc_trees::{
@@ -64,10 +64,10 @@ fn cycle() {
     let error = TreeError::Cycle { path: vec![2, 4, 3] };
     refused(children(6, &[&[1], &[], &[4, 5], &[2], &[3]]), error.clone(), words);
     refused(parents(&[None, Some(0), Some(3), Some(4), Some(2), Some(2)]), error, words);
-    // Something that hangs off a cycle, found before the cycle itself.
+    // A branch off a cycle, found before the cycle itself.
     let hanging = [None, Some(5), Some(0), Some(5), Some(3), Some(4)];
     assert_eq!(parents(&hanging), Err(TreeError::Cycle { path: vec![3, 4, 5] }));
-    // A position without a parent besides: the cycle is what is told.
+    // There is also a position without a parent: the cycle is reported.
     assert_eq!(children(4, &[&[], &[], &[3], &[2]]), Err(TreeError::Cycle { path: vec![2, 3] }));
     let long: Vec<Option<u32>> = [None].into_iter().chain((1..100).map(|i| Some(i % 99 + 1))).collect();
     let told = parents(&long).unwrap_err().to_string();
@@ -199,7 +199,7 @@ fn split_not_deterministic() {
     refused(tree.check(5, &Limits::default()), error, words);
 }
 
-/// The (start, length) of the groups that a split gives.
+/// The (start, length) pairs of the groups that a split returns.
 type Answer = &'static [(u32, u32)];
 
 #[test]
@@ -289,7 +289,7 @@ fn bad_sizes_of_a_shape() {
     refused(shape(&[3, 1, 0]), error, "position 2 has a subtree of 0 where it must be 1");
     refused(shape(&[]), TreeError::Empty, "a tree has at least one position, its root");
 
-    // Each size is possible, but position 2 reaches out of position 1's subtree.
+    // Each size is possible, but position 2 extends beyond position 1's subtree.
     let tree = Tree::Explicit(shape(&[5, 2, 3, 1, 1]).unwrap());
     let error = TreeError::BadGroups { n: 2, fault: GroupFault::Sum { covered: 3, rest: 1 } };
     let words = "a split of 2 ids: the groups hold 3 positions where 1 follow the receiver";
@@ -307,7 +307,7 @@ fn sizes_that_do_not_match() {
     refused(layout.tree().split(4), error.clone(), words);
     refused(layout.tree().check(4, &Limits::default()), error.clone(), words);
     refused(levels(&layout.tree(), 4), error, words);
-    // A group that is not of this tree has no subtree in it.
+    // A group outside of this tree has no subtree.
     let outside = layout.tree().subtree(Group { start: 2, len: 5 });
     assert_eq!(outside.split(5), Err(TreeError::SizeMismatch { tree: 1, list: 5 }));
     let far = layout.tree().subtree(Group { start: u32::MAX, len: u32::MAX });
@@ -371,12 +371,12 @@ fn lines_of_a_tree_file() {
     assert_eq!(told("0: 1 2 3"), "line 1: position 0 has 3 children; the limit is 2");
 }
 
-/// A high number is not believed: the memory that is used is that of the text.
+/// A large number is not trusted: the memory used is that of the text.
 #[test]
 fn a_high_position_in_a_short_file_costs_nothing() {
     let error = TreeError::Unreachable { first: 1, count: 16_777_214 };
     assert_eq!(file("0: 16777215"), TreeFileError::Structure { lines: vec![], error });
-    // The cycle is told with the caller's numbers.
+    // The cycle is reported in the caller's numbers.
     let error = TreeError::Cycle { path: vec![1_000_000, 9_000_000] };
     assert_eq!(
         file("0: 5\n9000000: 1000000\n1000000: 9000000"),

@@ -1,7 +1,7 @@
-//! User trees: children functions, parent tables and tree files against a simple model.
+//! Tests of user trees against a simple model: children functions, parent tables and tree files.
 //!
-//! Whatever is accepted must be the tree that was described; whatever is refused must come with a
-//! counter-example that is true of the description.
+//! An accepted tree must equal its description. A rejection must carry a counter-example that holds for the
+//! description.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use gpc_trees::{IdList, Layout, Limits, Tree, TreeError, TreeFileError, edges};
@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 
 type Children = Vec<Vec<u32>>;
 
-/// A proper tree of up to 40 positions, numbered at random but for the root, children in random order.
+/// Valid trees of up to 40 positions, numbered at random except for the root, with children in random order.
 fn trees() -> impl Strategy<Value = Children> {
     (1..40usize)
         .prop_flat_map(|n| {
@@ -27,7 +27,7 @@ fn trees() -> impl Strategy<Value = Children> {
         })
 }
 
-/// Trees of which a few children are moved, added, lost or put out of range; some remain trees.
+/// Trees in which a few children are moved, added, removed or put out of range; some remain trees.
 fn near_trees() -> impl Strategy<Value = Children> {
     let change = (0..4u8, any::<prop::sample::Index>(), any::<prop::sample::Index>());
     (trees(), prop::collection::vec(change, 0..4)).prop_map(|(mut children, changes)| {
@@ -48,7 +48,7 @@ fn near_trees() -> impl Strategy<Value = Children> {
     })
 }
 
-/// Anything at all over few positions.
+/// Arbitrary children over few positions.
 fn wild() -> impl Strategy<Value = Children> {
     (1..8usize).prop_flat_map(|n| prop::collection::vec(prop::collection::vec(0..=n as u32, 0..3), n))
 }
@@ -62,7 +62,7 @@ fn from_children(children: &Children) -> Result<Layout, TreeError> {
     Layout::from_children(children.len() as u32, answer, &Limits::default())
 }
 
-/// The positions that a walk from the root meets, each as often as there are ways to it, or `None` if it
+/// Returns the positions that a walk from the root visits, each as often as there are paths to it; `None` if the walk
 /// never ends.
 fn met(children: &Children) -> Option<Vec<u32>> {
     let mut met = Vec::new();
@@ -77,12 +77,12 @@ fn met(children: &Children) -> Option<Vec<u32>> {
     Some(met)
 }
 
-/// A tree: from the root, each position is met once, and nobody has children that are not positions.
+/// Whether the children form a tree: a walk from the root visits each position once, and all children are positions.
 fn is_tree(children: &Children) -> bool {
     met(children).is_some_and(|met| met.iter().collect::<BTreeSet<_>>().len() == children.len())
 }
 
-/// The children of each position, read back from a layout's splits.
+/// Returns the children of each position, read back from a layout's splits.
 fn read_back(layout: &Layout) -> Children {
     let order = layout.order();
     let mut children = vec![Vec::new(); order.len()];
@@ -109,7 +109,7 @@ fn parents_of(children: &Children, child: u32) -> Vec<u32> {
     parents
 }
 
-/// The counter-example of a refusal is true of what was described.
+/// Checks that the counter-example of an error holds for the description.
 fn assert_true_of(error: &TreeError, children: &Children) {
     let n = children.len() as u32;
     match *error {
@@ -140,7 +140,7 @@ fn assert_true_of(error: &TreeError, children: &Children) {
     }
 }
 
-/// Writes a tree file in a way that a person might.
+/// Writes a tree file in the style of a person.
 fn write_file(children: &Children, seed: u32) -> String {
     let mut text = String::from("# a tree\n\n");
     let mut parents: Vec<u32> = (0..children.len() as u32).collect();
@@ -223,7 +223,7 @@ proptest! {
 
     #[test]
     fn a_tree_file_says_what_the_function_says(children in described(), seed in any::<u32>()) {
-        // As many positions as the file names.
+        // The file has as many positions as it names.
         let highest = children.iter().flatten().copied().max().unwrap_or(0).max(children.len() as u32 - 1);
         let mut whole = children.clone();
         whole.resize(highest as usize + 1, Vec::new());

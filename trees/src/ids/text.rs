@@ -1,20 +1,20 @@
 //! Id lists as text: `0-63,70,65`.
 //!
-//! Pieces are separated by commas; a piece is an id, or the first and the last id of an ascending range with
-//! `-` between them. White space around ids is tolerated, and blank text is the empty list. What is printed
-//! parses to the same list.
+//! Pieces are separated by commas; a piece is an id, or the first and the last id of an ascending range with `-`
+//! between them. White space around ids is allowed, and blank text is the empty list. Printed lists parse to the same
+//! list.
 
 use super::{IdList, Run, RunError};
 use crate::decimal::{self, DecimalFault, excerpt};
 use std::fmt;
 use std::str::FromStr;
 
-/// Why a text is no list of ids.
+/// Why a text is not a list of ids.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ParseIdsError {
-    /// Which piece, counted from 1.
+    /// Number of the piece, counted from 1.
     piece: usize,
-    /// Its text, cut short where it is long.
+    /// Its text, shortened if it is long.
     text: String,
     fault: Fault,
 }
@@ -60,7 +60,7 @@ fn parse_piece(piece: &str) -> Result<Run, Fault> {
     Ok(Run { first, count })
 }
 
-/// The run that holds a position of the list.
+/// Returns the index of the run that holds a position of the list.
 fn piece_of(runs: &[Run], position: u32) -> usize {
     let mut end = 0;
     let holds = |run: &Run| {
