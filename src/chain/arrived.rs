@@ -1,22 +1,22 @@
-//! The replies of a call's children, from when they come until they are merged or aggregated.
+//! Replies of a call's children, from their arrival until they are merged or aggregated.
 //!
-//! Most ids have few children: the first reply costs no allocation.
+//! Most ids have few children, so the first reply needs no allocation.
 
 use smallvec::SmallVec;
 
 use crate::wire::message::SubtreeReply;
 
-/// A reply, and the place in the list of the child whose it is.
+/// A reply with the place of its child in the list.
 pub(super) type Placed = (u32, SubtreeReply);
 
-/// Replies for which a call that has ended keeps room: the children of an id of most trees.
+/// Number of replies for which an ended call keeps memory: as many as an id has children in most trees.
 const ROOM_KEPT: usize = 16;
 
-/// A queue of replies. At most one for each child, and of a partial call the parts of each.
+/// A queue of replies. At most one for each child; in a partial call, the parts of each.
 #[derive(Debug, Default)]
 pub(super) struct Arrived {
     replies: SmallVec<[Placed; 1]>,
-    /// So many of them, from the first, have been taken.
+    /// Number of replies taken, from the front.
     taken: usize,
 }
 
@@ -25,7 +25,7 @@ impl Arrived {
         self.replies.push((place, reply));
     }
 
-    /// Takes the one that came first.
+    /// Takes the reply that arrived first.
     pub(super) fn pop_front(&mut self) -> Option<Placed> {
         let (place, reply) = self.replies.get_mut(self.taken)?;
         let first = (*place, std::mem::take(reply));
@@ -40,7 +40,7 @@ impl Arrived {
         self.replies.is_empty()
     }
 
-    /// Those that have not been taken, as they stand in the list.
+    /// The replies that have not been taken, in list order.
     pub(super) fn in_list_order(&mut self) -> &[Placed] {
         let left = &mut self.replies[self.taken..];
         if left.len() > 1 {
@@ -49,7 +49,7 @@ impl Arrived {
         left
     }
 
-    /// Takes all, as they came.
+    /// Takes all, in order of arrival.
     pub(super) fn drain(&mut self) -> impl Iterator<Item = SubtreeReply> + '_ {
         let first = std::mem::take(&mut self.taken);
         self.replies.drain(..).skip(first).map(|(_, reply)| reply)
@@ -60,7 +60,7 @@ impl Arrived {
         self.replies.clear();
     }
 
-    /// Drops all, and room for more than a few.
+    /// Drops all replies, and memory for more than a few.
     pub(super) fn empty(&mut self) {
         self.clear();
         if self.replies.capacity() > ROOM_KEPT {

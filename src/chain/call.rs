@@ -1,6 +1,6 @@
-//! One call at one id: what has happened, and which step is next.
+//! The state of one call at one id, and its next step.
 //!
-//! The whole order of the source's steps is in [`Call::next_step`]; everything else records facts.
+//! [`Call::next_step`] contains the whole order of the source's steps; everything else records events.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -19,43 +19,44 @@ use super::{Reply, Taken, Time};
 use crate::wire::message::{Merging, SubtreeReply};
 use crate::wire::{Coverage, Reason, Report, Request, Status};
 
-/// Where a call came from.
+/// Origin of a call.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Origin {
-    /// It was started here.
+    /// Started here.
     Here { ticket: u64, watch: bool },
-    /// A parent sent it, who has given up so many between it and this id; `credit_owed` until its request counts as consumed.
+    /// Sent by a parent, with `skipped` parents given up between it and this id. `credit_owed` is true until the
+    /// request counts as consumed.
     Parent { id: Id, skipped: u32, credit_owed: bool },
 }
 
-/// The node's own part.
+/// The node's own part of a call.
 #[derive(Debug)]
 pub(super) enum Own {
     /// func has not begun, or runs for the first time.
     Pending,
-    /// func takes its data as they come, and has begun; `None` while it runs.
+    /// func takes its data as they arrive, and has begun; `None` while it runs.
     Taking(Option<Taken>),
     /// func has ended and will answer later.
     Deferred,
-    /// func has ended, and this is the reply so far.
+    /// func has ended; this is the reply so far.
     Ready(Reply),
-    /// The reply is with a callback that runs.
+    /// A running callback holds the reply.
     Lent,
-    /// It is with a callback that has ended and will answer later.
+    /// A callback that has ended and will answer later holds the reply.
     LentLater,
-    /// It has gone up, with replies whose data are still arriving.
+    /// The reply has gone up, with replies whose data are still arriving.
     Given,
-    /// Of a partial call: it contributes nothing.
+    /// Partial call: the node contributes nothing.
     Failed,
 }
 
-/// When a call that has begun here must have ended here, and at its root.
+/// Returns when a call that has begun here must have ended at this id, and at its root.
 fn ends(request: &Request, begun: Time) -> (Time, Time) {
     (begun.plus(request.limit), begun.plus(request.left.max(request.limit)))
 }
 
 impl Own {
-    /// Where func has not run; a root that only watches has nothing to run.
+    /// The part before func has run; a root that only watches has no func to run.
     fn begin(origin: &Origin) -> Own {
         match origin {
             Origin::Here { watch: true, .. } => Own::Ready(Reply::default()),
@@ -64,7 +65,7 @@ impl Own {
     }
 }
 
-/// The one job that a call may have at a time.
+/// State of the single job that a call may have at a time.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum JobState {
     Idle,
@@ -72,53 +73,53 @@ pub(super) enum JobState {
     Running,
 }
 
-/// The children of a call. Most ids have a few, and then they cost no allocation.
+/// The children of a call. Most ids have a few, which need no allocation.
 pub(super) type Children = SmallVec<[Child; 4]>;
 
-/// So many children are looked through one by one; more are searched.
+/// Up to this many children are searched linearly; more are indexed.
 const LOOKED_THROUGH: usize = 16;
 
-/// A child and what it has answered.
+/// A child and its answer.
 #[derive(Debug)]
 pub(super) struct Child {
     pub(super) id: Id,
     pub(super) group: Group,
     pub(super) answer: ChildAnswer,
-    /// Of a partial call: how many parents were given up between this id and the child.
+    /// Partial call: number of parents given up between this id and the child.
     pub(super) skipped: u32,
-    /// Of a partial call: whether surely no other parent has sent it the request.
+    /// Partial call: whether surely no other parent has sent the child the request.
     pub(super) fresh: bool,
-    /// Of a partial call: what it says of the ids of its group, when it has answered.
+    /// Partial call: the child's report on the ids of its group, once it has answered.
     pub(super) report: Option<Box<Report>>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum ChildAnswer {
-    /// Nothing yet.
+    /// No answer yet.
     Awaited,
     /// Its whole subtree is done, and the data of its reply are still arriving.
     Arriving,
     /// Its whole subtree is done.
     Done,
-    /// Of a partial call: it does not take part any more, and its children stand behind it if they could be adopted.
+    /// Partial call: the child no longer takes part. If its children could be adopted, they follow it in the list.
     Lost(Status),
 }
 
 impl ChildAnswer {
-    /// Whether something is still to come from the child.
+    /// Whether the child has still to send something.
     fn is_due(self) -> bool {
         matches!(self, ChildAnswer::Awaited | ChildAnswer::Arriving)
     }
 }
 
-/// What to do next for a call.
+/// The next step of a call.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Step {
     Func,
     Forward,
     Callback,
     Respond,
-    /// Fail: all have answered, the last one after the time limit.
+    /// Fail: all children have answered, the last one after the time limit.
     TooLate,
     Wait,
 }
@@ -129,57 +130,62 @@ pub(super) struct Call {
     pub(super) request: Arc<Request>,
     pub(super) origin: Origin,
     pub(super) deadline: Time,
-    /// Its limit has passed, and it waits for the reports of its children.
+    /// Whether its limit has passed and it waits for the reports of its children.
     pub(super) late: bool,
-    /// The index of the child that answered last.
+    /// Index of the child that answered last.
     pub(super) last: u32,
-    /// When the root's time limit passes, and nobody asks for the call any more.
+    /// When the root's time limit passes and the call is no longer needed by any parent.
     pub(super) until: Time,
     pub(super) own: Own,
-    /// A deferred reply that has overtaken the end of func: its token may be used while func still runs.
+    /// A deferred reply that arrived before func ended: the token may be used while func is still running.
     pub(super) early: Option<Box<Result<Reply, Box<Reason>>>>,
     pub(super) job: JobState,
-    /// `None` until the request has been forwarded; then in list order, or as they were asked where that takes several batches, and behind them those that were adopted, as they came.
+    /// `None` until the request has been forwarded. Then in list order, or in send order if sending takes several
+    /// batches, followed by adopted children in order of adoption.
     pub(super) children: Option<Children>,
-    /// Of more than [`LOOKED_THROUGH`] children the indexes: a flat tree may have a million children, and each of them answers, or is lost and has its children adopted.
+    /// Indexes by id, used above [`LOOKED_THROUGH`] children: a flat tree may have a million children, and each
+    /// answers, or is lost and has its children adopted.
     by_id: BTreeMap<Id, u32>,
-    /// Children that are still to be asked: those of a request of a peer that has many, or of whose work too much is under way.
+    /// Children that have not been sent the request yet: because a peer's request has many, or because too much of the
+    /// peer's work is in progress.
     #[allow(clippy::box_collection, reason = "seldom there, and a million ids may have a call")]
     pub(super) unasked: Option<Box<VecDeque<Unasked>>>,
-    /// Whether it waits for a tick to go on with them.
+    /// Whether a later tick continues sending to them.
     pub(super) is_delayed: bool,
-    /// How many children have not answered, or have still to be asked.
+    /// Number of children that have not answered or have not been sent the request.
     pub(super) awaited: usize,
-    /// Replies that wait to be merged or aggregated, as they came, and the place in the list of the child whose they are.
+    /// Replies that wait to be merged or aggregated, in order of arrival, each with the place of its child in the list.
     pub(super) arrived: Arrived,
-    /// Where callback merges in list order, they wait here.
+    /// Replies that wait for their turn, if callback merges in list order.
     order: Option<Box<ListOrder>>,
-    /// Replies whose data are still arriving.
+    /// Streaming replies: those whose data are still arriving.
     pub(super) rising: Option<Box<Rising>>,
-    /// Of a partial call: replies that have been merged, for the case that this id's own part fails and they must go up without it.
+    /// Partial call: replies that have been merged. If this id's own part fails, they go up without it.
     pub(super) merged: Vec<SubtreeReply>,
-    /// Of a partial call: why ids are left out, the first one first.
+    /// Partial call: why ids are left out, the first cause first.
     pub(super) report: Option<Box<Report>>,
-    /// Of a partial call: how many children were adopted.
+    /// Partial call: number of adopted children.
     pub(super) orphans: u32,
-    /// Of a partial call: whether another parent may have had this id before, or its own was lost and may have given it up.
+    /// Partial call: whether another parent may have had this id before, or its own parent was lost and may have given
+    /// it up.
     pub(super) adopted: bool,
-    /// When it came here.
+    /// When the call arrived here.
     pub(super) begun: Time,
-    /// What it takes of the node's memory.
+    /// The memory that the call reserves.
     pub(super) held: Held,
 }
 
 impl Child {
-    /// Appends what is known of the ids of the child's group.
+    /// Appends the known status of the ids of the child's group.
     pub(super) fn cover(&self, coverage: &mut Coverage) {
         match (&self.answer, &self.report) {
             (ChildAnswer::Done | ChildAnswer::Arriving, Some(report)) => coverage.append(&report.coverage),
-            // What it says of its ids is true, whatever becomes of its reply.
+            // Its report on its ids is final, whatever happens to its reply.
             (ChildAnswer::Done | ChildAnswer::Arriving, None) => coverage.push(Status::Done, self.group.len),
             (ChildAnswer::Awaited, _) => coverage.push(Status::Unknown, self.group.len),
             (ChildAnswer::Lost(status), _) => {
-                // What it says of itself is not true of those below: of them this id knows no more than that they were not asked, or perhaps were.
+                // The child's status does not hold for the ids below it: they were either surely not sent the request,
+                // or their state is unknown.
                 let below = if *status == Status::Unreached { Status::Unreached } else { Status::Unknown };
                 coverage.push(*status, self.group.len.min(1));
                 coverage.push(below, self.group.len.saturating_sub(1));
@@ -221,7 +227,7 @@ impl Call {
         }
     }
 
-    /// Makes one that has ended and been [emptied](Self::empty) into one that begins.
+    /// Reuses an ended, [emptied](Self::empty) call for a new one.
     pub(super) fn renew(&mut self, request: Arc<Request>, origin: Origin, begun: Time) {
         (self.adopted, self.late, self.last) = (request.adopted, false, 0);
         (self.deadline, self.until) = ends(&request, begun);
@@ -229,7 +235,7 @@ impl Call {
         (self.request, self.origin, self.begun) = (request, origin, begun);
     }
 
-    /// Drops what one that has ended holds, but not its room; `nothing` stands for its request.
+    /// Drops the contents of an ended call but keeps its allocations; `nothing` replaces its request.
     pub(super) fn empty(&mut self, nothing: &Arc<Request>) {
         self.request = Arc::clone(nothing);
         (self.own, self.held) = (Own::Lent, Held::default());
@@ -242,7 +248,8 @@ impl Call {
         (self.report, self.awaited, self.orphans) = (None, 0, 0);
     }
 
-    /// Whether it waits for its func or for a few children, and nothing unusual has happened to it: all that it has is what a [`Plain`](super::waiting::Plain) one has.
+    /// Whether it waits for its func or for a few children, and nothing unusual has happened: then a
+    /// [`Plain`](super::waiting::Plain) call can represent its whole state.
     pub(super) fn is_plain(&self) -> bool {
         let queued = matches!(self.job, JobState::Queued(_));
         let none = !self.late
@@ -261,7 +268,8 @@ impl Call {
             && self.orphans == 0
     }
 
-    /// The source's order: func, forward, callbacks, response; with the option, forward before func. A whole call that is late merges nothing any more.
+    /// The order of the source: func, forward, callbacks, response; with the option, forward before func. A late call
+    /// that is not partial merges nothing more.
     pub(super) fn next_step(&self) -> Step {
         if self.late && !self.request.partial {
             let all = self.awaited == 0 && matches!(self.own, Own::Ready(_));
@@ -281,10 +289,10 @@ impl Call {
         }
     }
 
-    /// Whether a reply waits to be merged by callback; without one, replies wait for the last of them.
+    /// Whether a reply waits to be merged by callback; without a callback, replies wait until the last one has arrived.
     fn waits_for_callback(&self) -> bool {
         match &self.order {
-            // A child that is still to be asked may come before it in the list.
+            // A child that has not been sent the request yet may precede it in the list.
             Some(order) => order.has_next() && self.unasked.is_none(),
             None => self.request.callback.is_some() && !self.arrived.is_empty(),
         }
@@ -298,7 +306,8 @@ impl Call {
         }
     }
 
-    /// Takes all that callback has not merged: in list order, or as they came where it merges so.
+    /// Takes all replies that callback has not merged: in list order, or in order of arrival if callback merges that
+    /// way.
     pub(super) fn unmerged(&mut self) -> Vec<SubtreeReply> {
         match &mut self.order {
             Some(order) => order.drain().collect(),
@@ -306,7 +315,7 @@ impl Call {
         }
     }
 
-    /// A reply is there.
+    /// Adds a reply that has arrived.
     pub(super) fn reply_came(&mut self, place: u32, reply: SubtreeReply) {
         match &mut self.order {
             Some(order) => order.hold(place, reply),
@@ -314,7 +323,7 @@ impl Call {
         }
     }
 
-    /// A child has answered, or is lost, and those that take its place are known.
+    /// Updates the list order after a child has answered, or is lost and its replacements are known.
     pub(super) fn settle_order(&mut self) {
         if let (Some(order), Some(children)) = (&mut self.order, &self.children) {
             order.settle(|index| children.get(index as usize).is_some_and(|child| child.answer.is_due()));
@@ -328,7 +337,7 @@ impl Call {
         }
     }
 
-    /// The index of a child that has not answered yet, or not all of it.
+    /// Returns the index of a child whose answer is not complete.
     pub(super) fn awaited_child(&self, id: Id) -> Option<usize> {
         let index = self.child_index(id)?;
         let child = self.children.as_ref()?.get(index)?;
@@ -342,7 +351,7 @@ impl Call {
         self.by_id.get(&id).map(|index| *index as usize)
     }
 
-    /// func has run, and the request has gone to the children of a plan.
+    /// Takes over a call from the fast path: func has run, and the request has been sent to the children of a plan.
     pub(super) fn take_over(&mut self, plan: &Plan, own: Reply) {
         self.own = Own::Ready(own);
         let child = |child: &PlannedChild| Child {
@@ -356,14 +365,14 @@ impl Call {
         self.forwarded(plan.children.iter().map(child).collect());
     }
 
-    /// The request goes to these children.
+    /// Records that the request goes to these children.
     pub(super) fn forwarded(&mut self, children: Children) {
         self.awaited = children.len();
         self.children = Some(children);
         self.index_from(0);
     }
 
-    /// The request goes to the children of these groups, which are [awaited](Self::awaited) already.
+    /// Adds the children of these groups, which already count as [awaited](Self::awaited).
     pub(super) fn asks(&mut self, groups: &[Group], skipped: u32, fresh: bool) {
         let request = &self.request;
         let Some(children) = self.children.as_mut() else { return };
@@ -379,7 +388,7 @@ impl Call {
         self.index_from(before);
     }
 
-    /// Forgets the groups whose children have all been asked.
+    /// Drops the groups whose children have all been sent the request.
     pub(super) fn drop_asked(&mut self) {
         if let Some(unasked) = &mut self.unasked
             && unasked.front().is_some_and(|first| first.left().is_empty())
@@ -389,7 +398,7 @@ impl Call {
         self.unasked.take_if(|unasked| unasked.is_empty());
     }
 
-    /// The call ends: children that were still to be asked stay in its coverage.
+    /// Call when the call ends: children that were not sent the request stay in its coverage.
     pub(super) fn leave_unasked(&mut self) {
         let (Some(unasked), Some(children)) = (self.unasked.take(), self.children.as_mut()) else { return };
         for unasked in *unasked {
@@ -406,7 +415,8 @@ impl Call {
         }
     }
 
-    /// Notes the places of the children from one on, where callback merges by them, and their indexes when there are many.
+    /// Records the places of the children from index `first` on, if callback merges by place, and their indexes if
+    /// there are many.
     fn index_from(&mut self, first: usize) {
         let children = self.children.as_deref().unwrap_or_default();
         if self.request.callback.is_some() && self.request.merging == Merging::InListOrder {
@@ -421,20 +431,20 @@ impl Call {
         }
     }
 
-    /// The children with their indexes, as they stand in the list.
+    /// Returns the children with their indexes, in list order.
     fn in_list_order(children: &[Child]) -> Vec<(usize, &Child)> {
         let mut ordered: Vec<(usize, &Child)> = children.iter().enumerate().collect();
         ordered.sort_by_key(|(_, child)| child.group.start);
         ordered
     }
 
-    /// The ids of the children that have not answered yet, or not all of it.
+    /// The ids of the children whose answer is not complete.
     pub(super) fn awaited_ids(&self) -> impl Iterator<Item = Id> + '_ {
         let children = self.children.as_deref().unwrap_or_default();
         children.iter().filter(|child| child.answer.is_due()).map(|child| child.id)
     }
 
-    /// The ids of the children that have not answered anything yet.
+    /// The ids of the children that have not answered at all.
     pub(super) fn silent_ids(&self) -> impl Iterator<Item = Id> + '_ {
         let children = self.children.as_deref().unwrap_or_default();
         children.iter().filter(|child| child.answer == ChildAnswer::Awaited).map(|child| child.id)
@@ -447,12 +457,13 @@ impl Call {
         answered.map(|child| child.id).collect()
     }
 
-    /// Whether the request went to this id from here.
+    /// Whether this id has sent the request to `id`.
     pub(super) fn has_child(&self, id: Id) -> bool {
         self.child_index(id).is_some()
     }
 
-    /// A child's subtree is done. The callback runs for any response, with an empty reply where none was asked for.
+    /// Records that a child's subtree is done. The callback runs for any response, with an empty reply if no reply was
+    /// requested.
     pub(super) fn child_done(&mut self, index: usize, reply: Option<SubtreeReply>) {
         let Some(children) = self.children.as_mut() else { return };
         let child = &mut children[index];
@@ -466,13 +477,13 @@ impl Call {
         self.settle_order();
     }
 
-    /// How many ids a child's group has.
+    /// Number of ids in a child's group.
     pub(super) fn group_len(&self, index: usize) -> u32 {
         self.children.as_ref().and_then(|children| children.get(index)).map_or(0, |child| child.group.len)
     }
 
-    /// What is known of each id of the slice when the call fails here: at this id itself (`own_failed`), or in the subtree of the child
-    /// that has just reported `failed`.
+    /// Returns the known status of each id of the slice when the call fails here: either at this id itself
+    /// (`own_failed`), or in the subtree of the child that has just reported `failed`.
     pub(super) fn coverage(&self, own_failed: bool, failed: Option<(usize, &Coverage)>) -> Coverage {
         let own = match (&self.own, &self.job) {
             _ if own_failed => Status::Failed,
@@ -500,7 +511,7 @@ impl Call {
         coverage
     }
 
-    /// A split that failed here reaches nobody.
+    /// Fills up with unreached: after a failed split no child is sent the request.
     pub(super) fn pad(&self, coverage: &mut Coverage) {
         let covered = u32::try_from(coverage.len()).unwrap_or(u32::MAX);
         coverage.push(Status::Unreached, self.request.ids.len().saturating_sub(covered));

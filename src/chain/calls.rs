@@ -1,7 +1,9 @@
-//! The calls in flight at one id: found by their names once for an input, and by their places from then on.
+//! The calls in flight at one id. Each input finds its call by name once, and then uses its slot.
 //!
-//! Most ids hold one call at a time, and a million ids that each hold one must fit into memory: the first one costs no table. Names come from peers, so that the table's hash has a
-//! seed that they do not know. A place is used again when its call is gone, never while an input is taken that knew the old one: only `admit` adds a call, and whoever comes to it holds no other call's place.
+//! Most ids have one call at a time, and a million ids with one call each must fit into memory, so the first call needs
+//! no table. Peers choose the names, so the table's hash has a secret seed. A slot is reused once its call is gone, but
+//! never while an input is processed that knew the old call: only `admit` adds a call, and no caller of it holds a slot
+//! of another call.
 
 use std::sync::Arc;
 
@@ -15,32 +17,32 @@ use super::waiting::{Plain, Waiting};
 use crate::hint::{likely, unlikely};
 use crate::wire::{CallId, Request};
 
-/// The place that needs no table.
+/// The slot that needs no table.
 const FIRST: Slot = Slot(0);
 
-/// Calls whose room is kept for the next ones: as many as a busy id uses all the time, some tens of KiB.
+/// Maximum number of ended calls whose memory is kept for reuse: as many as a busy id always uses, some tens of KiB.
 const SPARE_MAX: usize = 128;
 
-/// Places that an idle node keeps: some KiB.
+/// Number of slots that an idle node keeps: some KiB.
 const TABLE_IDLE: usize = 256;
 
 /// The calls in flight.
 #[derive(Debug)]
 pub(super) struct Calls {
     first: Option<Box<Call>>,
-    /// The places of all calls but the first.
+    /// The slots of all calls except the first.
     places: SeededMap<CallId, Slot>,
-    /// Slot n lies at n - 1.
+    /// Slot n is at index n - 1.
     others: Vec<Option<Box<Call>>>,
     free: Vec<Slot>,
-    /// Calls that have ended, with nothing in them.
+    /// Ended calls without contents.
     #[allow(clippy::vec_box, reason = "a call stays where it is while its box goes from place to place")]
     spare: Vec<Box<Call>>,
-    /// What they hold for a request.
+    /// Placeholder for their request.
     nothing: Option<Arc<Request>>,
-    /// Whether there has been a call, and whether another one.
+    /// Whether there has been a call, and whether there has been a second one.
     seen: (bool, bool),
-    /// Whether one has ended that lay in a large table.
+    /// Whether a call has ended while the table was large.
     large: bool,
 }
 
@@ -58,7 +60,7 @@ impl Calls {
         }
     }
 
-    /// Where a call lies, if it is in flight.
+    /// Returns the slot of a call in flight.
     #[inline(always)]
     pub(super) fn find(&self, id: CallId) -> Option<Slot> {
         match &self.first {
@@ -82,7 +84,7 @@ impl Calls {
         }
     }
 
-    /// A call by its name.
+    /// Returns a call by its name.
     pub(super) fn named(&self, id: CallId) -> Option<&Call> {
         self.get(self.find(id)?)
     }
@@ -111,17 +113,17 @@ impl Calls {
         slot
     }
 
-    /// Whether there is none but one that needs no table.
+    /// Whether there is at most the call that needs no table.
     pub(super) fn are_few(&self) -> bool {
         self.places.is_empty()
     }
 
-    /// The one that needs no table.
+    /// The call that needs no table.
     pub(super) fn first(&self) -> Option<&Call> {
         self.first.as_deref()
     }
 
-    /// Takes it out, in little room; the room that it worked in is that of the next one.
+    /// Takes out the first call in its compact form; its memory is kept for the next one.
     pub(super) fn take_first(&mut self) -> Option<Waiting> {
         let mut call = self.first.take()?;
         let Some(plain) = Plain::take(&mut call) else { return Some(Waiting::Whole(call)) };
@@ -129,7 +131,7 @@ impl Calls {
         Some(Waiting::Plain(plain))
     }
 
-    /// Puts it back, where there is none.
+    /// Puts back the first call, if there is none.
     pub(super) fn put_first(&mut self, waiting: Waiting) {
         self.first = Some(match waiting {
             Waiting::Whole(call) => call,
@@ -145,7 +147,7 @@ impl Calls {
         });
     }
 
-    /// Takes a call out.
+    /// Removes a call.
     pub(super) fn remove(&mut self, slot: Slot) -> Option<Box<Call>> {
         if slot == FIRST {
             return self.first.take();
@@ -157,7 +159,8 @@ impl Calls {
         Some(call)
     }
 
-    /// Keeps the room of a call that has ended, and nothing that it held. An id that has had no other call may never have one.
+    /// Keeps the memory of an ended call, without its contents. An id that has had only one call may never have
+    /// another.
     pub(super) fn recycle(&mut self, call: Box<Call>) {
         if self.seen.1 {
             self.keep_room(call);
@@ -171,17 +174,17 @@ impl Calls {
         }
     }
 
-    /// What stands for the request of a call that has ended.
+    /// Returns the placeholder for the request of an ended call.
     fn no_request() -> Arc<Request> {
         Arc::new(Request::new(CallId { root: 0, sequence: 0 }, IdList::range(0..0)))
     }
 
-    /// Whether calls have ended since room was given back, of so many at once that the tables are large.
+    /// Whether so many calls were in flight at once, since memory was last freed, that the tables are large.
     pub(super) fn holds_room(&self) -> bool {
         self.large
     }
 
-    /// Gives back the room of those that have ended. Places that are taken stay.
+    /// Frees the memory of ended calls. Slots in use stay.
     pub(super) fn release_room(&mut self) {
         self.large = false;
         self.spare = Vec::new();
@@ -199,7 +202,7 @@ impl Calls {
         usize::from(self.first.is_some()) + self.places.len()
     }
 
-    /// All of them, in no order that means anything.
+    /// All calls, in arbitrary order.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Call> {
         self.first.as_deref().into_iter().chain(self.others.iter().filter_map(Option::as_deref))
     }
@@ -223,7 +226,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever comes and ends, and whenever room is given back, a call lies where it was put, and is found by its name.
+        /// For any insertions, removals and frees, a call stays in its slot and is found by its name.
         #[test]
         fn it_is_a_map(deeds in proptest::collection::vec((0u8..4, 0u64..12, any::<bool>()), 0..200), seed: u64) {
             let (mut calls, mut model) = (Calls::new(seed), BTreeMap::new());
@@ -241,7 +244,7 @@ mod tests {
                         prop_assert!(calls.get(slot).is_none() && calls.remove(slot).is_none());
                         model.remove(&sequence);
                     }
-                    // Places at the end that were free went, and were given out again: the next call lay nowhere.
+                    // Free slots at the end were dropped but still given out: the next call had no place.
                     (3, _) => calls.release_room(),
                     _ => {}
                 }

@@ -1,7 +1,8 @@
-//! When each call in flight must have ended. One entry per call: the bound is that of the calls.
+//! The deadlines of the calls in flight, one entry per call, so the bound on calls bounds them.
 //!
-//! Most calls have the limit of the one before them and end in the order in which they came, so that theirs is the last deadline when they come, and the first when they end. These stand in a
-//! queue, where both cost next to nothing; the others in a tree. Calls whose limit has passed, and which wait for reports of those below, stand apart.
+//! Most calls have the same limit as the previous one, and end in order of arrival: their deadline is the last when
+//! they arrive and the first when they end. These are in a queue, where both operations are nearly free; the others are
+//! in a tree. Calls whose limit has passed, and which wait for reports from below, are stored separately.
 
 use super::Time;
 use super::time::sooner;
@@ -10,23 +11,23 @@ use std::collections::{BTreeSet, VecDeque};
 
 type Entry = (Time, CallId);
 
-/// Entries in the queue that may have ended before those in front of them without the queue being cleared of them.
+/// Number of ended entries that may stay in the queue behind others before it is compacted.
 const ENDED_MIN: usize = 64;
 
 /// The deadlines of the calls in flight.
 #[derive(Debug, Default)]
 pub(super) struct Deadlines {
-    /// The only one, as most ids have: it costs no allocation.
+    /// The only entry, as for most ids: it needs no allocation.
     only: Option<Entry>,
-    /// In order; whether each is still in flight. The first one is.
+    /// In order, each with whether its call is still in flight. The first one is.
     queue: VecDeque<(Entry, bool)>,
-    /// How many of the queue have ended.
+    /// Number of ended entries in the queue.
     ended: usize,
-    /// Those that were not the last when they came.
+    /// Entries that were not the last when they arrived.
     others: BTreeSet<Entry>,
-    /// The first of these: it is asked for after every input.
+    /// The first of all these, cached because every input needs it.
     first: Option<Entry>,
-    /// Calls whose limit has passed, and until when they wait for reports.
+    /// Calls whose limit has passed, each with the time until which it waits for reports.
     late: BTreeSet<Entry>,
 }
 
@@ -49,17 +50,17 @@ impl Deadlines {
         }
     }
 
-    /// The limit of a call has passed, and it waits for reports until then.
+    /// Adds a call whose limit has passed, which waits for reports until then.
     pub(super) fn add_late(&mut self, until: Time, call: CallId) {
         self.late.insert((until, call));
     }
 
-    /// A call that is [late](Self::add_late) is over.
+    /// Removes a [late](Self::add_late) call.
     pub(super) fn remove_late(&mut self, until: Time, call: CallId) {
         self.late.remove(&(until, call));
     }
 
-    /// Takes out the [only](Self::only) one.
+    /// Removes the [only](Self::only) entry.
     pub(super) fn forget(&mut self, at: Time, call: CallId) {
         self.remove(at, call);
         self.remove_late(at, call);
@@ -87,14 +88,14 @@ impl Deadlines {
         let place = if first { Ok(0) } else { self.queue.binary_search_by_key(&entry, |(entry, _)| *entry) };
         match place {
             Ok(place) if self.queue[place].1 => self.end(place),
-            // One that has ended may stand there under the same name and time.
+            // An ended entry of the same name and time may be there.
             Ok(_) | Err(_) => {
                 self.others.remove(&entry);
             }
         }
     }
 
-    /// An entry of the queue is over.
+    /// Marks an entry of the queue as ended.
     fn end(&mut self, place: usize) {
         if std::mem::replace(&mut self.queue[place].1, false) {
             self.ended += 1;
@@ -103,19 +104,19 @@ impl Deadlines {
             self.queue.pop_front();
             self.ended -= 1;
         }
-        // One long call in front keeps no more than twice those in flight.
+        // A long call at the front keeps at most twice as many entries as there are calls in flight.
         if self.ended > ENDED_MIN && self.ended > self.queue.len() / 2 {
             self.queue.retain(|(_, in_flight)| *in_flight);
             self.ended = 0;
         }
     }
 
-    /// Gives back the room of those that are over.
+    /// Frees the memory of ended entries.
     pub(super) fn release_room(&mut self) {
         self.queue.shrink_to_fit();
     }
 
-    /// The only one, if there is one; `Err` if there are others.
+    /// Returns the only entry, if any; `Err` if there are several.
     pub(super) fn only(&self) -> Result<Option<(Time, CallId)>, ()> {
         let more = !self.queue.is_empty() || !self.others.is_empty();
         match (self.only, self.late.len()) {
@@ -125,7 +126,7 @@ impl Deadlines {
         }
     }
 
-    /// How many there are.
+    /// Number of entries.
     pub(super) fn len(&self) -> usize {
         usize::from(self.only.is_some()) + self.queue.len() - self.ended + self.others.len() + self.late.len()
     }
@@ -134,19 +135,19 @@ impl Deadlines {
         sooner(self.first.map(|(at, _)| at), self.late.first().map(|(at, _)| *at))
     }
 
-    /// Drops the first deadline, of a call that is not in flight: none behind it may wait for it.
+    /// Drops the first deadline, whose call is not in flight: no later deadline may wait for it.
     pub(super) fn drop_first(&mut self) {
         if let Some((at, call)) = self.first {
             self.remove(at, call);
         }
     }
 
-    /// A call whose time has come, if there is one.
+    /// Returns a call whose deadline has passed, if any.
     pub(super) fn expired(&self, now: Time) -> Option<CallId> {
         self.first.filter(|(at, _)| *at <= now).map(|(_, call)| call)
     }
 
-    /// Takes out a call that is late and has waited long enough, if there is one.
+    /// Removes a late call that has waited long enough, if any.
     pub(super) fn pop_late(&mut self, now: Time) -> Option<CallId> {
         self.late.first().filter(|(until, _)| *until <= now)?;
         self.late.pop_first().map(|(_, call)| call)
@@ -160,13 +161,14 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Whatever comes and ends in whatever order, the first deadline is that of an ordered set, and what has ended does not pile up.
+        /// For any additions and removals, the first deadline is that of an ordered set, and ended entries do not
+        /// accumulate.
         #[test]
         fn it_is_an_ordered_set(deeds in proptest::collection::vec((0u8..6, 0u64..9, 0usize..40), 0..400)) {
             let (mut deadlines, mut model) = (Deadlines::default(), BTreeSet::new());
             for (sequence, (deed, later, which)) in (0u64..).zip(deeds) {
                 match deed {
-                    // A stranger may give a name and a limit once more.
+                    // A stranger may repeat a name and a limit.
                     0..=2 => {
                         let call = CallId { root: 1, sequence: if deed == 2 { later % 3 } else { sequence } };
                         let at = Time::from_nanos(if deed == 2 { 100 + later / 3 } else { sequence + 100 });

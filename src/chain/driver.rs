@@ -1,4 +1,4 @@
-//! What a driver brings to a node, and what the node asks of it.
+//! The interface between a node and its driver: configuration, inputs and outputs.
 
 use std::any::Any;
 use std::fmt;
@@ -13,48 +13,55 @@ use crate::wire::message::{Classes, Merging, SubtreeReply};
 use crate::wire::short::SHORT_MAX;
 use crate::wire::{Body, Budget, CallId, CauseKind, Failure, Message, Reason, Report, Request};
 
-/// How a node is built.
+/// Configuration of a node.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// The node's id.
     pub me: Id,
-    /// This run of the id, and the sequence of its first call: nanoseconds since 1970 at its start.
+    /// Incarnation of the id, and the sequence of its first call: nanoseconds since 1970 at its start.
     pub incarnation: u64,
-    /// Jobs that may run at once; still never two of one call.
+    /// Maximum number of jobs that run at once; never two of one call.
     pub workers: usize,
-    /// The same of each class of workers that has a name: of the functions whose [class](crate::wire::message::Classes) is 1, 2 and on.
+    /// The same for each named class of workers: those of functions whose [class](crate::wire::message::Classes) is 1,
+    /// 2 and up.
     pub executors: Vec<usize>,
-    /// Calls in flight here; a request above it is answered with a failure.
+    /// Maximum number of calls in flight; further requests are answered with a failure.
     pub calls_max: usize,
-    /// Longest data of a request, bytes.
+    /// Maximum length of a request's data, in bytes.
     pub data_max: u64,
-    /// Longest reply header and data of a subtree together, bytes.
+    /// Maximum length of a subtree's reply header and data together, in bytes.
     pub reply_max: u64,
-    /// What calls of peers, and the replies to all, may hold in memory; without a bound unless its driver has one.
+    /// Memory for calls of peers, and for the replies to all calls; unbounded unless the driver sets a bound.
     pub memory: Budget,
-    /// Limits of the trees that requests bring.
+    /// Limits for the trees of requests.
     pub trees: Limits,
-    /// Children of lost ids that one partial call adopts here, all in all; those above it are left out with what is known of them.
+    /// Maximum number of children of lost ids that one partial call adopts at this node, in total. Further ones are
+    /// left out, with the state that is known of them.
     pub adopted_max: u32,
-    /// When this run of the id began, on the clock of its inputs.
+    /// Start of this run of the id, on the clock of its inputs.
     pub started: Time,
-    /// Whether there was no run of this id before: then nobody else can have executed a call for it, and an adopter may ask it however young it is.
+    /// Whether this is the first run of the id. Then no earlier run can have executed a call, and an adopter may send
+    /// it any call.
     pub first_run: bool,
-    /// How much older than a call a later run of an id must be to be asked by an adopter: longer than a request may be under way.
+    /// Margin by which a later run of an id must be older than a call to accept it from an adopter: longer than a
+    /// request can be in transit.
     pub restart_margin: Duration,
-    /// Heartbeats of the children whose answers are awaited; none are asked for if there is none.
+    /// Heartbeats of the children whose answers are awaited; `None` disables them.
     pub heartbeat: Option<Heartbeat>,
-    /// Whether calls run on the fast path from the first one of their kind on. Else the first takes the general path: what it would cost to prepare for others like it is lost if there are none.
+    /// Whether the first call of a kind already takes the fast path. If not, the first call takes the general path,
+    /// because preparing a plan is wasted if no similar call follows.
     pub plan_at_once: bool,
-    /// How much is remembered of what may come again.
+    /// Limits of what is remembered about past calls.
     pub sizes: Sizes,
-    /// Where calls are put in the node's tables depends on it, and nothing else. A node that strangers send calls to keeps a random one to itself, lest they choose names that slow it down.
+    /// Seed for the positions of calls in the node's tables; it affects nothing else. A node that strangers can call
+    /// keeps a random seed secret, so that no one can choose names that slow it down.
     pub seed: u64,
 }
 
 impl Config {
-    /// The usual bounds: 65,536 calls (about 30 MiB of their states), data and replies up to 8 GiB (what fits a node's memory is
-    /// its user's to say; a length costs nothing until the bytes arrive), 65,536 children adopted (no process has links for more), one worker.
+    /// Returns the usual limits: 65,536 calls (about 30 MiB of state), data and replies up to 8 GiB, 65,536 adopted
+    /// children, one worker. The user bounds the node's memory; a length costs nothing until the bytes arrive. No
+    /// process has links for more children.
     pub fn new(me: Id, incarnation: u64) -> Config {
         let trees = Limits::default();
         Config {
@@ -79,26 +86,26 @@ impl Config {
     }
 }
 
-/// A call that starts at this node.
+/// A call that this node starts.
 #[derive(Clone, Debug)]
 pub struct Start {
-    /// Name of the function that every id executes.
+    /// Hash of the name of the function that every id executes.
     pub func: u64,
-    /// Name of the function that merges replies; `None` for the default aggregation.
+    /// Hash of the name of the function that merges replies; `None` for the default aggregation.
     pub callback: Option<u64>,
-    /// In which order callback merges the replies here.
+    /// Order in which callback merges the replies at this node.
     pub merging: Merging,
-    /// Which workers run func and callback here.
+    /// Workers that run func and callback at this node.
     pub classes: Classes,
     /// Whether replies are collected.
     pub reply_wanted: bool,
-    /// Forward before executing.
+    /// Forward the request before executing func.
     pub forward_first: bool,
-    /// The call goes on without those that are lost.
+    /// Partial call: it goes on without lost ids.
     pub partial: bool,
     /// The root only watches: it neither executes nor contributes.
     pub watch: bool,
-    /// When the call must have ended, from now.
+    /// Time limit of the call, from now.
     pub limit: Duration,
     /// How the list is split.
     pub tree: Tree,
@@ -111,7 +118,8 @@ pub struct Start {
 }
 
 impl Start {
-    /// A call of `func` on nobody yet, with replies, the default tree, the default aggregation and a limit of a minute.
+    /// Returns a call of `func` on no ids, with replies, the default tree, the default aggregation and a limit of a
+    /// minute.
     pub fn new(func: u64) -> Start {
         Start {
             func,
@@ -131,138 +139,145 @@ impl Start {
     }
 }
 
-/// What happened.
+/// An event for the node.
 #[derive(Debug)]
 pub enum Input {
     /// The application starts a call. Its end is reported under `ticket`.
     Start {
-        /// The driver's name for it, used for no other call in flight.
+        /// The driver's name for the call, unique among the calls in flight.
         ticket: u64,
         /// The call.
         start: Box<Start>,
     },
-    /// The application gives up a call that it started.
+    /// The application cancels a call that it started.
     GiveUp {
-        /// The driver's name for it.
+        /// The driver's name for the call.
         ticket: u64,
     },
     /// A message from a peer.
     Message {
-        /// Who sent it.
+        /// The sender.
         from: Id,
-        /// What.
+        /// The message.
         message: Message,
     },
-    /// Something came from a peer that is no message yet, such as a part of a long reply: a heartbeat.
+    /// Bytes arrived from a peer that are not a complete message, such as a part of a long reply: a heartbeat.
     Heard(Id),
-    /// A [`Ping`](Message::Ping) that was sent to this peer has left, and does not wait behind other bytes here any more: its silence counts from now. A driver that never says so has it count from the output.
+    /// A [`Ping`](Message::Ping) to this peer has left and no longer waits behind other bytes here: the peer's silence
+    /// counts from now. Without this input it counts from the output.
     PingLeft(Id),
-    /// The data of a request have arrived whole, or more of those that func takes as they come.
+    /// All data of a request have arrived, or more of the data that func takes as they arrive.
     DataArrived(CallId),
-    /// There was no memory for the data of a request, and there will be none.
+    /// There is no memory for the data of a request, for good.
     DataRefused {
-        /// Its call.
+        /// The call.
         call: CallId,
-        /// Which limit they are over.
+        /// The limit that they exceed.
         why: String,
     },
-    /// All data of a reply have come that came as [`Answer::Arriving`](crate::wire::message::Answer::Arriving).
+    /// All data have arrived of a reply that was supplied as
+    /// [`Answer::Arriving`](crate::wire::message::Answer::Arriving).
     ReplyArrived {
-        /// The child whose reply it is.
+        /// The child that sent the reply.
         from: Id,
-        /// Its call.
+        /// The call.
         call: CallId,
     },
     /// There is no memory here for the reply of a child.
     ReplyRefused {
-        /// The child whose reply it is.
+        /// The child that sent the reply.
         from: Id,
-        /// Its call.
+        /// The call.
         call: CallId,
-        /// Which limit it is over.
+        /// The limit that it exceeds.
         why: String,
     },
     /// A job has ended.
     Ran {
         /// The job's call.
         call: CallId,
-        /// What came of it.
+        /// The result.
         result: JobResult,
     },
-    /// The function of a call that runs here waits for something that may wait for this node in turn, or does not any more: told so that a time limit that passes meanwhile can say it.
+    /// The function of a running call starts or stops waiting for something that may in turn wait for this node. If a
+    /// time limit passes meanwhile, its message reports it.
     Waits {
-        /// The function's call.
+        /// The call of the function.
         call: CallId,
-        /// Who waits for what, in words; none at the end.
+        /// What waits for what, as text; `None` at the end.
         what: Option<Box<str>>,
     },
-    /// A deferred reply is given, or its token was dropped; perhaps before func or callback has ended. Once for each job that [deferred](JobResult::Deferred): a second answer is ignored, but for one that comes when a later callback of the call runs or has deferred, whose answer it would be.
+    /// A deferred reply is given, or its token was dropped; possibly before func or callback has ended. There is one
+    /// for each job that [deferred](JobResult::Deferred). A second answer is ignored, unless a later callback of the
+    /// call runs or has deferred: then it counts as the answer of that callback.
     Answered {
         /// The call whose func or callback deferred.
         call: CallId,
-        /// The reply, or why there is none.
+        /// The reply, or the reason why there is none.
         result: Result<Reply, Box<Reason>>,
     },
     /// A link to a peer is up.
     LinkUp {
         /// The peer.
         peer: Id,
-        /// Which run of it: any number that another run does not have.
+        /// Incarnation of the peer: a number that no other run of it has.
         incarnation: u64,
     },
-    /// The link to a peer is lost, or none can be made.
+    /// The link to a peer is lost, or cannot be opened.
     LinkLost {
         /// The peer.
         peer: Id,
-        /// What kind of loss it is.
+        /// Kind of failure.
         kind: CauseKind,
-        /// In words.
+        /// Reason, for people.
         why: String,
-        /// Whether none ever came up, so that nothing that was sent can have arrived.
+        /// Whether no link was ever up, so that nothing that was sent can have arrived.
         unreached: bool,
     },
-    /// A request of this call could not be sent to this peer, whose address the driver does not know: surely it got nothing.
+    /// A request of this call could not be sent to this peer, because the driver has no address for it: the peer surely
+    /// received nothing.
     Unreachable {
         /// The peer.
         peer: Id,
         /// The call.
         call: CallId,
-        /// In words.
+        /// Reason, for people.
         why: String,
     },
-    /// Time has passed, or work waits that [`next_deadline`](super::Node::next_deadline) says is due at once.
+    /// Time has passed, or work is waiting that [`next_deadline`](super::Node::next_deadline) reported as due at once.
     Tick,
 }
 
-/// What the node asks of its driver.
+/// An action for the driver.
 #[derive(Debug)]
 pub enum Output {
-    /// Send this.
+    /// Send a message.
     Send {
-        /// To whom.
+        /// The receiver.
         to: Id,
-        /// What.
+        /// The message.
         message: Message,
     },
-    /// Run this function, and bring its result as [`Input::Ran`].
+    /// Run this function, and supply its result as [`Input::Ran`].
     Run(Job),
-    /// A request from this peer has been consumed: it may send another.
+    /// A request from this peer has been consumed: the peer may send another.
     Consumed {
         /// The parent that sent it.
         from: Id,
     },
     /// A call that was started here has ended.
     Finished {
-        /// As given at its start.
+        /// The ticket of its start.
         ticket: u64,
-        /// Its name on the wire.
+        /// Identifier of the call.
         call: CallId,
-        /// The whole tree's reply (none if none was asked for), or the failure.
+        /// The whole tree's reply (`None` if no reply was requested), or the failure.
         result: Result<Option<SubtreeReply>, Box<Failure>>,
-        /// Of a partial call that ended well: what became of each id.
+        /// For a partial call that succeeded: the status of each id.
         report: Option<Box<Report>>,
     },
-    /// A call is over here whose function still runs, or has kept a token to answer with: what it gives will be ignored.
+    /// A call has ended here while its function is still running or has kept a token to answer later: the result will
+    /// be ignored.
     Stopped(CallId),
     /// Close the link to this peer, which sends no heartbeat.
     Abandon {
@@ -274,21 +289,22 @@ pub enum Output {
 /// A function to run.
 #[derive(Debug)]
 pub struct Job {
-    /// Its call.
+    /// The call.
     pub call: CallId,
-    /// The id that executes.
+    /// The executing id.
     pub me: Id,
     /// The parent; `None` at the root.
     pub parent: Option<Id>,
-    /// The request, with the data whole, or some of those that func takes as they come.
+    /// The request, with complete data, or with part of the data that func takes as they arrive.
     pub request: Arc<Request>,
     /// When the call's time limit passes here.
     pub until: Time,
-    /// Which function.
+    /// The function to run.
     pub work: Work,
 }
 
-/// What a func that takes its data as they come has made of them so far. The chain keeps it between two jobs, and does not look into it.
+/// Intermediate state of a func that takes its data as they arrive. The chain stores it between two jobs and does not
+/// inspect it.
 pub struct Taken(pub Box<dyn Any + Send>);
 
 impl fmt::Debug for Taken {
@@ -297,12 +313,12 @@ impl fmt::Debug for Taken {
     }
 }
 
-/// Which function of a call is to run.
+/// The function of a job.
 #[derive(Debug)]
 pub enum Work {
     /// func, with an empty reply.
     Func,
-    /// func goes on: more of the data that it takes as they come is there, or all.
+    /// func continues: more of the data that it takes as they arrive are present, or all of them.
     More(Taken),
     /// callback, to merge a child's reply into the node's own.
     Callback {
@@ -315,22 +331,22 @@ pub enum Work {
     },
 }
 
-/// What came of a job.
+/// The result of a job.
 #[derive(Debug)]
 pub enum JobResult {
-    /// It ended well; the node's own reply is now this.
+    /// The function succeeded; this is the node's own reply now.
     Replied(Reply),
-    /// func or callback keeps a token, and it answers later, once, with [`Input::Answered`].
+    /// func or callback has kept a token, and answers once, later, with [`Input::Answered`].
     Deferred,
-    /// func has taken what there was of its data, and goes on when more has come.
+    /// func has taken the available data, and continues when more arrive.
     Taken(Taken),
-    /// It failed, and says why.
+    /// The function failed.
     Failed(Box<Reason>),
-    /// It was not run, as when there is no such function here.
+    /// The function was not run, for example because it is unknown here.
     Refused(Box<Reason>),
 }
 
-/// A node's own reply: header and data, as its functions make them.
+/// A node's own reply: header and data, as its functions produce them.
 ///
 /// ```
 /// use bytes::Bytes;
@@ -348,50 +364,50 @@ pub struct Reply {
     pub header: Vec<u8>,
     /// Reply data.
     pub data: Vec<u8>,
-    /// More reply data, which follow those of `data`. Where `data` are empty and these are more than 16 KiB, they are not copied.
+    /// More reply data, which follow those of `data`. If `data` is empty and these exceed 16 KiB, they are not copied.
     pub shared: Bytes,
 }
 
 impl Reply {
-    /// A reply without a header, whose data are shared and not copied.
+    /// Returns a reply without a header, whose data are shared and not copied.
     pub fn shared(data: impl Into<Bytes>) -> Reply {
         Reply { shared: data.into(), ..Reply::default() }
     }
 
-    /// Bytes of header and data together.
+    /// Length of header and data together, in bytes.
     pub fn len(&self) -> usize {
         self.header.len() + self.data_len()
     }
 
-    /// Whether both are empty.
+    /// Whether header and data are both empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Bytes of the data.
+    /// Length of the data, in bytes.
     pub(super) fn data_len(&self) -> usize {
         self.data.len() + self.shared.len()
     }
 
-    /// Brings the data into one place: few, and those that have others before them, by a copy.
+    /// Joins the data into one part. Shared data are copied if they are short, or if other data precede them.
     pub fn settle(&mut self) {
         if !self.shared.is_empty() && (!self.data.is_empty() || self.shared.len() <= SHORT_MAX) {
             self.own_data();
         }
     }
 
-    /// All of the data, to be changed.
+    /// Returns all data as one mutable buffer.
     pub fn own_data(&mut self) -> &mut Vec<u8> {
         let shared = std::mem::take(&mut self.shared);
         match self.data.is_empty() {
-            // Without a copy where nobody else shares them.
+            // Without a copy, unless the data have other holders.
             true if !shared.is_empty() => self.data = shared.into(),
             _ => self.data.extend_from_slice(&shared),
         }
         &mut self.data
     }
 
-    /// Header and data.
+    /// Returns header and data.
     pub(super) fn into_parts(mut self) -> (Bytes, Bytes) {
         if self.shared.is_empty() || !self.data.is_empty() {
             self.own_data();

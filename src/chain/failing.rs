@@ -1,4 +1,4 @@
-//! How a call fails: the first cause goes up, a cancel goes down, and what comes late finds nothing.
+//! Failure of a call: the first cause goes up, a cancel goes down, and later messages are ignored.
 //!
 //! Source: the ARMCI design of chained GPC (2007), "Exceptions" 2 and 3.
 
@@ -13,26 +13,26 @@ use super::{Node, Output, Start};
 use crate::wire::message::Answer;
 use crate::wire::{CallId, Cause, CauseKind, Coverage, Failure, Message, Stage, Status};
 
-/// What is said of a call that its caller wants no more.
+/// Message of a call that its caller has cancelled.
 const GIVEN_UP: &str = "the caller gave the call up";
 
-/// Ids named in the message of a time limit: enough to look at, short enough to read.
+/// Number of ids named in the message of a time limit: enough to investigate, short enough to read.
 const NAMED: usize = 8;
 
 impl Node {
-    /// A stage failed here, or an id below is lost.
+    /// Fails a call because a stage failed here, or an id below is lost.
     pub(super) fn fail(&mut self, slot: Slot, cause: Cause) {
-        // A caller who gives up says nothing about what this id has done.
+        // A cancel by the caller gives no information about this id's own part.
         let own_failed = cause.id == self.config.me && cause.stage != Stage::Cancelled;
         self.fail_covering(slot, cause, own_failed, None);
     }
 
-    /// A child reports a failure in its subtree.
+    /// Handles a child's report of a failure in its subtree.
     pub(super) fn child_failed(&mut self, slot: Slot, index: usize, failure: Failure) {
         self.fail_covering(slot, failure.cause, false, Some((index, &failure.coverage)));
     }
 
-    /// There is no memory here for a child's reply, and what has come of it is dropped.
+    /// Handles a child's reply for which there is no memory; the part that has arrived is dropped.
     pub(super) fn reply_refused(&mut self, from: Id, id: CallId, why: &str) {
         let Some(slot) = self.find(id) else { return };
         let Some(call) = self.calls.get(slot) else { return };
@@ -45,7 +45,7 @@ impl Node {
         }
     }
 
-    /// Ends a call whatever its mode.
+    /// Ends a call in any mode.
     fn fail_covering(
         &mut self,
         slot: Slot,
@@ -64,7 +64,7 @@ impl Node {
         let lost = Some(cause.id).filter(|_| cause.stage == Stage::Link);
         let reachable = |child: &Id| Some(*child) != culprit && Some(*child) != lost;
         let cancelled: Vec<Id> = call.awaited_ids().filter(reachable).collect();
-        // Those that have answered keep nothing but for a partial call.
+        // Children that have answered retain something only for a partial call.
         let answered = if call.request.partial { call.answered_ids() } else { Vec::new() };
         self.end(slot, Answer::Failed(Box::new(Failure { cause, coverage })));
         self.cancel(id, cancelled);
@@ -77,7 +77,7 @@ impl Node {
         }
     }
 
-    /// The parent cancels: forget, and pass it on.
+    /// Handles a cancel of the parent: drops the call and cancels it at the children.
     pub(super) fn cancelled(&mut self, from: Id, id: CallId) {
         if self.load.take_request(from, id).is_some() {
             return self.emit(Output::Consumed { from });
@@ -87,7 +87,7 @@ impl Node {
         {
             self.forget(slot);
         }
-        // An answer that has crossed the cancel stays for an adopter; it goes with its time.
+        // An answer that crossed the cancel is retained for an adopter until it expires.
     }
 
     fn forget(&mut self, slot: Slot) {
@@ -100,7 +100,7 @@ impl Node {
         }
     }
 
-    /// The application gives up.
+    /// Handles a cancel of the application.
     pub(super) fn give_up(&mut self, ticket: u64) {
         let call = self.tickets.get(&ticket).copied();
         if let Some(slot) = call.and_then(|id| self.find(id)) {
@@ -109,14 +109,14 @@ impl Node {
         }
     }
 
-    /// What a call comes to that the application has given up before it began.
+    /// Returns the result of a call that the application cancelled before it began.
     pub fn given_up(&self, start: &Start) -> Box<Failure> {
         let cause = Cause::new(self.config.me, Stage::Cancelled, CauseKind::Cancelled, GIVEN_UP);
         let asked = start.ids.len() - u32::from(start.watch && !start.ids.is_empty());
         Box::new(Failure { cause, coverage: Coverage::all(Status::Unreached, asked) })
     }
 
-    /// Which classes of workers a call still needs that was started here, a bit for each: none if it has ended.
+    /// Returns the classes of workers that a call started here still needs, one bit for each; 0 if it has ended.
     pub fn needs_workers(&self, ticket: u64) -> u64 {
         let call = self.tickets.get(&ticket).and_then(|id| self.calls.named(*id));
         let Some(call) = call else { return 0 };
@@ -127,7 +127,8 @@ impl Node {
         bit(func, classes.func) | bit(callback, classes.callback)
     }
 
-    /// Calls that wait on the peer fail, and calls that it sent are forgotten; partial ones go on without it.
+    /// Handles a lost link: calls that wait for the peer fail, and calls from it are dropped; partial calls go on
+    /// without it.
     pub(super) fn link_lost(&mut self, peer: Id, kind: CauseKind, why: &str, unreached: bool) {
         self.recent.unlinked(peer);
         self.liveness.lost(peer);
@@ -147,10 +148,10 @@ impl Node {
             if let Origin::Parent { id: parent, credit_owed, .. } = &mut call.origin
                 && *parent == peer
             {
-                // Credit belongs to the link that is gone.
+                // Credit belongs to the lost link.
                 *credit_owed = false;
                 orphaned = true;
-                // The parent may live, have given this id up, and ask its children itself.
+                // The parent may be alive, have given this id up, and send the request to its children itself.
                 call.adopted = true;
             }
             let cause = Cause::new(peer, Stage::Link, kind, why);
@@ -165,7 +166,8 @@ impl Node {
         }
     }
 
-    /// A request of this call could not be sent to a child. No other call is looked at: a request may name any number of such children.
+    /// Handles a request of this call that could not be sent to a child. It touches only this call: a request may name
+    /// any number of such children.
     pub(super) fn unreachable(&mut self, peer: Id, id: CallId, why: &str) {
         let Some(slot) = self.find(id) else { return };
         let Some(call) = self.calls.get(slot) else { return };
@@ -177,7 +179,7 @@ impl Node {
         }
     }
 
-    /// A child that surely got no request fails its call.
+    /// Fails a call because a child surely received no request.
     fn child_unreached(&mut self, slot: Slot, index: usize, cause: Cause) {
         let below = self.calls.get(slot).map_or(0, |call| call.group_len(index));
         let coverage = Coverage::all(Status::Unreached, below);
@@ -185,12 +187,12 @@ impl Node {
     }
 }
 
-/// What a function waits for itself, behind what is said of it.
+/// Returns what a function itself waits for, as the end of a message.
 fn waiting(what: Option<&str>) -> String {
     what.map_or(String::new(), |what| format!(": {what}"))
 }
 
-/// The time limit passed at this id, which was doing something.
+/// Returns the cause for a time limit that passed at this id during an activity.
 fn passed(me: Id, limit: Duration, stage: Stage, doing: &str) -> Cause {
     let message = match limit.is_zero() {
         true => "nothing of the time limit was left when the request came".into(),
@@ -199,12 +201,12 @@ fn passed(me: Id, limit: Duration, stage: Stage, doing: &str) -> Cause {
     Cause::new(me, stage, CauseKind::TimeLimit, message)
 }
 
-/// func has taken longer than its call may.
+/// Returns the cause for a func that took longer than its call's limit.
 pub(super) fn outlasted(me: Id, limit: Duration) -> Cause {
     passed(me, limit, Stage::Func, "while func was running")
 }
 
-/// What a call was waiting for when its time limit passed.
+/// Returns the cause for a passed time limit: what the call was waiting for.
 pub(super) fn expiry(me: Id, call: &Call, runs: &Runs) -> Cause {
     let limit = call.request.limit;
     let here = |stage, doing: String| passed(me, limit, stage, &doing);

@@ -1,6 +1,7 @@
-//! What a node answers when all of its subtree is done.
+//! Builds a node's answer when its whole subtree is done.
 //!
-//! Source: the ARMCI design of chained GPC (2007), "The action for any response" 2; the default aggregation is the rendezvous web service of Globus (WS Rendezvous), "Data format": level-n data.
+//! Source: the ARMCI design of chained GPC (2007), "The action for any response" 2. The default aggregation is level-n
+//! data, from the rendezvous web service of Globus (WS Rendezvous), "Data format".
 
 use bytes::Bytes;
 
@@ -13,7 +14,7 @@ use crate::wire::level::{Leaves, LevelLimit, Leveled, Limits, aggregate, aggrega
 use crate::wire::message::{Answer, Partial, SubtreeReply};
 use crate::wire::{Cause, CauseKind, Coverage, Failure, Stage, Status};
 
-/// The answer of a call whose every child is done. Takes the replies out of the call.
+/// Returns the answer of a call whose children are all done. It takes the replies out of the call.
 pub(super) fn answer(call: &mut Call, reply_max: u64) -> Result<Answer, Cause> {
     let me = call.request.ids.first().unwrap_or_default();
     let own = match std::mem::replace(&mut call.own, Own::Lent) {
@@ -34,7 +35,7 @@ pub(super) fn answer(call: &mut Call, reply_max: u64) -> Result<Answer, Cause> {
     within_limit(me, reply, reply_max)
 }
 
-/// The answer of an id that has nobody below it; `merged` if a callback would merge its reply with others.
+/// Returns the answer of an id without children; `merged` is whether a callback would merge its reply with others.
 pub(super) fn alone(
     me: Id,
     reply_wanted: bool,
@@ -53,14 +54,14 @@ pub(super) fn alone(
     }
 }
 
-/// The same; a reply that is too long is a failure of that id.
+/// Like [`alone`]; a reply that is too long is a failure of that id.
 pub(super) fn alone_or_failed(me: Id, wanted: bool, merged: bool, own: Reply, reply_max: u64) -> Answer {
     alone(me, wanted, merged, own, reply_max).unwrap_or_else(|cause| {
         Answer::Failed(Box::new(Failure { cause, coverage: Coverage::all(Status::Failed, 1) }))
     })
 }
 
-/// What a callback has made.
+/// Returns the result of a callback.
 fn merged_alone(own: Reply) -> SubtreeReply {
     let (header, data) = own.into_parts();
     SubtreeReply { level: 0, header: header.into(), data: data.into() }
@@ -78,12 +79,12 @@ pub(super) fn over_limit(me: Id, len: u64, reply_max: u64) -> Cause {
     Cause::new(me, Stage::Reply, CauseKind::OverLimit, message)
 }
 
-/// The tree has more levels than an aggregate can have.
+/// Returns the cause for a tree with more levels than an aggregate can have.
 pub(super) fn over_level(me: Id, error: LevelLimit) -> Cause {
     Cause::new(me, Stage::Reply, CauseKind::OverLimit, error.to_string())
 }
 
-/// Own data first, then the children's in list order, headers beside data.
+/// Aggregates own data first, then the children's in list order; headers likewise.
 fn aggregated(call: &mut Call, own: Option<Reply>) -> Result<SubtreeReply, LevelLimit> {
     let (own_header, own_data) = own.map(Reply::into_parts).unzip();
     let replies = call.arrived.in_list_order().iter().map(|(_, reply)| reply);
@@ -93,7 +94,8 @@ fn aggregated(call: &mut Call, own: Option<Reply>) -> Result<SubtreeReply, Level
     Ok(SubtreeReply { level: data.level, header: header.data, data: data.data })
 }
 
-/// What there is of a partial call's answer, and the report of its ids. Takes the replies out of the call.
+/// Returns the available part of a partial call's answer, and the report on its ids. It takes the replies out of the
+/// call.
 pub(super) fn partial(call: &mut Call, reply_max: u64) -> Partial {
     let me = call.request.ids.first().unwrap_or_default();
     let mut report = call.take_report();
@@ -121,16 +123,17 @@ pub(super) fn partial(call: &mut Call, reply_max: u64) -> Partial {
         Err(error) => Some(error.to_string()),
     };
     let Some(message) = fault else { return Partial { reply: reply.unwrap_or_default(), report } };
-    // All have done their part, and none of it arrives.
+    // All ids have done their part, but none of it reaches the caller.
     report.add(Cause::new(me, Stage::Reply, CauseKind::OverLimit, message));
     report.coverage = without_parts(&report.coverage);
     Partial { reply: nothing(), report }
 }
 
-/// The merged value of a partial call with a callback: one at level 0; or at level 1 those that could not be merged here.
+/// Returns the merged value of a partial call with a callback: one value at level 0, or at level 1 those that could not
+/// be merged here.
 fn merged(call: &mut Call) -> Result<SubtreeReply, LevelLimit> {
     let arrived = call.unmerged();
-    // A root that only watches has no value of its own, but for what callback has made of others.
+    // A root that only watches has no value of its own, except what callback has merged from others.
     let watches = matches!(call.origin, Origin::Here { watch: true, .. });
     let nothing_own = watches && call.merged.is_empty() && !arrived.is_empty();
     let mut parts: Vec<SubtreeReply> = match std::mem::replace(&mut call.own, Own::Failed) {
@@ -150,7 +153,8 @@ fn merged(call: &mut Call) -> Result<SubtreeReply, LevelLimit> {
     Ok(SubtreeReply { level: 1, header: header.data, data: data.data })
 }
 
-/// The values of a child's partial reply where a callback merges: one, or those that could not be merged below. `None` if the reply is not of that form.
+/// Returns the values of a child's partial reply for a callback: one value, or those that could not be merged below.
+/// `None` if the reply does not have that form.
 pub(super) fn parts(reply: SubtreeReply) -> Option<Vec<SubtreeReply>> {
     match reply.level {
         0 => return Some(vec![reply]),
@@ -169,13 +173,13 @@ pub(super) fn parts(reply: SubtreeReply) -> Option<Vec<SubtreeReply>> {
     (headers.len() == data.len()).then(|| headers.into_iter().zip(data).map(part).collect())
 }
 
-/// No parts at all, in the form of an aggregate.
+/// Returns an aggregate of no parts.
 fn nothing() -> SubtreeReply {
     let empty = || Bytes::from_static(b"0 ").into();
     SubtreeReply { level: 1, header: empty(), data: empty() }
 }
 
-/// The coverage of a subtree whose reply is lost: its first id failed, the others may have run.
+/// Returns the coverage of a subtree whose reply is lost: its first id failed, the others may have executed.
 fn without_parts(coverage: &Coverage) -> Coverage {
     let mut without = Coverage::new();
     without.push(Status::Failed, u32::from(!coverage.is_empty()));

@@ -1,6 +1,8 @@
-//! What calls hold in memory: requests of peers, the node's own replies and those that have come, of the budget that the node's driver gives it.
+//! Memory reservations of calls: requests of peers, the node's own replies and received replies, within the budget from
+//! the driver.
 //!
-//! What does not fit is refused: a request before anything is executed, a reply as a failure of its call. Nothing waits for memory. Each call has a [`Share`], which ends with it.
+//! Reservations over the budget fail: a request before anything is executed, a reply as a failure of its call. Nothing
+//! waits for memory. Each call has a [`Share`], which ends with it.
 
 use gpc_trees::Tree;
 
@@ -12,30 +14,30 @@ use crate::wire::message::{Answer, SubtreeReply};
 use crate::wire::short::SHORT_MAX;
 use crate::wire::{CallId, Cause, CauseKind, Request, Stage, Status};
 
-/// What the state of a call takes, bytes.
+/// Size of a call's state, in bytes.
 const CALL: u64 = 1 << 10;
 
-/// What a run of ids takes, in the request and in what is made of it for children.
+/// Size of a run of ids, in bytes, in the request and in the requests to children.
 const RUN: u64 = 16;
 
-/// What a child of a call takes until it has answered: its place, and its request.
+/// Size of a child until it has answered, in bytes: its place, and its request.
 const CHILD: u64 = 512;
 
-/// What a call holds.
+/// The reservation of a call.
 #[derive(Debug, Default)]
 pub(super) struct Held {
     share: Share,
-    /// Of that, the node's own reply.
+    /// The part for the node's own reply, in bytes.
     own: u64,
 }
 
 impl Held {
-    /// Nothing yet, of a budget.
+    /// Returns an empty reservation within a budget.
     pub(super) fn of(budget: &Budget) -> Held {
         Held { share: budget.share(), own: 0 }
     }
 
-    /// The node's own reply takes so many bytes now; false where they are not there.
+    /// Sets the size of the node's own reply; returns false if it is over the budget.
     fn own(&mut self, bytes: u64) -> bool {
         let rest = self.share.bytes().saturating_sub(self.own);
         let held = self.share.hold(rest.saturating_add(bytes));
@@ -45,20 +47,20 @@ impl Held {
         held
     }
 
-    /// A reply has been merged, and is gone.
+    /// Subtracts a reply that has been merged and dropped.
     pub(super) fn merged(&mut self, reply: &SubtreeReply) {
         let _ = self.share.hold(self.share.bytes().saturating_sub(reply.len()));
     }
 }
 
 impl Node {
-    /// Room for a request of a peer.
+    /// Reserves memory for a request of a peer.
     pub(super) fn room_for(&self, request: &Request) -> Result<Held, Cause> {
         let shape = match &request.tree {
             Ok(Tree::Explicit(shape)) => 4 * shape.sizes().len() as u64,
             _ => 0,
         };
-        // Of longer data each body has a share.
+        // Longer data have a share in their body.
         let data = if request.data.len() <= SHORT_MAX as u64 { request.data.len() } else { 0 };
         let runs = request.ids.runs().count() as u64;
         let mut share = self.config.memory.share();
@@ -68,24 +70,25 @@ impl Node {
         }
     }
 
-    /// Room for so many children of a call.
+    /// Reserves memory for the children of a call.
     pub(super) fn room_for_children(&mut self, slot: Slot, children: usize) -> Result<(), Cause> {
         let room = |held: &mut Held| held.share.grow(CHILD * children as u64);
         self.room(slot, Stage::Forward, room)
     }
 
-    /// Room for the node's own reply, in place of that before.
+    /// Reserves memory for the node's own reply, in place of the previous one.
     pub(super) fn room_for_own(&mut self, slot: Slot, reply: &Reply) -> Result<(), Cause> {
         let bytes = reply.len() as u64;
         self.room(slot, Stage::Reply, |held| held.own(bytes))
     }
 
-    /// Room for a reply that has come.
+    /// Reserves memory for a received reply.
     pub(super) fn room_for_reply(&mut self, slot: Slot, reply: &SubtreeReply) -> Result<(), Cause> {
         self.room(slot, Stage::Reply, |held| held.share.grow(reply.len()))
     }
 
-    /// The answer of a call on the fast path that has no memory for the long reply of its func: before it is sent on.
+    /// Returns the answer of a call on the fast path if there is no memory for the long reply of its func, before it is
+    /// sent.
     #[cold]
     pub(super) fn no_room_for_long_reply(&mut self, ids: u32) -> Option<Answer> {
         let (reply, mut share) = (self.spots().reply_len(), self.config.memory.share());
@@ -96,7 +99,7 @@ impl Node {
         Some(self.failed_alone(ids, self.over_memory(Stage::Reply)))
     }
 
-    /// Has such a call counted like those in the tables.
+    /// Moves such a call to the tables and reserves its memory there.
     pub(super) fn take_over_long(&mut self, id: CallId) {
         let Some(slot) = self.take_over(id) else { return };
         let bytes = match self.calls.get(slot).map(|call| &call.own) {
@@ -115,7 +118,7 @@ impl Node {
         }
     }
 
-    /// There is no memory for the data of a request, unless another parent sends them.
+    /// Handles a request whose data had no memory, unless another parent sends them.
     pub(super) fn data_refused(&mut self, id: CallId, why: String) {
         let refused = |call: &Call| call.request.data.is_refused();
         if let Some(slot) = self.calls.find(id)

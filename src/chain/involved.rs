@@ -1,4 +1,5 @@
-//! Whom calls in flight here wait for, or are for: a driver that is short of something takes it from nobody else's links sooner than from theirs.
+//! The peers that calls in flight wait for, or answer to. A driver short of a resource takes it from the links of other
+//! peers first.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +11,8 @@ use super::{Asker, Node};
 use crate::wire::CallId;
 
 impl Node {
-    /// The parents of the calls in flight here, and of requests that wait, and the children whose answers are awaited. Takes as long as there are calls.
+    /// Returns the parents of the calls in flight and of waiting requests, and the children whose answers are awaited.
+    /// The time is proportional to the number of calls.
     pub fn involved(&self) -> BTreeSet<Id> {
         let parents = self.calls.iter().filter_map(Call::parent);
         let awaited = self.calls.iter().flat_map(Call::awaited_ids);
@@ -23,7 +25,8 @@ impl Node {
         parents.chain(awaited).chain(askers).chain(of_spots).chain(self.load.parents()).collect()
     }
 
-    /// Whether a peer is the parent, or an awaited child, in none but these of the calls in flight here, and no request of it waits. Takes as long as there are calls.
+    /// Whether the calls in flight of which a peer is the parent or an awaited child are all among `calls`, and no
+    /// request of it waits. The time is proportional to the number of calls.
     pub fn is_involved_only_in(&self, peer: Id, calls: &BTreeSet<CallId>) -> bool {
         let concerned = |call: &&Call| call.parent() == Some(peer) || call.awaited_child(peer).is_some();
         let of_spots = self.spots.iter().flat_map(|spots| spots.concerned(peer));

@@ -1,6 +1,8 @@
-//! Answers of partial calls, kept until the root releases them: an adopter may ask for them again.
+//! Retained answers: answers of partial calls, retained until the root releases them, because an adopter may ask for
+//! them again.
 //!
-//! At most as many as the node takes calls, and so many bytes, so that a root that never releases takes no more than its share; beyond them those go that had the least time left.
+//! At most as many as the node accepts calls, and within a byte budget, so a root that never releases takes only its
+//! share. Beyond the limits, the answers with the least time left are dropped.
 
 use std::cell::OnceCell;
 use std::collections::BTreeSet;
@@ -14,31 +16,32 @@ use crate::wire::CallId;
 use crate::wire::budget::{Budget, Share};
 use crate::wire::message::Partial;
 
-/// How long past the root's time limit a call is known: after it nobody adopts any more, and what was sent before is on its way no longer than this.
+/// How long a call is remembered after the root's time limit: no id adopts after the limit, and earlier messages are in
+/// transit for at most this long.
 pub(crate) const KEEP: Duration = Duration::from_secs(2);
 
-/// An answer that was given, and may be asked for again.
+/// An answer that was sent, and may be requested again.
 #[derive(Debug)]
 pub(super) struct Kept {
-    /// Whom it was given to.
+    /// The parent that it was sent to.
     pub(super) parent: Id,
-    /// How many parents were given up below that one.
+    /// Number of parents given up below that one.
     pub(super) skipped: u32,
     pub(super) answer: Box<Partial>,
-    /// The slice that it is for.
+    /// The slice that it covers.
     pub(super) ids: IdList,
-    /// Whom to tell of the release.
+    /// Children to release.
     pub(super) children: Vec<Id>,
     pub(super) until: Time,
-    /// What it takes, when it is kept.
+    /// The memory that it takes, once retained.
     pub(super) share: Share,
 }
 
-/// What a kept answer takes beside its reply, its report and its ids.
+/// Overhead of a retained answer besides its reply, its report and its ids, in bytes.
 const FIXED: u64 = 512;
 
 impl Kept {
-    /// What it takes, bytes.
+    /// Its size, in bytes.
     fn bytes(&self) -> u64 {
         let reply = self.answer.reply.len();
         let report = self.answer.report.emitted_len() as u64;
@@ -46,24 +49,24 @@ impl Kept {
     }
 }
 
-/// The kept answers of a node.
+/// The retained answers of a node.
 #[derive(Debug, Default)]
 pub(super) struct KeptAnswers {
-    /// In boxes, since a map of many makes room for several at once.
+    /// Boxed, because a large map allocates room for several entries at once.
     answers: FewMap<CallId, Box<Kept>>,
-    /// Of some; of a few it is looked for.
+    /// Used for more than a few answers; a few are searched linearly.
     by_time: BTreeSet<(Time, CallId)>,
-    /// The node's memory, and what it is called in refusals.
+    /// The node's memory budget, and its id for refusals.
     memory: Option<(Budget, Id)>,
-    /// What there is for kept answers, made with the first.
+    /// The budget for retained answers, created with the first one.
     budget: OnceCell<Budget>,
 }
 
-/// So many answers are looked through for the one with the least time left.
+/// Up to this many answers are searched linearly for the one with the least time left.
 const FEW: usize = 4;
 
 impl KeptAnswers {
-    /// Answers that take at most so much.
+    /// Returns an empty set of answers within a quarter of this memory.
     pub(super) fn of(memory: Budget, me: Id) -> KeptAnswers {
         KeptAnswers { memory: Some((memory, me)), ..KeptAnswers::default() }
     }
@@ -71,42 +74,42 @@ impl KeptAnswers {
     fn budget(&self) -> &Budget {
         let part =
             |(memory, me): &(Budget, Id)| memory.part(1, 4, format!("id {me} for answers that it keeps"));
-        // Where there is no bound, nothing is counted and nothing needs a name.
+        // An unbounded budget counts nothing and needs no name.
         let memory = || self.memory.as_ref().filter(|(memory, _)| !memory.is_unbounded());
         self.budget.get_or_init(|| memory().map(part).unwrap_or_default())
     }
 
-    /// Bytes that they have taken.
+    /// Bytes in use.
     pub(super) fn bytes(&self) -> u64 {
         self.budget.get().map_or(0, Budget::used)
     }
 
-    /// They are those of another id from now on, where there are none yet.
+    /// Assigns an empty set to another id.
     pub(super) fn belong_to(&mut self, memory: Budget, id: Id) {
         self.memory = Some((memory, id));
         self.budget.take();
     }
 
-    /// Takes out the only one where nothing is counted.
+    /// Removes the only answer, if the budget is unbounded.
     pub(super) fn take_only(&mut self) -> Option<(CallId, Box<Kept>)> {
         let counted = self.budget.get().is_some_and(|budget| !budget.is_unbounded());
         if counted || !self.by_time.is_empty() { None } else { self.answers.take_only() }
     }
 
-    /// Puts it back.
+    /// Puts back the only answer.
     pub(super) fn put_only(&mut self, (call, kept): (CallId, Box<Kept>)) {
         self.answers.insert(call, kept);
     }
 
-    /// Whether none is kept, and nothing is counted of those that were.
+    /// Whether no answer is retained, and none is charged to a budget.
     pub(super) fn is_new(&self) -> bool {
         self.answers.is_empty() && self.budget.get().is_none_or(Budget::is_unbounded)
     }
 
-    /// The one with the least time left.
+    /// Returns the answer with the least time left.
     #[inline]
     fn soonest(&self) -> Option<(Time, CallId)> {
-        // At most times none is kept, and after every input it is asked for.
+        // Called after every input; mostly there are no answers.
         if self.answers.is_empty() { None } else { self.soonest_of_some() }
     }
 
@@ -124,12 +127,13 @@ impl KeptAnswers {
         self.soonest().is_some_and(|(_, call)| self.remove(call).is_some())
     }
 
-    /// An empty share for one that is to be kept.
+    /// Returns an empty share for an answer to be retained.
     pub(super) fn share(&self) -> Share {
         self.budget().share()
     }
 
-    /// Keeps an answer, and no more than `most` in all; or not, where there is no memory for it. Then whoever asks again is told that it is gone.
+    /// Retains an answer, with at most `most` in total. If there is no memory for it, it is not retained, and a later
+    /// request for it is rejected.
     pub(super) fn insert(&mut self, call: CallId, mut kept: Kept, most: usize) {
         self.remove(call);
         let bytes = kept.bytes();
@@ -167,19 +171,19 @@ impl KeptAnswers {
         Some(*kept)
     }
 
-    /// Drops those whose time has passed.
+    /// Drops expired answers.
     pub(super) fn expire(&mut self, now: Time) {
         while let Some((_, call)) = self.soonest().filter(|(until, _)| *until <= now) {
             self.remove(call);
         }
     }
 
-    /// Times of answers that are not kept any more.
+    /// Number of leaked times, of answers that were dropped.
     pub(super) fn strays(&self) -> usize {
         self.by_time.len().saturating_sub(self.answers.len())
     }
 
-    /// When the next one goes.
+    /// When the next answer expires.
     pub(super) fn next(&self) -> Option<Time> {
         self.soonest().map(|(until, _)| until)
     }
@@ -200,7 +204,7 @@ mod tests {
         Kept { parent: 0, skipped: 0, answer, ids, children, until, share }
     }
 
-    /// Answers were counted, not weighed: 65,536 of them may have been of any length.
+    /// Answers were counted without their size: 65,536 of them could have any length.
     #[test]
     fn those_with_the_least_time_left_go_when_their_bytes_are_too_many() {
         let each = kept(1).bytes();
@@ -231,7 +235,8 @@ mod tests {
         }
     }
 
-    /// An answer was kept for a call whose name was kept already: the earlier one's time stayed behind, belonged to nothing, and dropping what had expired never ended.
+    /// An answer was retained for a call whose answer was already retained. The time of the earlier one was left behind
+    /// without an answer, and the loop that drops expired answers never ended.
     #[test]
     fn what_is_kept_anew_leaves_no_time_behind() {
         let mut answers = KeptAnswers::default();
@@ -259,7 +264,8 @@ mod tests {
         assert_eq!((answers.len(), answers.next()), (0, None));
     }
 
-    /// Of many the one with the most time left went, mostly the one that had just come, and its adopter heard that it was gone.
+    /// With many answers the one with the most time left was dropped, mostly the newest one, and its adopter was told
+    /// that it was gone.
     #[test]
     fn of_many_those_with_the_least_time_left_go_first() {
         let most = 2 * FEW;

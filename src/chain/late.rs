@@ -1,7 +1,9 @@
-//! Calls whose time limit has passed: they wait for the reports of those below, and none of them succeeds.
+//! Calls whose time limit has passed: they wait for the reports from below, and fail.
 //!
-//! An id whose own func or callback has not ended by its limit is the cause, and fails at once. An id that waits for its children alone is not: the cause is below it, and so is what the others have done. Reports are
-//! on their way then for as long as processes take to be scheduled. So the whole call has some extra time, the same at each id, and an id waits for a part of it that is longer than the parts of those below.
+//! If an id's own func or callback has not ended by the limit, the id is the cause and fails at once. If the id only
+//! waits for its children, the cause is below it, and so is the state of the others. Their reports are in transit for
+//! as long as processes take to be scheduled. So the whole call has some extra time, which is the same at each id. Each
+//! id waits for a part of it that is longer than the parts of the ids below.
 
 use std::time::Duration;
 
@@ -13,27 +15,32 @@ use super::slot::Slot;
 use super::{Node, Output, Time};
 use crate::wire::{Cause, CauseKind, Stage};
 
-/// Extra time of a failing call: this, and one part in so many of its limit.
+/// Extra time of a failing call: this minimum, and this fraction of its limit.
 const EXTRA_MIN: Duration = Duration::from_millis(100);
 const EXTRA_SHARE: u32 = 100;
 
-/// The part of the extra time that the levels of the tree share: enough for a report to go up one level where processes are scheduled at once. A larger part would help those alone whose child is silent, and leave less time to all others.
+/// The fraction of the extra time that is divided among the levels of the tree: enough for a report to go up one level
+/// if processes are scheduled at once. A larger fraction would help only ids with a silent child, and leave less time
+/// to all others.
 const LEVELS_SHARE: u64 = 8;
 
-/// Calls whose time has passed that end with one input: a few milliseconds of work.
+/// Maximum number of expired calls that end with one input: a few milliseconds of work.
 const EXPIRED_MAX: usize = 1024;
 
-/// Bits of a height that are parts of a level.
+/// Number of fraction bits in a height, which is counted in levels.
 const LEVEL_BITS: u32 = 32;
 
-/// How long after its limit a call ends at the latest, if it fails.
+/// Returns how long after its limit a failing call ends at the latest.
 pub(crate) fn extra_time(limit: Duration) -> Duration {
     (limit / EXTRA_SHARE).saturating_add(EXTRA_MIN)
 }
 
-/// How long after its own limit an id waits for the reports of its children, where the whole call has so much `extra` time: none without children, all of it at the root.
+/// Returns how long after its own limit an id waits for the reports of its children, if the whole call has this `extra`
+/// time: zero without children, all of it at the root.
 ///
-/// Most of it is for reports that come by themselves: of an id whose function outlasts the limit, or of one that is lost. One part in [`LEVELS_SHARE`] is divided among the levels, so that of ids that wait for a silent one the deepest gives up first.
+/// Most of it is for reports that are sent without waiting: of an id whose function exceeds the limit, or of a lost id.
+/// One part in [`LEVELS_SHARE`] is divided among the levels, so that the deepest of the ids that wait for a silent one
+/// gives up first.
 pub(crate) fn time_for_reports(extra: Duration, tree: Option<&Tree>, ids: u32, total: u32) -> Duration {
     let (here, all) = (height(tree, ids), height(tree, total.max(ids)));
     if here == 0 {
@@ -45,7 +52,8 @@ pub(crate) fn time_for_reports(extra: Duration, tree: Option<&Tree>, ids: u32, t
     Duration::from_nanos(extra - levels + u64::try_from(part).unwrap_or(levels))
 }
 
-/// The height of a tree over so many ids; where nobody knows it, that of one whose ids halve at each level: any child has less than its parent.
+/// Returns the height of a tree over `ids` ids. If it is unknown, it is that of a tree whose ids halve at each level,
+/// so each child is lower than its parent.
 fn height(tree: Option<&Tree>, ids: u32) -> u64 {
     let ids = ids.max(1);
     if let Some(depth) = tree.and_then(|tree| tree.depth(ids)) {
@@ -57,14 +65,14 @@ fn height(tree: Option<&Tree>, ids: u32) -> u64 {
 }
 
 impl Call {
-    /// When it ends for want of time: with its limit, or when the time for reports is over.
+    /// When it expires: at its limit, or after its time for reports.
     pub(super) fn due(&self) -> Time {
         if self.late { self.deadline.plus(self.time_for_reports()) } else { self.deadline }
     }
 
     fn time_for_reports(&self) -> Duration {
         let request = &self.request;
-        // The root's own limit, which is exact at the root.
+        // The limit of the root; exact at the root itself.
         let limit = match self.origin {
             Origin::Here { .. } => self.deadline.since(self.begun),
             Origin::Parent { .. } => request.left.saturating_add(request.age),
@@ -72,24 +80,25 @@ impl Call {
         time_for_reports(extra_time(limit), request.tree.as_ref().ok(), request.ids.len(), request.total)
     }
 
-    /// Whether nothing is left to do here before the children have answered.
+    /// Whether the call has nothing left to do here until the children answer.
     fn awaits_children_alone(&self) -> bool {
         let own = matches!(self.own, Own::Ready(_) | Own::Given);
         own && self.job == JobState::Idle && self.children.is_some() && self.unasked.is_none()
     }
 
-    /// Whether what comes now is a report, though the node has not been told yet that the limit of this partial call has passed: what callback makes of it has the time for reports.
+    /// Whether the limit of this partial call has passed without the node having been ticked, so that answers now are
+    /// reports and callback has the time for reports to merge them.
     pub(super) fn begins_late(&self, now: Time) -> bool {
         let own = matches!(self.own, Own::Ready(_) | Own::Failed);
         self.request.partial && !self.late && self.deadline <= now && own && self.children.is_some()
     }
 
-    /// Whether its time for reports has passed, too. An id that stood still may not have been told so yet.
+    /// Whether its time for reports has passed too. An id that was stopped may not have been ticked yet.
     pub(super) fn is_over(&self, now: Time) -> bool {
         self.deadline <= now && self.deadline.plus(self.time_for_reports()) <= now
     }
 
-    /// Why a call that is late has not succeeded though all have answered: the last answer came too late.
+    /// Returns why a late call fails although all children have answered: the last answer came too late.
     pub(super) fn too_late(&self, me: Id) -> Cause {
         let (children, limit) = (self.children.as_deref().unwrap_or_default(), self.request.limit);
         let last = children.get(self.last as usize).map_or(me, |child| child.id);
@@ -101,24 +110,25 @@ impl Call {
 }
 
 impl Node {
-    /// Ends the calls whose time limit has passed, or has them wait for reports.
+    /// Ends the calls whose time limit has passed, or lets them wait for reports.
     pub(super) fn expire(&mut self) {
         let now = self.now;
         for id in self.spots.as_mut().map_or(Vec::new(), |spots| spots.expired(now)) {
             self.take_over(id);
         }
-        // The others end with the next inputs: a peer can give any number of calls one deadline.
+        // The rest ends with later inputs: a peer can give any number of calls one deadline.
         for _ in 0..EXPIRED_MAX {
             let Some(id) = self.deadlines.expired(self.now) else { break };
             match self.calls.find(id).filter(|slot| self.calls.get(*slot).is_some_and(|call| !call.late)) {
                 Some(slot) => self.limit_passes(slot),
-                // No call, or one that is late: none behind it may wait for it.
+                // No call, or a late one: no later deadline may wait for it.
                 None => self.deadlines.drop_first(),
             }
         }
     }
 
-    /// Ends the calls that have waited for reports long enough. Not beside another input: a process that was not scheduled for a while has more of them to take first.
+    /// Ends the calls that have waited for reports long enough. Only on a tick: a process that was not scheduled for a
+    /// while has other inputs to process first.
     pub(super) fn end_late(&mut self) {
         for _ in 0..EXPIRED_MAX {
             let Some(id) = self.deadlines.pop_late(self.now) else { break };
@@ -128,7 +138,8 @@ impl Node {
         }
     }
 
-    /// The root decides whether a call took longer than its limit: whatever ends it comes too late then, even if nobody has told the node the time before.
+    /// Applies the time limit at the root, which decides whether a call exceeded it: an end after the limit is too
+    /// late, even if the node has not been ticked since.
     pub(super) fn heed_limit(&mut self, slot: Slot) {
         let passed = |call: &Call| {
             matches!(call.origin, Origin::Here { .. }) && call.deadline <= self.now && !call.late
@@ -138,7 +149,7 @@ impl Node {
         }
     }
 
-    /// The limit of a call has passed, or the time for reports behind it.
+    /// Handles that the limit of a call has passed, or the time for reports after it.
     pub(super) fn limit_passes(&mut self, slot: Slot) {
         let Some(call) = self.calls.get(slot) else { return };
         let cause = expiry(self.config.me, call, &self.runs);
@@ -151,7 +162,7 @@ impl Node {
         }
     }
 
-    /// A call is late, and waits for the reports of its children.
+    /// Marks a call as late: it waits for the reports of its children.
     pub(super) fn await_reports(&mut self, slot: Slot) {
         let Some(call) = self.calls.get_mut(slot) else { return };
         self.deadlines.remove(call.deadline, call.request.call);
@@ -160,7 +171,7 @@ impl Node {
         self.advance(slot);
     }
 
-    /// The own part of a partial call has no time left: its function is told, and what it gives is ignored.
+    /// Ends the own part of a partial call that has no time left: its function is notified, and its result is ignored.
     pub(super) fn own_part_expires(&mut self, slot: Slot, cause: Cause) {
         let Some(call) = self.calls.get_mut(slot) else { return };
         let id = call.request.call;
@@ -186,7 +197,8 @@ mod tests {
 
     const EXTRA: Duration = Duration::from_millis(110);
 
-    /// What an id waits over so many ids of a tree of `total`, and the children of it less; `own` is a tree whose heights nobody knows.
+    /// Returns the waiting time of an id over `ids` ids in a tree of `total`, and checks that each child's is shorter.
+    /// `own` is whether the heights of the tree are unknown.
     fn check(tree: &Tree, own: bool, ids: u32, total: u32) -> Duration {
         let known = Some(tree).filter(|_| !own);
         let waits = time_for_reports(EXTRA, known, ids, total);
@@ -202,7 +214,8 @@ mod tests {
         waits
     }
 
-    /// Whatever the tree, each id waits longer than those below it, the root all of the extra time, and an id without children not at all.
+    /// For any tree, each id waits longer than the ids below it, the root for all of the extra time, and an id without
+    /// children not at all.
     #[test]
     fn each_level_waits_less_than_the_one_above() {
         let three = NonZeroU32::new(3).expect("it is not zero");
@@ -213,7 +226,7 @@ mod tests {
                 assert!(all.saturating_sub(root) <= Duration::from_nanos(1), "{tree}: {root:?} over {total}");
             }
         }
-        // Whatever a request says of its place.
+        // For any position in a request.
         assert!(time_for_reports(EXTRA, None, 9, 0) <= EXTRA);
         assert!(time_for_reports(Duration::MAX, None, u32::MAX, u32::MAX) > Duration::from_secs(1 << 32));
     }

@@ -1,6 +1,9 @@
-//! Answers of a child that cannot be true, whatever has happened below it: the child breaks the protocol, and nothing of the answer counts.
+//! Detects invalid answers: those that cannot be true, whatever happened below the child. The child violates the
+//! protocol, and its whole answer is rejected.
 //!
-//! A child knows of the ids of its own slice alone. So it blames one of these, reports on each of them, and its reply has a part of each that is done. What passes here goes up to the caller, where nobody can say any more who has made it up.
+//! A child knows only the ids of its own slice. So it names one of these as the cause, reports on each of them, and its
+//! reply has a part for each that is done. Accepted answers go up to the caller, where their origin can no longer be
+//! determined.
 
 use std::collections::BTreeSet;
 
@@ -11,12 +14,12 @@ use crate::wire::level::{Event, Limits, StreamDecoder};
 use crate::wire::message::{Answer, Partial, SubtreeReply};
 use crate::wire::{Cause, Failure, Payload, Request};
 
-/// What is wrong with a failure that ends a call.
+/// Returns what is wrong with a failure that ends a call.
 pub(super) fn in_failure(request: &Request, child: &Child, cause: &Cause) -> Option<String> {
     blames_stranger(&request.ids.slice(child.group), [cause.id].into_iter())
 }
 
-/// What a child of a partial call answers: its part, or that it failed.
+/// Returns the valid answer of a child of a partial call: its part, or its failure.
 ///
 /// # Errors
 /// What is wrong with the answer.
@@ -43,7 +46,7 @@ pub(super) fn partial_answer(
     }
 }
 
-/// An id is blamed that is not among these.
+/// Returns an error if a named cause is not among these ids.
 fn blames_stranger(ids: &IdList, blamed: impl Iterator<Item = Id>) -> Option<String> {
     let mut strangers: BTreeSet<Id> = blamed.collect();
     for run in ids.runs() {
@@ -59,7 +62,7 @@ fn blames_stranger(ids: &IdList, blamed: impl Iterator<Item = Id>) -> Option<Str
     Some(format!("its answer blames id {stranger}, which it was not sent to"))
 }
 
-/// An aggregated reply has not one part for each id that is done.
+/// Returns an error if an aggregated reply does not have one part for each id that is done.
 fn misfit(reply: &SubtreeReply, done: u32) -> Option<String> {
     let parts = |payload| parts(reply.level, payload);
     match (parts(&reply.header), parts(&reply.data)) {
@@ -71,7 +74,7 @@ fn misfit(reply: &SubtreeReply, done: u32) -> Option<String> {
     }
 }
 
-/// How many parts level-n data have; `None` if they are none.
+/// Returns the number of parts of level-n data; `None` if the data are invalid.
 fn parts(level: u16, payload: &Payload) -> Option<u64> {
     let (mut decoder, mut count) = (StreamDecoder::new(level, Limits::default()), 0);
     let mut heed = |event: Event<'_>| count += u64::from(matches!(event, Event::LeafEnd));

@@ -1,7 +1,10 @@
-//! Replies that a callback merges in list order: those that come early are held until all before them have been merged.
+//! Replies that a callback merges in list order: those that arrive early are held until all before them have been
+//! merged.
 //!
-//! Source: the ARMCI design of chained GPC (2007), "The action for any response", which merges each response as it comes. Most callbacks are not commutative, and a result that depends on who was faster is no use to their users; so the order of the
-//! list is the default, and a callback that is [registered as commutative](crate::Functions::commutative) merges as the source says.
+//! Source: the ARMCI design of chained GPC (2007), "The action for any response", which merges each response as it
+//! arrives. Most callbacks are not commutative, and a result that depends on timing is of no use to their users. So
+//! list order is the default, and a callback that is [registered as commutative](crate::Functions::commutative) merges
+//! as the source prescribes.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -9,48 +12,50 @@ use std::collections::{BTreeMap, BinaryHeap};
 use super::arrived::Placed;
 use crate::wire::message::SubtreeReply;
 
-/// The children whose answers are awaited, and the replies that are there, both by their places in the list. At most one entry for each child; of a partial call a child may have several replies.
+/// The awaited children, and the replies that have arrived, both by place in the list. At most one entry for each
+/// child; in a partial call a child may have several replies.
 #[derive(Debug, Default)]
 pub(super) struct ListOrder {
-    /// Places and indexes of children, the first place on top. It is awaited; behind it stand others that have answered.
+    /// Places and indexes of children, the first place on top. The top one is awaited; behind it may be others that
+    /// have answered.
     awaited: BinaryHeap<Reverse<(u32, u32)>>,
-    /// By place, and for each place as they came.
+    /// By place, and for each place in order of arrival.
     held: BTreeMap<(u32, u64), SubtreeReply>,
     came: u64,
 }
 
 impl ListOrder {
-    /// A child is awaited.
+    /// Adds an awaited child.
     pub(super) fn expect(&mut self, place: u32, index: u32) {
         self.awaited.push(Reverse((place, index)));
     }
 
-    /// A reply of the child at this place is there.
+    /// Adds a reply of the child at this place.
     pub(super) fn hold(&mut self, place: u32, reply: SubtreeReply) {
         self.held.insert((place, self.came), reply);
         self.came += 1;
     }
 
-    /// Forgets those in front that are not awaited any more. To be called after every answer and loss.
+    /// Removes children at the front that are no longer awaited. Call it after every answer and loss.
     pub(super) fn settle(&mut self, is_awaited: impl Fn(u32) -> bool) {
         while self.awaited.peek().is_some_and(|Reverse((_, index))| !is_awaited(*index)) {
             self.awaited.pop();
         }
     }
 
-    /// Whether a reply is there that nobody before it holds up.
+    /// Whether a reply is present with no awaited child before it.
     pub(super) fn has_next(&self) -> bool {
         let first = self.awaited.peek().map_or(u32::MAX, |Reverse((place, _))| *place);
         self.held.first_key_value().is_some_and(|((place, _), _)| *place < first)
     }
 
-    /// Takes that reply.
+    /// Takes the next reply that no awaited child precedes.
     pub(super) fn pop(&mut self) -> Option<Placed> {
         let next = self.has_next().then(|| self.held.pop_first()).flatten();
         next.map(|((place, _), reply)| (place, reply))
     }
 
-    /// Takes all, in list order, whoever is still awaited.
+    /// Takes all replies in list order, even those behind awaited children.
     pub(super) fn drain(&mut self) -> impl Iterator<Item = SubtreeReply> + use<> {
         std::mem::take(&mut self.held).into_values()
     }
@@ -69,7 +74,8 @@ mod tests {
     }
 
     proptest! {
-        /// In whatever order children answer, and whoever is lost: replies come out by their places, each as soon as nobody before it is awaited.
+        /// For any order of answers and any losses, replies are taken by place, each as soon as no child before it is
+        /// awaited.
         #[test]
         fn replies_come_out_in_list_order(
             answers in Just((0u32..12).collect::<Vec<_>>()).prop_shuffle(),

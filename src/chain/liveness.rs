@@ -1,7 +1,11 @@
 //! Heartbeats: a child whose answer is awaited must send a heartbeat now and then.
 //!
-//! A lost connection is told by the driver at once; this is for peers that are silent on a connection that stands: stopped, or cut off. Suspicion is not death: a peer is asked
-//! several times before it is given up, and whatever comes from it counts as a sign. One that has announced a pause is not asked while it lasts, and its silence counts from the pause's end. A question counts from when it has left: what lies in a socket behind long data has asked nobody yet. Runs
+//! The driver reports a lost connection at once; heartbeats detect peers that are silent on an open connection, because
+//! they are stopped or cut off. Suspicion is not death: a peer is asked several times before it is given up, and
+//! anything that arrives from it counts as a heartbeat.
+//!
+//! A peer that has announced a pause is not asked while it lasts, and its silence counts from the end of the pause. A
+//! question counts from when it has left: behind long data in a socket it has not reached the peer yet. Heartbeats run
 //! only while calls are in flight.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,8 +17,9 @@ use super::{Node, Output, Time};
 use crate::hint::unlikely;
 use crate::wire::{CauseKind, Message};
 
-/// Longest pause that a peer may announce: what an application computes without a look at its node, with room. Whoever announces one and dies of something that nobody is told of
-/// (a host without power) is found out only when it has passed, so it is no longer than an operator waits for a call that hangs.
+/// Maximum pause that a peer may announce: longer than an application computes without polling its node. If a peer
+/// announces a pause and then dies unnoticed (a host without power), this is detected only after the pause. So the
+/// pause is no longer than an operator waits for a call that hangs.
 pub const PAUSE_MAX: Duration = Duration::from_secs(600);
 
 /// When a silent peer is asked for a heartbeat, and when it is given up.
@@ -32,47 +37,49 @@ pub const PAUSE_MAX: Duration = Duration::from_secs(600);
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Heartbeat {
-    /// How often peers are asked whose answers are awaited; a third of `dead_after` at most.
+    /// Interval at which peers are asked whose answers are awaited; at most a third of `dead_after`.
     pub every: Duration,
-    /// How long a peer may be silent until it is given up. It is asked at the first check after its last heartbeat; if the question takes time to leave, the peer has that much longer.
+    /// How long a peer may be silent before it is given up. It is asked at the first check after its last heartbeat; if
+    /// the question takes time to leave, the peer has that much longer.
     pub dead_after: Duration,
 }
 
 impl Heartbeat {
-    /// Asks four times before it gives a peer up: one answer that is late is no death.
+    /// Returns a heartbeat that asks four times before it gives a peer up, so that a single late answer is tolerated.
     pub fn dead_after(dead_after: Duration) -> Heartbeat {
         Heartbeat { every: dead_after / 5, dead_after }
     }
 
-    /// The same, where nobody is given up after one question.
+    /// Returns the heartbeat with an interval short enough that a peer is asked more than once before it is given up.
     pub(crate) fn asking_often(self) -> Heartbeat {
         Heartbeat { every: self.every.min(self.dead_after / 3), ..self }
     }
 
-    /// How long a question may go without an answer. It was asked `every` after the last heartbeat at the latest, and both together are [`dead_after`](Self::dead_after).
+    /// How long a question may stay unanswered. It was asked at most `every` after the last heartbeat, and both times
+    /// together are [`dead_after`](Self::dead_after).
     fn patience(&self) -> Duration {
         self.dead_after.saturating_sub(self.every)
     }
 }
 
-/// The first question since a peer was heard.
+/// The first question since the last heartbeat of a peer.
 #[derive(Clone, Copy, Debug)]
 struct Question {
-    /// When it left, or until it has, when it was asked.
+    /// When it left; until then, when it was asked.
     at: Time,
     left: bool,
 }
 
-/// What is known of a peer that is watched.
+/// State of a watched peer.
 #[derive(Clone, Copy, Debug)]
 struct Watched {
-    /// When it was last heard, or since when it is awaited.
+    /// When its last heartbeat arrived, or since when it is awaited.
     heard: Time,
     question: Option<Question>,
 }
 
 impl Watched {
-    /// When it is given up if it goes on being silent; `back` is when the last pause that it has announced ends.
+    /// Returns when it is given up if it stays silent; `back` is the end of its last announced pause.
     fn dies(&self, heartbeat: &Heartbeat, back: Option<Time>) -> Option<Time> {
         let question = self.question?;
         let silent = self.heard.max(back.unwrap_or_default());
@@ -80,15 +87,16 @@ impl Watched {
     }
 }
 
-/// Who is watched, and when each was last heard. Bounded by the peers whose answers are awaited, and those that are [asked beside them](super::suspects).
+/// The watched peers and the times of their last heartbeats. Bounded by the peers whose answers are awaited and those
+/// that are [asked besides](super::suspects).
 #[derive(Debug, Default)]
 pub(super) struct Liveness {
     watched: BTreeMap<Id, Watched>,
-    /// Of these, and of nobody else, the descendants of suspected peers, whose answers are not awaited here.
+    /// The watched descendants of suspected peers, whose answers are not awaited here.
     descendants: BTreeSet<Id>,
-    /// When the pauses end that peers have announced, or have ended; at most one for each link.
+    /// Ends of the pauses that peers have announced, including past ones; at most one for each link.
     pauses: BTreeMap<Id, Time>,
-    /// When something is to be done next; none without calls.
+    /// When the next action is due; `None` without calls.
     next: Option<Time>,
     /// When all are asked next.
     asks: Time,
@@ -96,7 +104,7 @@ pub(super) struct Liveness {
     asked: Time,
 }
 
-/// What is known before anybody is watched.
+/// The state before any peer is watched.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Times {
     pub(super) next: Time,
@@ -109,20 +117,20 @@ impl Liveness {
         self.next
     }
 
-    /// Takes out what is known where nobody is watched yet and nobody pauses.
+    /// Takes out the times, if no peer is watched and none pauses.
     pub(super) fn take_times(&mut self) -> Option<Times> {
         let none = self.watched.is_empty() && self.descendants.is_empty() && self.pauses.is_empty();
         let next = self.next.take_if(|_| none)?;
         Some(Times { next, asks: self.asks, asked: self.asked })
     }
 
-    /// Puts it back.
+    /// Puts the times back.
     pub(super) fn go_on(&mut self, times: Times) {
         let Times { next, asks, asked } = times;
         (self.next, self.asks, self.asked) = (Some(next), asks, asked);
     }
 
-    /// Whether nothing is known that a later call would not find out anew.
+    /// Whether there is no state that a later call would miss.
     pub(super) fn is_blank(&self) -> bool {
         self.next.is_none()
             && self.watched.is_empty()
@@ -130,24 +138,25 @@ impl Liveness {
             && self.pauses.is_empty()
     }
 
-    /// Whether heartbeats are noted at present.
+    /// Whether heartbeats are recorded at present.
     pub(super) fn watches(&self) -> bool {
         !self.watched.is_empty()
     }
 
-    /// How many peers are kept in mind.
+    /// Number of entries about peers.
     pub(super) fn watched(&self) -> usize {
         self.watched.len() + self.descendants.len()
     }
 
-    /// Something came from a peer.
+    /// Records that something arrived from a peer.
     pub(super) fn heard(&mut self, from: Id, now: Time) {
         if let Some(watched) = self.watched.get_mut(&from) {
             *watched = Watched { heard: now, question: None };
         }
     }
 
-    /// A peer announces that it answers nothing for so long, or that it is back. Whatever else comes from it meanwhile may have been on its way.
+    /// Records that a peer stops answering for this long, or that its pause has ended. Other messages from it meanwhile
+    /// may have been in transit.
     pub(super) fn pauses(&mut self, peer: Id, now: Time, length: Duration) {
         match length.is_zero() {
             true => self.pauses.remove(&peer),
@@ -155,12 +164,12 @@ impl Liveness {
         };
     }
 
-    /// Whether a peer has said that it answers nothing at present.
+    /// Whether a peer is in an announced pause.
     fn is_paused(&self, peer: Id, now: Time) -> bool {
         self.pauses.get(&peer).is_some_and(|back| *back > now)
     }
 
-    /// A question has left for a peer.
+    /// Records that a question to a peer has left.
     pub(super) fn question_left(&mut self, peer: Id, now: Time) {
         if let Some(Watched { question: Some(question), .. }) = self.watched.get_mut(&peer)
             && !question.left
@@ -169,7 +178,8 @@ impl Liveness {
         }
     }
 
-    /// The link to a peer is gone, and all that was asked on it. Of a descendant nothing was expected but a heartbeat, by whatever link.
+    /// Drops the state of a peer whose link is gone. A descendant stays: only a heartbeat is expected from it, on any
+    /// link.
     pub(super) fn lost(&mut self, peer: Id) {
         self.pauses.remove(&peer);
         if !self.descendants.contains(&peer) {
@@ -177,7 +187,7 @@ impl Liveness {
         }
     }
 
-    /// A call has begun.
+    /// Starts heartbeats when a call begins.
     pub(super) fn begin(&mut self, now: Time, heartbeat: &Heartbeat) {
         if self.next.is_none() {
             (self.asked, self.asks) = (now, now.plus(heartbeat.every));
@@ -185,7 +195,7 @@ impl Liveness {
         }
     }
 
-    /// No call is in flight any more.
+    /// Stops heartbeats when no call is in flight.
     pub(super) fn end(&mut self) {
         if unlikely(self.watches()) {
             self.forget_all();
@@ -193,7 +203,7 @@ impl Liveness {
         self.next = None;
     }
 
-    /// A peer is given up.
+    /// Drops a peer that is given up.
     fn forget(&mut self, peer: Id) {
         self.watched.remove(&peer);
         self.descendants.remove(&peer);
@@ -204,18 +214,19 @@ impl Liveness {
         self.descendants.clear();
     }
 
-    /// Whether a peer has left a question unanswered: for half the time between two at least, so that one which has just left is no reason.
+    /// Whether a peer has left a question unanswered for at least half an interval, so that a question that has just
+    /// left does not count.
     pub(super) fn suspects(&self, peer: Id, heartbeat: &Heartbeat, now: Time) -> bool {
         let question = self.watched.get(&peer).and_then(|watched| watched.question);
         question.is_some_and(|question| now.since(question.at) >= heartbeat.every / 2)
     }
 
-    /// Whether a peer has answered what it was last asked.
+    /// Whether a peer has answered its last question.
     pub(super) fn lives(&self, peer: Id) -> bool {
         self.watched.get(&peer).is_some_and(|watched| watched.question.is_none())
     }
 
-    /// The awaited peers that have been silent for too long, and for how long.
+    /// Returns the awaited peers that have been silent for too long, and how long.
     fn silent(&self, awaited: &BTreeMap<Id, Time>, heartbeat: &Heartbeat, now: Time) -> Vec<(Id, Duration)> {
         let watched = self.watched.iter().filter(|(peer, _)| awaited.contains_key(peer));
         let back = |peer| self.pauses.get(peer).copied();
@@ -225,7 +236,8 @@ impl Liveness {
         dead.map(|(peer, watched)| (*peer, now.since(since(peer, watched)))).collect()
     }
 
-    /// Who is awaited from now on, and since when at the earliest; and who is asked beside them. Nobody else is kept in mind: when he is awaited again, however much later, it is as if for the first time.
+    /// Sets the awaited peers, each with the earliest time since when, and the descendants to ask besides. All others
+    /// are dropped: a peer that is awaited again later starts anew.
     fn watch(&mut self, awaited: &BTreeMap<Id, Time>, descendants: BTreeSet<Id>) {
         self.descendants = descendants;
         self.watched.retain(|peer, _| awaited.contains_key(peer) || self.descendants.contains(peer));
@@ -234,14 +246,14 @@ impl Liveness {
             self.watched.entry(peer).or_insert(Watched { heard, question: None });
         }
         for &peer in &self.descendants {
-            // Nothing was to be heard of it, so its silence begins with the question.
+            // Nothing was expected of it before, so its silence begins with the question.
             self.watched.entry(peer).or_insert(Watched { heard: self.asked, question: None });
         }
     }
 }
 
 impl Node {
-    /// The peers whose answers are awaited, and when the first call began that awaits one.
+    /// Returns the peers whose answers are awaited, and for each when the first call began that awaits one.
     fn awaited(&self) -> BTreeMap<Id, Time> {
         let mut awaited = BTreeMap::new();
         let mut note = |peer, begun: Time| {
@@ -260,14 +272,14 @@ impl Node {
     pub(super) fn beat(&mut self) {
         let Some(heartbeat) = self.config.heartbeat else { return };
         let Some(due) = self.liveness.next.filter(|at| *at <= self.now) else { return };
-        // This id itself was stopped: what the others have said meanwhile is still to be read, and they were not asked.
+        // This id itself was stopped: messages of the others are still unread, and they were not asked.
         if self.now.since(due) > heartbeat.every {
             self.liveness.forget_all();
             self.liveness.asked = self.now;
         }
         self.give_up_silent(&heartbeat);
         if self.liveness.next.is_none() {
-            // The last call has ended with those that were given up.
+            // The last call has ended with the peers that were given up.
             return;
         }
         if self.liveness.asks <= self.now {
@@ -280,9 +292,10 @@ impl Node {
         self.liveness.next = Some(dies.map_or(self.liveness.asks, |at| at.min(self.liveness.asks)));
     }
 
-    /// Gives up the awaited peers that have been silent for too long, and the children of theirs that are awaited then and have been silent as long.
+    /// Gives up the awaited peers that have been silent for too long, then those of their children that are awaited now
+    /// and have been silent as long.
     fn give_up_silent(&mut self, heartbeat: &Heartbeat) {
-        // Ends: each round takes some that are watched, and none is added.
+        // Ends: each iteration removes watched peers, and none is added.
         loop {
             let silent = self.liveness.silent(&self.awaited(), heartbeat, self.now);
             if silent.is_empty() {
@@ -297,7 +310,7 @@ impl Node {
         }
     }
 
-    /// Asks everybody who is awaited, and the descendants of those that have not answered the last time.
+    /// Asks all awaited peers, and the descendants of those that have not answered the last question.
     fn ask(&mut self, heartbeat: &Heartbeat) {
         let awaited = self.awaited();
         let descendants = self.descendants_of_suspects(&awaited, heartbeat);
@@ -306,7 +319,7 @@ impl Node {
         (self.liveness.asked, self.liveness.asks) = (now, now.plus(heartbeat.every));
         let asked: Vec<Id> = self.liveness.watched.keys().copied().collect();
         for peer in asked {
-            // It has answered until its end.
+            // It answers after the end of its pause.
             if self.liveness.is_paused(peer, now) {
                 continue;
             }

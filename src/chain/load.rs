@@ -1,7 +1,13 @@
-//! The work that requests of peers cause at one id, and what of it is delayed so that nothing else waits for it.
+//! The work that requests of peers cause at one id, and the part of it that is delayed so that other work need not
+//! wait.
 //!
-//! A request of a hundred bytes can name billions of ids. Each of them costs a message, and some state where it cannot be reached. So the children that requests of peers are sent on to are counted. Those over the bound of one moment wait, in a queue for each parent, and so do the
-//! next requests of this parent. [`Input::Tick`](super::Input::Tick) takes a part of what waits, the parents in turn. A request that waits has not begun, and goes with the link that it came on. Time stands still within a turn of the driver, so one moment is one turn.
+//! A request of a hundred bytes can name billions of ids. Each costs a message, and state if it cannot be reached. So
+//! the children to which requests of peers are forwarded are counted. Those over the bound of one moment wait, in a
+//! queue for each parent, and so do this parent's next requests.
+//!
+//! [`Input::Tick`](super::Input::Tick) processes a part of the queues, taking the parents in turn. A waiting request
+//! has not begun, and is dropped if the link that it came on is lost. Time is constant within a turn of the driver, so
+//! one moment is one turn.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -12,41 +18,41 @@ use super::Time;
 use super::holding::Held;
 use crate::wire::{CallId, Request};
 
-/// A tick takes one part in so many of what one moment takes: others have the rest of the turn.
+/// A tick processes this fraction of the work of one moment; the rest of the turn is for other work.
 const TICK_PARTS: u32 = 8;
 
-/// A request that waits.
+/// A waiting request.
 #[derive(Debug)]
 pub(super) struct Delayed {
     pub(super) request: Arc<Request>,
-    /// When it came.
+    /// When it arrived.
     pub(super) came: Time,
-    /// What it takes meanwhile.
+    /// The memory that it reserves while it waits.
     _held: Held,
 }
 
-/// What is next.
+/// The next item of waiting work.
 #[derive(Debug)]
 pub(super) enum Next {
-    /// This call goes on asking its children.
+    /// Continue sending this call's request to its children.
     Call(CallId),
-    /// This request begins.
+    /// Begin this request.
     Request(Delayed),
 }
 
-/// What waits of one parent. A link has credit for so many requests; calls are bounded by those in flight.
+/// The waiting work of one parent. The credit of its link bounds the requests; the calls in flight bound the calls.
 #[derive(Debug, Default)]
 struct Queue {
     calls: VecDeque<CallId>,
     requests: VecDeque<Delayed>,
 }
 
-/// Children of one call that are still to be asked, the largest subtree first.
+/// Children of one call that have not been sent the request yet, the largest subtree first.
 #[derive(Debug)]
 pub(super) struct Unasked {
     groups: Groups,
     asked: usize,
-    /// How many parents were given up between this id and them.
+    /// Number of parents given up between this id and them.
     pub(super) skipped: u32,
     /// Whether surely no other parent has sent them the request.
     pub(super) fresh: bool,
@@ -58,12 +64,12 @@ impl Unasked {
         Unasked { groups, asked: 0, skipped, fresh }
     }
 
-    /// Those that are left.
+    /// The groups that are left.
     pub(super) fn left(&self) -> &[Group] {
         &self.groups[self.asked..]
     }
 
-    /// Takes out so many at most.
+    /// Removes up to `most` groups.
     pub(super) fn take(&mut self, most: usize) -> Groups {
         let next: Groups = self.left().iter().take(most).copied().collect();
         self.asked += next.len();
@@ -71,19 +77,19 @@ impl Unasked {
     }
 }
 
-/// The work of one node.
+/// Work of one node for its peers.
 #[derive(Debug)]
 pub(super) struct Load {
-    /// Children that were asked at this moment, and calls and requests that have gone on.
+    /// Children that were sent requests at this moment, plus calls and requests that were continued.
     spent: u32,
-    /// How many one moment takes.
+    /// Limit of one moment.
     most: u32,
     queues: BTreeMap<Id, Queue>,
-    /// The parents in whose queues there is something, in the order of their turns.
+    /// The parents with waiting work, in the order of their turns.
     turns: VecDeque<Id>,
     /// The parent whose turn it is.
     current: Option<Id>,
-    /// Children of lost ids that calls in flight of each parent have adopted.
+    /// Number of lost ids' children that the calls in flight of each parent have adopted.
     adopted: BTreeMap<Id, u32>,
 }
 
@@ -94,18 +100,19 @@ impl Load {
         Load { spent: 0, most, queues, turns, current: None, adopted }
     }
 
-    /// Time has moved on.
+    /// Renews the limit after time has advanced.
     pub(super) fn renew(&mut self) {
         self.spent = 0;
     }
 
-    /// So many children are asked.
+    /// Counts children that are sent a request.
     #[inline(always)]
     pub(super) fn spend(&mut self, count: usize) {
         self.spent = self.spent.saturating_add(count as u32);
     }
 
-    /// Whether more children of this parent's calls wait: for what is before them, or since this moment has taken enough. What has its turn goes on.
+    /// Whether further children of this parent's calls must wait: behind earlier work, or because the limit of this
+    /// moment is reached. Work whose turn it is goes on.
     #[inline(always)]
     pub(super) fn delays(&self, parent: Id) -> bool {
         match self.current {
@@ -114,7 +121,7 @@ impl Load {
         }
     }
 
-    /// Whether something of this parent waits.
+    /// Whether work of this parent waits.
     #[inline(always)]
     pub(super) fn has_waiting(&self, parent: Id) -> bool {
         self.is_waiting() && self.queues.contains_key(&parent)
@@ -132,17 +139,18 @@ impl Load {
         })
     }
 
-    /// A request of this parent waits.
+    /// Adds a waiting request of this parent.
     pub(super) fn delay(&mut self, parent: Id, request: Arc<Request>, came: Time, held: Held) {
         self.queue(parent).requests.push_back(Delayed { request, came, _held: held });
     }
 
-    /// A call of this parent waits.
+    /// Adds a waiting call of this parent.
     pub(super) fn delay_call(&mut self, parent: Id, call: CallId) {
         self.queue(parent).calls.push_back(call);
     }
 
-    /// What is next, and whose it is: what has begun before what has not. None when a tick has taken enough, or nothing waits.
+    /// Returns the next item and its parent; calls that have begun come first. `None` if the tick has done its part, or
+    /// nothing waits.
     pub(super) fn next(&mut self) -> Option<(Id, Next)> {
         self.current = None;
         if self.is_over_tick() {
@@ -161,18 +169,18 @@ impl Load {
         next.map(|next| (parent, next))
     }
 
-    /// Whether anything waits.
+    /// Whether any work waits.
     #[inline(always)]
     pub(super) fn is_waiting(&self) -> bool {
         !self.turns.is_empty()
     }
 
-    /// The parents of whom something waits.
+    /// The parents with waiting work.
     pub(super) fn parents(&self) -> impl Iterator<Item = Id> + '_ {
         self.turns.iter().copied()
     }
 
-    /// Takes out a request that waits.
+    /// Removes a waiting request.
     pub(super) fn take_request(&mut self, parent: Id, call: CallId) -> Option<Delayed> {
         let requests = &mut self.queues.get_mut(&parent)?.requests;
         let place = requests.iter().position(|delayed| delayed.request.call == call)?;
@@ -181,7 +189,7 @@ impl Load {
         taken
     }
 
-    /// Takes out a request that waits for whose data there is no memory, and says whose it is.
+    /// Removes a waiting request whose data had no memory, and returns its parent.
     pub(super) fn take_refused(&mut self, call: CallId) -> Option<(Id, Delayed)> {
         let is_refused = |it: &Delayed| it.request.call == call && it.request.data.is_refused();
         let of = self.queues.iter().find(|(_, queue)| queue.requests.iter().any(is_refused));
@@ -189,7 +197,7 @@ impl Load {
         Some((parent, self.take_request(parent, call)?))
     }
 
-    /// The link to a parent is gone: what it has asked for and has not begun is dropped.
+    /// Drops the waiting requests of a parent whose link is lost.
     pub(super) fn drop_requests(&mut self, parent: Id) {
         if let Some(queue) = self.queues.get_mut(&parent) {
             queue.requests.clear();
@@ -205,12 +213,12 @@ impl Load {
         }
     }
 
-    /// How many children of lost ids the calls of a parent have adopted.
+    /// Number of lost ids' children that the calls of a parent have adopted.
     pub(super) fn adopted(&self, parent: Id) -> u32 {
         self.adopted.get(&parent).copied().unwrap_or(0)
     }
 
-    /// A call of this parent has adopted so many more.
+    /// Counts children that a call of this parent has adopted.
     pub(super) fn adopt(&mut self, parent: Id, count: u32) {
         if count > 0 {
             let adopted = self.adopted.entry(parent).or_default();
@@ -218,7 +226,7 @@ impl Load {
         }
     }
 
-    /// A call that has adopted so many is not this parent's any more.
+    /// Subtracts the adopted children of a call that no longer belongs to this parent.
     pub(super) fn release(&mut self, parent: Id, count: u32) {
         if count > 0
             && let Some(adopted) = self.adopted.get_mut(&parent)
@@ -230,12 +238,12 @@ impl Load {
         }
     }
 
-    /// Whether nothing waits, and nothing is counted of any parent.
+    /// Whether no work waits, and no adopted children are counted.
     pub(super) fn is_empty(&self) -> bool {
         self.turns.is_empty() && self.adopted.is_empty()
     }
 
-    /// Parents that are counted though nothing of theirs is in flight, and turns of queues that are gone.
+    /// Number of leaked entries: parents counted although nothing of theirs is in flight, and turns of removed queues.
     pub(super) fn strays(&self, calls: usize) -> usize {
         let adopters = if calls == 0 { self.adopted.len() } else { 0 };
         adopters + self.turns.len().abs_diff(self.queues.len())

@@ -1,12 +1,13 @@
 //! The chain: the state machine of a chained GPC at one id.
 //!
-//! Source: the ARMCI design of chained GPC (2007), "A chained GPC's propagation works in the following steps", "The action for any response", "Internal
-//! implementation details", "Alternative approach" and "Exceptions".
+//! Source: the ARMCI design of chained GPC (2007), "A chained GPC's propagation works in the following steps", "The
+//! action for any response", "Internal implementation details", "Alternative approach" and "Exceptions".
 //!
-//! No socket, no thread, no clock: whoever drives a [`Node`] brings in what happened and carries out what it asks for. The runtime
-//! drives it with sockets and threads, a simulator with virtual time; the code is the same.
+//! The chain has no socket, no thread and no clock. The driver of a [`Node`] supplies inputs and carries out outputs.
+//! The runtime drives it with sockets and threads, the simulator with virtual time; the code is the same.
 //!
-//! Public for drivers and tools of their own, and outside the promise of semantic versioning: any release may change it, but for what stands at the root of the crate.
+//! The module is public for custom drivers and tools. It is exempt from semantic versioning: any release may change it,
+//! except for the items that the crate root re-exports.
 //!
 //! # Order of use
 //!
@@ -24,7 +25,7 @@
 //!         Output::Run(job) => {
 //!             let result = JobResult::Replied(Reply { data: b"done".to_vec(), ..Default::default() });
 //!             # assert_eq!(job.request.func, 7);
-//!             // A driver runs the job somewhere and brings its result back as an input; here it is kept for a moment.
+//!             // A driver runs the job on a worker and returns its result as an input.
 //!             # let call = job.call;
 //!             node.input(Time::from_nanos(5), Input::Ran { call, result }, &mut outputs);
 //!         }
@@ -35,16 +36,22 @@
 //! assert_eq!(node.next_deadline(), None);
 //! ```
 //!
-//! 1. Give **one input** with the current time. Time never runs backwards.
-//! 2. **Drain every output**: [`Outputs`] are a queue that the driver owns, one for any number of nodes. The next input before that is a bug in the driver, and panics.
-//! 3. Ask [`Node::next_deadline`], and give [`Input::Tick`] when that time has come.
+//! 1. Supply **one input** with the current time. Time never runs backwards.
+//! 2. **Drain every output**: [`Outputs`] is a queue that the driver owns, one for any number of nodes. An input before
+//!    that is a bug in the driver, and panics.
+//! 3. Call [`Node::next_deadline`], and supply [`Input::Tick`] at that time.
 //!
-//! A message for a peer is handed over in order; what a peer sends on one link must come in as inputs in order. When a link is lost, the driver
-//! says so with [`Input::LinkLost`] before anything that comes from a new link to the same id; and of a new one, which run of the id it is with, with [`Input::LinkUp`]. Of what has come by the same time, links come first and results of jobs after
-//! them: a process that was stopped must hear that it was given up before it goes on with the call.
+//! The driver sends messages to a peer in order, and supplies the messages from one link as inputs in order. When a
+//! link is lost, the driver supplies [`Input::LinkLost`] before any input from a new link to the same id. When a link
+//! comes up, [`Input::LinkUp`] identifies the run of the id.
 //!
-//! A long reply may come before its data have, as [`Answer::Arriving`](crate::wire::message::Answer::Arriving), where [`Node::passes_on`] says so; [`Input::ReplyArrived`] says when they are all there. What a node answers with
-//! such replies, its driver sends as they come, and stops sending when it is given a failure to send to the same call, or is cancelled.
+//! Of the inputs at one time, those of links come first and results of jobs after them. A process that was stopped must
+//! learn that it was given up before it continues with the call.
+//!
+//! Where [`Node::passes_on`] allows it, a long reply may be supplied before its data, as
+//! [`Answer::Arriving`](crate::wire::message::Answer::Arriving); [`Input::ReplyArrived`] reports that all data have
+//! arrived. When a node answers with such replies, its driver sends their data as they arrive. The driver stops sending
+//! when the node sends a failure for the same call, or when the call is cancelled.
 
 mod alone;
 mod arrived;

@@ -1,4 +1,4 @@
-//! The node: every input comes in here, every output goes out here.
+//! The node: takes every input and returns every output.
 
 use gpc_trees::Id;
 
@@ -18,33 +18,33 @@ use crate::hint::unlikely;
 use crate::wire::message::Response;
 use crate::wire::{CallId, Message};
 
-/// One id's side of all its calls. See the [module](super) for the order of use.
+/// The state machine of all calls at one id. See the [module](super) for the order of use.
 #[derive(Debug)]
 pub struct Node {
     pub(super) config: Config,
     pub(super) now: Time,
     pub(super) next_sequence: u64,
     pub(super) calls: Calls,
-    /// Calls that were started here, by the driver's name for them.
+    /// The calls that were started here, by the driver's ticket.
     pub(super) tickets: SeededMap<u64, CallId>,
     pub(super) deadlines: Deadlines,
     pub(super) runs: Runs,
     pub(super) recent: Recent,
-    /// Whether no more calls are taken.
+    /// Whether new calls are rejected.
     pub(super) closed: bool,
     pub(super) kept: KeptAnswers,
     pub(super) liveness: Liveness,
     pub(super) load: Load,
-    /// None before the first short call.
+    /// `None` before the first short call.
     pub(super) spots: Option<Box<Spots>>,
-    /// Of a node that takes turns.
+    /// Reused boxes of a node that takes turns for idle nodes.
     pub(super) boxes: Boxes,
-    /// The driver's, for as long as an input is taken.
+    /// The driver's queue, while an input is processed.
     outputs: Outputs,
 }
 
 impl Node {
-    /// A node without calls.
+    /// Returns a node without calls.
     pub fn new(mut config: Config) -> Node {
         config.heartbeat = config.heartbeat.map(Heartbeat::asking_often);
         Node {
@@ -66,10 +66,10 @@ impl Node {
         }
     }
 
-    /// Takes one thing that happened, and puts what is to be done into `outputs`.
+    /// Processes one input, and appends the resulting actions to `outputs`.
     ///
     /// # Panics
-    /// If outputs of the input before have not been drained: they would be carried out in the wrong order.
+    /// If outputs of the previous input have not been drained: they would be carried out in the wrong order.
     pub fn input(&mut self, now: Time, input: Input, outputs: &mut Outputs) {
         assert!(outputs.is_empty(), "drain every output of a node before its next input");
         std::mem::swap(&mut self.outputs, outputs);
@@ -77,7 +77,7 @@ impl Node {
         std::mem::swap(&mut self.outputs, outputs);
     }
 
-    /// Time moves on, perhaps: what is done at one moment is bounded.
+    /// Advances the time. The work at one time is bounded, and a later time renews the bound.
     #[inline(always)]
     pub(super) fn at(&mut self, now: Time) {
         if now > self.now {
@@ -128,7 +128,7 @@ impl Node {
             Input::LinkLost { peer, kind, why, unreached } => self.link_lost(peer, kind, &why, unreached),
             Input::Unreachable { peer, call, why } => self.unreachable(peer, call, &why),
             Input::Tick => {
-                // Behind what has come by then.
+                // After all other inputs of that time.
                 self.recent.partial.expire(self.now);
                 self.go_on_with_delayed();
             }
@@ -140,12 +140,12 @@ impl Node {
         if is_tick {
             self.end_late();
         }
-        // After the calls: one of them may have left an answer whose time is over already.
+        // After the calls: one of them may have left an answer that has already expired.
         self.kept.expire(self.now);
         self.run_ready();
     }
 
-    /// When [`Input::Tick`] is due, if anything is in flight.
+    /// When the next [`Input::Tick`] is due, if anything is in flight.
     pub fn next_deadline(&self) -> Option<Time> {
         if unlikely(self.load.is_waiting()) {
             return Some(self.now);
@@ -159,12 +159,12 @@ impl Node {
         sooner(calls, sooner(ended, self.liveness.next()))
     }
 
-    /// Whether room of calls that have ended is kept, which a node without any is not to keep for long.
+    /// Whether memory of ended calls is still allocated. A node without calls should release it soon.
     pub fn holds_room(&self) -> bool {
         self.calls.holds_room() | self.spots.as_ref().is_some_and(|spots| spots.holds_room())
     }
 
-    /// Gives back what ended calls have left for those to come.
+    /// Frees the memory that ended calls left for later calls.
     pub fn release_room(&mut self) {
         self.spots.iter_mut().for_each(|spots| spots.release_room());
         self.calls.release_room();
@@ -173,27 +173,27 @@ impl Node {
         self.tickets.shrink_to_fit();
     }
 
-    /// Takes no more calls: whoever asks gets a failure. Those in flight go on.
+    /// Rejects new calls from now on; calls in flight go on.
     pub fn close(&mut self) {
         self.closed = true;
     }
 
-    /// Calls in flight here.
+    /// Number of calls in flight.
     pub fn calls(&self) -> usize {
         self.calls.len() + self.spots.as_ref().map_or(0, |spots| spots.len())
     }
 
-    /// Answers that are kept for an adopter.
+    /// Number of answers retained for adopters.
     pub fn answers_kept(&self) -> usize {
         self.kept.len()
     }
 
-    /// Jobs handed out whose result has not come.
+    /// Number of jobs that were started and whose result is missing.
     pub fn jobs_running(&self) -> usize {
         self.runs.running()
     }
 
-    /// Whether a call here waits for an answer of this child.
+    /// Whether a call here awaits an answer of this child.
     pub fn awaits(&self, child: Id, call: CallId) -> bool {
         let spots = self.spots.as_ref();
         let spot = spots.and_then(|spots| spots.get(spots.find(call)?));
@@ -201,7 +201,7 @@ impl Node {
             || self.calls.named(call).is_some_and(|call| call.awaited_child(child).is_some())
     }
 
-    /// How the node was built.
+    /// Configuration of the node.
     pub fn config(&self) -> &Config {
         &self.config
     }

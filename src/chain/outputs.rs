@@ -1,41 +1,43 @@
-//! What nodes ask their driver to do: a queue in blocks, so that the requests for a million children are neither moved while they become more nor kept in one piece until the last one has left.
+//! A queue of outputs in blocks. The requests to a million children are not moved while the queue grows, and each block
+//! is freed as soon as it is empty.
 
 use std::collections::VecDeque;
 
 use super::Output;
 use crate::hint::likely;
 
-/// Outputs of a block, and those that need no other: some hundred KiB.
+/// Outputs per block, and the number that needs no further block: some hundred KiB.
 const BLOCK: usize = 1 << 11;
 
-/// What a driver is to do, in this order. It owns the queue, one for any number of nodes, and empties it after each input.
+/// Outputs for a driver, in order. The driver owns the queue, one for any number of nodes, and empties it after each
+/// input.
 #[derive(Debug, Default)]
 pub struct Outputs {
     first: VecDeque<Output>,
-    /// Behind it, all but the last one full.
+    /// Further blocks, all full except the last one.
     #[allow(clippy::box_collection, reason = "seldom there, and the queue is swapped at every input")]
     rest: Option<Box<VecDeque<VecDeque<Output>>>>,
 }
 
 impl Outputs {
-    /// None.
+    /// Returns an empty queue.
     pub fn new() -> Outputs {
         Outputs::default()
     }
 
-    /// How many there are.
+    /// Number of outputs.
     pub fn len(&self) -> usize {
         self.first.len() + self.rest.iter().flat_map(|rest| rest.iter()).map(VecDeque::len).sum::<usize>()
     }
 
-    /// Whether there is none.
+    /// Whether the queue is empty.
     #[inline(always)]
     pub fn is_empty(&self) -> bool {
-        // What is behind the first block is there as long as that is not empty.
+        // Further blocks exist only while the first block is not empty.
         self.first.is_empty()
     }
 
-    /// All of them, in their order.
+    /// The outputs in order, without removing them.
     pub fn iter(&self) -> impl Iterator<Item = &Output> {
         self.first.iter().chain(self.rest.iter().flat_map(|rest| rest.iter().flatten()))
     }
@@ -62,7 +64,7 @@ impl Outputs {
         }
     }
 
-    /// Takes out the first one.
+    /// Removes the first output.
     #[inline(always)]
     pub fn pop_front(&mut self) -> Option<Output> {
         let output = self.first.pop_front();
@@ -80,18 +82,18 @@ impl Outputs {
         self.rest.take_if(|rest| rest.is_empty());
     }
 
-    /// Takes out one after another, as long as there are some.
+    /// Removes the outputs one after another, until the queue is empty.
     pub fn drain(&mut self) -> impl Iterator<Item = Output> {
         std::iter::from_fn(|| self.pop_front())
     }
 
-    /// Drops all of them.
+    /// Drops all outputs.
     pub fn clear(&mut self) {
         self.first.clear();
         self.rest = None;
     }
 
-    /// Gives back room that nothing is in.
+    /// Frees unused memory.
     pub fn shrink_to_fit(&mut self) {
         self.first.shrink_to_fit();
     }
@@ -124,7 +126,7 @@ mod tests {
         let mut outputs = Outputs::new();
         let (mut next, mut first) = (0, 0);
         let most = 3 * BLOCK as u32;
-        // Two go in for one that comes out, and then they only come out.
+        // Two are pushed for each one that is popped; then they are only popped.
         while first < most {
             for _ in 0..2 {
                 if next < most {

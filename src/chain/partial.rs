@@ -1,7 +1,8 @@
-//! Partial calls: the call goes on without those that are lost.
+//! Partial calls: the call goes on without lost ids.
 //!
-//! Beyond the source, which ends a call at its first failure. A stage that fails counts for its id alone. Of a child that is lost the parent adopts the children, each with the slice it always
-//! had; an adopted id does not execute again, and gives the answer that it kept. Coverage says what became of every id.
+//! Beyond the source, which ends a call at its first failure. A stage that fails affects its id alone. If a child is
+//! lost, its parent adopts its children, each with its original slice. An adopted id does not execute again, and sends
+//! its retained answer. Coverage has the status of every id.
 
 use gpc_trees::{Groups, Id, adopted};
 
@@ -15,7 +16,7 @@ use crate::wire::{
 };
 
 impl Node {
-    /// A stage failed at this id.
+    /// Handles a failed stage at this id.
     pub(super) fn stage_failed(&mut self, slot: Slot, cause: Cause) {
         let Some(call) = self.calls.get_mut(slot) else { return };
         if !call.request.partial {
@@ -25,7 +26,7 @@ impl Node {
         self.advance(slot);
     }
 
-    /// The link to a child is lost; `unreached` when none ever came up.
+    /// Handles a lost link to a child; `unreached` is whether no link was ever up.
     pub(super) fn child_cut_off(&mut self, slot: Slot, index: usize, unreached: bool, cause: Cause) {
         let child = self.calls.get(slot).and_then(|call| call.children.as_ref()?.get(index));
         // Another parent's request may have reached it.
@@ -34,18 +35,20 @@ impl Node {
         self.child_lost(slot, index, status, unreached, cause);
     }
 
-    /// A child does not take part any more: its children are adopted, `fresh` when it has surely asked none of them.
+    /// Removes a child that no longer takes part, and adopts its children; `fresh` is whether it has surely not sent
+    /// the request to them.
     fn child_lost(&mut self, slot: Slot, index: usize, status: Status, fresh: bool, cause: Cause) {
         let Some(call) = self.calls.get_mut(slot) else { return };
         let (most, parent) = (self.config.adopted_max, call.parent());
-        // What one peer has adopted is counted over all of its calls.
+        // Adopted children are counted over all calls of one peer.
         let adopted = parent.map_or(call.orphans, |parent| self.load.adopted(parent));
-        // Past the deadline nobody can answer any more, and this id's own answer goes up before this input is over.
+        // After the deadline no answer is useful, and this id's own answer goes up within this input.
         let groups = match call.deadline <= self.now {
             true => Some(Groups::new()),
             false => adoptable(call, index, most.saturating_sub(adopted)),
         };
-        // A few bytes of ids can name any number that nobody has, and each would leave its children to this id.
+        // A few bytes of ids can name any number of ids that do not exist, and each would leave its children to this
+        // id.
         call.add_cause(if groups.is_some() { cause } else { not_adopted(cause, parent, most) });
         let groups = groups.unwrap_or_default();
         let skipped = call.replace_lost(index, status, groups.len() as u32);
@@ -59,7 +62,7 @@ impl Node {
         self.advance(slot);
     }
 
-    /// A child of a partial call answers.
+    /// Handles a child's answer to a partial call.
     pub(super) fn partial_response(&mut self, slot: Slot, index: usize, answer: Answer) {
         let Some(call) = self.calls.get_mut(slot) else { return };
         let Some(child) = call.children.as_ref().and_then(|children| children.get(index)) else { return };
@@ -87,14 +90,16 @@ impl Node {
                 }
             },
         }
-        // Only of one that stays: the children of a lost one speak for themselves.
+        // Only for a child that stays: the children of a lost one report for themselves.
         call.child_reports(index, report);
         self.advance(slot);
     }
 
-    /// A request for a partial call that is in flight here, or whose answer is kept. Says whether that settles it.
+    /// Handles a request for a partial call that is in flight here, or whose answer is retained. Returns whether the
+    /// request is settled.
     ///
-    /// Of two parents the one counts that stands higher: it has given up the other one. So the lower one's request may come first or last.
+    /// Of two parents the one that stands higher counts: it has given up the other. So the lower one's request may
+    /// arrive first or last.
     pub(super) fn known_partial(&mut self, from: Id, request: &Request) -> bool {
         let id = request.call;
         let (old, skipped, ids) = match (self.calls.named(id), self.kept.get(id)) {
@@ -119,7 +124,7 @@ impl Node {
         true
     }
 
-    /// Another parent has adopted this id: it gets the answer, at once if there is one.
+    /// Switches to the parent that has adopted this id: it gets the answer, at once if there is one.
     fn switch_parent(&mut self, from: Id, request: &Request) {
         let id = request.call;
         if let Some(kept) = self.kept.get_mut(id) {
@@ -136,15 +141,16 @@ impl Node {
             self.load.adopt(from, call.orphans);
             call.origin = Origin::Parent { id: from, skipped: request.skipped, credit_owed: false };
             call.adopted = true;
-            // What the old parent has not sent of the data, it never will.
+            // The old parent will not send the rest of the data.
             call.request.data.follow(&request.data);
             self.advance(slot);
         }
     }
 
-    /// A child has another parent: this id was given up for lost, and can do no more than its own part.
+    /// Handles that a child has another parent: this id was given up as lost, and can only contribute its own part.
     ///
-    /// Whoever gave it up ignores what it says. One who has adopted it since, without knowing, must hear that it does not answer for its children.
+    /// The parent that gave it up ignores its answer. A parent that has adopted it since, without knowing, must learn
+    /// that it does not answer for its children.
     pub(super) fn moved(&mut self, from: Id, id: CallId) {
         let given_up = |call: &Call| call.request.partial && call.has_child(from);
         if let Some(slot) = self.calls.find(id)
@@ -164,7 +170,7 @@ impl Node {
         }
     }
 
-    /// The root has what it needs.
+    /// Handles a release: the root has its result.
     pub(super) fn released(&mut self, from: Id, id: CallId) {
         if self.kept.get(id).is_some_and(|kept| kept.parent == from)
             && let Some(kept) = self.kept.remove(id)
@@ -179,7 +185,7 @@ impl Node {
         }
     }
 
-    /// Answers with what there is: everything, or what came within the time limit.
+    /// Sends the available answer: everything, or what arrived within the time limit.
     pub(super) fn respond_partial(&mut self, slot: Slot) {
         let me = self.config.me;
         let Some(call) = self.calls.get_mut(slot) else { return };
@@ -223,7 +229,8 @@ impl Node {
         }
     }
 
-    /// The time limit of a partial call has passed, or the time for reports behind it: this id's own part is left out if it is not there, and what the children have not answered by the end.
+    /// Handles that the time limit of a partial call has passed, or the time for reports after it. If this id's own
+    /// part is missing, it is left out, and so are the children that have not answered by the end.
     pub(super) fn expire_partial(&mut self, slot: Slot, cause: Cause) {
         let Some(call) = self.calls.get_mut(slot) else { return };
         let waits = call.awaited > 0 && !call.late;
@@ -238,12 +245,12 @@ impl Node {
         }
     }
 
-    /// A child says that its whole subtree failed: of a partial call that is its own part alone.
+    /// Handles a child's failure of its whole subtree: in a partial call it affects only the child itself.
     pub(super) fn partial_refused(&mut self, slot: Slot, index: usize, failure: Failure) {
         let child = self.calls.get(slot).and_then(|call| call.children.as_ref()?.get(index));
         let (fresh, len) = child.map_or((false, 0), |child| (child.fresh, u64::from(child.group.len)));
         let Failure { cause, coverage } = failure;
-        // Who speaks of more or fewer ids than it was sent to says of nobody that it has done nothing.
+        // If the coverage has another length than the child's group, its unreached entries are not trusted.
         let fresh = fresh && coverage.len() == len;
         let status = match coverage.statuses().next().unwrap_or(Status::Failed) {
             Status::Failed => Status::Failed,
@@ -255,7 +262,8 @@ impl Node {
         self.child_lost(slot, index, status, fresh, cause);
     }
 
-    /// Refuses a request that another parent may have sent to an earlier run of this id. Ages are rounded up at every hop, so that a young node may seem younger than the call; the first run has nothing to compare.
+    /// Rejects a request that another parent may have sent to an earlier run of this id. Ages are rounded up at every
+    /// hop, so a young node may seem younger than the call. The first run has nothing to compare with.
     pub(super) fn old_enough(&self, request: &Request) -> Result<(), Cause> {
         let age = self.now.since(self.config.started);
         let only_run = self.config.first_run || !request.adopted;
@@ -267,16 +275,17 @@ impl Node {
     }
 }
 
-/// A reply that a callback made below cannot be one.
+/// Returns the cause for a reply that no callback below can have produced.
 fn bad_values(from: Id) -> Cause {
     Cause::new(from, Stage::Reply, CauseKind::BadReply, "its values are no level-1 data")
 }
 
-/// The groups of a lost child's children; `None` where they are over `most`. There are none where its split is bad, which its parent would have said.
+/// Returns the groups of a lost child's children; `None` if they are more than `most`. Empty if its split is invalid,
+/// which its parent would have reported.
 fn adoptable(call: &Call, index: usize, most: u32) -> Option<Groups> {
     let (Ok(tree), Some(children)) = (&call.request.tree, &call.children) else { return Some(Groups::new()) };
     let lost = children[index].group;
-    // Before there is a group for each.
+    // Checked before groups are allocated.
     if tree.fan_out(lost.len).is_some_and(|count| count > most) {
         return None;
     }
@@ -284,7 +293,7 @@ fn adoptable(call: &Call, index: usize, most: u32) -> Option<Groups> {
     (groups.len() <= most as usize).then_some(groups)
 }
 
-/// Why a child is lost whose children this id does not adopt, since it would have too many.
+/// Returns the cause for a lost child whose children are not adopted because there would be too many.
 fn not_adopted(cause: Cause, parent: Option<Id>, most: u32) -> Cause {
     let Cause { id, stage, kind, code, message } = cause;
     let of = parent.map_or("of this call".to_string(), |parent| format!("of the calls of id {parent}"));
@@ -295,18 +304,18 @@ fn not_adopted(cause: Cause, parent: Option<Id>, most: u32) -> Cause {
 }
 
 impl Call {
-    /// Why some id is left out.
+    /// Adds the cause of an id that is left out.
     pub(super) fn add_cause(&mut self, cause: Cause) {
         self.report.get_or_insert_default().add(cause);
     }
 
-    /// The id's own part has failed: what has been merged into it goes up by itself.
+    /// Marks the id's own part as failed: replies merged into it go up by themselves.
     pub(super) fn own_failed(&mut self, cause: Cause) {
         self.add_cause(cause);
         self.own = Own::Failed;
     }
 
-    /// A child's subtree is done, with values that wait for callback.
+    /// Records that a child's subtree is done, with values that wait for callback.
     pub(super) fn child_parts(&mut self, index: usize, parts: Vec<SubtreeReply>) {
         let Some(children) = self.children.as_mut() else { return };
         let child = &mut children[index];
@@ -317,14 +326,15 @@ impl Call {
         self.settle_order();
     }
 
-    /// What a child says of the ids of its group.
+    /// Stores a child's report on the ids of its group.
     fn child_reports(&mut self, index: usize, report: Report) {
         if let Some(child) = self.children.as_mut().and_then(|children| children.get_mut(index)) {
             child.report = Some(Box::new(report));
         }
     }
 
-    /// A child is lost. So many of its children are asked in its place; the others, or all where there are none, stay in its group. Returns how many parents are given up between this id and them.
+    /// Marks a child as lost. `adopted` of its children replace it; the others, or all if none are adopted, stay in its
+    /// group. Returns the number of parents given up between this id and them.
     pub(super) fn replace_lost(&mut self, index: usize, status: Status, adopted: u32) -> u32 {
         let Some(children) = self.children.as_mut() else { return 0 };
         let lost = &mut children[index];
@@ -338,7 +348,7 @@ impl Call {
         skipped
     }
 
-    /// What is known of every id of the slice, when the call ends here.
+    /// Returns the known status of every id of the slice when the call ends here.
     pub(super) fn take_report(&mut self) -> Report {
         let mut report = self.report.take().map_or_else(Report::default, |report| *report);
         self.leave_unasked();
@@ -351,7 +361,7 @@ impl Call {
             report.coverage.push(Status::Unreached, self.request.ids.len() - 1);
             return self.doubted(report);
         };
-        // The call ends: nobody asks for a child by its index any more.
+        // The call ends, so no index of a child is used any more.
         children.sort_by_key(|child| child.group.start);
         for child in children {
             match child.report.take() {
@@ -363,8 +373,8 @@ impl Call {
         self.doubted(report)
     }
 
-    /// Of an id that has had another parent, that one may have adopted the children, before it was given up itself: what was
-    /// not reached from here may have been reached from there.
+    /// If the id has had another parent, that parent may have adopted the children before it was given up itself: ids
+    /// that were not reached from here may have been reached from there.
     fn doubted(&self, mut report: Report) -> Report {
         if self.adopted {
             report.coverage = report.coverage.doubted();

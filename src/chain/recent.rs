@@ -1,7 +1,10 @@
-//! The calls that this id has lately ended: a request for one of them comes from a second parent, and is not executed again.
+//! Completed calls: those that this id has lately ended. A request for one of them comes from a second parent, and is
+//! not executed again.
 //!
-//! Source: the ARMCI design of chained GPC (2007), "Exceptions" 1. A partial call may be asked for again until its root's time limit has passed, so it is known for as long at least; any other only
-//! as long as frames may be under way. Time alone makes nothing forgotten: a process that was stopped reads what was sent to it when all time has passed.
+//! Source: the ARMCI design of chained GPC (2007), "Exceptions" 1. A partial call may be requested again until its
+//! root's time limit has passed, so it is remembered at least that long; any other call only as long as frames may be
+//! in transit. Nothing is forgotten because time passes: a process that was stopped reads old messages after all time
+//! limits.
 
 use std::collections::VecDeque;
 
@@ -14,20 +17,22 @@ use super::sizes::Sizes;
 use crate::hint::{likely, unlikely};
 use crate::wire::CallId;
 
-/// How many ended calls are remembered. A second request is delayed by at most a few frames of one link against another, so a thousand calls
-/// later nothing of it is under way; the memory stays at some tens of KiB.
+/// Number of ended calls that are remembered. A second request is delayed by at most a few frames of one link against
+/// another, so after a thousand further calls none is in transit. The memory stays at some tens of KiB.
 const REMEMBERED: usize = 1024;
 
-/// Calls of one root that are remembered as bits, up to the last that ended: several times those that may be in flight on a link.
+/// Number of calls of one root that are remembered as bits, up to the last one that ended: several times the number
+/// that may be in flight on a link.
 const WINDOW: u64 = 4096;
 
-/// Words of a window that lie in it side by side: those of the calls of a node that has had few. A million nodes of that kind are simulated.
+/// Number of words that a window stores inline: enough for a node that has had few calls. The simulator runs a million
+/// such nodes.
 const FEW: usize = 2;
 
 /// The bits of a window.
 #[derive(Debug)]
 enum Bits {
-    /// Words that have bits, and their places; a word without any is free.
+    /// Words with bits, and their places; a word without bits is free.
     Few([(u8, u64); FEW]),
     All(Box<[u64; WINDOW as usize / 64]>),
 }
@@ -68,17 +73,17 @@ impl Bits {
     }
 }
 
-/// The last calls of one root, which counts them up.
+/// The last calls of one root, which numbers them in increasing order.
 #[derive(Debug)]
 struct Window {
     root: Id,
-    /// Which run of the root these are calls of, as far as this id has been linked with it.
+    /// The run of the root that these calls belong to, as far as this id has been linked with it.
     run: Option<u64>,
-    /// The highest number that has ended.
+    /// Highest number of an ended call.
     last: u64,
-    /// Whether a call has ended; that of number n stands at n modulo [`WINDOW`].
+    /// Whether a call has ended; the bit of number n is at n modulo [`WINDOW`].
     bits: Bits,
-    /// How many have ended that are remembered here.
+    /// Number of bits that are set.
     ones: u32,
 }
 
@@ -87,7 +92,7 @@ impl Window {
         Window { root: call.root, run, last: call.sequence, bits: Bits::Few([(0, 0); FEW]), ones: 0 }
     }
 
-    /// The word and the bit of a number, if it is not too old.
+    /// Returns the word and the bit of a number, if it is not too old.
     fn place(&self, sequence: u64) -> Option<(usize, u64)> {
         let at = sequence % WINDOW;
         (self.last.saturating_sub(sequence) < WINDOW).then_some((at as usize / 64, 1 << (at % 64)))
@@ -98,11 +103,13 @@ impl Window {
             && self.place(sequence).is_some_and(|(word, bit)| self.bits.get(word) & bit != 0)
     }
 
-    /// Notes a number; says whether it is remembered here for a thousand ended calls at least, or until `forgotten` is called for it. One that is far behind the last may not be: too few will have ended since when it goes.
+    /// Records a number. Returns whether it stays remembered here for at least a thousand further ended calls, or until
+    /// `forgotten` is called for it. A number far behind the last one may not: too few calls will have ended since when
+    /// it is dropped.
     fn add(&mut self, sequence: u64, mut forgotten: impl FnMut(u64)) -> bool {
         let Some((word, bit)) = self.place(sequence) else { return false };
         if sequence > self.last {
-            // A jump, as of another run of the root, goes once over all.
+            // A jump, for example to another run of the root, clears at most the whole window.
             let first = (self.last + 1).max(sequence.saturating_sub(WINDOW - 1));
             let ended = self.last;
             for place in first..=sequence {
@@ -115,7 +122,8 @@ impl Window {
         self.last - sequence <= REMEMBERED as u64
     }
 
-    /// Notes the number behind the last one, as nearly always, if its place is free, or taken by one that need not be remembered any more; says whether it has.
+    /// Fast path: records the number after the last one, if its bit is free or belongs to a number that need not be
+    /// remembered any more. Returns whether it did.
     #[inline(always)]
     fn add_next(&mut self, sequence: u64) -> bool {
         let (word, bit) = ((sequence % WINDOW) as usize / 64, 1 << (sequence % 64));
@@ -130,7 +138,7 @@ impl Window {
         next
     }
 
-    /// Forgets the numbers that do not stay; says whether any is left.
+    /// Drops the numbers for which `stays` is false; returns whether any is left.
     fn retain(&mut self, stays: impl Fn(u64) -> bool) -> bool {
         let mut left = None;
         for sequence in self.last.saturating_sub(WINDOW - 1)..=self.last {
@@ -148,7 +156,7 @@ impl Window {
         left.is_some()
     }
 
-    /// Makes room for a number where another one stands, of those up to `ended`.
+    /// Clears the bit for a number, which may belong to an older one up to `ended`.
     fn clear(&mut self, number: u64, ended: u64, forgotten: &mut impl FnMut(u64)) {
         let (word, bit) = ((number % WINDOW) as usize / 64, 1 << (number % 64));
         if self.bits.get(word) & bit == 0 {
@@ -156,7 +164,8 @@ impl Window {
         }
         self.bits.set(word, self.bits.get(word) & !bit);
         self.ones -= 1;
-        // Of those that are left a thousand may have ended before it, as many as it was behind; the others have ended since.
+        // Up to a thousand of the remaining numbers may have ended before the old one, as far as it was behind; the
+        // rest ended after it. With fewer than two thousand left, the old number may still be needed.
         if (self.ones as usize) < 2 * REMEMBERED {
             let before = (ended % WINDOW + WINDOW - number % WINDOW) % WINDOW;
             forgotten(ended - before);
@@ -164,10 +173,11 @@ impl Window {
     }
 }
 
-/// Calls that no window remembers. At most a thousand that ended one by one, and those that windows have given up since: no more than they remembered.
+/// Calls that no window remembers. At most a thousand that ended one by one, and those that windows have dropped since:
+/// at most as many as the windows remembered.
 #[derive(Debug)]
 struct Old {
-    /// With the number of calls that had ended when each was put here.
+    /// Each with the count of ended calls at the time when it was added.
     order: VecDeque<(u64, CallId)>,
     calls: SeededSet<CallId>,
 }
@@ -183,14 +193,14 @@ impl Old {
         }
     }
 
-    /// Forgets those of a root whose numbers do not stay.
+    /// Drops the calls of a root for which `stays` is false.
     fn retain_of(&mut self, root: Id, stays: impl Fn(u64) -> bool) {
         let stays = |call: &CallId| call.root != root || stays(call.sequence);
         self.order.retain(|(_, call)| stays(call));
         self.calls.retain(stays);
     }
 
-    /// Forgets those that were put here so many ended calls ago.
+    /// Drops the calls that were added a thousand ended calls ago.
     fn forget(&mut self, ended: u64) {
         while let Some((at, call)) = self.order.front()
             && at + REMEMBERED as u64 <= ended
@@ -201,21 +211,21 @@ impl Old {
     }
 }
 
-/// The last calls that ended here.
+/// The calls that ended here most recently.
 #[derive(Debug)]
 pub(super) struct Recent {
     windows: Vec<Window>,
     windows_max: u16,
-    /// The place of the one that was used last.
+    /// Index of the window used last.
     used: u32,
     seed: u64,
-    /// Where the windows are, when there are several.
+    /// Indexes of the windows by root, if there are several.
     places: Option<Box<SeededMap<Id, u32>>>,
-    /// The runs of those that this id is linked with.
+    /// The incarnations of the linked peers.
     runs: FewMap<Id, u64>,
-    /// Those that are too old for their root's window, or whose root has none. Most nodes have none of them.
+    /// Calls that are too old for their root's window, or whose root has none. Most nodes have none.
     old: Option<Box<Old>>,
-    /// How many calls have ended.
+    /// Number of calls that have ended.
     ended: u64,
     pub(super) partial: RecentPartial,
 }
@@ -240,19 +250,19 @@ impl Recent {
         self.ended == 0 && self.runs.is_empty() && self.partial.is_empty() && self.windows.is_empty()
     }
 
-    /// How many peers this id is linked with.
+    /// Number of linked peers.
     pub(super) fn links(&self) -> usize {
         self.runs.len()
     }
 
-    /// Entries that belong to no call and to no window.
+    /// Number of leaked entries: those that belong to no call and no window.
     pub(super) fn strays(&self) -> usize {
         let of_old = |old: &Old| old.order.len().abs_diff(old.calls.len());
         let places = self.places.as_ref().map_or(0, |places| places.len()).saturating_sub(self.windows.len());
         places + self.old.as_deref().map_or(0, of_old) + self.partial.strays()
     }
 
-    /// Gives back room that nothing is in.
+    /// Frees unused memory.
     pub(super) fn release_room(&mut self) {
         self.windows.shrink_to_fit();
     }
@@ -286,7 +296,7 @@ impl Recent {
         }
     }
 
-    /// Where the window of a root is.
+    /// Returns the index of a root's window.
     #[inline(always)]
     fn window(&self, root: Id) -> Option<usize> {
         match self.windows.get(self.used as usize) {
@@ -311,7 +321,7 @@ impl Recent {
             let new = || Box::new(SeededMap::with_hasher(Seeded::new(seed)));
             let places = self.places.get_or_insert_with(new);
             if place == 1 {
-                // Until now it was the only one, which is found without a table.
+                // The first window was the only one, which is found without a table.
                 places.insert(self.windows[0].root, 0);
             }
             places.insert(call.root, place as u32);
@@ -325,9 +335,12 @@ impl Recent {
         old.remember(call, self.ended);
     }
 
-    /// This id is linked with a run of an id. If it is another one than that whose calls are remembered, it counts its own from its incarnation on, and those of the earlier one are no calls that have ended: where its clock was
-    /// set back it may give the same numbers. What only the new run can have numbered so has come through others, before its link, and stays. Partial calls stay until their time has passed, since those of the earlier run may
-    /// still be asked for by its children.
+    /// Records a link with a run of an id. If it is another run than the one whose calls are remembered, the calls of
+    /// the earlier run are forgotten: the new run numbers its calls from its own incarnation, and if its clock was set
+    /// back it may reuse numbers of the earlier run.
+    ///
+    /// Numbers that only the new run can have assigned arrived through other ids before its link, and stay. Partial
+    /// calls stay until their time has passed, because children of the earlier run may still ask for them.
     pub(super) fn linked(&mut self, root: Id, run: u64) {
         self.runs.insert(root, run);
         let Some(place) = self.window(root) else { return };
@@ -337,12 +350,12 @@ impl Recent {
         }
     }
 
-    /// The link is gone.
+    /// Records that the link is gone.
     pub(super) fn unlinked(&mut self, root: Id) {
         self.runs.remove(&root);
     }
 
-    /// Forgets the calls of a root, but for those with numbers that stay.
+    /// Drops the calls of a root, except those for which `stays` is true.
     fn forget(&mut self, root: Id, place: usize, stays: impl Fn(u64) -> bool) {
         self.old.as_mut().into_iter().for_each(|old| old.retain_of(root, &stays));
         self.old.take_if(|old| old.order.is_empty());
@@ -384,7 +397,7 @@ mod tests {
         CallId { root: 1, sequence }
     }
 
-    /// How many calls no window remembers: in their order, and in the set.
+    /// Number of calls that no window remembers: in the queue, and in the set.
     fn old(recent: &Recent) -> (usize, usize) {
         recent.old.as_ref().map_or((0, 0), |old| (old.order.len(), old.calls.len()))
     }
@@ -411,7 +424,7 @@ mod tests {
         assert!(recent.contains(CallId { root: 0, sequence: 7 }));
     }
 
-    /// A call that had waited for its subtree ended when four thousand later ones had, and was forgotten six calls later.
+    /// A call that had waited for its subtree ended after four thousand later ones, and was forgotten six calls later.
     #[test]
     fn one_that_ends_late_is_known_as_long_as_others() {
         let mut recent = Recent::new(1, &Sizes::default());
@@ -423,7 +436,8 @@ mod tests {
         }
     }
 
-    /// Of a root whose other calls had gone elsewhere, the number behind the last one took the place of one a window before it, and nobody knew that one any more.
+    /// For a root whose other calls had gone elsewhere, the next number took the bit of a number one window earlier,
+    /// which was then forgotten.
     #[test]
     fn one_whose_place_the_next_number_takes_is_known_as_long_as_others() {
         let mut recent = Recent::new(1, &Sizes::default());
@@ -437,7 +451,8 @@ mod tests {
         }
     }
 
-    /// The number behind the last there is was taken for the next one, and those before it were forgotten; the last there is was never known.
+    /// The number after the highest possible one was taken for the next one, and the numbers before it were forgotten.
+    /// The highest number was never remembered.
     #[test]
     fn the_last_numbers_there_are_are_known_like_others() {
         let mut recent = Recent::new(1, &Sizes::default());
@@ -449,20 +464,20 @@ mod tests {
         }
     }
 
-    /// A run whose clock was behind that of the one before had calls refused as ended that it had only begun.
+    /// A run whose clock was behind that of the earlier run had new calls rejected as already ended.
     #[test]
     fn the_calls_of_a_root_are_forgotten_with_its_run_and_no_other_s() {
         let mut recent = Recent::new(1, &Sizes::default());
         let of = |root: Id, sequence: u64| CallId { root, sequence };
         for root in [1, 2, 3] {
             recent.linked(root, 50);
-            // The last one is too far behind for the window, and of no run.
+            // The last one is too far behind for the window, and belongs to no run.
             [9000, 9001, 5].iter().for_each(|&sequence| recent.add(of(root, sequence)));
         }
         recent.unlinked(1);
         recent.linked(1, 50);
         assert!([9000, 9001, 5].iter().all(|&sequence| recent.contains(of(1, sequence))), "it is the same");
-        // Which run it was is known longer than its link stands.
+        // The run is remembered longer than its link.
         recent.unlinked(1);
         recent.linked(1, 40);
         assert!(![9000, 9001, 5].iter().any(|&sequence| recent.contains(of(1, sequence))));
@@ -476,7 +491,8 @@ mod tests {
         assert_eq!((recent.windows.len(), places, old(&recent).0), (3, Some(3), 2));
     }
 
-    /// A call of a new run had come through another parent before the run's link, was forgotten with those of the run before, and executed once more when it came from its root: the simulator found it.
+    /// A call of a new run had arrived through another parent before the run's link. It was forgotten with the calls of
+    /// the earlier run, and executed again when it came from its root. The simulator found it.
     #[test]
     fn what_only_the_new_run_can_have_numbered_so_is_known_though_its_link_comes_later() {
         for (before, run) in [(1000, 5000), (5000, 1000), (1000, 1_000_000), (1_000_000, 1000)] {
@@ -489,13 +505,13 @@ mod tests {
                 (first..first + 20).filter(|&sequence| recent.contains(call(sequence))).count()
             };
             assert_eq!((known(&recent, before), known(&recent, run)), (0, 5), "{before} then {run}");
-            // It goes on as any other.
+            // The root continues as usual.
             (run + 10..run + 20).for_each(|sequence| recent.add(call(sequence)));
             assert_eq!(known(&recent, run), 15, "{before} then {run}");
         }
     }
 
-    /// Whose link it was that its calls came on is not known of those that came through others.
+    /// For calls that arrived through other ids, the run of the root is unknown until its link is up.
     #[test]
     fn calls_that_came_through_others_are_kept_when_their_root_links_for_the_first_time() {
         let mut recent = Recent::new(1, &Sizes::default());
@@ -506,7 +522,8 @@ mod tests {
         assert!(!recent.contains(call(7)));
     }
 
-    /// Whoever began anew had all that it remembered put where others remember theirs, and these were forgotten.
+    /// When a root began anew, all its remembered calls were moved to the shared list, and the calls of other roots
+    /// there were forgotten.
     #[test]
     fn a_root_that_begins_anew_makes_nobody_forgotten() {
         let mut recent = Recent::new(1, &Sizes::default());
@@ -525,7 +542,8 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(48))]
-        /// In whatever order calls of however many runs of their roots end, the last thousand are known, and nothing is that has not ended.
+        /// For calls of any number of runs that end in any order, the last thousand are remembered, and no call is that
+        /// has not ended.
         #[test]
         fn the_last_thousand_are_known(
             bursts in prop::collection::vec((0u32..70, 0u64..5, 1u64..5000, 1usize..900), 1..30),

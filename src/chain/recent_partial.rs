@@ -1,7 +1,9 @@
-//! Which partial calls have ended here: each is known until its root's time limit has passed, for it may be asked for again until then.
+//! Completed partial calls: each is remembered until its root's time limit has passed, because it may be requested
+//! again until then.
 //!
-//! A root counts its calls up, so that those that follow each other are one entry, however many. An entry is known as long as the last of its calls has to be, and longer: time alone makes nothing
-//! forgotten, for a process that was stopped reads what was sent to it when all time has passed.
+//! A root numbers its calls in increasing order, so any number of consecutive calls is one entry. An entry is kept at
+//! least as long as its last call needs. Nothing is forgotten because time passes: a process that was stopped reads old
+//! messages after all time limits.
 
 use std::collections::BTreeSet;
 
@@ -9,13 +11,14 @@ use super::Time;
 use super::few::FewMap;
 use crate::wire::CallId;
 
-/// Entries that are known at most: calls that do not follow each other, a thousand in each second of the usual limit, and some MiB. Beyond them the one goes that has, or had, the least time left.
+/// Maximum number of entries: a thousand non-consecutive calls in each second of the usual limit, and some MiB. Beyond
+/// it, the entry with the least time left, or expired longest ago, is dropped.
 const RUNS_MAX: usize = 65_536;
 
-/// Entries that are kept though their time has passed: some hundred KiB.
+/// Number of expired entries that are kept: some hundred KiB.
 const RUNS_IDLE: usize = 4096;
 
-/// Calls of one root that follow each other, up to the last.
+/// Consecutive calls of one root, up to the last.
 #[derive(Clone, Copy, Debug)]
 struct Run {
     last: u64,
@@ -27,12 +30,12 @@ struct Run {
 pub(super) struct RecentPartial {
     /// By the first call of each.
     runs: FewMap<CallId, Run>,
-    /// Made when there are so many that some are dropped.
+    /// Built once there are so many entries that some are dropped.
     by_time: BTreeSet<(Time, CallId)>,
 }
 
 impl RecentPartial {
-    /// A call has ended, and may be asked for again `until` then.
+    /// Records an ended call that may be requested again `until` then.
     pub(super) fn add(&mut self, call: CallId, until: Time) {
         let CallId { root, sequence } = call;
         let (mut first, mut run) = (call, Run { last: sequence, until });
@@ -66,24 +69,24 @@ impl RecentPartial {
         self.before(call).is_some_and(|(_, run)| call.sequence <= run.last)
     }
 
-    /// Times of calls that are forgotten.
+    /// Number of leaked times, of calls that were dropped.
     pub(super) fn strays(&self) -> usize {
         self.by_time.len().saturating_sub(self.runs.len())
     }
 
-    /// When entries whose time has passed are to go, since they are many.
+    /// When the next of too many entries expires.
     pub(super) fn next(&self) -> Option<Time> {
-        // Asked after every input: of most nodes there are none.
+        // Called after every input; most nodes have no entries.
         let (until, _) = self.by_time.first()?;
         (self.runs.len() > RUNS_IDLE).then_some(*until)
     }
 
-    /// Drops those whose time has passed, down to a few.
+    /// Drops expired entries, down to a few.
     pub(super) fn expire(&mut self, now: Time) {
         while self.next().is_some_and(|until| until <= now) && self.drop_soonest() {}
     }
 
-    /// The last entry that does not begin behind a call of the same root.
+    /// Returns the last entry of the same root that begins at or before a call.
     fn before(&self, call: CallId) -> Option<(CallId, Run)> {
         let (first, run) = self.runs.last_up_to(&call)?;
         (first.root == call.root).then_some((*first, *run))
@@ -142,12 +145,12 @@ mod tests {
     }
 
     proptest! {
-        /// In whatever order calls of whatever roots end, each is known and no other is.
+        /// For calls of any roots that end in any order, exactly the ended ones are remembered.
         #[test]
         fn it_is_a_set(calls in proptest::collection::vec((0u32..3, 0u64..20, 0u64..9), 0..60)) {
             let (mut recent, mut model) = (RecentPartial::default(), BTreeSet::new());
             for (root, number, until) in calls {
-                // The last numbers there are, too.
+                // Includes the highest possible numbers.
                 let sequence = if number < 4 { u64::MAX - number } else { number };
                 recent.add(CallId { root, sequence }, at(until));
                 model.insert((root, sequence));

@@ -1,8 +1,12 @@
-//! Long replies on their way up: an id answers when it knows what its answer will be, and the data follow as they come.
+//! Streaming replies: an id answers as soon as its answer is determined, and the data follow as they arrive.
 //!
-//! A child's reply whose head has come counts as a reply. When func has ended and every child has replied so, the level and all lengths of the aggregate are known: the answer goes up, and the data of
-//! the children behind it, in list order. The call stays in the tables until the last of them has come, so that its time limit, a cancel and a lost link still end it; the parent then hears a failure
-//! instead of the rest. Not so where replies are needed whole: at the root, for callback, in a partial call. Source: the ARMCI design of chained GPC (2007), "The action for any response" 2.
+//! A child's reply whose head has arrived counts as a reply. When func has ended and every child has replied, the level
+//! and all lengths of the aggregate are known. The answer goes up, followed by the data of the children, in list order.
+//! The call stays in the tables until the last data have arrived, so its time limit, a cancel or a lost link still ends
+//! it; the parent then receives a failure instead of the rest.
+//!
+//! Replies do not stream where they are needed whole: at the root, for callback, in a partial call. Source: the ARMCI
+//! design of chained GPC (2007), "The action for any response" 2.
 
 use gpc_trees::Id;
 
@@ -14,33 +18,33 @@ use crate::wire::flow::{ArrivingReply, ChildReply, Flow, FlowPart, aggregate_arr
 use crate::wire::message::{Answer, Response};
 use crate::wire::{Body, CallId, Cause, CauseKind, Message, Stage};
 
-/// The replies of a call whose data are still arriving. At most one for each child.
+/// The streaming replies of a call, at most one for each child.
 #[derive(Debug, Default)]
 pub(super) struct Rising {
-    /// Those that have not gone up, and the places of their children in the list.
+    /// The replies that have not gone up, with the places of their children in the list.
     replies: Vec<(u32, ArrivingReply)>,
-    /// What is arriving, and from whom, in list order once it goes up.
+    /// The arriving bodies and their senders; in list order once they go up.
     bodies: Vec<(u32, Id, Body)>,
-    /// How many children's data have not all come.
+    /// Number of children whose data are incomplete.
     coming: usize,
 }
 
 impl Rising {
-    /// Whether there is anything.
+    /// Whether there are any.
     fn is_empty(&self) -> bool {
         self.bodies.is_empty()
     }
 }
 
 impl Call {
-    /// Whether long replies are passed on as they come, and not needed whole.
+    /// Whether long replies are forwarded as they arrive, because they are not needed whole.
     fn passes_on(&self) -> bool {
         let request = &self.request;
         let above = matches!(self.origin, Origin::Parent { .. });
         above && request.reply_wanted && request.callback.is_none() && !request.partial
     }
 
-    /// A child's reply has begun to come.
+    /// Records that a child's streaming reply has begun.
     fn child_rises(&mut self, index: usize, reply: ArrivingReply) {
         let Some(child) = self.children.as_mut().and_then(|children| children.get_mut(index)) else { return };
         (child.answer, self.last) = (ChildAnswer::Arriving, index as u32);
@@ -52,7 +56,7 @@ impl Call {
         rising.replies.push((place, reply));
     }
 
-    /// Why the call has not ended though its answer has gone up: who holds up the data that are next to go.
+    /// Returns why the call has not ended although its answer has gone up: the sender that holds up the next data.
     pub(super) fn held_up(&self, me: Id) -> Cause {
         let bodies = self.rising.as_deref().map_or(&[][..], |rising| &rising.bodies);
         let limit = self.request.limit;
@@ -61,7 +65,7 @@ impl Call {
             return Cause::new(me, Stage::Reply, CauseKind::TimeLimit, message);
         };
         let (len, came, gone) = (body.len(), body.arrived(), body.taken());
-        // What has come and not left waits for somebody above.
+        // Data that have arrived but not left wait for an id above.
         let late = if came > gone { me } else { *child };
         let message = format!(
             "the time limit ({limit:?} at id {me}) passed when of the {len} bytes of the reply of id {child} {came} had come and {gone} had gone up"
@@ -71,7 +75,7 @@ impl Call {
 }
 
 impl Node {
-    /// Whether a long reply of this child is passed on as it comes; else it is needed whole.
+    /// Whether a long reply of this child is forwarded as it arrives; otherwise it is needed whole.
     pub fn passes_on(&self, child: Id, call: CallId) -> bool {
         let spot = self.spots.as_ref().and_then(|spots| spots.get(spots.find(call)?));
         spot.is_some_and(|spot| spot.passes_on() && spot.awaited_child(child).is_some())
@@ -81,11 +85,11 @@ impl Node {
                 .is_some_and(|call| call.passes_on() && call.awaited_child(child).is_some())
     }
 
-    /// A child's reply has begun to come.
+    /// Handles the beginning of a child's streaming reply.
     pub(super) fn reply_rises(&mut self, slot: Slot, index: usize, from: Id, reply: ArrivingReply) {
         let Some(call) = self.calls.get_mut(slot) else { return };
         if !call.passes_on() {
-            // The driver asks before it brings one.
+            // The driver checks `passes_on` before it supplies one.
             let message = "its reply is still arriving where it is needed whole";
             return self.fail(slot, Cause::new(from, Stage::Reply, CauseKind::BadReply, message));
         }
@@ -96,7 +100,7 @@ impl Node {
         self.advance(slot);
     }
 
-    /// All data of a child's reply have come.
+    /// Handles that all data of a child's reply have arrived.
     pub(super) fn reply_arrived(&mut self, from: Id, id: CallId) {
         let Some(slot) = self.calls.find(id) else { return };
         let Some(call) = self.calls.get_mut(slot) else { return };
@@ -108,7 +112,7 @@ impl Node {
         self.end_if_gone(slot);
     }
 
-    /// Ends a call whose answer has gone up, and all data behind it have come.
+    /// Ends a call whose answer has gone up with all its data.
     fn end_if_gone(&mut self, slot: Slot) {
         let gone = |call: &Call| {
             matches!(call.own, Own::Given) && call.rising.as_ref().is_none_or(|rising| rising.coming == 0)
@@ -120,7 +124,7 @@ impl Node {
         }
     }
 
-    /// Answers with replies that are still arriving, if there are any; says whether that settles it.
+    /// Answers with streaming replies, if there are any; returns whether that settles the call.
     pub(super) fn respond_rising(&mut self, slot: Slot) -> bool {
         let reply_max = self.config.reply_max;
         let Some(call) = self.calls.get_mut(slot) else { return false };
@@ -140,13 +144,14 @@ impl Node {
 }
 
 impl Call {
-    /// Whether the reply of a child is arriving.
+    /// Whether the reply of a child is streaming.
     pub(super) fn is_rising(&self, index: usize) -> bool {
         let child = self.children.as_ref().and_then(|children| children.get(index));
         child.is_some_and(|child| child.answer == ChildAnswer::Arriving)
     }
 
-    /// What goes up of replies that are arriving, where there are any. Takes the replies out of the call, and leaves what tells how far they are.
+    /// Returns the aggregate of streaming replies, if there are any. It takes the replies out of the call, and leaves
+    /// the bodies that show their progress.
     fn aggregate_rising(&mut self, me: Id, reply_max: u64) -> Option<Result<ArrivingReply, Cause>> {
         let rising = self.rising.as_deref_mut().filter(|rising| !rising.is_empty())?;
         let own = match std::mem::replace(&mut self.own, Own::Given) {
@@ -170,7 +175,7 @@ impl Call {
     }
 }
 
-/// The parts of a reply that are arriving.
+/// The parts of a reply that are still arriving.
 fn bodies(flow: &Flow) -> impl Iterator<Item = &Body> {
     flow.parts().iter().filter_map(|part| match part {
         FlowPart::Arriving(body) => Some(body),

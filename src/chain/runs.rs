@@ -1,8 +1,9 @@
-//! Whose turn it is: functions and callbacks that are ready, and how many may run at once.
+//! The run queue: functions and callbacks that are ready, and how many may run at once.
 //!
-//! Source: the ARMCI design of chained GPC (2007), "Internal implementation details" 4: func and callback are interrupted by setup only, so at one node one runs at a time. Beyond it, a node may have more workers, and classes of
-//! workers with names, so that functions of one class never wait for those of another.
-//! A call has at most one entry, so the queue is bounded by the calls in flight.
+//! Source: the ARMCI design of chained GPC (2007), "Internal implementation details" 4: only setup interrupts func and
+//! callback, so one of them runs at a time at a node. Beyond the source, a node may have more workers, and named
+//! classes of workers, so that functions of one class never wait for those of another. A call has at most one entry, so
+//! the calls in flight bound the queue.
 
 use std::collections::VecDeque;
 
@@ -11,27 +12,29 @@ use smallvec::SmallVec;
 use super::slot::Slot;
 use crate::wire::CallId;
 
-/// How it is said that a function waits, and that it did.
+/// Words for a function that waits, and for one that did.
 const WAITS: &str = " waits for ";
 const WAITED: &str = " waited for ";
 
-/// A place in the queue of a class.
+/// A ticket: a place in the queue of a class.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Turn {
     class: u8,
     number: u64,
 }
 
-/// A function that runs.
+/// A running function.
 #[derive(Debug)]
 struct Running {
     call: CallId,
     class: u8,
-    /// What it waits for itself, in words, or what it waited for last: a call that inherits the time of the one that is served ends a moment before that.
+    /// What it waits for, or last waited for, as text. The last wait counts because a call that inherits the remaining
+    /// time ends a moment before the call that made it.
     waits: Option<Box<str>>,
 }
 
-/// The calls whose next job is ready, first come first served in each class of workers: the default ones are class 0, executors with names those behind it.
+/// The calls whose next job is ready, first come, first served in each class of workers. Class 0 is the default
+/// workers; named executors follow.
 #[derive(Debug)]
 pub(super) struct Runs {
     classes: SmallVec<[Queue; 1]>,
@@ -40,12 +43,12 @@ pub(super) struct Runs {
     running: Vec<Running>,
 }
 
-/// One class of workers and those that wait for them.
+/// One class of workers and its queue.
 #[derive(Debug)]
 struct Queue {
-    /// The one whose turn is next: mostly the only one, and then it costs no allocation.
+    /// The next call: mostly the only one, which needs no allocation.
     first: Option<(u64, Slot)>,
-    /// Behind it, in the order of their turns.
+    /// Further calls, in order.
     rest: VecDeque<(u64, Slot)>,
     running: usize,
     workers: usize,
@@ -58,17 +61,17 @@ impl Queue {
 }
 
 impl Runs {
-    /// With so many workers of each class; the default one comes first.
+    /// Returns a queue with this number of workers for each class; the default class comes first.
     pub(super) fn new(workers: impl Iterator<Item = usize>) -> Runs {
         Runs { classes: workers.map(Queue::new).collect(), next: 0, running: Vec::new() }
     }
 
-    /// A class that this node does not have is the default one's.
+    /// Returns the class, or the default class if this node does not have it.
     fn class(&self, class: u8) -> u8 {
         if usize::from(class) < self.classes.len() { class } else { 0 }
     }
 
-    /// Queues a call for a class; the turn is for [`leave`](Self::leave).
+    /// Queues a call for a class; the ticket is for [`leave`](Self::leave).
     pub(super) fn enter(&mut self, class: u8, call: Slot) -> Turn {
         let (class, number) = (self.class(class), self.next);
         self.next += 1;
@@ -80,7 +83,7 @@ impl Runs {
         Turn { class, number }
     }
 
-    /// Takes a call out of the queue.
+    /// Removes a call from the queue.
     pub(super) fn leave(&mut self, turn: Turn) {
         let queue = &mut self.classes[usize::from(turn.class)];
         if queue.first.is_some_and(|(first, _)| first == turn.number) {
@@ -90,7 +93,8 @@ impl Runs {
         }
     }
 
-    /// The next call to run a job of, and its class, while a worker of that class is free. It [runs](Self::begin), or its worker is free again at once.
+    /// Returns the next call to run, and its class, if a worker of that class is free. The caller [begins](Self::begin)
+    /// it, or leaves the worker free.
     pub(super) fn take(&mut self) -> Option<(u8, Slot)> {
         let free = |queue: &Queue| queue.running < queue.workers && queue.first.is_some();
         let class = self.classes.iter().position(free)?;
@@ -100,13 +104,13 @@ impl Runs {
         Some((class as u8, call))
     }
 
-    /// A job of a call runs, until [`done`](Self::done).
+    /// Records that a job of a call runs, until [`done`](Self::done).
     pub(super) fn begin(&mut self, class: u8, call: CallId) {
         self.classes[usize::from(class)].running += 1;
         self.running.push(Running { call, class, waits: None });
     }
 
-    /// The job of a call has ended.
+    /// Records that the job of a call has ended.
     pub(super) fn done(&mut self, call: CallId) {
         if let Some(place) = self.running.iter().position(|running| running.call == call) {
             let Running { class, .. } = self.running.swap_remove(place);
@@ -115,7 +119,7 @@ impl Runs {
         }
     }
 
-    /// The function of a call waits, or does not any more.
+    /// Records what the function of a call waits for, or that it stopped waiting.
     pub(super) fn waits(&mut self, call: CallId, what: Option<Box<str>>) {
         if let Some(running) = self.running.iter_mut().find(|running| running.call == call) {
             running.waits = match (what, running.waits.take()) {
@@ -125,30 +129,30 @@ impl Runs {
         }
     }
 
-    /// What the function of a call waits for.
+    /// Returns what the function of a call waits for.
     pub(super) fn awaited_by(&self, call: CallId) -> Option<&str> {
         self.running.iter().find(|running| running.call == call)?.waits.as_deref()
     }
 
-    /// What the first function waits for that keeps a worker of this place in the queue.
+    /// Returns what a running function of the ticket's class waits for, if any: it blocks the worker.
     pub(super) fn awaited_before(&self, turn: Turn) -> Option<&str> {
         let mut waits = self.running.iter().filter(|running| running.class == turn.class);
         waits.find_map(|running| running.waits.as_deref())
     }
 
-    /// Gives back the room of those whose turn has come.
+    /// Frees the memory of past entries.
     pub(super) fn release_room(&mut self) {
         self.classes.iter_mut().for_each(|queue| queue.rest.shrink_to_fit());
         self.running.shrink_to_fit();
     }
 
-    /// Whether no job of the default workers runs, and none waits for them.
+    /// Whether no job of the default workers runs or waits.
     #[inline(always)]
     pub(super) fn is_idle(&self) -> bool {
         self.classes.first().is_some_and(|queue| queue.running == 0 && queue.first.is_none())
     }
 
-    /// The one job that runs, which waits for nothing, while none waits for its turn; `Err` if there are others.
+    /// Returns the only running job, if no job waits and it waits for nothing itself; `Err` if there are others.
     pub(super) fn only(&self) -> Result<Option<(u8, CallId)>, ()> {
         if self.classes.iter().any(|queue| queue.first.is_some()) {
             return Err(());
@@ -160,12 +164,12 @@ impl Runs {
         }
     }
 
-    /// Calls that wait for their turn.
+    /// Number of calls in the queues.
     pub(super) fn waiting(&self) -> usize {
         self.classes.iter().map(|queue| usize::from(queue.first.is_some()) + queue.rest.len()).sum()
     }
 
-    /// Jobs handed out that have not ended.
+    /// Number of jobs that have started and not ended.
     pub(super) fn running(&self) -> usize {
         self.running.len()
     }
@@ -182,7 +186,7 @@ mod tests {
     }
 
     proptest! {
-        /// In each class first come first served, whoever leaves, and never more than it has workers.
+        /// In each class, first come, first served, for any removals; and at most as many run as there are workers.
         #[test]
         fn they_are_queues_with_workers(
             workers in proptest::collection::vec(1usize..4, 1..4),

@@ -1,15 +1,16 @@
-//! A hash for names that peers give: a few multiplications with a seed that peers do not know, so that nobody can make names meet.
+//! A hash for names that peers choose: a few multiplications with a secret seed, so that peers cannot construct
+//! collisions.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, Hasher};
 
-/// A map whose order depends on its seed and on what was done to it, and on nothing else.
+/// A map whose order depends only on its seed and its operations.
 pub(crate) type SeededMap<K, V> = HashMap<K, V, Seeded>;
 
 /// A set of the same kind.
 pub(super) type SeededSet<K> = HashSet<K, Seeded>;
 
-/// Makes hashers with one seed. The same seed gives the same hashes, everywhere.
+/// Builds hashers with one seed. The same seed gives the same hashes everywhere.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seeded {
     key: u64,
@@ -23,13 +24,13 @@ pub(crate) struct SeededHasher {
     factor: u64,
 }
 
-/// 2^64 divided by the golden ratio, odd: spreads seeds that differ little.
+/// 2^64 divided by the golden ratio, odd: spreads similar seeds.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
 impl Seeded {
     pub(crate) fn new(seed: u64) -> Seeded {
         let key = fold(seed ^ SPREAD, SPREAD);
-        // A factor of few bits would spread little; its lowest bit keeps it from being nothing.
+        // A factor with few bits would spread poorly; the lowest bit keeps it from being zero.
         Seeded { key, factor: fold(key, SPREAD) ^ SPREAD | 1 }
     }
 }
@@ -42,7 +43,7 @@ impl BuildHasher for Seeded {
     }
 }
 
-/// Both halves of a product: every bit of either number moves about half of the result's.
+/// Combines both halves of a product: every bit of either number changes about half of the result's bits.
 fn fold(one: u64, other: u64) -> u64 {
     let product = u128::from(one) * u128::from(other);
     product as u64 ^ (product >> 64) as u64
@@ -83,7 +84,7 @@ mod tests {
         }
     }
 
-    /// Names that meet under one seed do not under another.
+    /// Names that collide under one seed do not collide under another.
     #[test]
     fn nobody_can_choose_names_that_meet() {
         let place = |seed, sequence| Seeded::new(seed).hash_one(CallId { root: 1, sequence }) % 64;

@@ -1,4 +1,4 @@
-//! Setup: a call comes in, from the application or from a parent, and is queued; or it is refused.
+//! Setup: admits and queues a call from the application or a parent, or rejects it.
 //!
 //! Source: the ARMCI design of chained GPC (2007), "Internal implementation details" 2 and 3, and "Exceptions" 1.
 
@@ -17,7 +17,7 @@ use crate::wire::prefix::request_head;
 use crate::wire::{CallId, Cause, CauseKind, Coverage, Failure, Message, Request, Stage, Status};
 
 impl Node {
-    /// The application starts a call.
+    /// Starts a call of the application.
     pub(super) fn start(&mut self, ticket: u64, start: Start) {
         let call = CallId { root: self.config.me, sequence: self.next_sequence };
         self.next_sequence += 1;
@@ -50,7 +50,7 @@ impl Node {
         self.admit(request, Origin::Here { ticket, watch: start.watch }, held, self.now);
     }
 
-    /// A parent sends a request. It waits where something does that this parent has asked for before.
+    /// Handles a request of a parent. It waits if earlier work of this parent waits.
     pub(super) fn request(&mut self, from: Id, request: Arc<Request>) {
         if unlikely(self.load.has_waiting(from))
             && let Ok(held) = self.room_for(&request)
@@ -60,20 +60,21 @@ impl Node {
         self.begin(from, request, self.now);
     }
 
-    /// A request begins that came then.
+    /// Begins a request that arrived at `came`.
     pub(super) fn begin(&mut self, from: Id, request: Arc<Request>, came: Time) {
         self.take_over(request.call);
         if let Some(known) = self.calls.named(request.call)
             && known.parent() == Some(from)
         {
-            // The same request once more changes nothing: the one there is will be answered.
+            // A duplicate request has no effect: the first one will be answered.
             self.emit(Output::Consumed { from });
             return;
         }
         if self.known_partial(from, &request) {
             return;
         }
-        // Below a second parent the first one's request may have been executed, and so it may by an earlier run of this id.
+        // Below a second parent the first parent's request may have been executed; so may it by an earlier run of this
+        // id.
         let only = self.only_parent(&request).and_then(|()| self.old_enough(&request));
         let only = only.map_err(|cause| (cause, Status::Unknown));
         let admitted = || self.admissible(&request).and_then(|()| self.room_for(&request));
@@ -86,7 +87,7 @@ impl Node {
         }
     }
 
-    /// Refuses a request; `below` is what is known of the ids below this one.
+    /// Rejects a request; `below` is the status of the ids below this one.
     pub(super) fn refuse_covering(&mut self, from: Id, request: &Request, cause: Cause, below: Status) {
         let coverage = match request.partial && below == Status::Unknown {
             true => Coverage::all(Status::Unknown, request.ids.len()),
@@ -96,7 +97,9 @@ impl Node {
         self.forgo(request);
     }
 
-    /// An adopter's request is refused: it asks those below itself. So a request of the parent that it has given up, should it come now, is not taken: that parent cannot know that others ask them, too.
+    /// After rejecting an adopter's request: the adopter sends the request to the ids below this one itself. So a later
+    /// request of the parent that it has given up is rejected: that parent cannot know that the adopter has sent the
+    /// request to them too.
     fn forgo(&mut self, request: &Request) {
         if request.partial && request.skipped > 0 {
             let until = self.now.plus(request.left.max(request.limit));
@@ -111,18 +114,18 @@ impl Node {
         self.emit(Output::Send { to: from, message });
     }
 
-    /// "Each id can have only one parent": the second one is told so, and nothing is executed.
+    /// "Each id can have only one parent": the second parent is rejected, and nothing is executed.
     fn only_parent(&self, request: &Request) -> Result<(), Cause> {
         let refuse = |kind, message: String| Err(Cause::new(self.config.me, Stage::Setup, kind, message));
         let second = |message| refuse(CauseKind::SecondParent, message);
         let call = request.call;
         if call.root == self.config.me {
-            // In flight, ended, or not even started: no peer may take a name that this id gives.
+            // In flight, ended, or not yet started: no peer may use a name that only this id assigns.
             return second(format!("second parent: call {call} is started here alone"));
         }
         match self.calls.named(call).and_then(Call::parent) {
             Some(parent) => second(format!("second parent: id {parent} already sent call {call}")),
-            // In a partial call several may ask; here what they ask for is gone.
+            // Several parents may send a partial call, but its answer is no longer retained here.
             None if self.recent.contains(call) && request.partial && self.kept.get(call).is_none() => {
                 let message = format!(
                     "call {call} has already ended here, without an answer that could be given again: it was cancelled or released, or this id was given up for lost"
@@ -136,7 +139,7 @@ impl Node {
         }
     }
 
-    /// The coverage of a call that is refused: this id failed, and nothing went to the ones below.
+    /// Returns the coverage of a rejected call: this id failed, and the ids below it were sent nothing.
     fn refused(&self, request: &Request, below: Status) -> Coverage {
         let own = u32::from(request.ids.first() == Some(self.config.me));
         let mut coverage = Coverage::all(Status::Failed, own);
@@ -189,7 +192,7 @@ impl Node {
         Ok(())
     }
 
-    /// What a child would refuse with its link is refused here.
+    /// Rejects what would make a child close its link.
     fn fits_the_wire(&self, request: &Request) -> Result<(), Cause> {
         let len = request_head(request).prefix_len();
         match len > PREFIX_MAX as u64 {

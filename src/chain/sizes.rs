@@ -1,17 +1,23 @@
-//! How much a node remembers of what may come again, and does at one moment, at most. Beyond a size it goes on as well, by a longer way: no promise depends on one.
+//! Limits of what a node remembers about past calls, and of its work at one time. Beyond a limit the node still works,
+//! by a slower path: no guarantee depends on a limit.
 
-/// The sizes of a node.
+/// Limits of a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sizes {
-    /// Roots whose ended calls are remembered as bits: those of a large machine that all call at once. Half a KiB for each.
+    /// Number of roots whose ended calls are remembered as bits: those of a large machine that all call at once. Half a
+    /// KiB for each.
     pub windows: u16,
-    /// Plans that are kept, one where there are to be none: for each root that calls over the same group one, on a large machine.
+    /// Maximum number of plans; at least one if plans are to be used. On a large machine, one for each root that calls
+    /// over the same group.
     pub plans: u16,
-    /// Most descendants of suspects that are asked at a time, one where there are to be none: a link each, of which none may have been needed before.
+    /// Maximum number of suspects' descendants that are sent a heartbeat request at a time; at least one if any are to
+    /// be. Each takes a link, which may not exist yet.
     pub descendants: u16,
-    /// Children of peers' requests that are asked at one moment, one at least. Some milliseconds of work.
+    /// Number of children that requests of peers may be forwarded to at one time, at least one: some milliseconds of
+    /// work.
     pub work: u16,
-    /// Children of a request of a peer that are asked at once, one at least; the others after what else has come.
+    /// Number of children that a peer's request is forwarded to at once, at least one; the rest follow after other
+    /// inputs.
     pub batch: u16,
 }
 

@@ -1,5 +1,5 @@
-//! Where a call lies among the calls in flight: a number, good for as long as it is in flight.
+//! Position of a call among the calls in flight: a number that is valid while the call is in flight.
 
-/// Where a call lies, for as long as one input is taken, and as long as it is in flight.
+/// Position of a call, valid while one input is processed and the call is in flight.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Slot(pub(super) u32);

@@ -1,6 +1,7 @@
 //! The steps of a call: func, forward, callback, response.
 //!
-//! Source: the ARMCI design of chained GPC (2007), "A chained GPC's propagation works in the following steps" and "The action for any response".
+//! Source: the ARMCI design of chained GPC (2007), "A chained GPC's propagation works in the following steps" and "The
+//! action for any response".
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,20 +16,21 @@ use super::{Job, JobResult, Node, Output, Reply, Work, gather, lies};
 use crate::wire::message::{Answer, Classes, Merging, Response};
 use crate::wire::{CallId, Cause, CauseKind, Message, Reason, Request, Stage};
 
-/// Most children that a request of a peer may give this id: no process has links for more, and a few bytes of ids can name any number.
+/// Maximum fan-out of a peer's request: no process has links for more, and a few bytes of ids can name any number.
 const FAN_OUT_FOR_PEERS: u32 = 1 << 16;
 
 impl Node {
-    /// Takes every step of a call that can be taken now.
+    /// Takes every step of a call that is possible now.
     pub(super) fn advance(&mut self, slot: Slot) {
-        // Each step moves the call on: forward once, then one job at a time, then the end.
+        // Ends: each step advances the call, by forwarding once, then one job at a time, then the end.
         let now = self.now;
         while let Some(call) = self.calls.get_mut(slot) {
             if call.begins_late(now) {
                 return self.await_reports(slot);
             }
             match call.next_step() {
-                // Its time limit ends it before this input is over: whoever stood still has nothing to ask for any more.
+                // The time limit ends the call within this input; a process that was stopped must not send requests any
+                // more.
                 Step::Forward if call.deadline <= now && call.request.ids.len() > 1 => return,
                 Step::Forward => {
                     if self.is_delayed(slot) {
@@ -40,7 +42,7 @@ impl Node {
                     call.job = JobState::Queued(self.runs.enter(call.request.classes.func, slot));
                     return;
                 }
-                // When the time for reports is over, callback merges nothing more.
+                // After the time for reports, callback merges nothing more.
                 Step::Callback if call.late && call.is_over(now) => return,
                 Step::Callback => {
                     call.job = JobState::Queued(self.runs.enter(call.request.classes.callback, slot));
@@ -56,13 +58,13 @@ impl Node {
         }
     }
 
-    /// Hands out jobs while a worker is free.
+    /// Starts jobs while a worker is free.
     pub(super) fn run_ready(&mut self) {
         while let Some((class, slot)) = self.runs.take() {
             let me = self.config.me;
             let now = self.now;
             let Some(call) = self.calls.get_mut(slot) else { continue };
-            // It waited behind others for too long: it ends before this input is over.
+            // It waited too long for a worker: the call ends within this input.
             if call.is_over(now) && matches!(call.own, Own::Ready(_)) {
                 call.job = JobState::Idle;
                 continue;
@@ -73,20 +75,21 @@ impl Node {
         }
     }
 
-    /// A job has ended. A func that waits for more of its data has not, so its request is not consumed.
+    /// Handles the end of a job. A func that waits for more of its data has not ended, so its request is not consumed
+    /// yet.
     pub(super) fn ran(&mut self, id: CallId, result: JobResult) {
         self.runs.done(id);
-        // A call that failed meanwhile is gone, and what its job says is ignored.
+        // If the call failed meanwhile, it is gone, and the result of its job is ignored.
         let Some(slot) = self.calls.find(id) else { return };
         self.heed_limit(slot);
         let Some(call) = self.calls.get_mut(slot) else { return };
         if matches!(call.own, Own::Failed) {
-            // Of a partial call whose time for its own part is over.
+            // Partial call whose time for its own part is over.
             return self.pay_credit(slot);
         }
         call.job = JobState::Idle;
         if !matches!(result, JobResult::Deferred) {
-            // An answer that nobody was to give.
+            // An answer without a deferred job.
             call.early = None;
         }
         let stage = match call.own {
@@ -113,7 +116,7 @@ impl Node {
         }
     }
 
-    /// func or callback has ended and answers later, or already has.
+    /// Handles that func or callback has ended and answers later, or has already answered.
     fn own_later(&mut self, slot: Slot, own: Own) {
         let early = self.calls.get_mut(slot).and_then(|call| call.early.take());
         self.own_reply(slot, own);
@@ -122,7 +125,7 @@ impl Node {
         }
     }
 
-    /// A deferred reply comes, or will never come.
+    /// Handles a deferred reply, or the loss of its token.
     pub(super) fn answered(&mut self, id: CallId, result: Result<Reply, Box<Reason>>) {
         if let Some(slot) = self.calls.find(id) {
             self.heed_limit(slot);
@@ -143,7 +146,7 @@ impl Node {
             (Own::Pending | Own::Taking(_) | Own::Lent, result) if call.job == JobState::Running => {
                 call.early.get_or_insert_with(|| Box::new(result));
             }
-            // A second answer to the same token, when no other job of the call can have deferred: the first one counts.
+            // A second answer to the same token, with no other deferred job of the call: the first one counts.
             _ => {}
         }
     }
@@ -160,7 +163,7 @@ impl Node {
         }
     }
 
-    /// Sends the request on to the children, the largest subtree first.
+    /// Sends the request to the children, the largest subtree first.
     fn forward(&mut self, slot: Slot) {
         let Some(call) = self.calls.get_mut(slot) else { return };
         let most = match call.origin {
@@ -181,7 +184,8 @@ impl Node {
         self.ask_children(slot, groups, 0, true);
     }
 
-    /// Has these groups asked: all at once, or of a request of a peer so many that others need not wait for it.
+    /// Sends the request to the heads of these groups: all at once, or, for a request of a peer, so few at a time that
+    /// other work need not wait.
     pub(super) fn ask_children(&mut self, slot: Slot, groups: Groups, skipped: u32, fresh: bool) {
         let most = usize::from(self.config.sizes.batch.max(1));
         let Some(call) = self.calls.get_mut(slot) else { return };
@@ -202,7 +206,7 @@ impl Node {
         }
     }
 
-    /// Asks the next children of a call.
+    /// Sends the request to the next children of a call.
     fn ask_more(&mut self, slot: Slot) {
         let most = usize::from(self.config.sizes.batch.max(1));
         let Some(call) = self.calls.get_mut(slot) else { return };
@@ -213,7 +217,7 @@ impl Node {
         self.ask_all(slot, &groups, skipped, fresh);
     }
 
-    /// Sends these groups their requests, the largest subtree first.
+    /// Sends the request to these groups, the largest subtree first.
     fn ask_all(&mut self, slot: Slot, groups: &[Group], skipped: u32, fresh: bool) {
         let Some(call) = self.calls.get_mut(slot) else { return };
         call.asks(groups, skipped, fresh);
@@ -222,7 +226,7 @@ impl Node {
         }
     }
 
-    /// Whether a call must wait until other work has had its turn; it goes on by itself then.
+    /// Whether a call must wait until other work has had its turn; a later tick continues it.
     fn is_delayed(&mut self, slot: Slot) -> bool {
         let call = self.calls.get(slot).filter(|call| call.request.ids.len() > 1);
         let delays = call.and_then(Call::parent).is_some_and(|parent| self.load.delays(parent));
@@ -232,7 +236,7 @@ impl Node {
         delays
     }
 
-    /// Has a call go on with a later tick, if there is something to go on with.
+    /// Continues a call with a later tick, if it has something left to send.
     fn delay_call(&mut self, slot: Slot) {
         let Some(call) = self.calls.get_mut(slot) else { return };
         let more = call.unasked.is_some() || call.children.is_none();
@@ -242,10 +246,10 @@ impl Node {
         }
     }
 
-    /// Takes some of the work that waits.
+    /// Processes part of the waiting work.
     pub(super) fn go_on_with_delayed(&mut self) {
         self.load.renew();
-        // Ends: each takes a part of what one tick may take.
+        // Ends: each item uses up part of the work of one tick.
         while let Some((parent, next)) = self.load.next() {
             match next {
                 Next::Request(Delayed { request, came, .. }) => self.begin(parent, request, came),
@@ -253,7 +257,7 @@ impl Node {
                     let Some(slot) = self.calls.find(id) else { continue };
                     let Some(call) = self.calls.get_mut(slot) else { continue };
                     call.is_delayed = false;
-                    // Past its time limit nobody can answer any more.
+                    // After its time limit no answer is useful.
                     if call.deadline <= self.now {
                         continue;
                     }
@@ -267,30 +271,30 @@ impl Node {
         }
     }
 
-    /// Nobody below gets the request.
+    /// Fails the forward stage: no id below is sent the request.
     fn not_forwarded(&mut self, slot: Slot, cause: Cause) {
         let Some(call) = self.calls.get_mut(slot) else { return };
         call.forwarded(Children::new());
         if call.request.partial && matches!(call.own, Own::Deferred) {
-            // Its own part fails with this, so its end does not tell the one that keeps the token.
+            // Its own part fails now, so the end of the call will not notify the holder of the token.
             let id = call.request.call;
             self.emit(Output::Stopped(id));
         }
         self.stage_failed(slot, cause);
     }
 
-    /// Sends a group its request: the same for its own slice, and for the time that is left.
+    /// Sends a group its request: the same call for its slice, with the time that is left.
     pub(super) fn send_request(&mut self, slot: Slot, group: Group, skipped: u32, fresh: bool) {
         let Some(call) = self.calls.get(slot) else { return };
         let request = &call.request;
-        // Field by field: what a clone would copy to be overwritten is a list, a tree and the data.
+        // Built field by field: a clone would copy a list, a tree and the data only to overwrite them.
         let child = Request {
             call: request.call,
             position: request.position.saturating_add(group.start),
             total: request.total,
             func: request.func,
             callback: request.callback,
-            // Each id knows for itself.
+            // Each id sets its own.
             merging: Merging::default(),
             classes: Classes::default(),
             reply_wanted: request.reply_wanted,
@@ -299,7 +303,7 @@ impl Node {
             limit: Duration::from_micros(whole_us(call.deadline.since(self.now))),
             left: call.until.since(self.now),
             age: request.age.saturating_add(self.now.since(call.begun)),
-            // Whoever had this id before, or has it now without knowing, may have adopted its children.
+            // Another parent that had this id before, or still has it without knowing, may have adopted its children.
             adopted: !fresh || call.adopted,
             skipped,
             tree: request.tree.as_ref().map(|tree| tree.subtree(group)).map_err(|unknown| *unknown),
@@ -311,9 +315,9 @@ impl Node {
         self.emit(Output::Send { to, message: Message::Request(Arc::new(child)) });
     }
 
-    /// A child answers.
+    /// Handles a child's answer.
     pub(super) fn response(&mut self, from: Id, id: CallId, answer: Answer) {
-        // Unknown calls and children that have answered: "ignoring all subsequent responses".
+        // Ignores unknown calls and children that have answered: "ignoring all subsequent responses".
         let Some(slot) = self.find(id) else { return };
         if !matches!(answer, Answer::Failed(_)) {
             self.heed_limit(slot);
@@ -332,7 +336,7 @@ impl Node {
                     None => self.child_failed(slot, index, *failure),
                 };
             }
-            // Nobody says anything but a failure while its reply is under way.
+            // While its reply is arriving, a child may only send a failure.
             _ if call.is_rising(index) => return,
             Answer::Completed if !wanted => None,
             Answer::Reply(reply) => Some(reply).filter(|_| wanted),
@@ -347,7 +351,7 @@ impl Node {
         };
         let room = reply.as_ref().map_or(Ok(()), |reply| self.room_for_reply(slot, reply));
         let Some(call) = self.calls.get_mut(slot) else { return };
-        // Its subtree is done, whatever becomes of the reply.
+        // Its subtree is done, whatever happens to the reply.
         call.child_done(index, reply.filter(|_| room.is_ok()));
         if let Err(cause) = room {
             return self.fail(slot, cause);
@@ -355,7 +359,7 @@ impl Node {
         self.advance(slot);
     }
 
-    /// The whole subtree is done: answer the parent, or the application.
+    /// Answers the parent or the application: the whole subtree is done.
     fn respond(&mut self, slot: Slot) {
         let Some(call) = self.calls.get_mut(slot) else { return };
         if call.request.partial {
@@ -371,7 +375,7 @@ impl Node {
         }
     }
 
-    /// Forgets a call and says how it ended.
+    /// Removes a call and reports its result.
     pub(super) fn end(&mut self, slot: Slot, answer: Answer) {
         let Some(call) = self.remove(slot) else { return };
         let id = call.request.call;
@@ -387,7 +391,7 @@ impl Node {
         self.calls.recycle(call);
     }
 
-    /// Takes a call out of every table.
+    /// Removes a call from every table.
     pub(super) fn remove(&mut self, slot: Slot) -> Option<Box<Call>> {
         self.pay_credit(slot);
         let call = self.calls.remove(slot)?;
@@ -413,7 +417,7 @@ impl Node {
         Some(call)
     }
 
-    /// The request of this call counts as consumed, once: its func has run, or will not.
+    /// Reports the call's request as consumed, once: its func has run, or will not run.
     pub(super) fn pay_credit(&mut self, slot: Slot) {
         if let Some(call) = self.calls.get_mut(slot)
             && let Origin::Parent { id: from, credit_owed: owed @ true, .. } = &mut call.origin
@@ -425,7 +429,7 @@ impl Node {
     }
 }
 
-/// The job that a call is queued for; it counts as running from here.
+/// Returns the job that a call is queued for, and marks it as running.
 fn next_job(me: Id, call: &mut Call) -> Option<Job> {
     let work = match std::mem::replace(&mut call.own, Own::Lent) {
         Own::Ready(own) => {
@@ -452,12 +456,12 @@ fn next_job(me: Id, call: &mut Call) -> Option<Job> {
     Some(Job { call: request.call, me, parent: call.parent(), request, until, work })
 }
 
-/// As the wire has time limits.
+/// Microseconds, the unit of time limits on the wire.
 fn whole_us(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// The children's groups, or why there are none.
+/// Returns the children's groups, or the reason for a failure.
 fn split(request: &Request, fan_out_max: u32) -> Result<Groups, Reason> {
     let unknown = |id| Reason::new(CauseKind::UnknownTree, format!("no tree is registered under {id:#x}"));
     let tree = request.tree.as_ref().map_err(unknown)?;
@@ -470,7 +474,7 @@ fn split(request: &Request, fan_out_max: u32) -> Result<Groups, Reason> {
         let message = format!("{count} children are over the limit of {fan_out_max}");
         Err(Reason::new(CauseKind::OverLimit, message))
     };
-    // A few bytes can name any number of children: they are refused before there is a group for each.
+    // A few bytes can name any number of children, so the fan-out is checked before groups are allocated.
     if let Some(count) = tree.fan_out(request.ids.len()).filter(|&count| count > fan_out_max) {
         return over(count as usize);
     }

@@ -1,19 +1,21 @@
-//! How full a node's tables are, for whoever watches that nothing stays there for as long as the process lives: what is left of a call that is over, nothing else shows.
+//! Leak checks: the number of entries in a node's tables. Only these counts show entries that an ended call left
+//! behind.
 
 use super::Node;
 
 impl Node {
-    /// With how many peers the node takes itself to be linked.
+    /// Number of peers that the node considers linked.
     pub fn links(&self) -> usize {
         self.recent.links()
     }
 
-    /// Bytes that answers which are kept have taken of their part of the memory, where that is counted.
+    /// Bytes of the memory budget that retained answers use, if the budget is bounded.
     pub fn kept_bytes(&self) -> u64 {
         self.kept.bytes()
     }
 
-    /// How many entries there are that belong to no call, answer, root or plan which the node holds: none, whatever has happened. Each table is counted against the one that it leads to.
+    /// Number of leaked entries: those that belong to no call, answer, root or plan of the node. It must always be
+    /// zero. Each table is compared with the one that it refers to.
     pub fn strays(&self) -> usize {
         let over = |entries: usize, of: usize| entries.saturating_sub(of);
         let short = self.spots.as_ref().map_or(0, |spots| spots.strays());

@@ -1,7 +1,9 @@
-//! Suspects: while a child of a partial call is silent, those below it are asked whether they live.
+//! Suspects: while a child of a partial call is silent, its descendants are sent heartbeat requests.
 //!
-//! When the child is given up they are adopted, and each that is silent, too, would take as long as the child to be found out: a chain that is cut off would be found lost one id after the other. So they are
-//! asked as soon as the child is suspected, and who has not answered by the time when it is adopted goes with it. They get no request: the child may live.
+//! When the child is given up, its children are adopted. Each of them that is silent too would take as long as the
+//! child to be detected: a chain that is cut off would be found lost one id after the other. So they are asked as soon
+//! as the child is suspected, and those that have not answered at the time of adoption are given up with it. They get
+//! no request, because the child may be alive.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -11,7 +13,8 @@ use super::call::{Call, ChildAnswer};
 use super::{Heartbeat, Node, Time};
 
 impl Node {
-    /// The nearest descendants of the children that are suspected, of all partial calls; those below an id that lives are its own to look after.
+    /// Returns the nearest descendants of the suspected children, over all partial calls. The descendants of an id that
+    /// is alive are left to that id.
     pub(super) fn descendants_of_suspects(
         &self,
         awaited: &BTreeMap<Id, Time>,
@@ -27,7 +30,7 @@ impl Node {
             silent.filter(|(call, group)| first(call, *group).is_some_and(suspected)).collect();
         let most = usize::from(self.config.sizes.descendants);
         let mut descendants = BTreeSet::new();
-        // Ends: the groups of a group are shorter, and only so many are looked into.
+        // Ends: the groups within a group are shorter, and the number of descendants is bounded.
         while let Some((call, group)) = nearest.pop_front() {
             let Ok(tree) = &call.request.tree else { continue };
             for group in adopted(tree, group).unwrap_or_default() {
@@ -44,7 +47,7 @@ impl Node {
     }
 }
 
-/// The groups of a call's children that have answered nothing and have others below them.
+/// The groups of a call's children that have not answered and have descendants.
 fn awaited_groups(call: &Call) -> impl Iterator<Item = Group> + '_ {
     let children = call.children.as_deref().unwrap_or_default();
     let silent = children.iter().filter(|child| child.answer == ChildAnswer::Awaited && child.group.len > 1);

@@ -254,10 +254,10 @@ pub enum FrameError {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HelloError {
-    /// Another protocol, or none.
+    /// The peer speaks another protocol.
     #[error("the peer does not speak this protocol: its first bytes are {0:02x?}")]
     Magic([u8; 4]),
-    /// Another version of it.
+    /// The peer speaks another version of the protocol.
     #[error(
         "the peer speaks version {0} of the wire, this side version {VERSION}: run the same release on both"
     )]
@@ -300,7 +300,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Errors unless a field that must be zero is.
+/// Checks that a field which must be zero is zero.
 pub(crate) fn zero(kind: Kind, field: &'static str, value: u64) -> Result<(), FrameError> {
     match value {
         0 => Ok(()),

@@ -26,7 +26,7 @@ pub enum RegisterError {
     },
     /// Another name has the same id: rename one of the two.
     SameId {
-        /// The name that was refused.
+        /// The rejected name.
         name: SplitName,
         /// The name that is registered.
         registered: SplitName,

@@ -105,7 +105,7 @@ impl<'a> Tokens<'a> {
         Self { grammar: Grammar::new(level, limits), rest: data, ended: false }
     }
 
-    /// The next token, `None` at a proper end.
+    /// Returns the next token; `None` after complete data.
     fn advance(&mut self) -> Result<Option<Token<'a>>, LevelError> {
         let mut leaf: &[u8] = &[];
         while let Some(event) = self.grammar.step(&mut self.rest)? {
