@@ -56,7 +56,7 @@ fn ends(request: &Request, begun: Time) -> (Time, Time) {
 }
 
 impl Own {
-    /// The part before func has run; a root that only watches has no func to run.
+    /// The initial part of a new call; a root that only watches has no func to run.
     fn begin(origin: &Origin) -> Own {
         match origin {
             Origin::Here { watch: true, .. } => Own::Ready(Reply::default()),
@@ -134,7 +134,7 @@ pub(super) struct Call {
     pub(super) late: bool,
     /// Index of the child that answered last.
     pub(super) last: u32,
-    /// When the root's time limit passes and the call is no longer needed by any parent.
+    /// When the root's time limit passes; later no parent asks for the call.
     pub(super) until: Time,
     pub(super) own: Own,
     /// A deferred reply that arrived before func ended: the token may be used while func is still running.
@@ -180,7 +180,7 @@ impl Child {
     pub(super) fn cover(&self, coverage: &mut Coverage) {
         match (&self.answer, &self.report) {
             (ChildAnswer::Done | ChildAnswer::Arriving, Some(report)) => coverage.append(&report.coverage),
-            // Its report on its ids is final, whatever happens to its reply.
+            // All ids of its group are done, whatever happens to its reply.
             (ChildAnswer::Done | ChildAnswer::Arriving, None) => coverage.push(Status::Done, self.group.len),
             (ChildAnswer::Awaited, _) => coverage.push(Status::Unknown, self.group.len),
             (ChildAnswer::Lost(status), _) => {
@@ -398,7 +398,7 @@ impl Call {
         self.unasked.take_if(|unasked| unasked.is_empty());
     }
 
-    /// Call when the call ends: children that were not sent the request stay in its coverage.
+    /// Adds the children that were not sent the request, so that the coverage of the ending call includes them.
     pub(super) fn leave_unasked(&mut self) {
         let (Some(unasked), Some(children)) = (self.unasked.take(), self.children.as_mut()) else { return };
         for unasked in *unasked {

@@ -15,13 +15,12 @@ use super::slot::Slot;
 use super::{Node, Output, Time};
 use crate::wire::{Cause, CauseKind, Stage};
 
-/// Extra time of a failing call: this minimum, and this fraction of its limit.
+/// Extra time of a failing call: this constant, plus the call's limit divided by `EXTRA_SHARE`.
 const EXTRA_MIN: Duration = Duration::from_millis(100);
 const EXTRA_SHARE: u32 = 100;
 
-/// The fraction of the extra time that is divided among the levels of the tree: enough for a report to go up one level
-/// if processes are scheduled at once. A larger fraction would help only ids with a silent child, and leave less time
-/// to all others.
+/// The levels of the tree share the extra time divided by this: enough for a report to go up one level if processes are
+/// scheduled at once. A larger part would help only ids with a silent child, and leave less time to all others.
 const LEVELS_SHARE: u64 = 8;
 
 /// Maximum number of expired calls that end with one input: a few milliseconds of work.

@@ -130,7 +130,7 @@ impl Liveness {
         (self.next, self.asks, self.asked) = (Some(next), asks, asked);
     }
 
-    /// Whether there is no state that a later call would miss.
+    /// Whether all state that a later call would need is empty.
     pub(super) fn is_blank(&self) -> bool {
         self.next.is_none()
             && self.watched.is_empty()

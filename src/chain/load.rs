@@ -18,7 +18,7 @@ use super::Time;
 use super::holding::Held;
 use crate::wire::{CallId, Request};
 
-/// A tick processes this fraction of the work of one moment; the rest of the turn is for other work.
+/// A tick does the work of one moment divided by this; the rest of the turn is for other work.
 const TICK_PARTS: u32 = 8;
 
 /// A waiting request.

@@ -97,9 +97,9 @@ impl Node {
         self.forgo(request);
     }
 
-    /// After rejecting an adopter's request: the adopter sends the request to the ids below this one itself. So a later
-    /// request of the parent that it has given up is rejected: that parent cannot know that the adopter has sent the
-    /// request to them too.
+    /// Remembers the call after an adopter's request was rejected. The adopter sends the request to the ids below this
+    /// one itself. A later request of the parent that was given up must be rejected: that parent cannot know about the
+    /// adopter's requests.
     fn forgo(&mut self, request: &Request) {
         if request.partial && request.skipped > 0 {
             let until = self.now.plus(request.left.max(request.limit));
