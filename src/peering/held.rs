@@ -1,7 +1,7 @@
 //! Conflicts between two runs of an id: a new connection waits until the link of the other run is known to be alive or
 //! gone.
 //!
-//! The order of two runs is unknown: clocks are set back, and a process can send any incarnation. So the order of
+//! The order of two runs is unknown: clocks may be set back, and a process can send any incarnation. So the order of
 //! incarnations decides nothing. If an id is restarted, its old link is gone or ends at once, because the system closes
 //! what a process leaves behind. If the old process is stopped or cut off, it does not answer. If it answers, it keeps
 //! its link. Source: docs/wire.md, "One link per pair".
@@ -24,7 +24,7 @@ use crate::wire::{CauseKind, Hello};
 pub const ANSWER_LIMIT: Duration = Duration::from_secs(2);
 
 /// Maximum number of waiting processes at a node; each id has at most one. There are more than a few only if a host was
-/// cut off and its processes run elsewhere now. Further ones are told to try again.
+/// cut off and its processes run elsewhere now. Further ones are rejected, to try again later.
 const HELD_MAX: usize = 128;
 
 /// The waiting connections, by the id that they claim; the link of each of these ids is up.

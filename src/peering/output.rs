@@ -64,7 +64,7 @@ pub enum Output {
         /// Whether there was a link: if not, nothing that was sent can have arrived.
         stood: bool,
     },
-    /// This node's attempt to connect to a peer has failed: fail everything that waits for it; none of it was sent.
+    /// This node's attempt to connect to a peer has failed: fail everything that waits for it; none of it arrived.
     Unreached {
         /// The peer.
         peer: Id,

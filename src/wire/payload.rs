@@ -287,8 +287,8 @@ impl Payload {
         self.many().push(part);
     }
 
-    /// Appends all bytes of another payload. A long list of its parts is shared, so prepending to a long payload takes
-    /// constant time.
+    /// Appends all bytes of another payload. A long list of its parts is shared, so repeatedly prepending to a long
+    /// payload does not become slower.
     ///
     /// # Panics
     /// As for [`push`](Self::push).

@@ -51,9 +51,9 @@ pub fn level0(bytes: impl Into<Bytes> + AsRef<[u8]>) -> Payload {
 /// Aggregates a process's own data and its children's data: own data first, then the children's in the given order.
 ///
 /// `own` holds raw bytes, which become level-0 data; `None` if the process contributes nothing. The level of the result
-/// is one more than the highest child's. Data of a lower level are lifted by wrapping them in values of one member (`1
-/// SPACE data`). Without children the result is `own` at level 0; without children and `own` it is an empty value of
-/// level 1. Parts of 4 KiB or more are not copied.
+/// is one more than the highest child's. Data of a lower level are lifted: `1 SPACE data` wraps them in a value of one
+/// member. Without children the result is `own` at level 0; without children and `own` it is an empty value of level 1.
+/// Parts of 4 KiB or more are not copied.
 ///
 /// A lift costs two bytes a level, so lifting own data costs twice their height. This is negligible in a tree of
 /// logarithmic depth, but a chain of n processes adds n² bytes of prefixes.

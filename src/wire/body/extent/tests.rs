@@ -158,8 +158,8 @@ proptest! {
 }
 
 proptest! {
-    /// A sender waits until its window has room for a whole piece, and a receiver extends the window by quarters: a
-    /// deadlock would be possible.
+    /// A sender waits until its window has room for a whole piece, and a receiver extends the window by quarters: with
+    /// longer pieces each could wait for the other.
     #[test]
     fn there_is_leave_for_the_longest_piece_when_all_that_came_was_taken(lengths in prop::collection::vec((1..=EXTENT_MAX, 1..100usize), 1..8)) {
         let (body, mut writer) = Body::arriving_for(u64::MAX, Use::Passing);
