@@ -193,8 +193,7 @@ pub struct Partial {
 
 /// Reply of a subtree: reply header and reply data, side by side.
 ///
-/// With the default aggregation both are level-n data of the same level. With a callback both are its result, at level
-/// 0.
+/// With the default aggregation both are level-n data of the same level. With a callback both are its level-0 result.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SubtreeReply {
     /// Height above the leaves.
