@@ -85,8 +85,8 @@ impl Call {
         own && self.job == JobState::Idle && self.children.is_some() && self.unasked.is_none()
     }
 
-    /// Whether the limit of this partial call has passed without the node having been ticked, so that answers now are
-    /// reports and callback has the time for reports to merge them.
+    /// Whether the limit of this partial call has passed before the node was ticked. Then answers that arrive now are
+    /// reports, and callback has the time for reports to merge them.
     pub(super) fn begins_late(&self, now: Time) -> bool {
         let own = matches!(self.own, Own::Ready(_) | Own::Failed);
         self.request.partial && !self.late && self.deadline <= now && own && self.children.is_some()
@@ -213,8 +213,8 @@ mod tests {
         waits
     }
 
-    /// For any tree, each id waits longer than the ids below it, the root for all of the extra time, and an id without
-    /// children not at all.
+    /// For any tree, each id waits longer than the ids below it. The root waits for all of the extra time, and an id
+    /// without children not at all.
     #[test]
     fn each_level_waits_less_than_the_one_above() {
         let three = NonZeroU32::new(3).expect("it is not zero");

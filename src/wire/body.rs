@@ -1,8 +1,8 @@
 //! The data of a request, or of a reply that is forwarded: complete, or still arriving segment by segment.
 //!
 //! A node that forwards first gives its children the body that it is still receiving; each link reads the bytes that
-//! have arrived. If func needs its data whole, the bytes grow in one buffer, by what has arrived and never by what was
-//! announced, and func gets them as one slice without a second copy.
+//! have arrived. If func needs its data whole, the bytes grow in one buffer, and func gets them as one slice without a
+//! second copy. The buffer grows by what has arrived, never by what was announced.
 //!
 //! If func takes the data as they arrive and they are not needed again later, each byte stays until func and every
 //! child's link have read it: at most a window, whatever the length. [`BodyWriter::grant`] then returns how far the

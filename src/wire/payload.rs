@@ -28,8 +28,8 @@ pub(super) const COPY_BYTES_MAX: usize = 4096;
 /// it.
 const NESTED_MIN: usize = 8;
 
-/// Maximum nesting depth of lists of parts. Parts of a list at this depth are copied one by one when it is appended,
-/// which a chain of n ids does n / 64 times instead of n times.
+/// Maximum nesting depth of lists of parts. When a list at this depth is appended, its parts are copied one by one. A
+/// chain of n ids does this n / 64 times instead of n times.
 const DEPTH_MAX: u8 = 64;
 
 /// An ordered list of byte parts that stands for their concatenation.

@@ -1,7 +1,7 @@
 //! Tests that the built-in trees have their documented properties: one parent each, no id left out, depth and fan-out.
 //!
 //! If the groups of every length cover the rest once, in order, this follows for the whole tree by induction on the
-//! length, and so do depth and fan-out. Walks over all ids check samples without induction. The documented forms are
+//! length. So do depth and fan-out. Walks over all ids check samples without induction. The documented forms are
 //! computed independently and naively here.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
