@@ -1,13 +1,14 @@
-//! Which way the code goes nearly always: the compiler puts that way in one piece, and the others aside.
+//! Branch hints: the compiler keeps the likely path contiguous and moves the other code out of line.
 //!
-//! Where many processes share a core, the processor has forgotten where the branches of each go when it runs again, and takes the next instruction for the next one. Wherever that is wrong it
-//! begins anew, which takes as long as fifty instructions in a row; so the way of a short call has as few such places as may be.
+//! Where many processes share a core, a process that runs again finds the branch predictor empty: the processor assumes
+//! that no branch is taken. Each misprediction costs as much as fifty straight-line instructions, so the path of a
+//! short call has as few taken branches as possible.
 
-/// Says that this is seldom reached.
+/// Marks a cold path.
 #[cold]
 pub(crate) fn cold_path() {}
 
-/// A condition that holds nearly always.
+/// A condition that is nearly always true.
 #[inline(always)]
 pub(crate) fn likely(condition: bool) -> bool {
     if !condition {
@@ -16,7 +17,7 @@ pub(crate) fn likely(condition: bool) -> bool {
     condition
 }
 
-/// A condition that holds hardly ever.
+/// A condition that is nearly always false.
 #[inline(always)]
 pub(crate) fn unlikely(condition: bool) -> bool {
     if condition {

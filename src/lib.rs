@@ -1,11 +1,13 @@
-//! Call a function on many processes with one call.
+//! One call that executes a function on many processes: a chained global procedure call.
 //!
 //! # Overview
 //!
-//! A *chained GPC* (global procedure call) travels down a tree of processes. Every process executes the function, forwards the call to its children, merges their replies into its own, and answers its parent. So one call reaches any number of
-//! processes in a few hops, and one reply comes back.
+//! A *chained GPC* (global procedure call) travels down a tree of processes. Every process executes the function,
+//! forwards the call to its children, merges their replies into its own, and replies to its parent. So one call reaches
+//! any number of processes in a few hops, and one reply comes back.
 //!
-//! Each process has an *id*, a [`Node`] that links with others, and the [`Functions`] that may be called there. The process that makes a [`Call`] is its *root*; any process may be a root, at any time, of any number of calls.
+//! Each process has an *id*, a [`Node`] that links with other nodes, and the [`Functions`] that calls execute there.
+//! The process that makes a [`Call`] is its *root*. Any process may be the root of any number of calls, at any time.
 //!
 //! # Usage
 //!
@@ -17,7 +19,7 @@
 //!     reply.data = format!("hello from {}", request.me()).into_bytes();
 //!     Ok(())
 //! })?;
-//! // Eight nodes in this process, for tests and examples.
+//!     // Eight nodes in this process, for tests and examples.
 //! let nodes = LocalNodes::start(8, LinkKind::Unix, &functions)?;
 //! let outcome = nodes.root().call(Call::new(hello).ids(0..8))?.wait()?;
 //! for reply in outcome.replies()? {
@@ -30,23 +32,28 @@
 //!
 //! | you want | see |
 //! |---|---|
-//! | a function that executes | [`Functions::func`], [`Request`], [`Reply`] |
-//! | replies merged on the way up, in the order of the list | [`Functions::callback`]; [`Functions::commutative`] where the order does not matter; [`Functions::phased`] for one function that does both |
+//! | a function that a call executes | [`Functions::func`], [`Request`], [`Reply`] |
+//! | replies merged on the way up, in list order | [`Functions::callback`] |
+//! | replies merged in the order of their arrival | [`Functions::commutative`] |
+//! | one function that executes and merges | [`Functions::phased`] |
 //! | a reply later, from any thread or task | [`Functions::deferring`], [`Deferred`] |
-//! | data taken as they arrive, and forwarded meanwhile | [`Functions::streaming`], [`Streaming`], [`Call::forward_first`] |
-//! | to say where a function runs | [`Placement`], [`Builder::executor`] |
-//! | another tree, or one of your own | [`Tree`], [`Registered`] (a split), [`Layout`] (children, parents or a file) |
-//! | to wait, poll, await or go on when a call ends | [`CallHandle`] |
-//! | the replies, and what became of each id | [`Outcome`] |
+//! | data processed while they arrive | [`Functions::streaming`], [`Streaming`], [`Call::forward_first`] |
+//! | the thread that runs a function | [`Placement`], [`Builder::executor`] |
+//! | another tree, built in or your own | [`Tree`], [`Registered`] (a split), [`Layout`] (a table or a file) |
+//! | wait, poll, await or a callback at the end of a call | [`CallHandle`] |
+//! | the replies, and the status of each id | [`Outcome`] |
 //! | calls from other threads and from functions | [`Caller`] |
-//! | to call without taking part | [`Call::watch`] |
+//! | a call whose root takes no part | [`Call::watch`] |
 //!
 //! # When something fails
 //!
-//! Every call ends: it succeeds within its time limit ([`Call::limit`], 60 s by default), or it fails, at most 1 % of the limit and 100 ms after it. A call that fails at one id fails as a whole, with the first [`Cause`]: which id, at which [`Stage`], what [`CauseKind`] to match on, the number that the function
-//! [gave](WithCode), and a message for people. [`CallFailure`] tells what became of each id, and so which are safe to call again.
+//! Every call ends. It succeeds within its time limit ([`Call::limit`], 60 s by default), or it fails, at most 1 % of
+//! the limit and 100 ms after the limit. If a call fails at one id, it fails as a whole, with the first [`Cause`]: the
+//! id, the [`Stage`], the [`CauseKind`] to match on, the [number](WithCode) that the function returned, and a message
+//! for people. [`CallFailure`] has the status of each id, and so which ids are safe to call again.
 //!
-//! A call that is [`partial`](Call::partial) goes on without ids that fail or are lost; the [`Outcome`] has the replies of the others:
+//! A [`partial`](Call::partial) call goes on without the ids that fail or are lost; the [`Outcome`] has the replies of
+//! the others:
 //!
 //! ```
 //! use chained_gpc::{Call, CauseKind, Functions, LinkKind, LocalNodes, Status};
@@ -69,57 +76,81 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Each id executes a call at most once, whatever is repaired around it, and nothing of which a byte has left is sent again. A process that dies is noticed at once, one that is silent after ten seconds ([`Heartbeat`]).
+//! Each id executes a call at most once, even if the tree is repaired around it. A message of which a byte has been
+//! sent is never sent again. The death of a process is detected at once, silence after ten seconds ([`Heartbeat`]).
 //!
 //! # Several processes
 //!
-//! Each process makes its own [`Node`] with [`Node::builder`], registers its functions under the same names, and is told where the others listen:
+//! Each process makes its own [`Node`] with [`Node::builder`], registers its functions under the same names, and
+//! receives the addresses of the other nodes:
 //!
-//! - [`Peers`] is a table of ids and addresses, with a text form, the *peers file*. [`Node::learn`] and [`Node::forget`] change it while the node runs, and [`Node::events`] tells of links that come up and are lost.
-//! - [`Job`] names the nodes that belong together; those of another job are refused. It guards against mistakes, and proves nothing.
-//! - [`Secret`] is what the members of a job have in common: over TCP a node that [has one](Builder::secret) links with those alone that prove that they have it, too. Without one, **whoever reaches a node's TCP port can call its functions**. A [key](Builder::key)
-//!   proves which id a node is; [`Access`] says who may call a function. Over Unix sockets, on Linux, nodes link with processes of their own user only, unless [`Builder::allow_users`] names others. `docs/security.md` in the repository has the rest.
+//! - [`Peers`] is a table of ids and addresses, with a text form, the *peers file*. [`Node::learn`] and
+//!   [`Node::forget`] change it while the node runs. [`Node::events`] reports links that come up or are lost.
+//! - [`Job`] names the nodes that belong together; a node rejects nodes of another job. A job guards against mistakes,
+//!   and proves nothing.
+//! - [`Secret`] is shared by the members of a job: over TCP, a node that [has one](Builder::secret) links only with
+//!   nodes that prove that they have it, too. Without a secret, **any process that reaches a node's TCP port can call
+//!   its functions**. A [key](Builder::key) proves a node's id; [`Access`] restricts who may call a function. Over Unix
+//!   sockets, on Linux, a node links only with processes of its own user, unless [`Builder::allow_users`] names others.
+//!   `docs/security.md` in the repository has the rest.
 //! - [`bootstrap`] reads secrets and keys from files.
 //! - [`Node::wait_for_peers`] waits for processes that are still starting.
-//! - [`bootstrap`] asks the launcher that has started the process (such as `mpiexec`) who it is, and gets it to know the others: no file, no addresses.
-//! - [`launch`] starts processes of a program on this machine, and ends them whatever happens.
+//! - [`bootstrap`] gets the id of this process and the addresses of the others from the launcher that started it (such
+//!   as `mpiexec`): no file, no addresses.
+//! - [`launch`] starts processes of a program on this machine, and ends them in every case.
 //!
-//! [`Node`] has a whole program. Links are TCP, Unix sockets or shared memory: nodes of one host find the fastest by themselves ([`LinkKind`]).
+//! [`Node`] has a complete program as an example. Links are TCP, Unix sockets or shared memory: nodes of one host
+//! select the fastest kind automatically ([`LinkKind`]).
 //!
 //! # Functions that call
 //!
-//! A function makes calls with [`Request::caller`]; they inherit what is left of the time limit of the call that is being served. It may wait for them on a worker; a wait that cannot end (on the thread that drives the node, or where the call needs
-//! the very worker that waits) is an error at once, [`CallError::Deadlock`]. Three ways out: another [executor](Placement::Executor), a [deferred](Functions::deferring) reply, or [`CallHandle::on_end`]. [`Caller`] has an example.
+//! A function makes calls with [`Request::caller`]; they inherit the rest of the time limit of the call that runs the
+//! function. On a worker, the function may wait for them. A wait that cannot end (on the thread that drives the node,
+//! or where the call needs the very worker that waits) fails at once with [`CallError::Deadlock`]. Three ways out:
+//! another [executor](Placement::Executor), a [deferred](Functions::deferring) reply, or [`CallHandle::on_end`].
+//! [`Caller`] has an example.
 //!
 //! # Loops of your own
 //!
-//! [`Node`] has a thread for its event loop. A [`PolledNode`] has none: the application drives it with [`progress`](PolledNode::progress), or waits for its descriptor in a loop of its own (`poll`, `epoll`, tokio's `AsyncFd`). An application that
-//! computes for longer than ten seconds announces a [`pause`](PolledNode::pause). The examples `epoll_loop` and `tokio_loop` of the repository are whole programs.
+//! [`Node`] has a thread for its event loop. A [`PolledNode`] has none: the application drives it with
+//! [`progress`](PolledNode::progress), or waits for its descriptor in an event loop of its own (`poll`, `epoll`,
+//! tokio's `AsyncFd`). An application that computes for longer than ten seconds announces a
+//! [`pause`](PolledNode::pause). The examples `epoll_loop` and `tokio_loop` of the repository are complete programs.
 //!
 //! # Platforms
 //!
-//! Linux. Nothing else is built or tested: the event loop waits by `epoll` and `timerfd`, and abstract Unix sockets, shared memory, data by descriptor and the check of users are Linux's. Most of those parts are
-//! kept apart by `cfg(target_os)`, as a start for a port to another Unix system ([`LinkKind::DEFAULT`] is TCP there); Windows is not considered.
+//! Linux. No other system is built or tested: the event loop waits with `epoll` and `timerfd`; abstract Unix sockets,
+//! shared memory, descriptor passing and the check of users are Linux's. Most of those parts are kept apart by
+//! `cfg(target_os)`, as a start for a port to another Unix system ([`LinkKind::DEFAULT`] is TCP there); Windows is not
+//! considered.
 //!
-//! All nodes of a job run the same version of the protocol; machines may differ, since integers on the wire are little-endian. Minimum Rust version: 1.91.
+//! All nodes of a job run the same version of the protocol. Machines may differ, since integers on the wire are
+//! little-endian. Minimum Rust version: 1.91.
 //!
 //! # Features
 //!
-//! `rayon`, on by default: more than one default worker ([`Builder::workers`]). Without it a node that asks for more does not start. [Named executors](Builder::executor) do not need it.
+//! `rayon`, on by default: more than one default worker ([`Builder::workers`]). Without it, a node with more workers
+//! does not start. [Named executors](Builder::executor) do not need it.
 //!
 //! # What is stable
 //!
-//! A program needs what stands at the root of this crate, [`bootstrap`], [`launch`] and [`trees`]; [`runtime`] has the rarer names of the same things. These follow semantic versioning, sets that will grow are `#[non_exhaustive]`, and the numbers of [`CauseKind`] never
-//! change their meaning. `wire`, `chain`, `sim` and [`runtime::link`] are public for drivers and tools of their own (a simulator, a fuzzer, another event loop) and stand **outside the promise of semantic versioning**: any release may change them. What of
-//! them is named at the root of the crate is inside.
+//! A program needs the items at the root of this crate, [`bootstrap`], [`launch`] and [`trees`]; [`runtime`] has rarer
+//! items of the same kind. These follow semantic versioning. Sets that will grow are `#[non_exhaustive]`, and the
+//! numbers of [`CauseKind`] never change their meaning. `wire`, `chain`, `sim` and [`runtime::link`] are public for
+//! custom drivers and tools (a simulator, a fuzzer, another event loop) and stand **outside the promise of semantic
+//! versioning**: any release may change them. Those of their items that the root of the crate re-exports are inside the
+//! promise.
 //!
-//! [`trees`] cuts lists into subtrees; [`wire`] says what the bytes mean; [`chain`] is the state machine of a call, without sockets, threads or clocks; [`runtime`] drives it with sockets, [`sim`] in virtual time; [`launch`] and [`bootstrap`] use the runtime. An upper
-//! module uses a lower one, never the other way.
+//! [`trees`] cuts lists into subtrees; [`wire`] defines the bytes; [`chain`] is the state machine of a call, without
+//! sockets, threads or clocks; [`runtime`] drives it with sockets, [`sim`] in virtual time; [`launch`] and
+//! [`bootstrap`] use the runtime. An upper module uses a lower one, never the other way.
 //!
 //! # Sources
 //!
-//! The protocol is the *chained global procedure call* that was drafted in 2007 for ARMCI, a library for one-sided communication; comments call it "the ARMCI design of chained GPC (2007)" and name its sections. The format in which replies are
-//! aggregated is that of *WS Rendezvous*, the rendezvous web service of the Globus toolkit. Where this crate goes beyond either, the module says so.
+//! The protocol is the *chained global procedure call* that was drafted in 2007 for ARMCI, a library for one-sided
+//! communication; comments call it "the ARMCI design of chained GPC (2007)" and name its sections. The format of
+//! aggregated replies is that of *WS Rendezvous*, the rendezvous web service of the Globus toolkit. Where this crate
+//! goes beyond either, the module documents it.
 #![deny(unsafe_code)]
 
 pub mod bootstrap;
@@ -132,12 +163,12 @@ pub mod runtime;
 pub mod sim;
 pub mod wire;
 
-/// The bytes of requests and replies, shared and not copied.
+/// The bytes of requests and replies, reference-counted.
 #[doc(no_inline)]
 pub use bytes::Bytes;
 #[doc(inline)]
 pub use chain::{Heartbeat, Reply};
-/// Trees and lists of ids, a crate of its own; the main names of it are here, too.
+/// Trees and lists of ids, a separate crate; its main items are re-exported here.
 #[doc(no_inline)]
 pub use gpc_trees as trees;
 #[doc(inline)]
