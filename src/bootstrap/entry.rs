@@ -1,6 +1,7 @@
-//! What each process says of itself before it knows the others: on which host it is, where it listens, and what key it is known by.
+//! The entry of a process, which it publishes before it knows the others: its host, its addresses, and its public key.
 //!
-//! One line of text, which every launcher's space can carry: `1,HOST,REACH,KEY,ADDRESS,...`, where `-` stands for no key. Who reads it trusts none of it: it is checked and bounded.
+//! An entry is one line of text, which every launcher's space can carry: `1,HOST,REACH,KEY,ADDRESS,...`, where `-`
+//! means no key. The reader trusts none of it: it checks every field and bounds its length.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,35 +12,36 @@ use crate::peering::PublicKey;
 use crate::runtime::Address;
 use crate::wire::Shown;
 
-/// The form of this text.
+/// The version of the text.
 const FORM: &str = "1";
 
-/// Most addresses of one process.
+/// Maximum number of addresses of one process.
 pub const ADDRESSES_MAX: usize = 4;
 
-/// Longest name of a host, bytes: that of the domain name system.
+/// Maximum length of a host name, bytes, as in the domain name system.
 pub const HOST_MAX: usize = 255;
 
-/// Longest address as text: an abstract name of the longest length, and what stands before it.
+/// Maximum length of an address as text: the longest abstract name and its prefix.
 const ADDRESS_MAX: usize = 128;
 
-/// Longest entry, bytes.
+/// Maximum length of an entry, bytes.
 pub const ENTRY_MAX: usize = 2 + HOST_MAX + 1 + 16 + 1 + 64 + ADDRESSES_MAX * (1 + ADDRESS_MAX);
 
-/// What a process says of itself.
+/// What a process publishes about itself.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Entry {
     /// The name of its host, of letters, digits, `-`, `.` and `_`.
     pub host: String,
-    /// Equal for two processes that reach each other over loopback addresses and abstract Unix sockets, as far as can be told: a digest of their machine and their network namespace.
+    /// A digest of machine and network namespace. Equal values mean that two processes reach each other over loopback
+    /// addresses and abstract Unix sockets, as far as the system reports it.
     pub reach: u64,
-    /// The key that it is known by over TCP.
+    /// The public key of its node, for TCP.
     pub key: Option<PublicKey>,
-    /// Where it listens: at least one address, at most [`ADDRESSES_MAX`].
+    /// Where it listens: 1 to [`ADDRESSES_MAX`] addresses.
     pub addresses: Vec<Address>,
 }
 
-/// Text that is no entry, and what is wrong with it.
+/// Text that is not an entry, and why.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("`{text}` is no entry of a process: {why}")]
 pub struct EntryError {
@@ -48,10 +50,10 @@ pub struct EntryError {
 }
 
 impl Entry {
-    /// The address at which this process reaches another one.
+    /// Returns the address at which this process reaches another one.
     ///
     /// # Errors
-    /// When there is none: the other listens for its own host alone, and is on another one.
+    /// If there is none: the other process listens only on its own host, and this process is on another one.
     pub fn address_of(&self, id: Id, other: &Entry) -> Result<Address, String> {
         let beyond = other.addresses.iter().find(|address| !address.is_local());
         let local = other.addresses.iter().find(|address| address.is_local());
@@ -119,13 +121,13 @@ impl FromStr for Entry {
     }
 }
 
-/// Whether a text can stand for a host.
+/// Whether a text is a valid host name in an entry.
 fn is_host(text: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
     (1..=HOST_MAX).contains(&text.len()) && text.bytes().all(plain)
 }
 
-/// The name of a host as entries have it: what else is in it becomes `_`.
+/// Converts a host name for an entry: other characters become `_`.
 pub(super) fn host_name(name: &str) -> String {
     let plain = |character: char| match is_host(character.encode_utf8(&mut [0; 4])) {
         true => character,

@@ -1,4 +1,4 @@
-//! Why a process does not get to know those that it was started with.
+//! The errors of bootstrap.
 
 use std::io;
 use std::time::Duration;
@@ -9,36 +9,36 @@ use super::place::HOST_ADDRESS;
 use super::{SecretFileError, SpaceError};
 use crate::runtime::{Address, CallError, FunctionsError, MembershipError};
 
-/// Why there is no [`Member`](super::Member): what failed, where, and what to do about it.
+/// Why bootstrap has failed, or a member's operation: what failed, where, and what to do.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BootstrapError {
-    /// The variables of a launcher are incomplete or wrong.
+    /// The variables of a launcher are incomplete or invalid.
     #[error("{launcher} seems to have started this process, but {why}")]
     Variables {
-        /// Which launcher.
+        /// The launcher.
         launcher: &'static str,
         /// What is wrong, and what to do.
         why: String,
     },
-    /// The launcher's server is not there, refuses something, or says nonsense.
+    /// The launcher's server cannot be reached, refuses a request, or sends an invalid response.
     #[error(transparent)]
     Space(#[from] SpaceError),
-    /// The system fails.
+    /// A system call has failed.
     #[error("{doing}: {error}")]
     System {
-        /// What was to be done.
+        /// The operation.
         doing: &'static str,
-        /// What it says.
+        /// The system's error.
         #[source]
         error: io::Error,
     },
-    /// It cannot listen for the others.
+    /// Listening for the others has failed.
     #[error("cannot listen for the others at {address}: {error}")]
     Listen {
-        /// Where.
+        /// The address.
         address: Address,
-        /// What the system says.
+        /// The system's error.
         #[source]
         error: io::Error,
     },
@@ -50,78 +50,78 @@ pub enum BootstrapError {
     /// Another process cannot be reached from here.
     #[error("{0}")]
     Unreachable(String),
-    /// What another process has put for this one to read is not what it should be.
+    /// The entry of another process is invalid.
     #[error("what id {of} says of itself is of no use: {why}")]
     Entry {
-        /// Who has put it.
+        /// The id of that process.
         of: Id,
-        /// What is wrong.
+        /// What is wrong with the entry.
         why: String,
     },
-    /// A value is longer than the launcher's space can take, in however many parts.
+    /// A value does not fit into the launcher's space, even in parts.
     #[error("{launcher} takes values of {max} bytes: too short for what this process has to say")]
     Room {
-        /// Which launcher.
+        /// The launcher.
         launcher: &'static str,
-        /// Its longest value.
+        /// Its maximum length of a value, bytes.
         max: usize,
     },
     /// The functions of the exchange could not be registered beside the program's.
     #[error("a function of the exchange: {0}; each member needs functions of its own")]
     Functions(#[from] FunctionsError),
-    /// A call of the exchange failed.
+    /// A call of the exchange has failed.
     #[error("the exchange of addresses: {0}")]
     Call(#[from] CallError),
-    /// The node took no addresses.
+    /// The node has rejected the addresses.
     #[error("the node does not learn where the others are: {0}")]
     Membership(#[from] MembershipError),
-    /// The id from which the addresses were to come has gone.
+    /// The id that sends the addresses has gone.
     #[error("id {0}, from which the addresses of the others should have come, has gone")]
     Gone(Id),
-    /// The addresses did not come in time.
+    /// The addresses have not arrived within the limit.
     #[error("the addresses of the others did not come from id {from} within {limit:?}")]
     Late {
-        /// From whom they should have come.
+        /// The id that sends them.
         from: Id,
-        /// How long they were waited for.
+        /// The time that this process has waited.
         limit: Duration,
     },
-    /// Id 0 has given the exchange up, and said why.
+    /// Id 0 has given up the exchange, with its reason.
     #[error("id 0 has given up: {0}")]
     GivenUp(String),
-    /// The embedder's own exchange failed.
+    /// The embedder's own exchange has failed.
     #[error("the exchange of this program's own: {0}")]
     Allgather(String),
-    /// The processes have not met, or what they met with is of no use.
+    /// The meeting has failed, or its result is invalid.
     #[error("the processes have not met: {0}")]
     Meeting(String),
-    /// Whom a process has met the others by did not hear that it ends.
+    /// The farewell could not be sent.
     #[error("the farewell of this process: {0}")]
     Farewell(String),
-    /// Hosts that are known by their names alone have no address.
+    /// Host names could not be resolved.
     #[error(
         "no address was found for {count} hosts within {limit:?}: {hosts} ({why}); are they started, and do others know their names?"
     )]
     Unresolved {
-        /// How many.
+        /// Number of unresolved names.
         count: usize,
-        /// Their names, in short and bounded.
+        /// The names, compressed and bounded.
         hosts: String,
-        /// How long their addresses were looked for.
+        /// The time limit of the look-ups.
         limit: Duration,
-        /// What was said of the last one.
+        /// The error of the last look-up.
         why: String,
     },
-    /// Neighbours do not listen where the rule says.
+    /// Neighbours do not listen at the addresses that the rule defines.
     #[error(
         "nobody listens for ids {ids} within {limit:?}, the first of them at {address}: are they started, do they run the same program, and can this host reach them?"
     )]
     Absent {
-        /// Who is missing.
+        /// The missing ids.
         ids: String,
-        /// Where the first of them should listen.
+        /// The address of the first of them.
         address: Address,
-        /// How long they were waited for.
+        /// The time that this process has waited.
         limit: Duration,
     },
     /// The secret of the job cannot be read.

@@ -1,7 +1,8 @@
-//! What goes through a launcher's space, without I/O: what is put, one fence, and what each process gets.
+//! The exchange through a launcher's space, without I/O: what each process puts, one fence, and what it gets.
 //!
-//! Id 0 draws the job and the secret and puts them; each process puts its entry. Behind the fence each gets what id 0 has put, and the entries of its neighbours in a tree alone: a thousand processes that each got a thousand entries would keep a
-//! launcher's server busy for minutes. The rest comes through the tree, by calls.
+//! Id 0 draws the job and the secret and puts them; each process puts its entry. After the fence each process gets the
+//! values of id 0, and only the entries of its neighbours in a tree: a thousand processes that each get a thousand
+//! entries would keep a launcher's server busy for minutes. Calls through the tree exchange the rest.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::str::FromStr;
@@ -14,16 +15,16 @@ use super::parts;
 use crate::peering::Secret;
 use crate::wire::Job;
 
-/// The tree whose neighbours know each other first: as deep as few processes, and no id has many children.
+/// The tree of the exchange: its depth is small, and no id has many children.
 pub(super) const TREE: Tree = Tree::Binomial;
 
-/// The key of what id 0 says of all.
+/// The key of the job and its secret, which id 0 puts.
 const JOB_KEY: &str = "gpc.job";
 
-/// The form of what id 0 says.
+/// The version of the text that id 0 puts.
 const FORM: &str = "1";
 
-/// What all processes have in common.
+/// The values that all processes share.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Common {
     pub(super) job: Job,
@@ -31,7 +32,7 @@ pub(super) struct Common {
 }
 
 impl Common {
-    /// As text: `1,JOB,SECRET`.
+    /// Returns the text `1,JOB,SECRET`.
     pub(super) fn to_text(&self) -> Zeroizing<String> {
         Zeroizing::new(format!("{FORM},{},{}", self.job, self.secret.to_text().as_str()))
     }
@@ -40,7 +41,7 @@ impl Common {
 impl FromStr for Common {
     type Err = &'static str;
 
-    /// Nothing of it is quoted.
+    /// Parses the text. It contains a secret, so errors quote none of it.
     fn from_str(text: &str) -> Result<Common, &'static str> {
         let mut words = text.split(',');
         if words.next() != Some(FORM) {
@@ -55,10 +56,10 @@ impl FromStr for Common {
     }
 }
 
-/// The ids that an id links with in the tree over all of them: its parent, and its children.
+/// Returns the neighbours of an id in the tree over all ids: its parent and its children.
 pub(super) fn neighbours(id: Id, count: u32) -> (Option<Id>, Vec<Id>) {
     let (mut start, mut len, mut parent) = (0, count, None);
-    // Ends: each turn goes to a part of the slice.
+    // Terminates: each iteration descends into a part of the slice.
     loop {
         let groups = TREE.split(len).unwrap_or_default();
         if start == id {
@@ -66,51 +67,51 @@ pub(super) fn neighbours(id: Id, count: u32) -> (Option<Id>, Vec<Id>) {
         }
         let holds =
             |group: &&gpc_trees::Group| (start + group.start..start + group.start + group.len).contains(&id);
-        // Every id below the count is in one of them.
+        // Every id below the count is in one of the groups.
         let Some(group) = groups.iter().find(holds) else { return (None, Vec::new()) };
         parent = Some(start);
         (start, len) = (start + group.start, group.len);
     }
 }
 
-/// What is wanted of the space next.
+/// The next operation on the space.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Want {
     /// Put a value.
     Put { key: String, value: Zeroizing<String> },
-    /// Wait for all.
+    /// Wait for all processes.
     Fence,
-    /// Get a value, and [give](Exchange::give) it here.
+    /// Get a value, and pass it to [`give`](Exchange::give).
     Get { of: Id, key: String },
 }
 
-/// What one process has come to know.
+/// The result of the exchange at one process.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Found {
     pub(super) common: Common,
-    /// The entries of its neighbours.
+    /// The entries of the neighbours, by id.
     pub(super) entries: BTreeMap<Id, Entry>,
 }
 
-/// What came from another process and is of no use.
+/// An invalid value of another process.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Useless {
     pub(super) of: Id,
     pub(super) why: String,
 }
 
-/// A value that is being got: parts that came, and how many are still to come.
+/// A value that is being read, part by part.
 #[derive(Debug)]
 struct Getting {
     of: Id,
     key: String,
     text: Zeroizing<String>,
     next: usize,
-    /// None before the first part has said it.
+    /// Number of parts; `None` until the first part has been read.
     parts: Option<usize>,
 }
 
-/// One process's part of the exchange.
+/// The exchange of one process.
 #[derive(Debug)]
 pub(super) struct Exchange {
     wants: VecDeque<Want>,
@@ -121,7 +122,8 @@ pub(super) struct Exchange {
 }
 
 impl Exchange {
-    /// Of one process among so many, which says so of itself; id 0, and no other, has drawn what is common. `None` if values of `value_max` bytes are too short.
+    /// Creates the exchange of process `id` among `count`, whose entry is `entry`. Only id 0 passes `drawn`. `None` if
+    /// `value_max` is too short.
     pub(super) fn new(
         id: Id,
         count: u32,
@@ -158,7 +160,7 @@ impl Exchange {
         Some(())
     }
 
-    /// What is to be done next; `None` when all is done.
+    /// Returns the next operation; `None` when the exchange is complete.
     pub(super) fn want(&mut self) -> Option<Want> {
         if let Some(want) = self.wants.pop_front() {
             return Some(want);
@@ -175,10 +177,10 @@ impl Exchange {
         Some(Want::Get { of: getting.of, key })
     }
 
-    /// Gives the value that was to be got.
+    /// Accepts the value of the last [`Want::Get`].
     ///
     /// # Errors
-    /// When it is of no use.
+    /// If the value is invalid.
     pub(super) fn give(&mut self, value: &str) -> Result<(), Useless> {
         let Some(mut getting) = self.getting.take() else { return Ok(()) };
         let of = getting.of;
@@ -206,7 +208,7 @@ impl Exchange {
         Ok(())
     }
 
-    /// What this process knows when nothing is wanted any more.
+    /// Returns the result once [`want`](Self::want) has returned `None`.
     pub(super) fn found(self) -> Option<Found> {
         Some(Found { common: self.common?, entries: self.entries })
     }
@@ -230,7 +232,7 @@ mod tests {
         format!("1,host-{},0123456789abcdef,-,unix:@a-{id}", id % 3).parse().unwrap()
     }
 
-    /// All processes over one space; a value that is got must have been put before the fence.
+    /// Runs all processes over one space. A process may get only values that were put before the fence.
     fn exchange_all(count: u32, value_max: usize) -> (Vec<Found>, usize) {
         let (mut space, mut gets) = (BTreeMap::new(), 0);
         let mut all: Vec<Exchange> = (0..count)
@@ -293,7 +295,7 @@ mod tests {
     }
 
     proptest! {
-        /// Neighbours are those of a tree: each id but the root has one parent, whose child it is.
+        /// Neighbours form a tree: each id but the root has one parent, and is one of its children.
         #[test]
         fn neighbours_are_those_of_a_tree(count in 1u32..300) {
             prop_assert_eq!(neighbours(0, count).0, None);

@@ -1,29 +1,30 @@
-//! What a process says at the end, when its node has left: to its launcher, and to whom it has met the others by.
+//! Farewells: what a process sends when its node has left, to its launcher and to the service of its meeting.
 
 use std::fmt;
 use std::time::Duration;
 
 use super::{BootstrapError, Space};
 
-/// How long a launcher may take to hear that this process ends.
+/// Time limit of the farewell to a launcher.
 const FINISH_LIMIT: Duration = Duration::from_secs(10);
 
-/// One thing that is to be said.
+/// One farewell, to one receiver.
 type Word = Box<dyn FnOnce() -> Result<(), BootstrapError> + Send>;
 
-/// What is to be said by a process that ends in order, behind its node: nothing by default. A [`Member`](super::Member) says it when it leaves; where there comes none of it, and where a process panics, it is dropped, and nothing is said.
+/// What a process sends when it ends normally, after its node has left: nothing by default. A [`Member`](super::Member)
+/// sends it when it leaves. If there is no member, or the process panics, it is dropped unsent.
 #[derive(Default)]
 pub struct Farewell {
     words: Vec<Word>,
 }
 
 impl Farewell {
-    /// This. It is called once, perhaps on another thread, and has a limit of its own.
+    /// Creates a farewell from a function. It is called once, perhaps on another thread, and must limit its own time.
     pub fn new<E: fmt::Display>(say: impl FnOnce() -> Result<(), E> + Send + 'static) -> Farewell {
         Farewell::of(move || say().map_err(|error| BootstrapError::Farewell(error.to_string())))
     }
 
-    /// That this process ends, to the launcher of this space.
+    /// Creates the farewell to the launcher of this space: this process ends normally.
     pub(super) fn to_launcher(mut space: Box<dyn Space>) -> Farewell {
         Farewell::of(move || Ok(space.finish(FINISH_LIMIT)?))
     }
@@ -32,17 +33,17 @@ impl Farewell {
         Farewell { words: vec![Box::new(say)] }
     }
 
-    /// This, and `next` behind it.
+    /// Appends `next`.
     #[must_use]
     pub fn then(mut self, next: Farewell) -> Farewell {
         self.words.extend(next.words);
         self
     }
 
-    /// Says all of it, whatever comes of each.
+    /// Sends all farewells, even if some fail.
     ///
     /// # Errors
-    /// The first one's that could not be said.
+    /// The error of the first one that failed.
     pub fn say(self) -> Result<(), BootstrapError> {
         self.words.into_iter().map(|say| say()).fold(Ok(()), Result::and)
     }
@@ -54,12 +55,12 @@ impl fmt::Debug for Farewell {
     }
 }
 
-/// What a member says when it goes, in order or not.
+/// Sends a farewell when it is dropped.
 #[derive(Debug)]
 pub(super) struct AtEnd(pub(super) Farewell);
 
 impl AtEnd {
-    /// From now on it is the caller's to say.
+    /// Takes the farewell, so that the drop sends nothing.
     pub(super) fn take(&mut self) -> Farewell {
         std::mem::take(&mut self.0)
     }
@@ -67,7 +68,7 @@ impl AtEnd {
 
 impl Drop for AtEnd {
     fn drop(&mut self) {
-        // A process that fails ends without a word, so that the launcher ends the others.
+        // A process that panics ends without a farewell, so that the launcher ends the others.
         if !std::thread::panicking() {
             let _ = self.take().say();
         }
@@ -80,7 +81,7 @@ mod tests {
 
     use super::*;
 
-    /// A farewell of these words, and what has been said; the words `no...` cannot be said.
+    /// A farewell of these words, and the list of words sent; the words `no...` fail.
     fn farewell(words: &[&'static str]) -> (Farewell, Arc<Mutex<Vec<&'static str>>>) {
         let said = Arc::<Mutex<Vec<&str>>>::default();
         let one = |word: &'static str| {

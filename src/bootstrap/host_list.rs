@@ -1,7 +1,8 @@
-//! Lists of hosts in short, as cluster managers write them: `a,b[01-64,70],c[1-2]-x`.
+//! Compressed lists of hosts, as cluster managers write them: `a,b[01-64,70],c[1-2]-x`.
 //!
-//! Several brackets in one name stand for all their combinations, the last one turning fastest: `r[0-1]n[0-1]` is `r0n0,r0n1,r1n0,r1n1`. Zeros before a number stay. The order is kept, and so is a host that stands there twice: what that means, the caller says.
-//! What a list unfolds to is counted before it is unfolded: `[0-999999999]` is 15 bytes of text.
+//! Several brackets in one name stand for all combinations, and the last one varies fastest: `r[0-1]n[0-1]` is
+//! `r0n0,r0n1,r1n0,r1n1`. Leading zeros are kept. So are the order and duplicates; the caller defines what a duplicate
+//! means. The length of a list is computed before it is expanded: `[0-999999999]` is 15 bytes of text.
 //!
 //! Source: the host lists of Slurm (`SLURM_STEP_NODELIST`, `scontrol show hostnames`); no part of the protocol.
 
@@ -10,16 +11,16 @@ use std::str::FromStr;
 
 use crate::wire::Shown;
 
-/// Most hosts of a list: as many as Slurm can have nodes.
+/// Maximum number of hosts of a list: as many as Slurm can have nodes.
 pub const HOSTS_MAX: usize = 65_536;
 
-/// Longest name of a host, bytes: a DNS name has 253, and a user's name may stand before it.
+/// Maximum length of a host name, bytes: a DNS name has 253, and a user name may precede it.
 const HOST_MAX: usize = 320;
 
-/// Longest text of a list, bytes: the longest variable of an environment on Linux.
+/// Maximum length of the text of a list, bytes: the longest variable of an environment on Linux.
 const TEXT_MAX: usize = 128 << 10;
 
-/// Most digits of a number in a bracket, so that any two of them are compared as `u64`.
+/// Maximum number of digits of a number in a bracket, so that numbers fit into `u64`.
 const DIGITS_MAX: usize = 18;
 
 /// Names of hosts, at least one, in order.
@@ -38,22 +39,22 @@ pub struct HostList {
     names: Vec<String>,
 }
 
-/// Text that is no list of hosts.
+/// Why a text or a list of names is not a list of hosts.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HostListError {
     /// No host at all, or none between two commas.
     #[error("there is an empty name: write hosts with one comma between two of them, such as a,b[01-64]")]
     Empty,
-    /// A bracket that is not closed, not opened, or stands in another one.
+    /// A bracket that is not closed, not opened, or nested.
     #[error("the brackets of `{0}` do not match")]
     Brackets(String),
-    /// What stands in brackets is no list of numbers and ranges.
+    /// The text in brackets is not a list of numbers and ranges.
     #[error(
         "`{0}` is no range of numbers: write such as 7 or 01-64, with at most {DIGITS_MAX} digits, the smaller number first, and as many digits in both if there are zeros before them"
     )]
     Range(String),
-    /// A character that no host's name has, or a hyphen at its beginning, which programs take for an option.
+    /// A character that is invalid in a host name, or a leading hyphen, which programs take for an option.
     #[error(
         "`{0}` is no name of a host: it has ASCII letters, digits and . _ - @ : %, and does not begin with a hyphen"
     )]
@@ -70,10 +71,10 @@ pub enum HostListError {
 }
 
 impl HostList {
-    /// These names, in this order.
+    /// Creates a list of these names, in this order.
     ///
     /// # Errors
-    /// When there is none or too many, or one is no name of a host.
+    /// If there is no name, there are too many, or one is not a valid host name.
     pub fn new(names: impl IntoIterator<Item = String>) -> Result<HostList, HostListError> {
         let names: Vec<String> = names.into_iter().take(HOSTS_MAX + 1).collect();
         match names.len() {
@@ -85,13 +86,13 @@ impl HostList {
         Ok(HostList { names })
     }
 
-    /// How many hosts there are, at least 1.
+    /// Number of hosts, at least 1.
     #[expect(clippy::len_without_is_empty, reason = "it is never empty")]
     pub fn len(&self) -> usize {
         self.names.len()
     }
 
-    /// The host at a place of the list, from 0.
+    /// The host at an index, from 0.
     pub fn get(&self, place: usize) -> Option<&str> {
         self.names.get(place).map(String::as_str)
     }
@@ -112,7 +113,7 @@ impl FromStr for HostList {
         let mut names = Vec::new();
         for item in items(text)? {
             let parts = parts(item)?;
-            // The room that is left is what all brackets together may stand for.
+            // All brackets of one name together may stand for at most as many hosts as the list has left.
             let each =
                 parts.iter().map(|part| part.ranges.iter().map(Range::count).fold(0, u64::saturating_add));
             let count = each.fold(1, u64::saturating_mul);
@@ -125,7 +126,7 @@ impl FromStr for HostList {
     }
 }
 
-/// A text cut at the commas outside brackets.
+/// Splits a text at the commas outside brackets.
 fn items(text: &str) -> Result<Vec<&str>, HostListError> {
     let (mut items, mut start, mut inside) = (Vec::new(), 0, false);
     for (at, byte) in text.bytes().enumerate() {
@@ -149,13 +150,13 @@ fn items(text: &str) -> Result<Vec<&str>, HostListError> {
     }
 }
 
-/// Plain text, and the ranges of the bracket behind it; what stands behind the last bracket has none.
+/// Plain text, and the ranges of the bracket after it. The text after the last bracket has none.
 struct Part<'a> {
     plain: &'a str,
     ranges: Vec<Range>,
 }
 
-/// The parts of one item, whose brackets match. The last part has one range without digits, so that every part has a range.
+/// Parses one item, whose brackets match. The last part gets one range without digits, so that every part has a range.
 fn parts(item: &str) -> Result<Vec<Part<'_>>, HostListError> {
     let (mut parts, mut rest) = (Vec::new(), item);
     while let Some((plain, behind)) = rest.split_once('[') {
@@ -168,9 +169,11 @@ fn parts(item: &str) -> Result<Vec<Part<'_>>, HostListError> {
     Ok(parts)
 }
 
-/// Appends every name that the parts stand for. As deep as there are brackets in one name, and [`check`] stands at the end of each way.
+/// Appends every name that the parts stand for. The depth of the recursion is the number of brackets in one name; each
+/// branch ends with [`check`].
 fn unfold(parts: &[Part<'_>], name: String, names: &mut Vec<String>) -> Result<(), HostListError> {
-    // A name that is too long already need not be unfolded: with it the depth is bounded, too, since a bracket holds a digit at least.
+    // A prefix that is too long ends the branch. This bounds the depth as well, since a bracket adds at least one
+    // digit.
     if name.len() > HOST_MAX {
         return Err(HostListError::Long(shown(&name)));
     }
@@ -191,7 +194,7 @@ fn unfold(parts: &[Part<'_>], name: String, names: &mut Vec<String>) -> Result<(
     Ok(())
 }
 
-/// Numbers one after the other, each with at least so many digits; without digits it stands for nothing, once.
+/// Consecutive numbers, each with at least `digits` digits. Without digits the range adds an empty text, once.
 struct Range {
     first: u64,
     last: u64,
@@ -199,7 +202,7 @@ struct Range {
 }
 
 impl Range {
-    /// How many numbers; both are below 10 to the 18th.
+    /// Number of values; both ends are below 10^18.
     fn count(&self) -> u64 {
         self.last - self.first + 1
     }
@@ -218,7 +221,7 @@ impl FromStr for Range {
         };
         let (first, last) = text.split_once('-').unwrap_or((text, text));
         let range = Range { first: number(first)?, last: number(last)?, digits: Some(first.len()) };
-        // The last number is written as it would be counted up to: `08-10` and `98-102`, never `1-010`.
+        // The last number has the digits that counting up yields: `08-10` and `98-102`, never `1-010`.
         let counted = format!("{:0digits$}", range.last, digits = first.len());
         if range.first > range.last || counted != last {
             return Err(refused());
@@ -227,7 +230,7 @@ impl FromStr for Range {
     }
 }
 
-/// Whether a name can be one of a host.
+/// Checks that a name is a valid host name.
 fn check(name: &str) -> Result<(), HostListError> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-@:%".contains(&byte);
     match name {
@@ -238,7 +241,7 @@ fn check(name: &str) -> Result<(), HostListError> {
     }
 }
 
-/// As much of a text as an error quotes.
+/// The part of a text that an error quotes.
 fn shown(text: &str) -> String {
     let mut start: String = text.chars().take(80).collect();
     if start.len() < text.len() {
@@ -248,7 +251,8 @@ fn shown(text: &str) -> String {
 }
 
 impl fmt::Display for HostList {
-    /// In short: neighbours that differ in the last number of their names share a bracket. It reads back unless it is longer than the 128 KiB that are read.
+    /// Writes the compressed form: neighbours that differ in the last number of their names share a bracket. The text
+    /// parses again unless it exceeds 128 KiB.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut rest = self.names.as_slice();
         let mut comma = "";
@@ -271,7 +275,7 @@ impl fmt::Display for HostList {
     }
 }
 
-/// A name around its last number.
+/// A name, split at its last number.
 struct Numbered<'a> {
     before: &'a str,
     digits: &'a str,
@@ -282,7 +286,7 @@ impl Numbered<'_> {
     fn of(name: &str) -> Option<Numbered<'_>> {
         let end = name.rfind(|c: char| c.is_ascii_digit())? + 1;
         let head = name[..end].trim_end_matches(|c: char| c.is_ascii_digit()).len();
-        // A longer number lends its last digits.
+        // Of a longer number, only the last digits count.
         let start = head.max(end.saturating_sub(DIGITS_MAX));
         Some(Numbered { before: &name[..start], digits: &name[start..end], behind: &name[end..] })
     }
@@ -292,13 +296,13 @@ impl Numbered<'_> {
     }
 }
 
-/// The numbers of names that differ in nothing else, as a bracket has them.
+/// Returns the bracket's text for names that differ only in their last number.
 fn ranges(run: &[String]) -> String {
     let mut numbers = run.iter().filter_map(|name| Numbered::of(name)).map(|name| name.digits).peekable();
     let mut text = String::new();
     while let Some(first) = numbers.next() {
         let mut last = first;
-        // What follows is what counting with as many digits gives.
+        // A range continues while the next number is what counting up yields.
         while let Some(next) = numbers.next_if(|next| follows(first, last, next)) {
             last = next;
         }
@@ -313,9 +317,9 @@ fn ranges(run: &[String]) -> String {
     text
 }
 
-/// Whether `next` is the number after `last`, written with at least as many digits as `first`.
+/// Whether `next` is the number after `last`, with at least as many digits as `first`.
 fn follows(first: &str, last: &str, next: &str) -> bool {
-    // Both have at most 18 digits, so this is never an overflow, and counting past them ends the range.
+    // Both have at most 18 digits, so the addition never overflows.
     let counted = last.parse::<u64>().map(|last| format!("{:0digits$}", last + 1, digits = first.len()));
     counted.is_ok_and(|counted| counted == next)
 }
@@ -407,7 +411,7 @@ mod tests {
         );
     }
 
-    /// Names that have much in common, so that brackets come up.
+    /// Names with common parts, so that brackets occur.
     fn names() -> impl Strategy<Value = Vec<String>> {
         prop::collection::vec("[ab]{1,2}[0-9]{0,3}(-[xy]|[0-9]{20})?|a[0-2]|n0?[0-9]{1,2}", 1..40)
     }

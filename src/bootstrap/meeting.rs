@@ -1,4 +1,5 @@
-//! A meeting of processes that know neither their ids nor how many they are before it: an embedder's own, such as a rendezvous of several jobs.
+//! A meeting: an embedder's own exchange between processes that know neither their ids nor their number before it, such
+//! as a rendezvous of several jobs.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,36 +12,36 @@ use super::{BootstrapError, EntryError, Farewell};
 use crate::peering::Secret;
 use crate::wire::Job;
 
-/// What a process learns when all have met. It is the same for all of them, but for the id and the farewell.
+/// The result of a meeting. It is the same at all processes, but for the id and the farewell.
 pub struct Meeting {
     /// The id of this process, below the number of entries.
     pub id: Id,
-    /// What each process has said of itself, by id: the texts that they have come with.
+    /// The entry of each process, by id: the texts that they have brought to the meeting.
     pub entries: Vec<Vec<u8>>,
-    /// Which ids belong together, by id: what has the same name is one group of [`Member::hosts`](super::Member::hosts). With `/` in it a name is a path of
-    /// groups, from the outermost one, as in [`Hosts`].
+    /// The group of each process, by id: equal names are one group of [`Member::hosts`](super::Member::hosts). A name
+    /// with `/` is a path of groups, from the outermost one, as in [`Hosts`].
     pub groups: Vec<String>,
-    /// The job of all of them from now on, drawn by whoever brings them together.
+    /// The common job of all from now on, drawn by the organizer of the meeting.
     pub job: Job,
     /// Their secret: drawn there too, or given to all of them beforehand.
     pub secret: Secret,
-    /// What this process says at the end.
+    /// What this process sends at its end.
     pub farewell: Farewell,
 }
 
-/// How long a meeting may take.
+/// The time limit of a meeting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Within {
     /// The [limit](super::Bootstrap::limit) of the whole bootstrap, for messages.
     pub limit: Duration,
-    /// What is left of it: a part has passed before the meeting begins.
+    /// The rest of it: a part has passed before the meeting begins.
     pub left: Duration,
 }
 
-/// What comes to a meeting: what this process says of itself, and how long it may take.
+/// A meeting as a function of this process's entry and the time limit.
 pub(super) type Meet = dyn FnOnce(&str, Within) -> Result<Meeting, BootstrapError>;
 
-/// What is known after a meeting.
+/// The checked result of a meeting.
 pub(super) struct Known {
     pub(super) id: Id,
     pub(super) count: u32,
@@ -51,7 +52,7 @@ pub(super) struct Known {
     pub(super) farewell: Farewell,
 }
 
-/// Checks what a meeting has come to.
+/// Checks the result of a meeting.
 pub(super) fn known(meeting: Meeting, mine: &Entry) -> Result<Known, BootstrapError> {
     let Meeting { id, entries, groups, job, secret, farewell } = meeting;
     let useless = |why: String| BootstrapError::Meeting(why);
@@ -74,7 +75,7 @@ pub(super) fn known(meeting: Meeting, mine: &Entry) -> Result<Known, BootstrapEr
     Ok(Known { id, count, job, secret, entries: known, hosts, farewell })
 }
 
-/// Nothing of the secret, and not each entry.
+/// Without the secret, and without each entry.
 impl fmt::Debug for Meeting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Meeting(id {} of {}, {})", self.id, self.entries.len(), self.job.short())

@@ -1,4 +1,4 @@
-//! A process that knows all others: its node, where they are, and how it leaves.
+//! A member of a job: a process that knows all others, its node, and how it leaves.
 
 use std::ops::Deref;
 use std::time::Duration;
@@ -12,9 +12,11 @@ use crate::peering::Secret;
 use crate::runtime::{Loss, Node, Peers};
 use crate::wire::Job;
 
-/// One of the processes that were started together. It is their [`Node`], too: it calls, and its functions are called.
+/// One of the processes that were started together. It dereferences to its [`Node`]: it makes calls, and executes the
+/// calls of others.
 ///
-/// [`finish`](Self::finish) leaves in order. A process that panics or dies before it does so has its launcher end the others; dropping it otherwise leaves in order, as well.
+/// [`finish`](Self::finish) leaves in order, and so does a normal drop. If the process panics or dies first, its
+/// launcher ends the other processes.
 #[derive(Debug)]
 pub struct Member {
     pub(super) node: Node,
@@ -24,39 +26,40 @@ pub struct Member {
     pub(super) hosts: Hosts,
     pub(super) job: Job,
     pub(super) secret: Option<Secret>,
-    /// Where there is somebody else.
+    /// Present if there are other processes, and this is not id 0.
     pub(super) watch: Option<Watch>,
-    /// Behind the node, which leaves first.
+    /// Declared after the node, which is dropped first.
     pub(super) farewell: AtEnd,
 }
 
 impl Member {
-    /// How many processes were started together; their ids are those below.
+    /// Number of processes that were started together; their ids are 0 to one less.
     pub fn count(&self) -> u32 {
         self.count
     }
 
-    /// Which launcher has started this process, for people: `PMI-1`, `PMIx`.
+    /// The launcher of this process, for people: `PMI-1`, `PMIx`.
     pub fn launcher(&self) -> &'static str {
         self.launcher
     }
 
-    /// Where each id is reached from here, this process included, with their keys; of the same job.
+    /// The addresses at which this process reaches each id, itself included, with their keys and their job.
     pub fn peers(&self) -> &Peers {
         &self.peers
     }
 
-    /// Which host each id is on: what [a tree that keeps hosts together](Hosts::layout) needs.
+    /// The host of each id, for [a tree that keeps hosts together](Hosts::layout).
     pub fn hosts(&self) -> &Hosts {
         &self.hosts
     }
 
-    /// The job of all of them.
+    /// The job of all members.
     pub fn job(&self) -> Job {
         self.job
     }
 
-    /// Their secret: for nodes that are to join them later. `None` where all are on one host by a rule, and the system says whose process the other one is.
+    /// The secret of the job, for nodes that join later. `None` if a rule places all processes on one host, where the
+    /// system reports the user of the other process.
     pub fn secret(&self) -> Option<&Secret> {
         self.secret.as_ref()
     }
@@ -66,10 +69,11 @@ impl Member {
         &self.node
     }
 
-    /// Serves the calls of the others until id 0 leaves, and says whether it left in order ([`Loss::Left`]) or was lost. Returns at once at id 0, and where there is no other.
+    /// Serves the calls of the others until id 0 leaves; returns whether it has left in order ([`Loss::Left`]) or was
+    /// lost. Returns at once at id 0, and if there is no other process.
     ///
     /// # Errors
-    /// When the node has ended.
+    /// If the node has ended.
     pub fn serve_until_left(&mut self) -> Result<Loss, BootstrapError> {
         match (self.watch.take(), self.peers.address(0)) {
             (Some(watch), Some(root)) => watch.until_left(&self.node, &root),
@@ -77,16 +81,17 @@ impl Member {
         }
     }
 
-    /// Leaves in order: calls in flight get `limit` to end, the others are told, and so is the launcher.
+    /// Leaves in order: calls in flight get `limit` to end, and the peers and the launcher are notified.
     ///
     /// # Errors
-    /// When the launcher's server is gone; the node has left then.
+    /// If the launcher's server has gone; the node has left then.
     pub fn finish(self, limit: Duration) -> Result<(), BootstrapError> {
         self.leave(limit).say()
     }
 
-    /// Leaves the others as [`finish`](Self::finish) does, and hands over what is to be said to the launcher, which hears nothing yet: for a process that goes on among others, whom it has met by means of these. It becomes a part of [their
-    /// farewell](super::Meeting::farewell).
+    /// Leaves the others as [`finish`](Self::finish) does, but returns the farewell to the launcher unsent. If this
+    /// process continues as a member of another job, it adds the farewell to [that of its
+    /// meeting](super::Meeting::farewell).
     pub fn leave(self, limit: Duration) -> Farewell {
         let Member { node, mut farewell, .. } = self;
         node.shutdown(limit);

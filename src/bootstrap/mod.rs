@@ -1,4 +1,4 @@
-//! Who am I, who are the others, what is the secret: what a process asks before it has a node, whatever has started it.
+//! Bootstrap: how a process gets its id, the addresses of the other processes and the job's secret from its launcher.
 //!
 //! ```no_run
 //! use std::time::Duration;
@@ -17,15 +17,21 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! [`from_env`] recognizes the launcher by its variables. One that has a key-value space is one implementation of [`Space`]; what is put there, and how the rest is exchanged, does not depend on the launcher. An embedder that has an exchange of its
-//! own gives it to [`Bootstrap::with_allgather`]; one whose processes know neither their ids nor their number brings them together by [`Bootstrap::with_meeting`].
+//! [`from_env`] recognizes the launcher by its variables. A launcher with a key-value space is an implementation of
+//! [`Space`]; the values that are put there, and the rest of the exchange, do not depend on the launcher. An embedder
+//! with an exchange of its own passes it to [`Bootstrap::with_allgather`]. If its processes know neither their ids nor
+//! their number, it passes a meeting to [`Bootstrap::with_meeting`].
 //!
 //! # What is exchanged
 //!
-//! Id 0 draws the [job](crate::Job) and the [secret](crate::Secret), and puts them into the space, which the launcher shows to its own processes alone. Every process listens, and puts its [`Entry`]: host, addresses, public key. Behind one fence each gets
-//! what id 0 has put and the entries of its parent and children in a tree, and starts its node with them. The rest comes through that tree by calls of id 0. When [`Bootstrap::start`] returns, anywhere, every id knows every other one.
+//! Id 0 draws the [job](crate::Job) and the [secret](crate::Secret), and puts them into the space, which only the
+//! launcher's own processes can read. Every process listens, and puts its [`Entry`]: host, addresses, public key. After
+//! one fence each process gets the values of id 0 and the entries of its parent and children in a tree, and starts its
+//! node with them. Calls of id 0 through that tree exchange the rest. When [`Bootstrap::start`] returns, at any id,
+//! every id knows every other one.
 //!
-//! Everything has a time limit, [`LIMIT`] by default, and what fails is said: who has not come, as far as the launcher tells, who has gone, who has put nonsense.
+//! Everything has a time limit, [`LIMIT`] by default. An error names its cause: the ids that have not arrived (as far
+//! as the launcher reports them), that have gone, or that have put invalid values.
 
 mod entry;
 mod error;
@@ -67,13 +73,15 @@ pub use setup::Bootstrap;
 pub use sources::Variables;
 pub use space::{Space, SpaceError};
 
-/// How long everything may take by default, from the first word with the launcher until each process knows the others: processes of a large job do not start at the same moment.
+/// Default time limit of the whole bootstrap, from the first message to the launcher until each process knows the
+/// others. Processes of a large job do not start at the same moment.
 pub const LIMIT: Duration = Duration::from_secs(60);
 
-/// What the launcher says that has started this process; `None` if none has, as far as the environment tells.
+/// Returns the bootstrap of the launcher that started this process; `None` if the environment names no launcher.
 ///
 /// # Errors
-/// When there are variables of a launcher, and they are incomplete, or its server is not there: such a process must not take itself for a single one.
+/// If the variables of a launcher are incomplete, or its server cannot be reached: such a process must not run as a job
+/// of one process.
 pub fn from_env() -> Result<Option<Bootstrap>, BootstrapError> {
     let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
         Some((name.into_string().ok()?, value.into_string().ok()?))

@@ -1,18 +1,21 @@
-//! Values that are longer than a launcher's space allows, put in parts.
+//! Splits a value that is longer than a launcher's space allows into parts.
 //!
-//! The first part begins with how many there are, `3:`; it stands under the key itself, the others under the key with `.1`, `.2` and so on behind it.
+//! The first part begins with the number of parts, `3:`. Its key is the key of the value; the keys of the others have
+//! the suffix `.1`, `.2` and so on.
 
-/// Most parts of one value: one digit.
+/// Maximum number of parts of one value: one digit.
 pub(super) const PARTS_MAX: usize = 9;
 
-/// Bytes before the first part.
+/// Length of the prefix of the first part, bytes.
 const HEAD: usize = 2;
 
-/// The parts of a value whose parts may be so long, with their keys; `None` if they would be too many.
+/// Returns the parts of a value, each at most `max` bytes, with their keys; `None` if there would be too many parts, or
+/// the value is not ASCII.
 pub(super) fn cut(key: &str, value: &str, max: usize) -> Option<Vec<(String, String)>> {
     let room = max.checked_sub(HEAD).filter(|room| *room > 0)?;
     let bytes = value.as_bytes();
-    // All of ASCII, so it can be cut anywhere; the others may be longer than the first one, which is not worth the trouble.
+    // ASCII text can be split at any byte. Only the first part needs the prefix; for simplicity all parts are that much
+    // shorter.
     let pieces: Vec<&[u8]> = if bytes.is_empty() { vec![bytes] } else { bytes.chunks(room).collect() };
     if pieces.len() > PARTS_MAX || !value.is_ascii() {
         return None;
@@ -26,12 +29,12 @@ pub(super) fn cut(key: &str, value: &str, max: usize) -> Option<Vec<(String, Str
     Some(pieces.into_iter().enumerate().map(part).collect())
 }
 
-/// The key of a part behind the first.
+/// The key of a part after the first.
 pub(super) fn part_key(key: &str, place: usize) -> String {
     format!("{key}.{place}")
 }
 
-/// Of the first part, how many there are, and what it holds; `None` if it is no first part.
+/// Parses the first part: the number of parts and the data; `None` if the text is not a valid first part.
 pub(super) fn first(part: &str) -> Option<(usize, &str)> {
     let (count, rest) = part.split_once(':')?;
     let count =

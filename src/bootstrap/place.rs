@@ -1,4 +1,4 @@
-//! Where this process is: its host, what reaches it there, and the addresses at which it listens for the others.
+//! The place of this process: its host, its network namespace, and the addresses at which it listens for the others.
 
 use std::fs;
 use std::io;
@@ -11,16 +11,17 @@ use super::BootstrapError;
 use super::entry::host_name;
 use crate::runtime::{Address, LinkKind, Listener, Resolver};
 
-/// The variable by which people say at which address of its host a process is reached by others.
+/// The variable that names the address at which other hosts reach this process.
 pub const HOST_ADDRESS: &str = "GPC_HOST_ADDRESS";
 
-/// Addresses that belong to nobody and are routed as the rest of the world: which address of this host would be used for them, the system says without sending anything.
+/// Documentation addresses, which are assigned to no host and follow the default route. The system selects the local
+/// address for them without sending anything.
 const ELSEWHERE: [&str; 2] = ["192.0.2.1:9", "[2001:db8::1]:9"];
 
-/// How long the name of this host may take to be looked up: it stands in a file, or a server is near.
+/// Time limit of the look-up of this host's own name, which is in a file or on a server nearby.
 const NAME_LIMIT: Duration = Duration::from_secs(5);
 
-/// The host of this process.
+/// The host of this process, and the digest of what reaches it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Place {
     pub(super) host: String,
@@ -28,26 +29,26 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// Asks the system. What it does not say is as if it were the same everywhere.
+    /// Asks the system. A value that the system does not report counts as the same everywhere.
     pub(super) fn here() -> Place {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
         let name = read("/proc/sys/kernel/hostname");
         let machine = read("/proc/sys/kernel/random/boot_id");
         let namespace = fs::read_link("/proc/self/ns/net").unwrap_or_default();
         let known = !machine.is_empty();
-        // Of a machine that does not say which one it is, its name must do.
+        // A machine without a boot id is identified by its name.
         let machine = if known { machine.trim() } else { name.trim() };
         Place { host: host_name(&name), reach: digest(&[machine, &namespace.to_string_lossy()]) }
     }
 }
 
-/// FNV-1a over texts: equal for equal ones in every process.
+/// FNV-1a over texts: equal texts have equal digests in every process.
 fn digest(texts: &[&str]) -> u64 {
     let bytes = texts.iter().flat_map(|text| text.bytes().chain([0]));
     bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
-/// Listens for the others: for those of this host alone, if all are here, else at the address that others reach.
+/// Listens for the others: on this host alone if all are here, else at the address that others reach.
 pub(super) fn listen(
     me: Id,
     one_host: Option<bool>,
@@ -67,13 +68,13 @@ pub(super) fn listen(
     let bound = candidates.iter().find_map(|ip| bind(&Address::Tcp((*ip, 0).into())).ok());
     match (bound, one_host) {
         (Some(listener), _) => Ok(listener),
-        // Perhaps all are here: whoever is elsewhere says that this process cannot be reached.
+        // All processes may be here. A process on another host reports that it cannot reach this one.
         (None, None) => bind(&link.fresh_address(me)),
         (None, Some(_)) => Err(BootstrapError::NoAddress),
     }
 }
 
-/// The address that people have named.
+/// Parses the address that the user has set.
 pub(super) fn wanted(value: Option<&str>) -> Result<Option<IpAddr>, BootstrapError> {
     let parse = |text: &str| text.trim().parse();
     value.map(parse).transpose().map_err(|_| BootstrapError::Variables {
@@ -82,7 +83,8 @@ pub(super) fn wanted(value: Option<&str>) -> Result<Option<IpAddr>, BootstrapErr
     })
 }
 
-/// Addresses of this host that others may reach: those from which it would speak to the rest of the world; where nothing leads there, those of its name, which a server may be slow to say.
+/// Returns the addresses of this host that others may reach: the source addresses of its default routes. If there is no
+/// such route, the addresses of its host name, whose look-up may take seconds.
 pub fn host_addresses() -> Vec<IpAddr> {
     let routed = usable(ELSEWHERE.iter().filter_map(|elsewhere| route(elsewhere).ok()));
     if !routed.is_empty() {
@@ -93,7 +95,7 @@ pub fn host_addresses() -> Vec<IpAddr> {
     usable(found.into_iter().map(|ip| SocketAddr::new(ip, 0)))
 }
 
-/// Those that are not of this host, or of one cable, alone; each once.
+/// Each address once, without loopback, unspecified and link-local ones.
 fn usable(addresses: impl Iterator<Item = SocketAddr>) -> Vec<IpAddr> {
     let mut found: Vec<IpAddr> = Vec::new();
     for ip in addresses.map(|address| address.ip()) {
@@ -105,7 +107,7 @@ fn usable(addresses: impl Iterator<Item = SocketAddr>) -> Vec<IpAddr> {
     found
 }
 
-/// The own address on the route to another one. Nothing is sent.
+/// The local address on the route to `to`. Nothing is sent.
 fn route(to: &str) -> io::Result<SocketAddr> {
     let any = if to.starts_with('[') { "[::]:0" } else { "0.0.0.0:0" };
     let socket = UdpSocket::bind(any)?;

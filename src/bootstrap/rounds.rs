@@ -1,7 +1,9 @@
-//! What goes through the tree once its nodes are up: three calls by which all get to know all.
+//! The second half of the bootstrap: three calls through the tree, after which every process knows all others.
 //!
-//! Id 0 gathers the entries with one call, whose replies are aggregated on the way; with a second one it gives all of them to everybody, and each answers when it has learned them; a third one says that all have. So where a process has its
-//! [`Member`](super::Member), any id may call any others. When one fails, id 0 says so to those that it reaches.
+//! Id 0 gathers the entries with one call, whose replies are aggregated on the way. A second call sends all entries to
+//! every id, and each id replies once it has learned them. A third call announces that all ids have. So a process that
+//! has its [`Member`](super::Member) may call any other id. If one fails, id 0 announces that to the ids that it
+//! reaches.
 #![allow(
     clippy::disallowed_methods,
     reason = "a process waits for the calls of id 0 by the clock, with a limit"
@@ -27,28 +29,28 @@ const ENTRY: &str = "gpc.bootstrap.entry";
 const SAY: &str = "gpc.bootstrap.say";
 const UP: &str = "gpc.bootstrap.up";
 
-/// What the second function is told, in the header.
+/// The header of a call of `SAY`: the kind of announcement.
 const TABLE: &[u8] = b"table";
 const GO: &[u8] = b"go";
 const GIVE_UP: &[u8] = b"give up";
 
-/// Things that id 0 says and nobody has heard yet: it says each kind once.
+/// Maximum number of unread announcements of id 0, which sends each kind once.
 const SAID_MAX: usize = 3;
 
-/// How often one who waits looks whether its parent is there.
+/// How often a waiting process checks whether its parent is there.
 const LOOK: Duration = Duration::from_millis(250);
 
-/// How long id 0 tries to tell the others that it gives up.
+/// Time limit of the call by which id 0 announces that it gives up.
 const GIVE_UP_LIMIT: Duration = Duration::from_secs(2);
 
-/// What id 0 says to another one.
+/// An announcement of id 0.
 enum Said {
     Table(Bytes, Deferred),
     Go,
     GivenUp(String),
 }
 
-/// The functions of one process, and what id 0 has said by them.
+/// The functions of one process, and the announcements of id 0 that they have received.
 pub(super) struct Rounds {
     entry: FuncHandle,
     say: FuncHandle,
@@ -64,11 +66,11 @@ struct Queue {
 
 impl Queue {
     fn said(&self) -> MutexGuard<'_, VecDeque<Said>> {
-        // Nothing panics while it is held.
+        // No code panics while it holds the lock.
         self.said.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps what was said for the thread that waits for it; false if there is no room.
+    /// Queues an announcement for the waiting thread; returns false if the queue is full.
     fn push(&self, said: Said) -> bool {
         let mut queue = self.said();
         let room = queue.len() < SAID_MAX;
@@ -91,17 +93,18 @@ impl Queue {
 impl Rounds {
     /// Registers the functions beside those of the program.
     pub(super) fn register(functions: &Functions, mine: &Entry) -> Result<Rounds, BootstrapError> {
-        // None of them takes time: where the node's own thread runs them, no other one has to be woken.
+        // All of them are short: inline dispatch on the node's own thread avoids waking another thread.
         let functions = functions.at(Placement::Inline);
         let said = Arc::new(Queue::default());
         let queue = said.clone();
-        // It names nobody, so that it need not come on a link that is proved: a node that is built without proofs, on one host, has none over TCP.
+        // This function carries no addresses, so it accepts links that are not authenticated: a node that is built
+        // without `noise` has only such links over TCP, even on one host.
         let up = functions.deferring(UP, move |request, token| match request.root() {
             0 if request.me() == 0 => token.reply(Reply::default()),
             0 => drop(answered(token, queue.push(Said::Go))),
             _ => token.fail("only id 0 says that all are up"),
         })?;
-        // Nobody else is to say where the others are.
+        // Only an authenticated id 0 may announce the addresses of the others.
         let functions = functions.access(Access::Proved);
         let text = mine.to_string().into_bytes();
         let entry = functions.func(ENTRY, move |_, reply| {
@@ -132,19 +135,20 @@ impl Rounds {
         Ok(Rounds { entry, say, up, said })
     }
 
-    /// Id 0's part: the entries of all, once all have them.
+    /// The part of id 0: gathers the entries, and returns them once every id has them.
     pub(super) fn lead(&self, node: &Node, count: u32, until: Instant) -> Result<Vec<Entry>, BootstrapError> {
         self.lead_all(node, count, until).inspect_err(|error| self.give_up(node, count, error))
     }
 
-    /// Says to those that it reaches that the exchange has failed. Whom it does not reach finds out that this process has gone.
+    /// Announces to all reachable ids that the exchange has failed. The others detect that this process has gone.
     fn give_up(&self, node: &Node, count: u32, error: &BootstrapError) {
         let text = error.to_string().into_bytes();
         let call = self.say(GIVE_UP, count).data(text).partial().limit(GIVE_UP_LIMIT);
         let _ = node.call(call).and_then(|handle| handle.wait());
     }
 
-    /// Where all know all already: id 0 says that all are up, and each is linked with those by which it sees that id 0 is there. Without it id 0 could have left before another one has seen it.
+    /// For processes that all know each other already. Id 0 calls every id, so that each is linked with the id that it
+    /// watches. Otherwise id 0 could leave before another id has seen it.
     pub(super) fn go(
         &self,
         node: &Node,
@@ -193,7 +197,7 @@ impl Rounds {
         Call::new(self.say).ids(0..count).tree(TREE).header(what)
     }
 
-    /// The part of any other id: `learn` is given the entries of all, and returns when calls reach them.
+    /// The part of any other id. `learn` receives all entries, and returns when calls reach these ids.
     pub(super) fn follow(
         &self,
         watch: &mut Watch,
@@ -218,16 +222,16 @@ impl Rounds {
         self.hear_go(watch, until).map(|()| entries)
     }
 
-    /// Waits for what id 0 says, as long as it can come.
+    /// Waits for an announcement of id 0, as long as one can arrive.
     fn hear(&self, watch: &mut Watch, until: Instant) -> Result<Said, BootstrapError> {
         let begun = Instant::now();
-        // Ends: the time passes.
+        // Terminates: the time limit passes.
         loop {
             let left = left(until);
             if let Some(said) = self.said.pop(left.min(LOOK)) {
                 return Ok(said);
             }
-            // What it has said before it went counts.
+            // An announcement that was received before id 0 went is still valid.
             if watch.has_gone() {
                 let said = self.said.pop(Duration::ZERO);
                 return said.ok_or_else(|| BootstrapError::Gone(watch.watched()));
@@ -240,7 +244,7 @@ impl Rounds {
     }
 }
 
-/// Answers a call that says something; true if it could not be kept.
+/// Replies to an announcement; returns true if the queue was full.
 fn answered(token: Deferred, kept: bool) -> bool {
     match kept {
         true => token.reply(Reply::default()),

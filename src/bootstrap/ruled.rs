@@ -1,6 +1,8 @@
-//! How processes meet whose places follow from a rule: nothing is exchanged, and nothing says when the others are there.
+//! Bootstrap by a rule: every address follows from the id, so nothing is exchanged, and no server reports which
+//! processes have started.
 //!
-//! A process listens once its children in the tree do, and goes on once its parent does. So when the children of id 0 listen, all do; and whoever is late is waited for, not taken for lost.
+//! A process listens once its children in the tree listen, and goes on once its parent listens. So when the children of
+//! id 0 listen, all processes do. A late process is waited for, not treated as lost.
 #![allow(clippy::disallowed_methods, reason = "processes that are not there yet are waited for by the clock")]
 
 use std::collections::BTreeMap;
@@ -19,22 +21,23 @@ use super::setup::Own;
 use crate::peering::Secret;
 use crate::runtime::{Address, Listener};
 
-/// How long one look whether somebody listens may take: a host that is off does not say so.
+/// Time limit of one connection attempt: a host that is off sends no error.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// The first pause between two looks, and the longest.
+/// The first and the longest pause between two attempts, which doubles between them.
 const PAUSES: [Duration; 2] = [Duration::from_millis(5), Duration::from_millis(250)];
 
-/// A rule, and what goes with it.
+/// A rule, with the means to resolve its host names.
 pub(super) struct Ruled {
     pub(super) rule: Rule,
     pub(super) resolve: Resolve,
-    /// `None` where all are on this host.
+    /// `None` if all processes are on this host.
     pub(super) secret: Option<Secret>,
 }
 
 impl Ruled {
-    /// Waits until the children of this process in the tree listen, and listens, too: what it says of itself, and what is known of its neighbours.
+    /// Waits until the children of this process in the tree listen, then listens. Returns its entry, its listener and
+    /// key, and the entries of its neighbours.
     pub(super) fn meet(
         &self,
         wanted: Option<IpAddr>,
@@ -52,7 +55,7 @@ impl Ruled {
         let all_local = own.is_local() && found.values().all(Address::is_local);
         let (listener, reached) = listen(&own, all_local, wanted)?;
         let Place { host, reach } = Place::here();
-        // Whoever has an address of this host is near; of others nothing is known.
+        // An address of this host has this host's reach; the reach of others is unknown.
         let here = |address: &Address| if address.is_local() { reach } else { 0 };
         let entry = |(id, address): (Id, Address)| {
             let host = host_name(&rule.host(id).unwrap_or_default());
@@ -68,7 +71,7 @@ impl Ruled {
     }
 }
 
-/// Listens at the own address, and says where the others reach it.
+/// Listens at the own address; returns the listener and the address at which others reach it.
 fn listen(
     own: &Address,
     all_local: bool,
@@ -83,7 +86,7 @@ fn listen(
     let candidates = match wanted {
         Some(ip) => vec![ip],
         None if all_local || !tcp.ip().is_loopback() => vec![tcp.ip()],
-        // The name of a host is often its loopback address on the host itself, and another one elsewhere.
+        // On the host itself, its name often resolves to a loopback address, and to another one elsewhere.
         None => place::host_addresses(),
     };
     if let Some(bound) = candidates.iter().find_map(|ip| bind(at(*ip)).ok()) {
@@ -92,7 +95,7 @@ fn listen(
     if all_local {
         return bind(own.clone());
     }
-    // What others reach need not be an address of this host: it may be translated on the way.
+    // Address translation may map the address that others reach to a local one.
     let any = match tcp.ip() {
         IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
         IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
@@ -101,11 +104,11 @@ fn listen(
     Ok((listener, at(candidates.first().copied().unwrap_or(tcp.ip()))))
 }
 
-/// Waits until somebody listens at each of these addresses.
+/// Waits until a process listens at each of these addresses.
 pub(super) fn wait_for(awaited: &[(Id, Address)], until: Instant) -> Result<(), BootstrapError> {
     let (begun, mut pause) = (Instant::now(), PAUSES[0]);
     let mut missing: Vec<&(Id, Address)> = awaited.iter().collect();
-    // Ends: the time passes.
+    // Terminates: the time limit passes.
     loop {
         missing.retain(|(_, address)| !address.is_answered(LOOK.min(left(until)).max(PAUSES[0])));
         let Some((_, first)) = missing.first() else { return Ok(()) };

@@ -1,17 +1,24 @@
-//! Files that have the secret of a job, the private half of a node's key or the token of a service: hexadecimal digits, for nobody else to read.
+//! Files with the secret of a job, the private half of a node's key or the token of a service: hexadecimal digits,
+//! which only their owner can read.
 //!
-//! The first line of a secret or a key says which of the two follows, since both may have 64 digits: a file of the other kind is refused. A token has no such line, so that programs without this library read it.
-//! A secret may lack its line: administrators draw secrets with other tools, and Kubernetes mounts them. A key may not: `gpc secret --key` alone draws keys, so that digits without a line are no key.
+//! The first line names the kind of the file, since a secret and a key may both have 64 digits; a file of the other
+//! kind is rejected. A token has no such line, so that programs without this library can read it. A secret may lack the
+//! line: administrators generate secrets with other tools, and Kubernetes mounts them. A key must have it: only `gpc
+//! secret --key` generates keys, so digits without the line are not a key.
 //!
-//! What is checked is the file that was opened, by its descriptor, so that nobody can change it between the check and the reading. Symbolic links are followed, since a Kubernetes Secret is mounted as one: whatever they lead to has
-//! to pass. Who could read it could take part in the job, and who could write it could choose the secret; so both are refused:
+//! The checks apply to the file that was opened, through its descriptor, so that no process can replace it between
+//! check and read. Symbolic links are followed, since Kubernetes mounts a Secret as one: the target must pass. A user
+//! who can read a secret could take part in the job, and a user who can write it could choose the secret. So both are
+//! rejected:
 //!
-//! - It is a regular file. A FIFO or a device is not waited for.
-//! - It belongs to the user of this process, or to root.
-//! - Others may neither read nor write it. Its group may read it where it belongs to root and the group is one of this process's: that is how Kubernetes hands a Secret to a pod with an `fsGroup`. Rights by access control lists show as rights
+//! - It is a regular file. A FIFO or a device is never waited for.
+//! - Its owner is the user of this process, or root.
+//! - Others may neither read nor write it. Its group may read it if the owner is root and this process is in the group:
+//!   Kubernetes passes a Secret to a pod with an `fsGroup` in this way. Rights of access control lists appear as rights
 //!   of the group.
 //!
-//! What the folders above allow is not looked at: who may exchange the file there can put one in its place that passes these checks, and has gained nothing but that links fail.
+//! The rights of the parent folders are not checked. A user who can replace the file there can only supply one that
+//! passes these checks; the only result is that links fail.
 
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
@@ -26,19 +33,19 @@ use zeroize::Zeroizing;
 
 use crate::peering::{KeyError, PrivateKey, SECRET_MAX, Secret, SecretError};
 
-/// The variable of the environment that names the file of the job's secret.
+/// The environment variable that names the file of the job's secret.
 pub const SECRET_VARIABLE: &str = "GPC_SECRET_FILE";
 
-/// The variable of the environment that names the file of the node's private key.
+/// The environment variable that names the file of the node's private key.
 pub const KEY_VARIABLE: &str = "GPC_KEY_FILE";
 
-/// Longest file, bytes: the longest secret, the line before it, and white space around them.
+/// Maximum length of a file, bytes: the longest secret, the first line, and white space around them.
 const FILE_MAX: usize = 2 * SECRET_MAX + 128;
 
-/// Rights of a file that is written: its owner reads and writes it.
+/// Mode of a new file: only its owner reads and writes it.
 const MODE: u32 = 0o600;
 
-/// A file that is no secret, or that is none any more; what is in it is not quoted.
+/// A file of a secret, key or token that cannot be read or written. The error quotes none of its content.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {why}", path.display())]
 pub struct SecretFileError {
@@ -48,24 +55,24 @@ pub struct SecretFileError {
     pub why: SecretFileFault,
 }
 
-/// What is wrong with a file of a secret.
+/// What is wrong with a file of a secret, key or token.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SecretFileFault {
-    /// The system does not let it be read or written.
+    /// The system refuses to read or write it.
     #[error(transparent)]
     System(#[from] io::Error),
     /// It is a folder, a FIFO, a socket or a device.
     #[error("it is no regular file: write the secret to one")]
     NotRegular,
-    /// It is somebody else's.
+    /// It belongs to another user.
     #[error(
         "it belongs to user {owner}, who can change it, and not to user {me} or root: copy it to a file of your own, and `chmod 600` that"
     )]
     Owner {
-        /// The number of its user.
+        /// The id of its owner.
         owner: u32,
-        /// That of this process.
+        /// The user id of this process.
         me: u32,
     },
     /// Others may read or write it.
@@ -73,30 +80,30 @@ pub enum SecretFileFault {
     Others {
         /// The file.
         path: PathBuf,
-        /// Its rights.
+        /// Its mode.
         mode: u32,
     },
-    /// It is longer than a secret.
+    /// It exceeds the maximum length.
     #[error("it is longer than {FILE_MAX} bytes, and so no secret")]
     Long,
-    /// Its first line says that it is something else.
+    /// Its first line names another kind of file.
     #[error("it is the file of {is}, and not of {needed}: name the other file")]
     OtherKind {
-        /// What it is.
+        /// Its kind.
         is: FileKind,
-        /// What it should be.
+        /// The expected kind.
         needed: FileKind,
     },
-    /// It has digits without a line before them.
+    /// It has digits without the first line of a key.
     #[error("its first line is not `{line}`, so that it may be something else: draw a key with `gpc secret --key FILE`; before the digits of an older file, which are a key for certain, write that line", line = KEY_LINE)]
     NoLine,
-    /// There is a file.
+    /// The file exists already.
     #[error("there is such a file, which is not replaced: choose another name, or remove it")]
     Exists,
-    /// No secret is in it.
+    /// It contains no valid secret.
     #[error(transparent)]
     Secret(#[from] SecretError),
-    /// No key is in it.
+    /// It contains no valid key.
     #[error(transparent)]
     Key(#[from] KeyError),
 }
@@ -105,7 +112,7 @@ pub enum SecretFileFault {
 const SECRET_LINE: &str = "gpc job secret";
 const KEY_LINE: &str = "gpc private key";
 
-/// What is in a file.
+/// The kind of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum FileKind {
@@ -128,7 +135,7 @@ impl fmt::Display for FileKind {
 }
 
 impl FileKind {
-    /// The digits of a file of this kind.
+    /// Returns the digits of a file of this kind.
     fn digits(self, text: &str) -> Result<&str, SecretFileFault> {
         let (first, rest) = text.split_once('\n').unwrap_or((text, ""));
         let named = match first.trim() {
@@ -148,15 +155,17 @@ impl FileKind {
 /// Reads the secret of a job.
 ///
 /// # Errors
-/// When it cannot be read, others may read or write it, it is the file of a key, or it has no secret of at least 32 bytes.
+/// If the file cannot be read, others may read or write it, it is the file of a key, or it has no secret of at least 32
+/// bytes.
 pub fn read_secret(path: &Path) -> Result<Secret, SecretFileError> {
     read(path, FileKind::Secret, Secret::from_str)
 }
 
-/// Reads the token of a service: digits as those of a secret, without a line before them.
+/// Reads the token of a service: digits like those of a secret, without a first line.
 ///
 /// # Errors
-/// When it cannot be read, others may read or write it, it is the file of a secret or a key, or it has fewer than 32 bytes.
+/// If the file cannot be read, others may read or write it, it is the file of a secret or a key, or the token has fewer
+/// than 32 bytes.
 pub fn read_token(path: &Path) -> Result<Secret, SecretFileError> {
     read(path, FileKind::Token, Secret::from_str)
 }
@@ -164,36 +173,36 @@ pub fn read_token(path: &Path) -> Result<Secret, SecretFileError> {
 /// Reads the private half of a node's key.
 ///
 /// # Errors
-/// When it cannot be read, others may read or write it, its first line does not say that it is a key, or it has none.
+/// If the file cannot be read, others may read or write it, it has no first line of a key, or it has no valid key.
 pub fn read_key(path: &Path) -> Result<PrivateKey, SecretFileError> {
     read(path, FileKind::Key, PrivateKey::from_str)
 }
 
-/// Writes a secret to a new file, which its owner alone can read.
+/// Writes a secret to a new file, which only its owner can read.
 ///
 /// # Errors
-/// When there is such a file already, or it cannot be written; then there is none.
+/// If the file exists already, or cannot be written; then no new file is left.
 pub fn write_secret(path: &Path, secret: &Secret) -> Result<(), SecretFileError> {
     write(path, &[SECRET_LINE, &secret.to_text()])
 }
 
-/// Writes the token of a service to a new file, which its owner alone can read.
+/// Writes the token of a service to a new file, which only its owner can read.
 ///
 /// # Errors
-/// When there is such a file already, or it cannot be written; then there is none.
+/// If the file exists already, or cannot be written; then no new file is left.
 pub fn write_token(path: &Path, token: &Secret) -> Result<(), SecretFileError> {
     write(path, &[&token.to_text()])
 }
 
-/// Writes the private half of a key to a new file, which its owner alone can read.
+/// Writes the private half of a key to a new file, which only its owner can read.
 ///
 /// # Errors
-/// When there is such a file already, or it cannot be written; then there is none.
+/// If the file exists already, or cannot be written; then no new file is left.
 pub fn write_key(path: &Path, key: &PrivateKey) -> Result<(), SecretFileError> {
     write(path, &[KEY_LINE, &key.to_text()])
 }
 
-/// The file that was named, or else the one that a variable of the environment names; an empty variable names none.
+/// Returns `named`, or else the file that an environment variable names. An empty variable counts as unset.
 pub fn named_or_variable(named: Option<&Path>, variable: &str) -> Option<PathBuf> {
     let by_variable = || std::env::var_os(variable).filter(|value| !value.is_empty()).map(PathBuf::from);
     named.map(Path::to_owned).or_else(by_variable)
@@ -208,7 +217,8 @@ where
     SecretFileFault: From<E>,
 {
     let read = || {
-        // A FIFO without a writer is opened at once so, and a terminal does not become this process's.
+        // With `NONBLOCK`, opening a FIFO without a writer returns at once. With `NOCTTY`, a terminal does not become
+        // the controlling terminal of this process.
         let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed();
         let mut file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
         Rights::of(&file)?.check(&Process::own()?, path)?;
@@ -217,14 +227,14 @@ where
         if length > FILE_MAX {
             return Err(SecretFileFault::Long);
         }
-        // What is no text has no digits.
+        // A file that is not UTF-8 has no digits.
         let text = std::str::from_utf8(&content[..length]).unwrap_or_default();
         Ok(parse(kind.digits(text)?)?)
     };
     read().map_err(|why| SecretFileError { path: path.to_owned(), why })
 }
 
-/// Reads up to the end, or as much as there is room for.
+/// Reads up to the end of the file, or until `room` is full.
 fn fill(file: &mut File, room: &mut [u8]) -> io::Result<usize> {
     let mut filled = 0;
     while filled < room.len() {
@@ -244,7 +254,7 @@ fn write(path: &Path, lines: &[&str]) -> Result<(), SecretFileError> {
         let why = if exists { SecretFileFault::Exists } else { error.into() };
         SecretFileError { path: path.to_owned(), why }
     };
-    // A symbolic link counts as a file that is there.
+    // `create_new` also fails if the path is a symbolic link.
     let mut file = OpenOptions::new().write(true).create_new(true).mode(MODE).open(path).map_err(fault)?;
     let mut text = Zeroizing::new(Vec::with_capacity(FILE_MAX));
     for line in lines {
@@ -253,13 +263,13 @@ fn write(path: &Path, lines: &[&str]) -> Result<(), SecretFileError> {
     }
     let written = file.write_all(&text).and_then(|()| file.sync_all());
     if written.is_err() {
-        // What made it fail is what is said.
+        // The error of the write is the one that is reported.
         let _ = fs::remove_file(path);
     }
     written.map_err(fault)
 }
 
-/// Whose a file is, and who may do what with it.
+/// The owner and the mode of a file.
 #[derive(Clone, Copy, Debug)]
 struct Rights {
     regular: bool,
@@ -268,7 +278,7 @@ struct Rights {
     mode: u32,
 }
 
-/// Who this process is to the file system.
+/// The user and groups of this process.
 #[derive(Clone, Debug)]
 struct Process {
     user: u32,
@@ -289,7 +299,7 @@ impl Rights {
         Ok(Rights { regular: there.is_file(), owner: there.uid(), group: there.gid(), mode })
     }
 
-    /// Whether a secret may be read from such a file.
+    /// Checks that a secret may be read from a file with these rights.
     fn check(self, process: &Process, path: &Path) -> Result<(), SecretFileFault> {
         let Rights { regular, owner, group, mode } = self;
         if !regular {
@@ -298,7 +308,7 @@ impl Rights {
         if owner != process.user && owner != ROOT {
             return Err(SecretFileFault::Owner { owner, me: process.user });
         }
-        // Of root's own file and root's own group, the right of the group is a slip as well.
+        // If root's own file has root's own group, a right of the group is a mistake as well.
         let own = process.user == ROOT && group == ROOT;
         let handed = owner == ROOT && !own && mode & GROUP_WRITES == 0 && process.groups.contains(&group);
         if mode & OTHERS != 0 || (mode & GROUP != 0 && !handed) {
@@ -308,10 +318,10 @@ impl Rights {
     }
 }
 
-/// The user who can read everything anyway.
+/// The user who can read every file anyway.
 const ROOT: u32 = 0;
 
-/// What others may do, what the group may do, and of that to write.
+/// The rights of others, those of the group, and the group's right to write.
 const OTHERS: u32 = 0o007;
 const GROUP: u32 = 0o070;
 const GROUP_WRITES: u32 = 0o020;
@@ -393,7 +403,8 @@ mod tests {
         for (owner, group, mode) in [(1000, 9, 0o600), (0, 9, 0o400), (0, 2000, 0o440), (0, 1000, 0o640)] {
             assert_eq!(check(owner, group, mode), Ok(()), "{owner} {group} {mode:o}");
         }
-        // A group of one's own file is a slip; one that root names has this process in it, and does not write.
+        // A right of the user's own group is a mistake. A group of a file of root must contain this process, and must
+        // not write.
         for (owner, group, mode) in
             [(1000, 1000, 0o640), (0, 9, 0o440), (0, 2000, 0o460), (0, 2000, 0o444), (0, 0, 0o644)]
         {
@@ -411,7 +422,7 @@ mod tests {
         assert!(error.contains("user 1001") && error.contains("user 1000 or root"), "{error}");
     }
 
-    /// A FIFO without a writer holds up whoever opens it.
+    /// An open that waits blocks on a FIFO without a writer.
     #[test]
     fn what_is_no_file_is_refused_and_not_waited_for() {
         let folder = tempfile::tempdir().unwrap();
@@ -442,7 +453,8 @@ mod tests {
         assert!(error.contains("64 hexadecimal digits"), "{error}");
     }
 
-    /// A key file was taken for a secret, and a secret for a key: both have 64 digits. The nodes began, and refused each other.
+    /// A key file was taken for a secret, and a secret for a key: both have 64 digits. The nodes started, and refused
+    /// each other.
     #[test]
     fn a_file_of_another_kind_is_refused() {
         let folder = tempfile::tempdir().unwrap();
@@ -463,7 +475,8 @@ mod tests {
         assert!(read_key(&token).is_err_and(|error| said(error).contains("`gpc private key`")));
     }
 
-    /// Digits alone are a secret, which other tools draw, and no key, which `gpc secret --key` alone draws.
+    /// Digits alone are a secret, which other tools generate. They are not a key, which only `gpc secret --key`
+    /// generates.
     #[test]
     fn digits_without_a_line_are_a_secret() {
         let folder = tempfile::tempdir().unwrap();
@@ -492,7 +505,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
-        /// Whatever others may do makes a file none of a secret, whoever owns it.
+        /// If others have any right, the file is rejected, whoever owns it.
         #[test]
         fn others_never_have_a_right(mode in 0u32..0o10000, owner in 0u32..3, group in 0u32..3) {
             let process = Process { user: 1, groups: vec![1] };

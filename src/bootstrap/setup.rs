@@ -1,4 +1,5 @@
-//! What a process knows before it has a node: its id, how many there are, and by which means the rest is exchanged.
+//! Builder of a member: the state of a process before it has a node (its id, the number of processes, the means of
+//! exchange), and how its node starts.
 
 #![allow(clippy::disallowed_methods, reason = "the exchange has a time limit")]
 
@@ -23,24 +24,24 @@ use crate::peering::{PrivateKey, PublicKey, Secret};
 use crate::runtime::{Address, Builder, Functions, LinkKind, Listener, Node, Peer, Peers};
 use crate::wire::Job;
 
-/// An exchange of an embedder's own: gives what this process has, and gets what all of them have given, by id.
+/// An embedder's own exchange: passes the text of this process, and returns the texts of all, by id.
 type Allgather = dyn FnOnce(&[u8]) -> Result<Vec<Vec<u8>>, BootstrapError>;
 
-/// By which means processes that do not know each other yet exchange what they need.
+/// The means by which processes exchange their entries before their nodes are linked.
 pub(super) enum Means {
     /// The key-value space of a launcher.
     Space(Box<dyn Space>),
-    /// An exchange of an embedder's own.
+    /// An embedder's own exchange.
     Allgather(Box<Allgather>),
-    /// A meeting of an embedder's own: nobody knows an id before it.
+    /// An embedder's own meeting: it assigns the ids.
     Meeting(Box<Meet>),
-    /// None: where each process is follows from its id.
+    /// None: the address of each process follows from its id.
     Rule(Ruled),
 }
 
-/// A process that can get to know the others, and mostly knows its id and how many there are.
+/// A process that can bootstrap: it mostly knows its id and the number of processes.
 pub struct Bootstrap {
-    /// Its id and how many there are; `None` before a meeting.
+    /// Its id and the number of processes; `None` before a meeting.
     pub(super) place: Option<(Id, u32)>,
     pub(super) launcher: &'static str,
     pub(super) means: Means,
@@ -50,19 +51,20 @@ pub struct Bootstrap {
 }
 
 impl Bootstrap {
-    /// By means of a launcher's key-value space.
+    /// Creates a bootstrap over a launcher's key-value space.
     ///
     /// # Errors
-    /// When the space says of itself what cannot be: an id that is not below the number of ids.
+    /// If the space reports an id that is not below the number of ids.
     pub fn with_space(space: Box<dyn Space>) -> Result<Bootstrap, BootstrapError> {
         let (id, count, launcher) = (space.id(), space.count(), space.launcher());
         Bootstrap::new(id, count, launcher, Means::Space(space))
     }
 
-    /// By means of an exchange of the program's own: `exchange` gives what this process has to all others, and returns what each has given, by id. It is called once, by all of them.
+    /// Creates a bootstrap over the program's own exchange. `exchange` passes the text of this process to all others,
+    /// and returns the texts of all, by id. Every process calls it once.
     ///
     /// # Errors
-    /// When the id is not below the number of ids.
+    /// If the id is not below the number of ids.
     pub fn with_allgather<E: fmt::Display>(
         id: Id,
         count: u32,
@@ -73,8 +75,9 @@ impl Bootstrap {
         Bootstrap::new(id, count, "allgather", Means::Allgather(Box::new(exchange)))
     }
 
-    /// By means of a meeting of the program's own, of processes that do not know their ids before it: `meet` takes along what this process says of itself, has as long as is [left](Within::left) of the [limit](Self::limit), and returns when all have met. It is called once,
-    /// by all of them. `name` is what [`launcher`](Self::launcher) says.
+    /// Creates a bootstrap over the program's own meeting, for processes that do not know their ids before it. `meet`
+    /// receives the entry of this process and the time that is [left](Within::left) of the [limit](Self::limit), and
+    /// returns when all have met. Every process calls it once. `name` is returned by [`launcher`](Self::launcher).
     pub fn with_meeting<E: fmt::Display>(
         name: &'static str,
         meet: impl FnOnce(&str, Within) -> Result<Meeting, E> + 'static,
@@ -85,10 +88,10 @@ impl Bootstrap {
         Bootstrap::of(None, name, Means::Meeting(Box::new(meet)))
     }
 
-    /// By a rule: nothing is exchanged before the nodes are there. Reads the file of the secret.
+    /// Creates a bootstrap by a rule: nothing is exchanged before the nodes start. Reads the file of the secret.
     ///
     /// # Errors
-    /// When that file cannot be read, or others can read it.
+    /// If that file cannot be read, or others can read it.
     pub fn with_rule(rule: Rule, resolve: Resolve) -> Result<Bootstrap, BootstrapError> {
         let (id, count, launcher) = (rule.id(), rule.count(), rule.launcher());
         let secret = rule.secret_file().map(|file| read_secret(file)).transpose()?;
@@ -110,48 +113,52 @@ impl Bootstrap {
         Bootstrap { place, launcher, means, limit: LIMIT, link: LinkKind::DEFAULT, address: None }
     }
 
-    /// The id of this process; `None` if it is only known when all [have met](Self::with_meeting).
+    /// The id of this process; `None` before a [meeting](Self::with_meeting).
     pub fn id(&self) -> Option<Id> {
         self.place.map(|(id, _)| id)
     }
 
-    /// How many processes were started together; `None` if that is only known when all [have met](Self::with_meeting).
+    /// Number of processes that were started together; `None` before a [meeting](Self::with_meeting).
     pub fn count(&self) -> Option<u32> {
         self.place.map(|(_, count)| count)
     }
 
-    /// Which launcher has started this process, for people: `PMI-1`, `PMIx`.
+    /// The launcher of this process, for people: `PMI-1`, `PMIx`.
     pub fn launcher(&self) -> &'static str {
         self.launcher
     }
 
-    /// How long the exchange may take, 60 s by default.
+    /// Sets the time limit of the bootstrap, 60 s by default.
     #[must_use]
     pub fn limit(self, limit: Duration) -> Bootstrap {
         Bootstrap { limit, ..self }
     }
 
-    /// What links between processes of one host are made of, as [`Builder::link`]: [`LinkKind::DEFAULT`] by default.
+    /// Sets the kind of the links between processes of one host, as [`Builder::link`]: [`LinkKind::DEFAULT`] by
+    /// default.
     #[must_use]
     pub fn link(self, link: LinkKind) -> Bootstrap {
         Bootstrap { link, ..self }
     }
 
-    /// The address of this host at which the others reach it. By default the one that the variable `GPC_HOST_ADDRESS` names; where there is none, only this host reaches the process if the launcher says that all are here, and else it is the
-    /// address of the route to the rest of the world, or of the host's name.
+    /// Sets the address of this host at which the others reach it. The default is the address in the variable
+    /// `GPC_HOST_ADDRESS`. Without that variable, if the launcher reports that all processes are on this host, only
+    /// this host reaches the process. Otherwise it is the address of the default route, or of the host's name.
     #[must_use]
     pub fn host_address(self, address: IpAddr) -> Bootstrap {
         Bootstrap { address: Some(address), ..self }
     }
 
-    /// Gets to know the others, and starts the node of this process; `build` may say more of it, such as its workers. Returns when each id knows each other one: from then on any may call any. All have the time
+    /// Exchanges the entries, and starts the node of this process; `build` may configure it further, such as its
+    /// workers. Returns when each id knows each other one: from then on any id may call any other. All have the time
     /// [limit](Self::limit) for it.
     ///
-    /// Three functions are registered beside those of the program, whose names begin with `gpc.bootstrap.`; so each member needs [`Functions`] of its own. Beyond this host links are proved by the job's secret, which id 0
-    /// draws, and by each id's key.
+    /// Three functions are registered beside those of the program, whose names begin with `gpc.bootstrap.`; so each
+    /// member needs its own [`Functions`]. Beyond this host the job's secret, which id 0 draws, and each id's key
+    /// authenticate the links.
     ///
     /// # Errors
-    /// See [`BootstrapError`]. The launcher is told nothing then: it ends the others when this process ends.
+    /// See [`BootstrapError`]. The launcher gets no farewell then: it ends the others when this process ends.
     pub fn start(
         self,
         functions: &Functions,
@@ -190,13 +197,13 @@ impl Bootstrap {
             job: trust.job,
             secret: trust.secret,
             watch,
-            // Of one that fails before all know all, nobody hears anything.
+            // A process that fails before all know all sends no farewell.
             farewell: AtEnd(Farewell::default()),
         };
         match count {
             1 => {}
             _ if all => rounds.go(&member.node, member.watch.as_mut(), count, until)?,
-            // Each knows only its neighbours, which at some ids are all of them.
+            // Each id knows only its neighbours, which at some ids are all of them.
             _ => known = introduce(&mut member, &rounds, &mine, known, until)?,
         }
         member.peers = peers(id, &mine, &known, trust.job)?;
@@ -206,26 +213,26 @@ impl Bootstrap {
     }
 }
 
-/// What a process has before its node starts.
+/// The state of a process before its node starts.
 struct Begun {
     id: Id,
     count: u32,
     mine: Entry,
     own: Own,
     met: Met,
-    /// Who belongs together, where that is not told by the hosts' names.
+    /// The groups of the ids, unless they follow from the host names.
     groups: Option<Hosts>,
     farewell: Farewell,
 }
 
-/// Listens, and meets the neighbours, or all.
+/// Listens, and exchanges entries with the neighbours, or with all.
 fn begin(
     means: Means,
     place: Option<(Id, u32)>,
     (wanted, link): (Option<IpAddr>, LinkKind),
     (limit, until): (Duration, Instant),
 ) -> Result<Begun, BootstrapError> {
-    // Only a meeting does not use it: there addresses are made of another number.
+    // Only a meeting has no place. Its abstract addresses are unique without an id.
     let (id, count) = place.unwrap_or_default();
     let drawn = || if id == 0 { draw().map(Some) } else { Ok(None) };
     let begun =
@@ -238,7 +245,7 @@ fn begin(
             Begun { farewell, ..begun(mine, own, Met::Neighbours(met)) }
         }
         Means::Allgather(exchange) => {
-            // Alone is on one host.
+            // A single process is on one host.
             let (mine, own) = Own::listen(id, (count == 1).then_some(true), wanted, link)?;
             let (common, entries) = gather(exchange, id, count, &mine, drawn()?)?;
             begun(mine, own, Met::All(Trust::of(common), entries))
@@ -261,23 +268,23 @@ fn begin(
     })
 }
 
-/// By what the links of a node are known to be of the same job.
+/// What authenticates the links of a node as links of the same job.
 struct Trust {
     job: Job,
-    /// `None` where all are on one host, and the system says whose process the other one is.
+    /// `None` if all processes are on one host, where the system reports the user of the other process.
     secret: Option<Secret>,
-    /// Whether nobody has had this id before.
+    /// Whether no earlier run had this id.
     first_run: bool,
 }
 
 impl Trust {
-    /// Nobody restarts an id that has drawn this with the others, so it is its first run.
+    /// These values are drawn anew at each start, and no id is restarted with them: it is the first run of the id.
     fn of(common: Common) -> Trust {
         Trust { job: common.job, secret: Some(common.secret), first_run: true }
     }
 }
 
-/// What a process has of its own before it knows anybody.
+/// The listener and the key of a process.
 pub(super) struct Own {
     listener: Listener,
     key: Option<PrivateKey>,
@@ -298,7 +305,7 @@ impl Own {
         Ok((Entry { host, reach, key, addresses: vec![address] }, own))
     }
 
-    /// With a key of its own, if others reach it over TCP: over Unix sockets the system tells who the other side is.
+    /// Draws a key if others reach this process over TCP. Over Unix sockets the system identifies the other side.
     pub(super) fn drawn(
         listener: Listener,
         reached: &Address,
@@ -332,7 +339,7 @@ impl Own {
     }
 }
 
-/// Whom a process has met before its node starts.
+/// The processes whose entries are known before the node starts.
 enum Met {
     Neighbours(Found),
     All(Trust, BTreeMap<Id, Entry>),
@@ -348,14 +355,14 @@ impl Met {
     }
 }
 
-/// What all have in common, drawn by id 0.
+/// Draws the job and the secret; only id 0 does.
 fn draw() -> Result<Common, BootstrapError> {
     let secret =
         Secret::random().map_err(|error| BootstrapError::System { doing: "cannot draw a secret", error })?;
     Ok(Common { job: Job::random(), secret })
 }
 
-/// Meets the neighbours, through a launcher's space.
+/// Exchanges entries with the neighbours, through a launcher's space.
 fn meet(
     space: &mut dyn Space,
     mine: &Entry,
@@ -367,7 +374,7 @@ fn meet(
     let exchange = Exchange::new(space.id(), space.count(), &mine.to_string(), drawn, max);
     let mut exchange = exchange.ok_or_else(room)?;
     let left = || until.saturating_duration_since(Instant::now());
-    // Ends: the exchange wants a bounded number of things.
+    // Terminates: the exchange has a bounded number of operations.
     while let Some(want) = exchange.want() {
         match want {
             Want::Put { key, value } => space.put(&key, &value)?,
@@ -380,11 +387,11 @@ fn meet(
             }
         }
     }
-    // It wants nothing any more, so it has come to know what is common.
+    // After its last operation, the exchange has the job and the secret.
     exchange.found().ok_or_else(room)
 }
 
-/// Meets all, through an exchange of the program's own.
+/// Exchanges entries with all, through the program's own exchange.
 fn gather(
     exchange: Box<Allgather>,
     id: Id,
@@ -420,7 +427,7 @@ fn gather(
     Ok((common, entries))
 }
 
-/// Gets to know all others, through the tree of those who know each other.
+/// Gets the entries of all others, through the tree of linked neighbours.
 fn introduce(
     member: &mut Member,
     rounds: &Rounds,
@@ -455,20 +462,20 @@ fn peer(id: Id, mine: &Entry, entry: &Entry) -> Result<Peer, BootstrapError> {
     })
 }
 
-/// Where those that are known are reached from here.
+/// Returns the peers with the addresses at which this process reaches them.
 fn peers(me: Id, mine: &Entry, known: &BTreeMap<Id, Entry>, job: Job) -> Result<Peers, BootstrapError> {
     let mut peers = Peers::new();
     peers.set_job(job);
     for (id, entry) in known {
         let peer = peer(*id, mine, entry)?;
         peers.insert(*id, peer.address);
-        // The own key is not proved to oneself.
+        // A node does not authenticate itself to itself.
         peer.key.filter(|_| *id != me).into_iter().for_each(|key| peers.set_key(*id, key));
     }
     Ok(peers)
 }
 
-/// Which host each id is on.
+/// Returns the host of each id.
 fn hosts(known: &BTreeMap<Id, Entry>) -> Result<Hosts, BootstrapError> {
     let text: String = known.iter().map(|(id, entry)| format!("{id} {}\n", entry.host)).collect();
     Hosts::parse(&text).map_err(|fault| BootstrapError::Entry { of: 0, why: fault.to_string() })

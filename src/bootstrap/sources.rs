@@ -1,32 +1,33 @@
-//! Which launcher has started this process: the ordered list of those that are known, and how each is recognized by its variables.
+//! Detects the launcher of this process: an ordered list of known launchers, each recognized by its variables.
 //!
-//! Pure over a map of variables. The first source that recognizes its variables counts. A source that sees variables of its launcher, and lacks one that it needs, says so as an error: a process that was started among
-//! others must never take itself for a single one.
+//! Pure functions over a map of variables. The first source that recognizes its variables is used. If a source finds
+//! variables of its launcher but lacks a required one, it returns an error: a process that was started with others must
+//! never run as a job of one process.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::{Bootstrap, BootstrapError, Resolve, Rule, pmi, rule};
 
-/// The environment of a process. What is not UTF-8 is not in it: no launcher's variables are so.
+/// The environment of a process, without entries that are not UTF-8: all launchers' variables are UTF-8.
 pub type Variables = BTreeMap<String, String>;
 
-/// A launcher that was recognized: what is needed to reach it.
+/// A recognized launcher, with all that is needed to reach it.
 pub(super) trait Source: std::fmt::Debug {
-    /// Reaches the launcher, which takes at most this long.
+    /// Connects to the launcher, within `limit`.
     ///
     /// # Errors
-    /// When it is not there, or says nonsense.
+    /// If the launcher cannot be reached, or its responses are invalid.
     fn open(self: Box<Self>, limit: Duration) -> Result<Bootstrap, BootstrapError>;
 }
 
-/// Looks for the variables of one launcher: `None` if they are not there, an error if only some of them are.
+/// Looks for the variables of one launcher: `None` if they are not set, an error if only some are set.
 type Find = fn(&Variables) -> Option<Result<Box<dyn Source>, BootstrapError>>;
 
-/// All of them. Before the others come those with a server of their own, which know most; a rule for addresses comes behind them.
+/// All sources. Launchers with a server come first, since they report the most; rules for addresses come last.
 const SOURCES: &[Find] = &[pmi::find, pmix, slurm, kubernetes];
 
-/// What a launcher that speaks PMIx sets. Such a process is for the package `gpc-pmix`, which looks for them before this list is asked.
+/// Recognizes launchers that speak PMIx. The package `gpc-pmix` handles such processes before it uses this list.
 fn pmix(variables: &Variables) -> Option<Result<Box<dyn Source>, BootstrapError>> {
     let seen = ["PMIX_NAMESPACE", "PMIX_RANK"].iter().any(|name| variables.contains_key(*name));
     let why = "this program does not speak PMIx: build it with the package gpc-pmix and its `from_env` (the command: with the feature `pmix`), or have the launcher serve PMI-2 (`srun --mpi=pmi2`)";
@@ -44,16 +45,16 @@ fn kubernetes(variables: &Variables) -> Option<Result<Box<dyn Source>, Bootstrap
 }
 
 impl Source for Rule {
-    /// Reads the secret. Nothing is asked of anybody: names are looked up when their addresses are needed.
+    /// Reads the secret. Nothing is sent: names are resolved when their addresses are needed.
     fn open(self: Box<Self>, limit: Duration) -> Result<Bootstrap, BootstrapError> {
         Ok(Bootstrap::with_rule(*self, Resolve::default())?.limit(limit))
     }
 }
 
-/// The launcher of these variables; `None` if there is none.
+/// Returns the launcher of these variables; `None` if there is none.
 ///
 /// # Errors
-/// When its variables are incomplete, or wrong.
+/// If its variables are incomplete or invalid.
 pub(super) fn find(variables: &Variables) -> Result<Option<Box<dyn Source>>, BootstrapError> {
     SOURCES.iter().find_map(|find| find(variables)).transpose()
 }
@@ -77,7 +78,7 @@ mod tests {
         assert_eq!(found("HOME=/root HOSTNAME=web-3 SLURM_JOB_ID=7 OMPI_MCA_btl=tcp"), "nobody");
     }
 
-    /// Under `srun --mpi=pmix` the variables of a step are there, too, and each task would listen by the rule.
+    /// Under `srun --mpi=pmix` the variables of a step are set as well, and each task would listen as the rule defines.
     #[test]
     fn a_launcher_with_a_server_comes_before_a_rule() {
         let step =

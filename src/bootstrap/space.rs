@@ -1,66 +1,70 @@
-//! The key-value space of a launcher: what processes put there before a fence, all of them can get behind it.
+//! The key-value space of a launcher: after a fence, all processes can get the values that any process has put before
+//! it.
 //!
-//! Source: BNR's databases (put, fence, get), which PMI-1, PMI-2 and PMIx each have in a form of their own.
+//! Source: BNR's databases (put, fence, get), which PMI-1, PMI-2 and PMIx each offer in a form of their own.
 
 use std::time::Duration;
 
 use gpc_trees::Id;
 
-/// What processes that were started together share before they know each other. A process may end its part of it on another thread than it began.
+/// A key-value space that processes of one start share. A process may finish with it on another thread than it began.
 pub trait Space: Send {
-    /// Which launcher it is of, for people: `PMI-1`, `PMIx`.
+    /// The name of the launcher, for people: `PMI-1`, `PMIx`.
     fn launcher(&self) -> &'static str;
 
-    /// The place of this process among those that were started together, from 0.
+    /// The id of this process among those that were started together, from 0.
     fn id(&self) -> Id;
 
-    /// How many there are, at least 1.
+    /// Number of processes, at least 1.
     fn count(&self) -> u32;
 
-    /// What the launcher calls this set of processes; no other set that runs at the same time has the same name.
+    /// The launcher's name for this set of processes; unique among sets that run at the same time.
     fn name(&self) -> &str;
 
-    /// Whether all these processes are on this host, so that no address beyond it is needed; `None` if the launcher does not say.
+    /// Whether all processes are on this host, so that they need no address beyond it; `None` if the launcher does not
+    /// report it.
     fn one_host(&self) -> Option<bool> {
         None
     }
 
-    /// Longest value, bytes; at least 16. What is longer is put in parts.
+    /// Maximum length of a value, bytes; at least 16. Longer values are put in parts.
     fn value_max(&self) -> usize;
 
-    /// Puts a value for the others to get: a key of at most 60 letters, digits, `-` and `.`, which nobody else puts, and a value of printable ASCII without spaces, `=` and `;`.
+    /// Puts a value for the others to get. The key has at most 60 letters, digits, `-` and `.`, and no other process
+    /// puts it. The value is printable ASCII without spaces, `=` and `;`.
     ///
     /// # Errors
-    /// When the launcher's server refuses it, or is gone.
+    /// If the launcher's server refuses it, or has gone.
     fn put(&mut self, key: &str, value: &str) -> Result<(), SpaceError>;
 
-    /// Returns when all processes have called it as often as this one has: then everybody can get what was put before.
+    /// Waits until all processes have called it as often as this one. Then every process can get all values that were
+    /// put before.
     ///
     /// # Errors
-    /// When that takes longer than the limit, or cannot happen any more.
+    /// If the fence takes longer than the limit, or can no longer complete.
     fn fence(&mut self, limit: Duration) -> Result<(), SpaceError>;
 
-    /// The value that the process of this id has put.
+    /// Returns the value that the process of this id has put.
     ///
     /// # Errors
-    /// When there is none, or the launcher's server does not answer within the limit.
+    /// If there is none, or the launcher's server does not respond within the limit.
     fn get(&mut self, of: Id, key: &str, limit: Duration) -> Result<String, SpaceError>;
 
-    /// Tells the launcher that this process will end in order; some kill the others otherwise.
+    /// Notifies the launcher that this process will end normally. Some launchers kill the others otherwise.
     ///
     /// # Errors
-    /// When the launcher's server is gone.
+    /// If the launcher's server has gone.
     fn finish(&mut self, limit: Duration) -> Result<(), SpaceError>;
 }
 
-/// What went wrong with a launcher's space: what was asked, and what came back.
+/// A failed operation of a launcher's space.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{launcher}: {doing}: {why}")]
 pub struct SpaceError {
-    /// Which launcher.
+    /// The launcher.
     pub launcher: &'static str,
-    /// What was asked of it, in words.
+    /// The operation, in words.
     pub doing: String,
-    /// What it answered, or that it did not; bounded and escaped.
+    /// The launcher's error, or that it has not responded; bounded and escaped.
     pub why: String,
 }

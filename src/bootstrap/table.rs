@@ -1,19 +1,19 @@
-//! The entries of all processes as one text, which id 0 gives to all of them: a line for each id, in order.
+//! The table of all entries as text, which id 0 sends to every id: one line for each id, in order.
 
 use super::entry::{ENTRY_MAX, Entry};
 
-/// The text of all entries, by id.
+/// Returns the text of all entries, by id.
 pub(super) fn to_text(entries: &[Entry]) -> String {
     entries.iter().map(|entry| format!("{entry}\n")).collect()
 }
 
-/// Reads the entries of so many processes.
+/// Parses the entries of `count` processes.
 ///
 /// # Errors
-/// When they are not so many, or one is none, with the id; or it is no text.
+/// If their number differs, an entry is invalid (the error names its id), or the bytes are not UTF-8.
 pub(super) fn parse(text: &[u8], count: u32) -> Result<Vec<Entry>, String> {
     let text = std::str::from_utf8(text).map_err(|_| "the table of addresses is no text".to_owned())?;
-    // Before anything is made of it.
+    // Checked before anything is allocated.
     if text.len() > (ENTRY_MAX + 1) * count as usize {
         return Err(format!("the table of addresses is longer than {count} processes have to say"));
     }

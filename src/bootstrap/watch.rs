@@ -1,4 +1,4 @@
-//! Whether the id on which a process depends is there: its parent in the tree, and id 0 when that has gone.
+//! Watches the id that a process depends on: its parent in the tree, and id 0 once the parent has gone.
 #![allow(clippy::disallowed_methods, reason = "a peer is waited for by the clock, each wait with a limit")]
 
 use std::time::{Duration, Instant};
@@ -8,22 +8,22 @@ use gpc_trees::Id;
 use super::BootstrapError;
 use crate::runtime::{Address, Events, Loss, NoEvent, Node, PeerEventKind};
 
-/// How long a process may take to show that it is there, on another host.
+/// Time limit of a connection attempt, for a process on another host.
 const PROBE_LIMIT: Duration = Duration::from_secs(1);
 
-/// How long nothing may be heard of a link before somebody asks whether there is anybody: nodes come up one after the other.
+/// How long a link may be absent before the watched address is probed: nodes start one after the other.
 const PROBE_AFTER: Duration = Duration::from_millis(500);
 
-/// How long a link that was closed for lack of descriptors may take to come back.
+/// How long a link that was closed for lack of descriptors may take to reconnect.
 const MEET_LIMIT: Duration = Duration::from_secs(5);
 
-/// How long an attempt to link may take before it is asked whether anybody is there.
+/// Time limit of one attempt to link before the address is probed.
 const MEET_TURN: Duration = Duration::from_millis(100);
 
-/// Longest single wait for an event: what ends it is an event.
+/// Maximum time of a single wait for an event; an event ends the wait.
 const WAIT_MAX: Duration = Duration::from_secs(3600);
 
-/// What is known of the link with the watched id.
+/// State of the link with the watched id.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Link {
     /// It has not been up since the watch began.
@@ -39,25 +39,25 @@ pub(super) struct Watch {
     watched: Id,
     address: Address,
     link: Link,
-    /// What is said of one that cannot be linked with.
+    /// The loss that is reported if the watched id cannot be linked with.
     missing: Loss,
-    /// When the next question is due whether anybody is there.
+    /// When the address is probed next.
     probe: Instant,
 }
 
 impl Watch {
-    /// Watches an id that listens there, from now on.
+    /// Watches an id with this address from now on.
     pub(super) fn new(node: &Node, watched: Id, address: Address) -> Result<Watch, BootstrapError> {
         let (events, probe) = (node.events()?, Instant::now() + PROBE_AFTER);
         Ok(Watch { events, watched, address, link: Link::None, missing: Loss::Broken, probe })
     }
 
-    /// Who is watched.
+    /// The watched id.
     pub(super) fn watched(&self) -> Id {
         self.watched
     }
 
-    /// Whether it has gone, as far as is known by now.
+    /// Whether the watched id has gone, as far as this process can detect it now.
     pub(super) fn has_gone(&mut self) -> bool {
         self.catch_up();
         match self.link {
@@ -71,7 +71,7 @@ impl Watch {
         }
     }
 
-    /// Hears what has happened until now.
+    /// Processes all events that have arrived.
     fn catch_up(&mut self) {
         while let Ok(event) = self.events.try_recv() {
             self.heed(event.id, &event.kind);
@@ -87,16 +87,17 @@ impl Watch {
         }
     }
 
-    /// Waits until the link with the watched id is lost for good, and says how; opens it where it is closed.
+    /// Waits until the link with the watched id is lost for good, and returns the loss. Reopens the link if it was
+    /// closed.
     fn until_lost(&mut self, node: &Node) -> Loss {
-        // Ends: with the link.
+        // Terminates when the link is lost for good.
         loop {
             self.catch_up();
             match self.link {
                 Link::Lost(loss) if !is_passing(loss) => return loss,
                 Link::Up => {}
                 Link::None | Link::Lost(_) => {
-                    // The events say what came of it, unless there was nothing to lose.
+                    // Later events report the state of the link, unless no link could be made.
                     if !self.meets(node) {
                         return self.missing;
                     }
@@ -111,10 +112,10 @@ impl Watch {
         }
     }
 
-    /// Links with the watched id, as long as somebody answers at its address.
+    /// Links with the watched id; returns false if no process listens at its address.
     fn meets(&self, node: &Node) -> bool {
         let begun = Instant::now();
-        // Ends: the time passes.
+        // Terminates: the time limit passes.
         while begun.elapsed() < MEET_LIMIT {
             match node.wait_for_peers([self.watched], MEET_TURN) {
                 Ok(()) => return true,
@@ -125,12 +126,13 @@ impl Watch {
         false
     }
 
-    /// Waits until id 0, which listens there, has gone: the watched id goes when id 0 does, or by itself, and then id 0 is watched.
+    /// Waits until id 0, whose address is `root`, has gone. If the watched id goes while id 0 stays, id 0 is watched
+    /// instead.
     pub(super) fn until_left(mut self, node: &Node, root: &Address) -> Result<Loss, BootstrapError> {
-        // Ends: each turn waits for the end of a link, and id 0's is the last one.
+        // Terminates: each iteration waits for the end of a link, and id 0's is the last.
         loop {
             let loss = if self.events.missed() > 0 {
-                // What was missed may have been its end.
+                // A missed event may have been the loss of the watched link.
                 self =
                     Watch { missing: self.missing, ..Watch::new(node, self.watched, self.address.clone())? };
                 self.until_lost(node)
@@ -140,13 +142,14 @@ impl Watch {
             if self.watched == 0 || !root.is_answered(PROBE_LIMIT) {
                 return Ok(loss);
             }
-            // Id 0 may still answer for a moment when it has left, and the one that is lost heard of it before.
+            // Id 0 may still accept connections for a moment after it has left. The lost id had received its farewell,
+            // so its loss is reported if id 0 cannot be linked with.
             self = Watch { missing: loss, ..Watch::new(node, 0, root.clone())? };
         }
     }
 }
 
-/// Whether a link that was lost so may come back: its other side goes on.
+/// Whether the other side is alive, so that the lost link may come back.
 fn is_passing(loss: Loss) -> bool {
     matches!(loss, Loss::Replaced | Loss::Forgotten | Loss::Closed)
 }

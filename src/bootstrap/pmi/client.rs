@@ -1,96 +1,92 @@
-//! The client's side of PMI without I/O: what is asked becomes bytes, bytes that come become answers.
+//! The client's side of PMI without I/O: encodes requests and parses responses.
 //!
-//! Source: PMI-1 and PMI-2 as MPICH's `hydra` and Slurm serve them. Both are in lock-step: one question, one answer. What a server sends is believed as far as it makes sense, and bounded.
+//! Source: PMI-1 and PMI-2 as MPICH's `hydra` and Slurm serve them. Both work in lock-step: one request, one response.
+//! A server's response is validated, and its length is bounded.
 
 use gpc_trees::Id;
 
 use super::{one, two};
 use crate::wire::Shown;
 
-/// Longest answer, bytes: a value of the longest length that is used here, and words around it.
+/// Maximum length of a response, bytes: the longest value that is used here, and the fields around it.
 pub(super) const ANSWER_MAX: usize = 16 << 10;
 
-/// Longest value that is put, bytes, whatever a server allows: longer ones are put in parts.
+/// Maximum length of a value that is put, bytes, even if the server allows more. Longer values are put in parts.
 pub(super) const VALUE_MAX: usize = 4096;
 
-/// Shortest limit of a server for its values that leaves room for anything.
+/// Minimum value limit of a server, bytes, below which it is rejected: a shorter value has no space for data.
 const VALUE_MIN: usize = 17;
 
-/// Which of the two protocols is spoken.
+/// A version of the protocol.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Version {
-    /// Lines.
+    /// PMI-1: lines.
     One,
-    /// An opening line, then messages with their lengths before them.
+    /// PMI-2: an opening line, then messages with a length prefix.
     Two,
 }
 
-/// One question.
+/// One request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Ask {
     /// Port mode: which process has connected.
     Port,
-    /// Which version both speak.
+    /// Negotiates the version.
     Init,
-    /// PMI-1: how long values may be. PMI-2: who this process is.
+    /// PMI-1: asks for the maximum length of values. PMI-2: names this process.
     Register,
-    /// What the set of processes is called.
+    /// The name of the set of processes.
     Name,
-    /// Which processes share a host.
+    /// The processes that share a host.
     Mapping,
-    /// Puts a value.
     Put {
-        /// Its key.
         key: String,
-        /// The value.
         value: String,
     },
-    /// All are to come here.
+    /// Waits for all processes.
     Fence,
-    /// Gets a value.
     Get {
-        /// Who has put it.
+        /// The id that has put the value.
         of: Id,
-        /// Its key.
         key: String,
     },
-    /// This process ends in order.
+    /// This process ends normally.
     Finish,
 }
 
-/// An answer.
+/// A response.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Answer {
-    /// It is done; what the server said of itself is known to the client.
+    /// Success. The client has stored what the server reported about itself.
     Done,
-    /// The value that was asked for.
+    /// The requested value.
     Value(String),
-    /// There is no such value.
+    /// There is no such value; the server's reason.
     Missing(String),
 }
 
-/// What is wrong with what a server has said; its words are escaped and bounded.
+/// An invalid response or a failure of a server. Its text is escaped and bounded.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub(super) enum Fault {
-    /// It refuses what was asked.
+    /// The server refuses the request.
     #[error("the server refuses it: `{0}`")]
     Refused(String),
-    /// It is no answer to what was asked.
+    /// The response does not match the request.
     #[error("the server answers with nonsense: `{0}`")]
     Nonsense(String),
-    /// It does not end.
+    /// The response exceeds its maximum length.
     #[error("the server's answer is longer than {ANSWER_MAX} bytes")]
     TooLong,
-    /// It says something of this process that cannot be.
+    /// The server reports another id or count than the variables.
     #[error("the server says that this is id {id} of {count}, and its variables say id {told} of {of}")]
     OtherId {
-        /// Its id, says the server.
+        /// The id that the server reports.
         id: Id,
-        /// How many there are, says the server.
+        /// The number of processes that the server reports.
         count: u32,
-        /// Its id, say the variables.
+        /// The id in the variables.
         told: Id,
-        /// How many there are, say the variables.
+        /// The number of processes in the variables.
         of: u32,
     },
 }
@@ -105,38 +101,37 @@ impl Fault {
     }
 }
 
-/// What is known of this process and those that were started with it.
+/// What a client knows about this process and about the processes that were started with it.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(super) struct Known {
-    /// The id of this process.
     pub(super) id: Id,
-    /// How many there are; 0 before a server in port mode has said it.
+    /// Number of processes; 0 until a server in port mode has reported it.
     pub(super) count: u32,
-    /// What the launcher calls them.
+    /// The launcher's name for the set of processes.
     pub(super) name: String,
-    /// What Slurm calls the job, which it wants to be told.
+    /// Slurm's name of the job, which Slurm's server requires.
     pub(super) job: Option<String>,
-    /// Longest value, bytes.
+    /// Maximum length of a value, bytes.
     pub(super) value_max: usize,
-    /// Whether all are on one host.
+    /// Whether all processes are on one host.
     pub(super) one_host: Option<bool>,
 }
 
 impl Known {
-    /// Believes how long a value may be, its end included.
+    /// Stores the server's value limit, which includes the terminator; `None` if the limit is too small.
     pub(super) fn set_value_max(&mut self, max: usize) -> Option<()> {
         self.value_max = (max >= VALUE_MIN).then(|| (max - 1).min(VALUE_MAX))?;
         Some(())
     }
 }
 
-/// One conversation.
+/// One session with a PMI server.
 #[derive(Debug)]
 pub(super) struct Client {
     version: Version,
     known: Known,
     asked: Option<Ask>,
-    /// What has come of the answer.
+    /// The bytes of the response that have arrived.
     came: Vec<u8>,
 }
 
@@ -153,10 +148,10 @@ impl Client {
         self.version
     }
 
-    /// What is asked first, in this order; [`Ask::Port`] comes before it in port mode.
+    /// The first requests, in this order. In port mode, [`Ask::Port`] precedes them.
     pub(super) const OPENING: [Ask; 4] = [Ask::Init, Ask::Register, Ask::Name, Ask::Mapping];
 
-    /// The bytes of a question. Whatever was left of the answer before is forgotten.
+    /// Encodes a request. The rest of an earlier response is discarded.
     pub(super) fn ask(&mut self, ask: Ask) -> Vec<u8> {
         let bytes = match self.version {
             Version::One => one::question(&self.known, &ask),
@@ -167,14 +162,14 @@ impl Client {
         bytes
     }
 
-    /// Takes what has come; the answer, once it is whole.
+    /// Accepts received bytes; returns the response when it is complete.
     ///
     /// # Errors
-    /// When it is no answer to what was asked, does not end, or there is more than was asked for.
+    /// If the response does not match the request, is too long, or is followed by more bytes.
     pub(super) fn take(&mut self, bytes: &[u8]) -> Result<Option<Answer>, Fault> {
         let is_get = matches!(self.asked, Some(Ask::Get { .. }));
         self.take_any(bytes).map_err(|fault| match fault {
-            // What was asked for may be a secret: nothing of it is quoted.
+            // The value may be a secret: the error quotes none of it.
             Fault::Nonsense(_) if is_get => Fault::nonsense("something that is no value"),
             fault => fault,
         })
@@ -204,7 +199,8 @@ impl Client {
     }
 }
 
-/// Whether all processes are on one host, by `PMI_process_mapping`: `(vector,(FIRST_HOST,HOSTS,PROCESSES_ON_EACH),...)`. `None` for anything else.
+/// Whether all processes are on one host, from `PMI_process_mapping`:
+/// `(vector,(FIRST_HOST,HOSTS,PROCESSES_ON_EACH),...)`. `None` for any other text.
 pub(super) fn is_one_host(mapping: &str) -> Option<bool> {
     let blocks = mapping.trim().strip_prefix("(vector,(")?.strip_suffix("))")?;
     let mut first = None;
@@ -260,7 +256,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever a server says, in whatever pieces, is an answer or is refused, and costs no more than its bound.
+        /// Any bytes, in any pieces, are a response or are refused, and use memory within the bound.
         #[test]
         fn any_bytes_are_an_answer_or_refused(
             two in any::<bool>(),
@@ -287,7 +283,7 @@ mod tests {
             }
         }
 
-        /// An answer is the same in whatever pieces it comes.
+        /// A response is the same, however it is split into pieces.
         #[test]
         fn answers_come_in_pieces(value in "[!-~]{0,200}", piece in 1usize..50) {
             let one = format!("cmd=get_result rc=0 msg=success value={value}\n");

@@ -1,4 +1,4 @@
-//! The socket to a PMI server: bytes out and in, each with a time limit.
+//! The socket to a PMI server: sends and receives bytes, each with a time limit.
 #![allow(clippy::disallowed_methods, reason = "a server is waited for by the clock, each wait with a limit")]
 
 use std::io::{self, ErrorKind};
@@ -13,15 +13,17 @@ use rustix::net::{RecvFlags, SendFlags, recv, send};
 use crate::launchers;
 use crate::runtime::Resolver;
 
-/// Longest single wait of the system's: what is longer is waited for in parts.
+/// Maximum time of a single system wait; a longer wait is split.
 const WAIT_MAX: Duration = Duration::from_secs(3600);
 
-/// Bytes that are read at a time.
+/// Maximum number of bytes of one read.
 const CHUNK: usize = 4096;
 
-/// A socket whose other end is the server.
+/// A socket that is connected to the server.
 ///
-/// Unless [finished](Self::finished), it stays open as long as the process lives, also when it is dropped: a server kills a process that closes its end without a word, and then nobody reads why it failed.
+/// Unless [finished](Self::finished), the socket stays open as long as the process lives, even if this value is
+/// dropped. A server kills a process that closes its end without `finalize`, and the message about the failure would be
+/// lost.
 #[derive(Debug)]
 pub(super) struct Link {
     socket: Option<OwnedFd>,
@@ -37,12 +39,12 @@ impl Drop for Link {
 }
 
 impl Link {
-    /// The socket that the launcher has handed over as this descriptor.
+    /// The socket that the launcher has passed as this descriptor.
     pub(super) fn inherited(number: RawFd) -> io::Result<Link> {
         launchers::take_socket(number).map(Link::of)
     }
 
-    /// A connection to `HOST:PORT`, each of whose addresses gets its share of what the look-up leaves of the limit.
+    /// Connects to `HOST:PORT`. The time that the look-up leaves is divided equally among the addresses.
     pub(super) fn connect(server: &str, limit: Duration) -> io::Result<Link> {
         let begun = Instant::now();
         let addresses = Resolver::system().addresses(server, limit)?;
@@ -62,25 +64,25 @@ impl Link {
         Link { socket: Some(socket), closes: false }
     }
 
-    /// From now on the socket is closed when this is dropped: the server knows that nothing more comes.
+    /// Lets the drop close the socket, since the server expects no more requests.
     pub(super) fn finished(&mut self) {
         self.closes = true;
     }
 
-    /// A link that is closed when it is dropped, for servers of tests.
+    /// A link that is closed when it is dropped, for the servers of tests.
     #[cfg(test)]
     pub(super) fn closing(socket: OwnedFd) -> Link {
         Link { socket: Some(socket), closes: true }
     }
 
     fn socket(&self) -> io::Result<BorrowedFd<'_>> {
-        // It is there until this is dropped.
+        // The socket is present until the drop.
         self.socket.as_ref().map(OwnedFd::as_fd).ok_or_else(|| ErrorKind::NotConnected.into())
     }
 
-    /// Sends all of it until then.
+    /// Sends all bytes before `until`.
     pub(super) fn say(&self, mut bytes: &[u8], until: Instant) -> io::Result<()> {
-        // Ends: each turn sends something, or the time passes.
+        // Terminates: each iteration sends bytes, or the time limit passes.
         while !bytes.is_empty() {
             match send(self.socket()?, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
                 Ok(sent) => bytes = &bytes[sent.min(bytes.len())..],
@@ -92,10 +94,10 @@ impl Link {
         Ok(())
     }
 
-    /// What has come, at least one byte; an error when the server has closed its end, or nothing comes until then.
+    /// Receives at least one byte; an error if the server has closed its end, or nothing arrives before `until`.
     pub(super) fn hear(&self, until: Instant) -> io::Result<Vec<u8>> {
         let mut bytes = vec![0; CHUNK];
-        // Ends: the time passes.
+        // Terminates: the time limit passes.
         loop {
             match recv(self.socket()?, &mut bytes[..], RecvFlags::DONTWAIT) {
                 Ok((0, _)) => return Err(ErrorKind::UnexpectedEof.into()),
@@ -117,7 +119,7 @@ impl Link {
         }
         let left = Timespec::try_from(left.min(WAIT_MAX)).map_err(io::Error::other)?;
         match poll(&mut [PollFd::from_borrowed_fd(self.socket()?, flags)], Some(&left)) {
-            // Whoever waits asks the time again.
+            // The caller's loop checks the time again.
             Ok(_) | Err(Errno::INTR) => Ok(()),
             Err(error) => Err(error.into()),
         }

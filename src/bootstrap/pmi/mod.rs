@@ -1,9 +1,13 @@
-//! PMI-1 and PMI-2: what MPICH's `hydra`, Slurm (`srun --mpi=pmi2`) and their like offer to the processes that they start.
+//! PMI-1 and PMI-2, the interfaces that MPICH's `hydra`, Slurm (`srun --mpi=pmi2`) and similar launchers offer to their
+//! processes.
 //!
-//! Over an inherited descriptor PMI-1 is tried first: hydra and Slurm's plugin `pmi2` both serve it there, and it says in three lines what PMI-2 says in longer ones. Where the server refuses it, PMI-2 is asked for over the same descriptor. In port
-//! mode (`PMI_PORT` and `PMI_ID`), the server says who has connected, which is PMI-1's alone.
+//! Over an inherited descriptor PMI-1 is tried first: hydra and Slurm's plugin `pmi2` both serve it there, and it needs
+//! three lines where PMI-2 needs longer messages. If the server refuses PMI-1, the client requests PMI-2 over the same
+//! descriptor. In port mode (`PMI_PORT` and `PMI_ID`), the server reports which process has connected; only PMI-1 has
+//! this mode.
 //!
-//! `client` is the conversation without I/O, `one` and `two` what it sounds like, `link` the socket, `space` all of it behind [`Space`](super::Space).
+//! `client` is the session without I/O, `one` and `two` are its encodings, `link` is the socket, and `space` implements
+//! [`Space`](super::Space).
 
 mod client;
 mod link;
@@ -26,15 +30,14 @@ use super::{Bootstrap, BootstrapError, SpaceError};
 use crate::launchers::PMI_FD;
 use crate::wire::Shown;
 
-/// What errors call this launcher before it has been reached.
+/// The launcher's name in errors until the server has been reached.
 const PMI: &str = "PMI";
 
-/// Where the server is, and which process this one is.
+/// The address of the server, and the identity of this process.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Pmi {
-    /// An inherited descriptor.
     Descriptor { number: RawFd, known: Known },
-    /// `HOST:PORT`, and the number by which the server knows this process.
+    /// `HOST:PORT`, and the number that identifies this process to the server.
     Port { server: String, known: Known },
 }
 
@@ -80,7 +83,7 @@ fn number<N: std::str::FromStr>(variables: &Variables, name: &str) -> Result<N, 
     value.trim().parse().map_err(|_| error(format!("{name}=`{}` is no number of its kind", Shown(value))))
 }
 
-/// Whether it can stand in a message of PMI.
+/// Whether the text is valid in a PMI message.
 fn is_plain(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic() && !b";=".contains(&byte))
 }
@@ -114,7 +117,7 @@ impl Source for Pmi {
     }
 }
 
-/// Opens a space in the first version that the server speaks.
+/// Opens a space in the first version that the server supports.
 fn open(link: Link, known: &Known, limit: Duration) -> Result<Bootstrap, BootstrapError> {
     let first = PmiSpace::open(link, Version::One, known.clone(), limit);
     let (link, refused) = match first {

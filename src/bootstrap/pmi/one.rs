@@ -1,14 +1,14 @@
-//! PMI-1: a line for each question, and a line for its answer, of words `name=value`.
+//! PMI-1: one line for each request and each response, of words `name=value`.
 
 use super::client::{Answer, Ask, Fault, Known, is_one_host};
 
-/// The key under which a server says which processes share a host.
+/// The key of the server's list of the processes that share a host.
 pub(super) const MAPPING: &str = "PMI_process_mapping";
 
-/// The lines of the server in port mode: it acknowledges, and then says three things.
+/// Number of lines of a response in port mode: an acknowledgement and three values.
 const PORT_LINES: usize = 4;
 
-/// The bytes of a question.
+/// Encodes a request.
 pub(super) fn question(known: &Known, ask: &Ask) -> Vec<u8> {
     let name = &known.name;
     let line = match ask {
@@ -25,7 +25,7 @@ pub(super) fn question(known: &Known, ask: &Ask) -> Vec<u8> {
     (line + "\n").into_bytes()
 }
 
-/// The first whole answer of what has come, without its end, and how many bytes it takes.
+/// Returns the first complete response, without its newline, and its length with it.
 pub(super) fn cut<'a>(came: &'a [u8], ask: &Ask) -> Option<(&'a [u8], usize)> {
     let lines = if matches!(ask, Ask::Port) { PORT_LINES } else { 1 };
     let mut ends = came.iter().enumerate().filter(|(_, byte)| **byte == b'\n');
@@ -33,7 +33,7 @@ pub(super) fn cut<'a>(came: &'a [u8], ask: &Ask) -> Option<(&'a [u8], usize)> {
     Some((&came[..end], end + 1))
 }
 
-/// What an answer says.
+/// Parses a response.
 pub(super) fn answer(known: &mut Known, ask: &Ask, text: &str) -> Result<Answer, Fault> {
     let nonsense = || Fault::nonsense(text);
     let expected = match ask {
@@ -76,7 +76,7 @@ pub(super) fn answer(known: &mut Known, ask: &Ask, text: &str) -> Result<Answer,
     Ok(Answer::Done)
 }
 
-/// What a server in port mode says of the process that has connected.
+/// Parses what a server in port mode reports about the connected process.
 fn port(known: &mut Known, text: &str) -> Result<Answer, Fault> {
     let mut lines = text.lines();
     if lines.next().and_then(|line| field(line, "cmd")) != Some("initack") {
@@ -95,10 +95,10 @@ fn port(known: &mut Known, text: &str) -> Result<Answer, Fault> {
     }
 }
 
-/// The value of a name in a line: a word, but for `value`, which is the rest of the line.
+/// The value of a field in a line: one word, but for `value`, which extends to the end of the line.
 fn field<'a>(line: &'a str, name: &str) -> Option<&'a str> {
     let mut rest = line;
-    // Ends: each turn takes a word.
+    // Terminates: each iteration consumes a word.
     loop {
         rest = rest.trim_start_matches(' ');
         if rest.is_empty() {

@@ -1,4 +1,4 @@
-//! A launcher's space by PMI: the client's questions over the socket to the server.
+//! The space of a launcher that serves PMI: requests over the socket to the server.
 #![allow(clippy::disallowed_methods, reason = "a server is waited for by the clock, each wait with a limit")]
 
 use std::io::{self, ErrorKind};
@@ -10,7 +10,7 @@ use super::client::{Answer, Ask, Client, Fault, Known, Version};
 use super::link::Link;
 use crate::bootstrap::{Space, SpaceError};
 
-/// How long a server may take to answer what needs no other process: it may have a thousand of them on one thread.
+/// Time limit of a response that depends on no other process. One thread of a server may serve a thousand processes.
 const ANSWER_LIMIT: Duration = Duration::from_secs(30);
 
 /// A space whose server speaks PMI-1 or PMI-2.
@@ -18,15 +18,15 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(30);
 pub(super) struct PmiSpace {
     client: Client,
     link: Link,
-    /// How long an answer may take that needs no other process.
+    /// Time limit of a response that depends on no other process.
     answer_limit: Duration,
 }
 
-/// What a space has come to that did not open.
+/// Why a space did not open.
 pub(super) enum Unopened {
-    /// The server does not speak this version, and may speak another one over the same link.
+    /// The server does not support this version. It may support another one over the same link.
     OtherVersion(Link, SpaceError),
-    /// Nothing can be done.
+    /// Another version cannot help.
     Failed(SpaceError),
 }
 
@@ -37,7 +37,7 @@ impl From<SpaceError> for Unopened {
 }
 
 impl PmiSpace {
-    /// Opens the conversation; in port mode the server says first who this process is.
+    /// Opens the session. In port mode the server first reports the id of this process.
     pub(super) fn open(
         link: Link,
         version: Version,
@@ -67,7 +67,7 @@ impl PmiSpace {
         let until = Instant::now() + limit;
         let failed = |error| Failed::Link(error, limit);
         self.link.say(&self.client.ask(ask), until).map_err(failed)?;
-        // Ends: the answer has a bound.
+        // Terminates: the length of a response is bounded.
         loop {
             let came = self.link.hear(until).map_err(failed)?;
             if let Some(answer) = self.client.take(&came)? {
@@ -138,7 +138,7 @@ impl Space for PmiSpace {
     }
 }
 
-/// What was asked for, in words.
+/// The request in words, for errors.
 fn doing(ask: &Ask, known: &Known) -> String {
     match ask {
         Ask::Port => "to say which process this is".into(),
@@ -153,7 +153,7 @@ fn doing(ask: &Ask, known: &Known) -> String {
     }
 }
 
-/// Why a question has no answer.
+/// Why a request has no response.
 #[derive(Debug, thiserror::Error)]
 enum Failed {
     #[error(transparent)]
@@ -168,7 +168,7 @@ fn said(error: &io::Error, limit: Duration) -> String {
             "the server has closed its end: the launcher has died, or ends the job".into()
         }
         ErrorKind::TimedOut => {
-            // What is left of a limit is no round number.
+            // Rounds the rest of a limit to milliseconds.
             let millis = u64::try_from(limit.as_micros().div_ceil(1000)).unwrap_or(u64::MAX);
             format!("there was no answer within {:?}", Duration::from_millis(millis))
         }

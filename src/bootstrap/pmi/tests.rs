@@ -1,4 +1,4 @@
-//! Conversations with a server of the tests' own, which serves both versions, and goes wrong on demand.
+//! Sessions with a test server, which speaks both versions, and fails on demand.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -11,13 +11,13 @@ use super::*;
 use crate::bootstrap::{Member, Variables, sources};
 use crate::runtime::{Call, Functions, Loss};
 
-/// Long enough for anything that succeeds.
+/// Long enough for everything that succeeds.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Short enough to be waited for by a test.
+/// Short enough that a test can wait for it.
 const SHORT: Duration = Duration::from_millis(200);
 
-/// What the server does at one of its answers.
+/// How the server fails at one of its responses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Wrong {
     Silent,
@@ -25,18 +25,18 @@ enum Wrong {
     Garbage,
     Refuses,
     Endless,
-    /// Half of the answer, then nothing.
+    /// Half of the response, then nothing.
     Half,
 }
 
-/// What all of its connections share.
+/// The state that all connections of the server share.
 struct Server {
     count: u32,
     values: Mutex<BTreeMap<String, String>>,
     fence: Barrier,
-    /// Which versions it speaks.
+    /// The supported versions.
     versions: &'static [&'static str],
-    /// Slurm's way to write a length, or MPICH's.
+    /// Whether lengths are aligned as Slurm does, or as MPICH does.
     slurm: bool,
     value_max: usize,
     mapping: &'static str,
@@ -55,7 +55,7 @@ impl Server {
         }
     }
 
-    /// The answer to a question, without its end or length.
+    /// The response to a request, without terminator or length.
     fn answer(&self, id: u32, question: &str) -> String {
         let get = |name: &str| {
             let found = question.split([' ', ';']).find_map(|word| word.strip_prefix(&format!("{name}=")));
@@ -112,7 +112,7 @@ impl Server {
         }
     }
 
-    /// Serves one process until it ends, and goes wrong at the answer of this number.
+    /// Serves one process until it ends, and fails at the response of this number.
     fn serve(&self, id: u32, stream: UnixStream, wrong: Option<(usize, Wrong)>) -> Vec<String> {
         let mut writer = stream.try_clone().unwrap();
         let mut reader = BufReader::new(stream);
@@ -146,7 +146,7 @@ impl Server {
     }
 }
 
-/// The next question: a line, or a message with its length.
+/// The next request: a line, or a message with a length prefix.
 fn next(reader: &mut BufReader<UnixStream>, messages: bool) -> Option<String> {
     if !messages {
         let mut line = String::new();
@@ -161,7 +161,7 @@ fn next(reader: &mut BufReader<UnixStream>, messages: bool) -> Option<String> {
     Some(String::from_utf8(message).unwrap())
 }
 
-/// One process whose server goes wrong so, or not; what it was asked.
+/// Runs one process whose server may fail; returns its result and the requests that the server received.
 fn with_server<T>(
     server: Server,
     wrong: Option<(usize, Wrong)>,
@@ -174,7 +174,7 @@ fn with_server<T>(
     (result, serving.join().unwrap())
 }
 
-/// All that one process asks for, to the end.
+/// All requests of one process, from the opening to the end.
 fn whole(link: Link, known: Known, limit: Duration) -> Result<(&'static str, String), BootstrapError> {
     let bootstrap = open(link, &known, limit)?;
     let crate::bootstrap::setup::Means::Space(mut space) = bootstrap.means else { panic!("it is a space") };
@@ -218,7 +218,8 @@ fn a_server_that_goes_wrong_at_any_step_is_an_error_that_says_what_was_asked() {
                 let limit = if waits { SHORT } else { PATIENCE };
                 let (result, so_far) = with_server(server(), goes, |link, known| whole(link, known, limit));
                 let context = format!("{wrong:?} at {:?}", so_far[step]);
-                // Some answers have no code of success; without a mapping it goes on; a second version is asked for.
+                // Some responses have no result code, a session goes on without a mapping, and a refused version leads
+                // to a request for the other.
                 let question = &asked[step];
                 let optional =
                     question.contains("PMI_process_mapping") || question.contains("init pmi_version=1");
@@ -248,7 +249,7 @@ fn a_server_that_goes_wrong_at_any_step_is_an_error_that_says_what_was_asked() {
     }
 }
 
-/// So many processes, each on a thread, over one server; what each does with its member, by id.
+/// Runs `count` processes, each on a thread, over one server; returns what each makes of its member, by id.
 fn job<T: Send + 'static>(
     server: Server,
     each: impl Fn(Member) -> T + Send + Sync + 'static,
@@ -285,7 +286,7 @@ fn processes_of_a_server_get_to_know_each_other() {
     for server in [Server::new(1), Server::new(2), Server::new(3), Server::new(13), short(5), two(6)] {
         let count = server.count;
         let all_called = Barrier::new(count as usize);
-        // Each id calls all, through ids that it has not met before; then id 0 leaves.
+        // Each id calls all others through ids that it has not linked with before; then id 0 leaves.
         let each = move |mut member: Member| {
             assert_eq!((member.peers().len(), member.hosts().len()), (count as usize, 1));
             let func = member.functions().named("id").unwrap();

@@ -1,20 +1,22 @@
-//! PMI-2: the opening is a line as in PMI-1; then each message is its length in six characters, and `cmd=...;name=value;...` of that length.
+//! PMI-2: the opening is a line as in PMI-1. Each later message is a length of six characters, then
+//! `cmd=...;name=value;...` of that length.
 //!
-//! MPICH writes the length at the right of its six characters, Slurm at the left; a semicolon within a value is doubled.
+//! MPICH aligns the length to the right of its six characters, Slurm to the left. A semicolon within a value is
+//! doubled.
 
 use super::client::{Answer, Ask, Fault, Known, is_one_host};
 use super::one::{self, MAPPING};
 
-/// Characters of a length.
+/// Number of characters of a length.
 const LENGTH: usize = 6;
 
-/// Longest value: PMI-2 says so itself, its end included.
+/// Maximum length of a value, including its terminator, as PMI-2 defines it.
 const VALUE_MAX: usize = 1024;
 
-/// The bytes of a question.
+/// Encodes a request.
 pub(super) fn question(known: &Known, ask: &Ask) -> Vec<u8> {
     let body = match ask {
-        // Slurm's server takes a connection for its job alone, and must be told which that is.
+        // Slurm's server accepts only connections of its own job, so the request names the job.
         Ask::Register => {
             let job = known.job.iter().fold(String::new(), |_, job| format!("pmijobid={job};"));
             format!("cmd=fullinit;{job}pmirank={};threaded=FALSE;", known.id)
@@ -31,7 +33,7 @@ pub(super) fn question(known: &Known, ask: &Ask) -> Vec<u8> {
     format!("{:>LENGTH$}{body}", body.len()).into_bytes()
 }
 
-/// The first whole message of what has come, without its length, and how many bytes it takes.
+/// Returns the first complete message, without its length prefix, and its total length.
 pub(super) fn cut(came: &[u8]) -> Result<Option<(&[u8], usize)>, Fault> {
     let Some(length) = came.get(..LENGTH) else { return Ok(None) };
     let number = std::str::from_utf8(length).ok().map(str::trim);
@@ -43,7 +45,7 @@ pub(super) fn cut(came: &[u8]) -> Result<Option<(&[u8], usize)>, Fault> {
     Ok(came.get(LENGTH..end).map(|message| (message, end)))
 }
 
-/// What an answer says.
+/// Parses a response.
 pub(super) fn answer(known: &mut Known, ask: &Ask, text: &str) -> Result<Answer, Fault> {
     let nonsense = || Fault::nonsense(text);
     let expected = match ask {
@@ -75,7 +77,7 @@ pub(super) fn answer(known: &mut Known, ask: &Ask, text: &str) -> Result<Answer,
         Ask::Register => {
             let number = |name: &str| field(name).and_then(|number| number.parse::<u32>().ok());
             let (Some(id), Some(count)) = (number("rank"), number("size")) else { return Err(nonsense()) };
-            // Slurm's server answers to a wrong job with no processes.
+            // Slurm's server responds to a wrong job with size 0.
             if (id, count) != (known.id, known.count) {
                 return Err(Fault::OtherId { id, count, told: known.id, of: known.count });
             }
@@ -89,7 +91,7 @@ pub(super) fn answer(known: &mut Known, ask: &Ask, text: &str) -> Result<Answer,
     Ok(Answer::Done)
 }
 
-/// Whether the server speaks PMI-2, by its answer to the opening line.
+/// Whether the server supports PMI-2, from its response to the opening line.
 fn opened(line: &str) -> Result<Answer, Fault> {
     let has = |word: &str| line.split(' ').any(|said| said == word);
     match (has("cmd=response_to_init"), has("rc=0") && has("pmi_version=2")) {
@@ -99,7 +101,7 @@ fn opened(line: &str) -> Result<Answer, Fault> {
     }
 }
 
-/// The names of a message and their values, a doubled semicolon taken for one.
+/// The fields of a message as names and values. Doubled semicolons are unescaped.
 fn fields(text: &str) -> impl Iterator<Item = (String, String)> {
     let mut rest = text;
     std::iter::from_fn(move || {
@@ -107,7 +109,7 @@ fn fields(text: &str) -> impl Iterator<Item = (String, String)> {
         if rest.is_empty() {
             return None;
         }
-        // Ends: each turn takes a part of the rest.
+        // Terminates: each iteration consumes a part of the rest.
         loop {
             let (part, behind) = rest.split_once(';').unwrap_or((rest, ""));
             word.push_str(part);

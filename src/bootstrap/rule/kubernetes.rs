@@ -1,13 +1,15 @@
-//! Pods of Kubernetes that know their index: an indexed Job (`JOB_COMPLETION_INDEX`) or a StatefulSet (the number at the end of the pod's name), behind a headless service.
+//! Pods of Kubernetes with an index: an indexed Job (`JOB_COMPLETION_INDEX`) or a StatefulSet (the number at the end of
+//! the pod's name), behind a headless service.
 //!
-//! `GPC_COUNT` says how many there are and `GPC_SERVICE` what the service is called; id 3 of `solver` is then `solver-3.SERVICE`. The name before the index is the pod's own host name without it, or `GPC_NAME`. All listen at one TCP port, `GPC_PORT` or 7117:
-//! each pod has an address of its own.
+//! `GPC_COUNT` is the number of pods and `GPC_SERVICE` the name of the service; id 3 of `solver` is then
+//! `solver-3.SERVICE`. The name before the index is that of the pod's own host name, or `GPC_NAME`. All pods listen at
+//! the same TCP port, `GPC_PORT` or 7117: each pod has an address of its own.
 
 use super::{Places, Rule, Said};
 use crate::bootstrap::{BootstrapError, HostList, Variables};
 use crate::wire::Shown;
 
-/// What errors call it.
+/// The launcher's name in errors.
 const LAUNCHER: &str = "Kubernetes";
 
 /// The port of every pod, unless `GPC_PORT` names another one.
@@ -20,7 +22,7 @@ const COUNT: &str = "GPC_COUNT";
 const SERVICE: &str = "GPC_SERVICE";
 const NAME: &str = "GPC_NAME";
 
-/// The rule of the pods that this process is in one of; `None` if nothing says that it is.
+/// Returns the rule of the pods that include this process; `None` if the variables name none.
 pub(in crate::bootstrap) fn find(variables: &Variables) -> Option<Result<Rule, BootstrapError>> {
     let said = Said { launcher: LAUNCHER, variables };
     let seen = [INDEX, SERVICE, COUNT].iter().any(|name| said.get(name).is_some());
@@ -56,7 +58,7 @@ fn rule(said: &Said<'_>) -> Result<Rule, BootstrapError> {
     Rule { launcher: LAUNCHER, id, count, name: set, places, secret_file: said.secret_file() }.checked()
 }
 
-/// A number as Kubernetes writes it.
+/// Parses a number as Kubernetes writes it.
 fn ordinal(text: &str) -> Option<u32> {
     text.parse::<u32>().ok().filter(|number| number.to_string() == text)
 }

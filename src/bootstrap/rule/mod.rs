@@ -1,6 +1,8 @@
-//! Launchers that say who a process is, and have no space to exchange anything: where each id listens follows from its number by a rule, and the secret comes from a file.
+//! Launchers that assign ids but have no space for an exchange: the address of each id follows from a rule, and the
+//! secret comes from a file.
 //!
-//! What the variables say is read here without any I/O; names are resolved when an address is needed, by a [`Resolve`] that the caller may choose.
+//! The variables are parsed here without I/O. Names are resolved when an address is needed, by a [`Resolve`] that the
+//! caller may choose.
 
 mod kubernetes;
 mod resolve;
@@ -20,19 +22,19 @@ pub use resolve::Resolve;
 pub(super) use slurm::find as find_slurm;
 use tasks::Tasks;
 
-/// Most ids of a rule: each of them has a place in memory.
+/// Maximum number of ids of a rule: each takes memory.
 const IDS_MAX: u32 = 1 << 20;
 
-/// The variable that names the first TCP port, whatever the rule would have it be.
+/// The variable that overrides the rule's first TCP port.
 const PORT: &str = "GPC_PORT";
 
-/// Who this process is, and where each of those is that were started with it.
+/// The id of this process, and the address of each process that was started with it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Rule {
     launcher: &'static str,
     id: Id,
     count: u32,
-    /// No other set that runs at the same time in the same places has it.
+    /// Unique among the sets that run at the same time in the same places.
     name: String,
     places: Places,
     secret_file: Option<PathBuf>,
@@ -40,23 +42,23 @@ pub struct Rule {
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Places {
-    /// All on this host: names of the system, which nobody of another user can answer for.
+    /// All on this host, at abstract Unix sockets, which only processes of the same user may answer.
     Here(AddressRow),
-    /// Several on each of some hosts; the port is that of the first on each.
+    /// Several on each of some hosts; `port` is that of the first process on each host.
     Hosts { hosts: HostList, tasks: Tasks, port: u16 },
     /// Each on a host of its own, `NAME-ID.SERVICE`.
     Pods { name: String, service: String, port: u16 },
 }
 
-/// The rule of the launcher of these variables, plain Slurm or Kubernetes; `None` if they are of neither.
+/// Returns the rule of the launcher of these variables, plain Slurm or Kubernetes; `None` if they are of neither.
 ///
 /// # Errors
-/// When its variables are incomplete, or contradict each other.
+/// If its variables are incomplete, or contradict each other.
 pub fn rule_of(variables: &Variables) -> Result<Option<Rule>, BootstrapError> {
     find_slurm(variables).or_else(|| find_kubernetes(variables)).transpose()
 }
 
-/// Where an id listens.
+/// The address of an id, whose host name may be unresolved.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum At {
@@ -64,7 +66,7 @@ pub enum At {
     Here(Address),
     /// A TCP port of a host that is known by its name.
     Host {
-        /// Its name, to be resolved.
+        /// The name, to be resolved.
         name: String,
         /// The port.
         port: u16,
@@ -72,7 +74,7 @@ pub enum At {
 }
 
 impl Rule {
-    /// Which launcher it is of, for people: `Slurm`, `Kubernetes`.
+    /// The launcher of this rule, for people: `Slurm`, `Kubernetes`.
     pub fn launcher(&self) -> &'static str {
         self.launcher
     }
@@ -82,42 +84,43 @@ impl Rule {
         self.id
     }
 
-    /// How many were started together, at least 1.
+    /// Number of processes that were started together, at least 1.
     pub fn count(&self) -> u32 {
         self.count
     }
 
-    /// What the launcher calls them; no other set in the same places has this name at the same time.
+    /// The launcher's name for the set of processes; unique among the sets in the same places at the same time.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The job of their nodes: the same for all of them, made of the name. It is no secret.
+    /// The job of the nodes, derived from the name: the same for all of them. It is no secret.
     pub fn job(&self) -> Job {
         let mut job = [0; 16];
-        // Two digests of eight bytes, of texts that differ: a job keeps sets apart by mistake, not by force.
+        // Two digests of eight bytes, of different texts: a job keeps sets apart by mistake, not by force.
         for (half, salt) in job.chunks_exact_mut(8).zip(["1", "2"]) {
             half.copy_from_slice(&digest(&[self.launcher, &self.name, salt]).to_le_bytes());
         }
         Job(job)
     }
 
-    /// The file of the secret; `None` where all are on this host, and the system says whose process the other one is.
+    /// The file of the secret; `None` if all processes are on this host, where the system reports the user of the other
+    /// process.
     pub fn secret_file(&self) -> Option<&PathBuf> {
         self.secret_file.as_ref()
     }
 
-    /// Whether all are on this host.
+    /// Whether all processes are on this host.
     pub(in crate::bootstrap) fn is_here(&self) -> bool {
         matches!(self.places, Places::Here(_))
     }
 
-    /// Whether a process may be started again in the place of one that has ended, as Kubernetes does.
+    /// Whether a process may be started again in place of one that has ended, as Kubernetes does.
     pub(in crate::bootstrap) fn may_restart(&self) -> bool {
         matches!(self.places, Places::Pods { .. })
     }
 
-    /// Where an id listens; `None` for one that is not below the number of ids.
+    /// Returns the address of an id; `None` if the id is not below the number of ids.
     pub fn at(&self, id: Id) -> Option<At> {
         if id >= self.count {
             return None;
@@ -135,7 +138,7 @@ impl Rule {
         }
     }
 
-    /// The name of an id's host: equal for ids that share one; `None` for one that is not below the number of ids.
+    /// Returns the name of an id's host, equal for ids that share one; `None` if the id is not below the number of ids.
     pub fn host(&self, id: Id) -> Option<String> {
         match self.at(id)? {
             At::Here(_) => Some("localhost".to_owned()),
@@ -143,7 +146,7 @@ impl Rule {
         }
     }
 
-    /// What must hold of a rule, whoever made it.
+    /// Checks the conditions that every rule must meet.
     fn checked(self) -> Result<Rule, BootstrapError> {
         let fault = |why: String| Err(BootstrapError::Variables { launcher: self.launcher, why });
         if self.count > IDS_MAX {
@@ -172,7 +175,7 @@ impl Rule {
     }
 }
 
-/// What a launcher has said, and how a fault of it is called.
+/// The variables of a launcher, and its name for errors.
 struct Said<'a> {
     launcher: &'static str,
     variables: &'a Variables,
@@ -195,7 +198,7 @@ impl Said<'_> {
         }
     }
 
-    /// A number that may be missing.
+    /// Parses a number; `None` if the variable is unset.
     fn number_if(&self, name: &str) -> Result<Option<u32>, BootstrapError> {
         let number = |value: &str| match value.parse() {
             Ok(number) if value.bytes().all(|byte| byte.is_ascii_digit()) => Ok(number),
@@ -209,7 +212,7 @@ impl Said<'_> {
         self.number_if(name)?.map_or_else(|| self.fault(format!("{name} is not set{advice}")), Ok)
     }
 
-    /// The port that people have named.
+    /// The port that the user has set.
     fn port(&self) -> Result<Option<u16>, BootstrapError> {
         match self.number_if(PORT)?.map(u16::try_from) {
             None => Ok(None),

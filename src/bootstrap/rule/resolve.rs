@@ -1,6 +1,7 @@
-//! Addresses of hosts that are known by their names: looked up when they are needed, and again with pauses, since pods and their names come up in any order.
+//! Resolves the names of hosts when their addresses are needed. Look-ups are retried with pauses, since pods and their
+//! names appear in any order.
 //!
-//! The look-ups of all names run at once, each with what is left of the time limit.
+//! The look-ups of all names run concurrently, each with the rest of the time limit.
 #![allow(clippy::disallowed_methods, reason = "it waits for names to appear, by the clock")]
 
 use std::collections::BTreeMap;
@@ -18,32 +19,32 @@ use crate::bootstrap::{BootstrapError, HostList};
 use crate::runtime::{Address, LOOK_UPS_MAX, NO_ANSWER, Resolver};
 use crate::wire::Shown;
 
-/// The first pause before a name is looked up again, and the longest.
+/// The first and the longest pause before a name is looked up again.
 const PAUSES: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(2)];
 
-/// A name, and what came of looking it up.
+/// A name, and the result of its look-up.
 type Answer = (String, io::Result<Vec<IpAddr>>);
 
-/// How names become addresses.
+/// A resolver of host names that retries until a time limit.
 #[derive(Clone, Debug)]
 pub struct Resolve {
     resolver: Resolver,
 }
 
 impl Default for Resolve {
-    /// By the system's resolver: `/etc/hosts`, the domain name system, and whatever else it is told to ask.
+    /// Uses the system's resolver: `/etc/hosts`, the domain name system, and its other configured sources.
     fn default() -> Resolve {
         Resolve { resolver: Resolver::system() }
     }
 }
 
-/// What is known of a name.
+/// State of a name.
 enum Known {
-    /// It is being looked up, or waits for that.
+    /// A look-up is running or queued.
     Asked {
         pause: Duration,
     },
-    /// It is looked up again at that time, since the last time brought nothing.
+    /// A look-up has failed; the next one starts at this time.
     Again {
         at: Instant,
         pause: Duration,
@@ -52,15 +53,16 @@ enum Known {
 }
 
 impl Resolve {
-    /// By a function that gives the addresses of a host, best first. It is called on several threads at a time, and again with pauses while it fails or gives none.
+    /// Uses a function that returns the addresses of a host, best first. It is called on several threads concurrently,
+    /// and again with pauses while it fails or returns no address.
     pub fn by(look_up: impl Fn(&str) -> io::Result<Vec<IpAddr>> + Send + Sync + 'static) -> Resolve {
         Resolve { resolver: Resolver::by(look_up) }
     }
 
-    /// Where these ids listen. Ids that the rule does not have are left out.
+    /// Returns the addresses of these ids. Ids that the rule does not have are left out.
     ///
     /// # Errors
-    /// When a host has no address within the limit: names all of them, and what was said of the last.
+    /// If a host has no address within the limit: the error lists all such hosts, and the error of the last look-up.
     pub fn addresses(
         &self,
         rule: &Rule,
@@ -80,18 +82,19 @@ impl Resolve {
         Ok(places.into_iter().filter_map(address).collect())
     }
 
-    /// One address of each of these hosts; a name may stand there many times.
+    /// Returns one address of each of these hosts; a name may occur many times.
     fn found(&self, names: Vec<String>, limit: Duration) -> Result<BTreeMap<String, IpAddr>, BootstrapError> {
         let deadline = Instant::now() + limit;
         let mut known: BTreeMap<String, Known> =
             names.into_iter().map(|name| (name, Known::Asked { pause: PAUSES[0] })).collect();
         let (asked, answers) = self.threads(known.len().min(LOOK_UPS_MAX), deadline)?;
         for name in known.keys() {
-            // They end when `asked` is dropped, or panic with the function of the caller: then there are no answers.
+            // The threads end when `asked` is dropped, or panic in the caller's function. If all have panicked,
+            // `answers` is disconnected.
             let _ = asked.send(name.clone());
         }
         let mut last = None;
-        // Ends: every turn waits until something is to be done, and the deadline is one such thing.
+        // Terminates: each iteration waits for the next event, and the deadline is one.
         while known.values().any(|known| !matches!(known, Known::Found(_))) {
             let now = Instant::now();
             if now >= deadline {
@@ -124,20 +127,20 @@ impl Resolve {
         Ok(found.collect())
     }
 
-    /// Threads that look up what they are sent, and end when nobody can send any more.
+    /// Starts threads that look up the names that they receive, and end when the sender is dropped.
     fn threads(
         &self,
         count: usize,
         deadline: Instant,
     ) -> Result<(Sender<String>, Receiver<Answer>), BootstrapError> {
-        // Neither holds more than each name once.
+        // Bounded: each channel holds each name at most once.
         let (asked, names) = channel::<String>();
         let (answer, answers) = channel();
         let names = Arc::new(Mutex::new(names));
         for _ in 0..count {
             let (names, answer, resolver) = (Arc::clone(&names), answer.clone(), self.resolver.clone());
             let work = move || {
-                // Ends: nobody sends, or nobody listens.
+                // Terminates when either channel is closed.
                 loop {
                     let name = names.lock().unwrap_or_else(PoisonError::into_inner).recv();
                     let Ok(name) = name else { return };
@@ -156,7 +159,7 @@ impl Resolve {
     }
 }
 
-/// Keeps what an answer says of a name.
+/// Stores the result of a look-up.
 fn note(known: &mut Known, answer: io::Result<Vec<IpAddr>>, last: &mut Option<String>) {
     let Known::Asked { pause } = *known else { return };
     let why = match answer.map(|found| found.first().copied()) {
@@ -171,7 +174,7 @@ fn note(known: &mut Known, answer: io::Result<Vec<IpAddr>>, last: &mut Option<St
     *known = Known::Again { at: Instant::now() + pause, pause: PAUSES[1].min(2 * pause) };
 }
 
-/// The names without an address, in short.
+/// The error that lists the names without an address.
 fn unresolved(known: &BTreeMap<String, Known>, last: Option<String>, limit: Duration) -> BootstrapError {
     let missing = known.iter().filter(|(_, known)| !matches!(known, Known::Found(_)));
     let names: Vec<String> = missing.map(|(name, _)| name.clone()).collect();

@@ -1,9 +1,12 @@
-//! A step of Slurm without a PMI server (`srun --mpi=none`): what its variables say.
+//! A step of Slurm without a PMI server (`srun --mpi=none`): derives a rule from its variables.
 //!
-//! On one node the ids listen at abstract Unix sockets. On several, id after id of a node listens at TCP ports from a first one on, which follows from the numbers of job and step: `16384 + 128 * ((7 * job + step) mod 128)`, so that
-//! steps that run at the same time seldom meet, below the ports that the system gives to anybody. `GPC_PORT` names another first port.
+//! On one node the ids listen at abstract Unix sockets. On several nodes, the ids of each node listen at consecutive
+//! TCP ports. The first port follows from the numbers of job and step, `16384 + 128 * ((7 * job + step) mod 128)`, so
+//! that concurrent steps seldom share ports. All ports are below those that the system assigns to connections.
+//! `GPC_PORT` names another first port.
 //!
-//! A batch script has the variables of its job, and is one process of no step; so have the shells that `salloc` and `srun --pty` start for people.
+//! A batch script has the variables of its job but is one process without a step. The same holds for the shells that
+//! `salloc` and `srun --pty` start for people.
 
 use super::tasks::{Counts, Order, Tasks};
 use super::{Places, Rule, Said};
@@ -11,21 +14,22 @@ use crate::bootstrap::{BootstrapError, HostList, Variables};
 use crate::runtime::AddressRow;
 use crate::wire::Shown;
 
-/// What errors call it.
+/// The launcher's name in errors.
 const LAUNCHER: &str = "Slurm";
 
-/// Steps from this number on are Slurm's own: a batch script, a shell for people.
+/// Step numbers from here on are Slurm's own: a batch script, a shell for people.
 const SPECIAL_STEPS: u32 = 0xffff_fff0;
 
-/// The lowest port of the rule, how many steps have ports of their own, and how many ports each has: up to 32767, where the ports begin that Linux gives to connections.
+/// The lowest port of the rule, the number of steps with separate ports, and the number of ports of each. The highest
+/// port is 32767; Linux assigns ports from 32768 on to connections.
 const FIRST_PORT: u32 = 16_384;
 const STEPS: u32 = 128;
 const PORTS_OF_STEP: u32 = 128;
 
-/// What to do where the rule does not know enough.
+/// What to do if the rule lacks information.
 const ADVICE: &str = "start it with `srun --mpi=pmi2` or `--mpi=pmix`, which need no rule";
 
-/// The rule of the step that this process is a task of; `None` if it is none.
+/// Returns the rule of the step that includes this process as a task; `None` if the process is not a task of a step.
 pub(in crate::bootstrap) fn find(variables: &Variables) -> Option<Result<Rule, BootstrapError>> {
     let said = Said { launcher: LAUNCHER, variables };
     said.get("SLURM_STEP_ID").or_else(|| said.get("SLURM_STEPID"))?;
@@ -59,7 +63,7 @@ fn rule(said: &Said<'_>, step: u32) -> Result<Rule, BootstrapError> {
         _ => {
             let tasks = tasks(said, &hosts, id, count)?;
             let port = FIRST_PORT + PORTS_OF_STEP * (job.wrapping_mul(7).wrapping_add(step) % STEPS);
-            // The highest of them is 32,640.
+            // The highest first port is 32,640.
             let port = said.port()?.or(u16::try_from(port).ok()).unwrap_or(u16::MAX);
             Places::Hosts { hosts, tasks, port }
         }
@@ -67,13 +71,13 @@ fn rule(said: &Said<'_>, step: u32) -> Result<Rule, BootstrapError> {
     Rule { launcher: LAUNCHER, id, count, name, places, secret_file: said.secret_file() }.checked()
 }
 
-/// Names of the only node. A node is in one cluster, so job and step say it all.
+/// Abstract names for the only node. A node belongs to one cluster, so job and step identify the set.
 fn names(said: &Said<'_>, job: u32, step: u32, count: u32) -> Result<AddressRow, BootstrapError> {
     let row = AddressRow::names(0..count, &format!("gpc-slurm-{job}.{step}-"));
     row.or_else(|error| said.fault(error.to_string()))
 }
 
-/// Who is where, compared with what this task knows of itself.
+/// Returns the place of each task, checked against this task's own variables.
 fn tasks(said: &Said<'_>, hosts: &HostList, id: u32, count: u32) -> Result<Tasks, BootstrapError> {
     let (name, other) = ("SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE");
     let text = said.get(name).map_or_else(|| said.text(other, &format!(", nor {name}; {ADVICE}")), Ok)?;
@@ -89,7 +93,7 @@ fn tasks(said: &Said<'_>, hosts: &HostList, id: u32, count: u32) -> Result<Tasks
     }
     let tasks = Tasks::dealt(&counts, order(said)?);
     let (node, local) = (said.number("SLURM_NODEID", "")?, said.number("SLURM_LOCALID", "")?);
-    // The ids of this node, as far as it says them.
+    // The ids of this node, if the variables list them.
     let here =
         said.get("SLURM_GTIDS").map(|text| text.split(',').map(|id| id.parse().ok()).collect::<Vec<_>>());
     let same_here = here.is_none_or(|here| here.into_iter().eq(tasks.of_node(node).map(Some)));
@@ -103,7 +107,7 @@ fn tasks(said: &Said<'_>, hosts: &HostList, id: u32, count: u32) -> Result<Tasks
     }
 }
 
-/// In which order tasks were dealt: the first word of `SLURM_DISTRIBUTION`, the rest is about processors.
+/// Parses the order of the tasks: the first word of `SLURM_DISTRIBUTION`. The rest is about processors.
 fn order(said: &Said<'_>) -> Result<Order, BootstrapError> {
     let text = said.get("SLURM_DISTRIBUTION").unwrap_or("block");
     match text.split([':', ',', '=']).next().unwrap_or_default().to_ascii_lowercase().as_str() {

@@ -1,4 +1,5 @@
-//! Which tasks of a step are on which of its nodes: `SLURM_STEP_TASKS_PER_NODE` says how many, `SLURM_DISTRIBUTION` in which order they were dealt.
+//! The nodes of the tasks of a Slurm step: `SLURM_STEP_TASKS_PER_NODE` has their numbers, `SLURM_DISTRIBUTION` the
+//! order in which they were distributed.
 
 use std::str::FromStr;
 
@@ -6,27 +7,27 @@ use crate::wire::Shown;
 
 use super::IDS_MAX;
 
-/// For each task its node, and its place among those of that node.
+/// For each task its node, and its index among the tasks of that node.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Tasks {
     places: Vec<(u32, u32)>,
 }
 
-/// How many tasks each node has.
+/// Number of tasks of each node.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Counts(pub(super) Vec<u32>);
 
-/// In which order tasks were dealt to nodes.
+/// The order in which tasks were distributed to nodes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Order {
     /// The first node gets all of its tasks, then the second.
     Block,
-    /// In turns of so many tasks; one is `cyclic`.
+    /// Round robin in blocks of this many tasks; a block of one is `cyclic`.
     Turns(u32),
 }
 
 impl Tasks {
-    /// Deals tasks to nodes.
+    /// Distributes tasks to nodes.
     pub(super) fn dealt(counts: &Counts, order: Order) -> Tasks {
         let size = match order {
             Order::Block => u32::MAX,
@@ -35,7 +36,7 @@ impl Tasks {
         let mut left = counts.0.clone();
         let mut places = Vec::new();
         let total: usize = counts.0.iter().map(|&count| count as usize).sum();
-        // Ends: each turn deals a task at least.
+        // Terminates: each iteration distributes at least one task.
         while places.len() < total {
             for (node, left) in (0..).zip(&mut left) {
                 let first = counts.0[node as usize] - *left;
@@ -47,12 +48,12 @@ impl Tasks {
         Tasks { places }
     }
 
-    /// The node of a task, and its place there.
+    /// The node of a task, and its index there.
     pub(super) fn place(&self, task: u32) -> Option<(u32, u32)> {
         self.places.get(task as usize).copied()
     }
 
-    /// The highest place of a task among those of its node.
+    /// The highest index of a task on its node.
     pub(super) fn highest(&self) -> u32 {
         self.places.iter().map(|&(_, local)| local).max().unwrap_or(0)
     }
@@ -66,7 +67,7 @@ impl Tasks {
 impl FromStr for Counts {
     type Err = String;
 
-    /// Such as `3,2(x2)`: three on the first node, two on each of the next two.
+    /// Parses a text such as `3,2(x2)`: three tasks on the first node, two on each of the next two.
     fn from_str(text: &str) -> Result<Counts, String> {
         let refused = || format!("`{}` does not say how many tasks each node has", Shown(text));
         let number = |digits: &str| {
@@ -103,7 +104,7 @@ mod tests {
         nodes.collect::<Vec<_>>().join("")
     }
 
-    /// What Slurm 22.05 did with seven tasks on three nodes.
+    /// The distribution by Slurm 22.05 of seven tasks on three nodes.
     #[test]
     fn tasks_are_dealt_as_slurm_deals_them() {
         assert_eq!(dealt("3,2(x2)", Order::Block), "0001122");

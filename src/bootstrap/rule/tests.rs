@@ -1,4 +1,4 @@
-//! What launchers without a space say, and what follows from it.
+//! Variables of launchers without a space, and the rules that follow from them.
 #![allow(clippy::unwrap_used, reason = "a test's helper panics like the test itself")]
 
 use std::collections::BTreeSet;
@@ -36,10 +36,10 @@ fn host(rule: &Rule, id: Id) -> String {
     }
 }
 
-/// As `srun -n 2 --mpi=none env` of Slurm 22.05 prints them.
+/// Printed by `srun -n 2 --mpi=none env` of Slurm 22.05.
 const ONE_NODE: &str = "SLURM_CLUSTER_NAME=c SLURM_GTIDS=0,1 SLURM_JOBID=2 SLURM_JOB_ID=2 SLURM_LOCALID=1 SLURM_NNODES=1 SLURM_NODEID=0 SLURM_NODELIST=n1 SLURM_NPROCS=2 SLURM_NTASKS=2 SLURM_PROCID=1 SLURM_STEPID=0 SLURM_STEP_ID=0 SLURM_STEP_NODELIST=n1 SLURM_STEP_NUM_NODES=1 SLURM_STEP_NUM_TASKS=2 SLURM_STEP_TASKS_PER_NODE=2 SLURM_TASKS_PER_NODE=2";
 
-/// As `srun -N 3 -n 7 -m cyclic --mpi=none env` prints them in task 4, and a file of the secret.
+/// Printed in task 4 by `srun -N 3 -n 7 -m cyclic --mpi=none env`, with a file of the secret added.
 const THREE_NODES: &str = "SLURM_JOB_ID=3 SLURM_STEP_ID=1 SLURM_PROCID=4 SLURM_NODEID=1 SLURM_LOCALID=1 SLURM_STEP_NUM_TASKS=7 SLURM_STEP_TASKS_PER_NODE=3,2(x2) SLURM_STEP_NODELIST=n[1-3] SLURM_GTIDS=1,4 SLURM_DISTRIBUTION=cyclic GPC_SECRET_FILE=/s";
 
 #[test]
@@ -189,7 +189,7 @@ fn each_host_is_looked_up_once() {
     assert_eq!((found.len(), found[6].1.to_string().as_str()), (7, "10.0.0.1:19202"));
     let asked = asked.lock().unwrap();
     assert_eq!((asked.len(), asked.iter().collect::<BTreeSet<_>>().len()), (3, 3));
-    // Names of the system are not looked up.
+    // Abstract names are not looked up.
     let here = slurm(ONE_NODE).unwrap().unwrap();
     let never = Resolve::by(|_| panic!("nobody asks"));
     assert_eq!(never.addresses(&here, 0..2, Duration::ZERO).unwrap().len(), 2);
@@ -206,7 +206,7 @@ fn who_has_no_address_in_time_is_named() {
         error,
         r"no address was found for 4 hosts within 50ms: w-[0,2-4].s (no such\u{1b} name); are they started, and do others know their names?"
     );
-    // A look-up that never ends holds nobody up.
+    // A look-up that never ends does not block the caller.
     let (release, blocked) = std::sync::mpsc::channel::<()>();
     let blocked = Mutex::new(blocked);
     let stuck = Resolve::by(move |_| {
@@ -218,7 +218,7 @@ fn who_has_no_address_in_time_is_named() {
     drop(release);
 }
 
-/// Values that are nearly right, so that much of the reading is reached.
+/// Values that are nearly valid, so that many branches of the parser are reached.
 fn value() -> impl Strategy<Value = String> {
     let near = [
         "0",
