@@ -1,4 +1,4 @@
-//! Why node processes could not be started.
+//! The errors of a launch on this machine.
 
 use std::io;
 
@@ -6,35 +6,35 @@ use gpc_trees::Id;
 
 use super::limits::{PROCESSES_MAX, advice};
 
-/// Why node processes could not be started. None of them is left running then.
+/// Why node processes could not be started. No process is left running then.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LaunchError {
-    /// More than [`PROCESSES_MAX`].
+    /// More than [`PROCESSES_MAX`] processes.
     #[error("{count} processes are too many for one machine: start at most {PROCESSES_MAX}")]
     TooMany {
-        /// How many were asked for.
+        /// The requested number of processes.
         count: usize,
     },
-    /// The system gives this process too few file descriptors.
+    /// The limit of file descriptors of this process is too low.
     #[error(
         "{count} processes need {needed} file descriptors, the limit is {limit}: raise it with `ulimit -n {needed}`, or start fewer"
     )]
     Files {
-        /// How many processes.
+        /// The requested number of processes.
         count: usize,
-        /// How many descriptors they need here.
+        /// Number of descriptors that they need in this process.
         needed: u64,
-        /// The most that the system allows.
+        /// The hard limit of the system.
         limit: u64,
     },
-    /// The system gives no way to see them end.
+    /// The system offers no means to detect their ends.
     #[error("cannot watch over processes: {0}")]
     Watch(#[source] io::Error),
     /// The system has no randomness.
     #[error("cannot draw a secret for the processes: {0}")]
     Secret(#[source] io::Error),
-    /// Whoever started them wants them no more.
+    /// The observer of the start has given up.
     #[error("starting the processes was interrupted")]
     Stopped,
     /// One process could not be started.
@@ -42,11 +42,11 @@ pub enum LaunchError {
     Start {
         /// Its id.
         id: Id,
-        /// How many there were to be.
+        /// Number of processes of the launch.
         count: usize,
-        /// What could not be done, a verb.
+        /// The failed operation, a verb.
         doing: &'static str,
-        /// What the system says.
+        /// The system's error.
         error: io::Error,
     },
 }

@@ -1,17 +1,18 @@
-//! File descriptors for many children: the soft limit is raised to the hard one where it has to be.
+//! Raises the soft limit of file descriptors to the hard one if many children need it.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::LaunchError;
 
-/// Descriptors for all but the children: standard streams, the event loop, files, libraries.
+/// Descriptors for everything but the children: standard streams, the event loop, files, libraries.
 const SPARE: u64 = 64;
 
-/// Raises this process's soft limit of file descriptors where it is too low to start so many processes: for each a control link, and a link to its node, which a flat tree has. [`Launch::start`](super::Launch::start) does so by itself; whoever
-/// makes several launches at once asks for all of them.
+/// Raises this process's soft limit of file descriptors if it is too low to start `count` processes. Each needs two: a
+/// control link, and the link to its node, which a flat tree has. [`Launch::start`](super::Launch::start) calls this
+/// itself. A program that makes several launches at once calls it with their total.
 ///
 /// # Errors
-/// [`LaunchError::Files`] where the hard limit is too low.
+/// [`LaunchError::Files`] if the hard limit is too low.
 pub fn provide(count: usize) -> Result<(), LaunchError> {
     if count == 0 {
         return Ok(());
@@ -25,7 +26,8 @@ pub fn provide(count: usize) -> Result<(), LaunchError> {
     if maximum.is_some_and(|maximum| maximum < needed) {
         return Err(LaunchError::Files { count, needed, limit: limit() });
     }
-    // Not further than needed where there is no hard limit: some programs look at every descriptor that there may be.
+    // Without a hard limit, the soft limit is raised only as far as needed: some programs loop over every possible
+    // descriptor.
     let raised = Rlimit { current: Some(maximum.unwrap_or(needed)), maximum };
     setrlimit(Resource::Nofile, raised).map_err(|_| LaunchError::Files { count, needed, limit: limit() })
 }

@@ -1,7 +1,9 @@
-//! The other side of a [launch](super::Launch): what a started process finds.
+//! The side of the started process in a [launch](super::Launch): how it takes its socket, its orders and its control
+//! link.
 //!
-//! Standard input is its listening socket, standard output the control link to its parent, with its orders in it. The parent is trusted to be the same program, but
-//! may die at any moment, and somebody may run the hidden flag by hand: everything is checked, bounded and limited in time.
+//! Standard input is its listening socket, standard output the control link to its parent, which carries its orders.
+//! The parent is trusted to be the same program, but may die at any moment, and a user may run the hidden flag by hand.
+//! So everything is checked, bounded and limited in time.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -18,56 +20,57 @@ use super::{NodeSettings, Orders, OrdersError};
 use crate::peering::Secret;
 use crate::runtime::{Builder, Functions, Listener, Node, Peers};
 
-/// Longest orders, bytes: 4,096 lines of an id and the longest address of a socket, with room.
+/// Maximum length of orders, bytes: 4,096 lines of an id and the longest address of a socket, with a margin.
 const ORDERS_MAX: usize = 1 << 20;
 
-/// How long they may take: all but the longest are there from the start.
+/// Time limit of reading the orders. All but the longest are in the link before the process starts.
 const ORDERS_LIMIT: Duration = Duration::from_secs(30);
 
-/// What a started process is to be: its side of a [launch](super::Launch).
+/// What a started process receives from its [launch](super::Launch).
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Launched {
     /// Its id.
     pub id: Id,
-    /// Where it listens.
+    /// Its listening socket.
     pub listener: Listener,
-    /// Where everybody listens.
+    /// The addresses of all nodes.
     pub peers: Peers,
     /// Its settings.
     pub settings: NodeSettings,
-    /// The secret of the launch, by which its nodes know each other over TCP.
+    /// The secret of the launch, which authenticates its nodes over TCP.
     pub secret: Option<Secret>,
-    /// The link to the parent. Standard output stays open as well, since the parent takes the link's end for the process's end.
+    /// The link to the parent. Standard output stays open as well, since the parent takes the end of the link for the
+    /// end of the process.
     pub control: UnixStream,
 }
 
-/// Why a process cannot be the node that it was launched to be.
+/// Why a process cannot run as the node that it was started as.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LaunchedError {
-    /// Standard output is no control link.
+    /// Standard output is not a control link.
     #[error("standard output is no control link: this process was not started by a launch")]
     ByHand,
-    /// The parent died, or closed the link.
+    /// The parent has died, or has closed the link.
     #[error("the process that started this node has gone")]
     ParentGone,
-    /// The parent did not write in time.
+    /// The parent has not sent the orders in time.
     #[error("the process that started this node did not say within {} s where the others are", ORDERS_LIMIT.as_secs())]
     Late,
-    /// The orders do not end.
+    /// The orders exceed their maximum length.
     #[error("the orders are longer than {ORDERS_MAX} bytes")]
     TooLong,
-    /// The orders are not text.
+    /// The orders are not UTF-8.
     #[error("the orders are not UTF-8")]
     NotText,
-    /// The orders are wrong.
+    /// The orders are invalid.
     #[error("the orders of the process that started this node: {0}")]
     Orders(#[from] OrdersError),
-    /// The orders do not have the id.
+    /// The orders have no address for this id.
     #[error("no address is known for id {0} itself")]
     NotListed(Id),
-    /// Standard input is not the socket.
+    /// Standard input is not the listening socket.
     #[error("the listening socket of id {id}: {error}")]
     Socket {
         /// The id.
@@ -75,24 +78,27 @@ pub enum LaunchedError {
         /// What is wrong.
         error: io::Error,
     },
-    /// The system fails.
+    /// A system call on the control link has failed.
     #[error("the control link: {0}")]
     Link(#[source] io::Error),
 }
 
-/// The id of a process that a [launch](super::Launch) has started: of its arguments, the one behind [those of the plan](super::Plan::arguments), if it is the last. `None` for any other process.
+/// Returns the id of a process that a [launch](super::Launch) has started: the argument after [those of the
+/// plan](super::Plan::arguments), if it is the last. `None` for any other process.
 pub fn own_id(arguments: impl IntoIterator<Item = OsString>, plan: &[&str]) -> Option<Id> {
     let mut arguments = arguments.into_iter().skip(1);
     for &known in plan {
         arguments.next().filter(|argument| argument == known)?;
     }
     let id = arguments.next()?;
-    // Anything more is by hand.
+    // Further arguments mean that a user has started the process by hand.
     arguments.next().is_none().then(|| id.to_str()?.parse().ok())?
 }
 
 impl Launched {
-    /// Takes what the parent hands over to the process of this [id](own_id). Standard input is empty afterwards. Waits at most 30 s for the orders, which are there from the start unless they are long.
+    /// Takes the socket, the orders and the control link that the parent passes to the process of this [id](own_id).
+    /// Standard input is empty afterwards. Waits at most 30 s for the orders, which are present from the start unless
+    /// they are long.
     ///
     /// # Errors
     /// See [`LaunchedError`].
@@ -100,7 +106,8 @@ impl Launched {
         take(id)
     }
 
-    /// What its node is made of: a builder that lacks but the functions, and the link whose end is the node's end, for [`Builder::serve`]. Nobody restarts an id of a launch, so it is the id's [first run](Builder::first_run).
+    /// Returns a builder of its node that lacks only the functions, and the link whose end is the node's end, for
+    /// [`Builder::serve`]. An id of a launch is never restarted, so it is the id's [first run](Builder::first_run).
     pub fn into_node(self) -> (Builder, UnixStream) {
         let Launched { id, listener, peers, settings, secret, control } = self;
         let builder = Node::builder(id).peers(peers).listener(listener).first_run();
@@ -108,7 +115,8 @@ impl Launched {
         (settings.apply(builder), control)
     }
 
-    /// Runs the node on this thread until the parent ends it or dies; functions that still run then end with the process.
+    /// Runs the node on this thread until the parent ends it or dies. Functions that still run then end with the
+    /// process.
     ///
     /// # Errors
     /// As for [`Builder::serve`].
@@ -127,14 +135,14 @@ fn take(id: Id) -> Result<Launched, LaunchedError> {
     let socket = |error| LaunchedError::Socket { id, error };
     let fd = io::stdin().as_fd().try_clone_to_owned().map_err(socket)?;
     let listener = Listener::from_fd(fd, &address).map_err(socket)?;
-    // So that the socket is closed with the listener.
+    // Replaces standard input, so that the socket is closed when the listener is dropped.
     let nothing = File::open("/dev/null").map_err(socket)?;
     rustix::stdio::dup2_stdin(nothing).map_err(|error| socket(error.into()))?;
     let Orders { settings, secret, .. } = orders;
     Ok(Launched { id, listener, peers, settings, secret, control })
 }
 
-/// Reads up to the line that ends the orders. The secret is in them: their memory is wiped.
+/// Reads up to the line that ends the orders. They contain the secret, so the buffers are zeroized.
 fn read_orders(link: &mut UnixStream, deadline: Instant) -> Result<Zeroizing<String>, LaunchedError> {
     let mut chunk = Zeroizing::new([0; 8192]);
     let mut orders = Zeroizing::new(Vec::with_capacity(chunk.len()));
@@ -151,7 +159,7 @@ fn read_orders(link: &mut UnixStream, deadline: Instant) -> Result<Zeroizing<Str
                 ErrorKind::Interrupted => {}
                 ErrorKind::WouldBlock | ErrorKind::TimedOut => return Err(LaunchedError::Late),
                 ErrorKind::ConnectionReset => return Err(LaunchedError::ParentGone),
-                // ENOTSOCK and its like: a terminal, a file, a pipe.
+                // ENOTSOCK and similar errors: a terminal, a file, a pipe.
                 _ => return Err(LaunchedError::ByHand),
             },
         }

@@ -1,4 +1,4 @@
-//! How many processes one machine is asked for, and what to do where it does not give them.
+//! The maximum number of processes on one machine, and advice for when the system refuses to start more.
 
 use std::io::{self, ErrorKind};
 
@@ -6,10 +6,12 @@ use rustix::process::{Resource, getrlimit};
 
 use crate::runtime::control_group::full_of_processes;
 
-/// Most processes of one launch: what one machine can be expected to hold, and a typing error does not take it down.
+/// Maximum number of processes of one launch: a machine can hold them, and a typing error does not overload it.
 pub const PROCESSES_MAX: u32 = 4096;
 
-/// What a user can do about an error of the system when processes or threads are started, such as raising `ulimit -u`, or the `pids.max` of its control group where that is what is full: words to append to the error's own, empty where nothing is known.
+/// Returns advice on a system error at the start of processes or threads, such as to raise `ulimit -u`, or the
+/// `pids.max` of a full control group. The text is to be appended to the error's own; it is empty if there is no
+/// advice.
 pub fn advice(error: &io::Error) -> String {
     match error.kind() {
         ErrorKind::WouldBlock => {

@@ -1,7 +1,7 @@
-//! Starting and ending node processes on this machine: what `gpc call` does, for programs of your own.
+//! Starts and ends node processes on this machine, as `gpc call` does, for programs of your own.
 //!
-//! A [`Launch`] starts a process for each id, all of them the same program, and ends every one of them. A process that was started so finds
-//! with [`own_id`] and [`Launched::take`] who it is, where it listens and where the others do.
+//! A [`Launch`] starts a process for each id, all of them the same program, and ends all of them. A started process
+//! gets its id from [`own_id`], and its socket and the addresses of the others from [`Launched::take`].
 //!
 //! ```no_run
 //! use std::time::Duration;
@@ -18,7 +18,7 @@
 //!         reply.data = std::process::id().to_le_bytes().to_vec();
 //!         Ok(())
 //!     })?;
-//!     // One of those that are started below: a node until its parent ends it, or dies.
+//!     // A process started below: a node until its parent ends it, or dies.
 //!     if let Some(id) = own_id(std::env::args_os(), &STARTED) {
 //!         return Ok(Launched::take(id)?.serve(&functions)?);
 //!     }
@@ -36,27 +36,38 @@
 //!
 //! # What is started
 //!
-//! For each id of the [`Plan`] one process, which runs `exe ARGUMENTS... ID` in a process group of its own, so that Ctrl-C at the terminal reaches the parent alone. Working directory, standard error and environment are the parent's, but for what the launcher of the parent, if it has one, says in its environment about the parent alone.
+//! For each id of the [`Plan`] one process, which runs `exe ARGUMENTS... ID` in a process group of its own, so that
+//! Ctrl-C at the terminal reaches only the parent. Working directory, standard error and environment are the parent's.
+//! Variables by which a launcher identifies the parent are removed.
 //!
-//! - **Standard input** is the node's listening socket. The parent binds all of them before the first process is started, so every address is known, and can be connected to, before anybody runs: nobody waits for anybody.
-//! - **Standard output** is the process's end of its *control link*, a pair of Unix sockets. In it lie the process's [`Orders`]: where all nodes listen, their [`NodeSettings`], and the secret of the job, some lines of text whatever the number of
-//!   processes. A started program must not print to standard output.
+//! - **Standard input** is the node's listening socket. The parent binds all sockets before it starts the first
+//!   process. So every address is known, and accepts connections, before any process runs, and no process waits for
+//!   another.
+//! - **Standard output** is the process's end of its *control link*, a pair of Unix sockets. It carries the process's
+//!   [`Orders`]: the addresses of all nodes, their [`NodeSettings`], and the secret of the job, some lines of text for
+//!   any number of processes. A started program must not print to standard output.
 //!
-//! # Who may come in
+//! # Which nodes may link
 //!
-//! Each launch has a [secret](Launch::secret), drawn for it unless the [plan](Plan::secret) gives one: over TCP its nodes link with those alone that prove that they have it. It goes over the control links and nowhere else: no argument, no
-//! environment, no file, no log. A node of the parent's own needs it as well, and [has it](Launch::node). Over Unix sockets and shared memory nothing is asked of it: there the system tells whose process it is.
+//! Each launch has a [secret](Launch::secret), drawn for it unless the [plan](Plan::secret) has one: over TCP its nodes
+//! link only with nodes that prove that they have it. The secret is sent over the control links alone: no argument, no
+//! environment, no file, no log contains it. A node of the parent itself needs it as well, and [has it](Launch::node).
+//! Over Unix sockets and shared memory the secret is not used: there the system reports the user of the other process.
 //!
 //! # How everything is ended
 //!
-//! [`Launch::end`] closes the parent's ends of all control links at once; a process whose link is closed ends ([`Launched::serve`] does so at once, without a word to its peers). The parent reaps them as they end, kills those that are left after a
-//! limit, and reports both. Dropping a `Launch` does the same with a limit of 2 s. When the parent dies, however it dies, the system closes the links, and the processes end as well. A process keeps its end open as long as it
-//! lives, so the parent reads there that one has ended: [`Launch::first_ended`], [`Launch::exit_of`]. No process, no socket file and nothing else is left behind.
+//! [`Launch::end`] closes the parent's ends of all control links at once. A process whose link is closed ends
+//! ([`Launched::serve`] does so at once, without a message to its peers). The parent reaps processes as they end, kills
+//! those that are left after a time limit, and reports both. Dropping a `Launch` does the same with a limit of 2 s. If
+//! the parent dies in any way, the system closes the links, and the processes end as well. A process keeps its end open
+//! as long as it lives, so the closed link shows the parent that the process has ended: [`Launch::first_ended`],
+//! [`Launch::exit_of`]. No process, socket file or other resource is left behind.
 //!
 //! # Limits
 //!
-//! At most [`PROCESSES_MAX`] processes, and two file descriptors for each: the soft limit (`ulimit -n`) is raised to the hard one where it has to be ([`provide_files`]). Thousands of processes take seconds to start; [`Launch::start_observed`] says how far it is, and
-//! can give up.
+//! At most [`PROCESSES_MAX`] processes, and two file descriptors for each: the soft limit (`ulimit -n`) is raised to
+//! the hard one if needed ([`provide_files`]). Thousands of processes take seconds to start; [`Launch::start_observed`]
+//! reports the progress, and can give up.
 
 #![allow(
     clippy::disallowed_methods,
@@ -108,47 +119,51 @@ use crate::peering::Secret;
 use crate::runtime::Job;
 use crate::runtime::{Builder, LinkKind, Node as AnyNode, Peers};
 
-/// How long children have to end when a launch is dropped.
+/// Time limit of children to end when a launch is dropped.
 const DROP_LIMIT: Duration = Duration::from_secs(2);
 
-/// Ends of processes that are taken from the system at a time.
+/// Maximum number of process ends that one poll returns.
 const EVENTS: usize = 256;
 
-/// Longer than any launch lasts: where a caller's patience has no end that a clock can show.
+/// Longer than any launch lasts: replaces a longer time limit, which would overflow the clock.
 const FAR: Duration = Duration::from_secs(1 << 30);
 
-/// How many processes share the machine when so many are started: this one counts, too.
+/// Number of processes that share the machine if `started` are started: this process counts, too.
 fn sharing(started: usize) -> NonZeroU32 {
     NonZeroU32::MIN.saturating_add(u32::try_from(started).unwrap_or(u32::MAX))
 }
 
-/// When so long a time is over.
+/// The time at which `limit` expires.
 fn far(limit: Duration) -> Instant {
     Instant::now() + limit.min(FAR)
 }
 
-/// What to start.
+/// What to start: the ids, the program and its settings.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Plan {
     /// Ids of the nodes to start, a process for each; at most [`PROCESSES_MAX`].
     pub ids: Range<Id>,
-    /// What their sockets are, TCP on loopback or Unix sockets; [`LinkKind::DEFAULT`] by default.
+    /// The kind of their sockets, TCP on loopback or Unix sockets; [`LinkKind::DEFAULT`] by default.
     pub link: LinkKind,
     /// The program that each process runs, usually [the one that runs](this_program).
     pub exe: PathBuf,
-    /// Its arguments before the id, which is the last one: by them the program [knows](own_id) that it was started so.
+    /// Its arguments before the id, which is the last one. By them the program [recognizes](own_id) that a launch has
+    /// started it.
     pub arguments: Vec<OsString>,
     /// Settings of all nodes.
     pub settings: NodeSettings,
-    /// Other nodes that the started ones are told about, such as one of this process that listens; none by default. A node that only makes calls need not be among them. Where they name no job, one is drawn for the launch: its [peers](Launch::peers) name it.
+    /// Other nodes that the started ones link with, such as a listening node of this process; none by default. A node
+    /// that only makes calls need not be among them. If they name no job, one is drawn for the launch: its
+    /// [peers](Launch::peers) name it.
     pub others: Peers,
-    /// The secret of the job, where nodes that are not started here have it already; `None`, the default, draws one for the launch (with the feature `noise` of this crate, without which nothing can be proved).
+    /// The secret of the job, if nodes that are started elsewhere have it already. `None`, the default, draws one for
+    /// the launch (with the feature `noise` of this crate, without which links are not authenticated).
     pub secret: Option<Secret>,
 }
 
 impl Plan {
-    /// A plan with the defaults; its fields may be changed.
+    /// Creates a plan with the defaults; its fields may be changed.
     pub fn new(ids: Range<Id>, exe: impl Into<PathBuf>, arguments: &[&str]) -> Plan {
         Plan {
             ids,
@@ -161,7 +176,7 @@ impl Plan {
         }
     }
 
-    /// Its secret, or one that is drawn, if nodes can prove that they have it.
+    /// Returns the plan's secret, or a new one if the crate can authenticate links.
     fn secret_or_drawn(&self) -> io::Result<Option<Secret>> {
         match &self.secret {
             Some(secret) => Ok(Some(secret.clone())),
@@ -171,7 +186,7 @@ impl Plan {
     }
 }
 
-/// Node processes that are running. Dropping it [ends](Self::end) them, those that do not end within 2 s by force.
+/// Node processes that are running. Dropping it [ends](Self::end) them; those that do not end within 2 s are killed.
 ///
 /// ```no_run
 /// use std::time::Duration;
@@ -185,7 +200,7 @@ impl Plan {
 /// # Ok::<(), chained_gpc::launch::LaunchError>(())
 /// ```
 ///
-/// The [module](self) has a whole program, with the side of the processes that are started.
+/// The [module](self) has a complete program, with the side of the started processes.
 #[derive(Debug)]
 pub struct Launch {
     /// By id, without gaps.
@@ -193,20 +208,20 @@ pub struct Launch {
     first: Id,
     peers: Peers,
     secret: Option<Secret>,
-    /// Tells which control links have been closed, each once: the token is the place of the node.
+    /// Reports each control link that has been closed, once. The token is the index of the node.
     poll: Poll,
     events: Events,
-    /// Nodes that have not been seen to end.
+    /// Number of nodes that have not been seen to end.
     running: usize,
 }
 
-/// How the processes ended that [`Launch::end`] ended.
+/// How the processes ended that [`Launch::end`] has ended.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 #[non_exhaustive]
 pub struct Ended {
     /// Ids that did not end in time and were killed.
     pub killed: Vec<Id>,
-    /// Ids that ended otherwise than orderly, and how.
+    /// Ids that did not end normally, with their status.
     pub failed: Vec<(Id, String)>,
 }
 
@@ -214,23 +229,24 @@ pub struct Ended {
 struct Node {
     id: Id,
     process: Child,
-    /// Nothing is expected there, and whatever comes is not read.
+    /// The child sends nothing here; bytes that arrive are not read.
     control: UnixStream,
-    /// Once it is reaped.
+    /// Set once the process is reaped.
     status: Option<ExitStatus>,
 }
 
 impl Launch {
-    /// Starts a process per id, and tells each where all of them listen.
+    /// Starts a process for each id, and passes the addresses of all to each.
     ///
     /// # Errors
-    /// When one cannot be started; those that have been started are ended then.
+    /// If a process cannot be started; those that have been started are ended then.
     pub fn start(plan: &Plan) -> Result<Launch, LaunchError> {
         Launch::start_observed(plan, |_| ControlFlow::Continue(()))
     }
 
-    /// Like [`start`](Self::start), and asks before each process whether to go on: thousands of processes take seconds.
-    /// `observe` is told how many have been started so far, by several threads at a time; at the first [`ControlFlow::Break`] the launch is given up.
+    /// Like [`start`](Self::start), with a check before each process: thousands of processes take seconds. Several
+    /// threads call `observe` with the number of processes started so far; at the first [`ControlFlow::Break`] the
+    /// launch is given up.
     ///
     /// # Errors
     /// The same, and [`LaunchError::Stopped`].
@@ -269,21 +285,23 @@ impl Launch {
         let events = Events::with_capacity(EVENTS);
         let mut launch = Launch { nodes, first, peers: orders.peers(), secret, poll, events, running };
         launch.watch().map_err(LaunchError::Watch)?;
-        // Dropping the launch ends those that were started.
+        // If the start has failed, dropping the launch ends the processes that were started.
         result.map(|()| launch)
     }
 
-    /// Where all nodes listen, the others of the plan included.
+    /// The addresses of all nodes, the others of the plan included.
     pub fn peers(&self) -> &Peers {
         &self.peers
     }
 
-    /// The secret of the job, which all started nodes have: for others that are to link with them over TCP. `None` where the crate lacks the feature `noise`, and the plan names none.
+    /// The secret of the job, which all started nodes have, for other nodes that link with them over TCP. `None` if the
+    /// crate lacks the feature `noise`, and the plan has no secret.
     pub fn secret(&self) -> Option<&Secret> {
         self.secret.as_ref()
     }
 
-    /// A node of this process that is to link with those that were started: a builder with their [peers](Self::peers) and their [secret](Self::secret).
+    /// Returns a builder of a node of this process that links with the started ones: it has their [peers](Self::peers)
+    /// and their [secret](Self::secret).
     pub fn node(&self, id: Id) -> Builder {
         let builder = AnyNode::builder(id).peers(self.peers.clone()).processes(sharing(self.nodes.len()));
         self.secret.clone().into_iter().fold(builder, Builder::secret)
@@ -300,9 +318,11 @@ impl Launch {
         self.nodes.iter().map(|node| node.process.id())
     }
 
-    /// How an id's process ended, such as `killed by signal 9 (SIGKILL)` or `exit status 1`; `None` when it runs. What it says is for people.
+    /// How an id's process ended, as text for people, such as `killed by signal 9 (SIGKILL)` or `exit status 1`; `None`
+    /// while it runs.
     ///
-    /// A process that dies loses its connections one by one, so who has just lost one of them waits a moment for the rest: `patience`.
+    /// A process that dies loses its connections one by one. So a caller that has just lost a link with it waits up to
+    /// `patience` for the rest.
     pub fn exit_of(&mut self, id: Id, patience: Duration) -> Option<String> {
         let place = self.place(id)?;
         let deadline = far(patience);
@@ -310,7 +330,7 @@ impl Launch {
         self.nodes.get(place)?.status.map(describe)
     }
 
-    /// Of some ids, the lowest whose process has ended by itself.
+    /// Returns the lowest id of `among` whose process has ended by itself.
     pub fn first_ended(&mut self, among: &IdList) -> Option<Id> {
         self.look(Duration::ZERO);
         if self.running == self.nodes.len() {
@@ -320,21 +340,22 @@ impl Launch {
         ended.find(|node| among.contains(node.id)).map(|node| node.id)
     }
 
-    /// Ends all processes: closes every control link, reaps them as they end until the limit has passed, kills the stragglers, and reaps those.
+    /// Ends all processes: closes every control link, reaps processes until the limit has passed, then kills and reaps
+    /// the rest.
     pub fn end(mut self, limit: Duration) -> Ended {
         self.end_all(limit)
     }
 
     fn end_all(&mut self, limit: Duration) -> Ended {
         for node in &self.nodes {
-            // Fails when the child has gone already.
+            // Fails if the child has gone already.
             let _ = node.control.shutdown(Shutdown::Write);
         }
         self.look_until(far(limit), |launch| launch.running == 0);
         let mut ended = Ended::default();
         for node in self.nodes.iter_mut().filter(|node| node.status.is_none()) {
             ended.killed.push(node.id);
-            // All stragglers are dying before the first one is waited for.
+            // All remaining processes are killed before the first one is waited for.
             let _ = node.process.kill();
         }
         for node in &mut self.nodes {
@@ -351,7 +372,7 @@ impl Launch {
         ended
     }
 
-    /// From now on the system tells of each control link that is closed.
+    /// Registers every control link for the event of its closing.
     fn watch(&mut self) -> io::Result<()> {
         for (place, node) in self.nodes.iter_mut().enumerate() {
             self.poll.registry().register(&mut node.control, Token(place), Interest::READABLE)?;
@@ -359,9 +380,9 @@ impl Launch {
         Ok(())
     }
 
-    /// Reaps processes as they end, until that is enough or the deadline has passed.
+    /// Reaps processes as they end, until `enough` returns true or the deadline has passed.
     fn look_until(&mut self, deadline: Instant, enough: impl Fn(&Launch) -> bool) {
-        // Ends: the deadline passes.
+        // Terminates: the deadline passes.
         while !enough(self) {
             let left = deadline.saturating_duration_since(Instant::now());
             self.look(left);
@@ -371,21 +392,22 @@ impl Launch {
         }
     }
 
-    /// Waits at most so long for processes to end, and reaps those that have.
+    /// Waits up to `patience` for processes to end, and reaps those that have ended.
     fn look(&mut self, patience: Duration) {
-        // Interrupted by a signal, it is asked again; nothing else can happen to it.
+        // The poll fails only if a signal interrupts it; the caller's loop polls again.
         let _ = self.poll.poll(&mut self.events, Some(patience));
         for event in self.events.iter().filter(|event| event.is_read_closed() || event.is_error()) {
             let Some(node) = self.nodes.get_mut(event.token().0) else { continue };
             if node.status.is_none() {
-                // It closes its end by dying alone, so this only hastens one that is not the program it should be; a status is never changed by it.
+                // A correct process closes its end only by dying, so the signal affects only a program that is not the
+                // right one. It never changes the status of a dead process.
                 let _ = node.process.kill();
                 self.running -= usize::from(node.reap().is_some());
             }
         }
     }
 
-    /// Where a node stands in the list.
+    /// The index of a node in the list.
     fn place(&self, id: Id) -> Option<usize> {
         id.checked_sub(self.first).map(|place| place as usize)
     }

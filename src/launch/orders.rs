@@ -1,6 +1,10 @@
-//! What a process that is launched is told: the same for all, and so short that it is in the control link before the process runs.
+//! The orders of a started process: the same for all processes of a launch, and so short that they are in the control
+//! link before the process runs.
 //!
-//! Text, a line for each: `wait adaptive`, `link shm`, `dead-after 10000000000ns`, the job of all of them (`job` and 32 digits), a row of addresses (`names 1 4095 gpc-7-`), `peer ID ADDRESS`, or `peer ID ADDRESS KEY`, for each other node, the secret of the job (`secret` and its digits), and `end`. The secret stands in it: it is for the control link alone. Who reads it trusts none of it: everything is checked and bounded.
+//! They are text, one line each: `wait adaptive`, `link shm`, `dead-after 10000000000ns`, the common job (`job` and 32
+//! digits), a row of addresses (`names 1 4095 gpc-7-`), `peer ID ADDRESS`, or `peer ID ADDRESS KEY`, for each other
+//! node, the secret of the job (`secret` and its digits), and `end`. They contain the secret, so they are sent over the
+//! control link alone. The reader trusts nothing in them: everything is checked and bounded.
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,55 +18,55 @@ use crate::runtime::{AddressRow, AddressRowError, LinkKindError, Peers, PeersErr
 /// The line that ends orders.
 pub(super) const END: &str = "end\n";
 
-/// Longest line that is quoted in an error, characters.
+/// Maximum length of a line that an error quotes, characters.
 const QUOTED_MAX: usize = 40;
 
-/// What every process of a [launch](super::Launch) is told, as text in its control link.
+/// The orders that a [launch](super::Launch) sends to every process, as text in its control link.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Orders {
-    /// Where those listen that are launched together.
+    /// The addresses of the nodes that are launched together.
     pub row: AddressRow,
-    /// Other nodes, whose addresses come before those of the row, and the job of all of them, if it is named.
+    /// Other nodes, whose addresses precede those of the row, and the common job, if it is named.
     pub others: Peers,
     /// The settings of every node.
     pub settings: NodeSettings,
-    /// The secret of the job of all of them.
+    /// The secret of the job.
     pub secret: Option<Secret>,
 }
 
-/// Text that is no orders. Of a line that should have the secret nothing is quoted.
+/// Text that is not valid orders. A line of the secret is never quoted.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OrdersError {
-    /// Where they listen.
+    /// The row of addresses is invalid.
     #[error(transparent)]
     Row(#[from] AddressRowError),
     /// There is no row of addresses.
     #[error("there is no row of addresses")]
     NoRow,
-    /// Other nodes.
+    /// The other nodes are invalid.
     #[error("the other nodes: {0}")]
     Others(#[from] PeersError),
-    /// What links are made of.
+    /// The kind of links is invalid.
     #[error("link: {0}")]
     Link(#[from] LinkKindError),
-    /// The secret of the job.
+    /// The secret of the job is invalid.
     #[error("the secret of the job: {0}")]
     Secret(#[from] SecretError),
-    /// A length of time.
+    /// A duration is invalid.
     #[error("`{0}` is no length of time in ns")]
     Time(String),
-    /// How many processes share the machine.
+    /// The number of processes that share the machine is invalid.
     #[error("`{0}` is no number of processes")]
     Count(String),
-    /// Anything else.
+    /// An unknown line.
     #[error("`{0}` is no order")]
     Unknown(String),
 }
 
 impl Orders {
-    /// Where everybody listens.
+    /// Returns the addresses of all nodes.
     pub fn peers(&self) -> Peers {
         let mut peers = Peers::from(self.row.clone());
         for (id, address) in self.others.iter() {
@@ -75,11 +79,11 @@ impl Orders {
 }
 
 impl Orders {
-    /// Their text, for the control link: the secret is in it.
+    /// Returns their text, for the control link. It contains the secret.
     pub fn to_text(&self) -> Zeroizing<String> {
         let open = Open(self).to_string();
         let secret = self.secret.as_ref().map(Secret::to_text).unwrap_or_default();
-        // Of its full length from the start, so that no part of the secret is left where it was copied from.
+        // Allocated at full length, so that no reallocation leaves a copy of the secret behind.
         let mut text =
             Zeroizing::new(String::with_capacity(open.len() + SECRET.len() + secret.len() + 2 + END.len()));
         text.push_str(&open);
@@ -91,7 +95,7 @@ impl Orders {
     }
 }
 
-/// What the line of the secret begins with.
+/// The first word of the line of the secret.
 const SECRET: &str = "secret";
 
 /// All lines but the secret and the end.
@@ -113,7 +117,7 @@ impl fmt::Display for Open<'_> {
 impl FromStr for Orders {
     type Err = OrdersError;
 
-    /// Reads what was printed, with or without the line that ends it.
+    /// Parses the text, with or without the line that ends it.
     fn from_str(text: &str) -> Result<Orders, OrdersError> {
         let (mut row, mut others, mut settings) = (None, String::new(), NodeSettings::default());
         let mut secret = None;
@@ -140,7 +144,7 @@ impl FromStr for Orders {
     }
 }
 
-/// As much of a line as an error quotes.
+/// The part of a line that an error quotes.
 pub(super) fn quoted(text: &str) -> String {
     text.chars().take(QUOTED_MAX).collect()
 }
@@ -224,7 +228,7 @@ mod tests {
             text.push_str(&format!("names 1 2 a\nsecret {digits}\n"));
             match text.parse::<Orders>() {
                 Ok(orders) => prop_assert_eq!(orders.to_text().parse(), Ok(orders)),
-                // Of what should be the secret nothing is quoted.
+                // An error quotes nothing of the secret's line.
                 Err(error) => prop_assert!(secret.len() < 4 || !error.to_string().contains(&digits)),
             }
         }

@@ -1,23 +1,25 @@
-//! This program, for those that start it again.
+//! The path and the name of this program, for starting it again.
 
 use std::env;
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The file that a process runs, which the system holds open for it.
+/// The executable of this process, which the system keeps open.
 const HELD: &str = "/proc/self/exe";
 
-/// Path by which this process starts its own program again: the very file that it runs, also after that was replaced or removed, as by an upgrade. The path of the file where the system does not hold it open.
+/// Returns the path by which this process starts its own program again: the very file that it runs, even if an upgrade
+/// has replaced or removed it. If the system does not keep it open, the path of the file.
 ///
 /// # Errors
-/// The system's: it does not tell the path.
+/// The system's, if it does not report the path.
 pub fn this_program() -> io::Result<PathBuf> {
     let held = Path::new(HELD);
     if held.exists() { Ok(held.into()) } else { env::current_exe() }
 }
 
-/// Name by which a program is started: the one of this process for [`this_program`], the path of any other.
+/// Returns the name under which a program is started: this process's own name for [`this_program`], the path of any
+/// other.
 pub fn name_of(program: &Path) -> OsString {
     let own = env::args_os().next().filter(|_| program == Path::new(HELD));
     own.unwrap_or_else(|| program.into())

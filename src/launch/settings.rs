@@ -1,6 +1,7 @@
-//! What every node of a launch is told about its links: how long a peer may be silent, how messages are waited for, what links are made of.
+//! The settings that all nodes of a launch share: how long a peer may be silent, how nodes wait for messages, the kind
+//! of links.
 //!
-//! Their text is some lines of whatever orders a process gets: `wait adaptive`, `link shm`, `dead-after 10000000000ns`.
+//! As text they are lines of a process's orders: `wait adaptive`, `link shm`, `dead-after 10000000000ns`.
 
 use std::fmt;
 use std::num::NonZeroU32;
@@ -12,27 +13,29 @@ use super::orders::quoted;
 use crate::chain::Heartbeat;
 use crate::runtime::{Builder, LinkKind, Wait};
 
-/// Settings that all nodes of a launch share, the one of the starting process as well if it [applies](Self::apply) them; by default those of the library.
+/// Settings of all nodes of a launch, and of the starting process's node if it [applies](Self::apply) them. The
+/// defaults are those of the library.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[non_exhaustive]
 pub struct NodeSettings {
-    /// How long a peer may be silent before it is given up; `None` leaves the heartbeat as it is by default. See [`Heartbeat::dead_after`].
+    /// How long a peer may be silent before it is given up; `None` keeps the default heartbeat. See
+    /// [`Heartbeat::dead_after`].
     pub dead_after: Option<Duration>,
     /// How nodes wait for messages: [`Builder::wait`].
     pub wait: Wait,
-    /// What links between processes of this machine are made of: [`Builder::link`].
+    /// The kind of links between processes of this machine: [`Builder::link`].
     pub link: LinkKind,
-    /// How many processes share this machine; where it is `None`, the launcher says it. See [`Builder::processes`].
+    /// Number of processes that share this machine; if `None`, the launcher sets it. See [`Builder::processes`].
     pub processes: Option<NonZeroU32>,
 }
 
 impl NodeSettings {
-    /// These settings.
+    /// Creates these settings.
     pub fn new(dead_after: Option<Duration>, wait: Wait, link: LinkKind) -> NodeSettings {
         NodeSettings { dead_after, wait, link, processes: None }
     }
 
-    /// A node with these settings.
+    /// Applies the settings to the builder of a node.
     pub fn apply(self, builder: Builder) -> Builder {
         let builder = builder.wait(self.wait).link(self.link);
         let builder = self.processes.into_iter().fold(builder, Builder::processes);
@@ -42,7 +45,7 @@ impl NodeSettings {
         }
     }
 
-    /// Takes a line if it is one of theirs; whether it is.
+    /// Parses a line if it is a setting; returns whether it is one.
     pub(super) fn read_line(&mut self, line: &str) -> Result<bool, OrdersError> {
         match line.split_once(' ') {
             Some(("wait", wait)) => {
@@ -63,7 +66,7 @@ impl NodeSettings {
     }
 }
 
-/// A line for each.
+/// One line for each setting.
 impl fmt::Display for NodeSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.wait {
@@ -77,12 +80,12 @@ impl fmt::Display for NodeSettings {
     }
 }
 
-/// A length of time, as orders have it: `1500ns`.
+/// A duration as orders write it: `1500ns`.
 pub(super) struct Nanos(pub(super) Duration);
 
 impl fmt::Display for Nanos {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // What is longer than 584 years is as good as for ever.
+        // A duration of more than 584 years becomes the maximum.
         write!(f, "{}ns", u64::try_from(self.0.as_nanos()).unwrap_or(u64::MAX))
     }
 }

@@ -1,6 +1,6 @@
-//! Starts processes side by side: the system makes one for each core at a time.
+//! Starts processes in parallel: the system creates one for each core at a time.
 //!
-//! Whoever starts a process sleeps until it runs its program, which is most of what starting takes.
+//! A parent sleeps until its new child runs its program, which takes most of the time of a start.
 
 use std::io::{self, ErrorKind, Write as _};
 use std::ops::ControlFlow;
@@ -18,39 +18,40 @@ use super::{LaunchError, Plan, name_of};
 use crate::launchers;
 use crate::runtime::Listener;
 
-/// Threads that start processes, at most: beyond it they wait for each other inside the system.
+/// Maximum number of threads that start processes; more would wait for each other inside the system.
 const THREADS_MAX: usize = 16;
 
-/// Processes that are worth a thread of their own.
+/// Minimum number of processes for a thread of its own.
 const SHARE_MIN: usize = 8;
 
-/// How long a child may take to read what does not fit into its socket at once: as long as it waits for its orders itself.
+/// Time limit of a child to read the orders that exceed its socket's buffer: as long as it waits for its orders itself.
 const ORDERS_LIMIT: Duration = Duration::from_secs(30);
 
-/// A process that has been started, and the parent's end of its control link, which does not block.
+/// A started process, and the parent's end of its control link, which does not block.
 pub(super) struct Started {
     pub(super) id: Id,
     pub(super) process: Child,
     pub(super) control: UnixStream,
 }
 
-/// What all threads that start processes need.
+/// The shared state of all threads that start processes.
 pub(super) struct Spawner<'a> {
     pub(super) plan: &'a Plan,
     pub(super) orders: &'a [u8],
-    /// How many have been started.
+    /// Number of processes started so far.
     pub(super) started: AtomicUsize,
-    /// Asked with that before each process whether to go on.
+    /// Called with that number before each process; it decides whether to continue.
     pub(super) observe: &'a (dyn Fn(usize) -> ControlFlow<()> + Sync),
-    /// Whether one of them has failed.
+    /// Whether one of the threads has failed.
     pub(super) failed: AtomicBool,
 }
 
-/// What one thread has come to: what it has started is there in any case.
+/// The result of one thread: the processes that it has started, even if it has failed.
 type Share = (Vec<Started>, Result<(), LaunchError>);
 
 impl Spawner<'_> {
-    /// Starts a process for each listener, in the order of their ids; gives up when one cannot be started, and returns those that were.
+    /// Starts a process for each listener, in the order of their ids. If one cannot be started, gives up, and returns
+    /// those that were started.
     pub(super) fn start_all(&self, listeners: Vec<Listener>) -> Share {
         let cores = thread::available_parallelism().map_or(1, usize::from);
         let threads = cores.min(THREADS_MAX).min(listeners.len() / SHARE_MIN).max(1);
@@ -88,7 +89,7 @@ impl Spawner<'_> {
             if (self.observe)(self.started.load(Ordering::Relaxed)).is_break() {
                 return (started, Err(LaunchError::Stopped));
             }
-            // Whoever failed says why.
+            // The thread that has failed reports the error.
             if self.failed.load(Ordering::Relaxed) {
                 break;
             }
@@ -112,19 +113,19 @@ impl Spawner<'_> {
         let told = tell(&mut control, self.orders).map_err(|error| ("give orders to", error))?;
         let mut command = Command::new(&self.plan.exe);
         command.arg0(name_of(&self.plan.exe));
-        // It is no process of the launcher that has started this one.
+        // The child is not a process of the launcher that has started this one.
         launchers::scrub(&mut command);
         let mut process = command
             .args(&self.plan.arguments)
             .arg(id.to_string())
             .stdin(Stdio::from(OwnedFd::from(listener)))
             .stdout(Stdio::from(OwnedFd::from(theirs)))
-            // Ctrl-C at the terminal is for the parent, which ends its children in order.
+            // Ctrl-C at the terminal must reach only the parent, which ends its children in order.
             .process_group(0)
             .spawn()
             .map_err(|error| ("start", error))?;
         if let Err(error) = tell_rest(&mut control, &self.orders[told..]) {
-            // It is of no use, and must not stay behind: what it says to being killed does not matter any more.
+            // The process is useless and must not stay. The result of killing it no longer matters.
             let _ = process.kill().and_then(|()| process.wait());
             return Err(("give all orders to", error));
         }
@@ -132,7 +133,7 @@ impl Spawner<'_> {
     }
 }
 
-/// Puts as much into the link as it holds, so that a process need not wait for it; how much that is.
+/// Writes as much as the link's buffer takes, so that the child need not wait; returns the number of bytes.
 fn tell(control: &mut UnixStream, orders: &[u8]) -> io::Result<usize> {
     control.set_nonblocking(true)?;
     match control.write(orders) {
@@ -141,7 +142,7 @@ fn tell(control: &mut UnixStream, orders: &[u8]) -> io::Result<usize> {
     }
 }
 
-/// Waits until the process has taken the rest, if there is any.
+/// Waits until the child has read the rest, if there is any.
 fn tell_rest(control: &mut UnixStream, rest: &[u8]) -> io::Result<()> {
     if rest.is_empty() {
         return Ok(());
@@ -152,7 +153,7 @@ fn tell_rest(control: &mut UnixStream, rest: &[u8]) -> io::Result<()> {
     control.set_nonblocking(true)
 }
 
-/// Cuts a list into so many parts of about the same length.
+/// Splits a list into `parts` parts of about the same length.
 fn cut<T>(mut list: Vec<T>, parts: usize) -> Vec<Vec<T>> {
     let mut cut: Vec<Vec<T>> =
         (1..parts).rev().map(|left| list.split_off(list.len() - list.len() / (left + 1))).collect();

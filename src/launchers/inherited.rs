@@ -1,6 +1,7 @@
-//! A descriptor that a launcher hands to a process by its number, in a variable.
+//! Takes ownership of a descriptor that a launcher passes to a process by its number, in a variable.
 //!
-//! The only way to own it is to believe the number, which the compiler cannot check: so it is checked here that such a socket is open, and that nobody has taken it before.
+//! The number must be trusted, since the compiler cannot check the ownership. So this module checks that the descriptor
+//! is an open socket, and that it has not been taken before.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,16 +12,17 @@ use std::sync::{Mutex, PoisonError};
 
 use rustix::io::{Errno, FdFlags, fcntl_setfd};
 
-/// Those that have been taken.
+/// The descriptors that have been taken.
 static TAKEN: Mutex<BTreeSet<RawFd>> = Mutex::new(BTreeSet::new());
 
-/// Below these are standard input, output and error, which have owners.
+/// Lower numbers are standard input, output and error, which have other owners.
 const FIRST: RawFd = 3;
 
-/// Takes the socket that a launcher has handed over as this descriptor: it belongs to the caller from now on, and processes that are started do not inherit it. Once for each number.
+/// Takes the socket that a launcher has passed as this descriptor. The caller owns it from now on, and started
+/// processes do not inherit it. Each number can be taken once.
 ///
 /// # Errors
-/// When no socket is open there, or it was taken before.
+/// If the number is not an open socket, or was taken before.
 pub(crate) fn take_socket(number: RawFd) -> io::Result<OwnedFd> {
     let mut taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
     if taken.contains(&number) {
@@ -28,17 +30,20 @@ pub(crate) fn take_socket(number: RawFd) -> io::Result<OwnedFd> {
     }
     check(number)?;
     taken.insert(number);
-    // SAFETY: a socket is open there. The launcher has opened it for the library that speaks to it, which is this one: nothing in this program has made it, so nothing else owns it, and it is taken once.
+    // SAFETY: the number is an open socket. The launcher has opened it for the library that talks to it, which is this
+    // one: no code of this program has created it, so nothing else owns it, and it is taken once.
     #[allow(unsafe_code)]
     let socket = unsafe { OwnedFd::from_raw_fd(number) };
     fcntl_setfd(&socket, FdFlags::CLOEXEC)?;
     Ok(socket)
 }
 
-/// The socket that the launcher of this process has handed over, by a variable of the environment that has its number; `None` when there is no such variable. The caller owns it from now on, and processes that are started do not inherit it. Once for each number.
+/// Takes the socket that the launcher of this process has passed; the environment variable `variable` has its number.
+/// Returns `None` if the variable is not set. The caller owns the socket from now on, and started processes do not
+/// inherit it. Each number can be taken once.
 ///
 /// # Errors
-/// When the variable has no number, no socket is open there, or it was taken before.
+/// If the variable is not a number, the number is not an open socket, or it was taken before.
 pub fn inherited_socket(variable: &str) -> io::Result<Option<OwnedFd>> {
     let Some(value) = std::env::var_os(variable) else { return Ok(None) };
     let number = value.to_str().and_then(|text| text.parse().ok());
@@ -47,39 +52,44 @@ pub fn inherited_socket(variable: &str) -> io::Result<Option<OwnedFd>> {
     take_socket(number).map(Some)
 }
 
-/// Has processes that are started not inherit the socket of this number, if one is open there.
+/// Sets close-on-exec on the socket of this number, if one is open, so that started processes do not inherit it.
 ///
 /// # Errors
 /// The system's.
 pub(super) fn close_on_exec(number: RawFd) -> io::Result<()> {
-    // Nobody takes and closes it meanwhile.
+    // The lock keeps other threads from taking and closing the socket meanwhile.
     let taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
     if taken.contains(&number) || check(number).is_err() {
         return Ok(());
     }
-    // SAFETY: a socket is open there, and for the moment of this call nothing closes it: it is a launcher's, which only `take_socket` gives an owner.
+    // SAFETY: the number is an open socket, and nothing closes it during this call: it belongs to a launcher, and only
+    // `take_socket` gives it an owner.
     #[allow(unsafe_code)]
     let socket = unsafe { BorrowedFd::borrow_raw(number) };
     Ok(fcntl_setfd(socket, FdFlags::CLOEXEC)?)
 }
 
-/// Has programs that are started inherit nothing that this process has inherited itself, except standard input, output and error: whoever waits for the end of such a descriptor would wait for them, too. To be called at the begin of a process, while it has one thread.
+/// Sets close-on-exec on all inherited descriptors except standard input, output and error. A started program that
+/// inherits such a descriptor would hold it open, and a process that waits for its end would wait for that program as
+/// well. Must be called at the start of a process, while it has one thread.
 ///
 /// # Errors
 /// The system's.
 pub fn inherit_nothing() -> io::Result<()> {
-    // Nobody takes and closes one meanwhile.
+    // The lock keeps other threads from taking and closing a socket meanwhile.
     let _taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
     for entry in fs::read_dir("/proc/self/fd")? {
         let Some(number) = entry?.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
         if number < FIRST {
             continue;
         }
-        // SAFETY: it was open when it was listed, and is looked at for the moment of this call. If another thread closes it after all, nothing is done, or what is opened in its place is not inherited, which is how the standard library opens it.
+        // SAFETY: the descriptor was open when it was listed, and is borrowed only for this call. If another thread
+        // closes it after all, the call has no effect, or it sets close-on-exec on the descriptor that replaces it, as
+        // the standard library does when it opens one.
         #[allow(unsafe_code)]
         let descriptor = unsafe { BorrowedFd::borrow_raw(number) };
         match fcntl_setfd(descriptor, FdFlags::CLOEXEC) {
-            // The list of this very folder has one, too, and may be at its end.
+            // The listing of this folder has a descriptor of its own, which may be closed already.
             Ok(()) | Err(Errno::BADF) => {}
             Err(error) => return Err(error.into()),
         }
@@ -87,7 +97,7 @@ pub fn inherit_nothing() -> io::Result<()> {
     Ok(())
 }
 
-/// Whether a socket is open there.
+/// Checks that the number is an open socket.
 fn check(number: RawFd) -> io::Result<()> {
     let error = |kind, text: &str| io::Error::new(kind, text);
     if number < FIRST {

@@ -1,7 +1,9 @@
-//! What launchers leave in the environment of a process: the one table of their variables, and how they are kept from processes that are started here.
+//! The variables that launchers set in the environment of their processes, as one table, and how started processes are
+//! kept from inheriting them.
 //!
-//! A process that inherits `PMI_RANK` takes itself for one that the launcher has started, and waits for others that do not know it. So whoever starts a process [scrubs](scrub) its environment. The settings that people give to their
-//! launchers (`OMPI_MCA_btl`, `SLURM_JOB_ID`) stay: a program that is started may start a launcher of its own.
+//! A process that inherits `PMI_RANK` acts as if the launcher had started it, and waits for others that do not know it.
+//! So each start of a process [scrubs](scrub) the environment. User settings for launchers (`OMPI_MCA_btl`,
+//! `SLURM_JOB_ID`) stay: a started program may run a launcher of its own.
 
 mod inherited;
 
@@ -14,7 +16,7 @@ pub use inherited::{inherit_nothing, inherited_socket};
 /// The variable of the descriptor that a PMI server's clients inherit.
 pub(crate) const PMI_FD: &str = "PMI_FD";
 
-/// Variables that say which one of its processes a launcher has started, and where its server is. With a `*` at the end, all that begin so.
+/// Variables that identify a process of a launcher, or its server. A `*` at the end matches any suffix.
 const OF_LAUNCHERS: &[&str] = &[
     // PMI-1, PMI-2 and PMIx, and the launchers of MPICH and Cray.
     "PMI_*",
@@ -26,7 +28,7 @@ const OF_LAUNCHERS: &[&str] = &[
     "MPI_LOCALRANKID",
     "MPIR_CVAR_CH3_INTERFACE_HOSTNAME",
     "PALS_*",
-    // Open MPI's, of which 5 has PRRTE's.
+    // Open MPI's; version 5 also has those of PRRTE.
     "OMPI_COMM_WORLD_*",
     "OMPI_APP_CTX_NUM_PROCS",
     "OMPI_ARGV",
@@ -40,7 +42,7 @@ const OF_LAUNCHERS: &[&str] = &[
     "OMPI_MCA_pmix*",
     "ORTE_*",
     "PRTE_LAUNCHED",
-    // A step of Slurm. What belongs to the whole job stays.
+    // A step of Slurm. Variables of the whole job stay.
     "SLURM_GTIDS",
     "SLURM_LAUNCH_NODE_IPADDR",
     "SLURM_LOCALID",
@@ -65,12 +67,12 @@ const OF_LAUNCHERS: &[&str] = &[
     "GLOBUS_GRAM_SUBJOB_RANK",
     // The node of BNR.
     "GPC_BNR_*",
-    // The server of IMPI, which client this is, and how it proves that it may be. All implementations have these names for that.
+    // The server of IMPI, the number of this client, and its authentication. All implementations use these names.
     "GPC_IMPI_*",
     "IMPI_AUTH_*",
 ];
 
-/// Whether a variable says which of its processes a launcher has started, or where its server is.
+/// Whether a variable identifies a process of a launcher, or its server.
 pub(crate) fn is_of_launcher(name: &str) -> bool {
     OF_LAUNCHERS.iter().any(|known| match known.strip_suffix('*') {
         Some(prefix) => name.starts_with(prefix),
@@ -78,16 +80,16 @@ pub(crate) fn is_of_launcher(name: &str) -> bool {
     })
 }
 
-/// Keeps what the launcher of this process has said to it from a process that is to be started.
+/// Removes the variables of this process's launcher from the environment of a process to be started.
 pub fn scrub(command: &mut Command) {
-    // A name that is not text is no launcher's.
+    // All launchers' variables are UTF-8.
     let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
     for name in names.filter(|name| is_of_launcher(name)) {
         command.env_remove(name);
     }
 }
 
-/// Has processes that are started not inherit the socket that the launcher of this process has given to it.
+/// Sets close-on-exec on the socket that the launcher has passed to this process.
 ///
 /// # Errors
 /// The system's.

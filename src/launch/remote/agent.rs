@@ -1,7 +1,8 @@
 //! The agent: a process of a launch over hosts, which is one of its nodes, and starts its share of the others.
 //!
-//! Standard input has its task and its book, standard output its answers; both stay open as long as it lives. When standard input ends, or nothing comes for two minutes, the agent ends, and with it all that it has started: so however the one that makes the call ends, nothing of it stays
-//! behind on any host.
+//! Standard input carries its task and its address book, standard output its reports; both stay open as long as it
+//! lives. If standard input ends, or nothing arrives for two minutes, the agent ends, with all that it has started. So
+//! however the root ends, no process is left on any host.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -27,52 +28,53 @@ use crate::launch::{advice, provide_files, this_program};
 use crate::peering::PrivateKey;
 use crate::runtime::{Address, Functions, Listener, Node};
 
-/// How long an agent hears nothing before it ends: those that start it say every 15 s that they are there.
+/// Maximum silence before an agent ends; the agent above sends a keep-alive line every 15 s.
 pub(super) const SILENCE_MAX: Duration = Duration::from_secs(120);
 
-/// How long those that it has started have to end when it ends.
+/// Time limit of the processes below an agent to end when it ends.
 const END_LIMIT: Duration = Duration::from_secs(1);
 
-/// Bytes that are written at a time: a pipe that takes any takes so many without blocking.
+/// Maximum number of bytes of one write: a pipe that is writable takes this many without blocking.
 const WRITE_MAX: usize = 4096;
 
-/// Bytes that are read at a time.
+/// Maximum number of bytes of one read.
 const READ_MAX: usize = 1 << 16;
 
-/// Most bytes that the one above has not taken.
+/// Maximum number of bytes that the agent above has not read.
 const UNSENT_MAX: usize = PART_MAX;
 
-/// What a process is to be that was started for a launch over hosts: told by its arguments.
+/// The part of a process in a launch over hosts, as its arguments define it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Part {
     /// A node that starts others.
     Agent,
-    /// This command, which it becomes.
+    /// This command, which replaces the process.
     Shell(Vec<OsString>),
 }
 
-/// Why a process cannot be the agent that it was started to be.
+/// Why a process cannot run as the agent that it was started as.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AgentError {
-    /// The one that started it has gone.
+    /// The agent above has gone.
     #[error("the process that started this agent has gone")]
     ParentGone,
-    /// What it was told is wrong.
+    /// The task or the address book is invalid.
     #[error("what this agent was told: {0}")]
     Task(#[from] TaskError),
-    /// It was told too much, or in the wrong order.
+    /// The orders are too long, or in the wrong order.
     #[error("this agent was told {0}")]
     Told(&'static str),
-    /// A command cannot be run.
+    /// The command cannot be run.
     #[error("cannot run {0}: {1}")]
     Run(String, #[source] io::Error),
-    /// The system fails.
+    /// A system call has failed.
     #[error("cannot {0}: {1}")]
     System(&'static str, #[source] io::Error),
 }
 
-/// What a process of a launch over hosts is to be: of its arguments, those behind [the ones of the plan](super::RemotePlan::arguments) say it. `None` for any other process.
+/// Returns the part of this process in a launch over hosts: the arguments after [those of the
+/// plan](super::RemotePlan::arguments) define it. `None` for any other process.
 pub fn own_part(arguments: impl IntoIterator<Item = OsString>, plan: &[&str]) -> Option<Part> {
     let mut arguments = arguments.into_iter().skip(1);
     for &known in plan {
@@ -89,7 +91,8 @@ pub fn own_part(arguments: impl IntoIterator<Item = OsString>, plan: &[&str]) ->
 }
 
 impl Part {
-    /// Is that, until the one that started this process ends it or dies. A program that is done with this ends at once: functions may still be running.
+    /// Runs the part until the agent above ends this process, or dies. The program should end at once afterwards:
+    /// functions may still be running.
     ///
     /// # Errors
     /// See [`AgentError`].
@@ -101,14 +104,15 @@ impl Part {
     }
 }
 
-/// Becomes a command that the system ends when the one that started it dies, as it may while it tries to reach a host and reads nothing.
+/// Replaces this process by a command that the system ends when the process's parent dies. Otherwise it could survive
+/// while it tries to reach a host, since it reads nothing then.
 fn become_command(words: &[OsString]) -> AgentError {
     let parent = getppid();
     let tied = set_parent_process_death_signal(Some(Signal::TERM));
     if let Err(error) = tied {
         return AgentError::System("be told of the end of the process above", error.into());
     }
-    // It may have died before that.
+    // The parent may have died before that call.
     if parent != getppid() || parent.is_none() {
         return AgentError::ParentGone;
     }
@@ -116,14 +120,14 @@ fn become_command(words: &[OsString]) -> AgentError {
     AgentError::Run(words[0].to_string_lossy().into_owned(), error)
 }
 
-/// Its side of the pipes to the one above.
+/// The pipes to the agent above, on this side.
 struct Above {
     input: OwnedFd,
     output: OwnedFd,
     lines: Lines,
-    /// Lines that have come and not been looked at.
+    /// Received lines that are still unprocessed.
     heard: Vec<Zeroizing<String>>,
-    /// When anything came.
+    /// When the last bytes arrived.
     heard_at: Instant,
     unsent: VecDeque<u8>,
 }
@@ -131,20 +135,20 @@ struct Above {
 struct Agent {
     above: Above,
     key: PrivateKey,
-    /// Lines of the part that is being read.
+    /// Lines of the part that is being received.
     part: Zeroizing<String>,
 }
 
-/// What is there once the task is known.
+/// State of an agent after it has received its task.
 struct Started {
     id: Id,
     driver: Driver,
     listening: Option<Listening>,
     task: Task,
-    /// When something was last said, so that the one above does not take it for lost.
+    /// When this agent last sent a line. Silence would make the agent above take it for lost.
     said: Instant,
     done: bool,
-    /// Whether it has got its book.
+    /// Whether it has received its address book.
     introduced: bool,
     node: Option<Node>,
 }
@@ -167,15 +171,15 @@ impl Agent {
         };
         let mut started = self.start(task)?;
         let result = self.serve(&mut started, functions);
-        // Those below are told before anything else is waited for.
+        // The agents below are notified before this agent waits for anything else.
         started.driver.dismiss();
         started.node.take().into_iter().for_each(|node| node.shutdown(Duration::ZERO));
         started.driver.end(END_LIMIT);
-        // Whoever it was has gone, and nobody is left to be told.
+        // If the agent above has gone, no process is left to receive the error.
         result.or_else(|error| if matches!(error, AgentError::ParentGone) { Ok(()) } else { Err(error) })
     }
 
-    /// Says where it is, and begins to start the others.
+    /// Listens, reports the addresses, and begins to start the others.
     fn start(&mut self, task: Task) -> Result<Started, AgentError> {
         let (own, network) = (&task.share[0], task.network);
         let id = own.first;
@@ -210,7 +214,7 @@ impl Agent {
         })
     }
 
-    /// Until the one above ends it.
+    /// Runs until the agent above ends it.
     fn serve(&mut self, started: &mut Started, functions: &Functions) -> Result<(), AgentError> {
         loop {
             if let Some(text) = self.hear(GO)? {
@@ -222,7 +226,7 @@ impl Agent {
             }
             self.report(started)?;
             let wants = self.above.wants();
-            // A quarter of the time after which it would be taken for lost, and not less than a machine needs.
+            // A quarter of the silence after which it would be taken for lost, but at least the resolution of a timer.
             let limit = (started.task.limit / 4).max(Duration::from_millis(1));
             let ready =
                 started.driver.turn(&wants, limit).map_err(|error| AgentError::System("wait", error))?;
@@ -230,7 +234,7 @@ impl Agent {
         }
     }
 
-    /// Says what there is to say of those below.
+    /// Reports the state of the agents below.
     fn report(&mut self, started: &mut Started) -> Result<(), AgentError> {
         for answer in started.driver.answers() {
             self.above.say(&answer.to_string())?;
@@ -247,14 +251,15 @@ impl Agent {
         Ok(())
     }
 
-    /// Makes the node, once the others know where it is. One that no other host reaches has no node, and goes on for those that it has started.
+    /// Starts the node, once the address book has arrived. An agent that no other host reaches has no node, and
+    /// continues for those that it has started.
     fn node(
         &self,
         started: &mut Started,
         text: &str,
         functions: &Functions,
     ) -> Result<Option<Node>, AgentError> {
-        // As it is: those below are as far as this one.
+        // Forwarded unchanged: the agents below are in the same state as this one.
         started.driver.tell_all(text);
         let Book { peers, secret } = Book::parse(text)?;
         let listening = started.listening.take();
@@ -274,7 +279,7 @@ impl Agent {
         node.map(Some)
     }
 
-    /// A whole part of what it is told, the line that ends it included, if it is there.
+    /// Returns a complete part of the orders, including the line that ends it, if it has arrived.
     fn hear(&mut self, end: &str) -> Result<Option<Zeroizing<String>>, AgentError> {
         let mut whole = None;
         for line in std::mem::take(&mut self.above.heard) {
@@ -295,7 +300,8 @@ impl Agent {
 }
 
 impl Above {
-    /// Takes standard input and output for itself: neither what it starts nor a stray print has them then.
+    /// Takes standard input and output for itself, so that neither the processes that it starts nor a stray print use
+    /// them.
     fn take() -> io::Result<Above> {
         let input = io::stdin().as_fd().try_clone_to_owned()?;
         let output = io::stdout().as_fd().try_clone_to_owned()?;
@@ -313,9 +319,9 @@ impl Above {
         })
     }
 
-    /// Says a line, now or as it is taken.
+    /// Queues a line for the agent above.
     fn say(&mut self, line: &str) -> Result<(), AgentError> {
-        // It has not read for that long: it is as good as gone.
+        // The agent above has not read for a long time: it counts as gone.
         if self.unsent.len() + line.len() > UNSENT_MAX {
             return Err(AgentError::ParentGone);
         }
@@ -323,13 +329,13 @@ impl Above {
         Ok(())
     }
 
-    /// What is to be waited for: the [turn](Self::turn) is told what is ready.
+    /// The descriptors to poll, with the events; [`turn`](Self::turn) takes the results.
     fn wants(&self) -> Vec<(BorrowedFd<'_>, PollFlags)> {
         let output = (!self.unsent.is_empty()).then(|| (self.output.as_fd(), PollFlags::OUT));
         [(self.input.as_fd(), PollFlags::IN)].into_iter().chain(output).collect()
     }
 
-    /// Waits for that, while there is nothing else.
+    /// Waits for events of these pipes alone.
     fn wait(&mut self) -> Result<(), AgentError> {
         let wants = self.wants();
         let mut waited: Vec<PollFd<'_>> =
@@ -344,7 +350,7 @@ impl Above {
         self.turn(&ready)
     }
 
-    /// Reads and writes where it can.
+    /// Reads and writes what is ready.
     fn turn(&mut self, ready: &[PollFlags]) -> Result<(), AgentError> {
         if ready.get(1).is_some_and(|flags| !flags.is_empty()) {
             let (first, _) = self.unsent.as_slices();
@@ -373,14 +379,14 @@ impl Above {
     }
 }
 
-/// Passes on a line that is for people, as far as standard error takes it at once: nothing waits for that.
+/// Forwards a log line, if standard error takes it at once: nothing waits for standard error.
 pub(super) fn tell_people(line: &str) {
     let mut line: Vec<u8> = line.bytes().take(WRITE_MAX - 1).collect();
     line.push(b'\n');
     let stderr = io::stderr();
     let mut ready = [PollFd::new(&stderr, PollFlags::OUT)];
     if poll(&mut ready, Some(&Timespec::default())).is_ok_and(|count| count > 0) {
-        // Nowhere is left to report that it is closed.
+        // An error cannot be reported: standard error is the place for it.
         let _ = write(&stderr, &line);
     }
 }
@@ -402,7 +408,8 @@ mod tests {
         }
     }
 
-    /// What a process does to become a command changes it, also where that fails: it dies of writing to a pipe that nobody reads. Other tests of the same process did, now and then.
+    /// Becoming a command changed the process even where it failed: it died of writing to a pipe without a reader. So
+    /// did other tests of the same process, now and then.
     #[test]
     fn a_command_that_cannot_be_run_is_named() {
         const ALONE: &str = "GPC_BECOMES_A_COMMAND";

@@ -1,9 +1,10 @@
-//! What an agent says to the one that started it: a line for each.
+//! The reports of an agent to the agent above, one line each:
 //!
-//! - `chained-gpc-agent 1` first of all, behind whatever a login shell of that host prints.
-//! - `here ID LOOPBACK ADDRESS KEY PLACE`: a process, where it listens (on loopback, and where other hosts reach it, `-` where they do not), its public key, and the machine and network that it is in.
+//! - `chained-gpc-agent 1` first, after any output of a login shell of that host.
+//! - `here ID LOOPBACK ADDRESS KEY PLACE`: a process, with its address on loopback, its address for other hosts (`-` if
+//!   there is none), its public key, and the machine and network that it is in.
 //! - `down FIRST COUNT WHY`: ids whose process could not be started.
-//! - `wait`: still starting. `done`: of every id of the share one of the two has been said.
+//! - `wait`: still starting. `done`: every id of the share has been reported with `here` or `down`.
 //! - `lost FIRST COUNT WHY`: ids of processes that have gone after that.
 
 use std::fmt;
@@ -16,31 +17,31 @@ use super::share::REMOTE_PROCESSES_MAX;
 use crate::peering::PublicKey;
 use crate::wire::Shown;
 
-/// The first line of an agent, with the version of what it says and hears.
+/// The first line of an agent, with the version of its reports and orders.
 pub(super) const GREETING: &str = "chained-gpc-agent 1";
 
-/// Longest line, bytes: the longest reason, with each character of four bytes, and room.
+/// Maximum length of a line, bytes: the longest reason, with four bytes for each character, and a margin.
 pub(super) const LINE_MAX: usize = 4096;
 
-/// Longest reason, characters: some lines of what a command said.
+/// Maximum length of a reason, characters: some lines of a command's output.
 pub(super) const WHY_MAX: usize = 600;
 
-/// Longest name of a place, bytes.
+/// Maximum length of the name of a place, bytes.
 const PLACE_MAX: usize = 80;
 
-/// A process that is there.
+/// A process that runs.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Here {
     pub(super) id: Id,
     pub(super) loopback: SocketAddr,
-    /// Where other hosts reach it, if it has such an address.
+    /// Its address for other hosts, if it has one.
     pub(super) address: Option<SocketAddr>,
     pub(super) key: PublicKey,
-    /// Processes of the same place reach each other by loopback.
+    /// Processes of the same place reach each other on loopback.
     pub(super) place: String,
 }
 
-/// Ids that are not there, and why: one line that is harmless to a terminal.
+/// Ids whose processes do not run, and why: one line, escaped for a terminal.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Gone {
     pub(super) first: Id,
@@ -48,7 +49,7 @@ pub(super) struct Gone {
     pub(super) why: String,
 }
 
-/// A line of an agent, behind its greeting.
+/// A line of an agent after its greeting.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Answer {
     Here(Here),

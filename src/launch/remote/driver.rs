@@ -1,4 +1,5 @@
-//! Drives the start of a part of the tree: starts processes, reads and writes their pipes, and tells `Starting` what happens and when.
+//! Drives the start of a part of the tree: starts processes, reads and writes their pipes, and passes events and the
+//! time to `Starting`.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -18,10 +19,11 @@ use super::starting::{Output, Starting};
 use super::task::{ALIVE, Task};
 use crate::launch::name_of;
 
-/// Between two words to those below that this process is there: they end [after a while](super::agent::SILENCE_MAX) without any.
+/// Interval of keep-alive lines to the agents below, which end [after a while](super::agent::SILENCE_MAX) without any.
 const ALIVE_PAUSE: Duration = Duration::from_secs(15);
 
-/// What an agent of the same machine is started with, beside its arguments; one on another host is started by a command.
+/// The argument that makes this program run a command that starts an agent on another host. An agent of the same
+/// machine is started without it.
 pub(super) const SHELL: &str = "--rsh";
 
 /// The start of a part of the tree, with its processes.
@@ -32,14 +34,14 @@ pub(super) struct Driver {
     starting: Starting,
     processes: BTreeMap<usize, Process>,
     begun: Instant,
-    /// When those below were last told that this process is there.
+    /// When the last keep-alive line was sent.
     told: Duration,
     up: Vec<Answer>,
     said: Vec<String>,
 }
 
 impl Driver {
-    /// Of a task; nothing is started yet.
+    /// Creates the driver of a task; nothing is started yet.
     pub(super) fn new(task: Task, own: (OsString, Vec<OsString>)) -> Driver {
         Driver {
             starting: Starting::new(task.fan_out, task.limit),
@@ -53,7 +55,7 @@ impl Driver {
         }
     }
 
-    /// Starts what is below the first id of the task's share; the root, which has none, starts all.
+    /// Starts everything below the first id of the task's share. The root, which is not in the share, starts all.
     pub(super) fn start(&mut self, root: bool) {
         let now = self.now();
         match root {
@@ -68,27 +70,28 @@ impl Driver {
         &self.task.share
     }
 
-    /// Whether it is known of all whether they are there.
+    /// Whether the state of every id is known.
     pub(super) fn is_done(&self) -> bool {
         self.starting.is_done()
     }
 
-    /// What is to be said to the one above.
+    /// Takes the reports for the agent above.
     pub(super) fn answers(&mut self) -> Vec<Answer> {
         std::mem::take(&mut self.up)
     }
 
-    /// What agents have said to people.
+    /// Takes the log lines of agents.
     pub(super) fn said(&mut self) -> Vec<String> {
         std::mem::take(&mut self.said)
     }
 
-    /// Says a text to all agents below.
+    /// Sends a text to all agents below.
     pub(super) fn tell_all(&mut self, text: &str) {
         self.processes.values_mut().for_each(|process| process.tell(text));
     }
 
-    /// Waits until something happens, or `limit` has passed, and does what it asks for. What else is to be waited for is answered with what can be done there.
+    /// Waits until something happens, or `limit` has passed, and handles it. Also waits for the descriptors in `also`,
+    /// and returns their ready events.
     ///
     /// # Errors
     /// The system's, of the poll itself.
@@ -105,7 +108,7 @@ impl Driver {
             .chain(wants)
             .map(|(fd, flags)| PollFd::from_borrowed_fd(fd, flags))
             .collect();
-        // Rounded up, so that what is due then is due.
+        // In nanoseconds, so that a deadline has passed when the poll returns.
         let limit =
             Timespec { tv_sec: limit.as_secs().cast_signed(), tv_nsec: i64::from(limit.subsec_nanos()) };
         match poll(&mut waited, Some(&limit)) {
@@ -118,7 +121,8 @@ impl Driver {
         Ok(ready)
     }
 
-    /// Ends all: closes their standard input, waits until they have ended or the limit has passed, and kills those that are left. Nothing is started after that.
+    /// Ends all processes: closes their standard input, waits until they have ended or the limit has passed, and kills
+    /// the rest. Nothing is started after that.
     pub(super) fn end(&mut self, limit: Duration) {
         self.dismiss();
         let deadline = self.now() + limit;
@@ -129,14 +133,14 @@ impl Driver {
             }
         }
         let mut left: Vec<Process> = std::mem::take(&mut self.processes).into_values().collect();
-        // All are dying before the first one is waited for.
+        // All are killed before the first one is waited for.
         left.iter_mut().for_each(Process::kill);
         left.into_iter().for_each(Process::reap);
     }
 
-    /// Tells all to end, without waiting for it.
+    /// Requests that all end, without waiting for it.
     pub(super) fn dismiss(&mut self) {
-        // Nobody is started in place of those that end now.
+        // Without a share, no process is started in place of those that end now.
         self.starting = Starting::new(self.task.fan_out, self.task.limit);
         self.processes.values_mut().for_each(Process::dismiss);
     }
@@ -152,7 +156,7 @@ impl Driver {
         next.unwrap_or(self.now() + ALIVE_PAUSE)
     }
 
-    /// Reads and writes what there is, and lets time pass.
+    /// Reads from and writes to all pipes, and handles expired time limits.
     fn look(&mut self) {
         let now = self.now();
         let numbers: Vec<usize> = self.processes.keys().copied().collect();
@@ -185,7 +189,7 @@ impl Driver {
             match output {
                 Output::Up(answer) => self.up.push(answer),
                 Output::Said { line } => self.said.push(line),
-                // Its end is seen, and then it is reaped.
+                // The poll reports its end, and then it is reaped.
                 Output::Kill { agent } => self.processes.get_mut(&agent).into_iter().for_each(Process::kill),
                 Output::Spawn { agent, share, same_host } => {
                     let task = self.task.text_for(&share);
@@ -213,7 +217,8 @@ impl Driver {
         if same_host { &self.own.0 } else { &self.task.rsh[0] }
     }
 
-    /// The command that starts an agent. The one that reaches another host is run by this program, which sees to it that it does not outlive this process.
+    /// Returns the command that starts an agent. A command that reaches another host is run by this program, so that it
+    /// does not outlive this process.
     fn command(&self, host: &HostIds, same_host: bool) -> io::Result<Command> {
         let (program, arguments) = &self.own;
         let mut command = Command::new(program);
@@ -221,7 +226,8 @@ impl Driver {
         if !same_host {
             command.arg(SHELL).args(&self.task.rsh).arg(&host.name);
             command.arg(&self.task.program).args(&self.task.arguments);
-            // Whoever is reached by ssh is told anew where; a command that stands in for it tells nothing. Those of this host are reached as this process is.
+            // The ssh server of the other host sets these variables anew; another command would leave them wrong.
+            // Agents of this host are reached as this process is.
             command.env_remove("SSH_CONNECTION").env_remove("SSH_CLIENT");
         }
         Ok(command)

@@ -1,4 +1,4 @@
-//! Why processes on other hosts could not be started.
+//! The errors of a launch over hosts.
 
 use std::fmt;
 use std::io;
@@ -7,18 +7,18 @@ use gpc_trees::Id;
 
 use super::share::{NAME_MAX, REMOTE_PROCESSES_MAX};
 
-/// Hosts that an error names; of more it says how many.
+/// Maximum number of losses that an error lists; of the rest it has the number.
 const NAMED_MAX: usize = 8;
 
-/// Ids that are not there, with the host and the reason.
+/// Ids whose processes do not run, with the host and the reason.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Lost {
     /// The first of consecutive ids.
     pub first: Id,
-    /// How many.
+    /// Number of ids.
     pub count: u32,
-    /// In words: the host, what happened, and what was said there. One line, harmless to a terminal.
+    /// In words: the host, what happened, and its output. One line, escaped for a terminal.
     pub why: String,
 }
 
@@ -29,39 +29,39 @@ impl Lost {
     }
 }
 
-/// Why processes on other hosts could not be started. None of them is left running then.
+/// Why processes on other hosts could not be started. No process is left running then.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RemoteError {
-    /// No host is named.
+    /// The plan has no host.
     #[error("no host is named")]
     NoHost,
-    /// A name that no command takes for one.
+    /// A name that is not valid in a command.
     #[error(
         "`{0}` is no name of a host: it has 1 to {NAME_MAX} printing characters and does not begin with `-`"
     )]
     Name(String),
-    /// The same host twice: write how many processes it has instead.
+    /// The same host twice. The plan has the number of processes on each host instead.
     #[error("host {0} is named twice: name it once, and say how many processes each host has")]
     Twice(String),
-    /// More than [`REMOTE_PROCESSES_MAX`].
+    /// More than [`REMOTE_PROCESSES_MAX`] processes.
     #[error("{0} processes are too many: start at most {REMOTE_PROCESSES_MAX}")]
     TooMany(u64),
-    /// The command that reaches other hosts has no words.
+    /// The command that reaches other hosts is empty.
     #[error("the command that runs another one on a host is empty")]
     NoShell,
-    /// Hosts did not answer, or answered something else.
+    /// Hosts that have not reported, or have sent invalid lines.
     #[error("{}", Failed(.0))]
     Hosts(Vec<Lost>),
-    /// The system gives no secret or thread, or no way to wait.
+    /// A system call has failed: for a secret, a thread, or a wait.
     #[error("cannot {0}: {1}")]
     System(&'static str, #[source] io::Error),
-    /// Whoever started them wants them no more.
+    /// The observer of the start has given up.
     #[error("starting the processes was interrupted")]
     Stopped,
 }
 
-/// What is said of hosts that were not started.
+/// Displays the hosts that were not started.
 struct Failed<'a>(&'a [Lost]);
 
 impl fmt::Display for Failed<'_> {
@@ -78,7 +78,7 @@ impl fmt::Display for Failed<'_> {
     }
 }
 
-/// The ids and the reason: `id 3, host b: ...`.
+/// Displays the ids and the reason: `id 3, host b: ...`.
 impl fmt::Display for Lost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.count {

@@ -1,25 +1,25 @@
-//! Bytes of a stream as lines, each of a bounded length.
+//! Splits the bytes of a stream into lines of bounded length.
 
 use zeroize::Zeroizing;
 
-/// Makes lines of what arrives. Its memory is wiped: a secret may stand in it.
+/// A splitter of lines. Its buffer is zeroized, since a line may contain a secret.
 pub(super) struct Lines {
     bytes: Zeroizing<Vec<u8>>,
-    /// Longest line.
+    /// Maximum length of a line, bytes.
     max: usize,
 }
 
-/// A line is longer than it may be.
+/// A line exceeds the maximum length.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct TooLong;
 
 impl Lines {
-    /// Of lines of so many bytes at most.
+    /// Creates a splitter for lines of at most `max` bytes.
     pub(super) fn new(max: usize) -> Lines {
         Lines { bytes: Zeroizing::new(Vec::new()), max }
     }
 
-    /// Gives each line that these bytes complete to `take`; what is not UTF-8 is replaced.
+    /// Passes each line that these bytes complete to `take`. Invalid UTF-8 is replaced.
     pub(super) fn add(&mut self, mut bytes: &[u8], mut take: impl FnMut(&str)) -> Result<(), TooLong> {
         while let Some(end) = bytes.iter().position(|&byte| byte == b'\n') {
             let (line, rest) = (&bytes[..end], &bytes[end + 1..]);
@@ -37,7 +37,7 @@ impl Lines {
         Ok(())
     }
 
-    /// Gives what stands behind the last line.
+    /// Passes the bytes after the last line to `take`.
     pub(super) fn rest(&mut self, mut take: impl FnMut(&str)) {
         if !self.bytes.is_empty() {
             self.give(&mut take);

@@ -1,9 +1,12 @@
-//! Starting node processes on other hosts, through a tree, and ending them: what `gpc call --hosts` does, for programs of your own.
+//! Starts node processes on other hosts, through a tree, and ends them, as `gpc call --hosts` does, for programs of
+//! your own.
 //!
-//! A [`RemoteLaunch`] runs a command such as `ssh` for some hosts, which starts this program there as an *agent*. An agent is one of the nodes, and starts its share of the others: those of its own host, and agents on further hosts. So the time that it
-//! takes grows with the depth of the tree, not with the number of hosts, and what one host has to do stays small.
+//! A [`RemoteLaunch`] runs a command such as `ssh` for some hosts, which starts this program there as an *agent*. An
+//! agent is one of the nodes, and starts its share of the others: those of its own host, and agents on further hosts.
+//! So the time of the start grows with the depth of the tree, not with the number of hosts, and the work of each host
+//! stays small.
 //!
-//! Needs the feature `noise`, since links between hosts are proved and encrypted.
+//! Needs the feature `noise`, since links between hosts are authenticated and encrypted.
 //!
 //! ```no_run
 //! use chained_gpc::launch::remote::{RemoteLaunch, RemotePlan, own_part};
@@ -18,7 +21,7 @@
 //!         reply.data = std::process::id().to_le_bytes().to_vec();
 //!         Ok(())
 //!     })?;
-//!     // One of those that are started below.
+//!     // A process started below.
 //!     if let Some(part) = own_part(std::env::args_os(), &AGENT) {
 //!         return Ok(part.run(&functions)?);
 //!     }
@@ -34,18 +37,28 @@
 //!
 //! # What is started
 //!
-//! Ids follow the list of hosts from 1 on: with two processes for each host, ids 1 and 2 are on the first one. The process that starts them is the root, id 0, and listens nowhere. On each host the first id's process runs `RSH... HOST PROGRAM ARGUMENTS...`; its siblings on that host are started by it without
-//! that command. Standard input has what they are told, standard output what they answer, lines of text both; what they say on standard error comes out at the root's.
+//! Ids follow the list of hosts from 1 on: with two processes for each host, ids 1 and 2 are on the first one. The
+//! process that starts them is the root, id 0, which does not listen. On each host the first id's process runs `RSH...
+//! HOST PROGRAM ARGUMENTS...`; it starts its siblings on that host without that command. Standard input and standard
+//! output are lines of text: the orders of the process, and its reports. Its standard error is forwarded to that of the
+//! root.
 //!
-//! 1. Each agent gets its share of the hosts, listens, says where, with a public key that it has drawn, and starts the others.
-//! 2. The addresses come up the tree. A host that does not answer within [`RemotePlan::start_limit`], whose command ends, or that says something else is named with what was said; the agent above starts the rest of its share itself.
-//! 3. Job, secret and the addresses and keys of all go down the same pipes, and the agents become nodes. The secret is drawn for this launch and stands in no command line and in no environment.
+//! 1. Each agent receives its share of the hosts, listens, reports its addresses with a new public key, and starts the
+//!    others.
+//! 2. The addresses travel up the tree. An error names a host that does not report within [`RemotePlan::start_limit`],
+//!    whose command ends, or that prints something else, with its output. The agent above starts the rest of its share
+//!    itself.
+//! 3. Job, secret and the addresses and keys of all travel down the same pipes, and the agents become nodes. The secret
+//!    is drawn for this launch; no command line and no environment contains it.
 //!
-//! Where all of them run on one machine, they listen on loopback. Otherwise each listens where ssh reached it, or at an address of [`RemotePlan::network`].
+//! If all processes run on one machine, they listen on loopback. Otherwise each listens at the address that ssh has
+//! reached, or at an address of [`RemotePlan::network`].
 //!
 //! # How everything is ended
 //!
-//! An agent whose standard input ends, or that hears nothing for two minutes, ends itself and all that it has started. So everything ends when the root does, however that ends, or when a host in the middle is lost: then all below it. A command that is still trying to reach a host is ended by the system with the process that runs it (Linux).
+//! If an agent's standard input ends, or nothing arrives for two minutes, the agent ends, with all that it has started.
+//! So everything ends when the root ends in any way. If a host in the middle is lost, everything below it ends. A
+//! command that is still trying to reach a host is ended by the system with the process that runs it (Linux).
 #![allow(
     clippy::disallowed_methods,
     reason = "processes are waited for by the clock, each wait with a limit"

@@ -1,4 +1,5 @@
-//! Where this process listens for the others of its launch: on loopback, and at an address that other hosts reach.
+//! The addresses at which a process listens for the others of its launch: loopback, and an address that other hosts
+//! reach.
 
 use std::fmt;
 use std::fs;
@@ -8,20 +9,20 @@ use std::str::FromStr;
 
 use crate::runtime::{Address, Listener, loopback};
 
-/// Addresses that no host has (RFC 5737, RFC 3849): the way to them is the way to everywhere else.
+/// Documentation addresses (RFC 5737, RFC 3849), which no host has: they follow the default route.
 const ELSEWHERE: [(IpAddr, IpAddr); 2] = [
     (IpAddr::V4(Ipv4Addr::UNSPECIFIED), IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1))),
     (IpAddr::V6(Ipv6Addr::UNSPECIFIED), IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1))),
 ];
 
-/// A network, as an address and the number of bits that its addresses have in common. As text: `10.1.0.0/16`.
+/// A network, as an address and the length of its prefix in bits. As text: `10.1.0.0/16`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Network {
     address: IpAddr,
     bits: u8,
 }
 
-/// Text that is no network.
+/// Text that is not a network.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("`{0}` is no network: write an address and a number of bits, such as 10.1.0.0/16")]
 pub struct NetworkError(String);
@@ -62,28 +63,30 @@ impl fmt::Display for Network {
     }
 }
 
-/// The sockets at which a process can be reached.
+/// The listening sockets of a process.
 #[derive(Debug)]
 pub(super) struct Listening {
     pub(super) loopback: Listener,
-    /// None on a host without such an address.
+    /// `None` on a host without such an address.
     pub(super) outside: Option<Listener>,
 }
 
-/// What is known on a host about its addresses.
+/// The addresses of a host, by source.
 struct Known {
-    /// As the host is named in the list.
+    /// The host's name in the list, if it is an address.
     name: Option<IpAddr>,
-    /// As the ssh server tells it: where this host was reached.
+    /// The address at which ssh has reached this host, as the ssh server reports it.
     reached: Option<IpAddr>,
-    /// From where the way to everywhere else begins.
+    /// The source address of the default route.
     outward: Option<IpAddr>,
-    /// All that the host has.
+    /// All addresses of the host.
     all: Vec<IpAddr>,
 }
 
 impl Listening {
-    /// Listens on loopback, and at the first of the host's addresses at which it can: the one that ssh reached it at, the one that it is named by, the one from which the way to other networks begins, and any other; of a network, where one is given.
+    /// Listens on loopback, and at the first usable address of the host: the one that ssh has reached, the one in the
+    /// list of hosts, the source address of the default route, or any other. If a network is given, only its addresses
+    /// are usable.
     pub(super) fn open(name: &str, network: Option<Network>) -> io::Result<Listening> {
         let bind = |ip: IpAddr| Listener::bind(&Address::Tcp(SocketAddr::new(ip, 0)));
         let loopback = bind(loopback())?;
@@ -97,7 +100,7 @@ impl Known {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
         let mut all = addresses_v4(&read("/proc/net/fib_trie"));
         all.extend(addresses_v6(&read("/proc/net/if_inet6")));
-        // Sends nothing: the system chooses the address alone.
+        // Sends nothing: the system only selects the address.
         let outward = ELSEWHERE.into_iter().find_map(|(any, elsewhere)| {
             let socket = UdpSocket::bind((any, 0)).ok()?;
             socket.connect((elsewhere, 9)).ok()?;
@@ -130,7 +133,7 @@ fn reached(connection: &str) -> Option<IpAddr> {
     connection.split(' ').nth(2)?.parse().ok()
 }
 
-/// The addresses of this host, as `/proc/net/fib_trie` has them: a line with the address, and below it one that says what it is.
+/// Parses the addresses of this host in `/proc/net/fib_trie`: a line with the address, then a line with its type.
 fn addresses_v4(trie: &str) -> Vec<IpAddr> {
     let mut addresses = Vec::new();
     let mut last = None;
@@ -147,7 +150,8 @@ fn addresses_v4(trie: &str) -> Vec<IpAddr> {
     addresses
 }
 
-/// Those that `/proc/net/if_inet6` has, of global scope: address, interface, length of the prefix, scope, flags, name.
+/// Parses the addresses of global scope in `/proc/net/if_inet6`: address, interface, length of the prefix, scope,
+/// flags, name.
 fn addresses_v6(table: &str) -> Vec<IpAddr> {
     let address = |line: &str| {
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -158,7 +162,7 @@ fn addresses_v6(table: &str) -> Vec<IpAddr> {
     table.lines().filter_map(address).collect()
 }
 
-/// The machine, since it started, and its network: processes of one place reach each other on loopback.
+/// Identifies the boot of the machine and the network namespace: processes of one place reach each other on loopback.
 pub(super) fn place() -> io::Result<String> {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id")?;
     let network = fs::read_link("/proc/self/ns/net")?;
@@ -170,7 +174,7 @@ pub(super) fn place() -> io::Result<String> {
 mod tests {
     use super::*;
 
-    /// Of a machine with two networks; the table of the main network has the same addresses.
+    /// From a machine with two networks; the table of the main network has the same addresses.
     const TRIE: &str = "\
 Main:
   +-- 0.0.0.0/0 3 0 5

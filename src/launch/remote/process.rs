@@ -1,4 +1,4 @@
-//! A started agent, or the command that starts it on another host: its process and the three pipes to it, none of which blocks.
+//! The process of an agent, or of the command that starts it on another host, and the three non-blocking pipes to it.
 
 use std::io::{self, ErrorKind, Read, Write as _};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
@@ -16,30 +16,31 @@ use super::lines::Lines;
 use crate::launch::describe;
 use crate::launchers::scrub;
 
-/// How long a process may stay that has closed its standard output: whoever reads there no more has given it up.
+/// How long a process may live after it has closed its standard output: it can report nothing more.
 const CLOSED_LIMIT: Duration = Duration::from_secs(1);
 
-/// How long the end of a process that was killed is waited for, seconds: one that is another user's, or that hangs in the system, may never end.
+/// Time limit for reaping a killed process, seconds. A process of another user, or one that hangs in the system, may
+/// never end.
 const REAP_LIMIT_S: i64 = 2;
 
-/// Bytes of a stream that are read in one turn: others want their turn as well.
+/// Maximum number of bytes of a stream that one turn reads, so that other streams get their turn.
 const TURN_MAX: usize = 1 << 16;
 
 /// A running process.
 pub(super) struct Process {
     child: Child,
     pid: Pid,
-    /// Readable once it has ended.
+    /// A pidfd: readable once the process has ended.
     ended: OwnedFd,
     stdin: Option<ChildStdin>,
-    /// What standard input has not taken yet, and how much of it has gone; it may have a secret in it.
+    /// Bytes that standard input has not taken yet, and how many of them are written. They may contain a secret.
     unsent: Zeroizing<Vec<u8>>,
     sent: usize,
     stdout: Option<ChildStdout>,
     answers: Lines,
     stderr: Option<ChildStderr>,
     said: Lines,
-    /// Until when it may stay after its standard output was closed.
+    /// When it is killed, once its standard output is closed.
     closed: Option<Duration>,
     killed: bool,
 }
@@ -53,7 +54,8 @@ pub(super) enum Spoken<'a> {
 }
 
 impl Process {
-    /// Starts a command, in a process group of its own: Ctrl-C at the terminal is for the one that makes the call, which ends all others in order.
+    /// Starts a command, in a process group of its own. Ctrl-C at the terminal must reach only the root, which ends all
+    /// others in order.
     pub(super) fn start(command: &mut Command) -> io::Result<Process> {
         scrub(command);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
@@ -67,7 +69,7 @@ impl Process {
             pidfd_open(pid, PidfdFlags::empty())
         };
         let ended = watched().inspect_err(|_| {
-            // It is of no use, and must not stay behind.
+            // The process is useless and must not stay.
             let _ = child.kill().and_then(|()| child.wait());
         })?;
         Ok(Process {
@@ -86,7 +88,7 @@ impl Process {
         })
     }
 
-    /// Writes a text to its standard input, now or as it takes it.
+    /// Writes a text to its standard input, now or when the pipe takes it.
     pub(super) fn tell(&mut self, text: &str) {
         if self.stdin.is_none() {
             return;
@@ -97,7 +99,7 @@ impl Process {
         self.write();
     }
 
-    /// Whether it still has to take what it was told.
+    /// Whether text for its standard input is still unwritten.
     pub(super) fn is_behind(&self) -> bool {
         self.sent < self.unsent.len()
     }
@@ -109,15 +111,16 @@ impl Process {
         self.sent = 0;
     }
 
-    /// Ends it and whatever it has started in its group, by force.
+    /// Kills it and all processes of its group.
     pub(super) fn kill(&mut self) {
         self.dismiss();
         self.killed = true;
-        // Fails when all of them have gone, or when they are another user's, such as those of a command that gives itself more rights.
+        // Fails if all of them have gone, or if they are another user's, such as those of a command that raises its own
+        // rights.
         let _ = kill_process_group(self.pid, Signal::KILL);
     }
 
-    /// What is to be waited for.
+    /// The descriptors to poll, with the events.
     pub(super) fn wants(&self) -> impl Iterator<Item = (BorrowedFd<'_>, PollFlags)> {
         let stdin = self.stdin.as_ref().filter(|_| self.is_behind());
         let stdin = stdin.map(|pipe| (pipe.as_fd(), PollFlags::OUT));
@@ -127,16 +130,16 @@ impl Process {
         stdin.into_iter().chain(stdout).chain(stderr).chain([ended])
     }
 
-    /// When it is to be killed, since it has closed its standard output and stays.
+    /// When it is to be killed because it has closed its standard output and still runs.
     pub(super) fn deadline(&self) -> Option<Duration> {
         self.closed.filter(|_| !self.killed)
     }
 
-    /// Reads and writes what there is; whether it says no more than lines may be long.
+    /// Reads and writes what is ready; returns false if a line on standard output exceeds the maximum length.
     pub(super) fn turn(&mut self, now: Duration, take: &mut impl FnMut(Spoken<'_>)) -> bool {
         self.write();
         let stderr = read_some(&mut self.stderr, &mut self.said, |line| take(Spoken::Said(line)));
-        // A line of a log that is too long is nobody's fault who speaks on standard output.
+        // A log line that is too long is not an error of the reports on standard output.
         if stderr.is_err() {
             self.said = Lines::new(LINE_MAX);
         }
@@ -150,29 +153,30 @@ impl Process {
         answers.is_ok()
     }
 
-    /// How it ended, if it has, in words. What is left of its group is ended as well.
+    /// If the process has ended, kills the rest of its group, reaps it, and returns its status in words.
     pub(super) fn end(&mut self, now: Duration, take: &mut impl FnMut(Spoken<'_>)) -> Option<String> {
         let mut ended = [PollFd::new(&self.ended, PollFlags::IN)];
         let ready = poll(&mut ended, Some(&Timespec::default()));
         ready.ok().filter(|&count| count > 0)?;
-        // What lies in the pipes; others of its group, or of none, may still hold them open.
+        // Reads the rest of the pipes. Other processes, of its group or not, may still hold them open.
         let _ = read_some(&mut self.stdout, &mut self.answers, |line| take(Spoken::Answer(line)));
         let _ = read_some(&mut self.stderr, &mut self.said, |line| take(Spoken::Said(line)));
         self.said.rest(|line| take(Spoken::Said(line)));
         self.answers.rest(|line| take(Spoken::Answer(line)));
-        // Before it is reaped: until then no other group has its number.
+        // Must precede the reaping: until then no other group has this number.
         self.kill();
         let status = self.child.wait().ok()?;
         let outstayed = self.closed.is_some_and(|limit| now >= limit);
         Some(if outstayed { "it closed its standard output".into() } else { describe(status) })
     }
 
-    /// Waits for one that was killed, as long as the end of a process takes. One that cannot be killed is left to itself: its standard input is closed.
+    /// Reaps a killed process within a time limit. A process that cannot be killed is left; its standard input is
+    /// closed.
     pub(super) fn reap(mut self) {
         let limit = Timespec { tv_sec: REAP_LIMIT_S, tv_nsec: 0 };
         let ended = poll(&mut [PollFd::new(&self.ended, PollFlags::IN)], Some(&limit));
         if ended.is_ok_and(|count| count > 0) {
-            // All that it can say is that it has been reaped.
+            // The result no longer matters.
             let _ = self.child.wait();
         }
     }
@@ -184,7 +188,7 @@ impl Process {
                 Ok(count) => self.sent += count,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
-                // It reads no more: its end is seen where it speaks.
+                // The process reads no more. Its end is detected elsewhere.
                 Err(_) => return self.dismiss(),
             }
         }
@@ -193,7 +197,7 @@ impl Process {
     }
 }
 
-/// Reads what is there, up to a bound, and closes the pipe at its end.
+/// Reads available bytes, up to a bound, and closes the pipe at its end.
 fn read_some(
     pipe: &mut Option<impl Read>,
     lines: &mut Lines,

@@ -1,4 +1,5 @@
-//! The root's side of a launch over hosts: a thread that keeps the processes, and what the process that makes the calls asks of it.
+//! The root's side of a launch over hosts: a thread that supervises the agents, and the interface of the process that
+//! makes the calls.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -33,46 +34,47 @@ use crate::wire::Shown;
 /// The id of the process that starts the others.
 const ROOT: Id = 0;
 
-/// How long the processes have to end when a launch is dropped or given up.
+/// Time limit of the processes to end when a launch is dropped or given up.
 const DROP_LIMIT: Duration = Duration::from_secs(2);
 
-/// How often whoever waits for the start is asked whether to go on.
+/// How often the observer of a start is called.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// How long the thread sleeps at most: it is woken whenever there is something to do.
+/// Maximum sleep of the thread: every event wakes it.
 const SLEEP: Duration = Duration::from_secs(60);
 
-/// Most losses that are remembered.
+/// Maximum number of losses that are stored.
 const LOST_MAX: usize = 4096;
 
-/// What to start on which hosts.
+/// What to start, on which hosts.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct RemotePlan {
     /// The hosts, as the command takes their names.
     pub hosts: Vec<String>,
-    /// Processes on each of them; 1 by default.
+    /// Number of processes on each host; 1 by default.
     pub per_host: u32,
-    /// The command that runs another one on a host: the name of the host and that command are its next words. `ssh -o BatchMode=yes` by default.
+    /// The command that runs another one on a host; the name of the host and the other command are appended. `ssh -o
+    /// BatchMode=yes` by default.
     pub rsh: Vec<OsString>,
-    /// Where the program is on the hosts.
+    /// The path of the program on the hosts.
     pub program: PathBuf,
-    /// Its arguments: by them it [knows](super::own_part) that it was started so.
+    /// The program's arguments, by which it [recognizes](super::own_part) that a launch has started it.
     pub arguments: Vec<OsString>,
     /// Settings of all nodes.
     pub settings: NodeSettings,
-    /// Agents that one starts on other hosts, 8 by default: as many connections it holds.
+    /// Maximum number of agents on other hosts that one agent starts, 8 by default; it holds a connection to each.
     pub fan_out: NonZeroU32,
-    /// How long a host may take to answer; 30 s by default.
+    /// Time limit of a host to report; 30 s by default.
     pub start_limit: Duration,
-    /// The network through which the nodes reach each other; by default that by which the hosts were reached.
+    /// The network through which the nodes reach each other; by default the one by which the hosts were reached.
     pub network: Option<Network>,
-    /// Go on without hosts that do not answer; not by default.
+    /// Whether to go on without hosts that do not report; `false` by default.
     pub partial: bool,
 }
 
 impl RemotePlan {
-    /// A plan with the defaults; its fields may be changed.
+    /// Creates a plan with the defaults; its fields may be changed.
     pub fn new(hosts: Vec<String>, program: impl Into<PathBuf>, arguments: &[&str]) -> RemotePlan {
         RemotePlan {
             hosts,
@@ -88,15 +90,15 @@ impl RemotePlan {
         }
     }
 
-    /// How many processes it starts, the root left out.
+    /// Number of processes that it starts, without the root.
     pub fn processes(&self) -> u32 {
         u32::try_from(self.hosts.len()).unwrap_or(u32::MAX).saturating_mul(self.per_host)
     }
 
-    /// Checks what can be checked before anything is started.
+    /// Checks the plan before anything is started.
     ///
     /// # Errors
-    /// Of [`RemoteError`] those that say what is wrong with the plan.
+    /// The variants of [`RemoteError`] about the plan.
     pub fn check(&self) -> Result<(), RemoteError> {
         self.share().map(drop)
     }
@@ -139,36 +141,38 @@ pub struct RemoteLaunch {
     secret: Secret,
     key: PrivateKey,
     shared: Arc<Shared>,
-    /// Closing it ends the thread; `None` once it is ended.
+    /// Closing the socket ends the thread; `None` once it has ended.
     thread: Option<(UnixStream, JoinHandle<()>)>,
 }
 
-/// What the thread tells.
+/// State that the thread shares with the launch.
 #[derive(Debug, Default)]
 struct Shared {
-    /// Processes that are there.
+    /// Number of processes that have reported.
     there: AtomicUsize,
-    /// How long they have to end, milliseconds.
+    /// Time limit of the processes to end, milliseconds.
     end_limit: AtomicU64,
-    /// Ids that were not started, and that are lost since then.
+    /// Ids that were not started, or were lost later.
     lost: Mutex<Vec<Lost>>,
-    /// Told of each.
+    /// Notified of each loss.
     more: Condvar,
 }
 
-/// What it comes to when of every process it is known whether it is there.
+/// The result of a start, once the state of every process is known.
 type Started = Result<Peers, RemoteError>;
 
 impl RemoteLaunch {
-    /// Starts the processes, and returns when all of them are there, and know of each other.
+    /// Starts the processes, and returns when all of them run and have the addresses of all.
     ///
     /// # Errors
-    /// When the plan is wrong, or a host does not answer and the plan is not [partial](RemotePlan::partial); nothing is left running then.
+    /// If the plan is invalid, or a host does not report and the plan is not [partial](RemotePlan::partial). No process
+    /// is left running then.
     pub fn start(plan: &RemotePlan) -> Result<RemoteLaunch, RemoteError> {
         RemoteLaunch::start_observed(plan, |_| ControlFlow::Continue(()))
     }
 
-    /// Like [`start`](Self::start), and asks again and again whether to go on: `observe` is told how many processes are there so far; at the first [`ControlFlow::Break`] the launch is given up.
+    /// Like [`start`](Self::start), with a periodic call of `observe` with the number of processes that have reported;
+    /// at the first [`ControlFlow::Break`] the launch is given up.
     ///
     /// # Errors
     /// The same, and [`RemoteError::Stopped`].
@@ -191,7 +195,7 @@ impl RemoteLaunch {
             },
             share: plan.share()?,
         };
-        // Three pipes and a watch for each. Where the system does not allow so many, the host that lacks them is named.
+        // Three pipes and a pidfd for each. If the limit is too low, the error names the host that lacks descriptors.
         let _ = provide_files(4 * plan.fan_out.get() as usize);
         let secret = Secret::random().map_err(system("draw a secret"))?;
         let key = PrivateKey::random().map_err(system("draw a key"))?;
@@ -211,7 +215,7 @@ impl RemoteLaunch {
         let thread = thread.map_err(system("make a thread"))?;
         let mut launch =
             RemoteLaunch { peers: Peers::new(), secret, key, shared, thread: Some((ours, thread)) };
-        // Dropping the launch ends those that were started.
+        // If the start fails, dropping the launch ends the processes that were started.
         launch.peers = launch.wait(&started, &mut observe)?;
         Ok(launch)
     }
@@ -221,7 +225,7 @@ impl RemoteLaunch {
         started: &Receiver<Started>,
         observe: &mut impl FnMut(usize) -> ControlFlow<()>,
     ) -> Started {
-        // Ends: every agent has a time limit, and a thread that ends says so.
+        // Terminates: every agent has a time limit, and the end of the thread closes the channel.
         loop {
             match started.recv_timeout(LOOK) {
                 Ok(result) => return result,
@@ -236,29 +240,30 @@ impl RemoteLaunch {
         }
     }
 
-    /// Where the processes listen, with their keys and the job; those that could not be started are not among them.
+    /// The addresses of the processes, with their keys and the job. Processes that could not be started are left out.
     pub fn peers(&self) -> &Peers {
         &self.peers
     }
 
-    /// The node of the root, told where the others are and what proves that it belongs to them.
+    /// Configures the root's node with the addresses of the others, the secret and the root's key.
     pub fn root(&self, builder: Builder) -> Builder {
         builder.peers(self.peers.clone()).secret(self.secret.clone()).key(self.key.clone()).first_run()
     }
 
-    /// Ids whose processes could not be started, or have gone since then, as far as that is known, and why.
+    /// Ids whose processes could not be started, or have gone since then, as far as the root knows, and why.
     pub fn lost(&self) -> Vec<Lost> {
         self.shared.lost.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Of some ids, the lowest whose process could not be started, or has gone.
+    /// Returns the lowest id of `among` whose process could not be started, or has gone.
     pub fn first_lost(&self, among: &IdList) -> Option<Id> {
         let all = self.shared.lost.lock().unwrap_or_else(PoisonError::into_inner);
         let ids = all.iter().flat_map(|lost| lost.first..lost.first + lost.count);
         ids.filter(|&id| among.contains(id)).min()
     }
 
-    /// Why an id's process could not be started, or has gone, if that is so. Whoever has just lost a link with it waits a moment for that to be known: `patience`.
+    /// Returns why an id's process could not be started, or has gone; `None` if neither is known. A caller that has
+    /// just lost a link with it waits up to `patience` for the report.
     pub fn why_lost(&self, id: Id, patience: Duration) -> Option<String> {
         let find = |lost: &[Lost]| lost.iter().find(|lost| lost.has(id)).map(|lost| lost.why.clone());
         let lost = self.shared.lost.lock().unwrap_or_else(PoisonError::into_inner);
@@ -267,7 +272,7 @@ impl RemoteLaunch {
         find(&lost)
     }
 
-    /// Ends all processes: those that do not within this time by force.
+    /// Ends all processes; kills those that do not end within the limit.
     pub fn end(mut self, limit: Duration) {
         let limit = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
         self.shared.end_limit.store(limit, Ordering::Relaxed);
@@ -276,9 +281,9 @@ impl RemoteLaunch {
 
     fn stop(&mut self) {
         let Some((stop, thread)) = self.thread.take() else { return };
-        // Fails when the thread has ended already.
+        // Fails if the thread has ended already.
         let _ = stop.shutdown(Shutdown::Both);
-        // A panic there has been reported where it happened.
+        // A panic of the thread was reported when it happened.
         let _ = thread.join();
     }
 }
@@ -289,14 +294,15 @@ impl Drop for RemoteLaunch {
     }
 }
 
-/// The thread that keeps the processes: as long as it runs, they do, since the system ends them with the thread that has started them.
+/// The thread that supervises the agents. It must live as long as they do, since the system ends them with the thread
+/// that has started them.
 struct Keeper {
     driver: Driver,
-    /// Closed from the other side to end it.
+    /// The other side closes it to end the thread.
     stop: UnixStream,
     shared: Arc<Shared>,
     partial: bool,
-    /// Where the root is, and what it proves itself with.
+    /// The place, the secret and the key of the root.
     root: (String, Secret, PrivateKey),
     there: BTreeMap<Id, Here>,
 }
@@ -304,14 +310,14 @@ struct Keeper {
 impl Keeper {
     fn run(mut self, ready: &Sender<Started>) {
         if let Some(result) = self.keep(ready) {
-            // Nobody waits for it who has given the launch up.
+            // Fails if the launch was given up.
             let _ = ready.send(Err(result));
         }
         let limit = Duration::from_millis(self.shared.end_limit.load(Ordering::Relaxed));
         self.driver.end(limit);
     }
 
-    /// Until it is to end; an error if nothing came of the start.
+    /// Runs until the launch ends; returns an error if the start has failed.
     fn keep(&mut self, ready: &Sender<Started>) -> Option<RemoteError> {
         self.driver.start(true);
         let mut started = false;
@@ -320,7 +326,7 @@ impl Keeper {
             if !started && self.driver.is_done() {
                 started = true;
                 match self.introduce() {
-                    // Nobody waits for it who has given the launch up, which is seen next.
+                    // Fails if the launch was given up; the next poll sees that.
                     Ok(peers) => drop(ready.send(Ok(peers))),
                     Err(error) => return Some(error),
                 }
@@ -334,7 +340,7 @@ impl Keeper {
         }
     }
 
-    /// Takes note of who is there and who is not.
+    /// Records the reports of agents.
     fn note(&mut self) {
         for answer in self.driver.answers() {
             match answer {
@@ -362,7 +368,7 @@ impl Keeper {
         host.map_or_else(String::new, |host| format!("host {}", host.name))
     }
 
-    /// Tells all of all.
+    /// Sends the addresses of all to all.
     fn introduce(&mut self) -> Started {
         let (place, secret, key) = &self.root;
         let one_place = self.there.values().all(|here| here.place == *place);
@@ -425,7 +431,7 @@ mod tests {
 
     #[test]
     fn a_command_that_ends_at_once_is_named() {
-        // This test's program is no agent: it ends at once.
+        // The program of this test is not an agent: it ends at once.
         let mut plan = RemotePlan::new(vec!["a".into()], "gpc", &["--no-such-test-argument"]);
         plan.rsh = vec!["/nowhere/ssh".into()];
         let error = RemoteLaunch::start(&plan).unwrap_err().to_string();

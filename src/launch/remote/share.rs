@@ -1,16 +1,17 @@
-//! The share of a tree that one agent starts: hosts, and the ids on each.
+//! The share of the tree that one agent starts: hosts, and the ids on each.
 //!
-//! A share is a slice of the list of hosts, in its order; consecutive ids are on a host. The first id of the first host is the agent that has the share. The rest is cut as a k-ary tree cuts a list: the other ids of its own host, and the other
-//! hosts. So the share of an agent that is lost is cut by another just as it would have cut it itself.
+//! A share is a slice of the list of hosts, in order; each host has consecutive ids. The first id of the first host is
+//! the agent that has the share. The rest is split as a k-ary tree splits a list: the other ids of its own host, and
+//! the other hosts. So if an agent is lost, another one splits its share exactly as the agent itself would have.
 
 use std::num::NonZeroU32;
 
 use gpc_trees::{Id, Tree};
 
-/// Most processes of one launch over hosts: each is told of all of them.
+/// Maximum number of processes of one launch over hosts: each receives the addresses of all.
 pub const REMOTE_PROCESSES_MAX: u32 = 16384;
 
-/// Longest name of a host, bytes: that of the domain name system, and a user's in front of it.
+/// Maximum length of a host name, bytes: that of the domain name system, with a user name before it.
 pub(super) const NAME_MAX: usize = 320;
 
 /// Consecutive ids on one host.
@@ -21,10 +22,10 @@ pub(super) struct HostIds {
     pub(super) name: String,
 }
 
-/// The hosts of an agent and of all below it, its own first; never empty.
+/// The hosts of an agent and of all agents below it, its own first; never empty.
 pub(super) type Share = Vec<HostIds>;
 
-/// Whether a text can be the name of a host in a command: no option, no white space, nothing that a terminal obeys.
+/// Whether a text is a safe host name in a command: no option, no white space, no terminal control characters.
 pub(super) fn is_name(name: &str) -> bool {
     (1..=NAME_MAX).contains(&name.len())
         && !name.starts_with('-')
@@ -32,7 +33,7 @@ pub(super) fn is_name(name: &str) -> bool {
 }
 
 impl HostIds {
-    /// What stands behind `host` in a line: `FIRST COUNT NAME`.
+    /// Parses the text after `host` in a line: `FIRST COUNT NAME`.
     pub(super) fn parse(text: &str) -> Option<HostIds> {
         let mut words = text.splitn(3, ' ');
         let (first, count, name) = (words.next()?, words.next()?, words.next()?);
@@ -42,19 +43,19 @@ impl HostIds {
         (fits && is_name(name)).then(|| HostIds { first, count, name: name.into() })
     }
 
-    /// The id behind the last one.
+    /// The id after the last one.
     pub(super) fn end(&self) -> Id {
         self.first + self.count
     }
 }
 
-/// The first id of a share, and how many it has.
+/// The first id of a share, and the number of its ids.
 pub(super) fn extent(share: &[HostIds]) -> (Id, u32) {
     let first = share.first().map_or(0, |host| host.first);
     (first, share.last().map_or(0, |host| host.end() - first))
 }
 
-/// Whether the ids of a list of hosts follow each other.
+/// Whether the ids of a list of hosts are consecutive.
 pub(super) fn is_share(share: &[HostIds]) -> bool {
     !share.is_empty() && share.windows(2).all(|pair| pair[0].end() == pair[1].first)
 }
@@ -76,9 +77,9 @@ pub(super) fn same_host(host: &HostIds, fan_out: NonZeroU32) -> Vec<Share> {
     groups(host.count, fan_out).map(part).collect()
 }
 
-/// The groups of a list as places, each with the place behind it.
+/// The groups of a list as index ranges, each with an exclusive end.
 fn groups(len: u32, fan_out: NonZeroU32) -> impl Iterator<Item = (usize, usize)> {
-    // Refused are the empty list and a fan-out that the number of processes forbids.
+    // The split fails only for an empty list: the maximum number of processes keeps the fan-out below its limit.
     let groups = Tree::Kary(fan_out).split(len).unwrap_or_default();
     groups.into_iter().map(|group| (group.start as usize, (group.start + group.len) as usize))
 }

@@ -1,9 +1,13 @@
-//! How one process starts its part of the tree: the agents that it has asked to be started, what they have said, and who takes over the share of one that fails. Does no I/O: lines, ends and the time come in; processes to start and to kill, and answers, go out.
+//! The start of one process's part of the tree: the agents that it starts, their reports, and who takes over the share
+//! of one that fails. Does no I/O. Inputs are lines, ends of processes and the time; outputs are processes to start and
+//! to kill, and reports.
 //!
-//! An agent that does not answer, ends, or says what no agent says, costs its own host and no other: the rest of its share is cut as it would have cut it, and those agents are started from here. What it had said of its share does not count then, since its processes end with it.
-//! After it is done, nothing is started again: its share is lost.
+//! An agent that does not report, ends, or sends an invalid line costs only its own host. The rest of its share is
+//! split as the agent would have split it, and those agents are started from here. Its earlier reports about its share
+//! are discarded, since its processes end with it. Once the agent is done, nothing is started again: its share is lost.
 //!
-//! Every wait has an end: an agent has `limit` to say that it is there, and after that is never silent for so long until it is done. Each agent that fails takes an id out of what is left, so the starts come to an end as well.
+//! Every wait has an end: an agent has `limit` to report, and may then never be silent for that long until it is done.
+//! Each failed agent removes an id from the rest, so the starts end as well.
 
 use std::collections::VecDeque;
 use std::num::NonZeroU32;
@@ -16,28 +20,29 @@ use super::share::{HostIds, Share, extent, other_hosts, same_host};
 use crate::launch::orders::quoted;
 use crate::wire::Shown;
 
-/// Lines that a login shell of a host may print before the agent speaks.
+/// Maximum number of lines that a login shell of a host may print before the agent's greeting.
 const NOISE_MAX: u32 = 100;
 
-/// Lines of standard error that are kept for the case that it fails.
+/// Number of standard error lines that are kept for the error of an agent.
 const SAID_MAX: usize = 4;
 
-/// Characters of each of them.
+/// Maximum length of each of them, characters.
 const SAID_LINE_MAX: usize = 200;
 
-/// Agents that are being started from here at the same time and have not answered: many hosts may be down, and each attempt costs a process and up to the whole limit.
+/// Maximum number of agents that are being started from here and have not reported. Many hosts may be down, and each
+/// attempt costs a process and up to the whole limit.
 const UNANSWERED_MAX: usize = 64;
 
-/// What is to be done.
+/// An action for the driver.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Output {
-    /// Start an agent, and give it its share: on its host, or right here where it is the same.
+    /// Start an agent with this share: on its host, or as a child process if it is the same host.
     Spawn { agent: usize, share: Share, same_host: bool },
-    /// End the process that it was started by.
+    /// Kill the process that was started for the agent.
     Kill { agent: usize },
-    /// Say this to the one above.
+    /// Send this report to the agent above.
     Up(Answer),
-    /// A line that an agent, or a command that started it, has said to people.
+    /// A log line of an agent, or of the command that started it.
     Said { line: String },
 }
 
@@ -46,22 +51,22 @@ pub(super) enum Output {
 pub(super) struct Starting {
     fan_out: NonZeroU32,
     limit: Duration,
-    /// By number; none of one that has failed or gone.
+    /// By number; `None` for an agent that has failed or gone.
     agents: Vec<Option<Agent>>,
-    /// Shares that wait until fewer are unanswered, and whether they are of this host.
+    /// Shares that wait until fewer agents are unanswered, each with whether it is on this host.
     waiting: VecDeque<(Share, bool)>,
     outputs: VecDeque<Output>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Phase {
-    /// Nothing of it has been heard.
+    /// Nothing has arrived from it.
     Asked,
-    /// It has greeted.
+    /// Its greeting has arrived.
     Greeted,
-    /// It has said where it is.
+    /// It has reported its addresses.
     Here,
-    /// It has said all.
+    /// It has reported every id of its share.
     Done,
 }
 
@@ -70,25 +75,25 @@ struct Agent {
     share: Share,
     same_host: bool,
     phase: Phase,
-    /// When it was started, or said something that counts.
+    /// When it was started, or sent its last valid line.
     heard: Duration,
     noise: u32,
-    /// The last of that.
+    /// The last line before its greeting.
     last_noise: String,
     said: VecDeque<String>,
-    /// What it has said of its share, which counts once it is done.
+    /// Its reports about its share, which count once it is done.
     answers: Vec<Answer>,
-    /// By id from the first of its share: whether something has been said of it.
+    /// By id from the first of its share: whether it has been reported.
     known: Vec<bool>,
 }
 
 impl Starting {
-    /// Nothing so far. The limit is how long one may be silent.
+    /// Creates an empty start. `limit` is the maximum silence of an agent.
     pub(super) fn new(fan_out: NonZeroU32, limit: Duration) -> Starting {
         Starting { fan_out, limit, agents: Vec::new(), waiting: VecDeque::new(), outputs: VecDeque::new() }
     }
 
-    /// Starts what the first id of a share starts: its siblings on its host, and the agents of other hosts.
+    /// Starts the agents that the first id of a share starts: its siblings on its host, and the agents of other hosts.
     pub(super) fn start_below(&mut self, share: &[HostIds], now: Duration) {
         let Some(own) = share.first() else { return };
         // Other hosts first: they take longer.
@@ -104,23 +109,23 @@ impl Starting {
         self.add(other_hosts(&list, self.fan_out), false, now);
     }
 
-    /// What is to be done next; to be asked until there is nothing.
+    /// Returns the next action; must be called until it returns `None`.
     pub(super) fn next_output(&mut self) -> Option<Output> {
         self.outputs.pop_front()
     }
 
-    /// Whether of every id it is known whether it is there.
+    /// Whether the state of every id is known.
     pub(super) fn is_done(&self) -> bool {
         self.waiting.is_empty() && self.agents.iter().flatten().all(|agent| agent.phase == Phase::Done)
     }
 
-    /// When [`tick`](Self::tick) has something to do, if nothing is heard until then.
+    /// When [`tick`](Self::tick) is due, unless a line arrives before.
     pub(super) fn deadline(&self) -> Option<Duration> {
         let open = self.agents.iter().flatten().filter(|agent| agent.phase != Phase::Done);
         open.map(|agent| agent.heard + self.limit).min()
     }
 
-    /// Gives up those that have been silent for too long.
+    /// Gives up the agents that have been silent for too long.
     pub(super) fn tick(&mut self, now: Duration) {
         for number in 0..self.agents.len() {
             let Some(agent) = &self.agents[number] else { continue };
@@ -135,7 +140,7 @@ impl Starting {
         }
     }
 
-    /// An agent says a line.
+    /// Handles a line of an agent's standard output.
     pub(super) fn line(&mut self, number: usize, line: &str, now: Duration) {
         let Some(Some(agent)) = self.agents.get_mut(number) else { return };
         if agent.phase == Phase::Asked {
@@ -145,7 +150,7 @@ impl Starting {
                 agent.noise += 1;
                 agent.last_noise = quoted(line);
             } else {
-                // Said here, and not once more.
+                // This error quotes the line already; `explain` must not repeat it.
                 agent.noise = 0;
                 let why = format!("it says much that is nothing of this program, such as `{}`", quoted(line));
                 self.fail(number, &why, now);
@@ -165,7 +170,7 @@ impl Starting {
         }
     }
 
-    /// An agent, or the command that started it, says a line to people.
+    /// Handles a log line of an agent, or of the command that started it.
     pub(super) fn said(&mut self, number: usize, line: &str) {
         let Some(Some(agent)) = self.agents.get_mut(number) else { return };
         if matches!(agent.phase, Phase::Asked | Phase::Greeted) {
@@ -183,7 +188,7 @@ impl Starting {
         self.fill(now);
     }
 
-    /// Starts what waits, as far as the bound allows.
+    /// Starts waiting shares, as far as the bound allows.
     fn fill(&mut self, now: Duration) {
         let unanswered = |agent: &&Agent| matches!(agent.phase, Phase::Asked | Phase::Greeted);
         let mut open = self.agents.iter().flatten().filter(unanswered).count();
@@ -196,7 +201,7 @@ impl Starting {
         }
     }
 
-    /// An agent is given up, since its process has ended or is none: it ends, and this one does what it had to do.
+    /// Gives up an agent whose process has ended or is invalid: kills it, and starts the rest of its share from here.
     pub(super) fn fail(&mut self, number: usize, why: &str, now: Duration) {
         let Some(agent) = self.agents.get_mut(number).and_then(Option::take) else { return };
         self.outputs.push_back(Output::Kill { agent: number });
@@ -206,7 +211,8 @@ impl Starting {
             return self.outputs.push_back(Output::Up(Answer::Lost(Gone::new(first, count, &why))));
         }
         let Some(own) = agent.share.first() else { return };
-        // On its own host only one process has failed; of another host nothing is known but that it does not answer.
+        // On its own host only one process has failed. On another host all processes count as failed, since the host
+        // does not report.
         let gone = if agent.same_host { 1 } else { own.count };
         self.outputs.push_back(Output::Up(Answer::Down(Gone::new(first, gone, &why))));
         match agent.same_host {
@@ -233,7 +239,8 @@ impl Agent {
         }
     }
 
-    /// What it says, if it fits what it has said so far; something that goes up at once, if it is that. Else its line, as an error quotes it.
+    /// Checks a report against the earlier ones; returns it if it goes up at once. The error is the line, as an error
+    /// message quotes it.
     fn take(&mut self, answer: Answer, line: &str) -> Result<Option<Answer>, String> {
         let bad = || Err(quoted(line));
         let (own, count) = extent(&self.share);
@@ -257,7 +264,7 @@ impl Agent {
                 self.know(down.first, down.count).ok_or_else(|| quoted(line))?;
                 self.answers.push(Answer::Down(down));
             }
-            // One that it has started is gone again while it starts others.
+            // A process that it has started has gone while it is starting others.
             (Phase::Here, Answer::Lost(lost)) if self.knows(lost.first, lost.count) => {
                 self.answers.push(Answer::Lost(lost));
             }
@@ -267,14 +274,14 @@ impl Agent {
         Ok(None)
     }
 
-    /// Whether something was said of all these ids.
+    /// Whether all these ids have been reported.
     fn knows(&self, first: Id, count: u32) -> bool {
         let start = first.checked_sub(extent(&self.share).0).map(|start| start as usize);
         let known = start.and_then(|start| self.known.get(start..start.checked_add(count as usize)?));
         known.is_some_and(|known| !known.is_empty() && known.iter().all(|&known| known))
     }
 
-    /// Ids of which something is said now, for the first time; `None` where that is not so.
+    /// Marks these ids as reported; `None` if one already is, or is not in the share.
     fn know(&mut self, first: Id, count: u32) -> Option<()> {
         let start = first.checked_sub(extent(&self.share).0)? as usize;
         let known = self.known.get_mut(start..start.checked_add(count as usize)?)?;
@@ -285,7 +292,7 @@ impl Agent {
         Some(())
     }
 
-    /// Why it failed, with the host and what was said there.
+    /// Returns the reason of a failure, with the host and its output.
     fn explain(&self, why: &str) -> String {
         let name = self.share.first().map_or("", |host| host.name.as_str());
         let mut text = format!("host {name}: {why}");

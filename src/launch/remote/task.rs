@@ -1,12 +1,14 @@
-//! What an agent is told, in two parts, as lines of text.
+//! The orders of an agent, in two parts, as lines of text.
 //!
-//! The *task*, when it starts: the greeting, `limit` (how long another may be silent while it starts), `fan-out`, `network`, `rsh` and `program` and `argument` (how agents of other hosts are started, a word in each line), the settings of nodes, and its share
-//! as `host FIRST COUNT NAME` lines, its own host first; `start` ends it.
+//! The *task*, at its start: the greeting, `limit` (the maximum silence of another agent while it starts), `fan-out`,
+//! `network`, `rsh` and `program` and `argument` (how agents of other hosts are started, one word a line), the settings
+//! of nodes, and its share as `host FIRST COUNT NAME` lines, its own host first; `start` ends it.
 //!
-//! The *book*, when all that could be started are there: `job`, `secret`, `root ID KEY`, a line `peer ID ADDRESS KEY` for each process; `go` ends it. It goes down the tree as it is. The secret stands in standard input alone, never in a command line or the
-//! environment.
+//! The *book*, once all agents that could be started have reported: `job`, `secret`, `root ID KEY`, and a line `peer ID
+//! ADDRESS KEY` for each process; `go` ends it. It travels down the tree unchanged. The secret is sent through standard
+//! input alone, never in a command line or the environment.
 //!
-//! At any time: `alive`, which says no more than that the other side is there. Whoever reads trusts nothing of it: everything is checked and bounded.
+//! At any time: `alive`, a keep-alive line. The reader trusts nothing: everything is checked and bounded.
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -32,25 +34,25 @@ pub(super) const START: &str = "start";
 /// Ends a book.
 pub(super) const GO: &str = "go";
 
-/// Says that the other side is there.
+/// The keep-alive line.
 pub(super) const ALIVE: &str = "alive";
 
-/// Longest line, bytes: a word with all of its bytes escaped, and what stands before it.
+/// Maximum length of a line, bytes: a word with all of its bytes escaped, and its key.
 pub(super) const LINE_MAX: usize = 3 * words::WORD_MAX + 64;
 
-/// Longest task or book, bytes: a line for each process there may be, of the longest name.
+/// Maximum length of a task or book, bytes: a line with the longest name for each possible process.
 pub(super) const PART_MAX: usize = REMOTE_PROCESSES_MAX as usize * 400;
 
-/// Most words of a command.
+/// Maximum number of words of a command.
 const WORDS_MAX: usize = 1000;
 
-/// What an agent is to do.
+/// The task of an agent.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Task {
     pub(super) limit: Duration,
     pub(super) fan_out: NonZeroU32,
     pub(super) network: Option<Network>,
-    /// The command that runs another one on a host, whose name is its next word.
+    /// The command that runs another one on a host; the name of the host and the other command are appended.
     pub(super) rsh: Vec<OsString>,
     /// The program of agents on other hosts.
     pub(super) program: OsString,
@@ -60,7 +62,7 @@ pub(super) struct Task {
     pub(super) share: Share,
 }
 
-/// Where all processes are, and what proves that they belong together.
+/// The addresses of all processes, and the secret that authenticates them.
 #[derive(Debug)]
 pub(super) struct Book {
     /// With the job, and the key of the root.
@@ -68,32 +70,32 @@ pub(super) struct Book {
     pub(super) secret: Secret,
 }
 
-/// Text that is no task or book. Of a book nothing is quoted.
+/// Text that is not a valid task or book. The error quotes nothing of a book.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TaskError {
-    /// Another program, or another version of this one.
+    /// The greeting of another program, or of another version of this one.
     #[error("`{0}` is not the greeting of this version: all hosts need the same version of the program")]
     Greeting(String),
-    /// A line of a task.
+    /// An invalid line of a task.
     #[error("`{0}` is no line of a task")]
     Line(String),
-    /// A setting.
+    /// An invalid setting.
     #[error(transparent)]
     Setting(#[from] OrdersError),
-    /// The hosts.
+    /// The hosts are not a share.
     #[error("the hosts of the task are not a share of a tree")]
     Share,
-    /// Something is not there.
+    /// A required line is missing.
     #[error("the {0} is missing")]
     Missing(&'static str),
-    /// The book.
+    /// The book is invalid.
     #[error("the book of addresses: {0}")]
     Book(&'static str),
 }
 
 impl Task {
-    /// The task of an agent that has another share of the same tree.
+    /// Returns the text of this task with another share.
     pub(super) fn text_for(&self, share: &[HostIds]) -> String {
         let mut text = format!("{GREETING}\nlimit {}\nfan-out {}\n", Nanos(self.limit), self.fan_out);
         // Writing to a string does not fail.
@@ -113,7 +115,7 @@ impl Task {
         text
     }
 
-    /// Reads a whole task, with or without the line that ends it.
+    /// Parses a complete task, with or without the line that ends it.
     pub(super) fn parse(text: &str) -> Result<Task, TaskError> {
         let mut lines = text.lines();
         let greeting = lines.next().unwrap_or_default();
@@ -161,10 +163,10 @@ impl Task {
 }
 
 impl Book {
-    /// Its text. `root` is known by its key alone: it does not listen.
+    /// Returns the text. `root` has only a key, and no address: it does not listen.
     pub(super) fn write(peers: &Peers, secret: &Secret, root: (Id, PublicKey)) -> Zeroizing<String> {
         let len: usize = peers.len() * 160 + 4096;
-        // As long as it gets, so that no part of it is left behind where it grew.
+        // Allocated at full length, so that no reallocation leaves a copy of the secret behind.
         let mut text = Zeroizing::new(String::with_capacity(len));
         text.push_str("secret ");
         text.push_str(&secret.to_text());
@@ -181,7 +183,7 @@ impl Book {
         text
     }
 
-    /// Reads a whole book, with or without the line that ends it.
+    /// Parses a complete book, with or without the line that ends it.
     pub(super) fn parse(text: &str) -> Result<Book, TaskError> {
         let (mut file, mut secret, mut root) = (String::new(), None, None);
         for line in text.lines().take_while(|line| *line != GO) {

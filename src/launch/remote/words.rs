@@ -1,12 +1,13 @@
-//! Words in a line: what has white space or control characters in it, or is not UTF-8, is written with `%` and two hexadecimal digits for each such byte.
+//! Escaped words in a line: white space, control characters, `%` and bytes that are not ASCII become `%` and two
+//! hexadecimal digits each.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 
-/// Longest word, bytes: longer than any path that systems take.
+/// Maximum length of a word, bytes: longer than any path that systems take.
 pub(super) const WORD_MAX: usize = 8192;
 
-/// A word as it stands in a line.
+/// Escapes a word.
 pub(super) fn written(word: &OsStr) -> String {
     word.as_bytes().iter().fold(String::with_capacity(word.len()), |mut text, &byte| {
         match byte {
@@ -17,7 +18,7 @@ pub(super) fn written(word: &OsStr) -> String {
     })
 }
 
-/// The word that stands so in a line; `None` for anything that [`written`] does not write.
+/// Unescapes a word; `None` if [`written`] could not have written the text.
 pub(super) fn read(text: &str) -> Option<OsString> {
     if text.len() > 3 * WORD_MAX || !text.bytes().all(|byte| byte.is_ascii_graphic()) {
         return None;

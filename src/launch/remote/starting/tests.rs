@@ -25,24 +25,24 @@ fn here(id: Id) -> Answer {
     })
 }
 
-/// What becomes of the start of an agent.
+/// The outcome of the start of an agent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Fate {
     Well,
     /// Its command ends at once.
     Refused,
-    /// Nothing is heard of it.
+    /// It sends nothing.
     Silent,
-    /// It answers, and ends while it is starting others.
+    /// It reports, and ends while it is starting others.
     Dies,
-    /// It says what no agent says.
+    /// It sends invalid lines.
     Babbles,
 }
 
 /// Agents that start each other in virtual time.
 struct World {
     agents: Vec<Simulated>,
-    /// By the first id of a share: what happens to the process of that id, each time it is started.
+    /// By the first id of a share: the outcome of the process of that id, each time it is started.
     fates: BTreeMap<Id, Fate>,
     up: Vec<Answer>,
     starts: usize,
@@ -51,7 +51,7 @@ struct World {
 
 struct Simulated {
     starting: Starting,
-    /// Which of these started it, and as its agent of which number.
+    /// The index of the agent that started it, and its number there.
     parent: Option<(usize, usize)>,
     alive: bool,
     done: bool,
@@ -74,7 +74,7 @@ impl World {
                 break;
             }
             self.now = next;
-            // Whoever waits for another says so before it would be taken for lost.
+            // An agent that waits for another reports that before it would be taken for lost.
             for place in 1..self.agents.len() {
                 if self.agents[place].alive && !self.agents[place].done {
                     self.say(place, "wait");
@@ -87,7 +87,7 @@ impl World {
         while self.step() {}
     }
 
-    /// Carries out what one of them wants; whether one wanted something.
+    /// Carries out one action of one agent; returns whether there was one.
     fn step(&mut self) -> bool {
         for place in 0..self.agents.len() {
             if !self.agents[place].alive {
@@ -163,7 +163,7 @@ impl World {
         below.collect::<Vec<_>>().into_iter().for_each(|child| self.end(child));
     }
 
-    /// The ids that are there, and those that are not.
+    /// The ids that run, and those that do not.
     fn result(&self) -> (Vec<Id>, Vec<Id>) {
         let (mut there, mut gone) = (Vec::new(), Vec::new());
         for answer in &self.up {
@@ -190,7 +190,7 @@ fn fate() -> impl Strategy<Value = Fate> {
 }
 
 proptest! {
-    /// Whatever becomes of them, each id is there or is not, once, and one host that is lost costs no other.
+    /// With any outcomes, each id is reported once, as running or not, and a lost host costs no other.
     #[test]
     fn each_id_is_known_once_and_a_lost_host_costs_itself_alone(
         count in 1u32..40, each in 1u32..4, fan_out in 1u32..9, fates in proptest::collection::vec(fate(), 120),
@@ -204,13 +204,13 @@ proptest! {
         all.sort_unstable();
         prop_assert_eq!(all, (1..=count * each).collect::<Vec<_>>());
         for id in gone {
-            // Itself, or the process that all of its host hangs on.
+            // The process itself has failed, or the first process of its host.
             let host = &share[((id - 1) / each) as usize];
             prop_assert!(fates.contains_key(&id) || fates.contains_key(&host.first), "{id} of {host:?}");
         }
     }
 
-    /// Lines that no agent says harm nothing.
+    /// Invalid lines do no harm.
     #[test]
     fn any_lines_are_taken_or_cost_the_agent(lines in proptest::collection::vec("(chained-gpc-agent 1|done|wait|down [1-9] [1-9] x|lost 2 1 y|[a-z ]{0,9})", 0..20)) {
         let mut starting = Starting::new(NonZeroU32::new(2).unwrap(), LIMIT);
