@@ -1,46 +1,52 @@
-//! Who may send a call of a function: judged by the link on which the request comes, before anything of it runs.
+//! Access control of functions: a request is accepted or rejected by its link, before any part of it runs.
 
 use gpc_trees::{Id, IdList};
 
 use crate::peering::Proof;
 use crate::wire::{CauseKind, Reason};
 
-/// From whom a node takes requests of a function. Each process says it for itself: it does not go over the wire.
+/// The ids and links from which a node accepts requests of a function. Each process sets it for itself; it is not sent
+/// over the wire.
 ///
-/// Judged is the *sending link*: the id that sends the request, which is the parent in the call's tree. The root of a call is what its parent says it is, and so a member's word: who restricts a function to an id trusts that id to
-/// ask only for whom it should. A call that a node starts itself is always taken there.
+/// The check applies to the *sending link*: the id that sends the request, which is the parent in the call's tree. The
+/// root of a call is known only from the parent. So a program that restricts a function to an id also trusts that id to
+/// forward only the calls of roots that it accepts. A call that a node starts itself is always accepted there.
 ///
-/// A link over a Unix socket, or through shared memory, is proved by the system: the process at the other end belongs to the user of this one, or to a [user that is allowed](super::Builder::allow_users). Such a process is taken for the id
-/// that it claims, since it could read the key of that id. Over TCP a link is proved by the [secret](super::Builder::secret) of the job, and by the key of the id where the [peers](super::Peers::set_key) list one.
+/// A link over a Unix socket, or through shared memory, is authenticated by the system: the process at the other end
+/// belongs to the user of this one, or to an [allowed user](super::Builder::allow_users). The id that such a process
+/// claims is accepted, since the process could read the key of that id. Over TCP the [secret](super::Builder::secret)
+/// of the job authenticates a link, and so does the key of the id if the [peers](super::Peers::set_key) list one.
 ///
 /// ```
 /// use chained_gpc::{Access, Functions, IdList};
 ///
 /// let functions = Functions::new();
-/// // Whoever can connect may ask for it.
+/// // Any node that can connect may call it.
 /// functions.func("load", |_request, _reply| Ok(()))?;
-/// // Members of the job alone.
+/// // Only members of the job.
 /// functions.access(Access::Proved).func("read", |_request, _reply| Ok(()))?;
-/// // Id 0 alone, whose key the peers list; so at the others in a flat tree, whose parent is the root.
+/// // Only id 0, whose key the peers list; at the others in a flat tree, whose parent is the root.
 /// functions.access(Access::Ids(IdList::range(0..1))).func("start", |_request, _reply| Ok(()))?;
 /// # Ok::<(), chained_gpc::FunctionsError>(())
 /// ```
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 #[non_exhaustive]
 pub enum Access {
-    /// From whoever has a link.
+    /// From any link.
     #[default]
     Anyone,
-    /// From links that are proved, in whatever way: over TCP by the secret of the job. Who has the secret may claim any id that is not listed with a key.
+    /// From authenticated links of every kind: over TCP by the secret of the job. A node with the secret may claim any
+    /// id that is not listed with a key.
     Proved,
-    /// From ids that are known: over TCP by the key that the peers list for them. The secret alone is not enough.
+    /// From ids that are authenticated as such: over TCP by the key that the peers list for them. The secret alone is
+    /// not enough.
     Listed,
-    /// From these ids, known in the same way.
+    /// From these ids, authenticated in the same way.
     Ids(IdList),
 }
 
 impl Access {
-    /// Whether requests of this id are taken, whose link has this proof.
+    /// Whether a request of this id is accepted; `proof` is the proof of its link.
     pub(super) fn admits(&self, proof: Proof, from: Id) -> bool {
         let known = matches!(proof, Proof::User | Proof::Key);
         match self {
@@ -51,7 +57,7 @@ impl Access {
         }
     }
 
-    /// Why they are not, and what to do.
+    /// The reason of a rejection, and what to do.
     #[cold]
     pub(super) fn refusal(&self, name: &str, proof: Proof, from: Id) -> Reason {
         let who = match self {

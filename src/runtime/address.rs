@@ -1,4 +1,4 @@
-//! Where nodes listen, and the file that says which id listens where.
+//! Addresses of nodes, and the peers file: a table of ids and addresses.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,12 +12,13 @@ use super::AddressRow;
 use crate::peering::{KeyError, PublicKey};
 use crate::wire::{Job, JobError};
 
-/// Longest line of a peers file: an id, a path of the longest length that systems know, and a comment.
+/// Maximum length of a line of a peers file, bytes: an id, the longest path that systems support, and a comment.
 const LINE_MAX: usize = 8192;
 
-/// Where a node listens.
+/// The address at which a node listens.
 ///
-/// As text: `127.0.0.1:5000` or `tcp:[::1]:5000`; `unix:/run/gpc/3.sock`; `unix:@name` for a Linux abstract socket, which leaves no file behind.
+/// As text: `127.0.0.1:5000` or `tcp:[::1]:5000`; `unix:/run/gpc/3.sock`; `unix:@name` for a Linux abstract socket,
+/// which leaves no file behind.
 ///
 /// ```
 /// use chained_gpc::Address;
@@ -39,7 +40,7 @@ pub enum Address {
     Abstract(String),
 }
 
-/// Text that is no address.
+/// Text that is not an address.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("`{text}` is no address: {why}; write HOST-IP:PORT, tcp:HOST-IP:PORT, unix:PATH or unix:@NAME")]
 pub struct AddressError {
@@ -47,7 +48,8 @@ pub struct AddressError {
     why: String,
 }
 
-/// A path or name of a Unix socket has fewer bytes: the system's `sun_path` has room for 108, the last of them zero.
+/// Exclusive bound of the length of a Unix socket's path or name, bytes: the system's `sun_path` has 108, the last of
+/// them zero.
 pub(super) const UNIX_PATH: usize = 108;
 
 impl Address {
@@ -90,10 +92,11 @@ impl fmt::Display for Address {
     }
 }
 
-/// Which id listens where.
+/// The addresses of all peers, by id.
 ///
-/// As text, a *peers file*: a line `ID ADDRESS` per node, or `ID ADDRESS KEY` with the [public key](PublicKey) that the node is known by; at most one line `job` with 32 hexadecimal digits, which names the [job](Job) of all of them; `#` begins a
-/// comment, blank lines do not count.
+/// As text, a *peers file*: one line `ID ADDRESS` for each node, or `ID ADDRESS KEY` with the [public key](PublicKey)
+/// that authenticates the node. At most one line `job` with 32 hexadecimal digits names the common [job](Job). `#`
+/// begins a comment, and blank lines are ignored.
 ///
 /// ```
 /// use chained_gpc::{Job, Peers};
@@ -104,37 +107,37 @@ impl fmt::Display for Address {
 /// ```
 #[derive(Clone, Default, Debug)]
 pub struct Peers {
-    /// These come first; none of an id of the row that was taken out.
+    /// These take precedence over the row; `None` for an id of the row that was removed.
     listed: BTreeMap<Id, Option<Address>>,
     row: Option<AddressRow>,
     job: Option<Job>,
-    /// Of ids that are known by their keys.
+    /// The keys of ids that are authenticated by key.
     keys: BTreeMap<Id, PublicKey>,
 }
 
-/// A peers file with a fault, and its line.
+/// An invalid peers file, and its line.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("peers file, line {line}: {why}")]
 pub struct PeersError {
-    /// Counted from 1.
+    /// The number of the line, from 1.
     pub line: usize,
     why: String,
 }
 
 impl Peers {
-    /// Nobody.
+    /// Creates an empty table.
     pub fn new() -> Peers {
         Peers::default()
     }
 
-    /// Says where an id listens; returns what was said before.
+    /// Sets the address of an id; returns the former one.
     pub fn insert(&mut self, id: Id, address: Address) -> Option<Address> {
         let before = self.address(id);
         self.listed.insert(id, Some(address));
         before
     }
 
-    /// Takes out an id; returns where it listened, as far as that was known.
+    /// Removes an id; returns its address, if there was one.
     pub fn remove(&mut self, id: Id) -> Option<Address> {
         let before = self.address(id);
         match self.row_has(id) {
@@ -145,17 +148,18 @@ impl Peers {
         before
     }
 
-    /// The key that an id is known by, if one is listed.
+    /// The key of an id, if one is listed.
     pub fn key(&self, id: Id) -> Option<PublicKey> {
         self.keys.get(&id).copied()
     }
 
-    /// Says which key an id is known by: whoever claims the id over TCP must prove that it has the [private half](crate::PrivateKey). Without a key, the secret of the job is enough.
+    /// Sets the key of an id: over TCP, a node that claims the id must prove that it has the [private
+    /// half](crate::PrivateKey). Without a key, the secret of the job is enough.
     pub fn set_key(&mut self, id: Id, key: PublicKey) {
         self.keys.insert(id, key);
     }
 
-    /// Lists this key for an id, or none.
+    /// Sets the key of an id, or removes it.
     pub(super) fn restore_key(&mut self, id: Id, key: Option<PublicKey>) {
         match key {
             Some(key) => self.keys.insert(id, key),
@@ -168,12 +172,12 @@ impl Peers {
         self.job
     }
 
-    /// Names the job of these nodes.
+    /// Sets the job of these nodes.
     pub fn set_job(&mut self, job: Job) {
         self.job = Some(job);
     }
 
-    /// Where an id listens.
+    /// The address of an id.
     pub fn address(&self, id: Id) -> Option<Address> {
         match self.listed.get(&id) {
             Some(listed) => listed.clone(),
@@ -181,7 +185,7 @@ impl Peers {
         }
     }
 
-    /// Whether it is known where an id listens.
+    /// Whether the address of an id is known.
     pub fn contains(&self, id: Id) -> bool {
         self.listed.get(&id).map_or_else(|| self.row_has(id), Option::is_some)
     }
@@ -190,7 +194,7 @@ impl Peers {
         self.row.as_ref().is_some_and(|row| row.ids().contains(&id))
     }
 
-    /// All ids, in their order.
+    /// All ids, in order.
     pub fn ids(&self) -> impl Iterator<Item = Id> {
         let row = self.row.as_ref().map(AddressRow::ids).unwrap_or_default();
         let (below, rest) = (self.listed.range(..row.start), self.listed.range(row.end.max(row.start)..));
@@ -203,20 +207,20 @@ impl Peers {
         self.ids().filter_map(|id| Some((id, self.address(id)?)))
     }
 
-    /// How many ids are known.
+    /// Number of ids.
     pub fn len(&self) -> usize {
         let row = self.row.as_ref().map(AddressRow::ids).unwrap_or_default();
         let beside = self.listed.keys().filter(|id| !row.contains(id)).count();
         row.len() + beside - self.listed.values().filter(|address| address.is_none()).count()
     }
 
-    /// Whether none is.
+    /// Whether the table is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-/// Equal if the same ids listen at the same addresses, however that was said, with the same keys, and the same job is named, or none.
+/// Equal if ids, addresses, keys and job are equal, whether the addresses are listed or in a row.
 impl PartialEq for Peers {
     fn eq(&self, other: &Peers) -> bool {
         self.job == other.job && self.keys == other.keys && self.iter().eq(other.iter())
@@ -274,7 +278,7 @@ impl FromStr for Peers {
     }
 }
 
-/// What a line of a peers file says.
+/// A parsed line of a peers file.
 enum Line {
     Empty,
     Job(Job),

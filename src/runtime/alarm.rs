@@ -1,7 +1,8 @@
-//! What wakes the event loop when time has passed: a timer of the system, whose ringing is an event like any other.
+//! The timer that wakes the event loop: a timer of the system, whose expiry is an event of the poll.
 //!
-//! A limit for each sleep would have the system set up a timer and take it down again with every message, and the node ask what time it is before it sleeps. Most deadlines are seconds away, and later calls have
-//! later ones: a timer that stands is set once for thousands of calls.
+//! With a timeout for each sleep, the system would set up and remove a timer for every message, and the node would read
+//! the clock before each sleep. Most deadlines are seconds away, and later calls have later ones: one timer stays set
+//! for thousands of calls.
 
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
@@ -15,19 +16,19 @@ use rustix::time::{
 
 use crate::chain::Time;
 
-/// The token of the alarm: with the waker's, the listener's and the keeper's before those of links.
+/// The token of the timer: like those of the waker, the listener and the control link, it precedes the tokens of links.
 pub(super) const ALARM: Token = Token(3);
 
-/// A timer that rings once.
+/// A one-shot timer.
 #[derive(Debug)]
 pub(super) struct Alarm {
     timer: OwnedFd,
-    /// When it rings; none before it is set, and when it has rung.
+    /// When it expires; `None` before it is set, and after it has expired.
     at: Option<Time>,
 }
 
 impl Alarm {
-    /// An alarm that is not set, whose ringing is an event of this poll.
+    /// Creates a timer that is not set, and registers it with this poll.
     pub(super) fn new(registry: &Registry) -> io::Result<Alarm> {
         let timer =
             timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK)?;
@@ -35,14 +36,14 @@ impl Alarm {
         Ok(Alarm { timer, at: None })
     }
 
-    /// Whether it rings by then.
+    /// Whether it expires by `at`, or at all if `at` is `None`.
     pub(super) fn rings_by(&self, at: Option<Time>) -> bool {
         self.at.is_some_and(|rings| at.is_none_or(|at| rings <= at))
     }
 
-    /// Has it ring then, and at no other time; at once, if that has passed.
+    /// Sets it to expire at `at`, and at no other time; at once, if `at` has passed.
     pub(super) fn set(&mut self, now: Time, at: Time) -> io::Result<()> {
-        // None at all would turn it off.
+        // Zero would turn it off.
         let left = at.since(now).max(Duration::from_nanos(1));
         let seconds = i64::try_from(left.as_secs()).unwrap_or(i64::MAX);
         let it_value = Timespec { tv_sec: seconds, tv_nsec: left.subsec_nanos().into() };
@@ -52,7 +53,8 @@ impl Alarm {
         Ok(())
     }
 
-    /// It has rung. Nothing is read from it: it is told of once, and being set anew forgets that it rang.
+    /// Records that it has expired. Its counter is never read: epoll reports the expiry once (edge-triggered), and
+    /// setting the timer again resets it.
     pub(super) fn rang(&mut self) {
         self.at = None;
     }
@@ -60,7 +62,7 @@ impl Alarm {
 
 #[cfg(test)]
 impl Alarm {
-    /// How long until the system rings; none if it does not.
+    /// Time until the system's timer expires; `None` if it is off.
     pub(super) fn left(&self) -> Option<Duration> {
         let left = rustix::time::timerfd_gettime(&self.timer).unwrap().it_value;
         let left = Duration::new(left.tv_sec.try_into().unwrap(), left.tv_nsec.try_into().unwrap());
@@ -76,7 +78,7 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    /// How often it rings within a limit that no machine needs for what rings at once, or until it has.
+    /// Number of expiries within a limit: one that every timer of the tests meets, or until the first expiry.
     fn rings(poll: &mut Poll, limit: Duration) -> usize {
         let mut events = Events::with_capacity(8);
         poll.poll(&mut events, Some(limit)).unwrap();

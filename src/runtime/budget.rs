@@ -1,31 +1,34 @@
-//! How much a turn of the event loop does: all there is, or about as much as its driver gives it.
+//! The budget of a turn of the event loop: all work that is ready, or about as much as the driver allows.
 //!
-//! What a turn leaves is found by the next one without a word of the system, which tells of it once: links are noted, rings and queues are looked at anew.
+//! The system reports readiness only once, so a turn records the work that it leaves: links are noted, and the next
+//! turn checks rings and queues again.
 
 use super::event_loop::{EventLoop, MAIL_BUDGET};
 
-/// The budget of a turn that has none.
+/// The budget of a turn without a limit.
 pub(super) const UNBOUNDED: usize = usize::MAX;
 
-/// Bytes of a short message: a request or a reply with next to no data.
+/// Length of a short message, bytes: a request or a reply with almost no data.
 const SHORT_MESSAGE: usize = 64;
 
-/// Bytes that a turn with a budget reads at least, so that long messages do not come in crumbs; some ten short ones.
+/// Minimum number of bytes that a turn with a budget reads, about ten short messages, so that long messages are not
+/// read in tiny pieces.
 const READ_MIN: usize = 1 << 10;
 
 impl EventLoop {
-    /// Whether this turn has done enough.
+    /// Whether this turn has exhausted its budget.
     #[inline(always)]
     pub(super) fn has_done_enough(&self) -> bool {
         self.done >= self.budget
     }
 
-    /// Things of one kind that may be taken in this turn: one at least, so that none waits for ever behind the others.
+    /// Maximum number of items of one kind in this turn: at least one, so that no kind starves.
     pub(super) fn share(&self) -> usize {
         MAIL_BUDGET.min(self.budget.saturating_sub(self.done)).max(1)
     }
 
-    /// Of a turn with a budget: links that the last one left come first, and half is for calls and results that wait.
+    /// Begins a turn with a budget: the links that the last turn has left come first. If mail waits, half of the budget
+    /// is reserved for it.
     #[cold]
     pub(super) fn begin_bounded(&mut self) {
         let budget = self.budget;
@@ -35,7 +38,7 @@ impl EventLoop {
         self.read_more();
     }
 
-    /// Reads on where there was more than one turn allows.
+    /// Resumes reading the links that had more data than their last turn has read.
     #[inline(never)]
     pub(super) fn read_more(&mut self) {
         let mut keys = std::mem::take(&mut self.links.unread);
@@ -45,13 +48,13 @@ impl EventLoop {
             self.links.takes_up(key);
             self.read_link(key, true);
         }
-        // Those that have had no turn are before those that have more.
+        // Links that had no turn yet precede those that have more data.
         keys.drain(..read);
         keys.append(&mut self.links.unread);
         self.links.unread = keys;
     }
 
-    /// Bytes that hold about as many short messages as this turn may still take.
+    /// Number of bytes that hold about as many short messages as the rest of the budget.
     #[cold]
     pub(super) fn bytes_within_budget(&self) -> usize {
         self.budget.saturating_sub(self.done).saturating_mul(SHORT_MESSAGE).max(READ_MIN)

@@ -1,7 +1,8 @@
-//! What became of each id of a call: looked up by id, and listed in the caller's order.
+//! The status of each id of a call: looked up by id, and listed in the caller's order.
 //!
-//! The wire tells it as runs over the tree order, and so it is kept: what a question takes, in time and in memory, depends on how often neighbours fared differently and on how many ranges the ids are, not on how many ids there are. An index is made at
-//! the first question; a call whose caller asks nothing pays nothing. Only a list of many ranges needs a map with an entry for each id.
+//! A report has the statuses as runs over the tree order, and this module stores them as such. Time and memory of a
+//! query depend on the number of runs and of ranges of ids, not on the number of ids. The first query builds an index,
+//! so a call without queries pays nothing. Only a list of many ranges needs a map with an entry for each id.
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -10,15 +11,15 @@ use gpc_trees::{Group, Id, IdList};
 
 use crate::wire::{Coverage, Status};
 
-/// Ranges that are looked through one by one: fewer than what a map costs.
+/// Maximum number of ranges that are searched linearly, which is cheaper than a map.
 const FEW_RUNS: usize = 8;
 
-/// The ids of a call, with what became of each.
+/// The ids of a call and their statuses.
 #[derive(Clone, Debug)]
 pub(super) struct ById {
-    /// Tree order.
+    /// The ids in tree order.
     ids: IdList,
-    /// The caller's order.
+    /// The ids in the caller's order.
     asked: IdList,
     coverage: Coverage,
     index: OnceLock<Box<Index>>,
@@ -26,40 +27,40 @@ pub(super) struct ById {
 
 #[derive(Clone, Debug)]
 struct Index {
-    /// Places in the tree order; none where a look at the list takes no longer.
+    /// Index of each id in the tree order; `None` if a search of the list is as fast.
     places: Option<HashMap<Id, u32>>,
     fates: Fates,
 }
 
 #[derive(Clone, Debug)]
 enum Fates {
-    /// All fared alike.
+    /// All ids have this status.
     All(Status),
-    /// By the place at which each run of ids begins that fared alike.
+    /// The runs of equal status, by their first index.
     Runs(Vec<Run>),
 }
 
-/// Neighbours in tree order that fared alike.
+/// Consecutive ids in tree order with the same status.
 #[derive(Clone, Copy, Debug)]
 struct Run {
     start: u32,
     status: Status,
-    /// Of how many ids before them the status is the same.
+    /// Number of earlier ids with the same status.
     before: u32,
 }
 
 impl ById {
-    /// Of ids in tree order, and the same in the caller's.
+    /// Creates the table; `ids` is in tree order, `asked` are the same ids in the caller's order.
     pub(super) fn new(ids: IdList, asked: IdList, coverage: Coverage) -> ById {
         ById { ids, asked, coverage, index: OnceLock::new() }
     }
 
-    /// In tree order.
+    /// The ids in tree order.
     pub(super) fn ids(&self) -> &IdList {
         &self.ids
     }
 
-    /// In the caller's order.
+    /// The ids in the caller's order.
     pub(super) fn asked(&self) -> &IdList {
         &self.asked
     }
@@ -73,18 +74,18 @@ impl ById {
         self.coverage.counts().done == self.ids.len()
     }
 
-    /// What became of an id; none if it is not of the call.
+    /// The status of an id; `None` if it is not of the call.
     pub(super) fn status(&self, id: Id) -> Option<Status> {
         self.fate(id).map(|(status, _)| status)
     }
 
-    /// Of how many ids before it in tree order an id that is done has the part behind.
+    /// The index of the part of an id among those of all done ids, in tree order; `None` if the id is not done.
     pub(super) fn part(&self, id: Id) -> Option<usize> {
         let (status, before) = self.fate(id)?;
         (status == Status::Done).then_some(before as usize)
     }
 
-    /// The ids of which something is true, in the caller's order.
+    /// The ids with this status, in the caller's order.
     pub(super) fn those(&self, status: Status) -> IdList {
         let list = |ids: &mut dyn Iterator<Item = Id>| {
             IdList::from_ids(ids).expect("the ids of a list are distinct, and so are some of them")
@@ -93,7 +94,7 @@ impl ById {
             let mut start = 0u32;
             let mut ranges = Vec::new();
             for &(fate, count) in self.coverage.runs() {
-                // No more than there are ids, whatever a report says.
+                // Bounded by the number of ids, whatever a report contains.
                 let len = count.min(self.ids.len() - start);
                 if fate == status {
                     ranges.extend(self.ids.slice(Group { start, len }).runs());
@@ -105,7 +106,7 @@ impl ById {
         list(&mut self.asked.iter().filter(|id| self.status(*id) == Some(status)))
     }
 
-    /// The status of an id, and of how many before it the status is the same.
+    /// The status of an id, and the number of earlier ids with the same status.
     fn fate(&self, id: Id) -> Option<(Status, u32)> {
         let index = self.index.get_or_init(|| Box::new(Index::new(&self.ids, &self.coverage)));
         let place = match &index.places {
@@ -114,7 +115,7 @@ impl ById {
         };
         match &index.fates {
             Fates::All(status) => Some((*status, place)),
-            // A report that is too short says nothing of the rest, and that may have run.
+            // If a report is too short, the remaining ids are unknown: they may have executed.
             Fates::Runs(runs) => {
                 let run = runs[..runs.partition_point(|run| run.start <= place)].last()?;
                 Some((run.status, run.before + (place - run.start)))
@@ -124,7 +125,7 @@ impl ById {
 }
 
 impl PartialEq for ById {
-    /// Whether anybody has asked makes no difference.
+    /// Compares without the index, which a query may have built or not.
     fn eq(&self, other: &ById) -> bool {
         (&self.ids, &self.asked, &self.coverage) == (&other.ids, &other.asked, &other.coverage)
     }
@@ -140,10 +141,10 @@ impl Index {
             [(status, count)] if *count == ids.len() => Fates::All(*status),
             _ => {
                 let (mut start, mut before, mut runs) = (0u32, [0u32; 4], Vec::new());
-                // A report that is too short says nothing of the rest, and that may have run.
+                // If a report is too short, the remaining ids are unknown: they may have executed.
                 let rest = (Status::Unknown, u32::MAX);
                 for (status, count) in coverage.runs().iter().copied().chain([rest]) {
-                    // No more than there are ids, whatever a report says.
+                    // Bounded by the number of ids, whatever a report contains.
                     let len = count.min(ids.len() - start);
                     if len > 0 {
                         runs.push(Run { start, status, before: before[status as usize] });
@@ -173,7 +174,7 @@ mod tests {
         ById::new(list(ids), list(&asked), coverage)
     }
 
-    /// A question about a call over all ids that there are took 32 GiB, or minutes.
+    /// A query about a call over all possible ids took 32 GiB, or minutes.
     #[test]
     fn questions_cost_nothing_for_each_id() {
         let ids = IdList::range(0..Id::MAX);
@@ -191,7 +192,7 @@ mod tests {
         assert_eq!(by_id.those(Status::Failed).len(), 0);
     }
 
-    /// Ids with what became of each, and the caller's order as places in theirs: ranges and scattered ones.
+    /// Ids with their statuses, and the caller's order as indexes into them: ranges and scattered ids.
     fn calls() -> impl Strategy<Value = (Vec<Id>, Vec<usize>, Vec<Status>)> {
         let ids = prop_oneof![
             (0u32..1000, 1u32..60).prop_map(|(first, count)| (first..first + count).collect::<Vec<Id>>()),
@@ -210,7 +211,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against the plain lists that it stands for.
+        /// Compares with the plain lists that it represents.
         #[test]
         fn every_question_is_answered_as_by_a_list((ids, order, statuses) in calls()) {
             let by_id = by_id(&ids, &order, &statuses);
@@ -230,7 +231,7 @@ mod tests {
         }
     }
 
-    /// An index of a million ids in one range, all of which are done, took 4 MB and a look at each.
+    /// An index of a million ids in one range, all of them done, took 4 MB and a look-up of each id.
     #[test]
     fn a_range_of_ids_that_all_fared_alike_has_no_entry_each() {
         let ids = IdList::range(5..1_000_005);
@@ -238,7 +239,8 @@ mod tests {
         assert!(index.places.is_none() && matches!(index.fates, Fates::All(Status::Done)));
     }
 
-    /// The root takes reports from its children as they are: too few ids must not make a lookup fail, nor too many a list longer than the call.
+    /// The root stores reports of its children unchanged: with too few ids a look-up must not fail, and with too many a
+    /// list must not be longer than the call.
     #[test]
     fn a_report_of_another_length_is_no_more_than_what_it_says() {
         let told = by_id(&[3, 4, 5], &[0, 1, 2], &[Status::Done]);

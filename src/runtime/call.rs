@@ -1,6 +1,7 @@
 //! A call as the application describes it.
 //!
-//! Source: the ARMCI design of chained GPC (2007), "Send Request to Execute a chained GPC": func, callback, hdr, data, idlst, Tree.
+//! Source: the ARMCI design of chained GPC (2007), "Send Request to Execute a chained GPC": func, callback, hdr, data,
+//! idlst, Tree.
 
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use crate::chain::Start;
 use crate::wire::Body;
 use crate::wire::frame::HEADER_MAX;
 
-/// Time limit of a call that sets none: long enough for work, short enough that nobody takes it for a hang.
+/// Default time limit of a call: long enough for work, short enough that no user takes it for a hang.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// One chained GPC to make.
@@ -43,13 +44,13 @@ pub struct Call {
     watch: bool,
 }
 
-/// The tree of a call: a split, or one that was laid out over the positions of the list.
+/// The tree of a call: a split, or a layout over the positions of the list.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum CallTree {
-    /// Evaluated at every id.
+    /// A split, which is evaluated at every id.
     Split(Tree),
-    /// Sent as an explicit shape.
+    /// A layout, which is sent as an explicit shape.
     Layout(Layout),
 }
 
@@ -66,7 +67,8 @@ impl From<Layout> for CallTree {
 }
 
 impl Call {
-    /// A call of `func` at the ids that [`ids`](Self::ids) names, and refused without: binary tree, replies aggregated, a limit of 60 s.
+    /// Creates a call of `func` with a binary tree, aggregated replies, and a limit of 60 s. Without [`ids`](Self::ids)
+    /// it is rejected.
     pub fn new(func: FuncHandle) -> Call {
         Call {
             func,
@@ -83,75 +85,83 @@ impl Call {
         }
     }
 
-    /// The ids that execute, in the caller's order. The caller takes part: it is put first if the list leaves it out, and is the first in the tree wherever it stands.
+    /// Sets the ids that execute, in the caller's order. The caller takes part: it is added as the first id if the list
+    /// lacks it, and is the first in the tree at any position of the list.
     ///
-    /// A range, a `Vec`, an array, a slice, an [`IdList`], or what an iterator is collected to: see [`Ids`]. A list without an id, one that has an id twice, and a backward range are refused when the call is made
+    /// The list is a range, a `Vec`, an array, a slice, an [`IdList`], or collected from an iterator: see [`Ids`]. An
+    /// empty list, a list with a duplicate, and a backward range are rejected when the call is made
     /// ([`CallError::Ids`]).
     pub fn ids(mut self, ids: impl Into<Ids>) -> Call {
         self.ids = ids.into();
         self
     }
 
-    /// The tree.
+    /// Sets the tree.
     pub fn tree(mut self, tree: impl Into<CallTree>) -> Call {
         self.tree = tree.into();
         self
     }
 
-    /// What merges the replies, instead of aggregating them: in list order, unless it is [registered as commutative](super::Functions::commutative). A func with phases merges by itself.
+    /// Sets the callback that merges the replies, instead of the default aggregation: in list order, unless it is
+    /// [registered as commutative](super::Functions::commutative). A func with phases merges by itself.
     pub fn callback(mut self, callback: CallbackHandle) -> Call {
         self.callback = Some(callback);
         self
     }
 
-    /// The request's header: extra arguments, at most 65,536 bytes.
+    /// Sets the header of the request: extra arguments, at most 65,536 bytes.
     pub fn header(mut self, header: impl Into<Bytes>) -> Call {
         self.header = header.into();
         self
     }
 
-    /// The request's data.
+    /// Sets the data of the request.
     pub fn data(mut self, data: impl Into<Bytes>) -> Call {
         self.data = data.into();
         self
     }
 
-    /// When the call must have ended. By default after 60 s; of a call that a function makes by [`Request::caller`](super::Request::caller), when the call must have ended that it serves.
+    /// Sets the time limit: 60 s by default. The default of a call that a function makes with
+    /// [`Request::caller`](super::Request::caller) is the rest of the time limit of the call that runs the function.
     ///
-    /// The limit counts from when the node takes the call. A call that takes longer does not succeed, even if each id is done. One that fails waits for the reports of the ids below the root, so that its cause names the id that
-    /// held it up: it ends at most 1 % of the limit and 100 ms after it.
+    /// The limit counts from when the node accepts the call. A call that takes longer does not succeed, even if each id
+    /// is done. A failing call waits for the reports of the ids below the root, so that its cause names the id that was
+    /// late: it ends at most 1 % of the limit and 100 ms after the limit.
     pub fn limit(mut self, limit: Duration) -> Call {
         self.limit = Some(limit);
         self
     }
 
-    /// No replies: the way up carries bare completions.
+    /// Requests no replies: bare completions travel up the tree.
     pub fn no_reply(mut self) -> Call {
         self.replies = false;
         self
     }
 
-    /// Each id forwards before it executes, and long data flow through the tree while they arrive.
+    /// Makes each id forward the request before it executes. Long data then flow through the tree while they arrive.
     pub fn forward_first(mut self) -> Call {
         self.forward_first = true;
         self
     }
 
-    /// The call goes on without ids that fail or are lost; [`Outcome::coverage`](super::Outcome::coverage) says what became of each.
+    /// Makes the call go on without ids that fail or are lost; [`Outcome::coverage`](super::Outcome::coverage) has the
+    /// status of each id.
     ///
-    /// A lost id's children are adopted by its parent. An id executes at most once, whatever is repaired around it.
+    /// A lost id's children are adopted by its parent. An id executes at most once, even if the tree is repaired around
+    /// it.
     pub fn partial(mut self) -> Call {
         self.partial = true;
         self
     }
 
-    /// The caller only watches: it neither executes nor contributes. With a [callback](Self::callback) it still merges, and begins with an empty [`Reply`](super::super::Reply) of its own: the callback gets that with the first child's reply.
+    /// Makes the caller only watch: it neither executes nor contributes. With a [callback](Self::callback) it still
+    /// merges: the first child's reply is merged into an empty [`Reply`](super::super::Reply).
     pub fn watch(mut self) -> Call {
         self.watch = true;
         self
     }
 
-    /// Checks everything that can be checked before anything is sent; `left` is the time limit of a call that does not say it.
+    /// Checks the call before anything is sent; `left` is the time limit of a call that sets none.
     pub(super) fn prepare(self, side: &Side, left: Option<Duration>) -> Result<(Start, Plan), CallError> {
         let me = side.id;
         let class = |placement: &_| side.executors.class(placement).unwrap_or_default();
@@ -189,7 +199,7 @@ impl Call {
         Ok((start, plan))
     }
 
-    /// The list with the root first, and the list as asked.
+    /// Returns the list with the root first, and the list in the caller's order.
     fn lists(watch: bool, asked: Ids, me: Id) -> Result<(IdList, IdList), CallError> {
         let asked = asked.list()?;
         if asked.is_empty() {
@@ -199,7 +209,7 @@ impl Call {
         if watch && listed {
             return Err(CallError::WatcherListed);
         }
-        // Together with the caller, who is the one that is missing.
+        // With the caller, the missing id, the list would have 2^32 ids.
         if !listed && asked.len() == u32::MAX {
             return Err(IdsError::TooMany.into());
         }
@@ -209,7 +219,7 @@ impl Call {
     }
 }
 
-/// All but the first.
+/// All ids but the first.
 fn rest(ids: &IdList) -> gpc_trees::Group {
     gpc_trees::Group { start: 1, len: ids.len() - 1 }
 }

@@ -1,4 +1,4 @@
-//! Why there is no outcome of a call, and what is known of its ids then.
+//! The errors of a call, and the status of its ids after a failure.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use super::functions_error::FunctionsError;
 use super::plan::Plan;
 use crate::wire::{Cause, CauseKind, Coverage, Failure, Status};
 
-/// Why there is no outcome.
+/// Why a call has no outcome.
 ///
 /// ```
 /// use std::time::Duration;
@@ -30,7 +30,7 @@ use crate::wire::{Cause, CauseKind, Coverage, Failure, Status};
 ///     },
 ///     other => panic!("{other:?}"),
 /// }
-/// // What is wrong with a call is said before anything is sent.
+/// // An invalid call is rejected before anything is sent.
 /// let refused = nodes.root().call(Call::new(slow).ids([0, 1, 1])).unwrap_err();
 /// assert!(refused.is_refusal());
 /// assert_eq!(refused.to_string(), "the list of ids is refused: id 1 is listed twice, at positions 1 and 2");
@@ -39,16 +39,16 @@ use crate::wire::{Cause, CauseKind, Coverage, Failure, Status};
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CallError {
-    /// The call got under way and failed at some id.
+    /// The call started, and failed at some id.
     #[error(transparent)]
     Failed(Box<CallFailure>),
     /// The function cannot be called; nothing was sent.
     #[error(transparent)]
     Function(#[from] FunctionsError),
-    /// The tree is bad; nothing was sent.
+    /// The tree is invalid; nothing was sent.
     #[error("the tree is refused: {0}")]
     Tree(#[from] gpc_trees::TreeError),
-    /// The list of ids is bad, or there is none; nothing was sent.
+    /// The list of ids is invalid or empty; nothing was sent.
     #[error("the list of ids is refused: {0}")]
     Ids(#[from] IdsError),
     /// The caller only watches, but is one of the ids that execute; nothing was sent.
@@ -57,16 +57,17 @@ pub enum CallError {
     /// The header is too long; nothing was sent.
     #[error("a header of {0} bytes is over the limit of 65536: send it as data")]
     Header(usize),
-    /// The node takes no more calls at the moment; nothing was sent.
+    /// The node's queue of calls is full at present; nothing was sent.
     #[error("the node is busy: its queue of calls is full; a polled node makes room in progress()")]
     Busy,
     /// The node has ended.
     #[error("the node has been shut down")]
     Ended,
-    /// The node is a polled one, and only its holder drives it.
+    /// The node is a polled one, and only its application drives it.
     #[error("this node runs only while its application calls progress(): wait with PolledNode::wait")]
     NotDriven,
-    /// The wait could not end before the call's time limit, since the call needs the thread or worker that would wait. It was refused at once.
+    /// The wait could not end before the call's time limit, since the call needs the waiting thread or worker. It was
+    /// rejected at once.
     #[error(transparent)]
     Deadlock(Deadlock),
     /// The outcome has been taken from this handle before.
@@ -74,16 +75,16 @@ pub enum CallError {
     Taken,
 }
 
-/// Why a wait for a call is refused: the call cannot end while this thread waits.
+/// Why a wait for a call is rejected: the call cannot end while this thread waits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Deadlock {
-    /// The thread that drives a node, where inline functions and continuations run, waits for nothing.
+    /// The thread that drives a node, which runs inline functions and continuations, must never wait.
     #[error(
         "the thread that drives a node cannot wait for a call, which would wait for it: go on in `CallHandle::on_end`, answer later by a deferring function, or place the function on an executor"
     )]
     Driver,
-    /// A function waits on the last worker, or the only one, that the call needs at this node.
+    /// A function would wait on the last worker, or the only one, that the call needs at this node.
     #[error(
         "this function would wait for a call that needs the worker which waits: place one of the two on another executor, give this one more workers, go on in `CallHandle::on_end`, or answer later by a deferring function"
     )]
@@ -91,7 +92,7 @@ pub enum Deadlock {
 }
 
 impl CallError {
-    /// What failed where, and what became of each id; none if the call did not get under way.
+    /// The failed call, with its cause and the status of each id; `None` if the call did not start.
     pub fn failed_call(&self) -> Option<&CallFailure> {
         match self {
             CallError::Failed(failed) => Some(failed),
@@ -99,47 +100,49 @@ impl CallError {
         }
     }
 
-    /// The first cause and the coverage, if the call got under way and failed.
+    /// The first cause and the coverage, if the call started and failed.
     pub fn failure(&self) -> Option<&Failure> {
         self.failed_call().map(CallFailure::failure)
     }
 
-    /// The first cause, if the call got under way.
+    /// The first cause, if the call started.
     pub fn cause(&self) -> Option<&Cause> {
         self.failed_call().map(CallFailure::cause)
     }
 
-    /// What kind of failure the first cause is, if the call got under way.
+    /// The kind of the first cause, if the call started.
     pub fn kind(&self) -> Option<CauseKind> {
         self.cause().map(|cause| cause.kind)
     }
 
-    /// What became of each id, if the call got under way.
+    /// The status of each id, if the call started.
     pub fn coverage(&self) -> Option<&Coverage> {
         self.failed_call().map(CallFailure::coverage)
     }
 
-    /// What became of an id: see [`CallFailure::status`]. None if it is not of the call, or the call did not get under way.
+    /// The status of an id: see [`CallFailure::status`]. `None` if the id is not of the call, or the call did not
+    /// start.
     pub fn status(&self, id: Id) -> Option<Status> {
         self.failed_call()?.status(id)
     }
 
-    /// The ids that the request surely never reached: see [`CallFailure::never_reached`]. None if the call did not get under way: one that [was refused here](Self::is_refusal) reached nobody, and all of its ids are safe to call.
+    /// The ids that the request surely never reached: see [`CallFailure::never_reached`]. `None` if the call did not
+    /// start: a call that [was rejected here](Self::is_refusal) has reached no id, and all of its ids are safe to call.
     pub fn never_reached(&self) -> Option<IdList> {
         self.failed_call().map(CallFailure::never_reached)
     }
 
-    /// The ids that may have executed: see [`CallFailure::unknown`]. None if the call did not get under way.
+    /// The ids that may have executed: see [`CallFailure::unknown`]. `None` if the call did not start.
     pub fn unknown(&self) -> Option<IdList> {
         self.failed_call().map(CallFailure::unknown)
     }
 
-    /// The ids that have said that they failed: see [`CallFailure::failed`]. None if the call did not get under way.
+    /// The ids that have reported a failure: see [`CallFailure::failed`]. `None` if the call did not start.
     pub fn failed(&self) -> Option<IdList> {
         self.failed_call().map(CallFailure::failed)
     }
 
-    /// Whether nothing was sent: the call was refused here.
+    /// Whether the call was rejected here, and nothing was sent.
     pub fn is_refusal(&self) -> bool {
         match self {
             CallError::Function(_) | CallError::Tree(_) | CallError::Header(_) => true,
@@ -150,9 +153,10 @@ impl CallError {
     }
 }
 
-/// A call that got under way and failed: the first cause, and what became of each id.
+/// A call that started and failed: the first cause, and the status of each id.
 ///
-/// What a question about an id takes does not grow with the number of ids where these are a range or a few: it grows with the logarithm of how often neighbours fared differently. For a list of many ranges the first question makes a map of them.
+/// If the ids are a range or a few, the time of a query does not grow with their number, only with the logarithm of the
+/// number of status changes between neighbours. For a list of many ranges the first query builds a map.
 ///
 /// ```
 /// use chained_gpc::{Call, CauseKind, Functions, LinkKind, LocalNodes, Status, Tree};
@@ -167,7 +171,8 @@ impl CallError {
 /// let failed = error.failed_call().expect("it got under way");
 /// assert_eq!((failed.cause().id, failed.cause().kind), (1, CauseKind::Panicked));
 /// assert_eq!(failed.status(0), Some(Status::Done));
-/// // Id 2 gets the request from id 1, which had not sent it on yet: to call it again is safe. The caller would execute once more if it did not only watch.
+/// // Id 2 gets the request from id 1, which had not sent it yet: it is safe to call again.
+/// // The caller has executed, so it only watches.
 /// let again = Call::new(store).ids(failed.never_reached()).watch();
 /// nodes.root().call(again)?.wait()?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -189,47 +194,49 @@ impl CallFailure {
         &self.failure
     }
 
-    /// What went wrong first.
+    /// The first cause.
     pub fn cause(&self) -> &Cause {
         &self.failure.cause
     }
 
-    /// The same with another first cause: for a caller that knows more than the call does, such as one that has seen a process end.
+    /// Replaces the first cause, for a caller that knows more than the call does, such as one that has seen a process
+    /// end.
     pub fn with_cause(self, cause: Cause) -> CallFailure {
         CallFailure { failure: Failure { cause, ..self.failure }, ..self }
     }
 
-    /// What became of each id, as runs over [`ids`](Self::ids).
+    /// The status of each id, as runs over [`ids`](Self::ids).
     pub fn coverage(&self) -> &Coverage {
         &self.failure.coverage
     }
 
-    /// The ids that were asked, in tree order.
+    /// The ids of the call, in tree order.
     pub fn ids(&self) -> &IdList {
         self.by_id.ids()
     }
 
-    /// What became of an id; none if it is not of the call. [`Status`] says which are safe to call again.
+    /// The status of an id; `None` if it is not of the call. [`Status`] documents which ids are safe to call again.
     pub fn status(&self, id: Id) -> Option<Status> {
         self.by_id.status(id)
     }
 
-    /// The ids that have executed, in the caller's order. What they replied is lost with the call.
+    /// The ids that have executed, in the caller's order. Their replies are lost with the call.
     pub fn done(&self) -> IdList {
         self.by_id.those(Status::Done)
     }
 
-    /// The ids that the request surely never reached, in the caller's order: safe to call again. A caller that is not among them is added to a call, and executes, unless it [only watches](super::Call::watch).
+    /// The ids that the request surely never reached, in the caller's order: safe to call again. If the caller is not
+    /// among them, a new call adds it, and it executes, unless it [only watches](super::Call::watch).
     pub fn never_reached(&self) -> IdList {
         self.by_id.those(Status::Unreached)
     }
 
-    /// The ids that may have executed, in the caller's order: to call them again is safe only if to execute twice is.
+    /// The ids that may have executed, in the caller's order. To call them again is safe only if executing twice is.
     pub fn unknown(&self) -> IdList {
         self.by_id.those(Status::Unknown)
     }
 
-    /// The ids that have said that they failed, in the caller's order.
+    /// The ids that have reported a failure, in the caller's order.
     pub fn failed(&self) -> IdList {
         self.by_id.those(Status::Failed)
     }

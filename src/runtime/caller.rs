@@ -1,6 +1,7 @@
-//! Calls from anywhere: a handle to a node that does not keep it alive.
+//! Handles for making calls from any thread, which do not keep the node alive.
 //!
-//! Source: the ARMCI design of chained GPC (2007), "Send Request to Execute a chained GPC", from any thread and from functions.
+//! Source: the ARMCI design of chained GPC (2007), "Send Request to Execute a chained GPC", from any thread and from
+//! functions.
 #![allow(
     clippy::disallowed_methods,
     reason = "what is left of a call's time is asked on whatever thread calls"
@@ -25,15 +26,17 @@ use super::membership::{CHANGE_LIMIT, MembershipError};
 use super::side::Side;
 use super::waiting;
 
-/// How long [`Caller::call`] waits at most for room in the queue of calls: a busy node makes room in milliseconds.
+/// Maximum time that [`Caller::call`] waits for a place in the queue of calls: a busy node frees one in milliseconds.
 pub const CALL_BLOCKS_MAX: Duration = Duration::from_secs(1);
 
 /// Makes calls whose root is one node, from any thread and from inside functions.
 ///
-/// Cloning is cheap. A caller keeps no node alive: when the node has gone, a call is [`CallError::Ended`].
+/// Cloning is cheap. A caller does not keep the node alive: once the node has gone, a call fails with
+/// [`CallError::Ended`].
 ///
-/// From [`Node::caller`](super::Node::caller) and [`PolledNode::caller`](super::PolledNode::caller) calls have the time limit of [`Call::limit`], a minute by default. From [`Request::caller`](super::Request::caller) a call that
-/// says no limit of its own has what is left of the call that is being served.
+/// Calls from [`Node::caller`](super::Node::caller) and [`PolledNode::caller`](super::PolledNode::caller) have the time
+/// limit of [`Call::limit`], a minute by default. A call from [`Request::caller`](super::Request::caller) without a
+/// limit of its own has the rest of the limit of the call that runs the function.
 ///
 /// ```
 /// use std::time::Duration;
@@ -41,7 +44,7 @@ pub const CALL_BLOCKS_MAX: Duration = Duration::from_secs(1);
 /// use chained_gpc::{Call, Functions, LinkKind, LocalNodes, Placement};
 ///
 /// let functions = Functions::new();
-/// // What other functions call may not wait behind them: it has workers of its own.
+/// // A function that others call must not wait behind them: it has workers of its own.
 /// let part = functions.at(Placement::Executor("parts".into())).func("part", |request, reply| {
 ///     reply.data = vec![request.me() as u8];
 ///     Ok(())
@@ -61,7 +64,7 @@ pub const CALL_BLOCKS_MAX: Duration = Duration::from_secs(1);
 #[derive(Clone)]
 pub struct Caller {
     side: Weak<Side>,
-    /// When the call ends that a function serves which calls.
+    /// When the call ends that runs the calling function.
     until: Option<Instant>,
 }
 
@@ -70,20 +73,22 @@ impl Caller {
         Caller { side: Arc::downgrade(side), until: None }
     }
 
-    /// Whose calls end then unless they say otherwise.
+    /// Creates a caller whose calls have `left` as their default time limit.
     pub(super) fn until(side: &Arc<Side>, left: Duration) -> Caller {
         Caller { side: Arc::downgrade(side), until: Instant::now().checked_add(left) }
     }
 
-    /// The node's id; none if it has gone.
+    /// The node's id; `None` if it has gone.
     pub fn id(&self) -> Option<Id> {
         self.side.upgrade().map(|side| side.id)
     }
 
-    /// Starts a call. Returns at once where the node's queue of calls has room, as nearly always; else it waits at most [`CALL_BLOCKS_MAX`], and on the thread that drives the node not at all.
+    /// Starts a call. Returns at once if the node's queue of calls has a free place, which is nearly always so.
+    /// Otherwise it waits up to [`CALL_BLOCKS_MAX`]; on the thread that drives the node it never waits.
     ///
     /// # Errors
-    /// What is wrong with the call, before anything is sent; [`CallError::Busy`] where there was no room, [`CallError::Ended`] where the node has gone.
+    /// An invalid call, before anything is sent; [`CallError::Busy`] if the queue stays full, [`CallError::Ended`] if
+    /// the node has gone.
     pub fn call(&self, call: Call) -> Result<CallHandle, CallError> {
         self.start(call, CALL_BLOCKS_MAX)
     }
@@ -96,8 +101,9 @@ impl Caller {
         self.start(call, Duration::ZERO)
     }
 
-    /// Like [`call`](Self::call), for tasks: the future is ready when the call has found room in the queue, and gives its handle, which is a future, too. It waits for room as long as the node lives, so put a time limit around it
-    /// if your task has one.
+    /// Like [`call`](Self::call), for tasks. The future is ready when the call is in the queue, and yields its handle,
+    /// which is a future, too. It waits for a place as long as the node lives: set a time limit around it if your task
+    /// has one.
     ///
     /// ```no_run
     /// # async fn example(caller: chained_gpc::Caller, call: chained_gpc::Call) -> Result<(), chained_gpc::CallError> {
@@ -110,7 +116,9 @@ impl Caller {
         Calling { caller: self.clone(), call: Some(call) }
     }
 
-    /// Tells of peers whose links come up and are lost, from now on: see [`Node::events`](super::Node::events). Waits at most five seconds for room in the node's queue, so the thread that drives the node does not call it.
+    /// Subscribes to the events of peers whose links come up or are lost, from now on: see
+    /// [`Node::events`](super::Node::events). Waits up to five seconds for a place in the node's queue, so the thread
+    /// that drives the node must not call it.
     ///
     /// # Errors
     /// [`MembershipError::Busy`] and [`MembershipError::Ended`].
@@ -126,13 +134,13 @@ impl Caller {
         start(&side, call, self.left(), room)
     }
 
-    /// What is left for calls that do not say a limit.
+    /// The rest of the time limit, for calls that set none.
     fn left(&self) -> Option<Duration> {
         self.until.map(|until| until.saturating_duration_since(Instant::now()))
     }
 }
 
-/// Starts a call at a node; it waits at most so long for room, and on the thread that makes it not at all.
+/// Starts a call at a node. Waits up to `room` for a place in the queue, but never on the thread that drives the node.
 pub(super) fn start(
     side: &Side,
     call: Call,
@@ -150,7 +158,7 @@ impl fmt::Debug for Caller {
     }
 }
 
-/// A call that waits for room in its node's queue: see [`Caller::call_async`].
+/// A call that waits for a place in its node's queue: see [`Caller::call_async`].
 #[derive(Debug)]
 #[must_use = "a future does nothing unless it is awaited"]
 pub struct Calling {

@@ -1,4 +1,4 @@
-//! The clock of a node: the only place where the runtime asks for the time.
+//! The clock of a node: the only place where the runtime reads the time.
 #![allow(clippy::disallowed_methods, reason = "this is where the runtime asks for the time")]
 
 use std::cell::Cell;
@@ -6,23 +6,24 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use crate::chain::Time;
 
-/// Counts from the moment it was made. Time stands still within a turn, unless something is due; a turn that does nothing that takes the time does not ask for it, which costs a twentieth of a short call where caches are cold.
+/// Counts from its creation. Within a turn the time is constant, unless something is due. A turn that needs no time
+/// does not read the clock, which costs a twentieth of a short call with cold caches.
 #[derive(Debug)]
 pub(super) struct Clock {
     begun: Instant,
-    /// What it said last.
+    /// The last time that was read.
     said: Cell<Time>,
-    /// Whether it has said so in this turn.
+    /// Whether that time was read in this turn.
     stands: Cell<bool>,
 }
 
 impl Clock {
-    /// Whose time is zero then.
+    /// Creates a clock whose zero is `begun`.
     pub(super) fn since(begun: Instant) -> Clock {
         Clock { begun, said: Cell::default(), stands: Cell::new(false) }
     }
 
-    /// What time it is: from now on the turn's time.
+    /// Reads the time, which becomes the time of this turn.
     pub(super) fn now(&self) -> Time {
         let since = self.begun.elapsed();
         let now = Time::from_nanos(since.as_secs() * 1_000_000_000 + u64::from(since.subsec_nanos()));
@@ -31,23 +32,23 @@ impl Clock {
         now
     }
 
-    /// The turn's time.
+    /// The time of this turn.
     pub(super) fn time(&self) -> Time {
         if self.stands.get() { self.said.get() } else { self.now() }
     }
 
-    /// Time goes on: a turn begins, or the node has slept.
+    /// Invalidates the time of the turn: a turn begins, or the node has slept.
     pub(super) fn go_on(&self) {
         self.stands.set(false);
     }
 }
 
-/// The moment at which a node's clock begins.
+/// The zero of a node's clock.
 pub(super) fn begin() -> Instant {
     Instant::now()
 }
 
-/// A number for this run of an id, later than that of every earlier run: nanoseconds since 1970.
+/// A number for this run of an id, higher than that of every earlier run: nanoseconds since 1970.
 pub(super) fn incarnation() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_nanos()).unwrap_or(u64::MAX / 2)

@@ -1,4 +1,4 @@
-//! What the application asks of the event loop.
+//! Commands of the application to the event loop.
 
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -14,27 +14,27 @@ use super::request::Deferred;
 use super::spreading::Change;
 use crate::chain::Start;
 
-/// One thing to do.
+/// A command.
 #[derive(Debug)]
 pub(super) enum Command {
-    /// Start a call, and complete this when it ends.
+    /// Start a call; complete `completion` when it ends.
     Start { ticket: u64, start: Box<Start>, completion: Arc<Completion> },
-    /// Say of each of these calls which classes of workers it still needs here, a bit for each.
+    /// Report for each of these calls the classes of workers that it still needs here, one bit for each class.
     NeedsWorkers { tickets: Vec<u64>, answer: Sender<Vec<u64>> },
-    /// Open links to these ids where there are none, and say which are not up.
+    /// Open the missing links to these ids, and report the ids whose links are not up.
     Meet { ids: IdList, answer: Sender<Absent> },
-    /// Look for a peer at this address from now on.
+    /// Use this address of a peer from now on.
     Learn(Peer),
-    /// Look for these at their addresses from now on.
+    /// Use these addresses from now on.
     LearnAll(Vec<Peer>),
     /// Close the link to this id, and forget its address.
     Forget(Id),
-    /// Learn or forget an id as a member says, and answer when that is done.
+    /// Learn or forget an id on behalf of a member, then send the reply.
     Change { change: Change, answer: Deferred },
-    /// Say which ids are known.
+    /// Report the known ids.
     Members { answer: Sender<Vec<Id>> },
-    /// Tell of links that come and go.
+    /// Subscribe to events of links.
     Listen(Listener),
-    /// End the node: take no more calls, give those in flight this long.
+    /// End the node: accept no more calls, and let those in flight end within this time.
     Shutdown { limit: Duration },
 }

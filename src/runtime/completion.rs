@@ -1,4 +1,5 @@
-//! Where the event loop puts the end of a call, and where its caller waits for it: by blocking, or with a task's waker.
+//! The completion of a call: the event loop stores the result here, and the caller waits for it, by blocking or with a
+//! task's waker.
 #![allow(clippy::disallowed_methods, reason = "a caller waits by the clock of its own thread")]
 
 use std::fmt;
@@ -13,35 +14,35 @@ use tracing::error;
 use crate::chain::RootReply;
 use crate::wire::{Failure, Report};
 
-/// A call that did not fail.
+/// A call that has not failed.
 #[derive(Debug)]
 pub(super) struct Success {
-    /// None if none was asked for.
+    /// `None` if no reply was requested.
     pub(super) reply: Option<RootReply>,
     /// Of a partial call.
     pub(super) report: Option<Box<Report>>,
 }
 
-/// How a call ended, as the event loop says it; `None` when the node ended first.
+/// The result of a call; `None` if the node ended first.
 pub(super) type Ended = Option<Result<Success, Box<Failure>>>;
 
-/// The end of one call.
+/// The completion of one call.
 #[derive(Debug, Default)]
 pub(super) struct Completion {
     state: Mutex<State>,
     changed: Condvar,
-    /// Whether its caller wants it no more: then a call that has not begun never does.
+    /// Whether the caller has cancelled the call: then a call that has not begun never begins.
     given_up: AtomicBool,
 }
 
-/// What goes on when the call has ended.
+/// A continuation of a call.
 pub(super) type Then = Box<dyn FnOnce(Ended) + Send>;
 
 #[derive(Default)]
 struct State {
     ended: Option<Ended>,
     waker: Option<Waker>,
-    /// Whether a thread sleeps until the end: to wake nobody is a call of the system, too.
+    /// Whether a thread waits: a wake-up without a waiting thread would still be a system call.
     awaited: bool,
     then: Option<Then>,
 }
@@ -53,7 +54,7 @@ impl fmt::Debug for State {
 }
 
 impl Completion {
-    /// The call has ended.
+    /// Completes the call.
     pub(super) fn complete(&self, ended: Ended) {
         let mut state = self.state();
         if let Some(then) = state.then.take() {
@@ -71,7 +72,7 @@ impl Completion {
         }
     }
 
-    /// The end goes to `then`, as soon as it comes.
+    /// Sets the continuation; runs it at once if the call has ended.
     pub(super) fn then(&self, then: Then) {
         let mut state = self.state();
         match state.ended.take() {
@@ -83,27 +84,27 @@ impl Completion {
         }
     }
 
-    /// Whether the end has come and nobody has taken it.
+    /// Whether the call has ended and its result has not been taken.
     pub(super) fn has_ended(&self) -> bool {
         self.state().ended.is_some()
     }
 
-    /// The caller wants the call no more; says whether that is new.
+    /// Records that the caller has cancelled the call; returns true the first time.
     pub(super) fn give_up(&self) -> bool {
         !self.given_up.swap(true, Ordering::SeqCst)
     }
 
-    /// Whether the caller wants it no more.
+    /// Whether the caller has cancelled the call.
     pub(super) fn is_given_up(&self) -> bool {
         self.given_up.load(Ordering::SeqCst)
     }
 
-    /// The end, if it has come; it is given once.
+    /// Takes the result, if there is one; it can be taken once.
     pub(super) fn take(&self) -> Option<Ended> {
         self.state().ended.take()
     }
 
-    /// The end, if it has come; else `waker` is woken when it does.
+    /// Takes the result, if there is one; otherwise registers `waker`.
     pub(super) fn take_or_wake(&self, waker: &Waker) -> Option<Ended> {
         let mut state = self.state();
         let ended = state.ended.take();
@@ -113,7 +114,7 @@ impl Completion {
         ended
     }
 
-    /// Waits for the end, at most `limit`.
+    /// Waits for the result, at most `limit`.
     pub(super) fn wait(&self, limit: Option<Duration>) -> Option<Ended> {
         let until = limit.and_then(|limit| Instant::now().checked_add(limit));
         let mut state = self.state();

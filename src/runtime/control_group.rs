@@ -1,14 +1,15 @@
-//! Files of the control groups that this process is in, of both versions.
+//! Files of the control groups that contain this process, of both versions.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The files of a controller for this process, the one of its own group first, then those of the groups that this one is in. `unified` is the name in version 2, `own` that in version 1.
+/// Returns the files of a controller for this process: first that of its own group, then those of the enclosing groups.
+/// `unified` is the file's name in version 2, `own` that in version 1.
 pub fn files(controller: &str, unified: &str, own: &str) -> Vec<PathBuf> {
     files_of(&fs::read_to_string("/proc/self/cgroup").unwrap_or_default(), controller, unified, own)
 }
 
-/// The same, of what `/proc/self/cgroup` says.
+/// The same for a given content of `/proc/self/cgroup`.
 pub(super) fn files_of(groups: &str, controller: &str, unified: &str, own: &str) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for line in groups.lines() {
@@ -21,7 +22,7 @@ pub(super) fn files_of(groups: &str, controller: &str, unified: &str, own: &str)
             }
             _ => continue,
         };
-        // In a container the group's own path may be another one there: then its root has the file.
+        // In a container the group may have another path: then the root of the hierarchy has the file.
         let group = Path::new(path.trim_start_matches('/'));
         files.extend(group.ancestors().map(|group| root.join(group).join(name)));
     }
@@ -33,7 +34,8 @@ pub fn number(file: &Path) -> Option<u64> {
     fs::read_to_string(file).ok()?.trim().parse().ok()
 }
 
-/// How many processes of this process's group the kernel has killed for want of memory; none where no group says it.
+/// Number of processes of this process's group that the kernel has killed for lack of memory; `None` if no group
+/// reports it.
 pub fn memory_kills() -> Option<u64> {
     files("memory", "memory.events", "memory.oom_control").iter().find_map(|file| {
         let events = fs::read_to_string(file).ok()?;
@@ -45,7 +47,7 @@ fn kills_of(events: &str) -> Option<u64> {
     events.lines().find_map(|line| line.strip_prefix("oom_kill "))?.trim().parse().ok()
 }
 
-/// The group that allows no further process, by its file, and how many it allows.
+/// Returns the file of the group that allows no further process, and its limit.
 pub fn full_of_processes() -> Option<(PathBuf, u64)> {
     let limits = files("pids", "pids.max", "pids.max").into_iter();
     let mut limits = limits.filter_map(|file| Some((number(&file)?, file)));

@@ -1,7 +1,9 @@
 //! The runtime: drives the [chain](crate::chain) with sockets and threads.
 //!
-//! A [`Node`] is one id in this process. Its event loop (`event_loop`) owns the chain's state and the connections (`links`), functions run on
-//! an executor, and the application talks to it through a bounded mailbox. What most programs need of it is at the [root of the crate](crate). Source: the ARMCI design of chained GPC (2007), "Internal implementation details".
+//! A [`Node`] is one id in this process. Its event loop (`event_loop`) owns the state of the chain and the connections
+//! (`links`). Functions run on an executor, and the application sends commands through a bounded mailbox. The [root of
+//! the crate](crate) re-exports the items that most programs need. Source: the ARMCI design of chained GPC (2007),
+//! "Internal implementation details".
 
 mod access;
 mod address;
