@@ -1,7 +1,9 @@
-//! What a node does when file descriptors run short: each link is one, and anybody who reaches the node can hold as many as there are.
+//! File descriptor shortage: each link needs a descriptor, and any process that reaches the node can hold as many as
+//! there are.
 //!
-//! Ids that stand among its peers are served as long as the system has any; of the others, which are strangers, the links that have been idle longest make room for the next one. A link of which a call is under way stays. Whoever
-//! is closed, or refused since all are in use, is told why.
+//! Ids among the node's peers are served as long as the system has descriptors. The other ids are strangers: their
+//! longest idle links are closed to make room for new ones. A link that a call uses is never closed. If a link is
+//! closed, or rejected because all are in use, the other side receives the reason.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -21,43 +23,44 @@ use crate::peering::{GREETING_LIMIT, LinkKey, State};
 use crate::wire::CauseKind;
 use crate::wire::head::{Goodbye, GoodbyeReason};
 
-/// Descriptors that a node and its process have whatever links there are, with room for files and the memory of rings.
+/// Descriptors that a node and its process need beside links, with a margin for files and the memory of rings.
 const OWN: u64 = 16;
 
-/// One in so many is kept for ids that stand among the peers.
+/// One in this many descriptors is reserved for ids among the peers.
 const RESERVED_PART: u64 = 8;
 
-/// Links that strangers may have where the process may have hardly any descriptors.
+/// Minimum number of strangers' links, even if the process may have hardly any descriptors.
 const LEAST: u64 = 4;
 
-/// One in so many of the strangers' links that may be closed is, so that to look for them costs each newcomer little.
+/// One in this many of the closable links is closed at once, so that the search for them costs each new connection
+/// little.
 const CLOSED_PART: usize = 16;
 
-/// How long nobody looks for idle links when there were none, and before a system that had no descriptor left is asked again.
+/// Pause after a search that found no idle link, and before the next attempt after the system had no descriptor left.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// How long whoever has connected may take to say hello before it counts as idle: longer than a busy machine needs.
+/// How long a new connection may take to send its hello before it counts as idle: longer than a busy machine needs.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// So many that have connected last get that time where descriptors are short: each may be one of the peers.
+/// While descriptors are short, only this many of the newest connections get that time: each may be a peer.
 const NEWEST: usize = 16;
 
-/// How many links there may be, and whether there is room for another.
+/// The limits of the number of links, and the state of a shortage.
 #[derive(Debug)]
 pub(super) struct Descriptors {
-    /// Of the process.
+    /// The limit of the process.
     limit: u64,
-    /// Links from which on strangers make room for each other.
+    /// Number of links from which on strangers' links are closed for new ones.
     few: usize,
-    /// Links from which on no more are accepted in a turn before room is made, if it can be.
+    /// Number of links from which on accepting pauses until links have been closed, if possible.
     most: usize,
-    /// Whether room is to be made at the end of the turn.
+    /// Whether links are to be closed at the end of the turn.
     short: bool,
-    /// Whether the system itself has had no descriptor.
+    /// Whether the system itself had no descriptor left.
     none_left: bool,
-    /// Until when it is of no use to look for links to close, since none was idle.
+    /// No search for idle links before this time, since the last one found none.
     full_until: Option<Time>,
-    /// Peers to connect to when there is room.
+    /// Peers to connect to once a descriptor is free.
     waiting: BTreeSet<Id>,
 }
 
@@ -77,7 +80,7 @@ impl Descriptors {
         descriptors
     }
 
-    /// Notes how many descriptors the process may have by now.
+    /// Reads the current limit of the process.
     pub(super) fn learn(&mut self) {
         let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
         let reserve = OWN + limit / RESERVED_PART;
@@ -95,23 +98,23 @@ pub(super) fn are_short(error: &io::Error) -> bool {
 }
 
 impl Links {
-    /// Whether room is to be made before another connection is accepted.
+    /// Whether links must be closed before another connection is accepted.
     pub(super) fn is_full(&self) -> bool {
         self.descriptors.short && self.links.len() >= self.descriptors.most
     }
 
-    /// Someone has connected.
+    /// Records a new connection.
     pub(super) fn one_more(&mut self) {
         self.descriptors.short |= self.links.len() >= self.descriptors.few;
     }
 
-    /// The system has no descriptor for someone who connects.
+    /// Records that the system had no descriptor for an incoming connection.
     pub(super) fn none_to_accept(&mut self, now: Time) {
         self.look_again();
         self.accept_again = Some(now.plus(PAUSE));
     }
 
-    /// The system has no descriptor for a link to a peer: it gets one when there is room, or is lost.
+    /// Records that the system had no descriptor for a link to a peer: it gets one when one is free, or is lost.
     pub(super) fn none_to_connect(&mut self, to: Id) {
         self.look_again();
         self.descriptors.waiting.insert(to);
@@ -122,7 +125,7 @@ impl Links {
         self.descriptors.full_until = None;
     }
 
-    /// Why strangers who say hello are refused, if all links are in use.
+    /// Returns why hellos of strangers are rejected, if all links are in use.
     pub(super) fn has_no_room_for_strangers(&self, now: Time) -> Option<String> {
         let Descriptors { limit, few, full_until, .. } = self.descriptors;
         let refused = full_until.is_some_and(|until| now < until) && self.links.len() >= few;
@@ -136,18 +139,19 @@ impl Links {
         )
     }
 
-    /// Whether [`make_room`](Self::make_room) has something to do.
+    /// Whether [`make_room`](Self::make_room) has work to do.
     #[inline(always)]
     pub(super) fn is_short(&self) -> bool {
         self.descriptors.short
     }
 
-    /// Whether it is of use to look for links to close.
+    /// Whether a search for links to close may succeed.
     pub(super) fn may_find_room(&self, now: Time) -> bool {
         self.descriptors.full_until.is_none_or(|until| until <= now)
     }
 
-    /// Closes links of strangers that have been idle longest, if it is of use to look for them; none of peers that take part in calls.
+    /// Closes the longest idle links of strangers, if a search may succeed; never those of peers that take part in
+    /// calls.
     #[cold]
     pub(super) fn make_room(&mut self, now: Time, involved: Option<&BTreeSet<Id>>) {
         self.descriptors.short = false;
@@ -176,7 +180,7 @@ impl Links {
         }
     }
 
-    /// Links that may be closed, those that are idle longest first; links whose peers have something left to read last.
+    /// Returns the closable links, the longest idle first. Links whose peers have unread bytes come last.
     fn idle_strangers(&self, now: Time, involved: &BTreeSet<Id>) -> Vec<LinkKey> {
         let mut idle = Vec::new();
         for (key, link) in self.links.iter() {
@@ -190,7 +194,7 @@ impl Links {
         let used = |key| self.links.get(key).map_or(0, |link| link.used);
         let mut silent: Vec<_> =
             self.peering.half_open().map(|(key, until)| (until, key, used(key))).collect();
-        // Who has just connected may be one of the peers, as long as there is room for them.
+        // A new connection may be a peer, as long as there is room.
         let pressed = self.descriptors.none_left || self.links.len() >= self.descriptors.most;
         let late = now.plus(GREETING_LIMIT.saturating_sub(GRACE));
         silent.sort_unstable();
@@ -211,17 +215,17 @@ impl Links {
         }
         link.outbox.goodbye(&Goodbye { reason: GoodbyeReason::LinkClosed, text });
         link.loss = Loss::Closed;
-        // What does not go out at once is of no use any more.
+        // Bytes that cannot be sent at once are lost.
         let _ = link.flush(Time::default);
         self.close(now, key, "it was idle, and descriptors are short");
     }
 
-    /// Connects where there was no descriptor before, if anything still waits for it.
+    /// Connects where there was no descriptor before, if a message still waits for that link.
     fn connect_at_last(&mut self, now: Time, to: Id) {
         if self.peering.state(to) == State::Absent && self.pending.contains_key(&to) {
             self.connect(now, to);
         }
-        // There is still none.
+        // There is still no descriptor.
         if self.descriptors.waiting.remove(&to) {
             self.descriptors.short = false;
             let why = format!(

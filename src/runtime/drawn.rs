@@ -1,4 +1,4 @@
-//! Secrets and keys that are drawn with the system's randomness.
+//! Random secrets and keys, from the system's random numbers.
 
 use std::io;
 
@@ -8,21 +8,21 @@ use zeroize::Zeroizing;
 
 use crate::peering::{KEY_LENGTH, PrivateKey, SECRET_MIN, Secret};
 
-/// Fills a few bytes with the system's randomness, waiting for it where the system has just started.
+/// Fills a few bytes with random numbers of the system; waits if the system has just started.
 pub(super) fn fill(bytes: &mut [u8]) -> io::Result<()> {
     let mut filled = 0;
     while filled < bytes.len() {
-        // At least one byte each time.
+        // Each call fills at least one byte.
         filled += retry_on_intr(|| getrandom(&mut bytes[filled..], GetRandomFlags::empty()))?;
     }
     Ok(())
 }
 
 impl Secret {
-    /// Draws a secret: 32 bytes of the system's randomness.
+    /// Draws a secret: 32 random bytes of the system.
     ///
     /// # Errors
-    /// The system's, when it has none.
+    /// The system's, if it has no random numbers.
     pub fn random() -> io::Result<Secret> {
         let mut bytes = Zeroizing::new([0; SECRET_MIN]);
         fill(&mut *bytes)?;
@@ -31,10 +31,10 @@ impl Secret {
 }
 
 impl PrivateKey {
-    /// Draws a key with the system's randomness.
+    /// Draws a key from the system's random numbers.
     ///
     /// # Errors
-    /// The system's, when it has none.
+    /// The system's, if it has no random numbers.
     pub fn random() -> io::Result<PrivateKey> {
         let mut bytes = Zeroizing::new([0; KEY_LENGTH]);
         fill(&mut *bytes)?;

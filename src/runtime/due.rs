@@ -1,6 +1,7 @@
-//! What is due when at a node's connections: hellos that are awaited, last frames, links that another one opens.
+//! The deadlines of a node's connections: hellos that are awaited, last frames, unfinished requests.
 //!
-//! In a queue, soonest first: what a turn asks, and what it does, depends on what is due, and not on how many links or peers there are.
+//! A priority queue, soonest first: the cost of a turn depends on the number of expired deadlines, not on the number of
+//! links or peers.
 
 use std::collections::BTreeSet;
 
@@ -8,16 +9,17 @@ use super::links::Links;
 use crate::chain::{Time, sooner};
 use crate::peering::LinkKey;
 
-/// Whose time it is.
+/// The owner of a deadline.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Due {
-    /// A connection that has none of a link's rights any more.
+    /// A connection that is being closed.
     Link(LinkKey),
-    /// A link with requests of which more must have come by then.
+    /// A link with unfinished requests, whose missing parts must arrive before the deadline.
     Request(LinkKey),
 }
 
-/// What is due, soonest first: an entry for each connection that is being opened or closed, and for each peer that is expected.
+/// The deadlines, soonest first: one for each connection that is being closed, and one for each link with unfinished
+/// requests.
 #[derive(Debug, Default)]
 pub(super) struct DueTimes(BTreeSet<(Time, Due)>);
 
@@ -30,12 +32,12 @@ impl DueTimes {
         self.0.remove(&(at, what));
     }
 
-    /// When something is due next.
+    /// The soonest deadline.
     fn next(&self) -> Option<Time> {
         self.0.first().map(|(at, _)| *at)
     }
 
-    /// What is due by now, one after the other.
+    /// Takes the next expired deadline.
     fn pop(&mut self, now: Time) -> Option<Due> {
         match self.next() {
             Some(at) if at <= now => self.0.pop_first().map(|(_, what)| what),
@@ -51,7 +53,7 @@ impl Links {
         sooner(sooner(self.due.next(), self.accept_again), self.peering.next_deadline())
     }
 
-    /// Until when a connection may go on as it is.
+    /// Sets or clears the deadline of a connection.
     pub(super) fn give_until(&mut self, key: LinkKey, until: Option<Time>) {
         let Some(link) = self.links.get_mut(key) else { return };
         if let Some(before) = std::mem::replace(&mut link.deadline, until) {
@@ -62,7 +64,7 @@ impl Links {
         }
     }
 
-    /// Gives up what has taken too long.
+    /// Handles expired deadlines.
     pub(super) fn check_deadlines(&mut self, now: Time) {
         if self.accept_again.is_some_and(|at| at <= now) {
             self.accept_again = None;
@@ -70,7 +72,7 @@ impl Links {
         }
         self.peering.tick(now);
         self.settle_peering(now);
-        // Ends: what is due later than now stays.
+        // Terminates: later deadlines stay in the queue.
         while let Some(what) = self.due.pop(now) {
             match what {
                 Due::Link(key) => drop(self.discard(key)),

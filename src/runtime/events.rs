@@ -1,6 +1,7 @@
-//! What an application hears of the peers of its node: links that come up and that are lost, in their order, in a queue with a bound.
+//! Events of peers for the application: links that come up or are lost, in order, in a bounded queue.
 //!
-//! The event loop never waits for whoever listens: an event that finds no room is counted. Where nobody listens, a link that comes or goes costs one look at an empty list.
+//! The event loop never waits for a listener: an event that does not fit is counted. Without listeners, a change of a
+//! link costs one check of an empty list.
 #![allow(clippy::disallowed_methods, reason = "a listener waits by the clock of its own thread")]
 
 use std::collections::VecDeque;
@@ -11,16 +12,18 @@ use gpc_trees::Id;
 
 use super::links::Links;
 
-/// Events that wait for a listener, in addition to those about links that stood when it began to listen: all nodes of a large rack that go and come back while it is busy; some 100 KiB.
+/// Maximum number of queued events of a listener, beside those about links that were up when it subscribed. It covers
+/// all nodes of a large rack that go and come back while the listener is busy; some 100 KiB.
 pub const EVENTS_MAX: usize = 1024;
 
-/// Something that has happened to the link with a peer.
+/// A change of the link with a peer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct PeerEvent {
     /// The peer.
     pub id: Id,
-    /// Which run of it the link is, or was, with: a process that is started again under the same id has another one. Which of two is the later one it does not say.
+    /// The run of the peer that the link is, or was, with: a restarted process of the same id has another number. The
+    /// numbers do not tell which run is the later one.
     pub incarnation: u64,
     /// What has happened.
     pub kind: PeerEventKind,
@@ -30,9 +33,9 @@ pub struct PeerEvent {
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum PeerEventKind {
-    /// It stands.
+    /// The link is up.
     Up,
-    /// It stood, and is gone: calls that were under way through it have failed. An attempt to connect that fails is no event.
+    /// The link was up, and is lost: calls that used it have failed. A failed attempt to connect is not an event.
     Lost {
         /// How it was lost.
         loss: Loss,
@@ -41,45 +44,52 @@ pub enum PeerEventKind {
     },
 }
 
-/// How a link that stood was lost.
+/// How a link that was up was lost.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[non_exhaustive]
 pub enum Loss {
-    /// The peer has left in order: its node was shut down, and said goodbye.
+    /// The peer has left in order: its node was shut down, and sent a goodbye.
     Left,
-    /// The connection broke, or ended without a goodbye: the process of the peer has died, or its host or the network is gone; or what it sent made no sense.
+    /// The connection broke, or ended without a goodbye: the process of the peer has died, its host or the network has
+    /// failed, or the peer has sent invalid bytes.
     #[default]
     Broken,
     /// The peer was silent for longer than the [heartbeat](crate::runtime::Builder::heartbeat) allows.
     Silent,
-    /// Another connection has taken its place: of another run of the id, whose incarnation the next event has, or of the same run, which has connected again.
+    /// Another connection has replaced it: of another run of the id, whose incarnation is in the next event, or of the
+    /// same run, which has reconnected.
     Replaced,
     /// This node was told to [forget](crate::Node::forget) the peer.
     Forgotten,
-    /// One side has closed this link in order, and goes on: file descriptors were short and no call used the link, or the peer was told to forget this node.
+    /// One side has closed this link in order, and is still running: file descriptors were short and no call used the
+    /// link, or the peer was told to forget this node.
     Closed,
 }
 
 /// Why there is no event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum NoEvent {
-    /// None has come yet.
+    /// No event has occurred yet.
     #[error("no event has come yet")]
     Yet,
-    /// The node has ended, its links with it, and all events have been taken.
+    /// The node and its links have ended, and all events have been taken.
     #[error("the node has ended")]
     Ended,
 }
 
-/// What the application hears of the peers of a node, from [`Node::events`](crate::Node::events) or [`PolledNode::events`](crate::PolledNode::events).
+/// Receives the events of a node's peers, from [`Node::events`](crate::Node::events) or
+/// [`PolledNode::events`](crate::PolledNode::events).
 ///
-/// It begins with an event [`Up`](PeerEventKind::Up) for each link that stands when the node begins to tell; from then on each change comes once, in order: for one id [`Up`](PeerEventKind::Up) and
-/// [`Lost`](PeerEventKind::Lost) take turns. Links open when calls first need them, so a peer may be well without any event of it.
+/// The first events are one [`Up`](PeerEventKind::Up) for each link that is up at the subscription. From then on each
+/// change is one event, in order: for one id [`Up`](PeerEventKind::Up) and [`Lost`](PeerEventKind::Lost) alternate.
+/// Links open when calls first need them, so a peer may be alive without any event about it.
 ///
-/// At most [`EVENTS_MAX`] events wait, in addition to those it began with. Later ones are dropped and counted in [`missed`](Self::missed); the node does not wait for room. A program that keeps a list of the peers starts again with another
-/// `Events` when that number has grown.
+/// At most [`EVENTS_MAX`] events are queued, beside the first ones. Later ones are dropped and counted in
+/// [`missed`](Self::missed); the node never waits for a full queue. A program that maintains a list of the peers starts
+/// again with a new `Events` when that number has grown.
 ///
-/// Any thread may take events, also from several threads at once: each event is given once. Dropping it ends the telling.
+/// Any thread may take events, also several threads concurrently: each event is returned once. Dropping the value ends
+/// the subscription.
 ///
 /// ```
 /// use std::time::Duration;
@@ -99,7 +109,7 @@ pub enum NoEvent {
 #[derive(Debug)]
 pub struct Events(Arc<Queue>);
 
-/// The events of one listener.
+/// The queue of one listener.
 #[derive(Debug, Default)]
 struct Queue {
     state: Mutex<Waiting>,
@@ -109,17 +119,17 @@ struct Queue {
 #[derive(Debug, Default)]
 struct Waiting {
     events: VecDeque<PeerEvent>,
-    /// How many may wait.
+    /// Maximum number of queued events.
     room: usize,
     missed: u64,
     ended: bool,
-    /// Threads that sleep until something comes: to wake nobody is a call of the system, too.
+    /// Number of threads that wait for an event: a wake-up without a waiting thread would still be a system call.
     sleepers: usize,
 }
 
 impl Queue {
     fn state(&self) -> MutexGuard<'_, Waiting> {
-        // Nothing panics while it is held.
+        // No code panics while it holds the lock.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -135,7 +145,7 @@ impl Waiting {
 }
 
 impl Events {
-    /// The end that listens, and the one that tells.
+    /// Creates both ends: the receiver and the sender.
     pub(super) fn new() -> (Events, Listener) {
         let queue = Arc::new(Queue::default());
         queue.state().room = EVENTS_MAX;
@@ -143,7 +153,7 @@ impl Events {
         (Events(queue), listener)
     }
 
-    /// The next event, if it has come.
+    /// Returns the next event, if there is one.
     ///
     /// # Errors
     /// [`NoEvent`].
@@ -151,14 +161,15 @@ impl Events {
         self.0.state().take()
     }
 
-    /// The next event; waits for it at most `limit`. The thread that drives a [`PolledNode`](crate::PolledNode) waits in [`progress`](crate::PolledNode::progress) instead: nothing comes here meanwhile.
+    /// Returns the next event; waits for it up to `limit`. The thread that drives a [`PolledNode`](crate::PolledNode)
+    /// waits in [`progress`](crate::PolledNode::progress) instead: no event can occur while it waits here.
     ///
     /// # Errors
-    /// [`NoEvent`], of which [`NoEvent::Yet`] means that the time has passed.
+    /// [`NoEvent`]; [`NoEvent::Yet`] means that the time has passed.
     pub fn recv_within(&self, limit: Duration) -> Result<PeerEvent, NoEvent> {
         let begun = Instant::now();
         let mut state = self.0.state();
-        // Ends: the time passes.
+        // Terminates: the time limit passes.
         loop {
             let left = limit.saturating_sub(begun.elapsed());
             match state.take() {
@@ -172,18 +183,18 @@ impl Events {
         }
     }
 
-    /// How many events found no room, since the beginning.
+    /// Number of events that were dropped since the subscription.
     pub fn missed(&self) -> u64 {
         self.0.state().missed
     }
 }
 
-/// The end that tells. Dropping it says that the node has ended.
+/// The sender of events. Its drop marks the end of the node.
 #[derive(Debug)]
 pub(super) struct Listener(Weak<Queue>);
 
 impl Listener {
-    /// Tells of something; false when nobody listens any more.
+    /// Sends an event; returns false if the receiver has been dropped.
     fn tell(&self, event: PeerEvent) -> bool {
         let Some(queue) = self.0.upgrade() else { return false };
         let mut state = queue.state();
@@ -199,7 +210,7 @@ impl Listener {
         true
     }
 
-    /// What stands already is told of beside what comes.
+    /// Adds places for the events about links that are up already.
     fn add_room(&self, count: usize) {
         if let Some(queue) = self.0.upgrade() {
             queue.state().room += count;
@@ -217,7 +228,7 @@ impl Drop for Listener {
 }
 
 impl Links {
-    /// Somebody listens from now on; hears first of the links that stand.
+    /// Adds a listener, which first receives the links that are up.
     pub(super) fn listen(&mut self, listener: Listener) {
         self.listeners_of_events.retain(|listener| listener.0.strong_count() > 0);
         let up: Vec<(Id, u64)> = self.peering.all_up().collect();
@@ -228,19 +239,19 @@ impl Links {
         self.listeners_of_events.push(listener);
     }
 
-    /// The link with a peer is up.
+    /// Reports that the link with a peer is up.
     pub(super) fn tell_up(&mut self, id: Id, incarnation: u64) {
         if !self.listeners_of_events.is_empty() {
             self.tell(&PeerEvent { id, incarnation, kind: PeerEventKind::Up });
         }
     }
 
-    /// The link with a peer, which was up, is lost.
+    /// Reports that the link with a peer, which was up, is lost.
     pub(super) fn tell_lost(&mut self, id: Id, loss: Loss, reason: &str) {
         self.tell_lost_run(id, self.peering.incarnation(id), loss, reason);
     }
 
-    /// The same of a run that is not the last one any more.
+    /// The same for a run of the peer that is no longer the current one.
     pub(super) fn tell_lost_run(&mut self, id: Id, incarnation: u64, loss: Loss, reason: &str) {
         if self.listeners_of_events.is_empty() {
             return;

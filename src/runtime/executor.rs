@@ -1,6 +1,7 @@
-//! Where functions run: on the worker threads of a class, or here.
+//! The executor: runs functions on the worker threads of a class, or on the driving thread.
 //!
-//! The chain decides how many run at once; the executor only provides the hands. Results come back through the [mailbox](super::mailbox).
+//! The chain decides how many functions run concurrently; the executor only provides the threads. Results return
+//! through the [mailbox](super::mailbox).
 
 use std::collections::HashMap;
 use std::io;
@@ -24,15 +25,16 @@ use crate::hint::unlikely;
 use crate::wire::message::Classes;
 use crate::wire::{CallId, CauseKind, Reason};
 
-/// Most executors with names: a node has a few; a class is a bit of 64, and the default workers are one of them.
+/// Maximum number of named executors: a node has a few. A class is one of 64 bits, and the default workers are one
+/// class.
 pub(super) const EXECUTORS_MAX: usize = 63;
 
-/// The names of a node's executors; the class of each is its place, from 1 on.
+/// The names of a node's executors. The class of each is its index, from 1 on.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Names(pub(super) Vec<String>);
 
 impl Names {
-    /// The class of a placement; none if there is no such executor.
+    /// The class of a placement; `None` if there is no such executor.
     pub(super) fn class(&self, placement: &Placement) -> Option<u8> {
         match placement {
             Placement::Default | Placement::Inline => Some(0),
@@ -43,7 +45,8 @@ impl Names {
         }
     }
 
-    /// Which workers run these functions. Those of an executor that this node lacks are refused when it is their turn.
+    /// The classes of workers that run these functions. A function of an executor that this node lacks is rejected when
+    /// it should run.
     pub(super) fn classes(&self, functions: &Functions, func: u64, callback: Option<u64>) -> Classes {
         functions.classes(func, callback, |placement| self.class(placement).unwrap_or_default())
     }
@@ -53,23 +56,24 @@ impl Names {
 pub(super) struct Executor {
     side: Arc<Side>,
     entries: Known,
-    /// The default workers, and behind them those of the executors with names.
+    /// The default workers, then those of the named executors.
     hands: Vec<Hands>,
-    /// Functions that run on workers, and those that have kept a token to answer with: no more than the calls in flight.
+    /// Functions that run on workers, and those that hold a token to reply with: at most one for each call in flight.
     runs: HashMap<CallId, Arc<Run>>,
 }
 
-/// The functions that have been asked for. A function once registered never changes, so that nothing is locked for a job; at most as many as are registered.
+/// The functions that have been used, so that a job takes no lock: a registered function never changes. At most as many
+/// as are registered.
 #[derive(Default)]
 struct Known {
     entries: Vec<(u64, Entry)>,
     places: HashMap<u64, usize, QuickHash>,
-    /// The place of the one that was asked for last: most calls are of the same function as the one before.
+    /// The index of the function that was used last: most calls have the same function as the call before.
     last: usize,
 }
 
 impl Known {
-    /// The same, or none if there is no such function.
+    /// The function of this handle; `None` if there is none.
     #[inline(always)]
     fn get(&mut self, functions: &Functions, handle: u64) -> Option<&Entry> {
         if unlikely(self.entries.get(self.last).is_none_or(|(last, _)| *last != handle)) {
@@ -103,9 +107,10 @@ impl Known {
 enum Hands {
     /// The thread that drives the node.
     Here,
-    /// Threads of its own, one at a time as jobs come: a node whose functions are all inline has none. They end when the sender is dropped. The channel holds at most the jobs that the chain hands out: one for each.
+    /// Threads of its own, started one by one as jobs arrive: a node whose functions are all inline has none. They end
+    /// when the sender is dropped. The channel is bounded by the chain, which runs at most one job for each worker.
     Threads { class: u8, workers: usize, started: usize, jobs: (Sender<Handed>, Receiver<Handed>) },
-    /// Several, from the beginning.
+    /// A pool of threads, all started at once.
     #[cfg(feature = "rayon")]
     Pool(rayon::ThreadPool),
 }
@@ -117,7 +122,8 @@ struct Handed {
 }
 
 impl Executor {
-    /// Functions run on so many threads of each class; those of the default class on the thread that drives the node, if `here`.
+    /// Creates an executor with this number of threads of each class. If `here` is set, functions of the default class
+    /// run on the thread that drives the node.
     pub(super) fn new(side: &Arc<Side>, workers: &[usize], here: bool) -> io::Result<Executor> {
         let hands = workers.iter().zip(0..).map(|(workers, class)| match (class, workers) {
             (0, _) if here => Ok(Hands::Here),
@@ -130,7 +136,8 @@ impl Executor {
         Ok(Executor { side: side.clone(), entries: Known::default(), hands, runs: HashMap::new() })
     }
 
-    /// The function under a handle, if it runs on this thread for whoever asks, and answers when it ends.
+    /// Returns the function of a handle if it qualifies for the fast path: it runs on this thread, and its reply is
+    /// complete when it returns.
     #[inline(always)]
     pub(super) fn on_the_spot(&mut self, handle: u64) -> Option<&Entry> {
         let here = matches!(self.hands.first(), Some(Hands::Here));
@@ -143,12 +150,12 @@ impl Executor {
         inline.then_some(entry)
     }
 
-    /// The function that was asked for last.
+    /// The function that was used last.
     pub(super) fn again(&self) -> Option<&Entry> {
         self.entries.entries.get(self.entries.last).map(|(_, entry)| entry)
     }
 
-    /// A call is over here whose function runs, or has kept a token.
+    /// Stops the function of a call that is over here: it runs, or holds a token.
     #[cold]
     pub(super) fn stop(&mut self, call: CallId) {
         if let Some(run) = self.runs.remove(&call) {
@@ -156,18 +163,19 @@ impl Executor {
         }
     }
 
-    /// Something has come of a function that ran elsewhere, or of its token.
+    /// Handles the result of a function that ran elsewhere, or the reply of its token.
     pub(super) fn heed(&mut self, input: &Input) {
         match input {
             Input::Ran { result: JobResult::Deferred, .. } => {}
-            // Whoever was given a token, and then failed, is told; of one that has answered nobody asks.
+            // If the function took a token and then failed, the holder of the token is notified. Of other functions,
+            // the run is no longer needed.
             Input::Ran { call, .. } => self.stop(*call),
             Input::Answered { call, .. } => drop(self.runs.remove(call)),
             _ => {}
         }
     }
 
-    /// Runs a job, or hands it to someone who will. What comes back at once is returned.
+    /// Runs a job, or passes it to a worker. Returns the result if there is one at once.
     pub(super) fn run(&mut self, job: Job) -> Option<Input> {
         let Executor { side, entries, hands, runs } = self;
         let entry = entries.entry(&side.functions, handle(&job));
@@ -191,13 +199,13 @@ impl Executor {
                                 format!("cannot start a thread for functions: {error}"),
                             ));
                         }
-                        // Those that there are take their turns.
+                        // The existing threads take turns.
                         Err(_) => {}
                     }
                 }
                 let run = Arc::<Run>::default();
                 runs.insert(call, run.clone());
-                // Its receiver lies beside it.
+                // Cannot fail: its receiver is stored beside it.
                 jobs.0
                     .send(Handed { job, run })
                     .err()
@@ -228,7 +236,8 @@ impl Executor {
 }
 
 impl Drop for Executor {
-    /// The node ends: functions that run are told so, those that wait for a worker do not begin, and who keeps a token learns that nobody waits for it.
+    /// The node ends: running functions are notified, those that wait for a worker never begin, and holders of tokens
+    /// learn that the call is over.
     fn drop(&mut self) {
         for hands in &self.hands {
             if let Hands::Threads { jobs: (_, waiting), .. } = hands {
@@ -239,13 +248,13 @@ impl Drop for Executor {
     }
 }
 
-/// The node cannot run a function at the moment.
+/// The failure of a function that the node cannot run at present.
 #[cold]
 fn failed(call: CallId, why: String) -> Input {
     Input::Ran { call, result: JobResult::Refused(Box::new(Reason::new(CauseKind::Busy, why))) }
 }
 
-/// A function of an executor that this node lacks.
+/// The failure of a function whose executor this node lacks.
 #[cold]
 fn lacking(placement: &Placement, job: &Job) -> Input {
     let Placement::Executor(name) = placement else {
@@ -264,7 +273,7 @@ fn start_worker(side: Arc<Side>, class: u8, index: usize, jobs: Receiver<Handed>
         Some(name) => format!("gpc-{}-{name}-{index}", side.id),
         None => format!("gpc-{}-worker", side.id),
     };
-    // The channel ends when the executor has gone, which holds its sender.
+    // The channel ends when the executor, which holds its sender, is dropped.
     let work = move || jobs.iter().for_each(|handed| side.mailbox.result(on_worker(&side, class, handed)));
     thread::Builder::new().name(name).spawn(work).map(drop)
 }
@@ -290,7 +299,8 @@ fn handle(job: &Job) -> u64 {
     }
 }
 
-/// Whether the function of a job may ask for a token: a func has it from the beginning or not at all, but for one that takes its data as they come.
+/// Whether the function of a job may request a token. A func has its token from the beginning or not at all, except a
+/// streaming one.
 fn may_defer(job: &Job) -> bool {
     matches!(job.work, Work::Callback { .. } | Work::More(_))
 }
@@ -321,7 +331,7 @@ fn result(entry: Result<&Entry, FunctionsError>, side: &Arc<Side>, mut job: Job,
         Ok(entry) => entry,
         Err(error) => return JobResult::Refused(function_error::not_run(&error)),
     };
-    // They are missing only in a call whose func takes them as they come.
+    // Data are absent only in a call with a streaming func.
     let data = job.request.data.as_bytes().unwrap_or_default();
     let work = std::mem::replace(&mut job.work, Work::Func);
     let request = Request::of_job(side, &job, &data, run);

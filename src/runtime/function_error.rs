@@ -1,4 +1,5 @@
-//! What functions return when they fail: any error, with a number of the application's own if it likes; and what becomes of it on its way to the caller.
+//! Errors of functions: any error, optionally with a code of the application, and its conversion into a cause for the
+//! caller.
 
 use std::any::Any;
 use std::error::Error;
@@ -9,18 +10,21 @@ use super::call_error::CallError;
 use super::functions_error::FunctionsError;
 use crate::wire::{CauseKind, Reason};
 
-/// What a function says when it fails: any error, or words. With [`WithCode`] it says a number, too.
+/// The error of a function: any error, or a text. [`WithCode`] adds a code.
 pub type FunctionError = Box<dyn Error + Send + Sync>;
 
-/// What a function returns.
+/// The result of a function.
 pub type FunctionResult = Result<(), FunctionError>;
 
-/// How many errors below a function's own are asked for a code: more than anybody wraps by hand, and an end where an error is its own source.
+/// Maximum number of nested errors that are searched for a code: more than a program nests, and a bound for an error
+/// that is its own source.
 const SOURCES_MAX: usize = 32;
 
-/// An error with a number of the application's own, which the caller finds as [`Cause::code`](crate::Cause::code).
+/// An error with a code of the application, which the caller gets as [`Cause::code`](crate::Cause::code).
 ///
-/// What it says is what its error says. A function may return it as it is, or below other errors that name it as their [source](Error::source): the outermost code counts. A function that returns the error of a call that it made passes on that call's code. A code of 0 is none.
+/// Its message is that of its error. A function may return it directly, or below other errors that name it as their
+/// [source](Error::source): the outermost code counts. A function that returns the error of a call that it made passes
+/// on that call's code. Code 0 means no code.
 ///
 /// ```
 /// use std::fs;
@@ -30,12 +34,12 @@ const SOURCES_MAX: usize = 32;
 ///
 /// let functions = Functions::new();
 /// let configure = functions.func("configure", |request, reply| {
-///     // Any error goes with `?`, and words with `into`;
+///     // Any error is returned with `?`, and text with `into`.
 ///     let path = std::str::from_utf8(request.header())?;
 ///     if path.is_empty() {
 ///         return Err("no path".into());
 ///     }
-///     // one that the caller is to tell from others gets a number.
+///     // An error that the caller must distinguish gets a code.
 ///     reply.data = fs::read(path).map_err(|error| WithCode::new(NO_CONFIG, error))?;
 ///     Ok(())
 /// })?;
@@ -49,17 +53,17 @@ pub struct WithCode {
 }
 
 impl WithCode {
-    /// An error, or words, with a number.
+    /// Creates an error with a code, from an error or a text.
     pub fn new(code: i64, error: impl Into<FunctionError>) -> WithCode {
         WithCode { code, error: error.into() }
     }
 
-    /// The number.
+    /// The code.
     pub fn code(&self) -> i64 {
         self.code
     }
 
-    /// The error without it.
+    /// The error without its code.
     pub fn into_error(self) -> FunctionError {
         self.error
     }
@@ -72,30 +76,30 @@ impl fmt::Display for WithCode {
 }
 
 impl Error for WithCode {
-    /// That of its error, for which it stands.
+    /// The source of its error, which it represents.
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         self.error.source()
     }
 }
 
-/// Runs what an application has written: a panic is a failure like any other.
+/// Runs code of the application: a panic is a failure like any other.
 #[inline(always)]
 pub(super) fn unwinding<T>(run: impl FnOnce() -> Result<T, FunctionError>) -> Result<T, Box<Reason>> {
-    // What the function has captured is its own affair after a panic; the reply it was filling is dropped.
-    // What an error says of itself is its function's word, too.
+    // The function owns its captured state, also after a panic; the reply that it was filling is dropped. The message
+    // of an error is code of the application, too, and may panic.
     match catch_unwind(AssertUnwindSafe(|| run().map_err(|error| said(&*error)))) {
         Ok(result) => result,
         Err(panic) => Err(panicked(&*panic)),
     }
 }
 
-/// Why a function failed that returned this error.
+/// The reason for a function that returned this error.
 #[cold]
 fn said(error: &(dyn Error + Send + Sync + 'static)) -> Box<Reason> {
     Box::new(Reason { kind: kind_of(error), code: code_of(error), message: error.to_string() })
 }
 
-/// A wait that was refused stays that, where a function returns it as it is; anything else is a function that failed.
+/// If a function returns a rejected wait unchanged, it keeps its kind; any other error is a failed function.
 fn kind_of(error: &(dyn Error + 'static)) -> CauseKind {
     match error.downcast_ref::<CallError>() {
         Some(CallError::Deadlock(_) | CallError::NotDriven) => CauseKind::Deadlock,
@@ -103,13 +107,13 @@ fn kind_of(error: &(dyn Error + 'static)) -> CauseKind {
     }
 }
 
-/// The outermost code of an error and those below it; 0 if none has one.
+/// The outermost code of an error and its sources; 0 if there is none.
 fn code_of(mut error: &(dyn Error + 'static)) -> i64 {
     for _ in 0..SOURCES_MAX {
         if let Some(coded) = error.downcast_ref::<WithCode>() {
             return coded.code;
         }
-        // What a call said that the function made.
+        // The code of a call that the function made.
         if let Some(cause) = error.downcast_ref::<CallError>().and_then(CallError::cause) {
             return cause.code;
         }
@@ -127,14 +131,14 @@ fn panicked(panic: &(dyn Any + Send)) -> Box<Reason> {
     Box::new(Reason::new(CauseKind::Panicked, message))
 }
 
-/// Why a token of a deferred reply gives none: its function's error, as if it had returned it.
+/// The reason for a token of a deferred reply that fails: as if the function had returned this error.
 #[cold]
 pub(super) fn failed(error: impl Into<FunctionError>) -> Box<Reason> {
     let error = error.into();
     unwinding(|| Err::<(), _>(error)).err().unwrap_or_else(|| "without words".into())
 }
 
-/// Why a function cannot be run here.
+/// The reason why a function cannot run here.
 #[cold]
 pub(super) fn not_run(error: &FunctionsError) -> Box<Reason> {
     let kind = match error {
@@ -152,7 +156,7 @@ mod tests {
         *unwinding(run).unwrap_err()
     }
 
-    /// Of an error that panicked when it was asked for its words the reply stayed behind, for the next call.
+    /// An error that panicked when its message was requested left the reply behind, for the next call.
     #[test]
     fn a_panic_is_a_failure_wherever_it_comes_from() {
         struct Mute;
@@ -188,7 +192,7 @@ mod tests {
         assert_eq!(WithCode::new(4, opening()).into_error().to_string(), "while opening");
     }
 
-    /// An error that is its own source must not hold the function's thread for ever.
+    /// An error that is its own source must not block the function's thread for ever.
     #[test]
     fn sources_that_go_round_have_an_end() {
         #[derive(Debug, thiserror::Error)]

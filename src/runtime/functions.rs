@@ -1,6 +1,8 @@
-//! The functions that calls name: registered under a name, known everywhere by a [handle](super::handles) made of that name.
+//! The table of functions that calls name: registered under a name, and identified everywhere by a
+//! [handle](super::handles) made of that name.
 //!
-//! Source: the ARMCI design of chained GPC (2007), "Interface and parameters" (func, callback) and "Alternative approach" (one function with phases).
+//! Source: the ARMCI design of chained GPC (2007), "Interface and parameters" (func, callback) and "Alternative
+//! approach" (one function with phases).
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry as Slot;
@@ -29,9 +31,10 @@ type Callback = dyn Fn(&Request<'_>, &ChildReply<'_>, &mut Reply) -> FunctionRes
 type Phased = dyn Fn(Phase<'_>, &Request<'_>, &mut Reply) -> FunctionResult + Send + Sync;
 type Deferring = dyn Fn(&Request<'_>, Deferred) + Send + Sync;
 
-/// What a registered function with phases is called for.
+/// The phase for which a registered function with phases is called.
 ///
-/// Source: the ARMCI design of chained GPC (2007), "Alternative approach": GPC_INIT does what func does, GPC_WAIT what callback does.
+/// Source: the ARMCI design of chained GPC (2007), "Alternative approach": GPC_INIT corresponds to func, GPC_WAIT to
+/// callback.
 #[derive(Clone, Copy, Debug)]
 pub enum Phase<'a> {
     /// Execute.
@@ -51,12 +54,13 @@ pub(super) struct Entry {
     code: Code,
 }
 
-/// Whether a function may run where its request was read. A restricted one may not: its requests are judged first.
+/// Whether a function may take the fast path, where its request was read. A restricted function may not: its requests
+/// are checked first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Spot {
     /// Never.
     No,
-    /// Where the default workers are the thread that drives the node.
+    /// If the default workers are the thread that drives the node.
     Here,
     /// On any node.
     Anywhere,
@@ -64,7 +68,7 @@ pub(super) enum Spot {
 
 impl Spot {
     fn of(placement: &Placement, access: &Access, code: &Code) -> Spot {
-        // Its reply is there when it returns.
+        // Their reply is complete when they return.
         let answers_at_its_end = matches!(code, Code::Func(_) | Code::Phased(_));
         match placement {
             _ if !answers_at_its_end || *access != Access::Anyone => Spot::No,
@@ -84,7 +88,7 @@ enum Code {
     Streaming(Arc<Factory>),
 }
 
-/// What a function is, as far as calls tell kinds apart.
+/// The kind of a function, as far as calls distinguish kinds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind {
     Func,
@@ -111,13 +115,13 @@ impl Code {
 }
 
 struct Tables {
-    /// By the numbers of the names that this process gives.
+    /// By the numbers of the registered names.
     entries: HashMap<u64, Entry, QuickHash>,
     trees: Registry,
 }
 
 impl Default for Tables {
-    /// With the function that is built in.
+    /// With the built-in function.
     fn default() -> Tables {
         let (name, code) = (spreading::NAME, Code::Deferring(Arc::new(spreading::change)));
         let (placement, access, merging) = (Placement::Inline, Access::Anyone, Merging::default());
@@ -146,7 +150,7 @@ impl Tables {
     }
 }
 
-/// The functions and trees of a process. Cloning shares them; any thread may register at any time.
+/// The functions and trees of a process. Clones share them; any thread may register at any time.
 ///
 /// ```
 /// use chained_gpc::{Functions, Placement};
@@ -162,32 +166,36 @@ impl Tables {
 #[derive(Clone, Default)]
 pub struct Functions {
     tables: Arc<RwLock<Tables>>,
-    /// Of what is registered through this.
+    /// Of the functions that are registered through this value.
     placement: Placement,
     access: Access,
 }
 
 impl Functions {
-    /// No functions.
+    /// Creates an empty table.
     pub fn new() -> Functions {
         Functions::default()
     }
 
-    /// The same functions, where what is registered from here on runs at this place. Registered without it, a function runs at [`Placement::Default`].
+    /// Returns the same table, with a placement for the functions that are registered through it. The default is
+    /// [`Placement::Default`].
     #[must_use]
     pub fn at(&self, placement: Placement) -> Functions {
         Functions { placement, ..self.clone() }
     }
 
-    /// The same functions, where requests of what is registered from here on are taken from these ids and links alone. Registered without it, a function is for [anyone](Access::Anyone) who has a link.
+    /// Returns the same table, with an access rule for the functions that are registered through it. The default is
+    /// [any link](Access::Anyone).
     ///
-    /// A callback is judged as well, where it would run. What is refused is a failure of the kind [`NotAuthorised`](CauseKind::NotAuthorised), and nothing of it runs. Requests of restricted functions do not take the fast path.
+    /// A callback is checked as well, at each id that would run it. A rejected request fails with
+    /// [`NotAuthorised`](CauseKind::NotAuthorised), and no part of it runs. Requests of restricted functions do not
+    /// take the fast path.
     #[must_use]
     pub fn access(&self, access: Access) -> Functions {
         Functions { access, ..self.clone() }
     }
 
-    /// Registers what a call executes at each id: it reads the request and fills the id's own reply.
+    /// Registers a func, which a call executes at each id: it reads the request and fills the id's own reply.
     ///
     /// # Errors
     /// [`FunctionsError::Duplicate`], [`Clash`](FunctionsError::Clash) or [`Name`](FunctionsError::Name).
@@ -198,8 +206,9 @@ impl Functions {
         self.add(name, Code::Func(Arc::new(func))).map(|()| FuncHandle::named(name))
     }
 
-    /// Registers what merges a child's reply into the id's own: one child after the other, in the order of the list. A reply that comes early is held until those before it have been merged; a callback that is
-    /// [commutative](Self::commutative) takes them as they come. (The ARMCI design merges each response as it comes.)
+    /// Registers a callback, which merges a child's reply into the id's own: one child after the other, in list order.
+    /// A reply that arrives early is held until those before it have been merged. A [commutative](Self::commutative)
+    /// callback gets replies in the order of their arrival. (The ARMCI design merges each response as it comes.)
     ///
     /// ```
     /// use chained_gpc::{Call, Functions, LinkKind, LocalNodes, Tree};
@@ -230,9 +239,10 @@ impl Functions {
         self.add(name, Code::Callback(Arc::new(callback))).map(|()| CallbackHandle::named(name))
     }
 
-    /// Says of a callback, or of a func with phases, that its result does not depend on the order in which it gets the replies: then it gets them as they come, and a child that is late does not hold up the others.
+    /// Declares that the result of a callback, or of a func with phases, is independent of the order of the replies. It
+    /// then gets them in the order of their arrival, so a late child does not delay the others.
     ///
-    /// Each process declares it for itself; one that does not merges in list order.
+    /// Each process declares it separately; one that does not merges in list order.
     ///
     /// ```
     /// # use chained_gpc::Functions;
@@ -249,7 +259,8 @@ impl Functions {
     /// ```
     ///
     /// # Errors
-    /// [`FunctionsError::Unknown`] if it is not registered here, [`OtherKind`](FunctionsError::OtherKind) for a func without phases.
+    /// [`FunctionsError::Unknown`] if it is not registered here, [`OtherKind`](FunctionsError::OtherKind) for a func
+    /// without phases.
     pub fn commutative<M: Merges>(&self, merges: M) -> Result<M, FunctionsError> {
         let handle = merges.number();
         self.check(handle, "callback", &[Kind::Callback, Kind::Phased])?;
@@ -261,7 +272,7 @@ impl Functions {
         Ok(merges)
     }
 
-    /// Registers one function for both: with [`Phase::Init`] it executes, with [`Phase::Wait`] it merges.
+    /// Registers one function for both phases: with [`Phase::Init`] it executes, with [`Phase::Wait`] it merges.
     ///
     /// ```
     /// use chained_gpc::{Call, Functions, LinkKind, LocalNodes, Phase};
@@ -288,7 +299,7 @@ impl Functions {
         self.add(name, Code::Phased(Arc::new(func))).map(|()| FuncHandle::phased(name))
     }
 
-    /// Registers a func that answers later: it keeps the token, returns, and gives the reply from any thread.
+    /// Registers a func that replies later: it keeps the token, returns, and sends the reply from any thread.
     ///
     /// # Errors
     /// As for [`func`](Self::func).
@@ -299,12 +310,15 @@ impl Functions {
         self.add(name, Code::Deferring(Arc::new(func))).map(|()| FuncHandle::named(name))
     }
 
-    /// Registers a func that takes its data as they come, so that it works while they arrive: `begin` sees the request and makes what takes the segments, [`Streaming`] says how.
+    /// Registers a func that processes its data while they arrive: `begin` gets the request and returns a
+    /// [`Streaming`], which receives the segments.
     ///
-    /// In a call that [forwards first](super::Call::forward_first) a node then holds at most a window of the data, whatever their length, and is as fast as the slowest of its subtree. In any other call they are kept for the
-    /// children, who get them after func has ended, and in a [partial](super::Call::partial) one for an adopter. Between two segments functions of other calls may run.
+    /// In a call that [forwards first](super::Call::forward_first), a node holds at most a window of the data, whatever
+    /// their length, and is as fast as the slowest node of its subtree. In any other call the data are retained for the
+    /// children, who get them after func has ended. In a [partial](super::Call::partial) call they are retained for an
+    /// adopter. Functions of other calls may run between two segments.
     ///
-    /// The handle is that of a [`func`](Self::func) of the same name: each process chooses the form for itself.
+    /// The handle equals that of a [`func`](Self::func) of the same name: each process chooses the form separately.
     ///
     /// # Errors
     /// As for [`func`](Self::func).
@@ -326,7 +340,7 @@ impl Functions {
     ///     reply.data = format!("{:?}", request.parent()).into_bytes();
     ///     Ok(())
     /// })?;
-    /// // Of a slice of n ids, the first of which is the receiver, all others go to one child each.
+    /// // In a slice of n ids, the first of which is the receiver, each other id is a child.
     /// let star = Registered::new("star", |n, groups| groups.extend((1..n).map(|start| Group { start, len: 1 })))?;
     /// functions.tree(star.clone())?;
     /// let nodes = LocalNodes::start(4, LinkKind::Unix, &functions)?;
@@ -336,20 +350,20 @@ impl Functions {
     /// ```
     ///
     /// # Errors
-    /// [`FunctionsError::Tree`] when the name or its id is taken.
+    /// [`FunctionsError::Tree`] if the name or its id is taken.
     pub fn tree(&self, split: Registered) -> Result<(), FunctionsError> {
         Ok(self.write(|tables| tables.trees.register(split))?)
     }
 
-    /// The tree of a name: a built-in one, or one registered here.
+    /// Returns the tree of this name: a built-in one, or one registered here.
     ///
     /// # Errors
-    /// When no tree has the name, or it is that of a file.
+    /// If no tree has the name, or it is that of a file.
     pub fn named_tree(&self, name: &TreeName) -> Result<Tree, gpc_trees::UnknownTree> {
         self.read(|tables| tables.trees.named(name))
     }
 
-    /// The handle of a func (with phases or without) by its name.
+    /// Returns the handle of a func (with phases or without) by its name.
     ///
     /// # Errors
     /// [`FunctionsError::UnknownName`], or [`OtherKind`](FunctionsError::OtherKind) for a callback.
@@ -361,7 +375,7 @@ impl Functions {
         Ok(if phased { FuncHandle::phased(name) } else { FuncHandle::named(name) })
     }
 
-    /// The handle of a callback by its name.
+    /// Returns the handle of a callback by its name.
     ///
     /// # Errors
     /// [`FunctionsError::UnknownName`], or [`OtherKind`](FunctionsError::OtherKind) for a func.
@@ -371,7 +385,7 @@ impl Functions {
         self.check_callback(handle).map(|()| handle)
     }
 
-    /// The names registered, in order.
+    /// The registered names, in order.
     pub fn names(&self) -> Vec<String> {
         let own = |entry: &&Entry| &*entry.name != spreading::NAME;
         let mut names: Vec<String> = self
@@ -380,7 +394,7 @@ impl Functions {
         names
     }
 
-    /// Whether this node can run a func for which a call has this handle.
+    /// Checks that this node can run a func with this handle.
     #[cfg(test)]
     pub(super) fn check_func(&self, func: FuncHandle) -> Result<(), FunctionsError> {
         self.read(|tables| tables.func(func).map(drop))
@@ -390,12 +404,13 @@ impl Functions {
         self.check(callback.number(), "callback", &[Kind::Callback])
     }
 
-    /// The name behind a number, if it is registered here.
+    /// The name of a number, if it is registered here.
     pub(super) fn name(&self, number: u64) -> Option<Arc<str>> {
         self.read(|tables| tables.entries.get(&number).map(|entry| entry.name.clone()))
     }
 
-    /// Checks that this node can begin a call of these, and gives what it says of them: their classes, and in which order callback merges. Whoever only watches need not know func, unless it merges.
+    /// Checks that this node can start a call of these functions; returns their classes, and the order in which
+    /// callback merges. A caller that only watches need not know func, unless func merges.
     pub(super) fn of_call(
         &self,
         func: FuncHandle,
@@ -427,7 +442,7 @@ impl Functions {
         })
     }
 
-    /// The classes of functions; 0 of those that are not known here.
+    /// The classes of functions; 0 for those that are unknown here.
     pub(super) fn classes(
         &self,
         func: u64,
@@ -440,20 +455,21 @@ impl Functions {
         })
     }
 
-    /// Whether a func takes its data as they come.
+    /// Whether a func is a streaming one.
     pub(super) fn streams(&self, func: u64) -> bool {
         self.read(|tables| tables.entries.get(&func).is_some_and(Entry::streams))
     }
 
-    /// In which order a callback merges replies here.
+    /// The order in which a callback merges replies here.
     pub(super) fn merging(&self, callback: u64) -> Merging {
         self.read(|tables| tables.entries.get(&callback).map_or(Merging::default(), |entry| entry.merging))
     }
 
-    /// Whether an id, whose link has this proof, may send a request of these functions. What is not known here is refused later, as such.
+    /// Checks that an id whose link has this proof may send a request of these functions. Unknown functions are
+    /// rejected later.
     ///
     /// # Errors
-    /// When it may not, with what to do about it.
+    /// If it may not, with what to do about it.
     pub(super) fn permit(
         &self,
         func: u64,
@@ -509,7 +525,7 @@ impl Functions {
         })
     }
 
-    /// A panic cannot leave the tables half changed, so a poisoned lock is as good as a whole one.
+    /// A panic cannot leave the tables partly changed, so a poisoned lock is usable.
     fn read<T>(&self, look: impl FnOnce(&Tables) -> T) -> T {
         look(&self.tables.read().unwrap_or_else(PoisonError::into_inner))
     }
@@ -526,7 +542,7 @@ impl fmt::Debug for Functions {
 }
 
 impl Entry {
-    /// Runs a func whose reply is there when it returns, on an empty reply.
+    /// Runs a func whose reply is complete when it returns, on an empty reply.
     #[inline(always)]
     pub(super) fn answer(&self, request: &Request<'_>, reply: &mut Reply) -> Result<(), Box<Reason>> {
         unwinding(|| match &self.code {
@@ -547,12 +563,12 @@ impl Entry {
         .into())
     }
 
-    /// Whether it takes its data as they come.
+    /// Whether it is a streaming func.
     pub(super) fn streams(&self) -> bool {
         matches!(self.code, Code::Streaming(_))
     }
 
-    /// What takes the segments of a call, from its beginning.
+    /// Returns the receiver of a call's segments, from the first one on.
     pub(super) fn begin(&self, request: &Request<'_>) -> Result<Intake, Box<Reason>> {
         match &self.code {
             Code::Streaming(factory) => unwinding(|| factory(request)).map(Intake::new),
@@ -590,7 +606,7 @@ impl Entry {
         }
     }
 
-    /// It cannot do what a call needs it for.
+    /// The result if the function is not of the kind that the call needs.
     #[cold]
     fn is_no(&self, needed: &str) -> JobResult {
         JobResult::Refused(wrong(format!("`{}` is a {}, not a {needed}", self.name, self.code.kind_name())))
@@ -602,7 +618,7 @@ fn wrong(message: String) -> Box<Reason> {
     Box::new(Reason::new(CauseKind::WrongFunction, message))
 }
 
-/// What a function shares is mostly nothing.
+/// Shared parts are rare in a function's reply.
 #[inline(always)]
 fn settle(reply: &mut Reply) {
     if unlikely(!reply.shared.is_empty()) {
@@ -625,7 +641,7 @@ mod tests {
         assert_eq!(there.named("p").unwrap(), FuncHandle::phased("p"));
     }
 
-    /// These two are known to have the same 64-bit FNV-1a hash.
+    /// These two names are known to have the same 64-bit FNV-1a hash.
     #[test]
     fn names_that_meet_are_refused() {
         let (one, other) = ("8yn0iYCKYHlIj4-BwPqk", "GReLUrM4wMqfg9yzV3KQ");

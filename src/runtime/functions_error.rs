@@ -1,4 +1,4 @@
-//! Why a function cannot be registered, or called.
+//! The errors of registering and calling functions.
 
 /// A name that cannot be registered, or a handle that cannot be called.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -10,20 +10,20 @@ pub enum FunctionsError {
     /// Another name has the same hash.
     #[error("the names `{new}` and `{old}` have the same 64 bits: change one of them by a letter")]
     Clash {
-        /// The one there is.
+        /// The registered name.
         old: String,
-        /// The one refused.
+        /// The rejected name.
         new: String,
     },
-    /// Names are 1 to 255 bytes.
+    /// The name is empty or longer than 255 bytes.
     #[error("a function's name has 1 to 255 bytes; this one has {0}")]
     Name(usize),
-    /// Nothing is registered here under a handle, and this node would have to run it.
+    /// No function is registered here under a handle, and this node would have to run it.
     #[error(
         "no function is registered here under the handle {0:#x}: register it under the name that the handle was made of; a caller that does not have it can only watch"
     )]
     Unknown(u64),
-    /// No function has a name.
+    /// No function has this name.
     #[error("no function is named `{0}`; these are: {1}")]
     UnknownName(String, String),
     /// The handle is of another kind than the call needs.
@@ -31,15 +31,15 @@ pub enum FunctionsError {
     OtherKind {
         /// Its name.
         name: String,
-        /// What it is.
+        /// Its kind.
         is: &'static str,
-        /// What it should be.
+        /// The required kind.
         needed: &'static str,
     },
-    /// A func with phases is called with a callback beside it.
+    /// A func with phases is called together with a callback.
     #[error("`{0}` merges replies itself, in its second phase: call it without a callback")]
     MergesItself(String),
-    /// A tree that cannot be registered.
+    /// A tree cannot be registered.
     #[error(transparent)]
     Tree(#[from] gpc_trees::RegisterError),
 }

@@ -1,4 +1,5 @@
-//! How a connection becomes the link of two nodes: `peering` decides, and what it asks for is carried out here, with sockets.
+//! How a connection becomes the link of two nodes: `peering` decides, and this module carries out its outputs, with
+//! sockets.
 //!
 //! Source: docs/wire.md, "Proof", "HELLO" and "One link per pair".
 
@@ -17,7 +18,8 @@ use crate::peering::{ANSWER_LIMIT, Book, Here, LinkKey, Output, Proof, PublicKey
 use crate::wire::head::{Goodbye, GoodbyeReason};
 use crate::wire::{CauseKind, Message};
 
-/// Proofs that are answered in a turn, before links there are get theirs: two milliseconds of work. Who has heard the first message of a member can send it again, as often as it likes.
+/// Maximum number of proofs that are answered in a turn, before existing links are served: two milliseconds of work. An
+/// attacker who has recorded the first message of a member can send it again without limit.
 const PROOFS_PER_TURN: u64 = 8;
 
 impl Book for Peers {
@@ -31,7 +33,7 @@ impl Book for Peers {
 }
 
 impl Links {
-    /// Our connection stands.
+    /// Begins the greeting on a connection that this node has opened.
     pub(super) fn greet(&mut self, now: Time, key: LinkKey) {
         let Some(link) = self.links.get_mut(key) else { return };
         link.phase = Phase::Greeting;
@@ -41,7 +43,8 @@ impl Links {
         self.settle_peering(now);
     }
 
-    /// Reads what a connection that is no link yet needs next, and no byte behind it. None where it is to be gone on with.
+    /// Reads the bytes that the greeting of a connection needs next, and no byte beyond. Returns `None` if the caller
+    /// should continue.
     #[cold]
     pub(super) fn read_greeting(&mut self, now: Time, key: LinkKey, buffer: &mut [u8]) -> Option<Progress> {
         let Some(wanted) = self.peering.wants(key) else { return Some(Progress::Waiting) };
@@ -64,9 +67,9 @@ impl Links {
         None
     }
 
-    /// Carries out what peering asks for.
+    /// Carries out the outputs of peering.
     pub(super) fn settle_peering(&mut self, now: Time) {
-        // Ends: what is carried out brings about finitely much more, since every connection ends once.
+        // Terminates: each output causes a finite number of others, since every connection ends once.
         while let Some(output) = self.peering.poll() {
             match output {
                 Output::Write { key, bytes } => {
@@ -82,7 +85,7 @@ impl Links {
                 Output::Ask { key, peer } => self.ask_whether_it_lives(now, key, peer),
                 Output::Lost { peer, kind, why, stood } => self.lost(peer, kind, why, !stood),
                 Output::Unreached { peer, kind, why } => {
-                    // The address belongs into the reason, since that may be what is wrong.
+                    // The reason includes the address, since it may be what is wrong.
                     let why = match self.peering.book.address(peer) {
                         Some(address) => format!("cannot connect to {address}: {why}"),
                         None => why,
@@ -93,7 +96,7 @@ impl Links {
         }
     }
 
-    /// Nothing but what waits goes out on a connection any more; then it is closed.
+    /// Closes a connection once its queued bytes have been sent.
     pub(super) fn finish(&mut self, now: Time, key: LinkKey) {
         if let Some(link) = self.links.get_mut(key) {
             link.phase = Phase::Closing;
@@ -102,41 +105,42 @@ impl Links {
         }
     }
 
-    /// Another connection has taken a link's place: whoever is at the other end of the old one is told, for it may be another process of the same id.
+    /// Another connection has replaced a link. The other end of the old one is notified, since it may be another
+    /// process with the same id.
     fn replaced(&mut self, key: LinkKey, peer: Id, incarnation: u64) {
         if let Some(link) = self.links.get_mut(key) {
             let text = format!("id {peer} has connected anew, perhaps from another process");
             link.outbox.goodbye(&Goodbye { reason: GoodbyeReason::Duplicate, text });
-            // What does not go out at once is of no use any more.
+            // Bytes that cannot be sent at once are lost.
             let _ = link.flush(Time::default);
         }
         self.tell_lost_run(peer, incarnation, Loss::Replaced, "it has connected anew");
         self.discard(key);
     }
 
-    /// Another run of a peer has connected: the one that is linked is asked for a heartbeat.
+    /// Another run of a peer has connected: requests a heartbeat from the linked run.
     fn ask_whether_it_lives(&mut self, now: Time, key: LinkKey, peer: Id) {
         if let Some(link) = self.links.get_mut(key) {
             link.outbox.push(Message::Ping);
             link.mark(&mut self.dirty, key);
         }
-        // One that has announced a pause answers when that is over.
+        // A peer that has announced a pause answers after the pause.
         let answered = self.answers_from(now, key).plus(ANSWER_LIMIT);
         self.peering.hold_until(peer, answered);
         debug!(id = self.me, peer, "another run of it waits until the link of this one answers or not");
     }
 
-    /// A link has answered a PING: who waits for it to be gone waits in vain.
+    /// A link has answered a PING, so it is alive: fails the connections that waited for it to close.
     #[cold]
     pub(super) fn lives(&mut self, now: Time, key: LinkKey, id: Id) {
-        // What a process said before it was killed may be read when it is gone: its end is behind it.
+        // Bytes of a killed process may still be readable after its death: then the socket has ended behind them.
         if self.links.get(key).is_some_and(|link| !link.socket.is_ended()) {
             self.peering.lives(id);
             self.settle_peering(now);
         }
     }
 
-    /// What waits for a peer is lost.
+    /// Reports a lost peer to the chain, with everything that waited for it.
     fn lost(&mut self, peer: Id, kind: CauseKind, why: String, unreached: bool) {
         self.pending.remove(&peer);
         debug!(id = self.me, peer, why, "link lost");
@@ -144,7 +148,7 @@ impl Links {
         self.arrivals.push_back(Arrival::Lost { peer, kind, why, unreached, unsent });
     }
 
-    /// Both hellos are through.
+    /// Turns a connection into a link, once both hellos are exchanged.
     fn establish(&mut self, now: Time, standing: Standing) {
         let Standing { key, hello, accepted, rings, extents, session, proof } = standing;
         if (rings && accepted || session.is_some()) && !self.all_has_left(key) {
@@ -190,20 +194,21 @@ impl Links {
         }
     }
 
-    /// A connection was to become the link to a peer, and cannot: peering takes it for the link by now, and nobody else has heard of it.
+    /// Rejects a connection that cannot become the link to a peer. Peering counts it as the link already; no other part
+    /// of the node knows it.
     fn fails_to_stand(&mut self, now: Time, key: LinkKey, peer: Id, why: &str) {
         self.discard(key);
         self.peering.ended(key, Some(peer), CauseKind::Unreachable, why);
         self.settle_peering(now);
     }
 
-    /// Writes what is queued on a connection; false when not all of it goes out at once.
+    /// Writes the queued bytes of a connection; returns false if they cannot all be sent at once.
     fn all_has_left(&mut self, key: LinkKey) -> bool {
         let Some(link) = self.links.get_mut(key) else { return false };
         matches!(link.flush(Time::default), Progress::Waiting) && link.is_through()
     }
 
-    /// From the hellos on, bytes go through the rings, or never do. False when they should and there are none.
+    /// Decides after the hellos whether bytes go through the rings. Returns false if they should, but there are none.
     fn settle_rings(&mut self, key: LinkKey, rings: bool, extents: bool) -> bool {
         let Some(link) = self.links.get_mut(key) else { return false };
         let settled = match link.socket.ring_mut() {
@@ -223,7 +228,7 @@ impl Links {
         settled
     }
 
-    /// Says in the log that somebody was refused, and why: the other side is told less.
+    /// Logs a rejected connection, with more detail than the other side receives.
     fn log_refusal(&mut self, now: Time, key: LinkKey, why: &str) {
         let Some(left_out) = self.refusals.count(now) else { return };
         let from = self.links.get(key).map_or_else(String::new, |link| link.socket.whence());

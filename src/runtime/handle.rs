@@ -1,6 +1,7 @@
-//! A call in flight, as its caller holds it.
+//! The handle of a call in flight.
 //!
-//! Source: the ARMCI design of chained GPC (2007), nbh: "nonblocking handle which also acts as a context for each individual GPC".
+//! Source: the ARMCI design of chained GPC (2007), nbh: "nonblocking handle which also acts as a context for each
+//! individual GPC".
 
 use std::future::Future;
 use std::pin::Pin;
@@ -20,10 +21,13 @@ use crate::chain::{Input, Start};
 
 /// A call in flight.
 ///
-/// It ends at most 1 % and 100 ms after its time limit, whether or not a thread waits for it; on a [polled node](super::PolledNode), when that is driven next. Dropping the handle cancels the call: ids that have not begun it will not execute it; those that have executed it have. Dropping never blocks, on any
-/// thread. To let a call go on without its handle, [detach](Self::detach) it; a call [without replies](super::Call::no_reply) is detached when its handle is dropped.
+/// It ends at most 1 % and 100 ms after its time limit, whether or not a thread waits for it; on a [polled
+/// node](super::PolledNode), when that is driven next. Dropping the handle cancels the call: ids that have not begun it
+/// will not execute it, but others may have executed it. Dropping never blocks, on any thread. To let a call continue
+/// without its handle, [detach](Self::detach) it. A call [without replies](super::Call::no_reply) is detached when its
+/// handle is dropped.
 ///
-/// As a [`Future`] it works on any executor. After an outcome has been taken, the handle says [`CallError::Taken`].
+/// As a [`Future`] it works on any executor. After the outcome has been taken, the handle returns [`CallError::Taken`].
 ///
 /// ```
 /// use std::time::Duration;
@@ -34,7 +38,7 @@ use crate::chain::{Input, Start};
 /// let hello = functions.func("hello", |_request, _reply| Ok(()))?;
 /// let nodes = LocalNodes::start(2, LinkKind::Unix, &functions)?;
 /// let mut handle = nodes.root().call(Call::new(hello).ids(0..2))?;
-/// // Meanwhile other things can be done.
+/// // Meanwhile the program can do other work.
 /// match handle.wait_for(Duration::from_secs(5)) {
 ///     Some(outcome) => assert!(outcome?.is_complete()),
 ///     None => handle.cancel(),
@@ -48,12 +52,12 @@ pub struct CallHandle {
     completion: Arc<Completion>,
     mailbox: Arc<Mailbox>,
     plan: Option<Plan>,
-    /// The call was started by the thread that drives the node, and nobody else does.
+    /// Whether the call was started by the thread that drives the node, which no other thread does.
     polled: bool,
 }
 
 impl CallHandle {
-    /// What a prepared call has the event loop do, and how its caller holds it.
+    /// Creates the command that starts a prepared call, and the handle of the call.
     pub(super) fn of(
         mailbox: &Arc<Mailbox>,
         start: Start,
@@ -66,7 +70,7 @@ impl CallHandle {
         (CallHandle { ticket, completion, mailbox: mailbox.clone(), plan: Some(plan), polled }, command)
     }
 
-    /// Hands a prepared call to the event loop of another thread; waits at most so long for room.
+    /// Sends a prepared call to the event loop of another thread; waits up to `room` for a place in the queue.
     pub(super) fn submit(
         side: &Side,
         start: Start,
@@ -89,23 +93,26 @@ impl CallHandle {
     /// Waits until the call has ended.
     ///
     /// # Errors
-    /// What made the call fail; [`CallError::NotDriven`] on the thread that drives a polled node, and [`CallError::Deadlock`] where the wait would keep the call from going on at this node: both at once, and the call is cancelled. Functions that wait for each other over several nodes, or through a thread that they join, end by the time limit.
+    /// The error of the call. [`CallError::NotDriven`] on the thread that drives a polled node, and
+    /// [`CallError::Deadlock`] if the wait would block the call at this node: both at once, and the call is cancelled.
+    /// Functions that wait for each other over several nodes, or through a thread that they join, end by the time
+    /// limit.
     pub fn wait(mut self) -> Result<Outcome, CallError> {
         self.wait_limited(None).unwrap_or(Err(CallError::Taken))
     }
 
-    /// Waits until the call has ended, but at most `limit`; `None` if it has not.
+    /// Waits until the call has ended, up to `limit`; `None` if it has not ended then.
     ///
     /// # Errors
-    /// As for [`wait`](Self::wait); after [`CallError::NotDriven`] and [`CallError::Deadlock`] the call goes on.
+    /// As for [`wait`](Self::wait); after [`CallError::NotDriven`] and [`CallError::Deadlock`] the call continues.
     pub fn wait_for(&mut self, limit: Duration) -> Option<Result<Outcome, CallError>> {
         self.wait_limited(Some(limit))
     }
 
-    /// The outcome, if the call has ended.
+    /// Returns the outcome, if the call has ended.
     ///
     /// # Errors
-    /// What made the call fail.
+    /// The error of the call.
     pub fn test(&mut self) -> Option<Result<Outcome, CallError>> {
         if self.plan.is_none() {
             return Some(Err(CallError::Taken));
@@ -122,7 +129,7 @@ impl CallHandle {
             return Some(Err(CallError::NotDriven));
         }
         if limit.is_some_and(|limit| limit.is_zero()) {
-            // Nobody waits.
+            // The caller does not wait, so no check for a deadlock is needed.
             return None;
         }
         let (mailbox, plan) = (self.mailbox.clone(), self.plan.as_ref()?);
@@ -141,7 +148,10 @@ impl CallHandle {
         outcome(self.plan.take(), ended)
     }
 
-    /// Goes on with `then` when the call has ended, at once, on this thread, if it has: without waiting, and so from anywhere. Otherwise it runs on the thread that drives the node, so it must be short and never block; it may start calls. It should not need a lock that is held here. A panic in it is caught and logged.
+    /// Registers a continuation, which gets the outcome. If the call has ended, `then` runs at once, on this thread.
+    /// Otherwise it runs on the thread that drives the node, so it must be short and never block; it may start calls.
+    /// It should not take a lock that the caller holds. Never waits, so it can be called from anywhere. A panic in
+    /// `then` is caught and logged.
     ///
     /// ```
     /// use std::sync::mpsc;
@@ -164,14 +174,15 @@ impl CallHandle {
         self.completion.then(Box::new(move |ended| then(outcome(plan, ended))));
     }
 
-    /// Lets the call go on without its handle; its outcome is dropped.
+    /// Lets the call continue without its handle; its outcome is dropped.
     pub fn detach(mut self) {
         self.plan = None;
     }
 
-    /// Cancels the call: it ends with a failure of stage `cancelled`, and the call is cancelled at the other ids. The outcome is still to be waited for. Never blocks.
+    /// Cancels the call: it ends with a failure of stage `cancelled`, and is cancelled at the other ids. The outcome
+    /// can still be awaited. Never blocks.
     pub fn cancel(&self) {
-        // Once: however often it is said, it takes one place among the results.
+        // Sent once, so that repeated calls take only one place among the results.
         if self.completion.give_up() {
             self.mailbox.result(Input::GiveUp { ticket: self.ticket });
         }
@@ -180,14 +191,14 @@ impl CallHandle {
 
 impl Drop for CallHandle {
     fn drop(&mut self) {
-        // Once the outcome was taken there is nothing to give up.
+        // After the outcome was taken, there is no call to cancel.
         if self.plan.as_ref().is_some_and(|plan| plan.replies) && !self.completion.has_ended() {
             self.cancel();
         }
     }
 }
 
-/// What a call came to.
+/// Converts the result of a call for its caller.
 fn outcome(plan: Option<Plan>, ended: Ended) -> Result<Outcome, CallError> {
     let plan = plan.ok_or(CallError::Taken)?;
     match ended {

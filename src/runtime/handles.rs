@@ -1,10 +1,14 @@
-//! Handles: what calls name functions by. A handle holds 64 bits of the function's name and what it is, so the same name is the same handle in every process, without talking to anyone.
+//! Handles, by which calls name functions. A handle holds 64 bits of the function's name and its kind. So the same name
+//! has the same handle in every process, without communication.
 //!
-//! Source: the ARMCI design of chained GPC (2007), "Interface and parameters" (func, callback) and "Alternative approach" (one function with phases).
+//! Source: the ARMCI design of chained GPC (2007), "Interface and parameters" (func, callback) and "Alternative
+//! approach" (one function with phases).
 
-/// Handle of a func: what a call executes at each id.
+/// The handle of a func, which a call executes at each id.
 ///
-/// Registering a function gives its handle; a program that does not implement the function makes the handle from its name, and calls it [without taking part](crate::Call::watch). Handles of the same name are equal, wherever they were made:
+/// Registering a function returns its handle. A program that does not implement the function makes the handle from its
+/// name, and calls it [without taking part](crate::Call::watch). Handles of the same name are equal, wherever they were
+/// made:
 ///
 /// ```
 /// use chained_gpc::{FuncHandle, Functions};
@@ -21,7 +25,7 @@ pub struct FuncHandle {
     phased: bool,
 }
 
-/// Handle of a callback: what merges replies. It is made like a [`FuncHandle`].
+/// The handle of a callback, which merges replies. It is made like a [`FuncHandle`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct CallbackHandle {
     name: u64,
@@ -38,7 +42,7 @@ impl FuncHandle {
         FuncHandle { name: number(name), phased: true }
     }
 
-    /// The number on the wire: the 64-bit FNV-1a hash of the name.
+    /// The number on the wire: the 64-bit FNV-1a hash of the name, or 1 if that hash is 0.
     pub const fn number(self) -> u64 {
         self.name
     }
@@ -55,13 +59,13 @@ impl CallbackHandle {
         CallbackHandle { name: number(name) }
     }
 
-    /// The number on the wire: the 64-bit FNV-1a hash of the name.
+    /// The number on the wire: the 64-bit FNV-1a hash of the name, or 1 if that hash is 0.
     pub const fn number(self) -> u64 {
         self.name
     }
 }
 
-/// What a name is on the wire. 0 means no function there, so a name whose hash that is takes the number beside it.
+/// The number of a name on the wire. On the wire 0 means no function, so a name with that hash gets the number 1.
 pub(super) const fn number(name: &str) -> u64 {
     match gpc_trees::name_hash(name) {
         0 => 1,
@@ -69,7 +73,7 @@ pub(super) const fn number(name: &str) -> u64 {
     }
 }
 
-/// What merges replies: a callback, or a func with phases.
+/// A function that merges replies: a callback, or a func with phases.
 pub trait Merges: Copy + sealed::Sealed {
     /// The number on the wire.
     fn number(self) -> u64;
@@ -88,7 +92,7 @@ impl Merges for FuncHandle {
 }
 
 mod sealed {
-    /// The library's own handles alone.
+    /// Only the library's own handles implement it.
     pub trait Sealed {}
 
     impl Sealed for super::CallbackHandle {}

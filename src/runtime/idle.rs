@@ -1,7 +1,7 @@
-//! What an idle node gives back: room that what went through it has left for what comes next.
+//! Memory that an idle node releases: buffers and capacity that earlier messages have left.
 //!
-//! Calls that follow each other use it in turn, so it is kept until nothing has come for a second. Then a node holds little more than before its first call: what links and functions need to go on, and
-//! what must not be forgotten.
+//! Consecutive calls reuse them, so they are kept until no message has arrived for a second. Then a node holds little
+//! more than before its first call: the state of links and functions, and the data that it must retain.
 
 use std::time::Duration;
 
@@ -10,24 +10,25 @@ use super::links::Links;
 use super::shm::give_back;
 use crate::chain::Time;
 
-/// How long room is kept for what comes next: longer than most callers take between two calls.
+/// How long free memory is kept for reuse: longer than the pause between two calls of most callers.
 pub(super) const SPARE_LIMIT: Duration = Duration::from_secs(1);
 
 impl EventLoop {
-    /// Whether there is memory that an idle node gives back.
+    /// Whether there is memory that an idle node releases.
     pub(super) fn holds_memory(&self) -> bool {
         self.links.much | self.links.spare.is_held() | self.node.holds_room()
     }
 
-    /// When it is given back, if nothing comes.
+    /// When that memory is released, if no message arrives.
     pub(super) fn memory_until(&self) -> Time {
         self.busy_until.plus(SPARE_LIMIT)
     }
 
-    /// Gives it back when nothing has come for a while.
+    /// Releases memory if no message has arrived for a while.
     #[inline(never)]
     pub(super) fn release_memory(&mut self, now: Time) {
-        // Whoever drives a node without a pause looks for things that do not come; and that it is time is nothing that has come.
+        // A driver that never pauses polls although nothing arrives, and an expired timer is not an arrival: only bytes
+        // and other events count.
         if std::mem::take(&mut self.links.has_read) || self.has_events() {
             self.busy_until = now;
         } else if now.since(self.busy_until) >= SPARE_LIMIT {
@@ -43,7 +44,7 @@ impl EventLoop {
         self.started.shrink_to_fit();
         self.calls.shrink_to_fit();
         self.ids_room = Vec::new();
-        // Whose process has other things to do, and other memory, sees to it by himself.
+        // An application that drives the node itself has memory of its own, and trims the heap itself.
         if self.trims {
             give_back();
         }

@@ -1,7 +1,8 @@
-//! The system's own watch over TCP links: keepalive probes while a link is idle, and a limit for bytes that stay unacknowledged.
+//! TCP keepalive: the system probes idle links, and limits how long bytes stay unacknowledged.
 //!
-//! Heartbeats run while calls are in flight. A link that dies without a word while none is (a NAT or a firewall forgets it, a host loses power) would be found by the next call, which fails with it. The system finds it before, without waking
-//! the node, and reports it as an error of the socket.
+//! Heartbeats run while calls are in flight. If an idle link dies silently (a NAT or a firewall forgets it, a host
+//! loses power), the next call would discover it, and fail. The system detects it before that, without waking the node,
+//! and reports it as an error of the socket.
 
 use std::time::Duration;
 
@@ -11,11 +12,12 @@ use socket2::{SockRef, TcpKeepalive};
 use super::socket::Socket;
 use crate::chain::Heartbeat;
 
-/// Longest time in seconds, and most probes, that Linux takes.
+/// Maximum time in seconds, and maximum number of probes, that Linux accepts.
 const SECONDS_MAX: u64 = 32_767;
 const PROBES_MAX: u64 = 127;
 
-/// When the system probes an idle link, and when it gives a link up: a multiple of what the heartbeat allows, so that it never gives up a peer that the heartbeat would still wait for.
+/// When the system probes an idle link, and when it gives the link up. The times are multiples of the heartbeat's, so
+/// that the system never gives up a peer that the heartbeat would still wait for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Keepalive {
     /// Silence before the first probe.
@@ -26,7 +28,7 @@ pub(super) struct Keepalive {
 }
 
 impl Keepalive {
-    /// An idle link is probed after the heartbeat's silence, and given up after that silence again.
+    /// Probes an idle link after the heartbeat's silence, and gives it up after the same silence again.
     pub(super) fn of(heartbeat: Heartbeat) -> Keepalive {
         let Heartbeat { every, dead_after } = heartbeat.asking_often();
         let (idle, every) = (seconds(dead_after), seconds(every));
@@ -43,7 +45,7 @@ impl Keepalive {
         self.idle + self.every * self.probes
     }
 
-    /// Has the system watch a socket. Where it cannot, the heartbeat alone does.
+    /// Enables keepalive on a socket. If the system does not support it, only the heartbeat is left.
     pub(super) fn watch(self, socket: &Socket) {
         let Some(stream) = socket.tcp() else { return };
         let keepalive = TcpKeepalive::new().with_time(self.idle).with_interval(self.every);
@@ -53,7 +55,8 @@ impl Keepalive {
         set_limit(stream, self.limit());
     }
 
-    /// The peer announces that it reads nothing for so long: bytes may stay in the system for that time, too. The limit never shrinks, since what waits is read some time after the end of a pause.
+    /// The peer announces a pause in which it reads nothing: bytes may stay unacknowledged for that long, too. The
+    /// limit never shrinks, since the peer reads queued bytes only some time after the end of a pause.
     pub(super) fn allow_pause(self, socket: &Socket, pause: Duration) {
         let Some(stream) = socket.tcp() else { return };
         let wanted = self.limit() + pause;
@@ -63,7 +66,7 @@ impl Keepalive {
     }
 }
 
-/// Whole seconds, as the system counts them.
+/// Whole seconds, the unit of the system.
 fn seconds(time: Duration) -> u64 {
     let whole = time.as_secs() + u64::from(time.subsec_nanos() > 0);
     whole.clamp(1, SECONDS_MAX)

@@ -1,4 +1,5 @@
-//! Many nodes in one process: for tests, examples and benchmarks. Each is a node like any other, with its own thread and sockets.
+//! Several nodes in one process, for tests, examples and benchmarks. Each is a full node, with its own thread and
+//! sockets.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,14 +16,14 @@ use super::functions::Functions;
 use super::node::{Builder, Node};
 use super::{Address, AddressRow, Listener, Peers};
 
-/// What the nodes of one machine talk over. As text, `tcp`, `unix` or `shm`.
+/// The kind of the links between nodes of one machine. As text, `tcp`, `unix` or `shm`.
 ///
 /// ```
 /// use chained_gpc::{LinkKind, Listener};
 ///
 /// let link: LinkKind = "unix".parse()?;
 /// assert_eq!(link, LinkKind::Unix);
-/// // An address of this kind that nobody else has.
+/// // A unique address of this kind.
 /// let listener = Listener::bind(&link.fresh_address(1))?;
 /// assert!(listener.address()?.is_local());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -34,7 +35,8 @@ pub enum LinkKind {
     Tcp,
     /// Unix sockets without a file (Linux abstract names).
     Unix,
-    /// Rings in shared memory, which two nodes agree on over such a Unix socket; where the system refuses them, that socket.
+    /// Rings in shared memory, which two nodes agree on over such a Unix socket; if the system refuses them, that
+    /// socket.
     Shm,
 }
 
@@ -48,7 +50,7 @@ impl LinkKind {
     /// The fastest kind that leaves no file behind: shared memory on Linux.
     pub const DEFAULT: LinkKind = if cfg!(target_os = "linux") { LinkKind::Shm } else { LinkKind::Tcp };
 
-    /// What it is called in arguments, files and output.
+    /// The name in arguments, files and output.
     pub fn name(self) -> &'static str {
         match self {
             LinkKind::Tcp => "tcp",
@@ -57,7 +59,7 @@ impl LinkKind {
         }
     }
 
-    /// An address of this kind on this machine that no one else has.
+    /// Returns a unique address of this kind on this machine.
     pub fn fresh_address(self, id: Id) -> Address {
         match self {
             LinkKind::Tcp => Address::Tcp((loopback(), 0).into()),
@@ -65,10 +67,10 @@ impl LinkKind {
         }
     }
 
-    /// Listens for consecutive ids on this machine, where no one else does.
+    /// Listens for consecutive ids at unique addresses of this machine.
     ///
     /// # Errors
-    /// The system's, with the id that it refused.
+    /// The system's, with the id for which it failed.
     pub fn listen(self, ids: Range<Id>) -> Result<(Vec<Listener>, AddressRow), (Id, io::Error)> {
         let (prefix, host) = (fresh_prefix(), loopback());
         let mut listeners = Vec::with_capacity(ids.len());
@@ -93,7 +95,7 @@ impl LinkKind {
     }
 }
 
-/// The loopback address of this host: `127.0.0.1`, or `::1` where only that can be bound.
+/// Returns the loopback address of this host: `127.0.0.1`, or `::1` if only that can be bound.
 ///
 /// ```
 /// assert!(chained_gpc::runtime::loopback().is_loopback());
@@ -102,7 +104,8 @@ pub fn loopback() -> IpAddr {
     first_bound(|ip| UdpSocket::bind((ip, 0)).is_ok())
 }
 
-/// The loopback address that can be bound; the first, if none can, so that the error of whoever binds it names that one.
+/// Returns the loopback address that can be bound; if none can, the first, so that the error of a later bind names that
+/// one.
 fn first_bound(can_bind: impl Fn(IpAddr) -> bool) -> IpAddr {
     let first = IpAddr::V4(Ipv4Addr::LOCALHOST);
     let all = [first, IpAddr::V6(Ipv6Addr::LOCALHOST)];
@@ -115,12 +118,12 @@ impl fmt::Display for LinkKind {
     }
 }
 
-/// Text that names no kind of link.
+/// Text that is not a kind of link.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("`{0}` is no kind of link: write tcp, unix or shm")]
 pub struct LinkKindError(String);
 
-/// Longest text that is quoted in an error, characters.
+/// Maximum length of a text that an error quotes, characters.
 const QUOTED_MAX: usize = 40;
 
 impl FromStr for LinkKind {
@@ -133,7 +136,7 @@ impl FromStr for LinkKind {
     }
 }
 
-/// What the names of some Unix sockets begin with that nobody else has.
+/// Returns a unique prefix for names of Unix sockets.
 fn fresh_prefix() -> String {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let (process, count) = (std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
@@ -157,7 +160,7 @@ fn fresh_prefix() -> String {
 /// let outcome = nodes.node(2).call(Call::new(who).ids([2, 0, 3]))?.wait()?;
 /// let ids: Vec<u8> = outcome.replies()?.iter().map(|reply| reply.data[0]).collect();
 /// assert_eq!(ids, [2, 0, 3]);
-/// // One that is dropped is as one that has died.
+/// // A node that is dropped is like one that has died.
 /// drop(nodes.take(3));
 /// assert!(nodes.node(2).call(Call::new(who).ids([2, 3]))?.wait().is_err());
 /// nodes.shutdown(Duration::from_secs(1));
@@ -167,7 +170,7 @@ fn fresh_prefix() -> String {
 pub struct LocalNodes(BTreeMap<Id, Node>);
 
 impl LocalNodes {
-    /// Starts `n` nodes that know the same functions and each other.
+    /// Starts `n` nodes with the same functions, which know each other.
     ///
     /// # Errors
     /// The system's: no descriptors, no threads.
@@ -175,7 +178,7 @@ impl LocalNodes {
         LocalNodes::start_with(n, link, functions, |_, builder| builder)
     }
 
-    /// Like [`start`](Self::start); `adjust` may change how each node is built.
+    /// Like [`start`](Self::start); `adjust` may change the builder of each node.
     ///
     /// # Errors
     /// The system's: no descriptors, no threads.
@@ -194,7 +197,7 @@ impl LocalNodes {
         Ok(LocalNodes((0..n).zip(listeners).map(start).collect::<io::Result<_>>()?))
     }
 
-    /// A node by its id.
+    /// Returns a node by its id.
     ///
     /// # Panics
     /// If there is no such node, or it has been taken.
@@ -202,7 +205,7 @@ impl LocalNodes {
         &self.0[&id]
     }
 
-    /// Node 0.
+    /// Returns node 0.
     ///
     /// # Panics
     /// If there are no nodes.
@@ -210,12 +213,12 @@ impl LocalNodes {
         self.node(0)
     }
 
-    /// How many there are, without those that were taken.
+    /// Number of nodes, without those that were taken.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no nodes.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -240,7 +243,7 @@ impl LocalNodes {
 mod tests {
     use super::*;
 
-    /// On a host with `::1` alone every launch over TCP was refused: it could not listen at 127.0.0.1.
+    /// On a host with only `::1`, every launch over TCP was refused: it could not listen at 127.0.0.1.
     #[test]
     fn the_loopback_address_is_one_that_can_be_bound() {
         let [four, six] = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
