@@ -1,4 +1,4 @@
-//! How other threads reach the event loop: a bounded queue of commands, the results of functions, and one waker.
+//! The mailbox of the event loop: a bounded queue of commands, the results of functions, and one waker.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::sync::{Mutex, PoisonError};
@@ -14,28 +14,28 @@ use super::completion::wake;
 use super::waiting::Waiters;
 use crate::chain::Input;
 
-/// Commands of the application that wait for the event loop: a burst of calls; above it the application waits.
+/// Capacity of the queue of commands: a burst of calls. If it is full, the application waits.
 pub(super) const COMMANDS: usize = 4096;
 
 /// The senders' end.
 #[derive(Debug)]
 pub(super) struct Mailbox {
     commands: Sender<Command>,
-    /// At most a few for each job that runs, each deferred reply and each call that is given up: bounded by the calls in flight.
+    /// At most a few for each running job, each deferred reply and each cancelled call: bounded by the calls in flight.
     results: Sender<Input>,
     waker: Waker,
-    /// Whether the loop looks by itself before it sleeps, or has been woken.
+    /// Whether the loop checks the queues before it sleeps, or has been woken.
     awake: AtomicBool,
-    /// Whether something may lie in the queues: one look of the loop instead of four.
+    /// Whether the queues may be non-empty: the loop checks one flag instead of four queues.
     full: AtomicBool,
-    /// Whether the loop has looked for the last time.
+    /// Whether the loop has made its last check.
     closed: AtomicBool,
     tickets: AtomicU64,
-    /// Tasks that wait for room in the queue of commands: as many as the application has.
+    /// Tasks that wait for a place in the queue of commands: as many as the application has.
     crowd: Mutex<Vec<Task>>,
-    /// Whether there may be any.
+    /// Whether there may be such tasks.
     crowded: AtomicBool,
-    /// Who drives the node, and who of its functions waits.
+    /// The thread that drives the node, and its functions that wait for calls.
     pub(super) waiters: Waiters,
 }
 
@@ -46,7 +46,7 @@ pub(super) struct Slots {
     pub(super) results: Receiver<Input>,
 }
 
-/// Why a command was not taken.
+/// Why a command was not accepted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Unsent {
     /// The queue stayed full.
@@ -56,7 +56,7 @@ pub(super) enum Unsent {
 }
 
 impl Mailbox {
-    /// With room for so many commands, of a node with so many workers of each class.
+    /// Creates a mailbox with a queue of `commands` places, for a node with this number of workers of each class.
     pub(super) fn new(waker: Waker, commands: usize, workers: Vec<usize>) -> (Mailbox, Slots) {
         let (commands, commands_out) = bounded(commands);
         let (results, results_out) = unbounded();
@@ -68,12 +68,12 @@ impl Mailbox {
         (mailbox, Slots { commands: commands_out, results: results_out })
     }
 
-    /// A new name for a call.
+    /// Returns a new ticket, which identifies a call.
     pub(super) fn ticket(&self) -> u64 {
         self.tickets.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Queues a command; waits at most `limit` for room.
+    /// Queues a command; waits up to `limit` for a place.
     pub(super) fn command(&self, command: Command, limit: Duration) -> Result<(), Unsent> {
         match self.commands.send_timeout(command, limit) {
             Ok(()) => self.sent(),
@@ -82,7 +82,7 @@ impl Mailbox {
         }
     }
 
-    /// Queues a command if there is room; else the task is woken when there is.
+    /// Queues a command if there is a place; otherwise the task is woken when there is one.
     pub(super) fn command_or_wake(&self, command: Command, task: &Task) -> Result<(), Unsent> {
         let command = match self.commands.try_send(command) {
             Ok(()) => return self.sent(),
@@ -93,20 +93,22 @@ impl Mailbox {
         if !crowd.iter().any(|waits| waits.will_wake(task)) {
             crowd.push(task.clone());
         }
-        // Either the loop sees this, or room that it has made since is seen here.
+        // Either the loop sees this flag, or the attempt below sees the place that the loop has freed since.
         self.crowded.store(true, Ordering::SeqCst);
         drop(crowd);
         match self.commands.try_send(command) {
             Ok(()) => self.sent(),
             Err(TrySendError::Disconnected(_)) => Err(Unsent::Ended),
-            // The loop wakes nobody after its last look; it says that it is closed before that, and this is asked after the task has said that it waits.
+            // The loop sets `closed` before its last check, and wakes no task after it. This load follows the store of
+            // `crowded`, so no task waits for ever.
             Err(TrySendError::Full(_)) if self.closed.load(Ordering::SeqCst) => Err(Unsent::Ended),
             Err(TrySendError::Full(_)) => Err(Unsent::Full),
         }
     }
 
     fn sent(&self) -> Result<(), Unsent> {
-        // It came after the last look, or was answered by it: to the sender it is the same.
+        // The command came after the last check, or the last check answered it: for the sender both mean that the node
+        // has ended.
         if self.closed.load(Ordering::SeqCst) {
             return Err(Unsent::Ended);
         }
@@ -114,7 +116,7 @@ impl Mailbox {
         Ok(())
     }
 
-    /// The loop has made room for commands.
+    /// Wakes the tasks that wait, after the loop has freed places for commands.
     pub(super) fn made_room(&self) {
         if self.crowded.load(Ordering::SeqCst) && self.crowded.swap(false, Ordering::SeqCst) {
             let crowd = std::mem::take(&mut *self.crowd.lock().unwrap_or_else(PoisonError::into_inner));
@@ -122,53 +124,57 @@ impl Mailbox {
         }
     }
 
-    /// Brings what a function gave. When the node has ended, nobody waits for it.
+    /// Sends the result of a function. If the node has ended, the result is dropped.
     pub(super) fn result(&self, input: Input) {
         if self.results.send(input).is_ok() {
             self.deliver();
         }
     }
 
-    /// Something lies in a queue.
+    /// Marks the queues as non-empty, and wakes the loop.
     fn deliver(&self) {
         self.full.store(true, Ordering::SeqCst);
         self.wake();
     }
 
-    /// Whether something may lie in the queues.
+    /// Whether the queues may be non-empty.
     pub(super) fn has_come(&self) -> bool {
         self.full.load(Ordering::SeqCst)
     }
 
-    /// The loop takes what lies in the queues; says whether anything may. What comes from here on says so anew.
+    /// Begins a check of the queues by the loop; returns whether they may be non-empty. Later sends set the flag again.
     pub(super) fn open(&self) -> bool {
         self.has_come() && self.full.swap(false, Ordering::SeqCst)
     }
 
-    /// The loop has left something.
+    /// Records that the loop has left items in the queues.
     pub(super) fn keep(&self) {
         self.full.store(true, Ordering::SeqCst);
     }
 
-    /// The loop is about to look for the last time: what comes from here on is refused, as is what it cannot see any more.
+    /// Precedes the last check of the loop: from now on commands are rejected, including those that the loop can no
+    /// longer see.
     pub(super) fn close(&self) {
         self.closed.store(true, Ordering::SeqCst);
         self.made_room();
     }
 
-    /// The loop is about to sleep: what comes from here on must wake it. What came before it has to look for once more.
+    /// Precedes a sleep of the loop: from now on a send must wake it. The loop must check the queues once more for
+    /// earlier sends.
     pub(super) fn sleeping(&self) {
         self.awake.store(false, Ordering::Relaxed);
-        // Either a sender sees that the loop sleeps, or the loop sees what was sent: both write first, and then read what the other has written.
+        // Either a sender sees that the loop sleeps, or the loop sees the send: both write first, and then read what
+        // the other has written.
         fence(Ordering::SeqCst);
     }
 
-    /// The loop is awake, and looks before it sleeps again: a sender that does not see it yet wakes it for nothing.
+    /// Records that the loop is awake, and checks before it sleeps again. A sender that does not see this yet makes a
+    /// needless wake-up.
     pub(super) fn awake(&self) {
         self.awake.store(true, Ordering::Relaxed);
     }
 
-    /// One system call for any number of things that come while the loop sleeps, and none while it is awake.
+    /// Wakes the loop: one system call for any number of sends while the loop sleeps, and none while it is awake.
     pub(super) fn wake(&self) {
         fence(Ordering::SeqCst);
         if !self.awake.swap(true, Ordering::SeqCst)
@@ -185,7 +191,8 @@ mod tests {
 
     use super::*;
 
-    /// The loop took its last look at the queue while its receiver was still there: what came in between was taken, and nobody ever saw it.
+    /// The loop made its last check of the queue while its receiver still existed: a command that came in between was
+    /// accepted, and never processed.
     #[test]
     fn what_comes_after_the_last_look_is_refused() {
         let poll = Poll::new().unwrap();

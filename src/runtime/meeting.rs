@@ -1,6 +1,8 @@
-//! Waiting until other nodes are up: their links are opened, again and again with growing pauses, until all of them stand or the time is over.
+//! Waiting for other nodes: opens links to them, with retries and growing pauses, until all are up or the time has
+//! passed.
 //!
-//! Nodes of a job start in any order. A call needs those that it reaches, so its root waits for them first; links that were opened so are those that calls use.
+//! Nodes of a job start in any order. A call needs the nodes that it reaches, so its root waits for them first; calls
+//! then use the links that were opened.
 
 use std::collections::BTreeMap;
 use std::sync::mpsc;
@@ -16,36 +18,38 @@ use crate::wire::Shown;
 /// The first pause between two attempts: a process that is starting takes some milliseconds.
 const PAUSE_MIN: Duration = Duration::from_millis(5);
 
-/// The longest: a person who starts the last node does not notice it, and thousands who wait for one cost it little.
+/// The longest pause: a person who starts the last node does not notice it, and thousands of nodes that wait for one
+/// cost it little.
 const PAUSE_MAX: Duration = Duration::from_millis(250);
 
-/// Most characters of a list of ids in an error.
+/// Maximum length of a list of ids in an error, characters.
 const LISTED_MAX: usize = 200;
 
-/// Nodes that are not up, though they were waited for.
+/// Nodes that are not up, though this node has waited for them.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AbsentPeers {
-    /// The time is over.
+    /// The time has passed.
     #[error("{} did not come up within {limit:?}; id {}: {}", listed(.ids), .ids.first().unwrap_or_default(), Shown(.why))]
     Late {
-        /// Those that are not up; at least one.
+        /// The ids that are not up; at least one.
         ids: IdList,
-        /// How long they were waited for.
+        /// The time limit of the wait.
         limit: Duration,
         /// Why there is no link to the first of them, in words.
         why: String,
     },
-    /// Nobody says where these are, and they have not come by themselves.
+    /// These ids have no known address, and have not connected by themselves.
     #[error("no address is known for {}: add it to the peers", listed(.ids))]
     Unknown {
         /// At least one of them.
         ids: IdList,
     },
-    /// The ids are no list.
+    /// The list of ids is invalid.
     #[error("the list of ids is refused: {0}")]
     Ids(#[from] IdsError),
-    /// The thread that drives the node cannot wait for it: an inline function, a continuation, or what is told of the end of a call. Nothing was waited for.
+    /// The thread that drives the node must not wait: it runs an inline function, a continuation, or a callback of the
+    /// end of a call. Nothing was waited for.
     #[error("the thread that drives a node cannot wait for its peers: wait on another thread")]
     Driver,
     /// The node has ended.
@@ -60,10 +64,10 @@ fn listed(ids: &IdList) -> String {
     format!("{} {few}{more}", if ids.len() == 1 { "id" } else { "ids" })
 }
 
-/// Which of some ids are not up; of each why not, as far as that is known.
+/// The ids that are not up, each with the reason as far as it is known.
 pub(super) type Absent = Result<Vec<(Id, String)>, AbsentPeers>;
 
-/// Somebody who waits for other nodes.
+/// A wait for other nodes.
 pub(super) struct Meeting {
     ids: IdList,
     limit: Duration,
@@ -75,10 +79,11 @@ impl Meeting {
         Meeting { ids, limit, pause: PAUSE_MIN }
     }
 
-    /// Whether all are there, when so much of the time has passed; else how long to pause before the next attempt.
+    /// Decides how to continue after an attempt: `None` if all nodes are up, otherwise the pause before the next
+    /// attempt. `passed` is the time since the start.
     ///
     /// # Errors
-    /// When they cannot come any more, or the time is over.
+    /// If the nodes can no longer come up, or the time has passed.
     pub(super) fn judge(
         &mut self,
         absent: Absent,
@@ -100,7 +105,7 @@ impl Meeting {
         Ok(Some(pause))
     }
 
-    /// Asks the event loop of another thread, which tries once more to reach those that are not up.
+    /// Makes one attempt through the event loop of another thread: opens links to the ids that are not up.
     pub(super) fn ask(&self, mailbox: &Mailbox, passed: Duration) -> Absent {
         let (answer, answered) = mpsc::channel();
         let command = Command::Meet { ids: self.ids.clone(), answer };
@@ -116,18 +121,18 @@ impl Meeting {
         }
     }
 
-    /// Asks an event loop of this thread; so does [`ask`](Self::ask) of another.
+    /// Makes one attempt through an event loop of this thread.
     pub(super) fn try_once(&self, event_loop: &mut EventLoop) -> Absent {
         event_loop.meet(&self.ids)
     }
 }
 
-/// Why links did not come up, of the ids that somebody waits for.
+/// Why links did not come up, for the ids that are waited for.
 #[derive(Debug, Default)]
 pub(super) struct Reasons(BTreeMap<Id, String>);
 
 impl Reasons {
-    /// Of an id that is waited for it is kept until the id is there.
+    /// Records the reason for an id that is waited for; it is kept until the id is up.
     pub(super) fn note(&mut self, id: Id, why: &str) {
         if let Some(reason) = self.0.get_mut(&id) {
             why.clone_into(reason);
@@ -136,7 +141,7 @@ impl Reasons {
 }
 
 impl EventLoop {
-    /// Opens links to those of some ids to which none is up or being opened, and says which are not up.
+    /// Opens the missing links to some ids, and returns the ids whose links are not up.
     pub(super) fn meet(&mut self, ids: &IdList) -> Absent {
         let now = self.clock.time();
         let mut absent = Vec::new();
@@ -147,7 +152,7 @@ impl EventLoop {
                     let why = self.reasons.0.entry(id).or_insert_with(|| "it has not answered yet".into());
                     absent.push((id, why.clone()));
                 }
-                // A list is as long as somebody has written it: one that nobody knows is enough.
+                // The list may be of any length: one unknown id is enough for the error.
                 None => return Err(AbsentPeers::Unknown { ids: IdList::range(id..id + 1) }),
             }
         }

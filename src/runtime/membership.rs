@@ -1,6 +1,7 @@
-//! Peers that a node learns and forgets while it runs.
+//! Membership: a node learns and forgets peers while it runs.
 //!
-//! Both are asked for through the queue of commands, in their order with calls. The table of addresses is as long as the application makes it.
+//! Both are commands in the queue, in order with calls. The table of addresses has no bound of its own: the application
+//! sets its length.
 
 use std::time::Duration;
 
@@ -15,12 +16,12 @@ use crate::chain::Time;
 use crate::peering::{LinkKey, Proof, PublicKey, State};
 use crate::wire::head::{Goodbye, GoodbyeReason};
 
-/// How long a change waits for room in the queue of commands: a busy loop makes room in milliseconds.
+/// How long a change waits for a place in the queue of commands: a busy loop frees one in milliseconds.
 pub(super) const CHANGE_LIMIT: Duration = Duration::from_secs(5);
 
-/// Another node, as an application says who it is and where it listens; see [`Node::learn`](crate::Node::learn).
+/// Another node: its id, its address and its key; see [`Node::learn`](crate::Node::learn).
 ///
-/// More may be said of a peer in later versions: so it is made with [`new`](Self::new).
+/// Made with [`new`](Self::new), since later versions may add fields.
 ///
 /// ```
 /// use chained_gpc::Peer;
@@ -34,29 +35,29 @@ pub(super) const CHANGE_LIMIT: Duration = Duration::from_secs(5);
 pub struct Peer {
     /// Its id.
     pub id: Id,
-    /// Where it listens.
+    /// Its address.
     pub address: Address,
-    /// The key that it is known by; none by default. See [`Peers::set_key`](super::Peers::set_key).
+    /// The key that authenticates it; none by default. See [`Peers::set_key`](super::Peers::set_key).
     pub key: Option<PublicKey>,
 }
 
 impl Peer {
-    /// The node of this id, which listens there.
+    /// Creates a peer with this id and address.
     pub fn new(id: Id, address: Address) -> Peer {
         Peer { id, address, key: None }
     }
 
-    /// The node that is known by this key.
+    /// Sets the key that authenticates the peer.
     pub fn known_by(self, key: PublicKey) -> Peer {
         Peer { key: Some(key), ..self }
     }
 }
 
-/// Why a node takes no change of its peers.
+/// Why a node rejects a change of its peers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MembershipError {
-    /// It is about the node itself.
+    /// The change is about the node itself.
     #[error("id {0} is the node itself: a node neither learns nor forgets where it listens itself")]
     Own(Id),
     /// The queue to the event loop stayed full.
@@ -77,7 +78,8 @@ impl From<Unsent> for MembershipError {
 }
 
 impl Links {
-    /// From now on a peer is looked for at this address. A link that stands stays; an attempt to connect elsewhere begins anew, with all that waits for it.
+    /// Sets the address of a peer. A link that is up stays; an attempt to connect elsewhere restarts, with all messages
+    /// that wait for it.
     pub(super) fn learn(&mut self, now: Time, peer: Peer) {
         let Peer { id, address, key } = peer;
         self.announced.remove(&id);
@@ -94,13 +96,14 @@ impl Links {
         }
         debug!(id = self.me, peer = id, %address, "a peer is learned");
         self.peering.learned(id);
-        // Nothing has gone there but a greeting.
+        // Only greetings have been sent there, so the attempt can be replaced.
         if self.peering.give_up_attempt(id) {
             self.connect(now, id);
         }
     }
 
-    /// From now on a peer is a stranger. Its link is closed in order: what waits for it goes out, if it takes it soon, and a goodbye behind it. Whatever is under way through it is lost.
+    /// Makes a peer a stranger. Its link is closed in order: queued messages are sent, if the peer takes them soon,
+    /// then a goodbye. Calls that use the link are lost.
     pub(super) fn forget(&mut self, now: Time, id: Id) {
         self.announced.remove(&id);
         self.peering.book.remove(id);
@@ -114,7 +117,7 @@ impl Links {
         self.settle_peering(now);
     }
 
-    /// Nothing but what waits, and a goodbye, goes out on a link any more; then it is closed.
+    /// Sends the queued messages and a goodbye, then closes the link.
     pub(super) fn say_goodbye(&mut self, now: Time, key: LinkKey, reason: GoodbyeReason, text: String) {
         if let Some(link) = self.links.get_mut(key) {
             link.outbox.goodbye(&Goodbye { reason, text });

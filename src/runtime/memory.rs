@@ -1,7 +1,8 @@
-//! How much memory a node gives to what its peers send, and how much the process may have.
+//! Memory budgets: how much of the process's memory a node gives to messages of its peers.
 //!
-//! A node has half of what the process may have, or what its builder says. Three quarters of that are for bodies, answers and calls, of which a link has half at most; a quarter is for frames that
-//! come in pieces and for what waits to be written, so that whoever fills the node with data cannot have others' links closed.
+//! A node has half of what the process may have, or the value of its builder. Three quarters of it are for bodies,
+//! replies and calls, of which one link has half at most. A quarter is for partly received frames and for unsent
+//! messages. So a peer that fills the node with data cannot make it close the links of others.
 
 use std::fs;
 use std::num::NonZeroU32;
@@ -14,17 +15,18 @@ use super::control_group::{files, number};
 use crate::chain::Config;
 use crate::wire::Budget;
 
-/// Who may hold what of a node's memory.
+/// The memory budgets of a node.
 #[derive(Clone, Debug)]
 pub(super) struct Memory {
     /// Data of requests, replies, and the calls themselves.
     pub(super) bodies: Budget,
-    /// Frames that come in pieces, and small ones that a peer does not read.
+    /// Partly received frames, and small frames that a peer does not read.
     pub(super) pieces: Budget,
 }
 
 impl Memory {
-    /// Of so many bytes in all; half of what each of so many processes may have where none are named.
+    /// Creates budgets of `most` bytes in all. If `most` is `None`, the node has half of what each of `processes`
+    /// processes may have.
     pub(super) fn new(me: Id, most: Option<u64>, processes: NonZeroU32) -> Memory {
         let whole = match most {
             Some(most) => Budget::new(most, "this node"),
@@ -35,14 +37,16 @@ impl Memory {
         Memory { bodies, pieces }
     }
 
-    /// What one link may hold of it.
+    /// The budget of one link.
     pub(super) fn of_link(&self, me: Id) -> Budget {
         self.bodies.part(1, 2, format!("one link of id {me}"))
     }
 }
 
-/// Most data of one request that a node of this process takes, where [`Builder`](super::Builder) names no other bounds: what one link may hold of the node's memory. A caller that reads
-/// data from outside reads no more: nodes with as much memory would refuse them. `processes` of one launch share this machine, as in [`Builder::processes`](super::Builder::processes).
+/// Maximum length of the data of one request at a node of this process, bytes, if its [`Builder`](super::Builder) sets
+/// no other bounds: the budget of one link. A caller that reads data from outside should read no more, since nodes with
+/// as much memory would reject them. `processes` of one launch share this machine, as in
+/// [`Builder::processes`](super::Builder::processes).
 ///
 /// ```
 /// use std::num::NonZeroU32;
@@ -53,33 +57,34 @@ pub fn request_data_max(processes: NonZeroU32) -> u64 {
     Memory::new(0, Some(half(processes)), processes).of_link(0).most().min(Config::new(0, 1).data_max)
 }
 
-/// Each of some processes has so much of what their control group may have, if that has it: what a node needs for anything at all.
+/// Minimum part of a control group's memory for each process, bytes, if the group has that much: a node needs it to
+/// work at all.
 const PART_MIN: u64 = 8 << 20;
 
-/// A part of what a control group may have.
+/// The part of one process in the memory of a control group.
 fn part(group: u64, processes: NonZeroU32) -> u64 {
     (group / u64::from(processes.get())).max(PART_MIN.min(group))
 }
 
-/// Half of what each of so many processes may have.
+/// Half of the memory that each of these processes may have.
 fn half(processes: NonZeroU32) -> u64 {
     let mapped = fs::read_to_string("/proc/self/statm").ok().and_then(|text| mapped(&text)).unwrap_or(0);
-    // What the program itself has mapped counts to its addresses.
+    // The program's own mappings count towards its address space.
     let addresses = getrlimit(Resource::As).current.map(|most| most.saturating_sub(mapped));
     let limits = files("memory", "memory.max", "memory.limit_in_bytes");
     let group = limits.iter().filter_map(|file| number(file)).min().map(|group| part(group, processes));
     let physical = fs::read_to_string("/proc/meminfo").ok().and_then(|text| total(&text));
-    // A system that says nothing has as much as the smallest machines.
+    // If the system reports nothing, the memory of the smallest machines is assumed.
     [addresses, group, physical].into_iter().flatten().min().unwrap_or(1 << 30) / 2
 }
 
-/// Bytes of addresses in use, of `/proc/self/statm`.
+/// Size of the address space in use, bytes, from `/proc/self/statm`.
 fn mapped(statm: &str) -> Option<u64> {
     let pages: u64 = statm.split(' ').next()?.parse().ok()?;
     Some(pages.saturating_mul(page_size() as u64))
 }
 
-/// Bytes of memory of the machine, of `/proc/meminfo`.
+/// Memory of the machine, bytes, from `/proc/meminfo`.
 fn total(meminfo: &str) -> Option<u64> {
     let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
     let kib: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
@@ -116,7 +121,7 @@ mod tests {
         assert!(half(NonZeroU32::MIN) > 0);
     }
 
-    /// Processes that shared a control group each took half of what it allows: the kernel killed them.
+    /// Processes that shared a control group each took half of its memory: the kernel killed them.
     #[test]
     fn processes_of_a_launch_share_what_their_control_group_may_have() {
         let part = |group, processes| part(group, NonZeroU32::new(processes).unwrap());

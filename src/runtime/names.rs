@@ -1,7 +1,8 @@
-//! Addresses of hosts that are known by their names, within a time limit.
+//! Resolves host names within a time limit.
 //!
-//! The system's look-up may block for as long as its resolver likes, and cannot be interrupted. So it runs on a thread of its own; the caller gives up after its limit, and the thread ends when its look-up does. At most [`LOOK_UPS_MAX`] run at once
-//! in the process, however many have hung.
+//! The system's look-up may block as long as its resolver decides, and cannot be interrupted. So it runs on a thread of
+//! its own. The caller gives up after its limit, and the thread ends with its look-up. At most [`LOOK_UPS_MAX`] run
+//! concurrently in the process, even if some of them hang.
 #![allow(
     clippy::disallowed_methods,
     reason = "a name service is waited for by the clock, each wait with a limit"
@@ -17,16 +18,18 @@ use std::time::{Duration, Instant};
 
 use crate::wire::Shown;
 
-/// Look-ups at once: enough for the neighbours of a process in a tree; each that hangs holds a thread.
+/// Maximum number of concurrent look-ups: enough for the neighbours of a process in a tree. Each that hangs occupies a
+/// thread.
 pub const LOOK_UPS_MAX: usize = 8;
 
 /// Why a look-up has not ended in time.
 pub(crate) const NO_ANSWER: &str = "the name service does not answer";
 
-/// Finds the addresses of a host.
+/// A function that returns the addresses of a host.
 type LookUp = dyn Fn(&str) -> io::Result<Vec<IpAddr>> + Send + Sync;
 
-/// Looks up names within a time limit. Clones share the bound on look-ups at once; all that come from [`system`](Self::system) share the process's.
+/// Resolves names within a time limit. Clones share the bound on concurrent look-ups; all that come from
+/// [`system`](Self::system) share that of the process.
 ///
 /// ```
 /// use std::time::Duration;
@@ -45,7 +48,7 @@ pub struct Resolver {
 }
 
 impl Resolver {
-    /// The system's resolver: `/etc/hosts`, the domain name system, and whatever else it is told to ask.
+    /// Returns the system's resolver: `/etc/hosts`, the domain name system, and its other configured sources.
     pub fn system() -> Resolver {
         static SYSTEM: LazyLock<Resolver> = LazyLock::new(|| {
             Resolver::by(|name| Ok((name, 0).to_socket_addrs()?.map(|address| address.ip()).collect()))
@@ -53,15 +56,16 @@ impl Resolver {
         SYSTEM.clone()
     }
 
-    /// A function that gives the addresses of a host, best first. It is called on several threads at once.
+    /// Creates a resolver from a function that returns the addresses of a host, best first. It is called on several
+    /// threads concurrently.
     pub fn by(look_up: impl Fn(&str) -> io::Result<Vec<IpAddr>> + Send + Sync + 'static) -> Resolver {
         Resolver { look_up: Arc::new(look_up), slots: Arc::default() }
     }
 
-    /// The addresses of a host, best first; of an address in digits that address, at once.
+    /// Returns the addresses of a host, best first. A numeric address is returned at once.
     ///
     /// # Errors
-    /// With the name and the time: when the look-up fails, finds nothing, or does not end within `limit`.
+    /// If the look-up fails, finds nothing, or does not end within `limit`: with the name and the time.
     pub fn host(&self, name: &str, limit: Duration) -> io::Result<Vec<IpAddr>> {
         let begun = Instant::now();
         self.look_up(name, limit).map_err(|error| {
@@ -71,7 +75,7 @@ impl Resolver {
         })
     }
 
-    /// The same; the error says the reason alone.
+    /// The same, but the error has only the reason.
     pub(crate) fn look_up(&self, name: &str, limit: Duration) -> io::Result<Vec<IpAddr>> {
         if let Ok(address) = name.parse() {
             return Ok(vec![address]);
@@ -99,10 +103,10 @@ impl Resolver {
         }
     }
 
-    /// The addresses of `HOST:PORT`, best first.
+    /// Returns the addresses of `HOST:PORT`, best first.
     ///
     /// # Errors
-    /// As for [`host`](Self::host), and when the text has another form.
+    /// As for [`host`](Self::host), and if the text has another form.
     pub fn addresses(&self, server: &str, limit: Duration) -> io::Result<Vec<SocketAddr>> {
         if let Ok(address) = server.parse() {
             return Ok(vec![address]);
@@ -122,7 +126,7 @@ impl fmt::Debug for Resolver {
     }
 }
 
-/// Look-ups that run.
+/// The number of running look-ups.
 #[derive(Debug, Default)]
 struct Slots {
     taken: Mutex<usize>,
@@ -131,11 +135,11 @@ struct Slots {
 
 impl Slots {
     fn taken(&self) -> MutexGuard<'_, usize> {
-        // Nothing panics while it is held.
+        // No code panics while it holds the lock.
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A slot, as soon as one is free; `None` if none is within the limit.
+    /// Returns a slot once one is free; `None` if none is free within the limit.
     fn take(slots: &Arc<Slots>, limit: Duration) -> Option<Slot> {
         let full = |taken: &mut usize| *taken >= LOOK_UPS_MAX;
         let waited = slots.freed.wait_timeout_while(slots.taken(), limit, full);
@@ -147,7 +151,7 @@ impl Slots {
     }
 }
 
-/// One of the look-ups at once; free again when it is dropped.
+/// A running look-up's slot; its drop frees it.
 struct Slot(Arc<Slots>);
 
 impl Drop for Slot {
@@ -190,7 +194,7 @@ mod tests {
         let (held, calls) = (gate.clone(), Arc::new(AtomicUsize::new(0)));
         let counted = calls.clone();
         let hangs = Resolver::by(move |_| {
-            // The later ones do not wait.
+            // The later look-ups do not wait.
             if counted.fetch_add(1, Ordering::SeqCst) < LOOK_UPS_MAX {
                 held.wait();
             }

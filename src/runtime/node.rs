@@ -43,22 +43,23 @@ use crate::chain::{self, Heartbeat};
 use crate::peering::{Identity, Peering, PrivateKey, Secret};
 use crate::wire::Job;
 
-/// Most workers of a node's own, and of an executor: each is a thread, and no machine runs more functions at a time.
+/// Maximum number of workers of a node, and of an executor: each is a thread, more than any machine can run.
 const WORKERS_MAX: usize = 4096;
 
-/// Rare enough to cost nothing beside a call; a machine that is busy for some seconds is not taken for dead.
+/// Default silence of a dead peer: heartbeats cost nothing beside a call, and a machine may be busy for seconds.
 const DEAD_AFTER: Duration = Duration::from_secs(10);
 
-/// How long a dropped node waits for its thread: it has nothing to do but to say goodbye.
+/// Time limit of a dropped node's calls: its thread only sends a goodbye.
 const DROP_LIMIT: Duration = Duration::ZERO;
 
-/// Room in the command queue is waited for so long at a time when a node is shut down.
+/// Length of one wait for a place in the command queue when a node is shut down.
 const COMMAND_LIMIT: Duration = Duration::from_secs(5);
 
-/// Room for the commands of a node that is served: only its functions give it any. All of the room is memory from the start, and there may be thousands of such processes.
+/// Capacity of the command queue of a served node: only its own functions send commands. The whole queue is allocated
+/// at the start, and there may be thousands of such processes.
 const SERVED_COMMANDS: usize = 256;
 
-/// The settings of a node that is to be started.
+/// The settings of a node to be started.
 ///
 /// ```
 /// use std::time::Duration;
@@ -95,30 +96,31 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// The functions and trees that the node knows.
+    /// Sets the functions and trees of the node.
     pub fn functions(mut self, functions: &Functions) -> Builder {
         self.functions = functions.clone();
         self
     }
 
-    /// Where the other ids listen. If the peers [name a job](Peers::job), the node is of that job, unless [`job`](Self::job) says another.
+    /// Sets the addresses of the other ids; a [job that they name](Peers::job) is the default of [`job`](Self::job).
     pub fn peers(mut self, peers: Peers) -> Builder {
         self.peers = peers;
         self
     }
 
-    /// Where the node itself listens. A node without a listener can call; others can reach it only over links that it has opened itself.
+    /// Sets the listener of the node. Without one, others reach it only over links that it has opened itself.
     pub fn listener(mut self, listener: Listener) -> Builder {
         self.listener = Some(listener);
         self
     }
 
-    /// The job that the node belongs to: it links with nodes of an equal one alone. By default the one that its [peers](Self::peers) name, and where they name none, [no job](Job).
+    /// Sets the job of the node: it links only with nodes of an equal job. The default is the job of its
+    /// [peers](Self::peers); if they name none, it is [no job](Job).
     ///
     /// ```
     /// use chained_gpc::{Job, Node};
     ///
-    /// // Drawn once, and told to whoever starts a node of this job.
+    /// // Drawn once, and passed to each start of a node of this job.
     /// let job = Job::random();
     /// let nodes = [0, 1].map(|id| Node::builder(id).job(job).start());
     /// # for node in nodes { node?; }
@@ -129,45 +131,51 @@ impl Builder {
         self
     }
 
-    /// The secret of the job: over TCP the node links with those alone that prove that they have it, and proves so itself. Unix sockets do not need it: there the system tells who the other side is. Between hosts links are
-    /// encrypted then, too. Needs the feature `noise`.
+    /// Sets the secret of the job: over TCP the node links only with nodes that prove that they have it, and proves so
+    /// itself; links between hosts are also encrypted. Unix sockets do not need it: there the system identifies the
+    /// other side. Needs the feature `noise`.
     pub fn secret(mut self, secret: Secret) -> Builder {
         self.trust.secret = Some(secret);
         self
     }
 
-    /// The key of the node: its public half is what others may [know it by](Peers::set_key). Without one, a fresh one is drawn for this run.
+    /// Sets the key of the node; others [authenticate it by](Peers::set_key) the public half. By default a key is
+    /// drawn.
     pub fn key(mut self, key: PrivateKey) -> Builder {
         self.trust.key = Some(key);
         self
     }
 
-    /// Links between hosts are proved by the [secret](Self::secret), and not encrypted after that, where both sides say so: who can change what is on the wire can inject anything then.
+    /// Turns encryption between hosts off, if both sides do: the [secret](Self::secret) still authenticates links. An
+    /// attacker who can change bytes on the wire can then inject anything.
     pub fn no_encryption(mut self) -> Builder {
         self.trust.no_encryption = true;
         self
     }
 
-    /// Links over TCP that stay on this host are encrypted as well, as those between hosts are: with a [secret](Self::secret), where both sides say so. Unix sockets and shared memory never are, for the system keeps others from them.
+    /// Encrypts links over TCP on this host as well, if both sides do and have a [secret](Self::secret). Unix sockets
+    /// and shared memory are never encrypted: the system keeps other users from them.
     pub fn encrypt_loopback(mut self) -> Builder {
         self.trust.encrypt_loopback = true;
         self
     }
 
-    /// Listens, and connects, beyond this host without a [secret](Self::secret): whoever reaches the node can call its functions. Refused otherwise.
+    /// Allows links beyond this host without a [secret](Self::secret): any process that reaches the node can call it.
     pub fn insecure(mut self) -> Builder {
         self.trust.insecure = true;
         self
     }
 
-    /// Functions that may run at once, one by default, at least one and at most 4,096; still never two of the same call. More than one needs the feature `rayon`.
+    /// Sets the number of functions that may run at once, 1 to 4,096 (by default 1); more than 1 needs the feature
+    /// `rayon`. Two functions of one call never run at once.
     pub fn workers(mut self, workers: usize) -> Builder {
         self.config.workers = workers.clamp(1, WORKERS_MAX);
         self
     }
 
-    /// An executor with a name and this number of workers of its own, at least one and at most 4,096, for the functions that are [placed](super::Placement::Executor) there. They never wait for functions placed elsewhere. A node has at most 63; the last
-    /// number given for a name counts.
+    /// Adds a named executor with 1 to 4,096 workers of its own, for the functions that are
+    /// [placed](super::Placement::Executor) there. They never wait for functions placed elsewhere. A node has at most
+    /// 63 executors; the last number for a name counts.
     pub fn executor(mut self, name: impl Into<String>, workers: usize) -> Builder {
         let (name, workers) = (name.into(), workers.clamp(1, WORKERS_MAX));
         match self.executors.iter().position(|known| *known == name) {
@@ -180,85 +188,94 @@ impl Builder {
         self
     }
 
-    /// Calls in flight at the node, as root or below: 65,536 by default. Above it, calls are refused with a failure.
+    /// Sets the maximum number of calls in flight, as root or below: 65,536 by default. Further calls are rejected.
     pub fn calls_max(mut self, calls: usize) -> Builder {
         self.config.calls_max = calls;
         self
     }
 
-    /// Longest data of a request that the node takes, bytes: 8 GiB by default.
+    /// Sets the maximum length of the data of a request that the node accepts, bytes: 8 GiB by default.
     pub fn data_max(mut self, bytes: u64) -> Builder {
         self.config.data_max = bytes;
         self
     }
 
-    /// Longest reply of a subtree that the node takes or makes, bytes: 8 GiB by default.
+    /// Sets the maximum length of a subtree's reply that the node accepts or makes, bytes: 8 GiB by default.
     pub fn reply_max(mut self, bytes: u64) -> Builder {
         self.config.reply_max = bytes;
         self
     }
 
-    /// How many processes of one launch run on this machine, this one included: each has its part of the memory that their control group may have. One by default.
+    /// Sets the number of processes of a launch on this machine: each gets a part of their control group's memory.
     pub fn processes(mut self, processes: NonZeroU32) -> Builder {
         self.processes = processes;
         self
     }
 
-    /// Most memory that what peers send may take at the node, bytes: their requests while they arrive and while they are executed, replies until they have been passed on, and what waits for a peer that
-    /// does not read. Beyond it a request is refused, and a reply becomes a failure, both *by a limit*; nothing waits for memory. By default half of what the process may have: its limit of
-    /// addresses (`ulimit -v`), its part of its control group's (see [`processes`](Self::processes)), or the machine's memory. One link has three eighths of it at most. What functions and the application hold is not counted.
+    /// Sets the maximum memory for messages of peers at the node, bytes: requests until they have been executed,
+    /// replies until they have been forwarded, and messages for a peer that does not read. Beyond it a request is
+    /// rejected, and a reply becomes a failure, both *by a limit*; nothing waits for memory. The default is half of
+    /// what the process may have: its limit of address space (`ulimit -v`), its part of its control group's (see
+    /// [`processes`](Self::processes)), or the machine's memory. One link has three eighths of it at most. Memory of
+    /// functions and the application does not count.
     pub fn memory_max(mut self, bytes: u64) -> Builder {
         self.memory_max = Some(bytes);
         self
     }
 
-    /// Heartbeats of the peers whose answers are awaited: when each is asked, and when a silent one is given up. By default every 2 s and after 10 s. With `None`, a peer that is silent on a connection that stands is
-    /// waited for until the call's time limit.
+    /// Sets the heartbeat of peers whose replies are awaited: how often a silent peer is asked, and when it is given
+    /// up; every 2 s and after 10 s by default. With `None`, a peer that is silent on an open connection is waited for
+    /// until the call's time limit.
     ///
-    /// While no call is in flight the system watches TCP links by the same times: one that has died without a word is closed after twice the silence and one question, 22 s by default. A peer that reads nothing while bytes wait for it
-    /// loses its link after twice the silence; a [pause](super::PolledNode::pause) comes on top.
+    /// While no call is in flight, the system watches TCP links with the same times: a link that has died silently is
+    /// closed after twice the silence and one probe, 22 s by default. A peer that reads nothing while bytes wait for it
+    /// loses its link after twice the silence; a [pause](super::PolledNode::pause) is added to that.
     pub fn heartbeat(mut self, heartbeat: Option<Heartbeat>) -> Builder {
         self.config.heartbeat = heartbeat;
         self
     }
 
-    /// This is the first run of its id: no other process has had it in this job, as whoever starts the processes knows. Then the node takes part in a [partial call](Call::partial) whoever asks it, however
-    /// young it is. Otherwise, which is the default, an earlier run may have executed the call, and [`restart_margin`](Self::restart_margin) decides.
+    /// Declares this the first run of its id: no other process has had the id in this job, as the program that starts
+    /// the processes knows. Then the node takes part in any [partial call](Call::partial), however young it is. By
+    /// default an earlier run may have executed the call, and [`restart_margin`](Self::restart_margin) decides.
     ///
-    /// Say it of no process that may be a second one of its id: it would execute calls that the first one has executed.
+    /// A process that may be the second of its id must not set it: it would execute calls again.
     pub fn first_run(mut self) -> Builder {
         self.config.first_run = true;
         self
     }
 
-    /// How much older than a [partial call](Call::partial) a node that is not the [first run](Self::first_run) of its id must be to take the call from an adopter, who may ask again for what an earlier run has
-    /// executed: longer than a request may be under way. One second by default.
+    /// Sets how much older than a [partial call](Call::partial) a node must be to accept the call from an adopter,
+    /// unless it is the [first run](Self::first_run) of its id. The adopter may repeat a request that an earlier run
+    /// has executed. The margin must exceed the time that a request may be in flight. One second by default.
     pub fn restart_margin(mut self, margin: Duration) -> Builder {
         self.config.restart_margin = margin;
         self
     }
 
-    /// How the node waits for what comes next: [`Wait::Adaptive`] by default.
+    /// Sets how the node waits for messages: [`Wait::Adaptive`] by default.
     pub fn wait(mut self, wait: Wait) -> Builder {
         self.wait = wait;
         self
     }
 
-    /// How the node links with nodes of its own host: with [`LinkKind::Shm`], the default, through shared memory, where the system has it; with [`LinkKind::Unix`], over Unix sockets; both even where addresses are TCP ones.
-    /// With [`LinkKind::Tcp`], as the addresses say, and without shared memory. Where two nodes differ, the slower kind is used.
+    /// Sets how the node links with nodes of its own host: with [`LinkKind::Shm`], the default, through shared memory,
+    /// if the system has it; with [`LinkKind::Unix`], over Unix sockets; both even if the addresses are TCP ones. With
+    /// [`LinkKind::Tcp`], as the addresses say, without shared memory. Two nodes use the slower of their kinds.
     pub fn link(mut self, link: LinkKind) -> Builder {
         self.link = link;
         self
     }
 
-    /// Users of this machine, by their numbers, whose processes the node links with over Unix sockets in addition to those of its own user: by default none. It is checked by the side that connects and by the side that listens, at paths and
-    /// at abstract names; the system (Linux) tells the user of a process. Over TCP links are proved by a [secret](Self::secret).
+    /// Adds users of this machine, by user id, whose processes the node links with over Unix sockets, beside those of
+    /// its own user: none by default. Both the connecting and the listening side check it, at paths and at abstract
+    /// names; the system (Linux) reports the user of a process. Over TCP a [secret](Self::secret) authenticates links.
     pub fn allow_users(mut self, users: impl IntoIterator<Item = u32>) -> Builder {
         self.users.extend(users);
         self
     }
 
-    /// Limits of trees: depth and fan-out.
+    /// Sets the limits of trees: depth and fan-out.
     pub fn tree_limits(mut self, limits: Limits) -> Builder {
         self.config.trees = limits;
         self
@@ -280,7 +297,7 @@ impl Builder {
         Ok(Node { front, thread: Some(thread) })
     }
 
-    /// Makes a node without any thread: the application drives it with [`PolledNode::progress`], and its functions run in there.
+    /// Creates a node without a thread: [`PolledNode::progress`] drives it, and runs its functions.
     ///
     /// # Errors
     /// As for [`start`](Self::start).
@@ -289,8 +306,9 @@ impl Builder {
         Ok(PolledNode::new(front, event_loop))
     }
 
-    /// Makes this thread the node's, until the other end of `keeper` is closed, as the system does when its process dies: then the node ends at once, without a word to its peers. For a process that
-    /// is nothing but a node, and must not outlive who started it. Whatever comes on `keeper` is left there.
+    /// Runs the node on this thread until the other end of `keeper` is closed, as the system does when its process
+    /// dies. Then the node ends at once, without a message to its peers. For a process that is nothing but a node, and
+    /// must not outlive the process that started it. Bytes that arrive on `keeper` are not read.
     ///
     /// # Errors
     /// As for [`start`](Self::start), and the system's, of the poll itself.
@@ -351,7 +369,7 @@ impl Builder {
     }
 }
 
-/// What both kinds of node offer to the application.
+/// The part of both kinds of node that applications use.
 pub(super) struct Front {
     pub(super) address: Option<Address>,
     pub(super) side: Arc<Side>,
@@ -371,9 +389,9 @@ impl Front {
     }
 }
 
-/// A node whose event loop runs on a thread of its own. Any thread may call; dropping it says goodbye to its peers and ends its thread.
+/// A node with an event loop on a thread of its own. Any thread may make calls; its drop ends it with a goodbye.
 ///
-/// A process of a job, which takes its id as argument and finds the others in a peers file:
+/// A process of a job, which gets its id as argument and the addresses of the others from a peers file:
 ///
 /// ```no_run
 /// use std::time::Duration;
@@ -422,11 +440,11 @@ pub struct Node {
 }
 
 impl Node {
-    /// Begins to describe a node.
+    /// Creates a builder with the defaults.
     pub fn builder(id: Id) -> Builder {
         let heartbeat = Some(Heartbeat::dead_after(DEAD_AFTER));
         let incarnation = clock::incarnation();
-        // What the system gives for tables that strangers fill.
+        // The seed of hash tables that strangers fill, from the system's randomness.
         let seed = RandomState::new().hash_one(incarnation);
         let config = chain::Config { heartbeat, seed, ..chain::Config::new(id, incarnation) };
         Builder {
@@ -450,7 +468,7 @@ impl Node {
         self.front.side.id
     }
 
-    /// Where it listens, if it does.
+    /// The address at which it listens, if it does.
     pub fn address(&self) -> Option<&Address> {
         self.front.address.as_ref()
     }
@@ -460,26 +478,29 @@ impl Node {
         &self.front.side.functions
     }
 
-    /// Starts a call: see [`Caller::call`]. The handle waits.
+    /// Starts a call: see [`Caller::call`]. The handle waits for it.
     ///
     /// # Errors
-    /// What is wrong with the call, before anything is sent.
+    /// As for [`Caller::call`].
     pub fn call(&self, call: Call) -> Result<CallHandle, CallError> {
         caller::start(&self.front.side, call, None, CALL_BLOCKS_MAX)
     }
 
-    /// Makes calls from other threads, and where the node itself is out of reach.
+    /// Returns a handle that makes calls from other threads, and without a reference to the node.
     pub fn caller(&self) -> Caller {
         Caller::new(&self.front.side)
     }
 
-    /// Says where a peer listens, while the node runs: from now on calls reach it there. What is learned before a call is started holds for that call.
+    /// Sets the address of a peer, while the node runs: from now on calls reach the peer there. A call sees every
+    /// change that precedes its start.
     ///
-    /// A peer that is known already has this address from now on. A link that stands stays, and the address counts when it is lost; to have it closed at once, [forget](Self::forget) the peer before. An attempt to connect
-    /// to the former address begins anew at this one, and calls that wait for it go on. Ids that were learned are treated as those of [`Builder::peers`]: where file descriptors are short, their links stay.
+    /// If the peer is known already, the address replaces the former one. A link that is up stays, and the new address
+    /// is used once the link is lost; to close it at once, [forget](Self::forget) the peer before. An attempt to
+    /// connect to the former address restarts at this one, and calls that wait for it go on. Learned ids are treated
+    /// like those of [`Builder::peers`]: if file descriptors are short, their links stay.
     ///
     /// # Errors
-    /// See [`MembershipError`]; it waits at most five seconds for room in the queue of commands.
+    /// See [`MembershipError`]; it waits up to five seconds for a place in the queue of commands.
     ///
     /// ```
     /// use std::time::Duration;
@@ -508,20 +529,21 @@ impl Node {
         Ok(self.front.side.mailbox.command(command, CHANGE_LIMIT)?)
     }
 
-    /// [Learns](Self::learn) many peers at once: all of them are known before any call that is started behind it.
+    /// [Learns](Self::learn) many peers at once: all are known before any call that is started afterwards.
     ///
     /// # Errors
-    /// As for [`learn`](Self::learn); then none is learned.
+    /// As for [`learn`](Self::learn); then no peer is learned.
     pub fn learn_all(&self, peers: impl IntoIterator<Item = Peer>) -> Result<(), MembershipError> {
         let peers: Vec<Peer> = peers.into_iter().collect();
         peers.iter().try_for_each(|peer| self.front.is_other(peer.id))?;
         Ok(self.front.side.mailbox.command(Command::LearnAll(peers), CHANGE_LIMIT)?)
     }
 
-    /// Forgets where a peer listens, and closes the link with it in order: the peer is told, and goes on. Calls in flight through that link fail as if it were lost, and later ones at once, until the peer is
-    /// [learned](Self::learn) again. Of an id that is not known it does nothing.
+    /// Removes the address of a peer, and closes the link with it in order: the peer is notified, and keeps running.
+    /// Calls in flight through that link fail as if it were lost. Later calls fail at once, until the peer is
+    /// [learned](Self::learn) again. For an unknown id it does nothing.
     ///
-    /// It is no ban: a forgotten peer that knows where this node listens may connect again, as any stranger may.
+    /// It is no ban: a forgotten peer that knows this node's address may connect again, like any stranger.
     ///
     /// # Errors
     /// As for [`learn`](Self::learn).
@@ -530,10 +552,12 @@ impl Node {
         Ok(self.front.side.mailbox.command(command, CHANGE_LIMIT)?)
     }
 
-    /// [Learns](Self::learn) a peer, and has every id that this node knows learn it: by a partial call, whose handle this returns. Afterwards the peer is reached in every tree. Its outcome names the ids that were not told, and why; to
-    /// announce the peer again does no harm. A node may announce itself.
+    /// [Learns](Self::learn) a peer, and makes every id that this node knows learn it: by a partial call, whose handle
+    /// this returns. Afterwards the peer is reached in every tree. The outcome names the ids that have not learned it,
+    /// and why; announcing the peer again does no harm. A node may announce itself.
     ///
-    /// No announcement replaces a key that an application has listed, or that a link has proved: whoever claims an id still has to prove it. An id takes at most [`ANNOUNCED_MAX`](super::ANNOUNCED_MAX) announced ids beside its own list.
+    /// An announcement never replaces a key that an application has listed, or that a link has proved: a node that
+    /// claims an id must still prove it. An id accepts [`ANNOUNCED_MAX`](super::ANNOUNCED_MAX) announced ids at most.
     ///
     /// ```
     /// use chained_gpc::{Call, Functions, LinkKind, Listener, Node, Peer, Peers, Tree};
@@ -568,7 +592,8 @@ impl Node {
         self.spread(Change::Announce(peer))
     }
 
-    /// [Forgets](Self::forget) an id, and has every id that this node knows forget it, as [`announce`](Self::announce) spreads the contrary. The id itself is not told. A key that an application has listed for it stays listed.
+    /// [Forgets](Self::forget) an id, and makes every id that this node knows forget it, by a call as in
+    /// [`announce`](Self::announce). The id itself is not notified. A key that an application has listed for it stays.
     ///
     /// # Errors
     /// As for [`announce`](Self::announce).
@@ -587,7 +612,7 @@ impl Node {
                 Unsent::Ended => CallError::Ended,
             }
         })?;
-        // Whoever asks hears that the node has ended from the sender that is dropped.
+        // If the node has ended, the sender is dropped, which ends the wait.
         let members = members.recv_timeout(CHANGE_LIMIT).map_err(|late| match late {
             RecvTimeoutError::Timeout => CallError::Busy,
             RecvTimeoutError::Disconnected => CallError::Ended,
@@ -595,7 +620,7 @@ impl Node {
         self.call(change.call(members))
     }
 
-    /// Tells of peers whose links come up and are lost, from now on: see [`Events`]. Each has the events for itself.
+    /// Subscribes to the events of peers whose links come up or are lost: see [`Events`]. Each subscription gets all.
     ///
     /// # Errors
     /// [`MembershipError::Busy`], after five seconds, and [`MembershipError::Ended`].
@@ -605,18 +630,21 @@ impl Node {
         Ok(events)
     }
 
-    /// Ends the node in order: no more calls are taken, those in flight get `limit` to end, and peers are told. Calls that are still in flight then end with [`CallError::Ended`].
+    /// Ends the node in order: it accepts no more calls, those in flight get `limit` to end, and peers are notified.
+    /// Calls that are still in flight then end with [`CallError::Ended`].
     ///
-    /// Peers hear that it has left, as [`Loss::Left`](super::Loss::Left) among their [events](Self::events). Requests that reach it meanwhile are refused, and later ones find no node: either fails the call at this id at once.
+    /// Peers get [`Loss::Left`](super::Loss::Left) among their [events](Self::events). Requests that arrive meanwhile
+    /// are rejected, and later ones find no node: either fails the call at this id at once.
     pub fn shutdown(mut self, limit: Duration) {
         self.end(limit);
     }
 
-    /// Waits until there is a link to each of these ids, at most `limit`: nodes of a job start in any order, and a call fails at one that is not there yet. It tries again and again, with pauses that
-    /// grow to a quarter of a second. Only a root need wait; the links are those that its calls use.
+    /// Waits until there is a link to each of these ids, up to `limit`: nodes of a job start in any order, and a call
+    /// fails at a node that is not up yet. It retries with pauses that grow to a quarter of a second. Only a root needs
+    /// to wait; its calls use these links.
     ///
     /// # Errors
-    /// [`AbsentPeers`], which names those that did not come up, and why the first of them did not.
+    /// [`AbsentPeers`], with the ids that did not come up, and why the first of them did not.
     #[allow(clippy::disallowed_methods, reason = "the pause between two attempts is not a wait for anything")]
     pub fn wait_for_peers(&self, ids: impl Into<Ids>, limit: Duration) -> Result<(), AbsentPeers> {
         if waiting::is_driving() {
@@ -624,7 +652,7 @@ impl Node {
         }
         let mut meeting = Meeting::new(ids.into().list()?, limit);
         let begun = Instant::now();
-        // Ends: the time passes.
+        // Terminates: the time limit passes.
         while let Some(pause) =
             meeting.judge(meeting.ask(&self.front.side.mailbox, begun.elapsed()), begun.elapsed())?
         {
@@ -636,11 +664,11 @@ impl Node {
     fn end(&mut self, limit: Duration) {
         let Some(thread) = self.thread.take() else { return };
         if thread.thread().id() == thread::current().id() {
-            // Dropped by a function or a continuation of its own: the node ends when this turn has, and nobody can wait for that here.
+            // Dropped by a function or a continuation of its own: the node ends after this turn, unawaited.
             let side = self.front.side.clone();
             let ask = move |room| side.mailbox.command(Command::Shutdown { limit }, room);
             if ask(Duration::ZERO) == Err(Unsent::Full) {
-                // Ends: the loop makes room, or ends by itself.
+                // Terminates: the loop frees a place, or ends by itself.
                 let asking = move || while ask(COMMAND_LIMIT) == Err(Unsent::Full) {};
                 if let Err(error) = thread::Builder::new().name("gpc-ends".into()).spawn(asking) {
                     error!(%error, "a node that was dropped cannot be told to end");
@@ -648,7 +676,7 @@ impl Node {
             }
             return;
         }
-        // A loop that makes no room cannot be joined either. One that has ended by itself takes no command, and its thread is there to be joined.
+        // A loop that frees no place cannot be joined. One that has ended accepts no command, and can be joined.
         while self.front.side.mailbox.command(Command::Shutdown { limit }, COMMAND_LIMIT) == Err(Unsent::Full)
         {
         }
