@@ -1,4 +1,4 @@
-//! How connections come to be: those that others open are accepted, those to others are opened. What is said on them first, `greeting` sees to.
+//! Opens connections to peers, and accepts those of peers. The first bytes on them are handled in `greeting`.
 
 use std::io;
 
@@ -19,22 +19,22 @@ use crate::peering::{LinkKey, Way};
 use crate::wire::CauseKind;
 use crate::wire::head::GoodbyeReason;
 
-/// Connections accepted in one turn, before the links there are get theirs.
+/// Maximum number of connections accepted in one turn, before existing links are served.
 const ACCEPT_BUDGET: usize = 64;
 
-/// What a node talks over with those of its own host, and how the system watches its connections to other hosts.
+/// How a node links with nodes of its own host, and how the system watches its connections to other hosts.
 #[derive(Debug)]
 pub(super) struct Local {
     pub(super) kind: LinkKind,
-    /// None where silent peers are waited for.
+    /// `None` if silent peers are waited for.
     pub(super) keepalive: Option<Keepalive>,
-    /// Where the node itself listens.
+    /// The address at which the node itself listens.
     pub(super) mine: Option<Address>,
     pub(super) users: Users,
 }
 
 impl Local {
-    /// `permitted` says whether a connection may be made by TCP, if that is where it leads.
+    /// Opens a connection. `permitted` decides whether it may be a TCP connection, if the address leads to one.
     fn connect(&self, to: &Address, permitted: Result<(), &'static str>) -> io::Result<Socket> {
         let rings = self.kind == LinkKind::Shm;
         if self.kind != LinkKind::Tcp
@@ -50,7 +50,7 @@ impl Local {
 }
 
 impl Links {
-    /// Accepts connections that wait.
+    /// Accepts pending connections.
     pub(super) fn accept(&mut self, now: Time) {
         self.descriptors.learn();
         for listener in 0..self.listeners.len() {
@@ -73,11 +73,12 @@ impl Links {
                 }
             }
         }
-        // More may wait, and the system says so only once. By then there may be room.
+        // More connections may be pending, and the system reports them only once. By the next attempt links may have
+        // been closed.
         self.accept_again = Some(now);
     }
 
-    /// Awaits the hello of someone who has connected, if that is to be believed.
+    /// Awaits the hello on an accepted connection, if its user is allowed.
     fn serve(&mut self, now: Time, socket: Socket) {
         let (trusted, (way, source)) = (self.local.users.check(&socket), socket.way());
         match (self.add(socket, Phase::Greeting), trusted) {
@@ -107,7 +108,7 @@ impl Links {
         };
         let permitted = self.peering.permits(way_to(&address));
         let socket = self.local.connect(&address, permitted);
-        // A Unix socket is connected at once, and no event may come to say so.
+        // A Unix socket is connected at once, and no event may report it.
         let at_once = !matches!(socket, Ok(Socket::Tcp(_)));
         match socket.and_then(|socket| self.add(socket, Phase::Connecting(to))) {
             Ok(key) => {
@@ -142,7 +143,7 @@ impl Links {
     }
 }
 
-/// By which way an address is reached, where it is not found on this host.
+/// The way by which an address is reached, unless it is found on this host.
 fn way_to(address: &Address) -> Way {
     match address {
         Address::Tcp(address) if !address.ip().to_canonical().is_loopback() => Way::Network,

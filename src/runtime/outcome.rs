@@ -1,4 +1,4 @@
-//! What comes of a call, for its caller.
+//! The outcome of a call, for its caller.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -15,10 +15,11 @@ use crate::wire::level::{Leaves, LevelError, Limits};
 use crate::wire::message::SubtreeReply;
 use crate::wire::{Cause, Coverage, Report, Status};
 
-/// A call that every id has executed; or of a [partial](super::Call::partial) one, what there is.
+/// The result of a call that every id has executed, or the available results of a [partial](super::Call::partial) one.
 ///
-/// Its replies come all at once, in the caller's order ([`replies`](Self::replies)), or one by one, by id ([`reply`](Self::reply)); and of each id it says what became of it. The first question for a reply takes time
-/// linear in the length of the replies, each one after it constant time; what became of an id does not take longer for more ids where these are a range or a few.
+/// It has all replies, in the caller's order ([`replies`](Self::replies)) or by id ([`reply`](Self::reply)), and the
+/// status of each id. The first query for a reply takes time linear in the length of the replies, each later one
+/// constant time. If the ids are a range or a few, the time for a status does not grow with their number.
 ///
 /// ```
 /// use chained_gpc::{Call, CauseKind, Functions, IdList, LinkKind, LocalNodes, Status, WithCode};
@@ -49,19 +50,19 @@ pub struct Outcome {
     by_id: ById,
     merged: bool,
     level: u16,
-    /// The replies as they came, if they did in parts; then what they are aggregated to is made when somebody wants it.
+    /// The replies as they arrived, if they are separate parts; then the aggregate is made on demand.
     parts: Option<RootParts>,
     aggregated: OnceLock<Aggregated>,
     /// Of a partial call.
     causes: Vec<Cause>,
-    /// Made when somebody asks by id.
+    /// Made by the first query by id.
     index: OnceLock<Box<Index>>,
 }
 
-/// Where things lie that are asked for by id.
+/// The positions of replies and causes by id.
 #[derive(Clone, Default, Debug)]
 struct Index {
-    /// The replies of the ids that are done, in tree order, in the aggregate.
+    /// The replies of the ids that are done, in tree order, as ranges of the aggregate.
     replies: Vec<(Range<usize>, Range<usize>)>,
     /// The first cause of each id that has one.
     causes: HashMap<Id, usize>,
@@ -80,10 +81,10 @@ impl From<SubtreeReply> for Aggregated {
     }
 }
 
-/// One id's reply.
+/// The reply of one id.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct IdReply {
-    /// Whose.
+    /// The id.
     pub id: Id,
     /// Reply header.
     pub header: Bytes,
@@ -91,10 +92,10 @@ pub struct IdReply {
     pub data: Bytes,
 }
 
-/// One id's reply, where it lies in the [`Outcome`].
+/// The reply of one id, borrowed from the [`Outcome`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ReplyRef<'a> {
-    /// Whose.
+    /// The id.
     pub id: Id,
     /// Reply header.
     pub header: &'a [u8],
@@ -124,42 +125,45 @@ impl Outcome {
         self.aggregated.get_or_init(aggregate)
     }
 
-    /// What became of each id, in tree order. Only a partial call leaves any out.
+    /// The status of each id, in tree order. Only in a partial call some are not done.
     pub fn coverage(&self) -> &Coverage {
         self.by_id.coverage()
     }
 
-    /// Why ids were left out of a partial call, the first cause first; at most 1,024. Where all ids are done, why the call is not [complete](Self::is_complete) all the same.
+    /// Why ids were left out of a partial call, the first cause first; at most 1,024. If all ids are done, why the call
+    /// is still not [complete](Self::is_complete).
     pub fn causes(&self) -> &[Cause] {
         &self.causes
     }
 
-    /// Whether every id is done, and the call ended within its time limit. Of a partial call whose last answer came later, [`causes`](Self::causes) say so.
+    /// Whether every id is done, and the call ended within its time limit. If the last response of a partial call
+    /// arrived later, [`causes`](Self::causes) contains that.
     pub fn is_complete(&self) -> bool {
         self.by_id.is_complete() && self.causes.is_empty()
     }
 
-    /// Level of the aggregated replies: the height of the tree. 0 with a callback, and when no reply was asked for.
+    /// Level of the aggregated replies: the height of the tree. 0 with a callback, and if no reply was requested.
     pub fn level(&self) -> u16 {
         self.level
     }
 
-    /// Reply header of the whole tree: level-n data, or what the callback made.
+    /// Reply header of the whole tree: level-n data, or the result of the callback.
     pub fn header(&self) -> &Bytes {
         &self.aggregated().header
     }
 
-    /// Reply data of the whole tree: level-n data, or what the callback made.
+    /// Reply data of the whole tree: level-n data, or the result of the callback.
     pub fn data(&self) -> &Bytes {
         &self.aggregated().data
     }
 
-    /// The ids that were asked, in tree order; those of them that are done have the parts of [`data`](Self::data) in this order.
+    /// The ids of the call, in tree order; the parts of [`data`](Self::data) belong to those that are done, in this
+    /// order.
     pub fn ids(&self) -> &IdList {
         self.by_id.ids()
     }
 
-    /// What became of an id; none if it is not of the call. [`Status`] says which are safe to call again.
+    /// The status of an id; `None` if it is not of the call. [`Status`] documents which ids are safe to call again.
     pub fn status(&self, id: Id) -> Option<Status> {
         self.by_id.status(id)
     }
@@ -174,23 +178,25 @@ impl Outcome {
         self.by_id.those(Status::Done)
     }
 
-    /// The ids that the request surely never reached, in the caller's order: safe to call again. A caller that is not among them is added to a call, and executes, unless it [only watches](super::Call::watch).
+    /// The ids that the request surely never reached, in the caller's order: safe to call again. If the caller is not
+    /// among them, a new call adds it, and it executes, unless it [only watches](super::Call::watch).
     pub fn never_reached(&self) -> IdList {
         self.by_id.those(Status::Unreached)
     }
 
-    /// The ids that may have executed, in the caller's order: to call them again is safe only if to execute twice is.
+    /// The ids that may have executed, in the caller's order. To call them again is safe only if executing twice is.
     pub fn unknown(&self) -> IdList {
         self.by_id.those(Status::Unknown)
     }
 
-    /// The ids that have said that they failed, in the caller's order.
+    /// The ids that have reported a failure, in the caller's order.
     pub fn failed(&self) -> IdList {
         self.by_id.those(Status::Failed)
     }
 
-    /// The reply of an id. With a callback the root has the one there is, into which all are merged, unless values were left that could not be merged. None of an id that is not done or not of the call, where no reply was asked for,
-    /// and where the replies are [not what this protocol makes](Self::replies).
+    /// The reply of an id. With a callback only the root has one, into which all are merged, unless some values could
+    /// not be merged. `None` if the id is not done or not of the call, if no reply was requested, and if the replies
+    /// are [not valid](Self::replies).
     pub fn reply(&self, id: Id) -> Option<ReplyRef<'_>> {
         let Aggregated { header, data } = self.aggregated();
         if self.merged {
@@ -216,14 +222,18 @@ impl Outcome {
         })
     }
 
-    /// The reply of each id, in the order in which the caller listed them (a root that the list left out comes first). With a callback, one reply: the root's, into which all are merged. Of a partial call in which a callback failed there may be several, under the root's id: values that could not be merged, in tree order.
-    /// Empty when no reply was asked for.
+    /// The reply of each id, in the caller's order (a root that is not in the list comes first). With a callback there
+    /// is one reply: the root's, into which all are merged. If a callback failed in a partial call, there may be
+    /// several, under the root's id: the values that could not be merged, in tree order. Empty if no reply was
+    /// requested.
     ///
-    /// Each shares the bytes of [`header`](Self::header) and [`data`](Self::data), and may outlive the outcome. [`replies_ref`](Self::replies_ref) gives the same without making these, and without
-    /// counting who shares what.
+    /// Each shares the bytes of [`header`](Self::header) and [`data`](Self::data), and may outlive the outcome.
+    /// [`replies_ref`](Self::replies_ref) borrows the replies instead, without an allocation or a reference count for
+    /// each.
     ///
     /// # Errors
-    /// When the level-n data are bad or have not one part for each id: some id's reply was not made by this protocol.
+    /// If the level-n data are invalid or do not have one part for each id: some id's reply was not made by this
+    /// protocol.
     pub fn replies(&self) -> Result<Vec<IdReply>, RepliesError> {
         let Aggregated { header, data } = self.aggregated();
         let shared = |reply: ReplyRef<'_>| IdReply {
@@ -234,10 +244,10 @@ impl Outcome {
         Ok(self.aggregated_replies()?.into_iter().map(shared).collect())
     }
 
-    /// What [`replies`](Self::replies) gives, borrowed: for a caller that is done with them before the outcome goes.
+    /// The same as [`replies`](Self::replies), borrowed from the outcome.
     ///
     /// # Errors
-    /// As [`replies`](Self::replies).
+    /// As for [`replies`](Self::replies).
     pub fn replies_ref(&self) -> Result<Vec<ReplyRef<'_>>, RepliesError> {
         match self.parts_as_they_came() {
             Some(replies) => Ok(self.as_asked(replies)),
@@ -260,7 +270,7 @@ impl Outcome {
         Ok(self.as_asked(replies))
     }
 
-    /// From tree order into the caller's.
+    /// Sorts replies from tree order into the caller's order.
     fn as_asked<'a>(&self, mut replies: Vec<ReplyRef<'a>>) -> Vec<ReplyRef<'a>> {
         let (ids, asked) = (self.by_id.ids(), self.by_id.asked());
         if ids != asked {
@@ -269,7 +279,7 @@ impl Outcome {
         replies
     }
 
-    /// The parts of all ids, in tree order, if they came as parts; all ids are done then.
+    /// The parts of all ids, in tree order, if they arrived as separate parts; all ids are done then.
     fn parts_as_they_came(&self) -> Option<Vec<ReplyRef<'_>>> {
         let parts = self.parts.as_ref()?;
         let mut replies = Vec::with_capacity(self.ids().len() as usize);
@@ -279,12 +289,12 @@ impl Outcome {
         (all && ids.next().is_none()).then_some(replies)
     }
 
-    /// The parts of each id that is done, in tree order; none if something is wrong with them.
+    /// The parts of each id that is done, in tree order; `None` if they are invalid.
     fn aggregated_parts(&self) -> Option<Vec<ReplyRef<'_>>> {
         let Aggregated { header, data } = self.aggregated();
         let [mut headers, mut parts] =
             [header, data].map(|blob| Leaves::new(self.level, blob, Limits::default()));
-        // No more than came: each part has two bytes or more.
+        // Bounded by the received bytes: each part has at least two.
         let mut replies = Vec::with_capacity((self.ids().len() as usize).min(data.len()));
         for id in self.done_in_tree_order() {
             let (header, data) = (headers.next()?.ok()?, parts.next()?.ok()?);
@@ -293,7 +303,7 @@ impl Outcome {
         (headers.next().is_none() && parts.next().is_none()).then_some(replies)
     }
 
-    /// What is wrong with the parts.
+    /// The error of invalid parts.
     fn fault(&self) -> RepliesError {
         let Aggregated { header, data } = self.aggregated();
         let [headers, data] = [header, data].map(|blob| leaves(self.level, blob));
@@ -322,7 +332,7 @@ impl Outcome {
 }
 
 impl PartialEq for Outcome {
-    /// Whether what came is aggregated yet makes no difference.
+    /// Compares the aggregates, whether or not they have been made.
     fn eq(&self, other: &Outcome) -> bool {
         (self.root, &self.by_id, self.merged) == (other.root, &other.by_id, other.merged)
             && (self.level, self.aggregated(), &self.causes)
@@ -330,9 +340,9 @@ impl PartialEq for Outcome {
     }
 }
 
-/// Where a part of a blob lies in it.
+/// The range of a part in a blob.
 fn place(blob: &[u8], part: &[u8]) -> Range<usize> {
-    // A part that is empty may lie anywhere.
+    // An empty part may point anywhere.
     let start = (part.as_ptr() as usize).saturating_sub(blob.as_ptr() as usize).min(blob.len());
     start..start + part.len()
 }
@@ -342,21 +352,21 @@ fn leaves(level: u16, blob: &[u8]) -> Result<Vec<&[u8]>, LevelError> {
     Leaves::new(level, blob, Limits::default()).collect()
 }
 
-/// Aggregated replies that are not what this protocol makes.
+/// Aggregated replies that are not valid in this protocol.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RepliesError {
-    /// They are no level-n data.
+    /// They are not level-n data.
     #[error(transparent)]
     Level(#[from] LevelError),
     /// They have too few parts, or too many.
     #[error("{headers} reply headers and {data} reply data came of {ids} ids")]
     Count {
-        /// Parts of the header.
+        /// Number of parts of the header.
         headers: usize,
-        /// Parts of the data.
+        /// Number of parts of the data.
         data: usize,
-        /// Ids that executed.
+        /// Number of ids that executed.
         ids: u32,
     },
 }

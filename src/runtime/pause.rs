@@ -1,6 +1,8 @@
-//! Announced pauses: an application that is about to compute for long without a look at its node tells its peers so, who then do not take its silence for death.
+//! Announced pauses: an application that will compute for long without driving its node notifies its peers, so that
+//! they do not take its silence for death.
 //!
-//! Source: docs/wire.md, "PAUSE". What silence means, the chain decides; here is who is told, and what another run of a paused id has to wait for.
+//! Source: docs/wire.md, "PAUSE". The chain decides what silence means. This module sends the announcements, and knows
+//! how long another run of a paused id must wait.
 
 use std::time::Duration;
 
@@ -11,7 +13,9 @@ use crate::peering::LinkKey;
 use crate::wire::Message;
 
 impl EventLoop {
-    /// Tells every linked peer that the node answers nothing for so long; zero: that it is back. Returns how many have been told: a link that takes no bytes at present tells its peer later, when the node is driven again.
+    /// Announces to every linked peer that the node will not respond for `length`; zero ends a pause. Returns the
+    /// number of peers notified: a link that takes no bytes at present sends the announcement when the node is driven
+    /// again.
     pub(super) fn announce_pause(&mut self, length: Duration) -> usize {
         self.clock.go_on();
         let peers = self.links.announce_pause(length);
@@ -33,7 +37,7 @@ impl Links {
         keys
     }
 
-    /// Whether all that was queued on a link has been written.
+    /// Whether all queued bytes of a link have been written.
     fn is_written(&self, key: LinkKey) -> bool {
         self.links.get(key).is_some_and(|link| link.outbox.queued() == 0)
     }
@@ -49,7 +53,7 @@ impl Links {
         }
     }
 
-    /// When the peer of a link can be asked for an answer: now, or when the pause ends that it has announced.
+    /// When the peer of a link can respond: now, or at the end of its announced pause.
     pub(super) fn answers_from(&self, now: Time, key: LinkKey) -> Time {
         let back = self.links.get(key).and_then(|link| link.back);
         back.map_or(now, |back| back.max(now))

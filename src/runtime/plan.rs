@@ -1,29 +1,29 @@
-//! What the caller's side keeps of a call while it is under way: enough to tell whose parts come back.
+//! The caller's record of a call in flight, which identifies the parts of its reply.
 
 use std::sync::Arc;
 
 use gpc_trees::{Id, IdList};
 
-/// What the caller's side remembers of a call.
+/// The caller's record of a call.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
     pub(super) root: Id,
     /// The ids that execute, in tree order.
     pub(super) ids: IdList,
-    /// The same in the caller's order.
+    /// The same ids in the caller's order.
     pub(super) asked: IdList,
-    /// Whether a callback makes one reply of all.
+    /// Whether a callback merges all replies into one.
     pub(super) merged: bool,
-    /// What it calls.
+    /// The number of the function that it calls.
     pub(super) func: u64,
-    /// Whether it has an outcome that somebody may want.
+    /// Whether replies were requested: then the outcome matters, and dropping the handle cancels the call.
     pub(super) replies: bool,
-    /// The classes of workers that it needs at its root, a bit for each.
+    /// The classes of workers that it needs at its root, one bit for each.
     pub(super) workers: u64,
 }
 
 impl Plan {
-    /// A function waits for this call, in words.
+    /// The message that a function waits for this call.
     pub(super) fn awaited_in_words(&self, waits: Option<&str>, name: Option<Arc<str>>) -> Box<str> {
         let Plan { func, .. } = self;
         let waits = waits.map_or("it".into(), |name| format!("`{name}`"));

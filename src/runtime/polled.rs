@@ -1,4 +1,4 @@
-//! A node that the application drives itself, from a loop of its own.
+//! A node that the application drives itself, from an event loop of its own.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -32,20 +32,23 @@ use crate::hint::unlikely;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use = "a loop that sleeps where the node is ready sleeps for nothing"]
 pub enum Prepared {
-    /// There is something to do: call [`PolledNode::progress`] and do not sleep before.
+    /// There is work: call [`PolledNode::progress`] before any sleep.
     Ready,
-    /// Nothing: the descriptor becomes readable when there is.
+    /// There is no work: the descriptor becomes readable when there is.
     MaySleep,
 }
 
-/// A node without any thread: everything happens inside [`progress`](Self::progress), functions too.
+/// A node without a thread: everything happens inside [`progress`](Self::progress), functions included.
 ///
-/// An application with nothing else to wait for calls [`wait`](Self::wait), or `progress` with a limit, which sleeps until something comes.
+/// An application with nothing else to wait for calls [`wait`](Self::wait), or `progress` with a limit, which sleeps
+/// until there is work.
 ///
-/// # In a loop of the application's own
-/// The node has one descriptor ([`AsFd`], [`AsRawFd`]) to wait for with `poll`, `epoll` or what is built on them (edge-triggered or not). It becomes readable when there is something to do: bytes or connections have come, another
-/// thread has given a deferred reply or cancelled a call, a deadline is due. Before the loop waits it calls [`prepare_wait`](Self::prepare_wait), every time; when the descriptor is readable, `progress` with a limit of zero, or
-/// [`progress_at_most`](Self::progress_at_most) where other duties must not wait long.
+/// # In an event loop of the application
+/// The node has one descriptor ([`AsFd`], [`AsRawFd`]) to wait for with `poll`, `epoll` or libraries over them
+/// (edge-triggered or not). It becomes readable when there is work: bytes or connections have arrived, another thread
+/// has sent a deferred reply or cancelled a call, a deadline is due. Before each wait the loop calls
+/// [`prepare_wait`](Self::prepare_wait). When the descriptor is readable, it calls `progress` with a limit of zero, or
+/// [`progress_at_most`](Self::progress_at_most) if other work must not wait long.
 ///
 /// ```
 /// use std::time::Duration;
@@ -78,13 +81,16 @@ pub enum Prepared {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// A node that is not driven answers no peer, and reads nothing. Peers that await its answer give it up after ten seconds of silence, and over TCP those that send it more than the system's buffers hold after twenty: an application that is about to compute for longer announces that with [`pause`](Self::pause).
+/// A node that is not driven answers no peer, and reads nothing. Peers that await its answer give it up after ten
+/// seconds of silence. Over TCP, peers that send it more than the system's buffers hold give it up after twenty. An
+/// application that will compute for longer announces that with [`pause`](Self::pause).
 pub struct PolledNode {
     front: Front,
     event_loop: EventLoop,
     /// Whether a pause has been announced and not ended.
     pauses: bool,
-    /// Calls that the next turns start: at most [`COMMANDS`] with those that the loop has already. Its own caller needs no mailbox, which is made for other threads.
+    /// Calls that the next turns start: at most [`COMMANDS`], together with those that the loop already has. The node's
+    /// own caller does not need the mailbox, which is for other threads.
     started: RefCell<VecDeque<Command>>,
 }
 
@@ -101,15 +107,15 @@ impl PolledNode {
         self.front.side.id
     }
 
-    /// Where it listens, if it does.
+    /// The address at which it listens, if it does.
     pub fn address(&self) -> Option<&Address> {
         self.front.address.as_ref()
     }
 
-    /// Starts a call; it moves on while [`progress`](Self::progress) is called.
+    /// Starts a call; it proceeds while [`progress`](Self::progress) is called.
     ///
     /// # Errors
-    /// What is wrong with the call, before anything is sent; [`CallError::Busy`] at once where 4096 wait to be started.
+    /// An invalid call, before anything is sent; [`CallError::Busy`] at once if 4096 calls wait to be started.
     pub fn call(&self, call: Call) -> Result<CallHandle, CallError> {
         let (start, plan) = self.front.side.prepare(call, None)?;
         let mut started = self.started.borrow_mut();
@@ -119,21 +125,23 @@ impl PolledNode {
         let (handle, command) = CallHandle::of(&self.front.side.mailbox, start, plan, true);
         started.push_back(command);
         if self.event_loop.armed {
-            // Whoever waits for the descriptor next is to see that there is something to do.
+            // The next wait for the descriptor must see that there is work.
             self.front.side.mailbox.wake();
         }
         Ok(handle)
     }
 
-    /// Says where a peer listens: see [`Node::learn`](super::Node::learn). It holds from the next turn on, in its order with the calls that are started.
+    /// Sets the address of a peer: see [`Node::learn`](super::Node::learn). It takes effect in the next turn, in order
+    /// with the calls that are started.
     ///
     /// # Errors
-    /// [`MembershipError::Own`]; [`MembershipError::Busy`] at once where 4096 commands wait for the next turn.
+    /// [`MembershipError::Own`]; [`MembershipError::Busy`] at once if 4096 commands wait for the next turn.
     pub fn learn(&self, peer: Peer) -> Result<(), MembershipError> {
         self.queue(self.front.learns(peer)?)
     }
 
-    /// Forgets where a peer listens, and closes the link with it: see [`Node::forget`](super::Node::forget). It holds from the next turn on.
+    /// Removes the address of a peer, and closes the link with it: see [`Node::forget`](super::Node::forget). It takes
+    /// effect in the next turn.
     ///
     /// # Errors
     /// As for [`learn`](Self::learn).
@@ -141,7 +149,8 @@ impl PolledNode {
         self.queue(self.front.forgets(id)?)
     }
 
-    /// Has this node, and every id that it knows, learn a peer: see [`Node::announce`](super::Node::announce). Whoever drives the node [waits](Self::wait) for the call.
+    /// Makes this node, and every id that it knows, learn a peer: see [`Node::announce`](super::Node::announce). The
+    /// driving thread [waits](Self::wait) for the call.
     ///
     /// # Errors
     /// As for [`call`](Self::call).
@@ -149,7 +158,7 @@ impl PolledNode {
         self.call(Change::Announce(peer).call(self.event_loop.links.members()))
     }
 
-    /// Has this node, and every id that it knows, forget an id: see [`Node::withdraw`](super::Node::withdraw).
+    /// Makes this node, and every id that it knows, forget an id: see [`Node::withdraw`](super::Node::withdraw).
     ///
     /// # Errors
     /// As for [`call`](Self::call).
@@ -157,7 +166,8 @@ impl PolledNode {
         self.call(Change::Withdraw(id).call(self.event_loop.links.members()))
     }
 
-    /// Tells of peers whose links come up and are lost, from the next turn on: see [`Events`]. Whoever drives the node takes them between two turns; so may any other thread.
+    /// Subscribes to the events of peers whose links come up or are lost, from the next turn on: see [`Events`]. The
+    /// driving thread takes them between two turns; any other thread may take them as well.
     ///
     /// # Errors
     /// [`MembershipError::Busy`], as for [`learn`](Self::learn).
@@ -167,7 +177,7 @@ impl PolledNode {
         Ok(events)
     }
 
-    /// Has the next turn do something, behind what it is to do already.
+    /// Queues a command for the next turn, after those that are queued.
     fn queue(&self, command: Command) -> Result<(), MembershipError> {
         let mut started = self.started.borrow_mut();
         if started.len() + self.event_loop.starting() >= COMMANDS {
@@ -175,19 +185,21 @@ impl PolledNode {
         }
         started.push_back(command);
         if self.event_loop.armed {
-            // Whoever waits for the descriptor next is to see that there is something to do.
+            // The next wait for the descriptor must see that there is work.
             self.front.side.mailbox.wake();
         }
         Ok(())
     }
 
-    /// Makes calls from other threads and from functions. The thread that drives the node waits for a call with [`wait`](Self::wait).
+    /// Returns a handle that makes calls from other threads and from functions. The thread that drives the node waits
+    /// for a call with [`wait`](Self::wait).
     pub fn caller(&self) -> Caller {
         Caller::new(&self.front.side)
     }
 
-    /// Does what there is to do; if there is nothing, waits for something at most `limit`. Returns how many things were done: messages taken in, calls started, replies taken from other threads, deadlines met. It may
-    /// be 0 where all that happened is that a peer connected, or that bytes left.
+    /// Does all pending work; if there is none, waits for some up to `limit`. Returns the number of items: messages
+    /// received, calls started, replies taken from other threads, deadlines met. It may be 0 if only a connection was
+    /// made, or bytes were sent.
     ///
     /// # Errors
     /// The system's, of the poll itself.
@@ -195,11 +207,11 @@ impl PolledNode {
         self.turn(limit, UNBOUNDED)
     }
 
-    /// Does about `budget` of the [things](Self::progress) that there are to do, at least one, and does not wait; returns how many. What is left is done next time: until then
-    /// [`prepare_wait`](Self::prepare_wait) says [`Prepared::Ready`].
+    /// Handles about `budget` [items](Self::progress), at least one, without waiting; returns their number. The rest
+    /// follows in the next call: until then [`prepare_wait`](Self::prepare_wait) returns [`Prepared::Ready`].
     ///
-    /// Functions run in here, so a loop with other duties limits how long it stays away from them. A few more things than `budget` may be done: what 1 KiB of short messages holds, and
-    /// one of each kind.
+    /// Functions run inside this call, so a loop with other work limits the time that it takes. It may exceed `budget`
+    /// slightly: by the short messages in 1 KiB, and by one item of each kind.
     ///
     /// # Errors
     /// The system's, of the poll itself.
@@ -216,15 +228,20 @@ impl PolledNode {
         waiting::driving(|| self.event_loop.turn(limit, budget))
     }
 
-    /// Announces to every linked peer that the node is not driven for up to `length`, at most [`PAUSE_MAX`](Self::PAUSE_MAX), because the application computes. The next [`progress`](Self::progress) ends the pause. Returns how
-    /// many peers were told: one whose link takes no bytes at present hears of it only when the node is driven again.
+    /// Announces to every linked peer that the node will not be driven for up to `length`, at most
+    /// [`PAUSE_MAX`](Self::PAUSE_MAX), because the application computes. The next [`progress`](Self::progress) ends the
+    /// pause. Returns the number of peers notified. A peer whose link takes no bytes at present is notified when the
+    /// node is driven again.
     ///
-    /// Peers whose calls await an answer of this node would else give it up when it has been silent for as long as their [`Builder::heartbeat`](super::Builder::heartbeat) allows, 10 s by default. They do not
-    /// count the pause; one that takes longer than announced counts from its announced end. Nothing else waits longer: calls keep their time limits, and a peer that connects meanwhile is not answered
-    /// before the pause ends, though it gives up after 10 s. A later announcement replaces the one before.
+    /// Without this, peers whose calls await an answer of this node give it up after the silence that their
+    /// [`Builder::heartbeat`](super::Builder::heartbeat) allows, 10 s by default. They do not count the pause; if it
+    /// takes longer than announced, they count from its announced end. Nothing else waits longer: calls keep their time
+    /// limits, and a peer that connects meanwhile gets no answer before the pause ends, though it gives up after 10 s.
+    /// A later announcement replaces the one before.
     ///
     /// # Errors
-    /// [`io::ErrorKind::InvalidInput`] for a pause longer than [`PAUSE_MAX`](Self::PAUSE_MAX): peers would not grant it.
+    /// [`io::ErrorKind::InvalidInput`] for a pause longer than [`PAUSE_MAX`](Self::PAUSE_MAX): peers would not grant
+    /// it.
     pub fn pause(&mut self, length: Duration) -> io::Result<usize> {
         if length > Self::PAUSE_MAX {
             let message = format!("a pause of {length:?} is longer than peers grant, {:?}", Self::PAUSE_MAX);
@@ -240,10 +257,12 @@ impl PolledNode {
         self.event_loop.announce_pause(Duration::ZERO);
     }
 
-    /// The step before a wait for the node's [descriptor](Self::as_fd): sets the node's timer, has peers and other threads wake the descriptor, and says whether something has come meanwhile. After
-    /// [`Prepared::MaySleep`], and until the next [`progress`](Self::progress), the descriptor becomes readable as soon as there is something to do.
+    /// Prepares a wait for the node's [descriptor](Self::as_fd): sets the node's timer, makes peers and other threads
+    /// wake the descriptor, and checks for work once more. After [`Prepared::MaySleep`], and until the next
+    /// [`progress`](Self::progress), the descriptor becomes readable as soon as there is work.
     ///
-    /// It does no work, and makes no system call except where the timer has to be set again. May be called again before `progress`.
+    /// It does no work, and makes no system call unless the timer must be set again. It may be called again before
+    /// `progress`.
     ///
     /// # Errors
     /// The system's, of the timer.
@@ -252,7 +271,8 @@ impl PolledNode {
         Ok(if self.event_loop.prepare_sleep()? { Prepared::MaySleep } else { Prepared::Ready })
     }
 
-    /// How long until a deadline of the node is due: zero if there is something to do now, `None` if nothing is due. The descriptor becomes readable then by itself; this is for loops that plan ahead.
+    /// Time until a deadline of the node: zero if there is work now, `None` if there is no deadline. The descriptor
+    /// becomes readable at the deadline; this is for loops that plan ahead.
     pub fn next_deadline(&self) -> Option<Duration> {
         if self.event_loop.is_busy() || !self.started.borrow().is_empty() {
             return Some(Duration::ZERO);
@@ -260,18 +280,19 @@ impl PolledNode {
         self.event_loop.next_deadline().map(|at| at.since(self.event_loop.ask_time()))
     }
 
-    /// Drives the node until there is a link to each of these ids, at most `limit`: see [`Node::wait_for_peers`](super::Node::wait_for_peers).
+    /// Drives the node until there is a link to each of these ids, up to `limit`: see
+    /// [`Node::wait_for_peers`](super::Node::wait_for_peers).
     ///
     /// # Errors
-    /// As there; [`AbsentPeers::Ended`] where the poll itself fails.
+    /// As there; [`AbsentPeers::Ended`] if the poll itself fails.
     pub fn wait_for_peers(&mut self, ids: impl Into<Ids>, limit: Duration) -> Result<(), AbsentPeers> {
-        // What was learned is to be known. Ends: nobody adds anything meanwhile.
+        // Learned peers must be known first. Terminates: no command is added meanwhile.
         while !self.started.get_mut().is_empty() || self.event_loop.starting() > 0 {
             self.progress(Duration::ZERO).map_err(|_| AbsentPeers::Ended)?;
         }
         let mut meeting = Meeting::new(ids.into().list()?, limit);
         let begun = self.event_loop.ask_time();
-        // Ends, both do: the time passes.
+        // Both loops terminate: the time limit passes.
         loop {
             let now = self.event_loop.ask_time();
             let absent = meeting.try_once(&mut self.event_loop);
@@ -285,18 +306,20 @@ impl PolledNode {
         }
     }
 
-    /// Drives the node until a call has ended, at most 1 % and 100 ms after its [time limit](super::Call::limit). Where it has ended already, calls that were started meanwhile may leave first, if they are many.
+    /// Drives the node until a call has ended, at most 1 % and 100 ms after its [time limit](super::Call::limit). If it
+    /// has ended already, many calls that were started meanwhile may be sent first.
     ///
     /// # Errors
-    /// What made the call fail; [`CallError::Ended`] where the poll itself fails.
+    /// The error of the call; [`CallError::Ended`] if the poll itself fails.
     pub fn wait(&mut self, mut handle: CallHandle) -> Result<Outcome, CallError> {
         self.wait_until(&mut handle, None).unwrap_or(Err(CallError::Taken))
     }
 
-    /// Like [`wait`](Self::wait), but at most `limit`, not counting functions that run meanwhile; `None` if the call has not ended then. The node takes at least one turn, unless the call has ended already.
+    /// Like [`wait`](Self::wait), but up to `limit`, without the time of functions that run meanwhile; `None` if the
+    /// call has not ended then. The node takes at least one turn, unless the call has ended already.
     ///
     /// # Errors
-    /// As for [`wait`](Self::wait), and [`CallError::Ended`] where the poll itself fails.
+    /// As for [`wait`](Self::wait), and [`CallError::Ended`] if the poll itself fails.
     pub fn wait_for(
         &mut self,
         handle: &mut CallHandle,
@@ -311,15 +334,15 @@ impl PolledNode {
         limit: Option<Duration>,
     ) -> Option<Result<Outcome, CallError>> {
         if self.event_loop.is_worth_a_turn(self.started.get_mut().len()) {
-            // What goes wrong with the poll goes wrong the next time, too, and ends no call that has ended.
+            // If the poll fails, it fails again in the next turn; the result of a call that has ended is not affected.
             let _ = self.progress(Duration::ZERO);
         }
         if let Some(ended) = handle.test() {
             return Some(ended);
         }
-        // The clock is asked where there is a limit, and not for nothing: it takes a hundredth of a short call.
+        // The clock is read only if there is a limit: it takes a hundredth of a short call.
         let mut left = limit.map(|limit| (self.event_loop.ask_time().plus(limit), limit));
-        // Ends: the call has a time limit, and so may the caller.
+        // Terminates: the call has a time limit, and the caller may set one.
         while self.progress(left.map_or(SLEEP_MAX, |(_, left)| left)).is_ok() {
             if let Some(ended) = handle.test() {
                 return Some(ended);
@@ -339,13 +362,13 @@ impl PolledNode {
     /// # Errors
     /// The system's, of the poll itself.
     pub fn shutdown(mut self, limit: Duration) -> io::Result<()> {
-        // Behind the calls that are queued already; every turn makes room.
+        // Queued after earlier commands; every turn frees a place.
         while self.front.side.mailbox.command(Command::Shutdown { limit }, Duration::ZERO)
             == Err(Unsent::Full)
         {
             self.progress(Duration::ZERO)?;
         }
-        // Ends: calls have time limits, and the last frames have theirs.
+        // Terminates: calls have time limits, and so have the last frames.
         while !self.event_loop.has_ended() {
             self.progress(SLEEP_MAX)?;
         }
@@ -365,13 +388,14 @@ impl PolledNode {
 }
 
 impl Drop for PolledNode {
-    /// The loop tells those who still wait.
+    /// Passes the queued commands to the loop, which completes their calls when it is dropped.
     fn drop(&mut self) {
         self.event_loop.take_started(self.started.get_mut());
     }
 }
 
-/// The descriptor that a loop waits for: see [`PolledNode`]. It is only to be waited for, never read, and is the node's own.
+/// The descriptor that an event loop waits for: see [`PolledNode`]. It belongs to the node; wait for it, but never read
+/// it.
 impl AsFd for PolledNode {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.event_loop.poll.registry().as_fd()

@@ -1,8 +1,9 @@
-//! A hash for numbers that nobody outside chooses, such as the keys of links: one multiplication instead of a keyed hash for every message.
+//! A fast hash for keys that no peer chooses, such as the keys of links: one multiplication instead of a keyed hash for
+//! every message.
 
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// Hashes one number. Not for what a peer may choose: whoever knows it can make any two meet.
+/// Hashes one number. Never use it for a number that a peer may choose: an attacker can make any two numbers collide.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct QuickHasher(u64);
 
@@ -26,7 +27,7 @@ impl Hasher for QuickHasher {
     }
 
     fn finish(&self) -> u64 {
-        // Tables take the low bits for the place and the high ones for the tag.
+        // Hash tables take the low bits for the index and the high ones for the tag.
         self.0 ^ (self.0 >> 32)
     }
 }

@@ -1,6 +1,6 @@
-//! What comes in on the links: turns what the peers say into inputs for the chain.
+//! Reads the links: converts the messages of peers into inputs of the chain.
 //!
-//! Source: docs/wire.md; a link's first frame is a hello, whatever follows is for the chain or for the link itself.
+//! Source: docs/wire.md; a link's first frame is a hello, and the others are for the chain or for the link itself.
 
 use gpc_trees::Id;
 
@@ -17,12 +17,12 @@ use crate::wire::head::{Goodbye, GoodbyeReason};
 use crate::wire::message::{Answer, Response};
 use crate::wire::{CallId, Cause, CauseKind, Coverage, Failure, Message, Stage};
 
-/// What the system says of a socket.
+/// The events of a socket.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Readiness {
     pub(super) readable: bool,
     pub(super) writable: bool,
-    /// The peer is through, or the connection broke.
+    /// The peer has closed its end, or the connection broke.
     pub(super) closed: bool,
 }
 
@@ -34,7 +34,7 @@ impl From<&mio::event::Event> for Readiness {
 }
 
 impl Links {
-    /// Something happened on a link that was connecting; says whether it is connected.
+    /// Handles an event of a connecting link; returns whether it is connected.
     #[cold]
     fn connected(&mut self, now: Time, key: LinkKey) -> bool {
         let Some(link) = self.links.get_mut(key) else { return false };
@@ -50,7 +50,7 @@ impl Links {
         true
     }
 
-    /// Something happened on a link's socket; says whether there is something to read.
+    /// Handles an event of a link's socket; returns whether there is something to read.
     pub(super) fn ready(&mut self, clock: &Clock, key: LinkKey, event: Readiness) -> bool {
         let Some(link) = self.links.get_mut(key) else { return false };
         if let Phase::Connecting(_) = link.phase
@@ -73,7 +73,7 @@ impl Links {
         event.readable
     }
 
-    /// A link's socket has room for more.
+    /// A link's socket has room for more bytes.
     #[inline(never)]
     fn has_room(&mut self, clock: &Clock, key: LinkKey) {
         if let Some(link) = self.links.get_mut(key) {
@@ -82,7 +82,8 @@ impl Links {
         self.note(key);
     }
 
-    /// The link at a place of those whose rings the node looks at, and whether something has come; none behind the last.
+    /// Checks the ring at an index of the polled rings: returns the link, and whether bytes have arrived; `None` after
+    /// the last.
     pub(super) fn look_at_ring(&mut self, place: usize) -> Option<(LinkKey, bool)> {
         let key = self.watched.key(place)?;
         let socket = self.links.get(key).and_then(|link| link.socket.ring());
@@ -93,7 +94,7 @@ impl Links {
         Some((key, true))
     }
 
-    /// Turns what a link has taken in into what the chain is to hear.
+    /// Converts the events of a link into inputs of the chain.
     pub(super) fn heed_events(&mut self, now: Time, functions: &Functions, key: LinkKey) {
         let mut events = std::mem::take(&mut self.events);
         let arrived = self.arrivals.len();
@@ -111,7 +112,7 @@ impl Links {
         }
     }
 
-    /// A link has been read.
+    /// Follows each read of a link.
     pub(super) fn after_reading(&mut self, now: Time, key: LinkKey, progress: Progress) {
         let link = self.links.get_mut(key);
         let quiet = link.is_none_or(|link| !link.heard && link.unwritable.is_none());
@@ -120,7 +121,7 @@ impl Links {
         }
     }
 
-    /// The same, where something has come of it that no call on the fast path took.
+    /// The same, if the read had effects beyond calls on the fast path.
     #[inline(never)]
     fn note_reading(&mut self, now: Time, key: LinkKey, progress: Progress) {
         if let Some(link) = self.links.get_mut(key)
@@ -140,7 +141,7 @@ impl Links {
         }
     }
 
-    /// One event of a link; an error closes it.
+    /// Handles one event of a link; an error closes the link.
     fn event(&mut self, now: Time, functions: &Functions, key: LinkKey, event: Event) -> Result<(), String> {
         let Some(link) = self.links.get_mut(key) else { return Ok(()) };
         match (link.phase, event) {
@@ -153,12 +154,12 @@ impl Links {
                 }
                 self.event_up(now, key, peer, event)
             }
-            // What comes before is peering's.
+            // Earlier bytes are handled by peering.
             (Phase::Connecting(_) | Phase::Greeting, _) => Err("its first frame is no hello".into()),
         }
     }
 
-    /// One event of a link that is up.
+    /// Handles one event of a link that is up.
     fn event_up(&mut self, now: Time, key: LinkKey, from: Id, event: Event) -> Result<(), String> {
         let Some(link) = self.links.get_mut(key) else { return Ok(()) };
         let arrival = match event {
@@ -171,7 +172,7 @@ impl Links {
                     self.granting.push(key);
                 }
                 if request.skipped > 0 {
-                    // It may bring the rest of data that a lost parent has begun to send.
+                    // It may complete data that a lost parent has begun to send.
                     self.stir();
                 }
                 Some(Arrival::Message { from, message: Message::Request(request) })
@@ -221,7 +222,7 @@ impl Links {
         Ok(())
     }
 
-    /// What a peer says of being there, or away.
+    /// Handles an event of a heartbeat or a pause.
     fn heartbeat_event(&mut self, now: Time, key: LinkKey, from: Id, event: Event) -> Option<Arrival> {
         let message = match event {
             Event::Ping => Message::Ping,
@@ -240,7 +241,7 @@ impl Links {
         Some(Arrival::Message { from, message })
     }
 
-    /// What a link says of responses.
+    /// Handles an event of a response.
     fn reply_event(&mut self, key: LinkKey, from: Id, event: Event) -> Option<Arrival> {
         let link = self.links.get_mut(key)?;
         match event {
@@ -262,7 +263,7 @@ impl Links {
                 None
             }
             Event::Unwanted(call) => {
-                // It would wait for leave to go on.
+                // Otherwise the peer's reply would wait for its send window.
                 link.outbox.push(Message::Cancel(call));
                 link.mark(&mut self.dirty, key);
                 None
@@ -277,35 +278,35 @@ impl Links {
         }
     }
 
-    /// More data of some request or reply have come: links that pass them on have something to write.
+    /// Records that more data of a request or reply have arrived: links that forward them have bytes to write.
     fn stir(&mut self) {
         self.stirred = true;
     }
 }
 
-/// The peer ends the link: why it is lost.
+/// The peer ends the link: returns why it is lost.
 fn part(link: &mut Link, goodbye: &Goodbye) -> String {
     link.loss = loss_of(goodbye.reason);
     format!("it said goodbye: {}", goodbye.text)
 }
 
-/// How a link is lost whose peer says goodbye.
+/// How a link is lost whose peer sends a goodbye.
 fn loss_of(reason: GoodbyeReason) -> Loss {
     match reason {
         GoodbyeReason::Shutdown => Loss::Left,
         GoodbyeReason::Duplicate => Loss::Replaced,
         GoodbyeReason::LinkClosed => Loss::Closed,
-        // They are for hellos: the peer does not keep to the protocol.
+        // These are for hellos: the peer violates the protocol.
         GoodbyeReason::Refused | GoodbyeReason::OtherJob => Loss::Broken,
     }
 }
 
-/// What is wrong with a peer that does not keep to its credit.
+/// The error of a peer that exceeds its credit.
 pub(super) fn too_many() -> String {
     format!("it sent more than the {HIWATER} requests that it has credit for")
 }
 
-/// What an id would answer if it had failed by itself.
+/// The response that an id would send if it had failed by itself.
 fn failed(call: CallId, cause: Cause) -> Message {
     let failure = Failure { cause, coverage: Coverage::new() };
     Message::Response(Response { call, answer: Answer::Failed(Box::new(failure)) })

@@ -1,16 +1,17 @@
-//! How many refusals are logged: whoever reaches a node's port could fill its log otherwise.
+//! Limits how many rejected connections are logged: otherwise any process that reaches a node's port could fill its
+//! log.
 
 use std::time::Duration;
 
 use crate::chain::Time;
 
-/// So many in a row are logged, and as many again each [`PERIOD`].
+/// Maximum number of logged rejections in one [`PERIOD`].
 const LOGGED: u32 = 10;
 
-/// A person who looks for a wrong secret tries it less often; and it is no more than a megabyte of log in an hour.
+/// A person who debugs a wrong secret retries less often. The limit is about one megabyte of log in an hour.
 const PERIOD: Duration = Duration::from_secs(10);
 
-/// Refusals of the period that is running.
+/// The rejections of the current period.
 #[derive(Debug, Default)]
 pub(super) struct Refusals {
     begun: Time,
@@ -19,7 +20,7 @@ pub(super) struct Refusals {
 }
 
 impl Refusals {
-    /// Counts a refusal: whether it is logged, and how many before it were not.
+    /// Counts a rejection. If it is to be logged, returns the number of earlier ones that were not.
     pub(super) fn count(&mut self, now: Time) -> Option<u64> {
         if self.begun.plus(PERIOD) <= now {
             (self.begun, self.logged) = (now, 0);
