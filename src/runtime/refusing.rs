@@ -1,6 +1,7 @@
-//! Requests that are refused before the chain has them: the peer may not send them, it does not read what it is answered, or there is no memory for their ids, or these do not come in time.
+//! Rejects requests before they reach the chain: the peer may not send them, the peer does not read its replies, there
+//! is no memory for their ids, or their ids do not arrive in time.
 //!
-//! To refuse is to answer with a failure, small in size; the request counts as consumed. Nothing is executed.
+//! A rejected request is answered with a small failure, and counts as consumed. Nothing is executed.
 
 use std::time::Duration;
 
@@ -18,14 +19,16 @@ use crate::wire::{
     CallId, Cause, CauseKind, Coverage, Failure, Message, Reason, Request, Response, Stage, Status,
 };
 
-/// How long the ids, the shape and the header of a request may take to come, whatever its time limit: the longest there are at the pace of a slow line.
+/// Maximum time for the ids, the shape and the header of a request to arrive, whatever its time limit: the longest
+/// possible ones over a slow line.
 const UNFINISHED_MAX: Duration = Duration::from_secs(300);
 
 impl Links {
-    /// Refuses a request that this id may not send over this link; says whether it has. It does not matter who the root is: that is its parent's word.
+    /// Rejects a request that this id may not send over this link; returns whether it has. The root does not matter,
+    /// since only the parent's word tells who it is.
     ///
     /// # Errors
-    /// When the peer had no credit for it.
+    /// If the peer had no credit for it.
     pub(super) fn forbids(
         &mut self,
         functions: &Functions,
@@ -44,7 +47,7 @@ impl Links {
         }
     }
 
-    /// Of a request that goes no further: nothing went to those below.
+    /// The coverage of a rejected request: it has not been forwarded.
     fn none_begun(&self, request: &Request) -> Coverage {
         let own = u32::from(request.ids.first() == Some(self.me));
         let mut coverage = Coverage::all(Status::Failed, own);
@@ -52,7 +55,8 @@ impl Links {
         coverage
     }
 
-    /// Refuses a request of a peer that does not take its answers; says whether it has. One from an adopter goes to the chain: its answer may be there already.
+    /// Rejects a request of a peer that does not read its responses; returns whether it has. A request from an adopter
+    /// goes to the chain: its response may be retained already.
     pub(super) fn refuses(&mut self, key: LinkKey, request: &Request) -> bool {
         let Some(link) = self.links.get_mut(key).filter(|link| link.outbox.was_full()) else { return false };
         if request.adopted || !link.outbox.is_full() || link.unacknowledged >= HIWATER {
@@ -65,7 +69,7 @@ impl Links {
     /// Answers a request with a failure, and counts it as consumed.
     ///
     /// # Errors
-    /// When the peer had no credit for it.
+    /// If the peer had no credit for it.
     pub(super) fn refuse_request(
         &mut self,
         key: LinkKey,
@@ -86,10 +90,10 @@ impl Links {
         Ok(())
     }
 
-    /// What becomes of a request that is not whole yet, and not the chain's.
+    /// Handles an event of an incomplete request, which the chain does not have yet.
     ///
     /// # Errors
-    /// When the peer had no credit for it.
+    /// If the peer had no credit for it.
     pub(super) fn unfinished_event(&mut self, now: Time, key: LinkKey, event: Event) -> Result<(), String> {
         match event {
             Event::Begun { call, limit } => self.unfinished(now, key, call, limit),
@@ -110,7 +114,7 @@ impl Links {
         Ok(())
     }
 
-    /// A request has begun to come, and its ids, shape and header must have come in time.
+    /// A request has begun to arrive: sets the deadline of its ids, shape and header.
     fn unfinished(&mut self, now: Time, key: LinkKey, call: CallId, limit: Duration) {
         let at = now.plus(limit.min(UNFINISHED_MAX));
         let Some(link) = self.links.get_mut(key) else { return };
@@ -119,7 +123,7 @@ impl Links {
         }
     }
 
-    /// One entry for each link, with the soonest time.
+    /// Keeps one deadline for each link, the soonest.
     fn wait_for_rest(&mut self, key: LinkKey, at: Time) {
         let Some(link) = self.links.get_mut(key) else { return };
         if link.unfinished.is_some_and(|before| before <= at) {
@@ -131,7 +135,7 @@ impl Links {
         self.due.add(at, Due::Request(key));
     }
 
-    /// Refuses the requests of a link that have not come in time.
+    /// Rejects the requests of a link that have not arrived in time.
     pub(super) fn expire_unfinished(&mut self, now: Time, key: LinkKey) {
         let Some(link) = self.links.get_mut(key) else { return };
         link.unfinished = None;
@@ -149,7 +153,7 @@ impl Links {
     }
 }
 
-/// What is said of a request that is not taken.
+/// The response to a rejected request.
 fn refusal(me: Id, call: CallId, coverage: Coverage, reason: Reason) -> Message {
     let failure = Failure { cause: Cause::of(me, Stage::Setup, reason), coverage };
     Message::Response(Response { call, answer: Answer::Failed(Box::new(failure)) })

@@ -1,4 +1,4 @@
-//! What a function sees: the request, a child's reply, and the token of a deferred reply.
+//! The arguments of functions: the request, a child's reply, and the token of a deferred reply.
 
 use std::fmt;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ use crate::wire::{self, CallId, CauseKind, Reason};
 /// let share = functions.func("share", |request, reply| {
 ///     let (position, total) = (request.position() as usize, request.total() as usize);
 ///     for byte in request.data().iter().skip(position).step_by(total) {
-///         // A long function looks now and then whether anybody still wants its result.
+///         // A long function checks now and then whether its result is still needed.
 ///         if request.is_cancelled() || request.remaining().is_zero() {
 ///             return Err("given up".into());
 ///         }
@@ -60,19 +60,19 @@ pub struct Request<'a> {
     side: &'a Arc<Side>,
 }
 
-/// A request's data, where they lie.
+/// The data of a request, in the form in which they arrived.
 #[derive(Clone, Copy)]
 enum Data<'a> {
-    /// Shared with whoever else holds them.
+    /// Reference-counted bytes.
     Shared(&'a Bytes),
-    /// Where they were read.
+    /// Bytes in the buffer of the link.
     Read(&'a [u8]),
 }
 
-/// What else is known of a request, in the form in which it came.
+/// The other parts of a request, in the form in which it arrived.
 #[derive(Clone, Copy)]
 enum Of<'a> {
-    /// A job of the chain, which may be stopped and answered later.
+    /// A job of the chain, which may be stopped, or answered later.
     Job { request: &'a wire::Request, run: &'a LazyRun },
     /// A short request, which runs where it was read.
     Short(&'a PlanKey<'a>),
@@ -82,12 +82,12 @@ enum Of<'a> {
 #[derive(Clone, Copy)]
 enum Limit {
     At(Time),
-    /// So long after func begins.
+    /// This long after func begins.
     In(Duration),
 }
 
 impl<'a> Request<'a> {
-    /// A view of a job's request; `data` are empty where func takes them as they come.
+    /// Creates a view of a job's request; `data` is empty for a streaming func.
     pub(super) fn of_job(
         side: &'a Arc<Side>,
         job: &'a Job,
@@ -101,7 +101,7 @@ impl<'a> Request<'a> {
         Request { me, parent, call, header, data, data_len, ids, position, total, of, limit, side }
     }
 
-    /// A view of a short request, where it was read; `ids` is the list of this id and those below it.
+    /// Creates a view of a short request, where it was read; `ids` is the list of this id and those below it.
     #[inline(always)]
     pub(super) fn short(
         side: &'a Arc<Side>,
@@ -131,7 +131,7 @@ impl<'a> Request<'a> {
         self.call.root
     }
 
-    /// The call's name.
+    /// The call's id: root and sequence number.
     pub fn call(&self) -> CallId {
         self.call
     }
@@ -141,7 +141,7 @@ impl<'a> Request<'a> {
         self.header
     }
 
-    /// The request's data, whole. Where func [takes them as they come](super::Streaming) they may be gone, and then they are empty here.
+    /// The request's complete data. Empty for a [streaming](super::Streaming) func, whose data may have been released.
     pub fn data(&self) -> &'a [u8] {
         match self.data {
             Data::Shared(bytes) => bytes,
@@ -149,12 +149,12 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// The length of the request's data when all have come, bytes.
+    /// Length of the request's complete data, bytes.
     pub fn data_len(&self) -> u64 {
         self.data_len
     }
 
-    /// The request's data, to keep; few are copied, many are shared.
+    /// The request's data, to keep: small data are copied, large data are shared.
     pub fn data_bytes(&self) -> Bytes {
         match self.data {
             Data::Shared(bytes) => bytes.clone(),
@@ -167,12 +167,13 @@ impl<'a> Request<'a> {
         self.ids
     }
 
-    /// This id's position in the whole tree, in preorder, which is the caller's order behind the root: 0 at the root. A root that only watches has the position 0, too.
+    /// This id's position in the whole tree, in preorder, which is the caller's order after the root: 0 at the root. A
+    /// root that only watches has position 0 as well.
     pub fn position(&self) -> u32 {
         self.position
     }
 
-    /// How many ids the whole call has, the root among them even if it only watches: positions are below it.
+    /// Number of ids of the whole call, including the root even if it only watches: positions are below it.
     pub fn total(&self) -> u32 {
         self.total
     }
@@ -183,11 +184,11 @@ impl<'a> Request<'a> {
             Of::Job { request, .. } => request.tree.as_ref().ok().cloned(),
             Of::Short(plan) => plan.tree(),
         };
-        // A call in a tree that is not known here has come to no function.
+        // A call with an unknown tree never reaches a function.
         tree.unwrap_or_default()
     }
 
-    /// Whether the caller wants replies; what a function replies without is dropped.
+    /// Whether the caller wants replies. If it does not, the reply of a function is dropped.
     pub fn reply_wanted(&self) -> bool {
         match self.of {
             Of::Job { request, .. } => request.reply_wanted,
@@ -195,7 +196,8 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// What is left of the call's time limit at this id. In an inline function, and on a polled node, it is what was left when the function began.
+    /// The rest of the call's time limit at this id. In an inline function, and on a polled node, the rest at the start
+    /// of the function.
     pub fn remaining(&self) -> Duration {
         match self.limit {
             Limit::At(until) => self.side.left(until),
@@ -203,8 +205,9 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Whether the call has ended at this id while the function runs: it was cancelled, its time limit has passed, or it failed elsewhere. What the function returns is ignored then, so a long one checks now and then, and returns.
-    /// Nothing can end it while an inline function runs.
+    /// Whether the call has ended at this id while the function runs: it was cancelled, its time limit has passed, or
+    /// it failed elsewhere. The result of the function is then ignored, so a long one checks this now and then, and
+    /// returns. A call never ends while an inline function runs.
     pub fn is_cancelled(&self) -> bool {
         match self.of {
             Of::Job { run, .. } => run.is_stopped(),
@@ -212,21 +215,25 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Makes calls whose root is this node; one that says no time limit of its own has what [remains](Self::remaining) of this one. To wait for a call in a function, see [`CallHandle::wait`](super::CallHandle::wait).
+    /// Returns a handle for calls whose root is this node. A call without a time limit of its own has the
+    /// [rest](Self::remaining) of this one. To wait for a call in a function, see
+    /// [`CallHandle::wait`](super::CallHandle::wait).
     pub fn caller(&self) -> Caller {
         Caller::until(self.side, self.remaining())
     }
 
-    /// Has the event loop carry out a change of the membership.
+    /// Sends a change of the membership to the event loop.
     pub(super) fn change(&self, change: Change, answer: Deferred) {
-        // Where the queue is full, the token is dropped, which is an answer.
+        // If the queue is full, the token is dropped, which sends a failure.
         let _ = self.side.mailbox.command(Command::Change { change, answer }, Duration::ZERO);
     }
 
-    /// A token to answer with later, for a callback, a func with phases that merges, and the end of a [streaming](super::Streaming) function: its return value and its reply are ignored then, unless it fails. A func that answers later is
-    /// registered as [deferring](super::Functions::deferring), and has its token from the beginning: `None` here. A callback that answers later takes its own reply along with [`std::mem::take`].
+    /// Returns a token for a later reply: for a callback, for a func with phases that merges, and for the end of a
+    /// [streaming](super::Streaming) function. The function's return value and reply are then ignored, unless it fails.
+    /// A callback takes its own reply along with [`std::mem::take`]. A func that replies later is registered as
+    /// [deferring](super::Functions::deferring), and has its token from the beginning: `None` here.
     ///
-    /// `None` the second time: a call has one answer.
+    /// `None` the second time: a call has one reply.
     pub fn defer(&self) -> Option<Deferred> {
         match self.of {
             Of::Job { run, .. } if run.may_defer.get() => {
@@ -250,7 +257,7 @@ impl fmt::Debug for Request<'_> {
     }
 }
 
-/// A child's reply, as a callback sees it.
+/// A child's reply, the argument of a callback.
 #[derive(Clone, Copy, Debug)]
 pub struct ChildReply<'a> {
     /// The child.
@@ -261,7 +268,7 @@ pub struct ChildReply<'a> {
     pub data: &'a [u8],
 }
 
-/// The token of a function that answers later. Dropping it unanswered fails the call at this id.
+/// The token of a function that replies later. Dropping it without a reply fails the call at this id.
 ///
 /// ```
 /// use chained_gpc::{Functions, Reply};
@@ -279,7 +286,7 @@ pub struct ChildReply<'a> {
 /// # Ok::<(), chained_gpc::FunctionsError>(())
 /// ```
 ///
-/// A task of tokio answers, and another one awaits the call:
+/// A tokio task replies, and another one awaits the call:
 ///
 /// ```
 /// use chained_gpc::{Call, Functions, LinkKind, LocalNodes, Reply};
@@ -302,7 +309,7 @@ pub struct ChildReply<'a> {
 pub struct Deferred {
     call: CallId,
     run: Arc<Run>,
-    /// Until it is answered.
+    /// `None` once it has been answered.
     mailbox: Option<Arc<Mailbox>>,
 }
 
@@ -311,28 +318,30 @@ impl Deferred {
         Deferred { call, run, mailbox: Some(mailbox.clone()) }
     }
 
-    /// The call that waits for the answer.
+    /// The call that waits for the reply.
     pub fn call(&self) -> CallId {
         self.call
     }
 
-    /// Whether the call has ended at this id meanwhile, so that nobody waits for the answer any more.
+    /// Whether the call has ended at this id meanwhile, so that the reply is no longer needed.
     pub fn is_cancelled(&self) -> bool {
         self.run.is_stopped()
     }
 
-    /// Runs `tell` when the call ends at this id before it was answered; at once if it has ended already. It runs on the thread that drives the node, so it must be short and never block.
+    /// Registers a callback that runs if the call ends at this id before the reply; at once if it has ended already. It
+    /// runs on the thread that drives the node, so it must be short and never block.
     pub fn on_cancel(&self, tell: impl FnOnce() + Send + 'static) {
         self.run.on_stop(Box::new(tell));
     }
 
-    /// Gives the id's own reply. When the call has ended meanwhile, nothing happens.
+    /// Sends the id's own reply. If the call has ended meanwhile, this has no effect.
     pub fn reply(mut self, mut reply: Reply) {
         reply.settle();
         self.settle(Ok(reply));
     }
 
-    /// Fails the call at this id, as if func had returned this error: with its code if it is a [`WithCode`](super::WithCode).
+    /// Fails the call at this id, as if func had returned this error: with its code if it is a
+    /// [`WithCode`](super::WithCode).
     pub fn fail(mut self, error: impl Into<FunctionError>) {
         self.settle(Err(function_error::failed(error)));
     }

@@ -1,7 +1,9 @@
-//! Where consecutive ids listen, by a rule: thousands of addresses in a few bytes each, none of them made before it is asked for.
+//! Rows of addresses: consecutive ids listen at addresses that follow a rule. Thousands of addresses take a few bytes
+//! each, and each is made on demand.
 //!
-//! Processes that are started together are told of each other so. A table with a line for each would be made, sent and read once for each process:
-//! time and memory would grow with the square of their number. Never does I/O.
+//! Processes that are started together receive the addresses of all in this form. With a table of one line for each
+//! process, made, sent and read for every process, time and memory would grow with the square of their number. Never
+//! does I/O.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -14,16 +16,17 @@ use gpc_trees::Id;
 use super::Address;
 use super::address::UNIX_PATH;
 
-/// Digits of the highest id.
+/// Number of digits of the highest id.
 const ID_DIGITS: usize = 10;
 
-/// Longest text that is quoted in an error, characters.
+/// Maximum length of a text that an error quotes, characters.
 const QUOTED_MAX: usize = 40;
 
-/// Longest beginning of names, bytes: with the `@` of its text form and any id the name is shorter than a path may be.
+/// Maximum length of a prefix of names, bytes: with the `@` of the text form and any id, the name is shorter than a
+/// path may be.
 const PREFIX_MAX: usize = UNIX_PATH - 1 - "@".len() - ID_DIGITS;
 
-/// Addresses of consecutive ids.
+/// The addresses of consecutive ids.
 ///
 /// As text: `names FIRST COUNT PREFIX` or `ports FIRST HOST-IP PORT PORT ...`.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -34,25 +37,25 @@ pub struct AddressRow {
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Rule {
-    /// A TCP port for each id, in their order.
+    /// A TCP port for each id, in order.
     Ports { host: IpAddr, ports: Arc<[u16]> },
-    /// Abstract Unix sockets: this, and the id in decimal.
+    /// Abstract Unix sockets: the prefix, and the id in decimal.
     Names { prefix: Arc<str> },
 }
 
-/// Addresses that cannot stand in a row.
+/// Why addresses or a text are not a valid row.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AddressRowError {
-    /// Ids end.
+    /// The row would exceed the highest id.
     #[error("{count} ids from {first} on are more than there are")]
     Ids {
         /// The first id.
         first: Id,
-        /// How many there were to be.
+        /// The number of ids.
         count: usize,
     },
-    /// The system would cut the names, or take them for something else.
+    /// The system would truncate the names, or the text would not parse again.
     #[error("`{0}` begins no names of sockets: it must have 1 to {PREFIX_MAX} bytes, and no white space")]
     Prefix(String),
     /// Text of another form.
@@ -63,10 +66,10 @@ pub enum AddressRowError {
 }
 
 impl AddressRow {
-    /// Ids from `first` on that listen at TCP ports of one host.
+    /// Creates a row of ids from `first` on that listen at TCP ports of one host.
     ///
     /// # Errors
-    /// When there are more ports than ids.
+    /// If there are more ports than ids.
     pub fn ports(first: Id, host: IpAddr, ports: Vec<u16>) -> Result<AddressRow, AddressRowError> {
         let count = ports.len();
         let end = Id::try_from(count).ok().and_then(|count| first.checked_add(count));
@@ -74,10 +77,10 @@ impl AddressRow {
         Ok(AddressRow { ids: first..end, rule: Rule::Ports { host, ports: ports.into() } })
     }
 
-    /// Ids that listen at abstract Unix sockets, whose names are `prefix` and the id in decimal.
+    /// Creates a row of ids that listen at abstract Unix sockets, whose names are `prefix` and the id in decimal.
     ///
     /// # Errors
-    /// When the prefix is empty or has white space, or a name might be longer than the system allows.
+    /// If the prefix is empty or has white space, or a name might be longer than the system allows.
     pub fn names(ids: Range<Id>, prefix: &str) -> Result<AddressRow, AddressRowError> {
         match prefix.len() {
             1..=PREFIX_MAX if !prefix.contains(char::is_whitespace) => {
@@ -92,7 +95,7 @@ impl AddressRow {
         self.ids.clone()
     }
 
-    /// Where an id listens; `None` for one that is not in the row.
+    /// The address of an id; `None` if it is not in the row.
     pub fn address(&self, id: Id) -> Option<Address> {
         if !self.ids.contains(&id) {
             return None;
@@ -210,7 +213,7 @@ mod tests {
     }
 
     proptest! {
-        /// A row is what a list of its addresses would be, and nothing else reads as one.
+        /// A row is equivalent to the list of its addresses, and no other text parses as one.
         #[test]
         fn a_row_is_a_list_of_addresses(
             first in prop_oneof![0..100u32, Id::MAX - 40..=Id::MAX],

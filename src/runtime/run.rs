@@ -1,4 +1,4 @@
-//! A function that runs, or has kept a token to answer with, as it and the event loop see it: whether its call is still there.
+//! A function that runs, or that holds a token for a later reply: tells the function whether its call has ended.
 
 use std::cell::{Cell, OnceCell};
 use std::fmt;
@@ -10,31 +10,32 @@ use tracing::error;
 
 type Told = Box<dyn FnOnce() + Send>;
 
-/// A function that runs.
+/// The state of a running function, shared with the event loop.
 #[derive(Default)]
 pub(super) struct Run {
     stopped: AtomicBool,
-    /// Who is to be told when it is.
+    /// Callbacks for the end of the call.
     told: Mutex<Vec<Told>>,
 }
 
-/// Told of the same end at most: a function has one use for it, a program that shares its token a few.
+/// Maximum number of callbacks: a function needs one, a program that shares its token a few.
 const TOLD_MAX: usize = 64;
 
 impl Run {
-    /// Its call is over here: what it gives will be ignored.
+    /// Records that its call has ended here: its result will be ignored. Runs the callbacks.
     pub(super) fn stop(&self) {
         self.stopped.store(true, Ordering::SeqCst);
         let told = std::mem::take(&mut *self.told.lock().unwrap_or_else(PoisonError::into_inner));
         told.into_iter().for_each(call);
     }
 
-    /// Whether its call is over.
+    /// Whether its call has ended.
     pub(super) fn is_stopped(&self) -> bool {
         self.stopped.load(Ordering::SeqCst)
     }
 
-    /// Has somebody told when the call is over; at once if it is, or if too many wait for it already.
+    /// Registers a callback for the end of the call. Runs it at once if the call has ended, or if there are too many
+    /// callbacks.
     pub(super) fn on_stop(&self, tell: Told) {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         if told.len() < TOLD_MAX && !self.is_stopped() {
@@ -45,7 +46,7 @@ impl Run {
     }
 }
 
-/// Runs the application's code, which may panic, on a thread that must go on.
+/// Runs code of the application, which may panic, on a thread that must go on.
 fn call(tell: Told) {
     if catch_unwind(AssertUnwindSafe(tell)).is_err() {
         error!("what was to be told of the end of a call panicked");
@@ -58,22 +59,22 @@ impl fmt::Debug for Run {
     }
 }
 
-/// The run of a job, made when somebody asks for it: a function that ends at once needs none.
+/// The run of a job, created on demand: a function that ends at once needs none.
 pub(super) struct LazyRun {
     run: OnceCell<Arc<Run>>,
-    /// Whether the function may ask for a token to answer with.
+    /// Whether the function may request a token for a later reply.
     pub(super) may_defer: Cell<bool>,
     deferred: Cell<bool>,
 }
 
 impl LazyRun {
-    /// Of a job whose run is there already, or of one that has none yet.
+    /// Creates the run of a job; `run` is `None` if it does not exist yet.
     pub(super) fn new(run: Option<Arc<Run>>, may_defer: bool) -> LazyRun {
         let run = run.map_or_else(OnceCell::new, OnceCell::from);
         LazyRun { run, may_defer: Cell::new(may_defer), deferred: Cell::new(false) }
     }
 
-    /// A token is given out to answer with.
+    /// Records that a token is given out.
     pub(super) fn defer(&self) -> Arc<Run> {
         self.deferred.set(true);
         self.run.get_or_init(Arc::default).clone()
@@ -84,7 +85,7 @@ impl LazyRun {
         self.deferred.get()
     }
 
-    /// The run, where a token was given out.
+    /// The run, if a token was given out.
     pub(super) fn kept(self) -> Option<Arc<Run>> {
         self.run.into_inner().filter(|_| self.deferred.get())
     }

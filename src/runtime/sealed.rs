@@ -1,6 +1,8 @@
-//! A TCP socket whose bytes are sealed: records of the session that the proof has made, as many bytes in each as there are to send.
+//! An encrypted TCP socket: its bytes are records of the session that the proof has established. A record has as many
+//! bytes as one write provides, up to a maximum.
 //!
-//! Source: docs/wire.md, "Records". What is written is sealed at once, and waits here until the socket takes it; what was read is opened where a whole record has come, to where it is read if there is room.
+//! Source: docs/wire.md, "Records". A write encrypts at once, and the records wait here until the socket takes them. A
+//! complete received record is decrypted into the reader's buffer if it fits there.
 
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
 
@@ -8,16 +10,17 @@ use mio::net::TcpStream;
 
 use crate::peering::{LENGTH_BYTES, RECORD_MAX, Session, TAG};
 
-/// Bytes of a record's own data at most.
+/// Maximum length of a record's plain text, bytes.
 const PLAIN_MAX: usize = RECORD_MAX - TAG;
 
-/// Bytes that are read from the socket at a time: at first, and at most. Two of the longest records; where small messages come, as idle links are many, far less.
+/// Number of bytes of one read from the socket: initially, and at most. The maximum is two of the longest records.
+/// Links with small messages, such as many idle links, need far less.
 const READ: (usize, usize) = (4 << 10, 2 * (LENGTH_BYTES + RECORD_MAX));
 
-/// Bytes that one write seals at most: about as many as a segment has.
+/// Maximum number of bytes that one write encrypts: about a segment.
 const WRITE: usize = 4 * PLAIN_MAX;
 
-/// Bytes of which only a part is in use: memory that is made once is not made zero again.
+/// A buffer of which only a part is in use. Its memory is zeroed only once.
 #[derive(Debug, Default)]
 struct Bytes {
     bytes: Vec<u8>,
@@ -30,7 +33,7 @@ impl Bytes {
         &self.bytes[self.start..self.end]
     }
 
-    /// Room for so many bytes behind those in use.
+    /// Returns `count` free bytes after those in use.
     fn room(&mut self, count: usize) -> &mut [u8] {
         if self.start == self.end {
             (self.start, self.end) = (0, 0);
@@ -45,7 +48,7 @@ impl Bytes {
         &mut self.bytes[self.end..self.end + count]
     }
 
-    /// Gives the memory back, if nothing is in use.
+    /// Releases the memory, if no byte is in use.
     fn release(&mut self) {
         if self.start == self.end {
             *self = Bytes::default();
@@ -58,17 +61,17 @@ impl Bytes {
 pub(super) struct SealedSocket {
     stream: TcpStream,
     session: Box<dyn Session>,
-    /// From the socket, and not opened yet.
+    /// Received, and not decrypted yet.
     came: Bytes,
-    /// How many bytes are asked of the socket next.
+    /// Number of bytes of the next read from the socket.
     read: usize,
-    /// Opened, and not read yet.
+    /// Decrypted, and not read yet.
     plain: Bytes,
-    /// Sealed, and not taken by the socket yet.
+    /// Encrypted, and not taken by the socket yet.
     sealed: Bytes,
-    /// Parts that go into one record.
+    /// Small parts that are gathered into one record.
     gathered: Vec<u8>,
-    /// Whether the socket has given anything since this was last looked at: of a record that is not whole nobody else sees anything.
+    /// Whether bytes have arrived since the last check. Bytes of an incomplete record are visible only here.
     heard: bool,
 }
 
@@ -96,17 +99,17 @@ impl SealedSocket {
         &mut self.stream
     }
 
-    /// Whether what was sealed waits for the socket.
+    /// Whether encrypted bytes wait for the socket.
     pub(super) fn is_holding(&self) -> bool {
         !self.sealed.used().is_empty()
     }
 
-    /// Whether anything has come since this was last asked.
+    /// Whether bytes have arrived since the last call.
     pub(super) fn take_heard(&mut self) -> bool {
         std::mem::take(&mut self.heard)
     }
 
-    /// Gives back memory that nothing needs now.
+    /// Releases memory that is not in use.
     pub(super) fn release_room(&mut self) {
         for bytes in [&mut self.came, &mut self.plain, &mut self.sealed] {
             bytes.release();
@@ -115,7 +118,7 @@ impl SealedSocket {
         self.read = READ.0;
     }
 
-    /// Writes what was sealed before.
+    /// Writes the records that wait.
     fn write_held(&mut self) -> io::Result<()> {
         while self.is_holding() {
             match self.stream.write(self.sealed.used()) {
@@ -128,17 +131,18 @@ impl SealedSocket {
         Ok(())
     }
 
-    /// Bytes of the record that has come next, if it is whole.
+    /// Length of the next received record, if it is complete.
     fn next_record(&self) -> Option<usize> {
         let came = self.came.used();
         let length = usize::from(u16::from_le_bytes(*came.first_chunk()?));
         (came.len() >= LENGTH_BYTES + length).then_some(length)
     }
 
-    /// Opens the next record into the buffer if it has room, else beside it; says how many bytes are in the buffer. None where no record is whole.
+    /// Decrypts the next record into the buffer if it fits, otherwise into `plain`; returns the number of bytes in the
+    /// buffer. `None` if no record is complete.
     fn open_next(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         let Some(length) = self.next_record() else { return Ok(None) };
-        // One without bytes of its own is no news, and could come for ever.
+        // A record without plain text carries nothing, and could be repeated for ever.
         if length <= TAG {
             return Err(broken("a sealed record without bytes came"));
         }
@@ -156,9 +160,9 @@ impl SealedSocket {
         Ok(Some(if direct { opened } else { 0 }))
     }
 
-    /// Reads what the socket has.
+    /// Reads from the socket.
     fn receive(&mut self) -> io::Result<usize> {
-        // Room follows what has come, not what a record says of itself.
+        // The size follows the bytes received, not the length that a record announces.
         let count = self.read;
         let read = self.stream.read(self.came.room(count))?;
         self.came.end += read;
@@ -169,10 +173,10 @@ impl SealedSocket {
         Ok(read)
     }
 
-    /// Fills a buffer with what has come, over records.
+    /// Fills a buffer with received bytes, over several records.
     fn fill(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let mut filled = 0;
-        // Ends: each round fills something, opens a record, or reads; and the socket has no more at last.
+        // Terminates: each iteration fills bytes, decrypts a record, or reads, until the socket is empty.
         loop {
             let left = self.plain.used();
             let count = left.len().min(buffer.len() - filled);
@@ -186,7 +190,7 @@ impl SealedSocket {
                 Some(count) => filled += count,
                 None => match self.receive() {
                     Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                    // What was filled comes first; that there is no more is said the next time.
+                    // The bytes filled so far are returned first; the next call reports the error or the end.
                     Ok(0) | Err(_) if filled > 0 => return Ok(filled),
                     Ok(0) => return Ok(0),
                     Ok(_) => {}
@@ -196,7 +200,7 @@ impl SealedSocket {
         }
     }
 
-    /// Seals bytes behind what waits.
+    /// Encrypts bytes, and appends them to the records that wait.
     fn seal(&mut self, plain: &[u8]) -> io::Result<()> {
         let length = plain.len() + TAG;
         let room = self.sealed.room(LENGTH_BYTES + length);
@@ -208,7 +212,7 @@ impl SealedSocket {
         Ok(())
     }
 
-    /// Seals parts as few records; says how many bytes.
+    /// Encrypts parts into few records; returns the number of bytes.
     fn seal_parts(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
         if let [part] = parts {
             let part = &part[..part.len().min(WRITE)];
@@ -244,7 +248,7 @@ fn broken(why: &'static str) -> io::Error {
 }
 
 impl Read for SealedSocket {
-    /// Fills as much of the buffer as has come: who gets less than there is room for has got all.
+    /// Fills as much of the buffer as possible: if it is not full, all received bytes have been read.
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.fill(buffer)
     }
@@ -259,7 +263,7 @@ impl Read for SealedSocket {
                         break;
                     }
                 }
-                // A record that is wrong ends the link now: nothing more may come to say so.
+                // An invalid record must end the link now: no later event may report it.
                 Err(error) if filled > 0 && error.kind() == ErrorKind::WouldBlock => break,
                 Err(error) => return Err(error),
             }
@@ -273,13 +277,13 @@ impl Write for SealedSocket {
         self.write_vectored(&[IoSlice::new(bytes)])
     }
 
-    /// Takes bytes only when nothing waits, so that no more waits here than one write has brought.
+    /// Accepts bytes only if no record waits, so that at most one write's records wait here.
     fn write_vectored(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
         self.write_held()?;
         let written = self.seal_parts(parts)?;
         let sealed = self.sealed.used().len();
         match self.write_held() {
-            // Where a part has left, the next write says it.
+            // If a part has been sent, the next write returns the error.
             Err(error) if error.kind() != ErrorKind::WouldBlock && self.sealed.used().len() == sealed => {
                 Err(error)
             }

@@ -1,4 +1,4 @@
-//! The side of a node that others see: what every caller, every handle and every function of it share with its event loop.
+//! The shared side of a node: the state that its callers, handles and functions share with its event loop.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use super::mailbox::Mailbox;
 use super::plan::Plan;
 use crate::chain::{Start, Time};
 
-/// What a node's callers and its functions share.
+/// The state that a node's callers and functions share.
 #[derive(Debug)]
 pub(super) struct Side {
     pub(super) id: Id,
@@ -21,25 +21,25 @@ pub(super) struct Side {
     pub(super) functions: Functions,
     pub(super) executors: Names,
     pub(super) mailbox: Arc<Mailbox>,
-    /// When the node's clock began.
+    /// The zero of the node's clock.
     pub(super) begun: Instant,
 }
 
 impl Side {
-    /// Checks a call, which has `left` to end where it does not say it itself.
+    /// Checks a call; `left` is its time limit if it sets none.
     pub(super) fn prepare(&self, call: Call, left: Option<Duration>) -> Result<(Start, Plan), CallError> {
         let (start, mut plan) = call.prepare(self, left)?;
         plan.workers = workers(&start);
         Ok((start, plan))
     }
 
-    /// How long it is until a moment of the node's clock.
+    /// Time until a moment of the node's clock.
     pub(super) fn left(&self, until: Time) -> Duration {
         Duration::from_nanos(until.as_nanos()).saturating_sub(self.begun.elapsed())
     }
 }
 
-/// The classes of workers, a bit for each, that a call needs here.
+/// The classes of workers that a call needs here, one bit for each.
 fn workers(start: &Start) -> u64 {
     let func = if start.watch { 0 } else { 1 << start.classes.func };
     // Without children there is nothing to merge.

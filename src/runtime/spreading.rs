@@ -1,6 +1,8 @@
-//! Changes of the membership that one node spreads over the others: a call with a built-in function, at which every member learns or forgets an id.
+//! Changes of the membership that one node announces to all others: a call of a built-in function, by which every
+//! member learns or forgets an id.
 //!
-//! Source: docs/wire.md, "The built-in function". The change is carried out by the event loop, as [`Node::learn`](super::Node::learn) is, and the id answers when it has been.
+//! Source: docs/wire.md, "The built-in function". The event loop carries out the change, as for
+//! [`Node::learn`](super::Node::learn), and the id replies afterwards.
 
 use gpc_trees::Id;
 
@@ -14,13 +16,14 @@ use super::request::{Deferred, Request};
 use crate::chain::{Reply, Time};
 use crate::wire::Shown;
 
-/// The name of the function; applications register none of this name.
+/// The name of the function; applications cannot register this name.
 pub(super) const NAME: &str = "gpc:membership";
 
-/// Ids that a node learns by announcements at most, beside those that its own application lists: as many as one bootstrap has; an address takes up to some 200 bytes.
+/// Maximum number of ids that a node learns by announcements, beside those that its own application lists: as many as
+/// one bootstrap has. An address takes up to some 200 bytes.
 pub const ANNOUNCED_MAX: usize = 65_536;
 
-/// What is to change.
+/// A change of the membership.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Change {
     Announce(Peer),
@@ -28,7 +31,7 @@ pub(super) enum Change {
 }
 
 impl Change {
-    /// The id that it is about.
+    /// The id to announce or withdraw.
     fn id(&self) -> Id {
         match self {
             Change::Announce(peer) => peer.id,
@@ -36,7 +39,7 @@ impl Change {
         }
     }
 
-    /// The call that spreads it over these ids.
+    /// Creates the call that announces the change to these ids.
     pub(super) fn call(&self, members: Vec<Id>) -> Call {
         let id = self.id();
         let members = members.into_iter().filter(|member| *member != id);
@@ -52,7 +55,7 @@ impl Change {
         }
     }
 
-    /// What a header says.
+    /// Parses a header.
     fn parse(header: &[u8]) -> Option<Change> {
         let text = str::from_utf8(header).ok()?;
         if let Some(id) = text.strip_prefix('-') {
@@ -61,12 +64,12 @@ impl Change {
         let peers: Peers = text.strip_prefix('+')?.parse().ok()?;
         let (id, address) = peers.iter().next()?;
         let peer = Peer { id, address, key: peers.key(id) };
-        // One line of a peers file, and no more.
+        // Exactly one line of a peers file.
         Some(Change::Announce(peer)).filter(|change| change.text() == text)
     }
 }
 
-/// The function: hands the change to the event loop, which answers.
+/// The built-in function: passes the change to the event loop, which replies.
 pub(super) fn change(request: &Request<'_>, answer: Deferred) {
     match Change::parse(request.header()) {
         Some(change) => request.change(change, answer),
@@ -81,7 +84,7 @@ pub(super) fn change(request: &Request<'_>, answer: Deferred) {
 }
 
 impl EventLoop {
-    /// Carries out a change that a member has spread.
+    /// Carries out a change that a member has announced.
     pub(super) fn change(&mut self, change: Change, answer: Deferred) {
         let now = self.clock.time();
         let changed = match change {
@@ -95,21 +98,22 @@ impl EventLoop {
             Ok(()) => answer.reply(Reply::default()),
             Err(why) => answer.fail(why),
         }
-        // The chain hears of what that has lost before anything new goes to the peer.
+        // The chain must process the losses before new messages go to the peer.
         self.take_in();
     }
 }
 
 impl Links {
-    /// The ids that this node knows addresses of.
+    /// The ids whose addresses this node knows.
     pub(super) fn members(&self) -> Vec<Id> {
         self.peering.book.ids().collect()
     }
 
-    /// Learns a peer that a member announces. Neither a listed key nor the one that a link has proved is replaced: who claims an id still has to prove it.
+    /// Learns a peer that a member announces. It never replaces a listed key, or the key that a link has proved: a node
+    /// that claims an id must still prove it.
     ///
     /// # Errors
-    /// When it is not taken, in words.
+    /// The reason of a rejection.
     fn announced(&mut self, now: Time, peer: Peer) -> Result<(), String> {
         let (me, id) = (self.me, peer.id);
         if id == me {
@@ -141,7 +145,8 @@ impl Links {
         Ok(())
     }
 
-    /// Forgets a peer that a member withdraws. The key that the application has listed for it stays: nobody comes back under that id with another one.
+    /// Forgets a peer that a member withdraws. The key that the application has listed for it stays, so that no node
+    /// can return under that id with another key.
     fn withdrawn(&mut self, now: Time, id: Id) {
         if id == self.me {
             return;
@@ -182,7 +187,7 @@ mod tests {
         assert!((first..last).all(|id| links.announced(now, peer(id)).is_ok()));
         let why = links.announced(now, peer(last)).unwrap_err();
         assert!(why.starts_with("id 0 has 65536 announced ids and takes no more"), "{why}");
-        // What is known already, and what the application lists, takes no room.
+        // Ids that are known already, or that the application lists, do not count.
         assert!([first, 1, 0].into_iter().all(|id| links.announced(now, peer(id)).is_ok()));
         links.withdrawn(now, first);
         links.withdrawn(now, 0);

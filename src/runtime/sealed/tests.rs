@@ -1,4 +1,5 @@
-//! Whatever is written at one end of a sealed socket is read at the other, however writes and reads are cut, and however little the system takes at a time.
+//! Bytes that are written at one end of an encrypted socket are read at the other, however writes and reads are split,
+//! and however little the system takes at a time.
 
 use std::net::{TcpListener, TcpStream as Std};
 
@@ -8,7 +9,7 @@ use socket2::SockRef;
 use super::*;
 use crate::peering::Unproved;
 
-/// Seals by a number: records are in order, and whole.
+/// A session that numbers its records: it checks their order and their integrity.
 #[derive(Debug, Default)]
 struct Numbered {
     sealed: u64,
@@ -133,7 +134,7 @@ proptest! {
                 Step::Release => { from.release_room(); to.release_room(); }
             }
         }
-        // All that was taken comes. Ends: what is under way gets less each time that both sides have done what they can.
+        // All bytes that were accepted arrive. Terminates: the bytes in flight decrease in each iteration.
         loop {
             let held = from.flush().is_err();
             let (count, read) = take(&mut to, 1 << 20, 0);
@@ -161,7 +162,7 @@ fn what_was_changed_ends_the_connection() {
         let mut tries = 0;
         let error = loop {
             match to.read(&mut [0; 64]) {
-                // Of a record that is longer than it was, the rest is awaited.
+                // A record with a greater length waits for the missing bytes.
                 Err(error) if is_no_more(&error) && waits && to.came.used().len() == forged.len() => {
                     break None;
                 }
