@@ -1,25 +1,25 @@
-//! The links of a node by their keys. Every message needs a few look-ups, so a key contains the index of its link.
+//! The links of a node by their keys. Every message asks for a few of them, so a key says where its link lies.
 //!
-//! A key is never reused. An index is, each time with another count in front, so that a late event finds no link.
+//! A key is never used twice: places are, each time with another number in front, so that an event that comes late finds nothing.
 
 use super::link::Link;
 use crate::peering::LinkKey;
 
-/// Number of bits of a key that are the index; the others count the links. A process has far fewer descriptors.
+/// Bits of a key that say where its link lies; the others count the links. A process has far fewer descriptors.
 const PLACE_BITS: u32 = 24;
 
-/// The first index: lower values are the tokens of other sources.
+/// The first place: below are the keys of what is no link.
 pub(super) const FIRST: usize = 16;
 
-/// Maximum number of slots that are searched for the only link.
+/// Places that are looked through for the only link.
 const FEW: usize = 8;
 
-/// Links at their indexes.
+/// Links at their places.
 #[derive(Debug, Default)]
 pub(super) struct LinkTable {
     places: Vec<Option<(LinkKey, Link)>>,
     free: Vec<usize>,
-    /// Number of links so far.
+    /// Links that there have been.
     count: usize,
 }
 
@@ -34,7 +34,7 @@ impl LinkTable {
         LinkKey(self.count << PLACE_BITS | (place + FIRST))
     }
 
-    /// Stores a link; returns its key.
+    /// Puts a link where its key says.
     pub(super) fn put(&mut self, link: Link) -> LinkKey {
         let key = self.next_key();
         self.count += 1;
@@ -45,7 +45,7 @@ impl LinkTable {
         key
     }
 
-    /// Replaces a link by one that is made of it.
+    /// Puts another link in a link's place, made of it.
     pub(super) fn change(&mut self, key: LinkKey, change: impl FnOnce(Link) -> Link) {
         if let Some(found) = self.places.get_mut(place(key))
             && let Some((there, link)) = found.take()
@@ -79,12 +79,12 @@ impl LinkTable {
         self.places.iter().flatten().map(|(key, link)| (*key, link))
     }
 
-    /// Number of links.
+    /// How many there are.
     pub(super) fn len(&self) -> usize {
         self.places.len() - self.free.len()
     }
 
-    /// The only link, if there is exactly one and the table is small.
+    /// The link, where there is but one and it is soon found.
     pub(super) fn only(&self) -> Option<(LinkKey, &Link)> {
         let one = self.places.len() <= FEW && self.len() == 1;
         if one { self.iter().next() } else { None }
@@ -117,7 +117,7 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
-        /// After any sequence of changes, a key finds its own link or none.
+        /// Whatever comes and goes, a key finds its own link or none.
         #[test]
         fn it_is_a_map_whose_keys_are_never_used_twice(deeds in proptest::collection::vec((any::<bool>(), 0usize..8), 0..60)) {
             let (mut table, mut model, mut gone) = (LinkTable::default(), BTreeMap::new(), Vec::new());

@@ -1,4 +1,5 @@
-//! Connections of all kinds behind one face: TCP without delay, Unix sockets, and Unix sockets that bring rings in shared memory.
+//! Sockets of all kinds behind one interface: TCP without delay, encrypted TCP, Unix sockets, and Unix sockets with
+//! rings in shared memory.
 
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::net::{IpAddr, SocketAddr};
@@ -18,41 +19,44 @@ use super::sealed::SealedSocket;
 use super::shm::RingSocket;
 use crate::peering::{Session, Source as Whence, Way};
 
-/// Connections that wait to be accepted: every node of a large machine may connect to one at once.
+/// Maximum number of connections that wait to be accepted: every node of a large machine may connect to one at once.
 const BACKLOG: i32 = 4096;
 
-/// How long it may take to find out whether somebody listens at a Unix socket.
+/// Time limit of a check whether a process listens at a Unix socket.
 const PROBE_LIMIT: Duration = Duration::from_secs(1);
 
-/// Segments on their way through a Unix socket that long data go through: a MiB of the longest ones. By itself the system takes less than one, so that each wakes both sides twice: with this a chain of 8 processes
-/// passes 64 MiB on in 0.85 of the time.
+/// Number of the longest segments of long data in a Unix socket's buffer: 1 MiB in all. The default buffer holds less
+/// than one segment, so that each segment wakes both sides twice. With this buffer a chain of 8 processes forwards 64
+/// MiB in 0.85 of the time.
 const UNIX_SEGMENTS: usize = 4;
 
-/// Bytes that TCP takes beyond what is on the wire, until long data say otherwise. Without a limit it takes up to 4 MiB, and what comes next waits behind them, on a slow link for a minute. It says that it has room when half
-/// of them have left.
+/// Default limit of bytes that TCP buffers beyond those in flight, until long data change it. Without a limit TCP
+/// buffers up to 4 MiB, and later messages wait behind them, on a slow link for a minute. The socket becomes writable
+/// when half of them have been sent.
 const UNSENT: usize = 128 << 10;
 
-/// What the system says of a socket whose other end is closed, whatever waits to be read.
+/// The poll event of a socket whose other end is closed, even if bytes are still unread.
 #[cfg(target_os = "linux")]
 const ENDED: PollFlags = PollFlags::RDHUP;
 
-/// The same where the system says it of both directions alone; else it is found by reading.
+/// These systems report only the end of both directions; the end of one is found by reading.
 #[cfg(not(target_os = "linux"))]
 const ENDED: PollFlags = PollFlags::HUP;
 
-/// A connected socket, or one that is connecting.
+/// A socket that is connected, or is connecting.
 #[derive(Debug)]
 pub(super) enum Socket {
     Tcp(TcpStream),
     Unix(UnixStream),
-    /// Boxed, so that the others stay small.
+    /// Boxed to keep the other variants small.
     Ring(Box<RingSocket>),
     /// TCP, encrypted.
     Sealed(Box<SealedSocket>),
 }
 
 impl Socket {
-    /// Begins to connect; the socket becomes writable when it is connected or has failed. Over Unix sockets it may offer rings to the peer.
+    /// Starts to connect; the socket becomes writable when it is connected or has failed. Over Unix sockets it may
+    /// offer rings to the peer.
     pub(super) fn connect(address: &Address, rings: bool) -> io::Result<Socket> {
         match address {
             Address::Tcp(address) => {
@@ -71,7 +75,7 @@ impl Socket {
         }
     }
 
-    /// The TCP socket, of one that has or is one.
+    /// The TCP socket, if it has one or is one.
     pub(super) fn tcp(&self) -> Option<&TcpStream> {
         match self {
             Socket::Tcp(socket) => Some(socket),
@@ -80,7 +84,7 @@ impl Socket {
         }
     }
 
-    /// The Unix socket, of one that has or is one.
+    /// The Unix socket, if it has one or is one.
     #[cfg(target_os = "linux")]
     pub(super) fn unix(&self) -> Option<&UnixStream> {
         match self {
@@ -90,7 +94,7 @@ impl Socket {
         }
     }
 
-    /// The shared-memory side, of a socket that may have one.
+    /// The shared-memory side, if it may have one.
     pub(super) fn ring(&self) -> Option<&RingSocket> {
         match self {
             Socket::Ring(socket) => Some(socket),
@@ -98,7 +102,7 @@ impl Socket {
         }
     }
 
-    /// The same, to change it.
+    /// The same, mutable.
     pub(super) fn ring_mut(&mut self) -> Option<&mut RingSocket> {
         match self {
             Socket::Ring(socket) => Some(socket),
@@ -106,7 +110,7 @@ impl Socket {
         }
     }
 
-    /// What bytes go through, for people.
+    /// The name of the transport, for people.
     pub(super) fn name(&self) -> &'static str {
         match self {
             Socket::Tcp(_) => "TCP",
@@ -116,20 +120,22 @@ impl Socket {
         }
     }
 
-    /// Whether the system tells a writer each time that the peer has read, which would wake it for every message.
+    /// Whether the system reports each read of the peer to a writer, which would wake the writer for every message.
     pub(super) fn tells_of_each_read(&self) -> bool {
         match self {
             Socket::Tcp(_) | Socket::Sealed(_) => false,
             Socket::Unix(_) => true,
-            // With rings, the reader rings when it has made room.
+            // With rings, the reader notifies the writer when it has freed space.
             Socket::Ring(socket) => !socket.has_rings(),
         }
     }
 
-    /// Long data are about to be sent, in segments of so many bytes: what a small message may have to wait behind is to be about as long.
+    /// Prepares for long data in segments of this many bytes: bounds the buffer to about one segment, since a small
+    /// message may have to wait behind it.
     pub(super) fn prepare_for_bulk(&self, segment: usize) {
         match self {
-            // Room is told when half of it has left: a quarter of a segment is still there for the wire.
+            // The socket becomes writable when half of the limit has been sent: then a quarter of a segment is still
+            // buffered for the wire.
             Socket::Tcp(socket) => limit_unsent(socket, segment / 2),
             Socket::Sealed(socket) => limit_unsent(socket.stream(), segment / 2),
             Socket::Unix(socket) => limit_buffer(socket, segment),
@@ -137,19 +143,20 @@ impl Socket {
         }
     }
 
-    /// Whether the socket has room: of TCP, whether little or nothing in it is still to be sent. If not, the system says when it has.
+    /// Whether the socket has room; for TCP, whether few or no bytes are still unsent. If not, the system reports when
+    /// it has.
     pub(super) fn has_room(&self) -> bool {
         match self {
             Socket::Tcp(socket) => is_writable(socket),
             Socket::Sealed(socket) => !socket.is_holding() && is_writable(socket.stream()),
-            // What they hold lies with the reader.
+            // The bytes that these sockets hold are at the reader already.
             Socket::Unix(socket) => is_writable(socket),
             Socket::Ring(socket) if socket.has_rings() => true,
             Socket::Ring(socket) => is_writable(socket.stream()),
         }
     }
 
-    /// Whether connecting has failed, and why.
+    /// The error of a failed connection attempt, if there is one.
     pub(super) fn take_error(&self) -> io::Result<Option<io::Error>> {
         match self {
             Socket::Tcp(socket) => socket.take_error(),
@@ -159,7 +166,7 @@ impl Socket {
         }
     }
 
-    /// Whether the other end is closed, though bytes from it may still be there to be read.
+    /// Whether the other end is closed, though received bytes may still be unread.
     pub(super) fn is_ended(&self) -> bool {
         let socket = match self {
             Socket::Tcp(socket) => socket.as_fd(),
@@ -172,7 +179,7 @@ impl Socket {
         answered.is_ok_and(|count| count > 0) && !asked[0].revents().is_empty()
     }
 
-    /// Whether bytes that were written wait in it for the system to take them.
+    /// Whether written bytes wait inside this socket for the system to take them.
     #[inline]
     pub(super) fn is_holding(&self) -> bool {
         match self {
@@ -181,7 +188,7 @@ impl Socket {
         }
     }
 
-    /// The same connection, whose bytes are sealed from now on. The proof that makes a session is for TCP alone.
+    /// Encrypts all later bytes of the connection. Sessions exist only over TCP.
     pub(super) fn sealed(self, session: Box<dyn Session>) -> Socket {
         match self {
             Socket::Tcp(stream) => Socket::Sealed(Box::new(SealedSocket::new(stream, session))),
@@ -189,7 +196,7 @@ impl Socket {
         }
     }
 
-    /// Whether bytes have come of which nothing could be read yet.
+    /// Whether bytes have arrived that could not be read yet.
     #[inline]
     pub(super) fn take_heard(&mut self) -> bool {
         match self {
@@ -198,17 +205,17 @@ impl Socket {
         }
     }
 
-    /// Gives back memory that nothing needs now.
+    /// Releases memory that is not in use.
     pub(super) fn release_room(&mut self) {
         if let Socket::Sealed(socket) = self {
             socket.release_room();
         }
     }
 
-    /// By which way it leads, and where it comes from, as a number.
+    /// The way of the connection, and its source address as a number.
     pub(super) fn way(&self) -> (Way, Option<Whence>) {
         let Socket::Tcp(stream) = self else { return (Way::User, None) };
-        // Whoever is gone again has no address: what he has sent is refused with the strangers'.
+        // A peer that has gone has no address: its bytes are rejected like those of strangers.
         let Ok(address) = stream.peer_addr() else { return (Way::Network, None) };
         let ip = address.ip().to_canonical();
         let bits = match ip {
@@ -218,7 +225,7 @@ impl Socket {
         (if ip.is_loopback() { Way::Loopback } else { Way::Network }, Some(bits))
     }
 
-    /// Where the other end is, for people.
+    /// The address of the other end, for people.
     pub(super) fn whence(&self) -> String {
         let address = match self {
             Socket::Tcp(stream) => stream.peer_addr(),
@@ -239,7 +246,7 @@ impl Socket {
     }
 }
 
-/// Bounds what TCP takes beyond what is on the wire. A system that has no such bound takes what it takes.
+/// Limits the bytes that TCP buffers beyond those in flight. A system without such a limit keeps its default.
 fn limit_unsent(socket: &TcpStream, bytes: usize) {
     #[cfg(any(target_os = "linux", target_os = "android"))]
     let _ = SockRef::from(socket).set_tcp_notsent_lowat(u32::try_from(bytes).unwrap_or(u32::MAX));
@@ -248,13 +255,13 @@ fn limit_unsent(socket: &TcpStream, bytes: usize) {
 }
 
 fn limit_buffer(socket: &UnixStream, segment: usize) {
-    // The system may allow less; then it takes longer.
+    // The system may allow less; then long data take longer.
     let _ = SockRef::from(socket).set_send_buffer_size(UNIX_SEGMENTS * segment);
 }
 
 fn is_writable(socket: &impl AsFd) -> bool {
     let mut sockets = [PollFd::new(socket, PollFlags::OUT)];
-    // Where the system cannot say, a write finds out.
+    // If the poll fails, a write reports the error.
     poll(&mut sockets, Some(&Timespec::default())).map_or(true, |ready| ready > 0)
 }
 
@@ -288,7 +295,7 @@ impl Write for Socket {
         }
     }
 
-    /// One part goes the way of those who write one.
+    /// A single part takes the path of a plain write.
     fn write_vectored(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
         if let [part] = parts {
             return self.write(part);
@@ -301,7 +308,7 @@ impl Write for Socket {
         }
     }
 
-    /// Writes what the socket itself holds.
+    /// Writes the bytes that the socket itself holds.
     fn flush(&mut self) -> io::Result<()> {
         match self {
             Socket::Sealed(socket) => socket.flush(),
@@ -340,7 +347,7 @@ impl Source for Socket {
 }
 
 impl Address {
-    /// Whether somebody listens there, as far as a connection attempt of at most `limit` tells. Nothing is sent.
+    /// Whether a process listens there, as far as a connection attempt of up to `limit` tells. Nothing is sent.
     pub fn is_answered(&self, limit: Duration) -> bool {
         let connect = || {
             let (domain, to) = match self {
@@ -350,12 +357,12 @@ impl Address {
             };
             socket2::Socket::new(domain, Type::STREAM, None)?.connect_timeout(&to, limit)
         };
-        // A Unix socket whose queue is full would let this wait, and is somebody's.
+        // A Unix socket with a full queue would block, so a process listens there.
         connect().err().is_none_or(|error: io::Error| error.kind() == io::ErrorKind::WouldBlock)
     }
 }
 
-/// A socket that peers connect to, bound but not yet part of a node: it can be handed to another process.
+/// A listening socket that is bound but not yet part of a node; it can be passed to another process.
 ///
 /// ```
 /// use chained_gpc::{Listener, Node, Peers};
@@ -395,7 +402,7 @@ impl Listener {
     /// Takes over a listening socket that another process has bound at this address.
     ///
     /// # Errors
-    /// When it is not what listens there.
+    /// If the socket does not listen at this address.
     pub fn from_fd(fd: OwnedFd, address: &Address) -> io::Result<Listener> {
         let listener = match address {
             Address::Tcp(_) => Listener::Tcp(std::net::TcpListener::from(fd)),
@@ -407,10 +414,10 @@ impl Listener {
         }
     }
 
-    /// Where it listens, with the port that the system chose.
+    /// The address at which it listens, with the port that the system has chosen.
     ///
     /// # Errors
-    /// The system's, or when a Unix socket has no name.
+    /// The system's, or if a Unix socket has no name.
     pub fn address(&self) -> io::Result<Address> {
         match self {
             Listener::Tcp(listener) => listener.local_addr().map(Address::Tcp),
@@ -455,7 +462,7 @@ pub(super) enum Accepting {
 }
 
 impl Accepting {
-    /// The next connection; over Unix sockets its peer may bring rings.
+    /// Accepts the next connection; over Unix sockets its peer may offer rings.
     pub(super) fn accept(&self, rings: bool) -> io::Result<Socket> {
         match self {
             Accepting::Tcp(listener) => {
@@ -484,14 +491,14 @@ impl Accepting {
 
 fn bind_tcp(address: SocketAddr) -> io::Result<std::net::TcpListener> {
     let socket = socket2::Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
-    // A node that is started again finds its port free, though connections of its last run linger.
+    // A restarted node can bind its port again, though connections of its last run are still closing.
     socket.set_reuse_address(true)?;
     socket.bind(&SockAddr::from(address))?;
     socket.listen(BACKLOG)?;
     Ok(socket.into())
 }
 
-/// Binds a Unix socket at a path. A socket file that a dead process left there is replaced; one that somebody listens at is not.
+/// Binds a Unix socket at a path. The socket file of a dead process is replaced; one with a listening process is not.
 fn bind_path(path: &Path) -> io::Result<unix::UnixListener> {
     match unix::UnixListener::bind(path) {
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
@@ -505,7 +512,7 @@ fn bind_path(path: &Path) -> io::Result<unix::UnixListener> {
     }
 }
 
-/// A plain file refuses connections as well, and is nobody's to delete.
+/// A plain file refuses connections as well, but must not be deleted.
 fn is_socket(path: &Path) -> io::Result<bool> {
     use std::os::unix::fs::FileTypeExt;
     Ok(std::fs::symlink_metadata(path)?.file_type().is_socket())

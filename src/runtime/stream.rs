@@ -1,6 +1,7 @@
-//! Functions that take their data as they come.
+//! Streaming functions, which process their data while they arrive.
 //!
-//! Beyond the source, whose func gets its data whole. What such a func has made of the data so far travels with its jobs: the chain keeps it between two of them and drops it with the call.
+//! Not in the source, whose func gets its complete data. The state of such a func travels with its jobs: between two
+//! jobs the chain keeps it, and drops it with the call.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use crate::chain::{JobResult, Reply, Taken};
 use crate::wire::frame::{SEGMENT, WINDOW};
 use crate::wire::{Body, Reason};
 
-/// What takes the data of one call at one id, made when its first bytes are there.
+/// The receiver of the data of one call at one id, created when its first bytes have arrived.
 ///
 /// ```
 /// use chained_gpc::{Functions, Reply, Request, Streaming};
@@ -39,20 +40,20 @@ use crate::wire::{Body, Reason};
 /// # Ok::<(), chained_gpc::FunctionsError>(())
 /// ```
 pub trait Streaming: Send + 'static {
-    /// The next bytes of the data, at least one and at most 256 KiB; where they are cut means nothing.
+    /// Receives the next bytes of the data, 1 byte to 256 KiB; the boundaries have no meaning.
     ///
     /// # Errors
-    /// Fails the call at this id, as a func does; nothing more is asked of this value then.
+    /// Fails the call at this id, as in a func; then this value gets no further calls.
     fn segment(&mut self, bytes: &[u8]) -> FunctionResult;
 
-    /// All has come: fills the id's own reply, or [answers later](Request::defer). Called once, last.
+    /// Ends the data: fills the id's own reply, or [replies later](Request::defer). Called once, last.
     ///
     /// # Errors
     /// As for [`segment`](Self::segment).
     fn finish(&mut self, request: &Request<'_>, reply: &mut Reply) -> FunctionResult;
 }
 
-/// Chosen when a call begins.
+/// For types that are chosen when a call begins.
 impl<S: Streaming + ?Sized> Streaming for Box<S> {
     fn segment(&mut self, bytes: &[u8]) -> FunctionResult {
         (**self).segment(bytes)
@@ -63,10 +64,10 @@ impl<S: Streaming + ?Sized> Streaming for Box<S> {
     }
 }
 
-/// Makes what takes the data of a call.
+/// Creates the receiver of a call's data.
 pub(super) type Factory = dyn Fn(&Request<'_>) -> Result<Box<dyn Streaming>, FunctionError> + Send + Sync;
 
-/// Bytes taken in one job, before other calls get their turn: so many as may wait.
+/// Maximum number of bytes that one job processes before other calls get their turn: a window.
 const JOB_MAX: u64 = WINDOW;
 
 pub(super) fn factory<F, S>(begin: F) -> Arc<Factory>
@@ -77,15 +78,15 @@ where
     Arc::new(move |request: &Request<'_>| Ok(Box::new(begin(request)?) as Box<dyn Streaming>))
 }
 
-/// What takes the data of a call, and how far it has come.
+/// The receiver of a call's data, and its progress.
 pub(super) struct Intake {
-    /// There until it is dropped.
+    /// Present until the drop.
     streaming: Option<Box<dyn Streaming>>,
     taken: u64,
 }
 
 impl Drop for Intake {
-    /// The application's value may panic where the chain lets go of it, on whatever thread that is.
+    /// The application's value may panic when the chain drops it, on any thread.
     fn drop(&mut self) {
         let streaming = self.streaming.take();
         if catch_unwind(AssertUnwindSafe(|| drop(streaming))).is_err() {
@@ -99,7 +100,7 @@ impl Intake {
         Intake { streaming: Some(streaming), taken: 0 }
     }
 
-    /// Takes what is there, up to a bound; ends with the reply if that was all.
+    /// Processes available data, up to a bound; returns the reply if the data are complete.
     fn take(mut self, request: &Request<'_>, data: &Body) -> JobResult {
         let until = self.taken.saturating_add(JOB_MAX);
         while self.taken < until {
@@ -132,7 +133,7 @@ impl Intake {
     }
 }
 
-/// Goes on with the data of a call, or begins with them.
+/// Starts or continues to process the data of a call.
 pub(super) fn take(intake: Result<Intake, Box<Reason>>, request: &Request<'_>, data: &Body) -> JobResult {
     match intake {
         Ok(intake) => intake.take(request, data),
@@ -140,7 +141,7 @@ pub(super) fn take(intake: Result<Intake, Box<Reason>>, request: &Request<'_>, d
     }
 }
 
-/// What an earlier job has left.
+/// The state that an earlier job has left.
 pub(super) fn resume(Taken(left): Taken) -> Result<Intake, Box<Reason>> {
     left.downcast()
         .map(|intake| *intake)

@@ -1,4 +1,4 @@
-//! What a node's builder is told of whom to trust.
+//! Settings of the authentication of a node's links.
 
 use std::io;
 
@@ -6,7 +6,7 @@ use super::Address;
 use crate::peering::{Crypto, PrivateKey, Secret, Strictness};
 use crate::wire::Job;
 
-/// Settings of a node; by default there is no secret, and none is needed on this host.
+/// The settings. By default there is no secret, and none is needed on this host.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Trust {
     pub(super) secret: Option<Secret>,
@@ -22,10 +22,10 @@ impl Trust {
         Strictness { no_encryption, encrypt_loopback, insecure }
     }
 
-    /// Whether the node may listen there.
+    /// Checks that the node may listen there.
     ///
     /// # Errors
-    /// Where others than this host reach it, and nothing proves who they are.
+    /// If other hosts reach that address, and no secret authenticates them.
     pub(super) fn permits(&self, listens: Option<&Address>) -> io::Result<()> {
         match listens.filter(|address| !address.is_local()) {
             Some(address) if self.secret.is_none() && !self.insecure => {
@@ -38,10 +38,10 @@ impl Trust {
         }
     }
 
-    /// What makes the proofs of a node of this job; none without a secret.
+    /// Creates the cryptography of a node of this job; `None` without a secret.
     ///
     /// # Errors
-    /// The system's, when it has no randomness for a key; without the feature `noise`, that there is a secret.
+    /// The system's, if it has no randomness for a key; without the feature `noise`, any secret is an error.
     #[cfg(feature = "noise")]
     pub(super) fn crypto(self, job: Job) -> io::Result<Option<Box<dyn Crypto>>> {
         use super::drawn::fill;

@@ -1,12 +1,13 @@
-//! Whose processes a node links with over Unix sockets: those of its own user, and of others that the application names.
+//! The users whose processes a node links with over Unix sockets: its own user, and others that the application names.
 //!
-//! Anybody on a machine may connect to an abstract name, or take one; the system says who it was, and that is asked before a byte is written or believed. TCP says nothing of the kind.
+//! Any process on a machine may connect to an abstract name, or bind one. The system reports the user of the other
+//! process, which is checked before any byte is written or trusted. TCP has no such report.
 
 use std::io;
 
 use super::socket::Socket;
 
-/// Users by their numbers.
+/// Users by their ids.
 #[derive(Debug)]
 pub(super) struct Users {
     own: u32,
@@ -14,15 +15,16 @@ pub(super) struct Users {
 }
 
 impl Users {
-    /// That of this process, and others.
+    /// Creates the set of this process's user and `others`.
     pub(super) fn new(others: Vec<u32>) -> Users {
         Users { own: rustix::process::geteuid().as_raw(), others: others.into() }
     }
 
-    /// Whether a connection is to a process that this node links with: of a Unix socket the one that has connected, or that listens; of others nothing is known.
+    /// Checks that the user of the other process is allowed, the one that connects or listens at the other end. Only
+    /// Unix sockets are checked.
     ///
     /// # Errors
-    /// When it is not, in words for both sides.
+    /// If it is not allowed, in words for both sides.
     pub(super) fn check(&self, socket: &Socket) -> io::Result<()> {
         match other_user(socket)? {
             Some(user) if !self.admits(user) => {
@@ -48,7 +50,7 @@ fn other_user(socket: &Socket) -> io::Result<Option<u32>> {
     Ok(stream.map(rustix::net::sockopt::socket_peercred).transpose()?.map(|peer| peer.uid.as_raw()))
 }
 
-/// Where the system is not asked there are no abstract names, and the rights of a path say who may connect.
+/// Systems without this check have no abstract names, and the mode of a path determines who may connect.
 #[cfg(not(target_os = "linux"))]
 fn other_user(_: &Socket) -> io::Result<Option<u32>> {
     Ok(None)

@@ -1,12 +1,13 @@
-//! How a node waits for the next message: blocking, polling, or adaptive polling.
+//! How a node waits for the next message: blocking, busy polling, or adaptive polling.
 //!
-//! To wake a process that sleeps on another core costs some 20 µs, twice for each hop; one that looks finds a message in less than one. But looking takes a
-//! core, and where processes share cores it takes it from those that have work. So a node looks only after something has come, at most for a limit,
-//! and [`Wait::Adaptive`] only as long as looking pays. Decides from what it is told: no clock in here.
+//! Waking a process that sleeps on another core costs some 20 µs, twice for each hop; a polling process finds a message
+//! in less than one. But polling occupies a core, and where processes share cores, it takes the core from those that
+//! have work. So a node polls only after a message has arrived, up to a limit. [`Wait::Adaptive`] polls only as long as
+//! that saves time. Decides from its inputs alone: no clock in here.
 
 use std::time::Duration;
 
-/// How a node waits for what comes next.
+/// How a node waits for the next message.
 ///
 /// ```
 /// use std::time::Duration;
@@ -25,61 +26,68 @@ use std::time::Duration;
 pub enum Wait {
     /// Sleeps at once. The least CPU time, and a wake-up for each message.
     Block,
-    /// Polls for this long after every message before it sleeps, whether or not other processes want the core. For processes that have a core each.
+    /// Polls for this long after every message before it sleeps, even if other processes want the core. For processes
+    /// that have a core each.
     Spin(Duration),
-    /// Adaptive polling: polls for up to 50 µs as long as that has lately been faster than to sleep (500 µs where other processes take the core each time), yields the core between two polls, and sleeps otherwise.
+    /// Adaptive polling: polls for up to 50 µs as long as that has recently been faster than sleeping (500 µs if other
+    /// processes take the core each time). Yields the core between two polls, and sleeps otherwise.
     #[default]
     Adaptive,
 }
 
-/// How long an adaptive node looks: a round over a few processes of one machine, and about twice what it costs to be woken.
+/// How long an adaptive node polls: a round over a few processes of one machine, and about twice the cost of a wake-up.
 const LOOK: Duration = Duration::from_micros(50);
 
-/// The same where others want the core whenever it is given away: then it is they who have the time, and what a look takes is the way to them and back. A round over 64 processes on two cores
-/// takes 160 µs through rings and 310 over Unix sockets where they look so long, 400 and 450 where they fall asleep after [`LOOK`]; over TCP 410 down a flat tree and 570.
+/// The same if other processes take the core whenever the node yields: then most of the time is theirs, and polling
+/// costs only the switch to them and back. With this limit, a round over 64 processes on two cores takes 160 µs through
+/// rings and 310 over Unix sockets; if they sleep after [`LOOK`], 400 and 450. Over TCP it takes 410 down a flat tree
+/// instead of 570.
 const LOOK_AMONG_OTHERS: Duration = Duration::from_micros(500);
 
-/// To give the core away takes less than this where nobody wants it, 0.2 µs, and more where another looks, too, 0.7.
+/// Maximum time of a yield if no process wants the core: it takes 0.2 µs then, and 0.7 µs if another process polls,
+/// too.
 const TAKEN: Duration = Duration::from_nanos(500);
 
-/// The share of waits, in 256ths, that must have ended in time for the next one to begin with a look. A look that fails costs little, since whoever has work gets the core between any two of its
-/// steps; but where processes share cores, time passes at each step, and few looks end in time.
+/// The share of waits, in 256ths, that must have ended in time for the next one to begin with polling. Polling in vain
+/// costs little, since other processes get the core between any two polls. But where processes share cores, each yield
+/// takes time, and polling seldom ends in time.
 const WORTH: u32 = 128;
 
-/// A look that has taken so long gave its core to somebody who has work of his own and keeps it: a whole slice of the system's scheduler, some milliseconds.
+/// Polling that takes this long has yielded the core to a process that has work and keeps it: a whole slice of the
+/// system's scheduler, some milliseconds.
 const COSTLY: Duration = Duration::from_millis(1);
 
-/// After a costly look, so many waits do without one; twice as many after the next, up to the most.
+/// Number of waits without polling after a costly one; it doubles with each further one, up to the maximum.
 const PAUSE_MIN: u32 = 64;
 const PAUSE_MAX: u32 = 8192;
 
-/// One in so many waits without a look gives its core away.
+/// One in this many waits without polling yields the core.
 const SAMPLED: u32 = 64;
 
-/// What becomes of one look.
+/// What to do after an unsuccessful poll.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Look {
-    /// Once more.
+    /// Poll again.
     Again,
-    /// Once more, when the others have had their turn.
+    /// Yield the core, then poll again.
     AgainAfterOthers,
-    /// Enough: sleep.
+    /// Stop polling and sleep.
     Enough,
 }
 
-/// Decides for one node how long it looks, from what its waits have brought.
+/// Decides for one node how long it polls, from the results of its waits.
 #[derive(Debug)]
 pub(super) struct Waiting {
     wait: Wait,
-    /// How long an adaptive node looks at present.
+    /// How long an adaptive node polls at present.
     limit: Duration,
-    /// Of the last waits, the share that ended in time, in 256ths; a moving average.
+    /// The share of the last waits that ended in time, in 256ths; a moving average.
     soon: u32,
-    /// Waits without a look since the core was given away last.
+    /// Number of waits without polling since the last yield.
     blind: u32,
-    /// Waits that are still to do without a look.
+    /// Number of remaining waits without polling.
     pause: u32,
-    /// How many will, after the next costly one.
+    /// Number of waits without polling after the next costly one.
     next_pause: u32,
 }
 
@@ -88,7 +96,7 @@ impl Waiting {
         Waiting { wait, limit: LOOK, soon: 256, blind: 0, pause: 0, next_pause: PAUSE_MIN }
     }
 
-    /// Whether to look before the next sleep, now that something has come.
+    /// Whether to poll before the next sleep, after a message has arrived.
     pub(super) fn looks(&self) -> bool {
         match self.wait {
             Wait::Block => false,
@@ -97,18 +105,19 @@ impl Waiting {
         }
     }
 
-    /// Whether how long a wait took means anything.
+    /// Whether the durations of waits are needed.
     pub(super) fn learns(&self) -> bool {
         self.wait == Wait::Adaptive
     }
 
-    /// Between two looks the node gave its core away, and had it again after so long.
+    /// Records the duration of a yield between two polls.
     pub(super) fn gave_way(&mut self, took: Duration) {
         self.limit = if took < TAKEN { LOOK } else { LOOK_AMONG_OTHERS };
         self.note_cost(took);
     }
 
-    /// Whether a node that does not look is to give its core away all the same, to know who else wants it: who sleeps for long may have been put to sleep by others that look.
+    /// Whether a node that does not poll should yield anyway, to find out whether other processes want the core: its
+    /// long sleeps may be due to others that poll.
     pub(super) fn samples(&mut self) -> bool {
         if self.wait != Wait::Adaptive || self.pause > 0 {
             return false;
@@ -117,12 +126,12 @@ impl Waiting {
         self.blind == 0
     }
 
-    /// Whether nobody else wanted the core when it was given away last.
+    /// Whether no other process wanted the core at the last yield.
     pub(super) fn is_alone(&self) -> bool {
         self.limit == LOOK
     }
 
-    /// A look found nothing; so long this wait has taken so far.
+    /// Records an unsuccessful poll; `all` is the duration of this wait so far.
     pub(super) fn found_nothing(&mut self, all: Duration) -> Look {
         self.note_cost(all);
         match self.wait {
@@ -134,17 +143,17 @@ impl Waiting {
         }
     }
 
-    /// A look found something after so long.
+    /// Records a successful poll; `all` is the duration of this wait.
     pub(super) fn found(&mut self, all: Duration) {
         if self.wait == Wait::Adaptive {
             self.learn(all < self.in_time());
-            // It trusts the machine again slowly: a costly look is paid for by many good ones.
+            // Recovers slowly: one costly wait offsets many good ones.
             self.next_pause = self.next_pause.saturating_sub(1).max(PAUSE_MIN);
             self.note_cost(all);
         }
     }
 
-    /// Stops looking for a while if a look has taken so long that others must have had the core.
+    /// Stops polling for a while if a wait took so long that other processes must have had the core.
     fn note_cost(&mut self, all: Duration) {
         if self.wait == Wait::Adaptive && all >= COSTLY {
             self.pause = self.next_pause;
@@ -152,11 +161,12 @@ impl Waiting {
         }
     }
 
-    /// Something came after the node had slept so long, and had looked before that or not.
+    /// Records a message that arrived after a sleep; `looked` is whether the node polled before it.
     pub(super) fn woken(&mut self, slept: Duration, looked: bool) {
         if self.wait == Wait::Adaptive {
             self.pause = self.pause.saturating_sub(1);
-            // What a whole look did not find did not come in time, however soon after it; and the look has cost what it takes, too.
+            // A message that arrives after unsuccessful polling is late, even if the sleep was short. The polling has
+            // cost time as well, so it counts twice.
             self.learn(!looked && slept < self.in_time());
             if looked {
                 self.learn(false);
@@ -164,7 +174,8 @@ impl Waiting {
         }
     }
 
-    /// What comes to a sleeper a quarter later than the longest look ends would have been found by looking: to be woken takes as long.
+    /// A message that arrives in a sleep up to a quarter longer than the limit would have been found by polling: the
+    /// wake-up takes that long.
     fn in_time(&self) -> Duration {
         self.limit + self.limit / 4
     }
@@ -181,7 +192,7 @@ mod tests {
 
     const US: Duration = Duration::from_micros(1);
 
-    /// Looks until it is enough, each step taking so long; how long that took.
+    /// Polls until the limit, with this duration for each step; returns the total.
     fn look(waiting: &mut Waiting, each: Duration) -> Duration {
         let looks = (1..).find(|&looks| waiting.found_nothing(each * looks) == Look::Enough);
         each * looks.expect("every strategy has had enough at some time")
@@ -223,7 +234,8 @@ mod tests {
         assert!(waiting.looks());
     }
 
-    /// 64 processes on two cores looked for 50 µs each and fell asleep, one after the other, though a round of looks takes 160: their calls took 400.
+    /// 64 processes on two cores polled for 50 µs each and fell asleep, one after the other, though a round of polls
+    /// takes 160 µs: their calls took 400 µs.
     #[test]
     fn an_adaptive_node_looks_longer_while_others_take_the_core_that_it_gives_away() {
         let mut waiting = Waiting::new(Wait::Adaptive);
@@ -231,7 +243,7 @@ mod tests {
         waiting.gave_way(US);
         assert!(!waiting.is_alone());
         assert_eq!(look(&mut waiting, 20 * US), LOOK_AMONG_OTHERS);
-        // What comes after the rounds of all the others comes in time.
+        // Messages that arrive after the rounds of all other processes are in time.
         (0..100).for_each(|_| waiting.found(400 * US));
         assert!(waiting.looks());
         waiting.gave_way(US / 5);
@@ -241,7 +253,8 @@ mod tests {
         assert!(!waiting.looks(), "it would have the core for itself all that time");
     }
 
-    /// Down a binomial tree over 64 processes on two cores each look ended a little too soon, and what came then was taken for in time: calls took longer than asleep.
+    /// Down a binomial tree over 64 processes on two cores, polling always ended a little too soon, and the messages
+    /// that followed counted as in time: calls took longer than without polling.
     #[test]
     fn what_comes_soon_after_a_look_that_failed_does_not_speak_for_the_next_one() {
         let mut waiting = Waiting::new(Wait::Adaptive);
@@ -251,18 +264,19 @@ mod tests {
             waiting.woken(if looked { 10 * US } else { 510 * US }, looked);
             looked
         });
-        // Asleep it would come soon enough, so that a look is tried again now and then.
+        // Without polling the messages would be in time, so polling is tried again now and then.
         assert!((1..40).contains(&looks.count()));
     }
 
-    /// Where processes share the core, each step of a look takes as long as the others want: it ends with the first that is too long.
+    /// Where processes share the core, each step takes as long as the others want: polling ends with the first step
+    /// that exceeds the limit.
     #[test]
     fn an_adaptive_node_looks_no_longer_than_its_limit_though_others_have_the_core() {
         assert_eq!(look(&mut Waiting::new(Wait::Adaptive), 200 * US), 200 * US);
     }
 
-    /// Beside a compiler on every core, each look gave its core away for a slice of 4 ms, and each wait that was short without a look brought the next one on: a call in ten took 4 ms
-    /// where asleep it takes 0.1.
+    /// Beside a compiler on every core, polling yielded the core for a slice of 4 ms each time, and each short wait
+    /// without polling caused the next polling. One call in ten took 4 ms, where it takes 0.1 ms without polling.
     #[test]
     fn an_adaptive_node_does_not_look_for_a_while_after_it_has_lost_its_core() {
         let mut waiting = Waiting::new(Wait::Adaptive);
@@ -270,7 +284,7 @@ mod tests {
         for _ in 0..100_000 {
             if waiting.looks() {
                 costly += 1;
-                // What was looked for has come meanwhile, or has not.
+                // The awaited message has arrived meanwhile, or has not.
                 match costly % 2 {
                     0 => waiting.found(4000 * US),
                     _ => drop(look(&mut waiting, 4000 * US)),
@@ -279,7 +293,7 @@ mod tests {
             waiting.woken(30 * US, false);
         }
         assert!((1..24).contains(&costly), "{costly} looks that cost a slice each");
-        // The others have gone: looks pay again, and cost nothing.
+        // The other processes have gone: polling pays again, and costs nothing.
         (0..PAUSE_MAX).for_each(|_| waiting.woken(30 * US, false));
         assert!(waiting.looks());
         for _ in 0..PAUSE_MAX {

@@ -1,7 +1,9 @@
-//! Who may wait for a call: not the thread that drives the node, nor a function on the last worker that the call needs. Such a wait is an error at once, where it would else last until the time limit.
+//! Detects waits for a call that cannot end: on the thread that drives the node, or in a function on the last worker
+//! that the call needs. Such a wait fails at once instead of lasting until the time limit.
 //!
-//! A thread that runs a function remembers which; each node keeps who of its functions waits, and for what. A cycle over several nodes cannot be seen from one of them: it ends by the time limit that a call inherits,
-//! and the functions that wait are named in its cause.
+//! A thread remembers the function that it runs; each node records which of its functions wait, and for which call. A
+//! cycle over several nodes cannot be detected at one of them. It ends by the time limit that a call inherits, and its
+//! cause names the functions that wait.
 
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,7 +19,8 @@ use super::side::Side;
 use crate::chain::Input;
 use crate::wire::CallId;
 
-/// How long the event loop may take to say which calls still need a worker; then they are taken to need it.
+/// How long the event loop may take to report which calls still need a worker; after that, all of them count as needing
+/// it.
 const ASK_LIMIT: Duration = Duration::from_secs(1);
 
 /// A function that this thread runs on a worker of a node.
@@ -34,10 +37,10 @@ thread_local! {
     static RUNNING: RefCell<Option<Running>> = const { RefCell::new(None) };
 }
 
-/// Runs something as the event loop of a node.
+/// Runs a closure as the event loop of a node.
 #[inline(always)]
 pub(super) fn driving<T>(run: impl FnOnce() -> T) -> T {
-    // A panic in here ends the node, and the thread with it or not: nothing else runs as its loop.
+    // A panic in the closure ends the node, and perhaps the thread: no other event loop runs on it afterwards.
     let before = DRIVING.replace(true);
     let result = run();
     DRIVING.set(before);
@@ -64,7 +67,7 @@ pub(super) fn running<T>(
     result
 }
 
-/// This thread, as a number that no other living thread has.
+/// A number for this thread that no other living thread has.
 #[inline(always)]
 fn this_thread() -> usize {
     thread_local!(static PLACE: u8 = const { 0 });
@@ -77,20 +80,20 @@ struct Waiter {
     ticket: u64,
     /// The class of its worker.
     class: u8,
-    /// The classes that its call needs here, a bit for each.
+    /// The classes that its call needs here, one bit for each.
     needs: u64,
-    /// Whether it gives up by itself after a while.
+    /// Whether its wait has a time limit.
     limited: bool,
 }
 
-/// Who drives a node, and who of its functions waits for its calls.
+/// The thread that drives a node, and the functions that wait for the node's calls.
 #[derive(Debug, Default)]
 pub(super) struct Waiters {
-    /// The thread that drove the node last; 0 before.
+    /// The thread that drove the node last; 0 before the first.
     driver: AtomicUsize,
-    /// How many workers each class has.
+    /// Number of workers of each class.
     workers: Vec<usize>,
-    /// At most as many as there are workers.
+    /// At most one for each worker.
     waiting: Mutex<Vec<Waiter>>,
 }
 
@@ -99,7 +102,7 @@ impl Waiters {
         Waiters { workers, ..Waiters::default() }
     }
 
-    /// This thread drives the node.
+    /// Records that this thread drives the node.
     #[inline(always)]
     pub(super) fn drive(&self) {
         self.driver.store(this_thread(), Ordering::Relaxed);
@@ -114,12 +117,13 @@ impl Waiters {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether a worker of this class is lost for good: all workers of some classes wait for calls that need a worker of one of these.
+    /// Whether a worker of this class is lost for good: all workers of some classes wait for calls that need a worker
+    /// of one of these classes.
     fn is_stuck(&self, waiting: &[Waiter], class: u8) -> bool {
         let busy = |class: usize| waiting.iter().filter(|waiter| usize::from(waiter.class) == class).count();
         let full = |class: &usize| busy(*class) >= self.workers[*class];
         let mut stuck = (0..self.workers.len()).filter(full).fold(0u64, |stuck, class| stuck | 1 << class);
-        // Ends: each round takes a class out, or is the last.
+        // Terminates: each iteration removes a class, or is the last.
         loop {
             let freed = waiting.iter().filter(|waiter| waiter.needs & stuck == 0);
             let left = freed.fold(stuck, |left, waiter| left & !(1 << waiter.class));
@@ -131,11 +135,11 @@ impl Waiters {
     }
 }
 
-/// A wait that may go on; while it lasts, others know of it.
+/// A permitted wait, registered as long as it lasts.
 pub(super) struct Waits<'a> {
     mailbox: &'a Mailbox,
     ticket: u64,
-    /// The call whose function waits.
+    /// The call of the function that waits.
     told: Option<CallId>,
 }
 
@@ -155,7 +159,7 @@ fn with_running<T>(what: impl FnOnce(&Running) -> T) -> Option<T> {
 /// Begins to wait for a call of a node on this thread.
 ///
 /// # Errors
-/// When the wait cannot end before the call's time limit.
+/// If the wait cannot end before the call's time limit.
 pub(super) fn begin<'a>(
     mailbox: &'a Arc<Mailbox>,
     ticket: u64,
@@ -170,7 +174,7 @@ pub(super) fn begin<'a>(
     }
     let told = with_running(|running| running.call);
     let waits = Waits { mailbox, ticket, told };
-    // What is not of this node is not known here.
+    // Functions of other nodes are not registered here.
     let here = with_running(|running| Arc::ptr_eq(&running.side.mailbox, mailbox).then_some(running.class));
     if let Some(Some(class)) = here {
         mailbox.waiters.waiting().push(Waiter {
@@ -191,9 +195,10 @@ pub(super) fn begin<'a>(
     Ok(waits)
 }
 
-/// Whether the function that has begun to wait, on a worker of this class, waits for what needs it to go on. What looks so is asked of the event loop: a call may have had its worker already.
+/// Whether the function that has begun to wait, on a worker of this class, waits for a call that needs that worker. In
+/// doubt the event loop is asked: the call may have had its worker already.
 fn needs_itself(mailbox: &Mailbox, class: u8, ticket: u64, limit: Option<Duration>) -> bool {
-    // Whoever else waits for a while only gives its worker back by itself.
+    // Another wait with a time limit frees its worker by itself.
     let lasting = |waiter: &&Waiter| !waiter.limited || waiter.ticket == ticket;
     let suspects: Vec<Waiter> = mailbox.waiters.waiting().iter().filter(lasting).copied().collect();
     if !mailbox.waiters.is_stuck(&suspects, class) {
@@ -207,7 +212,7 @@ fn needs_itself(mailbox: &Mailbox, class: u8, ticket: u64, limit: Option<Duratio
     }
     let needs = match answered.recv_timeout(ask) {
         Ok(needs) => needs,
-        // The node has ended, which the wait finds out by itself.
+        // The node has ended; the wait itself detects that.
         Err(RecvTimeoutError::Disconnected) => return false,
         Err(RecvTimeoutError::Timeout) => return limit.is_none(),
     };
