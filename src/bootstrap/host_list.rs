@@ -150,13 +150,13 @@ fn items(text: &str) -> Result<Vec<&str>, HostListError> {
     }
 }
 
-/// Plain text, and the ranges of the bracket after it. The text after the last bracket has none.
+/// Plain text, and the ranges of the bracket after it.
 struct Part<'a> {
     plain: &'a str,
     ranges: Vec<Range>,
 }
 
-/// Parses one item, whose brackets match. The last part gets one range without digits, so that every part has a range.
+/// Parses one item, whose brackets match. The text after the last bracket gets one range without digits.
 fn parts(item: &str) -> Result<Vec<Part<'_>>, HostListError> {
     let (mut parts, mut rest) = (Vec::new(), item);
     while let Some((plain, behind)) = rest.split_once('[') {

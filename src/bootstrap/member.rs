@@ -33,7 +33,7 @@ pub struct Member {
 }
 
 impl Member {
-    /// Number of processes that were started together; their ids are 0 to one less.
+    /// Number of processes that were started together; their ids are below this number.
     pub fn count(&self) -> u32 {
         self.count
     }

@@ -21,7 +21,7 @@ const ELSEWHERE: [&str; 2] = ["192.0.2.1:9", "[2001:db8::1]:9"];
 /// Time limit of the look-up of this host's own name, which is in a file or on a server nearby.
 const NAME_LIMIT: Duration = Duration::from_secs(5);
 
-/// The host of this process, and the digest of what reaches it.
+/// The name of this host, and the digest of its machine and network namespace.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Place {
     pub(super) host: String,

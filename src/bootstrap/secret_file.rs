@@ -8,8 +8,8 @@
 //!
 //! The checks apply to the file that was opened, through its descriptor, so that no process can replace it between
 //! check and read. Symbolic links are followed, since Kubernetes mounts a Secret as one: the target must pass. A user
-//! who can read a secret could take part in the job, and a user who can write it could choose the secret. So both are
-//! rejected:
+//! who can read a secret could take part in the job, and a user who can write it could choose the secret. So a file
+//! must meet these conditions:
 //!
 //! - It is a regular file. A FIFO or a device is never waited for.
 //! - Its owner is the user of this process, or root.

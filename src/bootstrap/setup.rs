@@ -39,7 +39,7 @@ pub(super) enum Means {
     Rule(Ruled),
 }
 
-/// A process that can bootstrap: it mostly knows its id and the number of processes.
+/// A process before its bootstrap, with its id and the number of processes, unless a meeting assigns them.
 pub struct Bootstrap {
     /// Its id and the number of processes; `None` before a meeting.
     pub(super) place: Option<(Id, u32)>,

@@ -142,8 +142,8 @@ impl Watch {
             if self.watched == 0 || !root.is_answered(PROBE_LIMIT) {
                 return Ok(loss);
             }
-            // Id 0 may still accept connections for a moment after it has left. The lost id had received its farewell,
-            // so its loss is reported if id 0 cannot be linked with.
+            // Id 0 may still accept connections for a moment after it has left. The watched id may have left because id
+            // 0 has, so its loss is reported if no link with id 0 comes up.
             self = Watch { missing: loss, ..Watch::new(node, 0, root.clone())? };
         }
     }

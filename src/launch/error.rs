@@ -25,7 +25,7 @@ pub enum LaunchError {
         count: usize,
         /// Number of descriptors that they need in this process.
         needed: u64,
-        /// The hard limit of the system.
+        /// The maximum that the system allows.
         limit: u64,
     },
     /// The system offers no means to detect their ends.

@@ -119,7 +119,7 @@ use crate::peering::Secret;
 use crate::runtime::Job;
 use crate::runtime::{Builder, LinkKind, Node as AnyNode, Peers};
 
-/// Time limit of children to end when a launch is dropped.
+/// Time limit for children to end when a launch is dropped.
 const DROP_LIMIT: Duration = Duration::from_secs(2);
 
 /// Maximum number of process ends that one poll returns.

@@ -25,7 +25,7 @@ pub(super) fn question(known: &Known, ask: &Ask) -> Vec<u8> {
     (line + "\n").into_bytes()
 }
 
-/// Returns the first complete response, without its newline, and its length with it.
+/// Returns the first complete response, without its newline, and the number of bytes that it takes with it.
 pub(super) fn cut<'a>(came: &'a [u8], ask: &Ask) -> Option<(&'a [u8], usize)> {
     let lines = if matches!(ask, Ask::Port) { PORT_LINES } else { 1 };
     let mut ends = came.iter().enumerate().filter(|(_, byte)| **byte == b'\n');

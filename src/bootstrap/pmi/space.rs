@@ -168,7 +168,7 @@ fn said(error: &io::Error, limit: Duration) -> String {
             "the server has closed its end: the launcher has died, or ends the job".into()
         }
         ErrorKind::TimedOut => {
-            // Rounds the rest of a limit to milliseconds.
+            // Rounds the rest of a limit up to milliseconds, for the message.
             let millis = u64::try_from(limit.as_micros().div_ceil(1000)).unwrap_or(u64::MAX);
             format!("there was no answer within {:?}", Duration::from_millis(millis))
         }

@@ -1,9 +1,9 @@
 //! Pods of Kubernetes with an index: an indexed Job (`JOB_COMPLETION_INDEX`) or a StatefulSet (the number at the end of
 //! the pod's name), behind a headless service.
 //!
-//! `GPC_COUNT` is the number of pods and `GPC_SERVICE` the name of the service; id 3 of `solver` is then
-//! `solver-3.SERVICE`. The name before the index is that of the pod's own host name, or `GPC_NAME`. All pods listen at
-//! the same TCP port, `GPC_PORT` or 7117: each pod has an address of its own.
+//! `GPC_COUNT` is the number of pods and `GPC_SERVICE` the name of the service; the host of id 3 of `solver` is then
+//! `solver-3.SERVICE`. The name before the index is `GPC_NAME`, or by default that of the pod's own host name. All pods
+//! listen at the same TCP port, `GPC_PORT` or 7117: each pod has an address of its own.
 
 use super::{Places, Rule, Said};
 use crate::bootstrap::{BootstrapError, HostList, Variables};

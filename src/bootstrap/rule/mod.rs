@@ -97,7 +97,7 @@ impl Rule {
     /// The job of the nodes, derived from the name: the same for all of them. It is no secret.
     pub fn job(&self) -> Job {
         let mut job = [0; 16];
-        // Two digests of eight bytes, of different texts: a job keeps sets apart by mistake, not by force.
+        // Two digests of eight bytes, of different texts: a job guards against mistakes, not against attacks.
         for (half, salt) in job.chunks_exact_mut(8).zip(["1", "2"]) {
             half.copy_from_slice(&digest(&[self.launcher, &self.name, salt]).to_le_bytes());
         }

@@ -31,7 +31,7 @@ use crate::runtime::{Address, Functions, Listener, Node};
 /// Maximum silence before an agent ends; the agent above sends a keep-alive line every 15 s.
 pub(super) const SILENCE_MAX: Duration = Duration::from_secs(120);
 
-/// Time limit of the processes below an agent to end when it ends.
+/// Time limit for the processes below an agent to end when it ends.
 const END_LIMIT: Duration = Duration::from_secs(1);
 
 /// Maximum number of bytes of one write: a pipe that is writable takes this many without blocking.
@@ -226,7 +226,7 @@ impl Agent {
             }
             self.report(started)?;
             let wants = self.above.wants();
-            // A quarter of the silence after which it would be taken for lost, but at least the resolution of a timer.
+            // A quarter of the silence after which it would be taken for lost, but at least a millisecond.
             let limit = (started.task.limit / 4).max(Duration::from_millis(1));
             let ready =
                 started.driver.turn(&wants, limit).map_err(|error| AgentError::System("wait", error))?;

@@ -140,7 +140,7 @@ impl Driver {
 
     /// Requests that all end, without waiting for it.
     pub(super) fn dismiss(&mut self) {
-        // Without a share, no process is started in place of those that end now.
+        // An empty start: no process is started in place of those that end now.
         self.starting = Starting::new(self.task.fan_out, self.task.limit);
         self.processes.values_mut().for_each(Process::dismiss);
     }

@@ -34,7 +34,7 @@ use crate::wire::Shown;
 /// The id of the process that starts the others.
 const ROOT: Id = 0;
 
-/// Time limit of the processes to end when a launch is dropped or given up.
+/// Time limit for the processes to end when a launch is dropped or given up.
 const DROP_LIMIT: Duration = Duration::from_secs(2);
 
 /// How often the observer of a start is called.
@@ -65,7 +65,7 @@ pub struct RemotePlan {
     pub settings: NodeSettings,
     /// Maximum number of agents on other hosts that one agent starts, 8 by default; it holds a connection to each.
     pub fan_out: NonZeroU32,
-    /// Time limit of a host to report; 30 s by default.
+    /// Time limit for a host to report; 30 s by default.
     pub start_limit: Duration,
     /// The network through which the nodes reach each other; by default the one by which the hosts were reached.
     pub network: Option<Network>,
@@ -150,7 +150,7 @@ pub struct RemoteLaunch {
 struct Shared {
     /// Number of processes that have reported.
     there: AtomicUsize,
-    /// Time limit of the processes to end, milliseconds.
+    /// Time limit for the processes to end, milliseconds.
     end_limit: AtomicU64,
     /// Ids that were not started, or were lost later.
     lost: Mutex<Vec<Lost>>,

@@ -18,7 +18,7 @@ pub(super) fn written(word: &OsStr) -> String {
     })
 }
 
-/// Unescapes a word; `None` if [`written`] could not have written the text.
+/// Unescapes a word; `None` if the text has an invalid escape or character, or is too long.
 pub(super) fn read(text: &str) -> Option<OsString> {
     if text.len() > 3 * WORD_MAX || !text.bytes().all(|byte| byte.is_ascii_graphic()) {
         return None;
