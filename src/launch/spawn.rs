@@ -24,7 +24,7 @@ const THREADS_MAX: usize = 16;
 /// Minimum number of processes for a thread of its own.
 const SHARE_MIN: usize = 8;
 
-/// Time limit for a child to read the orders that exceed its socket's buffer: as long as it waits for its orders itself.
+/// Time limit for a child to read the orders that exceed its socket's buffer: the time that it waits for them itself.
 const ORDERS_LIMIT: Duration = Duration::from_secs(30);
 
 /// A started process, and the parent's end of its control link, which does not block.

@@ -25,7 +25,7 @@ use crate::wire::{CauseKind, Reason};
 /// functions.func("load", |_request, _reply| Ok(()))?;
 /// // Only members of the job.
 /// functions.access(Access::Proved).func("read", |_request, _reply| Ok(()))?;
-/// // Only id 0, whose key the peers list; at the others in a flat tree, whose parent is the root.
+/// // Only id 0, whose key the peers list. At other ids this works in a flat tree, where the root is the parent.
 /// functions.access(Access::Ids(IdList::range(0..1))).func("start", |_request, _reply| Ok(()))?;
 /// # Ok::<(), chained_gpc::FunctionsError>(())
 /// ```

@@ -78,7 +78,7 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    /// Number of expiries within a limit: one that every timer of the tests meets, or until the first expiry.
+    /// Number of expiries that one poll reports within `limit`.
     fn rings(poll: &mut Poll, limit: Duration) -> usize {
         let mut events = Events::with_capacity(8);
         poll.poll(&mut events, Some(limit)).unwrap();

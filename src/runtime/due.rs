@@ -1,7 +1,5 @@
-//! The deadlines of a node's connections: hellos that are awaited, last frames, unfinished requests.
-//!
-//! A priority queue, soonest first: the cost of a turn depends on the number of expired deadlines, not on the number of
-//! links or peers.
+//! The deadlines of a node's connections: the last frames of closing ones, and the missing parts of unfinished
+//! requests.
 
 use std::collections::BTreeSet;
 

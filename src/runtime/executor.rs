@@ -167,8 +167,8 @@ impl Executor {
     pub(super) fn heed(&mut self, input: &Input) {
         match input {
             Input::Ran { result: JobResult::Deferred, .. } => {}
-            // If the function took a token and then failed, the holder of the token is notified. Of other functions,
-            // the run is no longer needed.
+            // If the function took a token and then failed, this notifies the token's holder. In all other cases the
+            // run is no longer used.
             Input::Ran { call, .. } => self.stop(*call),
             Input::Answered { call, .. } => drop(self.runs.remove(call)),
             _ => {}

@@ -46,7 +46,7 @@ use crate::wire::Job;
 /// Maximum number of workers of a node, and of an executor: each is a thread, more than any machine can run.
 const WORKERS_MAX: usize = 4096;
 
-/// Default silence of a dead peer: heartbeats cost nothing beside a call, and a machine may be busy for seconds.
+/// Default silence of a peer that is given up. Heartbeats are cheap, and a machine may be busy for seconds.
 const DEAD_AFTER: Duration = Duration::from_secs(10);
 
 /// Time limit of a dropped node's calls: its thread only sends a goodbye.
@@ -132,15 +132,14 @@ impl Builder {
     }
 
     /// Sets the secret of the job: over TCP the node links only with nodes that prove that they have it, and proves so
-    /// itself; links between hosts are also encrypted. Unix sockets do not need it: there the system identifies the
+    /// itself; links between hosts are also encrypted. Not used over Unix sockets, where the system identifies the
     /// other side. Needs the feature `noise`.
     pub fn secret(mut self, secret: Secret) -> Builder {
         self.trust.secret = Some(secret);
         self
     }
 
-    /// Sets the key of the node; others [authenticate it by](Peers::set_key) the public half. By default a key is
-    /// drawn.
+    /// Sets the key of the node, by whose public half others [know it](Peers::set_key). By default each run draws one.
     pub fn key(mut self, key: PrivateKey) -> Builder {
         self.trust.key = Some(key);
         self
@@ -166,8 +165,8 @@ impl Builder {
         self
     }
 
-    /// Sets the number of functions that may run at once, 1 to 4,096 (by default 1); more than 1 needs the feature
-    /// `rayon`. Two functions of one call never run at once.
+    /// Sets the number of functions that may run at once, 1 to 4,096, one by default; never two of the same call. More
+    /// than one needs the feature `rayon`.
     pub fn workers(mut self, workers: usize) -> Builder {
         self.config.workers = workers.clamp(1, WORKERS_MAX);
         self
@@ -188,7 +187,7 @@ impl Builder {
         self
     }
 
-    /// Sets the maximum number of calls in flight, as root or below: 65,536 by default. Further calls are rejected.
+    /// Sets the maximum number of calls in flight, as root or below: 65,536 by default. Further calls fail at once.
     pub fn calls_max(mut self, calls: usize) -> Builder {
         self.config.calls_max = calls;
         self
@@ -206,7 +205,7 @@ impl Builder {
         self
     }
 
-    /// Sets the number of processes of a launch on this machine: each gets a part of their control group's memory.
+    /// Sets the number of processes of a launch on this machine, 1 by default: they share their control group's memory.
     pub fn processes(mut self, processes: NonZeroU32) -> Builder {
         self.processes = processes;
         self
@@ -414,7 +413,7 @@ impl Front {
 ///     let outcome = node.call(Call::new(pid).ids(&all))?.wait()?;
 ///     println!("{} processes answered", outcome.replies()?.len());
 /// }
-/// std::io::stdin().read_line(&mut String::new())?; // serve until somebody presses Enter
+/// std::io::stdin().read_line(&mut String::new())?; // serve until the user presses Enter
 /// node.shutdown(Duration::from_secs(1));
 /// # Ok(())
 /// # }
@@ -557,7 +556,8 @@ impl Node {
     /// and why; announcing the peer again does no harm. A node may announce itself.
     ///
     /// An announcement never replaces a key that an application has listed, or that a link has proved: a node that
-    /// claims an id must still prove it. An id accepts [`ANNOUNCED_MAX`](super::ANNOUNCED_MAX) announced ids at most.
+    /// claims an id must still prove it. An id accepts at most [`ANNOUNCED_MAX`](super::ANNOUNCED_MAX) announced ids
+    /// beside its own list.
     ///
     /// ```
     /// use chained_gpc::{Call, Functions, LinkKind, Listener, Node, Peer, Peers, Tree};

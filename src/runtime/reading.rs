@@ -112,7 +112,7 @@ impl Links {
         }
     }
 
-    /// Follows each read of a link.
+    /// Handles the progress of a read.
     pub(super) fn after_reading(&mut self, now: Time, key: LinkKey, progress: Progress) {
         let link = self.links.get_mut(key);
         let quiet = link.is_none_or(|link| !link.heard && link.unwritable.is_none());

@@ -24,8 +24,8 @@ use crate::wire::{
 const UNFINISHED_MAX: Duration = Duration::from_secs(300);
 
 impl Links {
-    /// Rejects a request that this id may not send over this link; returns whether it has. The root does not matter,
-    /// since only the parent's word tells who it is.
+    /// Rejects a request that this id may not send over this link; returns whether it has. The root does not matter: it
+    /// is known only from the parent.
     ///
     /// # Errors
     /// If the peer had no credit for it.
