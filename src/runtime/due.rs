@@ -1,5 +1,7 @@
-//! The deadlines of a node's connections: the last frames of closing ones, and the missing parts of unfinished
-//! requests.
+//! The deadlines of a node's connections: last frames of closing connections, and missing parts of unfinished requests.
+//!
+//! A priority queue, soonest first: the cost of a turn depends on the number of expired deadlines, not on the number of
+//! links or peers.
 
 use std::collections::BTreeSet;
 
