@@ -180,7 +180,7 @@ impl Links {
         }
     }
 
-    /// Returns the closable links, the longest idle first. Links whose peers have unread bytes come last.
+    /// Returns the closable links, the longest idle first. Links with unsent bytes come last.
     fn idle_strangers(&self, now: Time, involved: &BTreeSet<Id>) -> Vec<LinkKey> {
         let mut idle = Vec::new();
         for (key, link) in self.links.iter() {
