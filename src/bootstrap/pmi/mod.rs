@@ -36,6 +36,7 @@ const PMI: &str = "PMI";
 /// The address of the server, and the identity of this process.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Pmi {
+    /// An inherited descriptor.
     Descriptor { number: RawFd, known: Known },
     /// `HOST:PORT`, and the number that identifies this process to the server.
     Port { server: String, known: Known },
