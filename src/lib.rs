@@ -48,9 +48,9 @@
 //! # When something fails
 //!
 //! Every call ends. It succeeds within its time limit ([`Call::limit`], 60 s by default), or it fails, at most 1 % of
-//! the limit and 100 ms after the limit. If a call fails at one id, it fails as a whole, with the first [`Cause`]: the
-//! id, the [`Stage`], the [`CauseKind`] to match on, the [number](WithCode) that the function returned, and a message
-//! for people. [`CallFailure`] has the status of each id, and so which ids are safe to call again.
+//! the limit and 100 ms after the limit. If a call fails at one id, it fails as a whole, with the first [`Cause`]. A
+//! cause has the id, the [`Stage`], the [`CauseKind`] to match on, the [number](WithCode) that the function returned,
+//! and a message for people. [`CallFailure`] has the status of each id, and so which ids are safe to call again.
 //!
 //! A [`partial`](Call::partial) call goes on without the ids that fail or are lost; the [`Outcome`] has the replies of
 //! the others:

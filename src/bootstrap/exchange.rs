@@ -1,8 +1,8 @@
 //! The exchange through a launcher's space, without I/O: what each process puts, one fence, and what it gets.
 //!
 //! Id 0 draws the job and the secret and puts them; each process puts its entry. After the fence each process gets the
-//! values of id 0, and only the entries of its neighbours in a tree: a thousand processes that each get a thousand
-//! entries would keep a launcher's server busy for minutes. Calls through the tree exchange the rest.
+//! values of id 0, and only the entries of its neighbours in a tree. If a thousand processes each got a thousand
+//! entries, a launcher's server would be busy for minutes. Calls through the tree exchange the rest.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::str::FromStr;

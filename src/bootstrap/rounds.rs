@@ -97,7 +97,7 @@ impl Rounds {
         let functions = functions.at(Placement::Inline);
         let said = Arc::new(Queue::default());
         let queue = said.clone();
-        // This function carries no addresses, so it accepts links that are not authenticated: a node that is built
+        // This function carries no addresses, so it accepts links that are not authenticated. A node that is built
         // without `noise` has only such links over TCP, even on one host.
         let up = functions.deferring(UP, move |request, token| match request.root() {
             0 if request.me() == 0 => token.reply(Reply::default()),

@@ -505,7 +505,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
-        /// If others have any right, the file is rejected, whoever owns it.
+        /// If others have any right, the file is rejected, for any owner.
         #[test]
         fn others_never_have_a_right(mode in 0u32..0o10000, owner in 0u32..3, group in 0u32..3) {
             let process = Process { user: 1, groups: vec![1] };

@@ -1,7 +1,7 @@
 //! Detects the launcher of this process: an ordered list of known launchers, each recognized by its variables.
 //!
 //! Pure functions over a map of variables. The first source that recognizes its variables is used. If a source finds
-//! variables of its launcher but lacks a required one, it returns an error: a process that was started with others must
+//! variables of its launcher but lacks a required one, it returns an error. A process that was started with others must
 //! never run as a job of one process.
 
 use std::collections::BTreeMap;

@@ -10,7 +10,7 @@ use crate::runtime::control_group::full_of_processes;
 pub const PROCESSES_MAX: u32 = 4096;
 
 /// Returns advice on a system error at the start of processes or threads, such as to raise `ulimit -u`, or the
-/// `pids.max` of a full control group. The text is to be appended to the error's own; it is empty if there is no
+/// `pids.max` of a full control group. The caller appends the text to the error's own; it is empty if there is no
 /// advice.
 pub fn advice(error: &io::Error) -> String {
     match error.kind() {

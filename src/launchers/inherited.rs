@@ -31,7 +31,7 @@ pub(crate) fn take_socket(number: RawFd) -> io::Result<OwnedFd> {
     check(number)?;
     taken.insert(number);
     // SAFETY: the number is an open socket. The launcher has opened it for the library that talks to it, which is this
-    // one: no code of this program has created it, so nothing else owns it, and it is taken once.
+    // one. No code of this program has created it, so nothing else owns it, and it is taken once.
     #[allow(unsafe_code)]
     let socket = unsafe { OwnedFd::from_raw_fd(number) };
     fcntl_setfd(&socket, FdFlags::CLOEXEC)?;

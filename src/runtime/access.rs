@@ -12,10 +12,10 @@ use crate::wire::{CauseKind, Reason};
 /// root of a call is known only from the parent. So a program that restricts a function to an id also trusts that id to
 /// forward only the calls of roots that it accepts. A call that a node starts itself is always accepted there.
 ///
-/// A link over a Unix socket, or through shared memory, is authenticated by the system: the process at the other end
-/// belongs to the user of this one, or to an [allowed user](super::Builder::allow_users). The id that such a process
-/// claims is accepted, since the process could read the key of that id. Over TCP the [secret](super::Builder::secret)
-/// of the job authenticates a link, and so does the key of the id if the [peers](super::Peers::set_key) list one.
+/// The system authenticates a link over a Unix socket, or through shared memory: the process at the other end belongs
+/// to the user of this one, or to an [allowed user](super::Builder::allow_users). The id that such a process claims is
+/// accepted, since the process could read the key of that id. Over TCP the [secret](super::Builder::secret) of the job
+/// authenticates a link, and so does the key of the id if the [peers](super::Peers::set_key) list one.
 ///
 /// ```
 /// use chained_gpc::{Access, Functions, IdList};

@@ -239,7 +239,7 @@ mod tests {
         assert!(index.places.is_none() && matches!(index.fates, Fates::All(Status::Done)));
     }
 
-    /// The root stores reports of its children unchanged: with too few ids a look-up must not fail, and with too many a
+    /// The root stores reports of its children unchanged. With too few ids a look-up must not fail; with too many a
     /// list must not be longer than the call.
     #[test]
     fn a_report_of_another_length_is_no_more_than_what_it_says() {

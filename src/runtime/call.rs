@@ -126,7 +126,7 @@ impl Call {
     ///
     /// The limit counts from when the node accepts the call. A call that takes longer does not succeed, even if each id
     /// is done. A failing call waits for the reports of the ids below the root, so that its cause names the id that was
-    /// late: it ends at most 1 % of the limit and 100 ms after the limit.
+    /// late. It ends at most 1 % of the limit and 100 ms after the limit.
     pub fn limit(mut self, limit: Duration) -> Call {
         self.limit = Some(limit);
         self

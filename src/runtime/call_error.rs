@@ -155,8 +155,8 @@ impl CallError {
 
 /// A call that started and failed: the first cause, and the status of each id.
 ///
-/// If the ids are a range or a few, the time of a query does not grow with their number, only with the logarithm of the
-/// number of status changes between neighbours. For a list of many ranges the first query builds a map.
+/// If the ids are a range or a few, the time of a query does not grow with their number. It grows with the logarithm of
+/// the number of status changes between neighbours. For a list of many ranges the first query builds a map.
 ///
 /// ```
 /// use chained_gpc::{Call, CauseKind, Functions, LinkKind, LocalNodes, Status, Tree};

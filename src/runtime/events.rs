@@ -23,7 +23,7 @@ pub struct PeerEvent {
     /// The peer.
     pub id: Id,
     /// The run of the peer that the link is, or was, with: a restarted process of the same id has another number. The
-    /// numbers do not tell which run is the later one.
+    /// order of the numbers has no meaning.
     pub incarnation: u64,
     /// What has happened.
     pub kind: PeerEventKind,
@@ -59,10 +59,10 @@ pub enum Loss {
     /// Another connection has replaced it: of another run of the id, whose incarnation is in the next event, or of the
     /// same run, which has reconnected.
     Replaced,
-    /// This node was told to [forget](crate::Node::forget) the peer.
+    /// The application has ordered this node to [forget](crate::Node::forget) the peer.
     Forgotten,
-    /// One side has closed this link in order, and is still running: file descriptors were short and no call used the
-    /// link, or the peer was told to forget this node.
+    /// One side has closed this link in order, and is still running. Either file descriptors were short and no call
+    /// used the link, or the peer was ordered to forget this node.
     Closed,
 }
 

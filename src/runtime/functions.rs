@@ -313,10 +313,10 @@ impl Functions {
     /// Registers a func that processes its data while they arrive: `begin` gets the request and returns a
     /// [`Streaming`], which receives the segments.
     ///
-    /// In a call that [forwards first](super::Call::forward_first), a node holds at most a window of the data, whatever
-    /// their length, and is as fast as the slowest node of its subtree. In any other call the data are retained for the
-    /// children, who get them after func has ended. In a [partial](super::Call::partial) call they are retained for an
-    /// adopter. Functions of other calls may run between two segments.
+    /// In a call that [forwards first](super::Call::forward_first), a node holds at most a window of the data, and is
+    /// as fast as the slowest node of its subtree. In any other call the data are retained for the children, which get
+    /// them after func has ended. In a [partial](super::Call::partial) call they are retained for an adopter. Functions
+    /// of other calls may run between two segments.
     ///
     /// The handle equals that of a [`func`](Self::func) of the same name: each process chooses the form separately.
     ///

@@ -21,11 +21,11 @@ use crate::chain::{Input, Start};
 
 /// A call in flight.
 ///
-/// It ends at most 1 % of its time limit and 100 ms after that limit, whether or not a thread waits for it; on a
-/// [polled node](super::PolledNode), when that is driven next. Dropping the handle cancels the call: ids that have not
-/// begun it will not execute it, but others may have executed it. Dropping never blocks, on any thread. To let a call
-/// continue without its handle, [detach](Self::detach) it. A call [without replies](super::Call::no_reply) is detached
-/// when its handle is dropped.
+/// It ends at most 1 % of its time limit and 100 ms after that limit, whether or not a thread waits for it. On a
+/// [polled node](super::PolledNode) it ends when the node is driven next. Dropping the handle cancels the call: ids
+/// that have not begun it will not execute it, but others may have executed it. Dropping never blocks, on any thread.
+/// To let a call continue without its handle, [detach](Self::detach) it. A call [without
+/// replies](super::Call::no_reply) is detached when its handle is dropped.
 ///
 /// As a [`Future`] it works on any executor. After the outcome has been taken, the handle returns [`CallError::Taken`].
 ///

@@ -171,7 +171,7 @@ mod tests {
     const LONG: Duration = Duration::from_secs(3600);
     const SHORT: Duration = Duration::from_millis(20);
 
-    /// With a resolver that never answered, a program waited for ever, whatever time limit it had.
+    /// With a resolver that never answered, a program waited for ever, despite its time limit.
     #[test]
     fn a_look_up_that_hangs_ends_with_the_limit_and_names_the_host() {
         let gate = Arc::new(Barrier::new(2));

@@ -1,5 +1,5 @@
-//! Rejects requests before they reach the chain: the peer may not send them, the peer does not read its replies, there
-//! is no memory for their ids, or their ids do not arrive in time.
+//! Rejects requests before they reach the chain. Either the peer may not send them, or it does not read its replies; or
+//! their ids do not fit into memory, or do not arrive in time.
 //!
 //! A rejected request is answered with a small failure, and counts as consumed. Nothing is executed.
 
@@ -19,8 +19,8 @@ use crate::wire::{
     CallId, Cause, CauseKind, Coverage, Failure, Message, Reason, Request, Response, Stage, Status,
 };
 
-/// Maximum time for the ids, the shape and the header of a request to arrive, whatever its time limit: the longest
-/// possible ones over a slow line.
+/// Maximum time for the ids, the shape and the header of a request to arrive, even if its time limit is longer: the
+/// longest possible ones over a slow line.
 const UNFINISHED_MAX: Duration = Duration::from_secs(300);
 
 impl Links {

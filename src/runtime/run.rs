@@ -1,4 +1,4 @@
-//! A function that runs, or that holds a token for a later reply: tells the function whether its call has ended.
+//! The state of a function that runs, or that holds a token for a later reply: whether its call has ended.
 
 use std::cell::{Cell, OnceCell};
 use std::fmt;

@@ -234,8 +234,8 @@ mod tests {
         assert!(waiting.looks());
     }
 
-    /// 64 processes on two cores polled for 50 µs each and fell asleep, one after the other, though a round of polls
-    /// takes 160 µs: their calls took 400 µs.
+    /// 64 processes on two cores polled for 50 µs each and fell asleep, one after the other. A round of polls took 160
+    /// µs, so their calls took 400 µs.
     #[test]
     fn an_adaptive_node_looks_longer_while_others_take_the_core_that_it_gives_away() {
         let mut waiting = Waiting::new(Wait::Adaptive);
@@ -253,8 +253,8 @@ mod tests {
         assert!(!waiting.looks(), "it would have the core for itself all that time");
     }
 
-    /// Down a binomial tree over 64 processes on two cores, polling always ended a little too soon, and the messages
-    /// that followed counted as in time: calls took longer than without polling.
+    /// Down a binomial tree over 64 processes on two cores, polling always ended a little too soon. The messages that
+    /// followed counted as in time, and calls took longer than without polling.
     #[test]
     fn what_comes_soon_after_a_look_that_failed_does_not_speak_for_the_next_one() {
         let mut waiting = Waiting::new(Wait::Adaptive);

@@ -84,9 +84,9 @@ struct Known {
 }
 
 impl Listening {
-    /// Listens on loopback, and at the first usable address of the host: the one that ssh has reached, the one in the
-    /// list of hosts, the source address of the default route, or any other. If a network is given, only its addresses
-    /// are usable.
+    /// Listens on loopback, and at the first usable address of the host. The order is: the address that ssh has
+    /// reached, the one in the list of hosts, the source address of the default route, any other. If a network is
+    /// given, only its addresses are usable.
     pub(super) fn open(name: &str, network: Option<Network>) -> io::Result<Listening> {
         let bind = |ip: IpAddr| Listener::bind(&Address::Tcp(SocketAddr::new(ip, 0)));
         let loopback = bind(loopback())?;

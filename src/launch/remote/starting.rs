@@ -1,6 +1,6 @@
-//! The start of one process's part of the tree: the agents that it starts, their reports, and who takes over the share
-//! of one that fails. Does no I/O. Inputs are lines, ends of processes and the time; outputs are processes to start and
-//! to kill, and reports.
+//! The start of one process's part of the tree: the agents that it starts, their reports, and the take-over of the
+//! share of one that fails. Does no I/O. Inputs are lines, ends of processes and the time; outputs are processes to
+//! start and to kill, and reports.
 //!
 //! An agent that does not report, ends, or sends an invalid line costs only its own host. The rest of its share is
 //! split as the agent would have split it, and those agents are started from here. Its earlier reports about its share

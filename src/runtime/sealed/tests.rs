@@ -1,5 +1,5 @@
-//! Bytes that are written at one end of an encrypted socket are read at the other, however writes and reads are split,
-//! and however little the system takes at a time.
+//! Bytes that are written at one end of an encrypted socket are read at the other, for any split of writes and reads,
+//! and any number of bytes that the system takes at a time.
 
 use std::net::{TcpListener, TcpStream as Std};
 
