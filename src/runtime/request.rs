@@ -329,7 +329,8 @@ impl Deferred {
     }
 
     /// Registers a callback that runs if the call ends at this id before the reply; at once if it has ended already. It
-    /// runs on the thread that drives the node, so it must be short and never block.
+    /// runs on the thread that drives the node, so it must be short and never block. One call keeps 64 callbacks: any
+    /// further one runs at once.
     pub fn on_cancel(&self, tell: impl FnOnce() + Send + 'static) {
         self.run.on_stop(Box::new(tell));
     }
