@@ -1,6 +1,7 @@
-//! What the nodes of a run have behind them, and how much of it they remember: small sizes, numbers of calls far apart, as where a root has made others between them that nobody in this world hears of, calls of one kind, and replies that stop coming.
+//! History of the nodes of a run, and how much of it they remember: small tables, gaps between the calls of a root,
+//! calls of one kind, and replies whose data stall.
 //!
-//! These draws have a stream of their own: all that a run draws otherwise is what it would be without them.
+//! These draws use their own stream of random numbers, so all other draws of a run are the same with and without them.
 
 use std::num::NonZeroU32;
 
@@ -11,35 +12,36 @@ use super::world::{LARGE, World};
 use crate::chain::{Input, Output, Sizes, Start, Time};
 use crate::wire::message::Merging;
 
-/// The stream of these draws begins so far from that of the others.
+/// Offset of this stream's seed from the run's seed.
 const APART: u64 = 0x5deece66d;
 
-/// So many calls between two of a root: those behind it then stand a word of bits further, as far as a window remembers in any order, or at the same place one window later.
+/// Gaps between two calls of a root. After such a gap a call lies one word of bits further in the window of completed
+/// calls, at its far end, or at the same place one window later.
 const BETWEEN: [u32; 5] = [63, 127, 1023, 4095, 4095];
 
-/// The driver's name for each of them: no call of the world has it.
+/// Ticket of the calls in the gaps; no planned call has it.
 const TICKET: u64 = u64::MAX;
 
-/// What is the same for a whole run.
+/// Settings of a whole run.
 #[derive(Clone, Debug)]
 pub(super) struct Behind {
     pub(super) random: Random,
     pub(super) sizes: Sizes,
-    /// Whether the first call of its kind may take the fast path, or only the second.
+    /// Whether already the first call over a list of ids may take the fast path, or only the second.
     pub(super) plan_at_once: bool,
-    /// Whether roots make other calls between theirs.
+    /// Whether roots make other calls between the planned ones.
     pub(super) calls_others: bool,
-    /// Requests of calls that are over come once more.
+    /// Whether requests of ended calls arrive again.
     pub(super) copies: bool,
-    /// All calls have a callback, which merges so: what one leaves half merged the next one finds.
+    /// If set, all calls have a callback that merges in this order, so a half-merged state meets the next call.
     pub(super) alike: Option<Merging>,
-    /// The data of long replies stop coming, where messages may be late.
+    /// Whether the data of long replies stall, where messages may be late.
     pub(super) stalls: bool,
-    /// Replies are long, and their data stop coming.
+    /// Whether replies are long and their data stall.
     pub(super) long: bool,
-    /// Some calls have other trees than that of the world.
+    /// Whether some calls have another tree than the world.
     pub(super) other_trees: bool,
-    /// Ids with even numbers have no limit of children: where roots have it, hardly any other id comes to it.
+    /// Whether even ids have no limit of children. If roots have the limit, hardly any other id reaches it.
     pub(super) children_odd: bool,
 }
 
@@ -61,7 +63,7 @@ impl Default for Behind {
 }
 
 impl Behind {
-    /// Draws that of a world of `n` ids.
+    /// Draws the settings of a world of `n` ids.
     pub(super) fn draw(seed: u64, n: u32) -> Behind {
         let mut random = Random::new(seed.wrapping_add(APART));
         if n > LARGE {
@@ -87,7 +89,7 @@ impl Behind {
         let long = random.chance(1, 6);
         let stalls = random.chance(1, 2) || long;
         let (other_trees, children_odd) = (random.chance(1, 4), random.chance(1, 4));
-        // One request is then the work of more than one moment, and some wait behind those of their parent.
+        // A request then takes several turns, and some requests wait behind others of their parent.
         let sizes = match random.chance(1, 8) {
             true => Sizes { work: 1 + random.below(8) as u16, batch: 1 + random.below(4) as u16, ..sizes },
             false => sizes,
@@ -106,9 +108,9 @@ impl Behind {
         }
     }
 
-    /// The tree of the next call, where that of the world is this one.
+    /// Draws the tree of the next call, given the world's tree.
     pub(super) fn tree(&mut self, tree: &Tree) -> Tree {
-        // A shape fits one length alone.
+        // An explicit shape fits a single length.
         if !self.other_trees || matches!(tree, Tree::Explicit(_)) || self.random.chance(1, 2) {
             return tree.clone();
         }
@@ -122,14 +124,15 @@ impl Behind {
         }
     }
 
-    /// The root of most calls, where roots make others between them or all calls are alike: what one call leaves at its root the next one finds.
+    /// Root of most calls, where roots make other calls or all calls are alike: state that one call leaves meets the
+    /// next.
     pub(super) fn root(&mut self, n: u32) -> Option<Id> {
         (self.calls_others || self.alike.is_some()).then(|| self.random.below(n.into()) as Id)
     }
 }
 
 impl World {
-    /// A root makes calls over nobody, each of which is refused at once and has a number.
+    /// Sometimes has a root make calls over no ids. Each is refused at once, and uses up a call number.
     pub(super) fn calls_others(&mut self, root: Id) {
         let behind = &mut self.profile.behind;
         if !behind.calls_others || behind.random.chance(1, 2) {
@@ -143,7 +146,7 @@ impl World {
             let Some(node) = self.node(root) else { return };
             node.input(now, Input::Start { ticket: TICKET, start: start.into() }, &mut outputs);
             self.outputs = outputs;
-            // What was due by now comes with the first one.
+            // The first input also makes the outputs of expired timers.
             while let Some(output) = self.outputs.pop_front() {
                 if !matches!(output, Output::Finished { ticket: TICKET, .. }) {
                     self.carry_out(root, output);

@@ -1,4 +1,4 @@
-//! Inputs for a node, and what it asks for carried out: messages sent, calls ended.
+//! Gives inputs to nodes and carries out their outputs: messages sent, calls ended.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,19 +23,21 @@ use crate::wire::budget::Budget;
 use crate::wire::message::{Answer, Response};
 use crate::wire::{Body, CallId, Message, Request};
 
-/// Whom a node counts as involved is asked at one event of so many: often enough to be seen, and seldom enough to cost little.
+/// The peers and workers that a node needs are checked at one event in this many, to limit the cost.
 const INVOLVED_EVERY: u64 = 4;
 
-/// Where data stop coming, those of one of so many long replies do, for as long as a fault may last: their head has gone up.
+/// Where data may stall, those of one in this many long replies do, for as long as a fault may last. The heads of these
+/// replies have already been sent.
 const STALLED_PARTS: u64 = 3;
 
-/// Of the pairs of ids of a large world the links of one in so many bring messages again when they break: few break of a hundred thousand, and to remember what each has carried takes time and memory.
+/// In a large world, messages are repeated on the links of one in this many ids. Few of a hundred thousand links break,
+/// and recording what each carried costs time and memory.
 const REPEATING: Id = 8;
 
 impl World {
-    /// Gives a node one input and carries out what it asks for.
+    /// Gives a node one input and carries out its outputs.
     pub(super) fn input(&mut self, id: Id, input: Input) {
-        // What the link brings comes next.
+        // An input that the link brings follows at once.
         let more = matches!(input, Input::LinkUp { .. });
         if self.drain(id, input).is_none() {
             return;
@@ -47,7 +49,8 @@ impl World {
         }
     }
 
-    /// Gives a node one input, and carries out what it asks for. Nothing of that gives an input by itself, so the node is drained before its next one.
+    /// Gives a node one input and carries out its outputs. Outputs make no input by themselves, so the node is drained
+    /// before its next input.
     fn drain(&mut self, id: Id, input: Input) -> Option<()> {
         let (now, mut outputs) = (self.now, std::mem::take(&mut self.outputs));
         self.node(id)?.input(Time::from_nanos(now), input, &mut outputs);
@@ -58,7 +61,7 @@ impl World {
         Some(())
     }
 
-    /// The node of a process that is up.
+    /// The node of a process that is up; made or restored if needed.
     pub(super) fn node(&mut self, id: Id) -> Option<&mut Node> {
         let (workers, heartbeat, restart_margin) = (self.workers, self.heartbeat, self.under_way_max);
         let limits = self.profile.limits;
@@ -101,9 +104,10 @@ impl World {
         up.then(|| &mut **host.node.get_or_insert_with(node))
     }
 
-    /// A node has done what an input has brought about; and what the functions bring about that have ended with it.
+    /// Finishes an input: feeds back the functions that ended inline, sets the timer, and reports what the node holds.
     pub(super) fn settle(&mut self, id: Id) {
-        // Ends: a job ends once, and a call has a func, what goes on with it for each piece of data, and a callback for each child.
+        // This loop ends: a job ends once, and a call has one func, one continuation for each piece of data, and one
+        // callback for each child.
         while let Some((call, result)) = self.ended.pop_front() {
             self.ran(id, call, &result);
             self.drain(id, Input::Ran { call, result });
@@ -123,14 +127,15 @@ impl World {
         self.checkers.observe(now, &Observation::Held { id, held: Held { goes_on, ..held }, workers });
     }
 
-    /// Now and then a node of a small world is asked what drivers ask: who has part in its calls, and which workers its own calls still need.
+    /// At some events of a small world, asks a node what drivers ask: its peers in calls, and the workers that its own
+    /// calls still need.
     pub(super) fn ask_about_calls(&mut self, id: Id) {
         let asked = self.scenario.n <= LARGE && self.counts.events.is_multiple_of(INVOLVED_EVERY);
         let Some(node) = self.hosts.at(id).node.as_deref().filter(|_| asked) else { return };
         let with = node.involved();
         let in_flight =
             |call: &CallState| call.name.is_some_and(|name| name.root == id) && call.ended.is_none();
-        // Tickets are places in the list of calls.
+        // Tickets are indices into the list of calls.
         let calls = (0..).zip(&self.calls).filter(|(_, call)| in_flight(call));
         let needs: SmallVec<[_; 4]> =
             calls.filter_map(|(ticket, call)| Some((call.name?, node.needs_workers(ticket)))).collect();
@@ -149,12 +154,12 @@ impl World {
                 self.observe(&Observation::Consumed { at: id, from });
             }
             Output::Finished { ticket, call, result, report } => {
-                // Tickets are places in the list of calls.
+                // Tickets are indices into the list of calls.
                 let (result, report) = (result.map_err(|failure| *failure), report.map(|report| *report));
                 self.finished(id, ticket as usize, call, Outcome { result, report });
             }
             Output::Abandon { peer } => self.abandon(id, peer),
-            // A function here runs to its end, whether anybody wants it or not.
+            // In the simulator a function runs to its end, even if its call is over.
             Output::Stopped(call) => {
                 self.trace.fold_deep([self.now, 11, id.into(), call.sequence]);
                 self.observe(&Observation::Stopped { id, call });
@@ -177,7 +182,7 @@ impl World {
         }
     }
 
-    /// So many bytes leave for their receiver.
+    /// Sends a message of `bytes` bytes over the network.
     pub(super) fn transmit(&mut self, from: Id, to: Id, message: Message, bytes: u64, data: bool) {
         if !self.is_linked(from, to) {
             return self.send_when_up(from, to, Leaving { message, bytes, data, said: Said::ByNode });
@@ -205,19 +210,21 @@ impl World {
         self.on_its_way(Parcel { from, to, passage: Passage::default(), begun, sent, message }, arrival);
     }
 
-    /// A message will arrive then. Where one event is enough for it, that comes when the receiver has taken it in.
+    /// Schedules the arrival of a message. Where one event serves for arrival and handling, it is due when the receiver
+    /// has read the message.
     pub(super) fn on_its_way(&mut self, parcel: Parcel, arrival: u64) {
         let at = arrival.saturating_add(self.looked_at_later(parcel.from, parcel.to));
         let parcel = self.parcels.put(parcel);
         self.queue.push(at, Event::Arrive(parcel));
     }
 
-    /// Whether a message is one event and not two where its receiver has nothing else to do: in a large world with faults that saves a third of all events.
+    /// Whether a message to an idle receiver is one event instead of two. In a large world with faults this saves a
+    /// third of all events.
     pub(super) fn takes_in_at_once(&self) -> bool {
         self.scenario.n > LARGE && self.mishaps.is_some() && self.linked.is_none()
     }
 
-    /// How long after it has arrived a message is looked at: as long as a receiver that has nothing else to do needs to take it in, if that is then to be the only event.
+    /// Delay between arrival and the event of arrival: the receiver's overhead where one event serves for both, else 0.
     fn looked_at_later(&self, from: Id, to: Id) -> u64 {
         if self.takes_in_at_once() { self.hosts.cost(from, to).overhead_ns } else { 0 }
     }
@@ -242,7 +249,7 @@ impl World {
         }
     }
 
-    /// A message goes its way over a link, on which much can happen.
+    /// Sends a message over a link that is up, subject to faults.
     fn goes(&mut self, from: Id, to: Id, passage: Passage, message: Message, arrival: u64, data: bool) {
         let (sent, begun) = (self.now, self.hosts.incarnation(from));
         let (mut late, mut orphans, mut copy, mut lied) = (0, false, None, None);
@@ -254,7 +261,7 @@ impl World {
                 mishaps.remember(sent, from, to, runs, copy);
             }
             let stalls = data && self.profile.behind.stalls && sent < mishaps.end;
-            // Where data wait already, those of another child come when the limit has passed.
+            // Where data already wait, those of another child arrive after the limit.
             let waits = stalls && self.flows.is_waited_for(to, &message);
             let stalls = stalls && self.random.chance(1, if waits { 2 } else { STALLED_PARTS });
             late = match stalls {
@@ -292,7 +299,7 @@ impl World {
         lied.into_iter().for_each(|message| self.lie(from, to, &message, due));
     }
 
-    /// When a message arrives that would arrive at `at` by itself.
+    /// Arrival time of a message, given its earliest time `at` and the order of its link.
     pub(super) fn in_order(&mut self, from: Id, to: Id, passage: Passage, at: u64) -> u64 {
         match (&mut self.linked, &mut self.mishaps) {
             (Some(linked), _) => linked.in_order(to, passage, at),
@@ -308,7 +315,8 @@ impl World {
         self.mishaps.as_ref().map_or(0, |mishaps| mishaps.links.epoch_at(id, peer))
     }
 
-    /// A heartbeat request has left. One that went with its link has not: no driver speaks of a link whose loss it has told.
+    /// A heartbeat request has left. A request that went down with its link has not: a driver reports nothing more of a
+    /// lost link.
     pub(super) fn ping_left(&mut self, id: Id, run: u32, question: Question) {
         let Question { peer, epoch, asked } = question;
         if self.hosts.is_up(id) && self.hosts.run(id) == run && self.epoch_at(id, peer) == epoch {
@@ -318,10 +326,10 @@ impl World {
         }
     }
 
-    /// Something leaves for a peer, perhaps behind what fills the socket; then the node hears later that the socket has taken bytes.
+    /// Sometimes fills the socket to a peer; the node learns later that the socket has taken bytes.
     fn fill_socket(&mut self, from: Id, to: Id, arrival: u64) {
         let Some(heartbeat) = self.heartbeat.filter(|_| self.profile.full_sockets) else { return };
-        // In a large world few, since each is an event more.
+        // In a large world this is rare, since each time adds an event.
         let one_in = if self.scenario.n > LARGE { 64 } else { 4 };
         if self.random.chance(1, one_in) {
             let most = heartbeat.dead_after.as_nanos() as u64;
@@ -331,7 +339,7 @@ impl World {
         }
     }
 
-    /// A socket that was full has taken bytes, if its link is still there.
+    /// A full socket has taken bytes, if its link is still up.
     pub(super) fn taken(&mut self, id: Id, run: u32, peer: Id, epoch: u32) {
         let stands = self.hosts.is_up(peer) && self.epoch_at(id, peer) == epoch;
         if stands && self.hosts.is_up(id) && self.hosts.run(id) == run {
@@ -341,7 +349,7 @@ impl World {
         }
     }
 
-    /// A message reaches its receiver, who takes it in as soon as it can.
+    /// A message reaches its receiver, which reads it as soon as it can.
     pub(super) fn arrive(&mut self, parcel: Room<Parcel>) {
         let (from, to) = (parcel.from, parcel.to);
         let cut = self.mishaps.as_ref().and_then(|mishaps| mishaps.cut_until(from, to, self.now));
@@ -379,7 +387,7 @@ impl World {
         }
         self.trace.fold([self.now, 8, u64::from(from) << 32 | u64::from(to), 0]);
         if sent.is_lie() {
-            // It changes nothing, but that somebody was heard.
+            // The message only shows that the peer is alive.
             self.observe(&Observation::Heard { at: to, from });
             if let Message::Request(request) = message {
                 self.observe(&Observation::Requested { at: to, from });
@@ -414,11 +422,12 @@ impl World {
         self.remember_request(to, &message);
         let message = self.placed(message);
         self.input(to, Input::Message { from, message });
-        // Another parent may have brought what the first one did not.
+        // Another parent may have sent data that the first one did not.
         asked.into_iter().for_each(|call| self.more_below(to, call));
     }
 
-    /// Something has come on a link. Both ends hear with the first of it which run of the peer it is with; of a link that carries nothing to an end, that end hears nothing.
+    /// The first message of a link tells an end which incarnation of the peer it is linked with. An end that receives
+    /// nothing on a link learns nothing of it.
     fn link_comes_up(&mut self, id: Id, peer: Id, passage: Passage, incarnation: u64) {
         let up = self.mishaps.as_mut().is_some_and(|mishaps| mishaps.links.comes_up(peer, id, passage));
         if up {
@@ -432,7 +441,8 @@ impl World {
         }
     }
 
-    /// A request as a node takes it whose functions have their places, and say how they merge: those of every other call run on an executor with a name.
+    /// The request as its node receives it, with worker classes and merging order. Functions of every other call run on
+    /// a named executor.
     fn placed(&self, message: Message) -> Message {
         let Message::Request(mut request) = message else { return message };
         let merging = self.call(request.call).map(|state| state.plan.carries.merging).unwrap_or_default();
@@ -449,13 +459,14 @@ impl World {
         self.calls.get(*self.names.get(&call)?)
     }
 
-    /// A limit that the wire can carry, nanoseconds.
+    /// Rounds a time down to the wire's unit, microseconds; the result is in nanoseconds.
     pub(super) fn whole_us(ns: u64) -> u64 {
         Duration::from_nanos(ns).as_micros() as u64 * 1000
     }
 }
 
-/// A copy of a message that may come once more. A long reply is not whole at any moment, nor are data that have not all come. The copy has memory of its own: what its sender holds is counted.
+/// Copies a message that may arrive twice; `None` for a streaming reply, and for request data that are incomplete. The
+/// copy has memory of its own, because memory held by its sender is counted.
 fn may_come_again(message: &Message) -> Option<Message> {
     match message {
         Message::Response(Response { answer: Answer::Arriving(_), .. }) => None,

@@ -1,4 +1,5 @@
-//! What functions do: what they give, when they end, and which of them fail, hang, answer later, or take the data of their request as they come.
+//! Simulated functions: what they reply, when they end, and which of them fail, hang, defer their reply, or take the
+//! data of their request as they arrive.
 
 use bytes::Bytes;
 use gpc_trees::Id;
@@ -10,22 +11,23 @@ use super::world::{CallState, Event, FEW, LARGE, World};
 use crate::chain::{Input, Job, JobResult, Reply, Taken, Work};
 use crate::wire::{CallId, Reason, Request};
 
-/// What of a deferred reply is given after its function has ended, nanoseconds beyond twice what that takes.
+/// Latest time of a deferred reply, nanoseconds beyond twice the run time of its function.
 const LATER_NS: u64 = 20_000;
 
-/// Latest that the second answer of a token comes behind the first, nanoseconds.
+/// Latest that the second use of a token follows the first, nanoseconds.
 const AGAIN_NS: u64 = 100_000;
 
-/// One of so many functions waits for something while it runs.
+/// One of this many functions waits while it runs.
 const WAIT_PARTS: u64 = 8;
 
-/// Whether a func that is to answer twice uses its token and replies all the same, instead of using its token twice.
+/// Whether a func that is to answer twice uses its token once and also returns a reply, instead of using its token
+/// twice.
 fn gives_two(id: Id, call: CallId) -> bool {
     Random::new(call.sequence ^ u64::from(id) << 24).chance(1, 3)
 }
 
 impl World {
-    /// Runs a function: what it does is known at once, when it ends is its cost.
+    /// Runs a function: its result is decided at once, and its cost says when it ends.
     pub(super) fn execute(&mut self, id: Id, job: Job) {
         let call = job.call;
         let until = Some(job.until.as_nanos());
@@ -39,7 +41,7 @@ impl World {
                 self.func(id, &job.request, 0);
             }
             Work::More(Taken(left)) => {
-                // Of a call that has another job's left, nothing was taken that could be gone on with.
+                // State left by another call's job: no data of this call were taken that could be continued.
                 let (of, taken) = left.downcast().map_or((call, u64::MAX), |left| *left);
                 self.func(id, &job.request, if of == call { taken } else { u64::MAX });
             }
@@ -53,7 +55,7 @@ impl World {
         }
     }
 
-    /// func runs, and has taken so many bytes of its data before: it ends, or goes on when more have come.
+    /// Runs func, which has taken `taken` bytes of its data before. It ends, or continues when more data arrive.
     fn func(&mut self, id: Id, request: &Request, taken: u64) {
         let (call, told, ns) = (request.call, self.told(request), self.takes(id, self.scenario.func_ns));
         if self.takes_as_they_come(call) {
@@ -69,12 +71,13 @@ impl World {
                 return self.ends(id, call, ns, result);
             };
         }
-        // Drivers have brought the data into one place; a node does without that.
+        // A driver joins the data of a reply into one buffer; a node accepts them in parts as well.
         let reply = if told { self.parts_given(id, call) } else { self.of_nobody(id) };
         self.act(id, call, ns, reply);
     }
 
-    /// Takes what is there of a request's data, behind what was taken before: whether that was all; `None` if something else is there.
+    /// Takes the data of a request beyond the first `taken` bytes. Returns whether they are complete, or `None` if they
+    /// are wrong.
     fn take(&self, request: &Request, taken: u64) -> Option<bool> {
         let data = self.checkers.data_of(request.call)?;
         let mut taken = taken;
@@ -92,7 +95,7 @@ impl World {
         }
     }
 
-    /// func has all that it needs, and does what it does at this id.
+    /// Acts as planned for this id: all data that func needs are there.
     fn act(&mut self, id: Id, call: CallId, mut ns: u64, reply: Reply) {
         let run = self.hosts.run(id);
         let act = self.call(call).and_then(|state| state.acts.get(&id)).copied();
@@ -117,7 +120,7 @@ impl World {
             Some(Act::Defer) => self.later(id, call, ns, Ok(reply)).0,
             Some(Act::FailLater) => self.later(id, call, ns, Err(reason(Fault::Fail, id))).0,
             Some(Act::Twice) if gives_two(id, call) => {
-                // It uses its token, and then replies as if it had none: its reply counts.
+                // The function uses its token and then returns a reply as well: the returned reply counts.
                 let (before, reply_of_nobody) = (self.now + self.random.below(ns + 1), self.of_nobody(id));
                 let early = Box::new(Ok(reply_of_nobody));
                 self.queue.push(before, Event::Answered { id, run, call: call.into(), reply: early });
@@ -134,7 +137,8 @@ impl World {
         self.ends(id, call, ns, result);
     }
 
-    /// A function ends so much later. One that takes no time ends with what began it where it runs in the node's own loop.
+    /// Ends a function after `ns` nanoseconds. An inline function that takes no time ends within the input that started
+    /// it.
     fn ends(&mut self, id: Id, call: CallId, ns: u64, result: JobResult) {
         if ns == 0 && self.runs_at_once(id) {
             return self.ended.push_back((call, result));
@@ -143,17 +147,18 @@ impl World {
         self.work(id, ns, Event::Ran { id, run, call: call.into(), result });
     }
 
-    /// Whether the functions of an id run in its node's own loop, as quick ones do: in a large world with faults those of most, where nobody has said how long they take. Each would be an event that its node wakes up for.
+    /// Whether the functions of an id run inline on its event loop. In a large world with faults most do, unless the
+    /// scenario sets their times: each would otherwise be an event of its own.
     fn runs_at_once(&self, id: Id) -> bool {
         self.profile.times_drawn && self.takes_in_at_once() && !id.is_multiple_of(FEW)
     }
 
-    /// How long a function takes at an id that elsewhere takes so long.
+    /// Run time of a function at an id, given its normal run time.
     fn takes(&self, id: Id, ns: u64) -> u64 {
         if self.runs_at_once(id) { 0 } else { ns * self.slowness(id) }
     }
 
-    /// A function has ended, and its node is to learn it.
+    /// Records the end of a function, of which its node is about to learn.
     pub(super) fn ran(&mut self, id: Id, call: CallId, result: &JobResult) {
         self.trace.fold([self.now, 2, id.into(), call.sequence]);
         self.trace.say(self.now, format_args!("{id} ends a function of {call}"));
@@ -166,7 +171,7 @@ impl World {
         self.observe(&Observation::Ran { id, call, end });
     }
 
-    /// Some functions wait for something until half of their time is over, and tell their node.
+    /// Has some functions report a wait to their node for the first half of their run time.
     fn waits_meanwhile(&mut self, id: Id, call: CallId, ns: u64) {
         let waits = Random::new(call.sequence ^ u64::from(id) << 32).chance(1, WAIT_PARTS);
         if waits && self.mishaps.is_some() && self.scenario.n <= LARGE {
@@ -176,7 +181,7 @@ impl World {
         }
     }
 
-    /// What it waits for is somebody else's, and not looked at.
+    /// The object of the wait is outside this world.
     pub(super) fn function_waits(&mut self, id: Id, run: u32, call: CallId, begins: bool) {
         if self.hosts.is_up(id) && self.hosts.run(id) == run {
             let what = format!("id {id} waits for what is not in this world");
@@ -185,7 +190,8 @@ impl World {
         }
     }
 
-    /// What a function gives that answers later, and when that is: its token may be used before it has returned.
+    /// Defers a reply: returns the result of the function, and the time of the reply, which may be before the function
+    /// returns.
     fn later(
         &mut self,
         id: Id,
@@ -198,7 +204,7 @@ impl World {
         (JobResult::Deferred, at)
     }
 
-    /// callback has merged a child's reply, or fails; at once or later.
+    /// Ends a callback that has merged a child's reply, or fails it; at once or deferred.
     fn callback(&mut self, id: Id, request: &Request, mut own: Reply) {
         let call = request.call;
         let state = self.call(call);
@@ -221,7 +227,8 @@ impl World {
         self.ends(id, call, ns, result);
     }
 
-    /// A callback that is to fail does so with the first reply, or with a later one, when others are merged and some may wait.
+    /// Whether a callback that is to fail fails now: at the first reply or at a later one, when some replies are merged
+    /// and others may wait.
     fn fails_now(&mut self, id: Id, call: CallId) -> bool {
         let well = Random::new(call.sequence ^ u64::from(id) << 16).below(3) as u32;
         let index = self.names.get(&call).copied();
@@ -233,12 +240,12 @@ impl World {
         })
     }
 
-    /// Whether func takes the data of a call as they come.
+    /// Whether func takes the data of a call as they arrive.
     pub(super) fn takes_as_they_come(&self, call: CallId) -> bool {
         self.call(call).is_some_and(|state| state.plan.carries.as_they_come)
     }
 
-    /// Whether a request says what its caller means.
+    /// Whether a request carries what its caller sent.
     fn told(&self, request: &Request) -> bool {
         let Some(CallState { plan, .. }) = self.call(request.call) else { return false };
         let data =
@@ -246,14 +253,15 @@ impl World {
         request.func == plan.carries.func && (plan.carries.as_they_come || data())
     }
 
-    /// What func gives at an id, its data in one place.
+    /// Reply of func at an id, its data in one buffer.
     pub(super) fn given(&self, id: Id, call: CallId) -> Reply {
         let mut reply = self.parts_given(id, call);
         reply.settle();
         reply
     }
 
-    /// What func gives at an id: its own part, and a header. The data are shared at some, partly or all of them.
+    /// Reply of func at an id: its part of the data, and a header. At some ids part or all of the data are shared
+    /// bytes.
     fn parts_given(&self, id: Id, call: CallId) -> Reply {
         let plan = self.call(call).map(|state| &state.plan);
         let (len, header) = plan.map_or((4, 0), |plan| (plan.reply_bytes, plan.carries.reply_header_bytes));
@@ -274,7 +282,7 @@ impl World {
         state.is_some_and(|state| request.callback == Some(state.plan.carries.callback))
     }
 
-    /// A reply of nobody: the checkers will say so.
+    /// A reply that fits no id, which the checkers report.
     fn of_nobody(&self, id: Id) -> Reply {
         Reply { data: (!id).to_le_bytes().repeat(3), header: vec![0xff; 3], ..Default::default() }
     }

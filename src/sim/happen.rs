@@ -1,4 +1,4 @@
-//! What goes wrong, carried out; and the plan of a run in which it does.
+//! Injects faults, and plans the runs that have them.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,35 +14,37 @@ use crate::chain::{Heartbeat, Input, Node, Sizes};
 use crate::peering::GREETING_LIMIT;
 use crate::wire::{CauseKind, Message};
 
-/// Shortest time limit of a call in a world with faults, nanoseconds; longer ones for calls that take long.
+/// Shortest time limit of a call in a world with faults, nanoseconds. Slow calls have longer ones.
 const LIMIT_MIN_NS: u64 = 50_000_000;
 
-/// Time limits of calls, in the shortest one: some end while others go on.
+/// Longest time limit of a call, in units of the shortest: some calls end while others go on.
 const LIMITS_MAX: u64 = 3;
 
-/// Where functions hang, one of so many calls has a limit of about as long as it takes if none does.
+/// Where functions hang, one in this many calls has a time limit near its normal duration.
 const TIGHT_PARTS: u64 = 4;
 
-/// Of so many calls one is of the other kind: whole among partial ones, or partial among whole ones.
+/// One in this many calls is of the other kind: whole among partial calls, or partial among whole ones.
 const OTHER_KIND_PARTS: u64 = 5;
 
 /// Latest time after a loss at which an end learns of it, in latencies.
 pub(super) const NOTICED_LATENCIES: u64 = 50;
 
-/// Heartbeats within the shortest time limit where they are not as far from each other as a call takes; and within the time after which who is silent is given up.
+/// Heartbeats within the shortest time limit, unless their interval is the duration of a call; and intervals after
+/// which a silent peer is declared dead.
 const LIMIT_BEATS: u64 = 20;
 const DEAD_BEATS: u64 = 4;
 
-/// Heartbeats within the shortest time limit in a large world, where they would be most of what happens: who is silent is given up before a call with the longest limit is over.
+/// Heartbeats within the shortest time limit in a large world, where more would dominate the run. A silent peer is
+/// declared dead before a call with the longest limit ends.
 const HEARTBEATS_OF_MANY: u64 = 2;
 
-/// A request is taken to be under way for no longer than this, where no fault lasts longer.
+/// Lower bound on the time that requests may be in flight, where no fault lasts longer.
 const UNDER_WAY_MIN: Duration = Duration::from_secs(1);
 
-/// How long kept answers may outlast their call, with room: after that all is quiet.
+/// Upper bound on the time that retained answers outlast their call, with a margin: afterwards the world is quiet.
 pub(super) const QUIET_NS: u64 = 4_000_000_000;
 
-/// When processes stand still that have announced a pause before.
+/// Times at which a process pauses that has announced a pause before.
 fn still_again(timed: &[Timed]) -> impl Iterator<Item = u64> {
     let mut announced: BTreeMap<Id, u64> = BTreeMap::new();
     for it in timed {
@@ -59,7 +61,8 @@ fn still_again(timed: &[Timed]) -> impl Iterator<Item = u64> {
 }
 
 impl World {
-    /// Calls and faults at any time: the safety phase; then the faults stop, and calls that must reach everybody show that nothing is left of them.
+    /// Plans a run with faults: calls and faults at any time in the safety phase. Then the faults stop, and calls that
+    /// must reach every id check that nothing is left of them.
     pub(super) fn plan_faulty(&mut self) {
         let Scenario { n, calls, faults, .. } = self.scenario;
         let (used, theme) = some_of(&mut self.random, faults);
@@ -87,16 +90,16 @@ impl World {
         let behind = &mut self.profile.behind;
         behind.copies = used.has(Fault::SecondParent)
             || behind.calls_others && n <= LARGE && faults.has(Fault::SecondParent);
-        // It may be late, and then have to wait for the end of a partition.
+        // A request may be late, and then also wait for the end of a partition.
         self.under_way_max = Duration::from_nanos(times.after() + 2 * mishaps.longest).max(UNDER_WAY_MIN);
         if mishaps.used.has(Fault::Fresh) {
             self.begin_lately(span);
             self.inject(Fault::Fresh, &[]);
         }
-        // With one, calls wait for each other.
+        // With a single worker, calls wait for each other.
         self.workers = if self.random.chance(1, 2) { 1 } else { self.random.between(2, 3) as usize };
         self.draw_heartbeat(used, took, limit);
-        // What was sent before the last fault was over may be late.
+        // Messages sent before the end of the last fault may be late.
         let end = mishaps.end + mishaps.longest;
         if self.random.chance(1, 3) {
             (0..n).filter(|_| self.random.below(2) == 1).for_each(|id| self.hosts.put_ahead(id));
@@ -106,16 +109,16 @@ impl World {
         let several = [Fault::GiveUp, Fault::SecondParent, Fault::Duplicate];
         let parts = if used.has_any(&several) { 2 } else { 5 };
         if self.random.chance(1, parts) {
-            // What one call leaves at its root the next one finds.
+            // The state that one call leaves at its root meets the next call.
             roots = vec![(self.random.below(n.into()) as Id, BEGIN)];
         }
         if let Some(root) = self.profile.behind.root(n) {
             roots = vec![(root, BEGIN)];
         }
-        // Whoever stands still once more is to be awaited then.
+        // A process that pauses a second time should then have calls waiting for it.
         let still = still_again(&timed).map(|at| at.saturating_sub(span));
         roots.extend(still.map(|at| (self.random.below(n.into()) as Id, at)));
-        // Links, and what is known of those at their other ends, outlast a call where the next one goes the same ways.
+        // If calls share one tree, links and the state of their peers outlast a call.
         let ways = if used.has_any(&[Fault::Announced, Fault::Link, Fault::Restart]) { 2 } else { 8 };
         self.profile.same_ways = self.random.chance(1, ways).then(|| self.random.below(n.into()) as Id);
         for _ in 0..calls {
@@ -125,24 +128,25 @@ impl World {
         for Timed { at, mishap } in timed {
             self.queue.push(at, Event::Mishap(Box::new(mishap)));
         }
-        // A function may hang for twice its limit, behind others that do.
+        // A function may hang for twice its limit, and behind others that hang.
         self.settled_at(end + limit * LIMITS_MAX * (2 * u64::from(calls) + 2) + QUIET_NS);
     }
 
-    /// Whether those who are silent are asked for heartbeats, and how often.
+    /// Draws whether nodes send heartbeat requests, and how often.
     fn draw_heartbeat(&mut self, used: FaultSet, took: u64, limit: u64) {
-        // Where processes are silent they are likely to be asked whether they live.
+        // Where processes fall silent, heartbeats are likely.
         let silent = used.has_any(&[Fault::Announced, Fault::Pause, Fault::Partition, Fault::Slow]);
         if self.random.chance(if silent { 3 } else { 2 }, 4) {
-            // Some are given up long before their call's limit; what a fault of time may last is in between.
+            // Some peers are declared dead long before their call's limit; the length of timing faults lies in between.
             let every_ns = match self.random.chance(1, 2) {
-                // Of many that wait for one, each asks.
+                // Each of the many waiting nodes sends requests.
                 _ if self.scenario.n > LARGE => limit / HEARTBEATS_OF_MANY,
                 true => limit / LIMIT_BEATS,
                 false => took,
             };
             let dead_after_ns = every_ns * DEAD_BEATS;
-            // Whoever is told to ask so seldom that one late answer would be a death asks three times.
+            // If the interval is so long that one late answer would mean death, a node sends three requests in that
+            // time.
             let seldom =
                 self.random.chance(1, 8).then(|| self.random.between(dead_after_ns / 2, 2 * dead_after_ns));
             let (every, dead_after) =
@@ -153,38 +157,39 @@ impl World {
         }
     }
 
-    /// The processes have been launched just now, each at its own moment.
+    /// Gives the processes different start times shortly before the world begins, as just launched.
     pub(super) fn begin_lately(&mut self, span: u64) {
         for id in 0..self.scenario.n {
             self.hosts.at(id).begun = BEGIN - 1 - self.random.below(span);
         }
     }
 
-    /// How long a call over everybody takes, and its shortest time limit, nanoseconds.
+    /// Duration of a call over all ids, and shortest time limit of a call, nanoseconds.
     pub(super) fn expected(&self) -> (u64, u64) {
         let Scenario { tree, n, .. } = &self.scenario;
         let took = expected_ns(&self.scenario, tree, *n);
-        // Each id of a chain waits for all data before the next one is asked.
+        // In a chain, each id waits for all data before it forwards them.
         let pieces = self.profile.pieces_ns(self.scenario.costs.elsewhere.latency_ns);
         let pieces = u64::from(tree.depth(*n).unwrap_or(*n)) * pieces;
         (took, World::whole_us((took * 20).max(LIMIT_MIN_NS).max(took + pieces)))
     }
 
-    /// When all is to be settled: what is held then is looked at, before anything wakes a node; and calls are to show that everybody is reached.
+    /// Schedules the liveness phase: checks of what idle nodes hold, then calls that must reach every live id.
     pub(super) fn settled_at(&mut self, mut settled: u64) {
         if self.linked.is_some() {
-            // Nobody waits for a hello any more.
+            // By then all greetings have timed out.
             settled += GREETING_LIMIT.as_nanos() as u64;
         }
         self.queue.push(settled, Event::Settled);
         self.queue.push(settled, Event::Probe { partial: false });
         if self.scenario.n <= LARGE {
-            // In a large world two such calls take most of its time, and a node with both in flight takes far more room than one that rests.
+            // In a large world two such calls would take most of the time, and a node with both in flight needs far
+            // more memory than a rested one.
             self.queue.push(settled, Event::Probe { partial: true });
         }
     }
 
-    /// A call, perhaps of one of these `roots`, at any time or behind that when it begins anew.
+    /// Draws a call, perhaps with one of these `roots` as root, at any time or after the root's restart.
     fn draw_call(&mut self, mishaps: &Mishaps, (took, limit): (u64, u64), span: u64, roots: &[(Id, u64)]) {
         let random = &mut self.random;
         let mut ids: Vec<Id> = (0..self.scenario.n).collect();
@@ -196,13 +201,13 @@ impl World {
         if same.is_none() && random.chance(1, 2) {
             random.shuffle(&mut ids[1..]);
         }
-        // A shape fits one length alone.
+        // An explicit shape fits a single length.
         if same.is_none() && !matches!(self.scenario.tree, Tree::Explicit(_)) && random.chance(1, 3) {
             ids.truncate(1 + random.below(ids.len() as u64) as usize);
         }
         let limit_ns =
             if mishaps.used.has(Fault::Hang) && self.scenario.n <= LARGE && random.chance(1, TIGHT_PARTS) {
-                // Less than the call takes, or hardly more: some of it is done when it ends.
+                // About the duration of the call, or less: part of the call is done when its limit passes.
                 World::whole_us(took / 4 + random.below(2 * took))
             } else {
                 limit * random.between(1, LIMITS_MAX)
@@ -211,7 +216,7 @@ impl World {
         let alike = self.profile.behind.alike.filter(|_| !self.profile.is_long);
         carries.merging = alike.unwrap_or(carries.merging);
         let Acts { funcs, callbacks_fail, callbacks_later } = mishaps.acts(random, &ids, limit_ns);
-        // Both kinds of calls meet at an id, and what one leaves there is not for the other.
+        // Mixing both kinds of calls at an id tests that neither takes state of the other.
         let other = random.chance(1, OTHER_KIND_PARTS);
         let plan = Plan {
             ids: IdList::from_ids(ids).expect("a permutation has no id twice"),
@@ -228,7 +233,7 @@ impl World {
         };
         let at = from + random.below(span);
         if limit_ns < limit {
-            // All below the root have as little time as where it has hung.
+            // A short limit acts on all ids below the root like a hanging root.
             self.inject(Fault::Hang, plan.ids.first().as_slice());
         }
         let index = self.add_call(plan, false);
@@ -237,7 +242,7 @@ impl World {
         self.queue.push(at, Event::Start(index));
     }
 
-    /// All faults are over: a call over everybody who lives.
+    /// Starts a call over all live ids after the faults.
     pub(super) fn probe(&mut self, partial: bool) {
         let alive: Vec<Id> = (0..self.scenario.n).filter(|&id| self.hosts.is_up(id)).collect();
         if alive.is_empty()
@@ -283,7 +288,7 @@ impl World {
                 if self.hosts.is_up(id) && self.paused_until(id).is_none() =>
             {
                 self.inject(Fault::Announced, &[id]);
-                // The later one counts.
+                // The later announcement counts.
                 let said = before.into_iter().chain([stated]);
                 said.for_each(|length| self.tell_peers(id, Duration::from_nanos(length)));
                 self.with_mishaps(|mishaps| mishaps.announce(id, until));
@@ -314,7 +319,7 @@ impl World {
         }
     }
 
-    /// A process says to all peers that it has links with that it pauses, or is back.
+    /// Sends the length of a pause to every linked peer; zero ends the pause.
     fn tell_peers(&mut self, id: Id, length: Duration) {
         let modelled = || self.mishaps.as_ref().map(|mishaps| mishaps.links.peers_of(id)).unwrap_or_default();
         let peers = self.linked.as_ref().map_or_else(modelled, |linked| linked.peers_of(id));
@@ -323,7 +328,7 @@ impl World {
         }
     }
 
-    /// A process that stood still goes on.
+    /// Continues a paused process.
     pub(super) fn resume(&mut self, id: Id) {
         self.trace.say(self.now, format_args!("{id} goes on"));
         self.observe(&Observation::Resumed { id });
@@ -341,7 +346,7 @@ impl World {
     pub(super) fn crash(&mut self, id: Id) {
         self.inject(Fault::Crash, &[id]);
         if self.profile.rests {
-            // Whatever has its turn next goes on in what this one leaves.
+            // The next node to be made reuses the allocations of this one.
             let node = self.hosts.at(id).node.take_if(|node| node.can_rest() && node.calls() == 0);
             if let Some(mut node) = node {
                 node.rest_for_good();
@@ -365,7 +370,7 @@ impl World {
         }
     }
 
-    /// An end is to learn of a loss, some time from now.
+    /// Schedules the notice of a lost link at one end.
     fn tell(&mut self, id: Id, peer: Id, epoch: u32) {
         if !self.hosts.is_up(id) {
             return;
@@ -376,7 +381,7 @@ impl World {
         self.queue.push(at, Event::Notice { id, run, peer, epoch });
     }
 
-    /// One of the links that are up breaks; one of this id's, if it has any.
+    /// Breaks one of the links that are up: one of the given id's, if it has any.
     fn break_one(&mut self, hard: bool, of: Option<Id>) {
         let Some(mishaps) = &mut self.mishaps else { return };
         let peers = of.map(|id| mishaps.links.peers_of(id)).unwrap_or_default();
@@ -392,7 +397,7 @@ impl World {
         self.come_again(a, b, again);
     }
 
-    /// Messages of a link that broke are to come once more, some time from now.
+    /// Schedules the repeats of messages of a link that broke.
     pub(super) fn come_again(&mut self, a: Id, b: Id, again: Vec<Again>) {
         let latest = self.hosts.cost(a, b).latency_ns * NOTICED_LATENCIES * 2;
         for Again { from, to, runs, message } in again {
@@ -403,7 +408,8 @@ impl World {
         }
     }
 
-    /// A message of a link that broke comes once more, on the next one. No process sends what an earlier run of its id has sent, nor to a run what an earlier one was sent: each link is with a run.
+    /// Repeats a message of a link that broke, on the next link. Both processes must be the same runs: each link is
+    /// between two runs, so no run repeats messages of an earlier one.
     fn again(&mut self, from: Id, to: Id, runs: [u32; 2], message: Message) {
         let same = |id, run| self.hosts.is_up(id) && self.hosts.run(id) == run;
         if !same(from, runs[0]) || !same(to, runs[1]) {
@@ -420,7 +426,7 @@ impl World {
         self.on_its_way(Parcel { from, to, passage, begun, sent, message }, self.now);
     }
 
-    /// A node gives the link up by itself; the other end learns of it.
+    /// A node drops a link by itself; the other end learns of it.
     pub(super) fn abandon(&mut self, id: Id, peer: Id) {
         self.trace.fold_deep([self.now, 12, id.into(), peer.into()]);
         self.observe(&Observation::Abandoned { at: id, peer });
@@ -437,7 +443,7 @@ impl World {
         self.tell(peer, id, epoch);
     }
 
-    /// An end learns that its link is lost, unless it knows.
+    /// One end learns that its link is lost, unless it knows already.
     pub(super) fn notice(&mut self, id: Id, run: u32, peer: Id, epoch: u32) {
         if !self.hosts.is_up(id) || self.hosts.run(id) != run {
             return;
@@ -452,7 +458,7 @@ impl World {
         self.lose_link_for(id, peer, kind, why.into(), unreached);
     }
 
-    /// The same, for a reason that is known.
+    /// Reports a lost link to its node, with the given cause.
     pub(super) fn lose_link_for(&mut self, id: Id, peer: Id, kind: CauseKind, why: String, unreached: bool) {
         self.trace.fold([self.now, 9, id.into(), peer.into()]);
         self.trace.say(self.now, format_args!("{id} has lost its link to {peer}"));
@@ -476,7 +482,7 @@ impl World {
         }
     }
 
-    /// The sender of a request ends before it can have heard of it.
+    /// Ends the sender of a request before it can receive a response.
     pub(super) fn orphan(&mut self, id: Id, child: Id, arrival: u64) {
         self.inject(Fault::Orphan, &[id]);
         let way = 2 * (arrival - self.now) + 1;
@@ -485,7 +491,8 @@ impl World {
         let begins_anew =
             self.mishaps.as_ref().is_some_and(|it| it.used.has_any(&[Fault::Fresh, Fault::Restart]));
         if begins_anew && self.random.chance(1, 2) {
-            // Who was asked has perhaps done it, and knows nothing of that when an adopter asks.
+            // The receiver may have executed the request, and after a restart it has forgotten that when an adopter
+            // sends it again.
             let ends = arrival + self.random.below(way);
             self.queue.push(ends, Event::Mishap(Box::new(Mishap::Crash(child))));
             let begins = ends + 1 + self.random.below(way);

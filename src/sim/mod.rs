@@ -1,17 +1,22 @@
-//! The simulator: the very same state machine in virtual time, over a network with costs and faults.
+//! Simulator: runs the protocol's state machine in virtual time, over a network with costs and faults.
 //!
-//! [`run`] drives unchanged [`chain::Node`](crate::chain::Node)s through one [`Scenario`] and reports what it came to; [`swarm`] does so for many seeds over all cores.
+//! [`run`] drives unmodified [`chain::Node`](crate::chain::Node)s through one [`Scenario`] and returns a [`Report`].
+//! [`swarm`] runs many seeds on all cores.
 //!
-//! - **World.** Time is an integer, nanoseconds. Events come in the order of their time and making. One seed decides everything, so equal scenarios have equal hashes.
-//! - **Network.** [LogGP](cost), by class of link; sizes are those of the wire. Beside the messages of calls there are hellos and credits, which cost nothing here, and long messages go as one, not segment by segment; of long replies the head goes first.
-//! - **Faults** stand around nodes and network, never in the code under test. Those of time last from a moment to several time limits of the calls. A run with faults has a safety phase in which they happen; what nodes hold after it is looked at
-//!   before anything wakes them; and in the liveness phase that follows a call must reach everybody who lives.
-//! - **Small worlds** are run [exhaustively](exhaustive()): every crash at every event, every two of them.
-//! - **Checkers** ([`check`]) judge from what was seen, apart from the world.
+//! - **World.** Time is an integer, in nanoseconds. Events are ordered by time, then by creation. One seed decides
+//!   everything, so equal scenarios have equal hashes.
+//! - **Network.** [LogGP](cost) costs for each class of link; message sizes are those of the wire. Hellos and credits
+//!   cost nothing. A long message travels whole, not in segments; the head of a long reply travels ahead of its data.
+//! - **Faults** wrap nodes and network; the code under test is unchanged. Timing faults last from a moment to several
+//!   time limits of the calls. A run with faults has a safety phase, in which they happen, and a liveness phase.
+//!   Between the two the checkers inspect what idle nodes hold. In the liveness phase a call must reach every live id.
+//! - **Small worlds** run [exhaustively](exhaustive()): every crash at every event, and every pair of crashes.
+//! - **Checkers** ([`check`]) judge from observations alone; they share no state with the world.
 //!
-//! It never reads a clock, opens a socket or makes a random choice of its own.
+//! The simulator never reads a clock, opens a socket or makes a random choice outside the seed.
 //!
-//! Public for drivers and tools of their own, and outside the promise of semantic versioning: any release may change it, but for what stands at the root of the crate.
+//! This module is public for drivers and tools. Apart from what the crate root re-exports, it is exempt from semantic
+//! versioning.
 //!
 //! ```
 //! use chained_gpc::sim::{Scenario, run};

@@ -1,6 +1,8 @@
-//! What a run with faults is like, drawn before anything happens: how much its calls carry, what functions cost, which limits nodes have, which ways messages take.
+//! Profile of a run with faults, drawn before it starts: sizes that calls carry, run times of functions, limits of
+//! nodes, routes of messages.
 //!
-//! What is not asked for is drawn, each kind of run as a whole, so that what is rare comes in some runs often and not in all of them hardly ever.
+//! Settings that the scenario leaves open are drawn once for the whole run. So a rare setting is frequent in some runs,
+//! instead of rare in all of them.
 
 use std::num::NonZeroU32;
 
@@ -15,52 +17,55 @@ use super::world::LARGE;
 use crate::wire::frame::HEADER_MAX;
 use crate::wire::message::Merging;
 
-/// Bytes of all replies of a call together where they are long: over a segment also two levels below the root, where what comes is passed on before it has all come.
+/// Total bytes of a call's replies where replies are long. Two levels below the root they still exceed a segment, so a
+/// node forwards a reply before it is complete.
 const LONG_REPLIES: u64 = 3 << 20;
 
-/// Bytes of all replies of a call together in a large world: callback puts them together anew on each level, and that is to be little beside a million nodes.
+/// Total bytes of a call's replies in a large world. Callback copies them on each level, which must cost little beside
+/// a million nodes.
 const MANY_REPLIES: u64 = 1 << 20;
 
-/// The same of the data and the headers of its requests: where data come in pieces each id has them once more.
+/// Total bytes of the data and headers of a call's requests in a large world. Data that arrive in pieces are stored
+/// once more at each id.
 const MANY_REQUESTS: u64 = 64 << 20;
 
-/// Each of them may be so long in any case, and says whose it is.
+/// Lower bound on these sizes for each id; it has room for the id.
 const NAMED: u64 = 4;
 
-/// Longest data of a request that are long: several pieces.
+/// Longest data of requests with long data, bytes: several pieces.
 const LONG_DATA: u64 = 200 << 10;
 
-/// Longest data and replies where nodes have narrow limits: about as long as those.
+/// Longest data and replies in worlds with narrow limits, bytes: about the limits.
 const NARROW: u64 = 256;
 
-/// Longest of them where nodes have little memory and no other limits for them: longer than what the fast path holds uncounted.
+/// Longest data and replies where memory is the only narrow limit: above what the fast path holds uncounted.
 const FILLING: u64 = 24 << 10;
 
-/// So many calls that carry as much as they may fit into the memory of a node where there is enough.
+/// Calls of the largest size that fit into a node's memory where memory suffices.
 const FILLED_CALLS: u64 = 8;
 
-/// What a reply takes beside its own bytes where it goes up, or somewhat more.
+/// Upper estimate of the framing bytes of a reply.
 const FRAMED: u64 = 24;
 
-/// What a call takes of a node's memory, with nothing in it; what each id of its list does, and each child. As much as a node counts, or a little more.
+/// Memory that a node counts for an empty call, for each id of its list, and for each child, rounded up. In bytes.
 const CALL: u64 = 1 << 10;
 const LISTED: u64 = 20;
 const CHILD: u64 = 512;
 
-/// Longest that a function takes where it is quick, and where it is slow, nanoseconds.
+/// Longest run time of quick and of slow functions, nanoseconds.
 const QUICK_NS: u64 = 50_000;
 const SLOW_NS: u64 = 5_000_000;
 
-/// Which ids take the fast path.
+/// Ids that take the fast path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum ShortWays {
     All,
-    /// Every other one: both ways meet.
+    /// Odd ids, so that fast path and tables meet.
     Odd,
     None,
 }
 
-/// The most that the calls of a run carry.
+/// Largest sizes that the calls of a run carry.
 #[derive(Clone, Copy, Debug, Default)]
 struct Most {
     reply: u64,
@@ -70,7 +75,7 @@ struct Most {
 }
 
 impl Most {
-    /// In a large world.
+    /// Limits the sizes to those of a large world of `n` ids.
     fn of_many(self, n: u64) -> Most {
         let Most { reply, reply_header, data, header } = self;
         let [given, asked] = [MANY_REPLIES / n, MANY_REQUESTS / n].map(|most| most.max(NAMED));
@@ -83,36 +88,36 @@ impl Most {
     }
 }
 
-/// What is the same for a whole run.
+/// Settings of a whole run.
 #[derive(Clone, Debug)]
 pub(super) struct Profile {
-    /// Faults that were drawn together.
+    /// Theme of the run: the faults that were drawn together.
     pub(super) theme: Option<FaultSet>,
     most: Most,
-    /// Whether replies may be so long that they are passed on as they come.
+    /// Whether replies may be so long that they are forwarded as they arrive.
     pub(super) is_long: bool,
     pub(super) short_ways: ShortWays,
-    /// What nodes take, where that is little.
+    /// Limits of the nodes, where they are narrow.
     pub(super) limits: Option<Limits>,
-    /// All calls go the same ways, from this root.
+    /// If set, all calls have the same tree, with this root.
     pub(super) same_ways: Option<Id>,
-    /// Messages go through the bytes of the wire.
+    /// Whether messages are encoded and decoded.
     pub(super) as_bytes: bool,
-    /// The data of requests come in pieces, in any case where they may find no memory.
+    /// Whether the data of requests arrive in pieces; always true where memory may run out.
     pub(super) in_pieces: bool,
-    /// Nodes that wait are let go, as those of a large world are, and their ids keep what they go on with.
+    /// Whether idle nodes are replaced by compact state, as in a large world.
     pub(super) rests: bool,
-    /// Nodes give back now and then what calls that ended have left for others, as a driver's idle node does.
+    /// Whether nodes sometimes release memory that ended calls have left, as an idle driver does.
     pub(super) gives_back: bool,
-    /// Sockets are full now and then, and nodes hear when they take bytes again.
+    /// Whether sockets are sometimes full; nodes learn when they take bytes again.
     pub(super) full_sockets: bool,
-    /// Nobody has said how long functions take, so that it was drawn.
+    /// Whether the run times of functions were drawn, because the scenario leaves them open.
     pub(super) times_drawn: bool,
     pub(super) behind: Behind,
 }
 
 impl Default for Profile {
-    /// The same for every seed.
+    /// Equal for every seed.
     fn default() -> Profile {
         let (short_ways, limits) = (ShortWays::Odd, None);
         Profile {
@@ -134,11 +139,11 @@ impl Default for Profile {
 }
 
 impl Profile {
-    /// Draws that of a run, and what functions cost in it; `used` are its faults.
+    /// Draws the profile of a run, and the run times of its functions; `used` is its set of faults.
     pub(super) fn draw(random: &mut Random, scenario: &mut Scenario, used: FaultSet) -> Profile {
         let mut times_drawn = false;
         if scenario.func_ns == 0 && scenario.callback_ns == 0 {
-            // Who takes long is awaited for long, by others that are struck meanwhile.
+            // While a slow function is awaited, faults strike the nodes that wait.
             times_drawn = true;
             let most = *random.pick(&[0, QUICK_NS, SLOW_NS, SLOW_NS]).unwrap_or(&0);
             (scenario.func_ns, scenario.callback_ns) = (random.below(most + 1), random.below(most + 1));
@@ -146,7 +151,7 @@ impl Profile {
         let n = u64::from(scenario.n);
         let limits = used.has(Fault::Limits).then(|| narrow(random, scenario));
         let most = match random.below(8) {
-            // Requests that may take the fast path, whose funcs give what that does not hold uncounted.
+            // These requests may take the fast path; their funcs reply with more than it holds uncounted.
             0..2 if limits.is_some_and(is_filled) => {
                 Most { reply: 2 * FILLING, reply_header: 32, data: NARROW, header: 2000 }
             }
@@ -181,7 +186,7 @@ impl Profile {
             same_ways: None,
             as_bytes: random.chance(1, 4),
             in_pieces: random.chance(1, 2) | limits.is_some_and(is_filled),
-            // Nodes that take turns have one limit.
+            // Nodes take each other's place in memory, so all must have the same limit.
             rests: random.chance(1, 4) && !behind.children_odd,
             gives_back: random.chance(1, 4),
             full_sockets: random.chance(1, 3),
@@ -190,36 +195,36 @@ impl Profile {
         }
     }
 
-    /// Whether the replies of the next call are passed on as they come, and not merged, since they may be long: of most of these calls.
+    /// Whether the next call forwards its replies as they arrive, without callback: most calls with long replies do.
     pub(super) fn passes_on(&mut self) -> bool {
         self.is_long && self.behind.random.chance(3, 4)
     }
 
-    /// Whether memory is all that nodes lack.
+    /// Whether memory is the only narrow limit.
     pub(super) fn is_filled(&self) -> bool {
         self.limits.is_some_and(is_filled)
     }
 
-    /// Bytes of each id's reply and of each request's data, and what else a call carries.
+    /// Draws the bytes of each id's reply and of each request's data, and the other contents of a call.
     pub(super) fn carried(&self, random: &mut Random, scenario: &Scenario) -> (u32, u32, Carries) {
         let Most { reply, reply_header, data, header } = self.most;
-        // Nothing at all is a size of its own.
+        // Empty data are a case of their own.
         let mut size = |most: u64| if random.chance(1, 8) { 0 } else { random.below(most + 1) as u32 };
         let (mut reply, mut data) = (size(reply), size(data));
         let (reply_header_bytes, mut header_bytes) = (size(reply_header), size(header));
         let limited = self.limits.is_some_and(|limits| limits.memory_max == u64::MAX);
         if limited && scenario.n <= LARGE && random.chance(1, 12) {
-            // As long as one may be, or longer.
+            // At the maximum, or one byte over.
             header_bytes = HEADER_MAX as u32 + random.below(2) as u32;
         }
         let data_max = self.limits.map_or(u64::MAX, |limits| limits.data_max);
         if data_max <= NARROW && random.chance(1, 3) {
-            // Exactly as much as there may be.
+            // Exactly the maximum.
             data = data_max as u32;
         }
         let reply_max = self.limits.map_or(u64::MAX, |limits| limits.reply_max);
         if reply_max < u64::MAX && scenario.n <= LARGE && random.chance(1, 6) {
-            // That of one id is about as much as that of all may be: megabytes of many ids.
+            // One reply is about as long as the limit of all: megabytes in a world of many ids.
             let less = if random.chance(1, 3) { u64::from(reply_header_bytes) } else { random.below(FRAMED) };
             reply = reply_max.saturating_sub(less) as u32;
         }
@@ -236,36 +241,36 @@ impl Profile {
     }
 }
 
-/// Whether memory is all that nodes with these limits lack.
+/// Whether memory is the only narrow limit of these.
 fn is_filled(limits: Limits) -> bool {
     limits.memory_max < u64::MAX && limits.data_max == u64::MAX && limits.reply_max == u64::MAX
 }
 
-/// The tree of the calls that reach every id after all faults: as narrow as the limit of children asks for.
+/// Tree of the calls of the liveness phase: as narrow as the limit of children requires.
 pub(super) fn probe_tree(tree: &Tree, children_max: u32) -> Tree {
     let narrow = NonZeroU32::new(children_max).filter(|most| most.get() < u32::MAX);
     narrow.map_or_else(|| tree.clone(), Tree::Kary)
 }
 
-/// Limits that the calls of a run meet now and then, and that leave room for two calls at a time that carry next to nothing.
+/// Draws limits that the calls of a run sometimes reach. They leave room for two nearly empty calls at a time.
 fn narrow(random: &mut Random, scenario: &Scenario) -> Limits {
     let n = u64::from(scenario.n);
     let children = u64::from(scenario.tree.fan_out(scenario.n).unwrap_or(scenario.n));
-    // What is asked for is to come through when all is over.
+    // Sizes that the scenario sets must pass once all faults are over.
     let given = scenario.reply_bytes.is_some() || scenario.data_bytes.is_some();
-    // Where memory alone is little, what calls carry is longer: of many ids too much for this machine.
+    // Where memory is the only narrow limit, calls carry more: too much for this machine in a large world.
     let filled = !given && random.chance(1, 4) && scenario.n <= LARGE;
     let unlimited = |random: &mut Random| random.chance(1, 2) || filled || given;
     let calls_max = random.between(2, 4) as usize;
     let data_max = if unlimited(random) { u64::MAX } else { random.below(NARROW) };
     let reply_more = if unlimited(random) { None } else { Some(random.below(NARROW * n)) };
     let adopted_max = if random.chance(1, 2) { u32::MAX } else { random.below(4) as u32 };
-    // One less than the widest call asks, where there is one. A chain of all ids of a large world takes too long.
+    // One less than the widest call needs. A chain of all ids of a large world would take too long.
     let children_max = match random.chance(1, 6) && children > 1 && scenario.n <= LARGE {
         true => children as u32 - 1,
         false => u32::MAX,
     };
-    // Each part has so much around it, on each level above it. The probes' tree may be deeper than the world's.
+    // Framing of each part on each level. The tree of the liveness phase may be deeper than the world's.
     let depth = |tree: &Tree| tree.depth(scenario.n).unwrap_or(scenario.n);
     let levels = 8 * u64::from(depth(&scenario.tree).max(depth(&probe_tree(&scenario.tree, children_max))));
     let room = (64 + levels) * n;
@@ -280,7 +285,7 @@ fn narrow(random: &mut Random, scenario: &Scenario) -> Limits {
             u64::MAX
         } else {
             let two = 2 * (CALL + CHILD * children + LISTED * n + room);
-            // In some worlds it is counted, and there is enough.
+            // In some worlds memory is counted and sufficient.
             let enough = if random.chance(1, 3) { FILLED_CALLS * n * FILLING } else { 0 };
             two + random.below(two + FILLING) + enough
         },

@@ -1,29 +1,30 @@
-//! What is still to happen, in the order of its time; at one time, in the order in which it was arranged.
+//! Queue of scheduled events, ordered by time, then by insertion.
 //!
-//! Bounded by what a world has under way: messages, jobs, one timer for each id, and the faults of its plan.
+//! Its size is bounded by the messages, jobs, timers (one for each id) and planned faults of a world.
 
 use gpc_trees::Id;
 
 use super::ahead::soon;
 use super::upcoming::{Entry, Upcoming};
 
-/// A queue of things of type `T`, and of the ids' timers: a timer for each of a million ids, which are mostly never due, do not stand in the way of the rest.
+/// A queue of events of type `T` and of the ids' timers. Timers have a queue of their own: a million of them, mostly
+/// never due, would slow the events down.
 #[derive(Debug)]
 pub(super) struct Queue<T> {
-    /// Each names its slot.
+    /// Each entry names its slot.
     events: Upcoming,
-    /// Each names its id.
+    /// Each entry names its id.
     timers: Upcoming,
     slots: Vec<Option<T>>,
     free: Vec<u32>,
     sequence: u64,
 }
 
-/// What happens next.
+/// The next item of the queue.
 #[derive(Debug)]
 pub(super) enum Next<T> {
     Event(T),
-    /// The timer of an id, perhaps one that does not count any more.
+    /// The timer of an id, perhaps superseded.
     Timer(Id),
 }
 
@@ -33,7 +34,7 @@ impl<T> Queue<T> {
         Queue { events, timers, slots: Vec::new(), free: Vec::new(), sequence: 0 }
     }
 
-    /// Arranges for something to happen, nanoseconds.
+    /// Schedules an event at a time in nanoseconds.
     pub(super) fn push(&mut self, time: u64, event: T) {
         let slot = match self.free.pop() {
             Some(slot) => {
@@ -49,7 +50,7 @@ impl<T> Queue<T> {
         self.events.push(entry);
     }
 
-    /// Arranges for an id's timer.
+    /// Schedules an id's timer at a time in nanoseconds.
     pub(super) fn push_timer(&mut self, time: u64, id: Id) {
         let entry = self.entry(time, id);
         self.timers.push(entry);
@@ -77,28 +78,28 @@ impl<T> Queue<T> {
         Some((entry.time, Next::Event(event)))
     }
 
-    /// The event that comes behind so many others, if that is known already.
+    /// The event after `place` others, if it is known already.
     pub(super) fn at_place(&self, place: usize) -> Option<&T> {
         let entry = self.events.at_place(place)?;
         self.slots[entry.what() as usize].as_ref()
     }
 
-    /// It is to be looked at soon.
+    /// Prefetches the event after `place` others.
     pub(super) fn expect(&self, place: usize) {
         self.events.at_place(place).into_iter().for_each(|entry| soon(&self.slots[entry.what() as usize]));
     }
 
-    /// The id of the timer that comes behind so many others, if that is known already.
+    /// The id of the timer after `place` others, if it is known already.
     pub(super) fn timer_at(&self, place: usize) -> Option<Id> {
         self.timers.at_place(place).map(Entry::what)
     }
 
-    /// Whether timers alone are left.
+    /// Whether only timers are left.
     pub(super) fn only_timers(&self) -> bool {
         self.events.is_empty() && !self.timers.is_empty()
     }
 
-    /// Drops the timers of ids that need none.
+    /// Drops the timers of ids that no longer need them.
     pub(super) fn keep_timers(&mut self, needed: impl Fn(Id) -> bool) {
         self.timers.retain(|entry| needed(entry.what()));
     }

@@ -1,14 +1,14 @@
-//! Rooms for things that come and go by the million: one that is left is the next one's, so that none goes back to the allocator and is looked for there again.
+//! A slab: freed slots are reused first, so that millions of short-lived values do not go through the allocator.
 
 use std::ops::{Deref, DerefMut};
 
 use super::ahead::soon;
 
-/// Rooms that were left, the last one last.
+/// Free slots; the one freed last is reused first.
 #[derive(Debug)]
 pub(super) struct Rooms<T>(Vec<Box<Option<T>>>);
 
-/// A room with what it holds.
+/// A slot and its value.
 #[derive(Debug)]
 pub(super) struct Room<T>(Box<Option<T>>);
 
@@ -41,7 +41,7 @@ impl<T> Rooms<T> {
     }
 }
 
-/// Rooms that are kept: what comes and goes within a short time, and not all that was ever taken at one time, which others can use.
+/// Largest number of free slots kept. It covers short-lived values; the memory of a peak goes back to the allocator.
 const KEPT: usize = 1 << 18;
 
 impl<T> From<T> for Room<T> {
@@ -51,7 +51,7 @@ impl<T> From<T> for Room<T> {
 }
 
 impl<T> Room<T> {
-    /// What is in it is to be looked at soon: asks for it, and does not look whether it is there.
+    /// Prefetches the value, without reading it.
     pub(super) fn expect(&self) {
         soon(&*self.0);
     }

@@ -1,4 +1,4 @@
-//! One run from its scenario to its report, and many of them over all cores.
+//! Runs one scenario and reports on it, or many scenarios on all cores.
 
 use gpc_trees::Id;
 
@@ -10,68 +10,69 @@ use super::scenario::Scenario;
 use super::world::{BEGIN, CallState, World};
 use crate::wire::{Cause, Coverage, CoverageCounts, Status};
 
-/// What a run came to.
+/// Result of a run.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// A hash of every event: equal for equal scenarios, on any machine and any number of threads.
+    /// Hash over every event: equal for equal scenarios, on any machine and with any number of threads.
     pub hash: u64,
-    /// Events of the world.
+    /// Number of events.
     pub events: u64,
-    /// Messages sent.
+    /// Number of messages sent.
     pub messages: u64,
-    /// Their bytes on the wire.
+    /// Bytes sent, as on the wire.
     pub bytes: u64,
-    /// The calls, in the order of the plan; those that show at the end that all is well are not among them.
+    /// The planned calls, in order; the calls of the liveness phase are left out.
     pub calls: Vec<CallReport>,
-    /// The critical path of the call that took longest; empty where faults were allowed.
+    /// Critical path of the slowest call; empty in runs with faults.
     pub path: Vec<Hop>,
     /// How often each fault took effect.
     pub injected: Vec<(Fault, u64)>,
-    /// Faults that were drawn together, for they show more so.
+    /// Theme of the run: faults drawn together because they find more in combination.
     pub theme: Option<FaultSet>,
-    /// What must not be and was.
+    /// Violations that the checkers found.
     pub violations: Vec<Violation>,
-    /// A line for each thing that happened, if they were asked for.
+    /// One line for each event, if the scenario asks for a trace.
     pub trace: Vec<String>,
 }
 
-/// What a call came to.
+/// Result of a call.
 #[derive(Clone, Debug)]
 pub struct CallReport {
-    /// Its root.
+    /// Root of the call.
     pub root: Id,
-    /// From its start to its end, nanoseconds; `None` if its root did not live to see it.
+    /// Duration of the call, nanoseconds; `None` if its root ended first.
     pub took_ns: Option<u64>,
-    /// How many ids fared how.
+    /// Number of ids in each state.
     pub coverage: CoverageCounts,
-    /// Why it failed, or left the first id out.
+    /// First cause of a failure, or of an id that a partial call left out.
     pub cause: Option<Cause>,
 }
 
-/// Runs a scenario.
+/// Runs a scenario to its end.
 pub fn run(scenario: &Scenario) -> Report {
     run_and_leave(scenario).0
 }
 
-/// A world that has come to its end. To take one of ten million ids apart costs seconds, which a process that ends next can spare.
+/// A world that has ended. Freeing one of ten million ids takes seconds; a process that exits next can skip it.
 pub struct Ended {
-    /// Kept for its memory alone.
+    /// Held for its memory alone.
     _world: World,
 }
 
-/// Runs a scenario, and leaves its world to the caller.
+/// Runs a scenario, and returns its world to the caller.
 pub fn run_and_leave(scenario: &Scenario) -> (Report, Ended) {
     run_observed(scenario, |_| {})
 }
 
-/// Runs a scenario, tells now and then how many messages have been sent so far, and leaves its world to the caller. What is observed changes nothing.
+/// Runs a scenario, passes the number of messages sent so far to `observe` at intervals, and returns the world.
+/// Observing does not change the run.
 pub fn run_observed(scenario: &Scenario, observe: impl FnMut(u64)) -> (Report, Ended) {
     let mut world = World::new(scenario);
     world.run_observed(observe);
     (report(&mut world), Ended { _world: world })
 }
 
-/// What a world that has come to its end came to.
+/// Makes the report of a world that has ended.
 pub(super) fn report(world: &mut World) -> Report {
     let since_begin = |at: u64| at.saturating_sub(BEGIN);
     let mut violations =
@@ -101,7 +102,7 @@ pub(super) fn report(world: &mut World) -> Report {
     }
 }
 
-/// What is wrong with a call after all faults, which must reach everybody.
+/// Describes what is wrong with a call of the liveness phase, which must reach every id.
 fn call_well(call: &CallState) -> Option<String> {
     let kind = if call.plan.partial { "partial call" } else { "call" };
     let n = call.plan.ids.len();
@@ -133,41 +134,42 @@ impl CallReport {
     }
 }
 
-/// What many runs came to.
+/// Result of many runs.
 #[derive(Clone, Debug, Default)]
 pub struct Swarm {
-    /// Runs.
+    /// Number of runs.
     pub runs: u64,
-    /// Events of all of them.
+    /// Events of all runs.
     pub events: u64,
-    /// Messages of all of them.
+    /// Messages of all runs.
     pub messages: u64,
-    /// Calls that ended well, with everybody.
+    /// Calls that reached every id.
     pub complete: u64,
-    /// Calls that ended otherwise.
+    /// All other calls.
     pub incomplete: u64,
-    /// A hash of the runs' hashes, in the order of their seeds.
+    /// Hash over the hashes of the runs, in the order of their seeds.
     pub hash: u64,
-    /// How often each fault took effect, over all runs; in how many runs it did.
+    /// For each fault: how often it took effect over all runs, and in how many runs.
     pub injected: Vec<(Fault, u64, u64)>,
-    /// Every theme, faults that show more together, and how many runs drew it.
+    /// Each theme, a set of faults that are drawn together, and the number of runs that drew it.
     pub themes: Vec<(FaultSet, u64)>,
-    /// The first seeds that failed, and what was found: at most [`FAILURES_MAX`].
+    /// The first failed runs with their violations, at most [`FAILURES_MAX`].
     pub failures: Vec<(Scenario, Vec<Violation>)>,
-    /// How many failed.
+    /// Number of runs that failed.
     pub failed: u64,
 }
 
-/// Runs that are made at a time, so that a failure is found early and little is kept: few at first, then twice as many each time.
+/// Runs in a batch. Batches start small and double, so that a failure is found early and little memory is used.
 const BATCHES: std::ops::RangeInclusive<u64> = 32..=1024;
 
-/// Runs as many scenarios: see [`swarm_unless`].
+/// Runs many scenarios: see [`swarm_unless`].
 pub fn swarm(most: &Scenario, runs: u64, keep_tree: bool) -> Swarm {
     swarm_unless(most, runs, keep_tree, || false)
 }
 
-/// Runs `runs` scenarios drawn from seeds that count up from `most.seed`, each up to the size of `most`. Stops after the batch in
-/// which [`FAILURES_MAX`] have failed, and begins no run any more when it is to `stop`: what there is then are the first runs, without a gap.
+/// Runs `runs` scenarios drawn from seeds that count up from `most.seed`, each at most the size of `most`. Stops after
+/// the batch in which [`FAILURES_MAX`] have failed. Begins no run once `stop` returns true; the result then covers the
+/// first runs, without a gap.
 pub fn swarm_unless(most: &Scenario, runs: u64, keep_tree: bool, stop: impl Fn() -> bool + Sync) -> Swarm {
     let mut swarm = Swarm { themes: themes().map(|theme| (theme, 0)).collect(), ..Swarm::default() };
     let mut times = vec![(0u64, 0u64); Fault::ALL.len()];
@@ -177,7 +179,7 @@ pub fn swarm_unless(most: &Scenario, runs: u64, keep_tree: bool, stop: impl Fn()
             (next..runs.min(next + batch)).map(|offset| most.seed.wrapping_add(offset)).collect();
         next += seeds.len() as u64;
         batch = (batch * 2).min(*BATCHES.end());
-        // A later one may have been under way when an earlier one was not begun any more.
+        // A later run may have started before `stop` kept an earlier one from starting.
         let made = each(&seeds, |seed| (!stop()).then(|| run_one(most, keep_tree, *seed)));
         made.into_iter()
             .map_while(|made| made)

@@ -1,4 +1,4 @@
-//! What one run is: how many ids, which tree, what is called, what a message costs, what may go wrong.
+//! Parameters of one run: ids, tree, calls, costs, faults and seed.
 
 use std::fmt::Write as _;
 
@@ -10,48 +10,49 @@ use super::faults::FaultSet;
 use super::linked::Linking;
 use super::random::Random;
 
-/// Bytes of each id's reply where nobody says otherwise.
+/// Default size of each id's reply, bytes.
 pub const REPLY_BYTES: u32 = 8;
 
-/// One run. Together with nothing else it decides everything that happens.
+/// Parameters of one run. Equal scenarios give equal runs.
 #[derive(Clone, Debug)]
 pub struct Scenario {
-    /// Ids, 0 and up.
+    /// Number of ids, counted from 0.
     pub n: u32,
-    /// How lists are split.
+    /// Tree of the calls.
     pub tree: Tree,
-    /// Calls: without faults one after another, with faults at any time.
+    /// Number of calls: without faults one after another, with faults at any time.
     pub calls: u32,
-    /// Calls go on without those that are lost.
+    /// Whether calls are partial: they go on without lost ids.
     pub partial: bool,
-    /// What may go wrong.
+    /// Faults that may happen.
     pub faults: FaultSet,
-    /// Processes that end at these events, and nothing else that goes wrong; `None` where `faults` says what does.
+    /// Processes that end, each at its event, as the only faults; `None` to draw faults from `faults`.
     pub crashes: Option<Vec<Crash>>,
-    /// Of everything that is drawn.
+    /// Seed of every random choice.
     pub seed: u64,
-    /// What messages cost.
+    /// Cost of messages.
     pub costs: Costs,
-    /// Hosts that the ids are spread over; `None` to tell none apart.
+    /// Number of hosts that the ids are spread over; `None` for a network without hosts.
     pub hosts: Option<u32>,
-    /// What the processes of a host share; `None` where each has a processor of its own. Counts where there are no faults.
+    /// What the processes of a host share; `None` if each has a core of its own. Ignored in runs with faults.
     pub sharing: Option<Sharing>,
-    /// What func costs, nanoseconds.
+    /// Run time of func, nanoseconds.
     pub func_ns: u64,
-    /// What callback costs, nanoseconds.
+    /// Run time of callback, nanoseconds.
     pub callback_ns: u64,
-    /// Bytes of each id's reply; 0 for no replies. `None`: [`REPLY_BYTES`], and where there are faults drawn for each call.
+    /// Bytes of each id's reply; 0 for no replies. `None` means [`REPLY_BYTES`], or a drawn size for each call in runs
+    /// with faults.
     pub reply_bytes: Option<u32>,
-    /// Bytes of each request's data. `None`: none, and where there are faults drawn for each call.
+    /// Bytes of each request's data. `None` means 0, or a drawn size for each call in runs with faults.
     pub data_bytes: Option<u32>,
-    /// How links come about.
+    /// How links are established.
     pub links: Linking,
     /// Whether to keep a readable trace.
     pub trace: bool,
 }
 
 impl Scenario {
-    /// One call over `n` ids without faults, 8 bytes of reply from each.
+    /// One call over `n` ids without faults, with replies of [`REPLY_BYTES`].
     pub fn new(n: u32, tree: Tree) -> Scenario {
         Scenario {
             n,
@@ -73,27 +74,28 @@ impl Scenario {
         }
     }
 
-    /// One of many runs: up to so many ids and calls, and any built-in tree unless `keep_tree`; the seed decides.
+    /// Draws one run of a swarm from `seed`: at most `n` ids and `calls` calls, and any built-in tree unless
+    /// `keep_tree`.
     pub fn swarm(&self, seed: u64, keep_tree: bool) -> Scenario {
-        // Another stream than the world's, so that the run by itself can be replayed.
+        // This stream of random numbers differs from the world's, so that the run can be replayed on its own.
         let mut random = Random::new(seed ^ 0x5eed_0f5e_ed00_5eed);
         let most = u64::from(self.n).max(1);
         let n = match random.below(8) {
-            // A shape fits one size alone.
+            // An explicit shape fits a single size.
             _ if keep_tree && matches!(self.tree, Tree::Explicit(_)) => most,
             0 | 1 => random.between(1, most.min(8)),
-            // Some bounds are met by many children only.
+            // Only nodes with many children reach some of the bounds.
             2 => most,
             _ => random.between(1, most),
         };
         let most_calls = u64::from(self.calls.max(1));
-        // What one leaves behind another finds.
+        // Some faults need state that an earlier call has left.
         let calls = if random.chance(1, 2) { most_calls } else { random.between(1, most_calls) };
         let drawn = TREES.iter().filter_map(|name| name.parse::<gpc_trees::TreeName>().ok()?.built_in());
         let trees: Vec<Tree> = drawn.collect();
         let tree = random.pick(&trees).cloned().unwrap_or_default();
         Scenario {
-            // Both are at most what they were.
+            // Each is at most its original u32 value.
             n: n as u32,
             calls: calls as u32,
             tree: if keep_tree { self.tree.clone() } else { tree },
@@ -102,12 +104,12 @@ impl Scenario {
         }
     }
 
-    /// The command that runs exactly this again, with its trace.
+    /// Command line that repeats exactly this run, with its trace.
     pub fn replay(&self) -> String {
         let plain = Scenario::new(self.n, self.tree.clone());
         let Scenario { n, tree, calls, faults, seed, .. } = self;
         let mut line = format!("gpc sim -n {n} --tree {tree}");
-        // A string takes everything.
+        // Writing to a string never fails.
         let _ = match &self.crashes {
             None => write!(line, " --calls {calls} --faults {faults} --seed {seed}"),
             Some(crashes) => write!(line, " --crash {} --seed {seed}", Crash::list(crashes)),
@@ -140,7 +142,6 @@ impl Scenario {
     }
 }
 
-/// Trees that a swarm draws.
 const TREES: [&str; 9] =
     ["binary", "binomial", "kary:1", "kary:3", "kary:8", "kary:12", "knomial:3", "chain", "flat"];
 

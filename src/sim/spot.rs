@@ -1,6 +1,7 @@
-//! Calls on the fast path, as the runtime makes them with functions that are quick.
+//! Calls on the fast path, which the runtime uses for quick functions.
 //!
-//! Only in worlds where something goes wrong, in most of them at every other id: there nothing is predicted, and both ways meet.
+//! Only worlds with faults use it, most of them at every other id. There no durations are predicted, and the fast path
+//! meets the tables.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,11 +20,11 @@ use crate::wire::message::{Answer, Response, SubtreeReply};
 use crate::wire::short::{Particulars, ShortRequest, ShortResponse};
 use crate::wire::{CallId, Message, Payload, Reason, Request};
 
-/// Of the requests of a small world one in so many comes for a place that there is none of, too.
+/// In a small world, one in this many requests is also offered with a position outside the tree.
 const NO_PLACE: u64 = 16;
 
 impl World {
-    /// Takes a message on the fast path, if that may be; says whether it has.
+    /// Handles a message on the fast path if it qualifies; returns whether it did.
     pub(super) fn on_the_spot(&mut self, id: Id, from: Id, message: &Message) -> bool {
         if !self.takes_short_ways(id) {
             return false;
@@ -37,7 +38,7 @@ impl World {
 
     fn takes_short_ways(&self, id: Id) -> bool {
         let short = match self.profile.short_ways {
-            // A plan and the room for it take as much memory as all else of a node that awaits its replies.
+            // A plan with its buffers takes as much memory as the rest of a node that waits for replies.
             ShortWays::All | ShortWays::Odd if self.scenario.n > LARGE => id % FEW == 1,
             ShortWays::All => true,
             ShortWays::Odd => id % 2 == 1,
@@ -46,7 +47,7 @@ impl World {
         self.mishaps.is_some() && short
     }
 
-    /// Starts a call on the fast path, if that may be; says whether it has.
+    /// Starts a call on the fast path if it qualifies; returns whether it did.
     pub(super) fn starts_on_the_spot(&mut self, id: Id, ticket: u64, start: &Start) -> bool {
         self.takes_short_ways(id) && self.start_on_the_spot(id, ticket, start).is_some()
     }
@@ -95,7 +96,8 @@ impl World {
         }
     }
 
-    /// Now and then the same request says a place behind the whole tree: it is left to the parser, which refuses it.
+    /// Sometimes offers the request with a position after the whole tree. The fast path must leave it to the parser,
+    /// which refuses it.
     fn offers_no_place(&mut self, id: Id, from: Id, short: &ShortRequest<'_>) {
         let now = Time::from_nanos(self.now);
         if self.scenario.n > LARGE || !self.profile.behind.random.chance(1, NO_PLACE) {
@@ -110,7 +112,7 @@ impl World {
         );
     }
 
-    /// Runs func at an id that has nobody below it, and answers.
+    /// Runs func at an id without children, and responds.
     fn run_alone(&mut self, id: Id, from: Id, call: CallId, act: Option<Act>) -> Option<()> {
         let result = self.func_on_the_spot(id, call, act);
         self.ran_on_the_spot(id, call, result.is_ok());
@@ -134,7 +136,7 @@ impl World {
         Some(())
     }
 
-    /// Func has run.
+    /// Reports that func has run.
     fn ran_on_the_spot(&mut self, id: Id, call: CallId, well: bool) {
         let run = self.hosts.run(id);
         self.trace.say(self.now, format_args!("{id} executes {call} on the spot"));
@@ -145,7 +147,8 @@ impl World {
         self.observe(&Observation::Ran { id, call, end });
     }
 
-    /// Runs func, and carries out what becomes of it. The call's age and what is left of its limit are exact here, as in all messages of the simulator; frames have whole milliseconds.
+    /// Runs func and handles its result. The call's age and the rest of its limit are exact, as in all messages of the
+    /// simulator; frames carry whole milliseconds.
     fn run_on_the_spot(
         &mut self,
         id: Id,
@@ -195,7 +198,7 @@ impl World {
         Some(())
     }
 
-    /// What func gives, with the fault that it was drawn.
+    /// Result of func, with the fault drawn for this id.
     fn func_on_the_spot(&mut self, id: Id, call: CallId, act: Option<Act>) -> Result<Reply, Box<Reason>> {
         match act {
             Some(Act::Fail) => {
@@ -269,7 +272,7 @@ impl World {
     }
 }
 
-/// What a parent reads of the bytes of an answer; whatever is behind it comes as a part of it.
+/// Decodes an answer as a parent does; excess bytes become part of the data.
 fn read_alone(head: &ResponseHead, bytes: Vec<u8>) -> Answer {
     if head.kind == AnswerKind::Completed && bytes.is_empty() {
         return Answer::Completed;
@@ -279,12 +282,12 @@ fn read_alone(head: &ResponseHead, bytes: Vec<u8>) -> Answer {
     Answer::Reply(SubtreeReply { level: head.level, header, data })
 }
 
-/// What takes its time or answers later does not run on the fast path.
+/// Slow functions and deferred replies do not take the fast path.
 fn is_quick(act: Option<Act>) -> bool {
     matches!(act, None | Some(Act::Fail | Act::Panic))
 }
 
-/// What func gives, in the room for it; when it fails, what it had written until then.
+/// Stores func's reply in its buffer. If func fails, the buffer holds what func wrote before.
 fn reply_into(room: &mut Reply, result: Result<Reply, Box<Reason>>) -> Result<(), Box<Reason>> {
     match result {
         Ok(reply) => *room = reply,
@@ -296,7 +299,7 @@ fn reply_into(room: &mut Reply, result: Result<Reply, Box<Reason>>) -> Result<()
     Ok(())
 }
 
-/// A root's reply as its application asks for it: of some calls part by part, of others in one piece.
+/// The root's reply as its application reads it: in some calls part by part, in others as one buffer.
 fn as_asked(call: CallId, reply: RootReply) -> SubtreeReply {
     let RootReply::Parts(parts) = &reply else { return reply.aggregated() };
     let (mut headers, mut data) = (Vec::new(), Vec::new());

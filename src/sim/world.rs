@@ -1,6 +1,7 @@
-//! The world: nodes as they are, a network with its costs, time that passes only from one event to the next.
+//! The simulated world: nodes, a network with costs, and virtual time that advances from event to event.
 //!
-//! Everything that happens is decided by the scenario: events come in the order of their time and, at one time, of their making; nothing is iterated in an order that a machine could choose.
+//! The scenario decides everything. Events are ordered by time, then by creation; no iteration order depends on the
+//! machine.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -31,64 +32,65 @@ use crate::chain::{Heartbeat, Input, JobResult, Node, Outputs, Reply, Rested, St
 use crate::wire::message::Classes;
 use crate::wire::{Body, CallId, Message, Reason, Request};
 
-/// When a world begins: its processes have been running since 0, for eleven days, if they have not just been launched.
+/// Time at which a world begins, nanoseconds. Processes that were not just launched have run since 0, for eleven days.
 pub(super) const BEGIN: u64 = 1_000_000_000_000_000;
 
-/// Events between two looks of an observer: some milliseconds of the simulator.
+/// Events between two calls of an observer: some milliseconds of simulation.
 const OBSERVED: u64 = 1 << 13;
 
-/// Events of one run, and of each id and call of it; a run that needs more does not come to rest. A call costs an id some events, and where it waits for its limit
-/// some hundred heartbeats.
+/// Bound on the events of a run: a fixed part, and a part for each id and call. A run over the bound fails as not
+/// coming to rest. A call costs an id a few events, and some hundred heartbeats if it waits for its time limit.
 const EVENTS_MAX: (u64, u64) = (100_000, 2_000);
 
-/// Time limit of calls where nothing can go wrong: an hour.
+/// Time limit of calls in worlds without faults: an hour.
 const FAULTLESS_LIMIT_NS: u64 = 3_600_000_000_000;
 
-/// Workers of the executor with a name that every node has beside its default workers.
+/// Workers of the named executor that every node has beside its default workers.
 pub(super) const EXECUTOR: usize = 1;
 
-/// Which workers run the functions of a call: every other one of a root's calls is a service's, which may not wait behind the others.
+/// Worker class of a call's functions. Every other call of a root is a service call, which must not wait behind the
+/// others.
 pub(super) fn class_of(call: CallId) -> u8 {
     (call.sequence % 2) as u8
 }
 
-/// Those of callback are others in one call of four.
+/// Worker classes of func and callback. In one call of four, callback runs in the other class.
 pub(super) fn classes_of(call: CallId) -> Classes {
     let (func, other) = (class_of(call), (call.sequence >> 1 & call.sequence >> 2 & 1) as u8);
     Classes { func, callback: func ^ other }
 }
 
-/// Whether the functions of a call run on the default workers.
 pub(super) fn has_usual_classes(call: CallId) -> bool {
     classes_of(call) == Classes::default()
 }
 
-/// Worlds above this size do without an idle node that has no fault to fear; see [`World::rest`].
+/// Worlds with more ids than this are large: they replace idle nodes by compact state; see [`World::rest`].
 pub(super) const LARGE: u32 = 16_384;
 
-/// What would be most of what happens in a large world is done at one in so many of its ids.
+/// In a large world, work that would dominate the run is simulated at one in this many ids.
 pub(super) const FEW: Id = 16;
 
-/// Behind one in so many inputs a node gives back what calls that ended have left, where nodes do so.
+/// Where nodes release memory: they do so after one in this many inputs.
 const GIVING_BACK: u64 = 8;
 
-/// Behind its resumption a process learns so much later what has ended in it, and that time has passed, nanoseconds.
+/// Delays after the resumption of a process until it sees ended functions and expired timers, nanoseconds.
 const ENDED_LATER: u64 = 1;
 const TIMERS_LATER: u64 = 2;
 
-/// A message under way.
+/// A message in flight.
 #[derive(Debug)]
 pub(super) struct Parcel {
     pub(super) from: Id,
     pub(super) to: Id,
     pub(super) passage: Passage,
-    /// When the run of the sender began that has sent it: its incarnation.
+    /// Incarnation of the sender.
     pub(super) begun: u64,
     pub(super) sent: Sent,
     pub(super) message: Message,
 }
 
-/// When a message was sent, nanoseconds, and as what. In one word, so that a parcel takes two lines of memory and not three.
+/// Send time of a message in nanoseconds, with two flags. Packed in one word, so that a parcel takes two cache lines,
+/// not three.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sent(u64);
 
@@ -96,17 +98,17 @@ impl Sent {
     const DATA: u64 = 1 << 63;
     const LIE: u64 = 1 << 62;
 
-    /// No world lasts so long that a time has these bits.
+    /// No world lasts long enough for a time to use the bits of the flags.
     pub(super) fn at(now: u64) -> Sent {
         Sent(now & !(Sent::DATA | Sent::LIE))
     }
 
-    /// Perhaps as the data of a long reply, whose head has gone before.
+    /// Marks the data of a long reply, whose head was sent before.
     pub(super) fn data(self, is: bool) -> Sent {
         Sent(self.0 | if is { Sent::DATA } else { 0 })
     }
 
-    /// Perhaps by one that has no part in what it speaks of.
+    /// Marks a message from a sender that has no part in the call that it names.
     pub(super) fn lie(self, is: bool) -> Sent {
         Sent(self.0 | if is { Sent::LIE } else { 0 })
     }
@@ -124,7 +126,7 @@ impl Sent {
     }
 }
 
-/// The name of a call in an event, which has no room for one as it lies elsewhere.
+/// A [`CallId`] split into 32-bit words, which aligns to 4 bytes and so fits into an [`Event`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Name {
     root: Id,
@@ -144,10 +146,10 @@ impl Name {
     }
 }
 
-/// Half a line of memory.
+/// Half a cache line.
 const _: () = assert!(size_of::<Event>() == 32);
 
-/// A heartbeat request that waits to leave: on which link, and since when.
+/// A heartbeat request that waits to be sent: its link, and since when.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Question {
     pub(super) peer: Id,
@@ -155,69 +157,64 @@ pub(super) struct Question {
     pub(super) asked: u64,
 }
 
-/// Something that is to happen. Small, since a large world has a million of them under way.
+/// A scheduled event. It is small because a large world has a million of them pending.
 #[derive(Debug)]
 pub(super) enum Event {
-    /// The application starts a call.
     Start(usize),
-    /// After all faults: nothing is to be left of them.
+    /// All faults are over; nodes must hold nothing of them.
     Settled,
-    /// A call that must reach everybody who lives.
+    /// The application starts a call that must reach every live id.
     Probe { partial: bool },
-    /// A message reaches its receiver.
     Arrive(Room<Parcel>),
-    /// Its receiver has taken it in.
+    /// The receiver has read the message.
     Handle(Room<Parcel>),
-    /// A function has ended.
     Ran { id: Id, run: u32, call: Name, result: Room<JobResult> },
-    /// A function waits for something, or does not any more.
+    /// A function begins or ends a wait.
     Waits { id: Id, run: u32, call: CallId, begins: bool },
-    /// The data of a long reply may go up that could not.
+    /// Data of a long reply that had stopped may now be sent to the parent.
     GoesUp { id: Id, run: u32, call: CallId },
-    /// A token is used.
+    /// A deferred reply is given.
     Answered { id: Id, run: u32, call: Name, reply: Box<Result<Reply, Box<Reason>>> },
-    /// More of a request's data comes.
+    /// More data of a request arrive.
     Piece { id: Id, run: u32, from: Id, call: CallId },
-    /// An end learns that its link is lost.
+    /// One end of a link learns that the link is lost.
     Notice { id: Id, run: u32, peer: Id, epoch: u32 },
-    /// A heartbeat request does not wait any more to leave.
+    /// A heartbeat request has left the send queue.
     PingLeft { id: Id, run: u32, question: Question },
-    /// A socket that was full has taken bytes.
+    /// A socket that was full accepts bytes again.
     Taken { id: Id, run: u32, peer: Id, epoch: u32 },
-    /// What is next of a connection's stream reaches the end of that side.
+    /// The next bytes of a connection reach this side.
     Delivery { pipe: u32, side: u8 },
-    /// Something happens to a connection.
     Connection(Box<Step>),
-    /// The machine that makes the links of a process has something to do.
+    /// The peering machine of a process has a timer due.
     Due { id: Id, run: u32 },
-    /// A process that has a core can do the next thing.
+    /// A process that holds a core takes its next step.
     Turn(Id),
-    /// A function has had a core for its time.
+    /// A function has used its core time.
     Worked { id: Id, then: Box<Event> },
-    /// A process goes on.
+    /// A paused process continues.
     Resumed(Id),
-    /// Something goes wrong.
+    /// A fault happens.
     Mishap(Box<Mishap>),
 }
 
-/// A call of a world.
+/// A call and its state in this world.
 #[derive(Debug)]
 pub(super) struct CallState {
     pub(super) plan: Arc<Plan>,
     pub(super) acts: BTreeMap<Id, Act>,
     pub(super) callbacks_fail: BTreeSet<Id>,
-    /// Where callback answers later.
+    /// Ids whose callback defers its reply.
     pub(super) callbacks_later: BTreeSet<Id>,
-    /// How often it has merged a reply without failing, where it is to fail.
+    /// For each id whose callback is to fail: the replies that it has merged so far.
     pub(super) merged_well: BTreeMap<Id, u32>,
-    /// After all faults: it must end well.
+    /// The call starts after all faults, and must reach every id.
     pub(super) probe: bool,
     pub(super) name: Option<CallId>,
     pub(super) started: u64,
     pub(super) ended: Option<(u64, Outcome)>,
 }
 
-/// What is counted.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) struct Counts {
     pub(super) events: u64,
@@ -225,28 +222,29 @@ pub(super) struct Counts {
     pub(super) bytes: u64,
 }
 
-/// One run.
+/// The state of one run.
 pub(super) struct World {
     pub(super) scenario: Scenario,
-    /// The last request of each root at an id, where copies of some come: see [`remember_request`](World::remember_request).
+    /// The last request of each root at an id, in worlds that duplicate requests: see
+    /// [`remember_request`](World::remember_request).
     pub(super) asked: BTreeMap<(Id, Id), Arc<Request>>,
     pub(super) random: Random,
     pub(super) now: u64,
     pub(super) queue: Queue<Event>,
     pub(super) hosts: Hosts,
-    /// A node that takes its turn as that of the next id of a large world; see [`rest`](World::rest).
+    /// A node that serves as the next restored node of a large world; see [`rest`](World::rest).
     pub(super) spare: Option<Box<Node>>,
-    /// None where every process has one of its own.
+    /// `None` if every process has a core of its own.
     pub(super) cores: Option<Cores>,
-    /// None where nothing can go wrong.
+    /// `None` if the run has no faults.
     pub(super) mishaps: Option<Mishaps>,
-    /// None where links are modelled.
+    /// `None` if links are modelled.
     pub(super) linked: Option<Box<Linked>>,
     pub(super) profile: Profile,
     pub(super) pieces: Pieces,
-    /// Where what is under way stands, and what nodes go on with that were let go.
+    /// Messages in flight.
     pub(super) parcels: Rooms<Parcel>,
-    /// Those of results of functions.
+    /// Results of functions that are still running.
     pub(super) results: Rooms<JobResult>,
     pub(super) rested: Rooms<Rested>,
     pub(super) calls: Vec<CallState>,
@@ -255,24 +253,24 @@ pub(super) struct World {
     pub(super) checkers: Checkers,
     pub(super) trace: Trace,
     pub(super) paths: Option<Paths>,
-    /// That of the call that took longest.
+    /// Critical path of the slowest call.
     pub(super) path: Vec<Hop>,
     pub(super) counts: Counts,
-    /// What the node that has an input asks for; empty between inputs.
+    /// Outputs of the node that handles an input; empty between inputs.
     pub(super) outputs: Outputs,
-    /// Functions that have ended at once, each with its call; empty between inputs.
+    /// Functions that ended inline, each with its call; empty between inputs.
     pub(super) ended: VecDeque<(CallId, JobResult)>,
-    /// Room for what a short request has in common with others.
+    /// Reused buffer for the part that short requests have in common.
     pub(super) plan_room: Vec<u8>,
     pub(super) heartbeat: Option<Heartbeat>,
     pub(super) workers: usize,
-    /// Longest that a request may be under way.
+    /// Longest time that a request may be in flight.
     pub(super) under_way_max: Duration,
-    /// Processes that are to end at their events, the first one last.
+    /// Processes to end, each at its event; the first is last in the list.
     pub(super) crashes: Vec<Crash>,
-    /// Where it is to be known: who had part in which event.
+    /// The ids that took part in each event, if the caller needs them.
     pub(super) parts: Option<Parts>,
-    /// Whether the end of the events was reached.
+    /// Whether the run reached its bound on events.
     pub(super) restless: bool,
 }
 
@@ -326,7 +324,7 @@ impl World {
         world
     }
 
-    /// Calls over all ids one after another, started at id 0.
+    /// Plans calls over all ids, one after another, started at id 0.
     fn plan_faultless(&mut self) {
         let Scenario { n, tree, partial, .. } = self.scenario.clone();
         let reply_bytes = self.scenario.reply_bytes.unwrap_or(REPLY_BYTES);
@@ -364,12 +362,12 @@ impl World {
         self.calls.len() - 1
     }
 
-    /// Lets everything happen.
+    /// Runs the world to its end.
     pub(super) fn run(&mut self) {
         self.run_observed(|_| {});
     }
 
-    /// Lets everything happen, and tells now and then how many messages have been sent.
+    /// Runs the world to its end, and reports the number of messages sent at intervals.
     pub(super) fn run_observed(&mut self, mut observe: impl FnMut(u64)) {
         let (all, each) = EVENTS_MAX;
         let most = all + each * u64::from(self.scenario.n) * u64::from(self.scenario.calls);
@@ -386,7 +384,7 @@ impl World {
                 observe(self.counts.messages);
             }
             if self.scenario.n > LARGE && self.mishaps.is_none() && self.queue.only_timers() {
-                // Most of a million are of ids that have been let go.
+                // Most of a million timers belong to ids whose nodes were dropped.
                 let hosts = &self.hosts;
                 self.queue.keep_timers(|id| hosts.has_node(id));
             }
@@ -398,7 +396,7 @@ impl World {
         self.quiet();
     }
 
-    /// One thing happens.
+    /// Handles one event.
     pub(super) fn step(&mut self, at: u64, next: Next<Event>) {
         self.now = at;
         self.counts.events += 1;
@@ -414,7 +412,7 @@ impl World {
         }
     }
 
-    /// Nothing is left of what has happened.
+    /// Reports to the checkers what nodes still hold at the end of a phase.
     pub(super) fn quiet(&mut self) {
         let all = self.hosts.iter().map(|(id, host)| (id, host.held()));
         let held: Vec<(Id, Held)> = all.filter(|(_, held)| *held != Held::default()).collect();
@@ -425,14 +423,14 @@ impl World {
         self.checkers.observe(self.now, seen);
     }
 
-    /// An id's timer is due, unless it was set anew.
+    /// Handles the timer of an id, unless the timer was set again.
     fn timer(&mut self, id: Id) {
         if self.hosts.at(id).timer != self.now {
             return;
         }
         self.hosts.at(id).timer = u64::MAX;
         if let Some(until) = self.paused_until(id) {
-            // Its driver looks at the time when it has taken in what has come, and what has ended.
+            // After a pause a driver reads messages and ended functions before it checks the time.
             let until = until + TIMERS_LATER;
             self.hosts.at(id).timer = until;
             return self.queue.push_timer(until, id);
@@ -441,7 +439,7 @@ impl World {
         if node.is_some() || rested.is_some() {
             self.trace.fold([self.now, 1, id.into(), 0]);
         }
-        // Who was let go has nothing to look at until something is due: what was may be over.
+        // A rested node has nothing to do before its next deadline; the one that set this timer may be gone.
         let later = match (node, rested) {
             (None, Some(rested)) => rested.next_deadline().map_or(u64::MAX, Time::as_nanos),
             _ => self.now,
@@ -456,7 +454,7 @@ impl World {
 
     fn happen(&mut self, event: Event) {
         if let Some(until) = event.at().and_then(|id| self.paused_until(id)) {
-            // In the order that the chain asks of its drivers: who has stood still hears first what became of its links.
+            // After a pause the chain expects its inputs in this order: lost links before ended functions.
             let later = u64::from(matches!(event, Event::Ran { .. } | Event::Answered { .. })) * ENDED_LATER;
             return self.queue.push(until + later, event);
         }
@@ -475,7 +473,7 @@ impl World {
             Event::Start(index) => self.start(index),
             Event::Settled => {
                 self.planned_is_over();
-                // What a sender has never had whole, and nobody waits for any more.
+                // Drop pieces of request data whose sender never had the rest; no node waits for them.
                 self.pieces = Pieces::default();
                 self.links_are_settled();
                 self.quiet();
@@ -509,19 +507,19 @@ impl World {
             Event::Notice { id, run, peer, epoch } => self.notice(id, run, peer, epoch),
             Event::PingLeft { id, run, question } => self.ping_left(id, run, question),
             Event::Taken { id, run, peer, epoch } => self.taken(id, run, peer, epoch),
-            // It may have ended, begun anew, and stand still again.
+            // The process may have ended, restarted and been paused again.
             Event::Resumed(id) if self.paused_until(id).is_some() || !self.hosts.is_up(id) => {}
             Event::Resumed(id) => self.resume(id),
             Event::Mishap(mishap) => self.mishap(*mishap),
             Event::Delivery { pipe, side } => self.delivery(pipe, side.into()),
             Event::Connection(step) => self.step_of_connection(*step),
             Event::Due { id, run } => self.peering_is_due(id, run),
-            // They are for cores that are shared.
+            // Only shared cores use these.
             Event::Turn(_) | Event::Worked { .. } => {}
         }
     }
 
-    /// The application starts a call, if its process lives.
+    /// Starts a call, if its root is up.
     pub(super) fn start(&mut self, index: usize) {
         let call = &self.calls[index];
         let plan = call.plan.clone();
@@ -569,7 +567,7 @@ impl World {
         }
     }
 
-    /// A call ends at its root.
+    /// Ends a call at its root.
     pub(super) fn finished(&mut self, root: Id, index: usize, name: CallId, outcome: Outcome) {
         let took = self.now - self.calls[index].started;
         self.trace.fold([self.now, 5, root.into(), u64::from(outcome.result.is_ok())]);
@@ -592,8 +590,10 @@ impl World {
         }
     }
 
-    /// A node of a large world that waits is let go, so that a million of them fit (and in some small worlds, to show that it may be), and its id keeps what it goes on with. Where no call is in flight that is the memory of calls that ended, which keeps a second request from executing: where no
-    /// fault can send one, that goes, too. The checkers still see every execution.
+    /// Replaces an idle node by its compact state, so that a large world fits into memory; some small worlds do so as a
+    /// test. The compact state holds the memory of completed calls, which keeps a second request from executing.
+    /// Without faults no second request can arrive: then an idle node without calls is dropped with this memory, and
+    /// the checkers still see every execution.
     pub(super) fn rest(&mut self, id: Id) {
         let forgets = self.mishaps.is_none();
         let gives_back = self.profile.gives_back && self.random.chance(1, GIVING_BACK);
@@ -629,7 +629,7 @@ impl World {
 }
 
 impl Event {
-    /// Who has part in it, beside those who are sent something because of it.
+    /// Ids that take part in an event, besides receivers of messages that it causes.
     pub(super) fn parts(&self) -> [Option<Id>; 2] {
         match self {
             Event::Arrive(parcel) | Event::Handle(parcel) => [Some(parcel.from), Some(parcel.to)],
@@ -641,7 +641,7 @@ impl Event {
         }
     }
 
-    /// At whom it waits while that process stands still.
+    /// Id at which the event waits while that process is paused.
     pub(super) fn at(&self) -> Option<Id> {
         match self {
             Event::Arrive(parcel) | Event::Handle(parcel) => Some(parcel.to),
@@ -665,7 +665,7 @@ impl Event {
     }
 }
 
-/// What a node holds whose next deadline is this. In a large world nobody looks for entries that belong to nothing.
+/// State that a node holds, given its next deadline. In a large world leaks are not counted.
 pub(super) fn held(node: &Node, next: Option<Time>, looks: bool) -> Held {
     Held {
         calls: node.calls(),
@@ -680,7 +680,7 @@ pub(super) fn held(node: &Node, next: Option<Time>, looks: bool) -> Held {
     }
 }
 
-/// How long a call over `n` ids takes without faults, roughly and rather too long, nanoseconds.
+/// Rough upper estimate of the time of a call over `n` ids without faults, nanoseconds.
 pub(super) fn expected_ns(scenario: &Scenario, tree: &Tree, n: u32) -> u64 {
     let depth = u64::from(tree.depth(n).unwrap_or(n.min(64)));
     let fan_out = u64::from(tree.fan_out(n).unwrap_or(n));
