@@ -1,6 +1,8 @@
-//! Messages through the bytes of the wire, in some runs: what comes is what was sent, and not the value in memory that was.
+//! Encodes and decodes messages, in some runs: the receiver gets the message as read from the wire, not the sender's
+//! value.
 //!
-//! Ages and what is left of limits are as exact in all worlds as inside a node; frames have whole milliseconds, and the checkers count nanoseconds. Data that are still arriving have no bytes yet.
+//! Ages and remaining limits stay exact in every world, as inside a node; frames carry whole milliseconds, and the
+//! checkers count nanoseconds. Data that are still arriving have no bytes yet.
 
 use std::sync::Arc;
 
@@ -17,7 +19,7 @@ impl World {
     /// A message of this id as its receiver reads it.
     pub(super) fn through_bytes(&self, from: Id, message: Message) -> Message {
         let small = self.scenario.n <= LARGE;
-        // Of neighbours: some take the fast path, and some have functions that run on workers.
+        // Whole blocks of neighbouring ids: some of them take the fast path, and some run functions on workers.
         if !self.profile.as_bytes || !(small || (from / FEW).is_multiple_of(FEW)) {
             return message;
         }
@@ -26,7 +28,7 @@ impl World {
             Message::Response(response) => response_read(response).map(Message::Response),
             other => return other,
         };
-        // Nothing that a node sends is more than the wire takes.
+        // A node sends nothing that exceeds the limits of the wire.
         read.unwrap_or_else(|error| panic!("a node's own bytes are read: {error}"))
     }
 }

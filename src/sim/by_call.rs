@@ -1,8 +1,8 @@
-//! What is known of calls, by their names: of the one or the few of a world it is looked up at every event.
+//! A map keyed by call. A world has one or few calls, and looks them up at every event.
 
 use crate::wire::CallId;
 
-/// A map by call, in the order of the names. Bounded by the calls of a world.
+/// A sorted map by call. Its size is bounded by the calls of a world.
 #[derive(Debug)]
 pub(super) struct ByCall<V>(Vec<(CallId, V)>);
 
@@ -12,7 +12,7 @@ impl<V> Default for ByCall<V> {
     }
 }
 
-/// So few names are looked at one after another, whether they are equal, sooner than which of them come before.
+/// Up to this many names, comparing for equality one by one is faster than a binary search.
 const FEW: usize = 4;
 
 impl<V> ByCall<V> {
@@ -37,7 +37,7 @@ impl<V> ByCall<V> {
         Some(&mut self.0[place].1)
     }
 
-    /// What was known of it before, if anything.
+    /// Returns the previous value, if any.
     pub(super) fn insert(&mut self, call: CallId, what: V) -> Option<V> {
         match self.place(call) {
             Ok(place) => Some(std::mem::replace(&mut self.0[place].1, what)),

@@ -1,10 +1,13 @@
 //! Processes that share the cores of their host.
 //!
-//! Plain LogGP gives each process a processor of its own. Where a host has fewer cores than processes with something to do, they queue: a process that has been given something is made ready, first come, first served;
-//! when a core is free it *wakes up* there, which costs what waking costs, and keeps the core until it has nothing left to do. So what comes while it runs costs no second wake-up. Nothing is taken from it before it
-//! sleeps, as an operating system hardly does within the microseconds that a message takes. Who wakes up after others have had the cores finds the caches cold, which costs more, up to a bound.
+//! Plain LogGP gives each process a processor of its own. If a host has fewer cores than active processes, they queue:
+//! a process with an event becomes ready, first come, first served. When a core is free, the process *wakes up* on it,
+//! which costs time, and keeps the core until it has nothing left to do. So an event that arrives while it runs costs
+//! no second wake-up. There is no preemption: an operating system rarely preempts within the microseconds of a message.
+//! A process that wakes up after others have used the cores finds cold caches, which costs more, up to a bound.
 //!
-//! A function that takes time runs on a worker, which queues for a core like a process. Timers take no time. Worlds with faults do without: what must hold there does not depend on who waits for whom.
+//! A function with a run time uses a worker, which queues for a core like a process. Timers take no time. Worlds with
+//! faults have no shared cores: their rules do not depend on queueing.
 
 use std::collections::VecDeque;
 
@@ -13,12 +16,12 @@ use gpc_trees::Id;
 use super::cost::{Sharing, Topology};
 use super::world::{Event, World};
 
-/// The cores of all hosts, and who waits for them.
+/// The cores of all hosts, and the tasks that wait for them.
 #[derive(Debug)]
 pub(super) struct Cores {
     sharing: Sharing,
     hosts: Vec<HostCores>,
-    /// By id.
+    /// Indexed by id.
     processes: Vec<Process>,
 }
 
@@ -27,33 +30,33 @@ struct HostCores {
     free: u32,
     /// In the order in which they became ready: each process at most once, and the jobs of its workers.
     ready: VecDeque<Task>,
-    /// How many wake-ups there have been.
+    /// Number of wake-ups so far.
     wakes: u64,
 }
 
-/// What takes a core.
+/// A task that needs a core.
 #[derive(Debug)]
 enum Task {
-    /// A process that has been given something.
+    /// A process that has an event.
     Process(Id),
-    /// A function, and what is to happen when it has taken its time.
+    /// A function with its run time, and the event at its end.
     Job { ns: u64, then: Event },
 }
 
 #[derive(Debug, Default)]
 struct Process {
-    /// What it has been given and not looked at: bounded by what the world has under way.
+    /// Events that it has not handled; bounded by what the world has in flight.
     given: VecDeque<Event>,
-    /// Has a core, or waits for one.
+    /// Whether it has a core or waits for one.
     awake: bool,
-    /// The wake-ups of its host when it last slept.
+    /// Wake-ups of its host when it last slept.
     slept_at: u64,
 }
 
 impl Cores {
     pub(super) fn new(sharing: Sharing, topology: &Topology) -> Cores {
         let hosts = topology.hosts.unwrap_or(1);
-        // As if every process had had its turn: a call finds what the call before it left behind.
+        // As if every process had run before: the first call finds the caches as a later call does.
         let wakes = u64::from(topology.n.div_ceil(hosts.max(1)));
         let host = || HostCores { free: sharing.cores.get(), ready: VecDeque::new(), wakes };
         Cores {
@@ -65,7 +68,7 @@ impl Cores {
 }
 
 impl World {
-    /// Takes an event that needs a core out of the ordinary way of things; what is returned is to happen at once.
+    /// Queues an event that needs a core; returns an event that happens at once.
     pub(super) fn share_cores(&mut self, event: Event) -> Option<Event> {
         if self.cores.is_none() {
             return Some(event);
@@ -75,7 +78,7 @@ impl World {
             Event::Ran { id, .. } | Event::Answered { id, .. } => self.give(id, event),
             Event::Start(index) => match self.calls[index].plan.ids.first() {
                 Some(root) => {
-                    // The application waits from here on, also for its own process to wake up.
+                    // From here on the application waits, also for its own process to wake up.
                     self.calls[index].started = self.now;
                     self.give(root, event);
                 }
@@ -97,7 +100,7 @@ impl World {
         None
     }
 
-    /// A function begins that takes so long.
+    /// Runs a function for `ns` nanoseconds.
     pub(super) fn work(&mut self, id: Id, ns: u64, then: Event) {
         match &mut self.cores {
             Some(cores) if ns > 0 => {
@@ -113,7 +116,7 @@ impl World {
         self.hosts.host_of(id) as usize
     }
 
-    /// A process is given something, and becomes ready if it was asleep.
+    /// Gives an event to a process, which becomes ready if it was asleep.
     fn give(&mut self, id: Id, event: Event) {
         let host = self.host_of(id);
         let Some(cores) = &mut self.cores else { return };
@@ -126,7 +129,7 @@ impl World {
         }
     }
 
-    /// Free cores go to those that are ready.
+    /// Gives free cores to ready tasks.
     fn dispatch(&mut self, host: usize) {
         while let Some(cores) = &mut self.cores {
             let HostCores { free, ready, wakes } = &mut cores.hosts[host];
@@ -149,13 +152,13 @@ impl World {
         }
     }
 
-    /// A process that has a core goes on as soon as it has done what it is doing.
+    /// Schedules the next step of a process that has a core, after its current work.
     fn go_on(&mut self, id: Id) {
         let at = self.hosts.busy_until(id).max(self.now);
         self.queue.push(at, Event::Turn(id));
     }
 
-    /// A process that has a core does the next thing, or sleeps.
+    /// Handles the next event of a process that has a core, or lets it sleep.
     fn turn(&mut self, id: Id) {
         if self.hosts.busy_until(id) > self.now {
             return self.go_on(id);
@@ -168,7 +171,7 @@ impl World {
                 process.slept_at = cores.hosts[self.hosts.host_of(id) as usize].wakes;
                 self.release(id);
             }
-            // Goes on when it is handled.
+            // `Event::Handle` continues the process.
             Some(Event::Arrive(parcel)) => self.arrive(parcel),
             Some(event) => {
                 self.happen_at_once(event);
@@ -214,13 +217,15 @@ mod tests {
     #[test]
     fn three_processes_on_one_core_take_turns() {
         let alone = scenario(3, Tree::Flat, 100, 10);
-        // The root sends twice, the second request is there at 120 and handled at 130, its answer at 250.
+        // The root sends twice. The second request arrives at 120 and is handled at 130; its answer arrives at 250.
         assert_eq!(took(&alone), 20 + 100 + 10 + 10 + 100 + 10);
         let two = Scenario { sharing: sharing(2, 5, 0), ..alone.clone() };
-        // The same, with a wake-up of the root at the start, of the child, and of the root for the first answer; for the second it is awake.
+        // The same with three wake-ups: the root at the start, the child, and the root for the first answer. For the
+        // second answer the root is awake.
         assert_eq!(took(&two), 5 + 20 + 100 + 5 + 10 + 10 + 100 + 10 + 5);
         let one = Scenario { sharing: sharing(1, 5, 0), ..alone };
-        // Both children have their turns one after the other, from 115 to 140 and to 165; the second answer is there at 265, when the root sleeps again.
+        // The children run one after the other, from 115 to 140 and to 165. The second answer arrives at 265, when the
+        // root sleeps again.
         assert_eq!(took(&one), 165 + 100 + 5 + 10);
     }
 
@@ -228,7 +233,7 @@ mod tests {
     fn cold_processes_wake_up_more_slowly() {
         let hot = scenario(2, Tree::Flat, 100, 10);
         let cold = |cold_ns| took(&Scenario { sharing: sharing(1, 0, cold_ns), ..hot.clone() });
-        // The root at the start and for the answer, the child once; after 1 to 3 wake-ups of 32.
+        // The root wakes up at the start and for the answer, the child once, each after 1 to 3 wake-ups of 32.
         assert_eq!(cold(0), took(&hot));
         let extra = cold(320) - cold(0);
         assert!((30..=90).contains(&extra), "{extra}");
@@ -265,7 +270,8 @@ mod tests {
     }
 
     proptest! {
-        /// With a core for everybody, and nothing to pay for waking, it is plain LogGP; with fewer cores a call ends no earlier, nor before its work is done.
+        /// With a core for each process and free wake-ups, the result is plain LogGP. With fewer cores a call ends no
+        /// earlier, and never before its work could be done.
         #[test]
         fn cores_only_ever_delay(
             (n, tree) in (1..40u32, trees()), (latency, overhead, gap) in (0..5000u64, 1..3000u64, 0..4000u64),
@@ -279,8 +285,9 @@ mod tests {
             let work = 4 * u64::from(n - 1) * overhead + u64::from(n) * func_ns;
             prop_assert!(few >= plain.max(work / u64::from(cores)), "{} {} {}", few, plain, work);
             let woken = took(&Scenario { sharing: sharing(2 * n, wake, 0), ..alone });
-            // While a link is still busy with the message before, a process wakes for nothing lost: two calls with a gap of 597 and a wake-up of 1 took as long as without.
-            // And the root of a second call may not have slept since the first: without latency it is busy from its first message to its last, and nobody waits for those who wake.
+            // A wake-up may be hidden while a link is still busy with the previous message: two calls with a gap of 597
+            // and a wake-up of 1 took as long as without. The root of a second call may also be awake since the first:
+            // without latency it is busy from its first message to its last, which hides the wake-ups of others.
             let hidden = if gap > overhead || calls > 1 { wake } else { 0 };
             prop_assert!(woken + hidden >= plain + wake, "{} {}", woken, plain);
         }

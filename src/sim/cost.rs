@@ -1,7 +1,9 @@
-//! What a message costs: LogGP, per class of link.
+//! Cost of messages: LogGP, for each class of links.
 //!
-//! A message of k bytes takes the sender's processor for the overhead o, enters the network byte by byte, (k - 1) G, is under way for the latency L, and takes the receiver's processor for o. Two messages of
-//! one node enter or leave the network at least the gap g apart. Source: Alexandrov, Ionescu, Schauser and Scheiman, "LogGP" (1995). Sizes are those of docs/wire.md; no byte is encoded.
+//! A message of k bytes occupies the sender's processor for the overhead o, enters the network in (k - 1) G, travels
+//! for the latency L, and occupies the receiver's processor for o. Two messages of a node enter or leave the network at
+//! least the gap g apart. Source: Alexandrov, Ionescu, Schauser and Scheiman, "LogGP" (1995). Sizes are those of
+//! docs/wire.md; no message is encoded to find them.
 
 use std::fmt;
 use std::num::NonZeroU32;
@@ -15,33 +17,33 @@ use crate::wire::message::{Answer, Message, SubtreeReply};
 use crate::wire::prefix::request_head;
 use crate::wire::{Coverage, Failure, Report};
 
-/// What a message costs on one class of links.
+/// LogGP parameters of one class of links.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LinkCost {
-    /// L: under way, nanoseconds.
+    /// L: latency, nanoseconds.
     pub latency_ns: u64,
     /// o: processor time of the sender, and again of the receiver, nanoseconds.
     pub overhead_ns: u64,
     /// g: least time between two messages of a node, nanoseconds.
     pub gap_ns: u64,
-    /// G: for each byte after the first, picoseconds.
+    /// G: time for each byte after the first, picoseconds.
     pub byte_ps: u64,
 }
 
 impl LinkCost {
-    /// Nanoseconds that the bytes take to enter the network.
+    /// Time for the bytes of a message to enter the network, nanoseconds.
     pub fn bytes_ns(&self, bytes: u64) -> u64 {
         let picoseconds = u128::from(bytes.saturating_sub(1)) * u128::from(self.byte_ps);
         u64::try_from(picoseconds / 1000).unwrap_or(u64::MAX)
     }
 
-    /// Nanoseconds from the start of sending to the end of receiving, where nobody is busy.
+    /// Time from the start of sending to the end of receiving with idle processors, nanoseconds.
     pub fn message_ns(&self, bytes: u64) -> u64 {
         (2 * self.overhead_ns).saturating_add(self.latency_ns).saturating_add(self.bytes_ns(bytes))
     }
 }
 
-/// Text that is no link cost.
+/// A link cost that cannot be parsed.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("`{0}` is no link cost: write L,o,g,G in nanoseconds, as in 20000,2000,1000,0.1")]
 pub struct LinkCostError(String);
@@ -71,7 +73,8 @@ impl fmt::Display for LinkCost {
     }
 }
 
-/// A decimal number of at most three places and at most a thousand seconds in nanoseconds, in thousandths.
+/// Parses a decimal number with at most three decimal places, in thousandths. The largest is a thousand seconds in
+/// nanoseconds.
 fn thousandths(text: &str) -> Option<u64> {
     const MOST: u64 = 1_000_000_000_000;
     let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
@@ -84,77 +87,79 @@ fn thousandths(text: &str) -> Option<u64> {
     Some(whole * 1000 + fraction)
 }
 
-/// Where two ids stand to each other.
+/// Distance between two ids.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LinkClass {
-    /// On one host.
+    /// On the same host.
     Host,
-    /// On two hosts of one rack.
+    /// On two hosts of the same rack.
     Rack,
-    /// Further apart.
+    /// In different racks.
     Elsewhere,
 }
 
-/// The costs of every class.
+/// LogGP parameters of every class.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Costs {
-    /// On one host.
+    /// Between processes of one host.
     pub host: LinkCost,
     /// Between hosts of one rack.
     pub rack: LinkCost,
-    /// Between racks; also of every link where no hosts are told apart.
+    /// Between racks; also for every link of a network without hosts.
     pub elsewhere: LinkCost,
 }
 
 impl Default for Costs {
-    /// Of the order of TCP: on one host, through a switch, and through several at 10 GB/s.
+    /// Of the order of TCP on one host, through one switch, and through several, at 10 GB/s.
     fn default() -> Costs {
         let cost = |latency_ns| LinkCost { latency_ns, overhead_ns: 2_000, gap_ns: 1_000, byte_ps: 100 };
         Costs { host: cost(2_000), rack: cost(10_000), elsewhere: cost(20_000) }
     }
 }
 
-/// What the processes of one host share, and what it costs to go from one to the other.
+/// Cores that the processes of a host share, and the cost of switching between processes.
 ///
-/// Waking a process takes the core for `wake_ns`, and for up to `cold_ns` more in proportion to how many wake-ups of others its host has seen since it slept: they have filled the caches with something else.
-/// After [`COLD_AFTER`] of them nothing is left that could be lost.
+/// Waking a process occupies the core for `wake_ns`. Up to `cold_ns` is added in proportion to the wake-ups that its
+/// host has seen since it slept, because other processes have filled the caches. After [`COLD_AFTER`] wake-ups the
+/// caches hold nothing of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sharing {
-    /// Cores of each host that the processes get.
+    /// Cores of each host that the processes may use.
     pub cores: NonZeroU32,
-    /// What it costs to wake a process that sleeps: time of the core on which it wakes up, nanoseconds.
+    /// Cost of waking a sleeping process: time of its core, nanoseconds.
     pub wake_ns: u64,
-    /// What it costs beyond that where the caches hold nothing of it any more, nanoseconds.
+    /// Additional cost of waking a process that has left the caches, nanoseconds.
     pub cold_ns: u64,
 }
 
-/// Wake-ups of other processes after which the caches hold nothing of one: a core's own cache has a megabyte or two, and a turn of a process and its part of the kernel touch some tens of kilobytes.
+/// Wake-ups of other processes after which the caches hold nothing of a process. A core's own cache has a megabyte or
+/// two; one turn of a process, with its part of the kernel, touches some tens of kilobytes.
 pub const COLD_AFTER: u64 = 32;
 
 impl Sharing {
-    /// What it costs to wake a process after so many wake-ups of its host since it slept.
+    /// Cost of waking a process, given the wake-ups of its host since it slept, nanoseconds.
     pub fn waking_ns(&self, since: u64) -> u64 {
         let cold = u128::from(self.cold_ns) * u128::from(since.min(COLD_AFTER)) / u128::from(COLD_AFTER);
         self.wake_ns.saturating_add(u64::try_from(cold).unwrap_or(u64::MAX))
     }
 }
 
-/// Hosts that stand in one rack.
+/// Number of hosts in a rack.
 pub const HOSTS_PER_RACK: u32 = 16;
 
-/// Which ids share hosts and racks.
+/// Assigns ids to hosts and racks.
 #[derive(Clone, Copy, Debug)]
 pub struct Topology {
-    /// Ids, 0 and up.
+    /// Number of ids, counted from 0.
     pub n: u32,
-    /// Hosts over which they are spread in blocks; `None` to tell none apart.
+    /// Hosts over which the ids are spread in blocks; `None` for a network without hosts.
     pub hosts: Option<u32>,
-    /// What a message costs.
+    /// Cost of messages.
     pub costs: Costs,
 }
 
 impl Topology {
-    /// Where two ids stand to each other.
+    /// Distance between two ids.
     pub fn class(&self, a: Id, b: Id) -> LinkClass {
         if self.hosts.is_none() {
             return LinkClass::Elsewhere;
@@ -166,14 +171,14 @@ impl Topology {
         }
     }
 
-    /// The host of an id, from 0; it is one alone where none are told apart.
+    /// Host of an id, from 0; always 0 in a network without hosts.
     pub fn host_of(&self, id: Id) -> u32 {
         let hosts = u64::from(self.hosts.unwrap_or(1));
         let host = u64::from(id) * hosts / u64::from(self.n.max(1));
         u32::try_from(host).unwrap_or(u32::MAX)
     }
 
-    /// What a message between two ids costs.
+    /// Cost of messages between two ids.
     pub fn cost(&self, a: Id, b: Id) -> &LinkCost {
         match self.class(a, b) {
             LinkClass::Host => &self.costs.host,
@@ -183,7 +188,7 @@ impl Topology {
     }
 }
 
-/// Bytes of a message on the wire, its frames' headers included.
+/// Bytes of a message on the wire, with the headers of its frames.
 pub fn wire_bytes(message: &Message) -> u64 {
     match message {
         Message::Request(request) => {
@@ -207,7 +212,7 @@ pub fn wire_bytes(message: &Message) -> u64 {
     }
 }
 
-/// A fixed part and a body in as many frames as they take.
+/// Bytes of a fixed part and a body, in as many frames as they need.
 fn framed(fixed: usize, body: u64) -> u64 {
     let first = (FRAME_HEADER + fixed) as u64;
     let segments = body.saturating_sub(1) / SEGMENT as u64;

@@ -1,11 +1,13 @@
-//! Small worlds, exhaustively: every process ends at every event of a call; and every two of them.
+//! Exhaustive runs of small worlds: every process ends at every event of a call, and every pair of processes.
 //!
-//! A world is the same up to the event at which a process ends, so the events of a world without crashes say where one may happen, and those of a world with one where a second may. A single crash is tried after
-//! every event. Of two, each is tried only after the events that its own process had part in: as sender, as receiver, or as the one whose link it is. What others do among themselves neither sees a crash
-//! nor is seen by it, so a crash before it and a crash after it are the same but for the moment, and that moment is drawn anyway: a peer learns of the loss some time later.
-//! Two that end at the same event are tried in one order.
+//! A world is unchanged up to the event at which a process ends. So the events of a world without crashes give the
+//! points for a first crash, and those of a world with one crash give the points for a second. A single crash is tried
+//! after every event. Of two crashes, each is tried only after events in which its process took part: as sender, as
+//! receiver, or as owner of the link. Events among other processes neither observe the crash nor are observed by it. A
+//! crash before and a crash after such an event differ only in their time, and that is drawn: a peer learns of the loss
+//! some time later. Two crashes at the same event are tried in one order.
 //!
-//! After one crash, calls show that whoever lives is reached again; after two, that nothing is left is enough.
+//! After one crash, further calls must reach every live id; after two crashes, only the state that is left is checked.
 
 use std::fmt;
 use std::str::FromStr;
@@ -20,7 +22,7 @@ use super::run::report;
 use super::scenario::{REPLY_BYTES, Scenario};
 use super::world::{BEGIN, Event, World};
 
-/// Built-in trees that are tried where none is asked for.
+/// Built-in trees to try by default.
 const TREES: [&str; 10] = [
     "binary",
     "binomial",
@@ -34,31 +36,31 @@ const TREES: [&str; 10] = [
     "loggp:2.5",
 ];
 
-/// A process that ends after an event. As text `ID@EVENT`; several have commas between them.
+/// A process that ends after an event. Its text form is `ID@EVENT`; a list is separated by commas.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Crash {
-    /// After so many events of the world.
+    /// Number of events before the crash.
     pub event: u64,
-    /// Which process.
+    /// Id of the process.
     pub id: Id,
 }
 
-/// Text that names no crashes.
+/// A list of crashes that cannot be parsed.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("`{0}` is no crash: write ID@EVENT, such as 3@17, several with a comma between them, or none")]
 pub struct CrashError(String);
 
 impl Crash {
-    /// Several as text; `none` if there are none.
+    /// Text form of a list; `none` if it is empty.
     pub fn list(crashes: &[Crash]) -> String {
         let all: Vec<String> = crashes.iter().map(ToString::to_string).collect();
         if all.is_empty() { "none".into() } else { all.join(",") }
     }
 
-    /// Several from their text.
+    /// Parses a list of crashes.
     ///
     /// # Errors
-    /// The first part that is none.
+    /// The first part that is not a crash.
     pub fn parse_list(text: &str) -> Result<Vec<Crash>, CrashError> {
         if text == "none" { Ok(Vec::new()) } else { text.split(',').map(str::parse).collect() }
     }
@@ -82,32 +84,32 @@ impl FromStr for Crash {
     }
 }
 
-/// Which ids had part in which events of a world, up to the end of what was planned.
+/// The ids that took part in each event of a world, up to the end of its planned events.
 #[derive(Debug, Default)]
 pub(super) struct Parts {
     seen: Vec<(u64, Id)>,
     over: bool,
 }
 
-/// What all worlds came to.
+/// Results of all worlds.
 #[derive(Clone, Debug, Default)]
 pub struct Exhaustive {
-    /// Worlds that were run.
+    /// Number of worlds.
     pub worlds: u64,
-    /// Events of all of them.
+    /// Events of all worlds.
     pub events: u64,
-    /// The first that failed, and what was found: at most [`FAILURES_MAX`].
+    /// The first failed worlds with their violations, at most [`FAILURES_MAX`].
     pub failures: Vec<(Scenario, Vec<Violation>)>,
-    /// How many failed.
+    /// Number of worlds that failed.
     pub failed: u64,
 }
 
-/// The trees that are tried where none is asked for.
+/// Trees to try by default.
 pub fn exhaustive_trees() -> Vec<TreeName> {
     TREES.iter().filter_map(|name| name.parse().ok()).collect()
 }
 
-/// Runs `of`, a call over all its ids, with every `crashes` processes ending at every event: 0, 1 or 2 of them, and all fewer.
+/// Runs `of`, a call over all its ids, with up to `crashes` processes (0, 1 or 2) that end at every event.
 pub fn exhaustive(of: &Scenario, crashes: u32) -> Exhaustive {
     // Each tree, size and mode draws its own kind of call.
     let kind = of.tree.wire_id().wrapping_mul(31).wrapping_add(of.tree.wire_param().into());
@@ -134,7 +136,7 @@ pub fn exhaustive(of: &Scenario, crashes: u32) -> Exhaustive {
     all
 }
 
-/// One crash, and after it every second one if there are to be two.
+/// Runs a world with one crash, and with each second crash if there are to be two.
 fn with_others(scenario: &Scenario, crashes: u32) -> Exhaustive {
     let mut all = Exhaustive::default();
     let parts = all.run(scenario);
@@ -147,12 +149,12 @@ fn with_others(scenario: &Scenario, crashes: u32) -> Exhaustive {
     all
 }
 
-/// All events, and the moment before the first.
+/// Every event, and the moment before the first.
 fn every_event(parts: &[(u64, Id)]) -> std::ops::RangeInclusive<u64> {
     0..=parts.last().map_or(0, |(event, _)| *event)
 }
 
-/// Each process at the events that it had part in, and before the first.
+/// Each process with the events in which it took part, and the moment before the first.
 fn events_of_each(parts: &[(u64, Id)], n: u32) -> Vec<Crash> {
     let mut crashes: Vec<Crash> = parts.iter().map(|&(event, id)| Crash { event, id }).collect();
     crashes.extend((0..n).map(|id| Crash { event: 0, id }));
@@ -162,7 +164,7 @@ fn events_of_each(parts: &[(u64, Id)], n: u32) -> Vec<Crash> {
 }
 
 impl Exhaustive {
-    /// Runs one world; who had part in which event.
+    /// Runs one world; returns the ids that took part in each event.
     fn run(&mut self, scenario: &Scenario) -> Vec<(u64, Id)> {
         let mut world = World::new(scenario);
         world.parts = Some(Parts::default());
@@ -175,7 +177,7 @@ impl Exhaustive {
         parts
     }
 
-    /// Adds what other worlds came to.
+    /// Adds the results of other worlds.
     pub fn add(&mut self, other: Exhaustive) {
         self.worlds += other.worlds;
         self.events += other.events;
@@ -186,14 +188,14 @@ impl Exhaustive {
 }
 
 impl World {
-    /// One call over all ids, in which these processes end.
+    /// Plans one call over all ids, during which these processes end.
     pub(super) fn plan_crashes(&mut self, crashes: &[Crash]) {
         let Scenario { n, tree, partial, .. } = self.scenario.clone();
         let reply_bytes = self.scenario.reply_bytes.unwrap_or(REPLY_BYTES);
         let (took, limit_ns) = self.expected();
         let times = Times { from: BEGIN, span: took, limit_max: limit_ns, dead_after: [took; 2] };
         let (mishaps, _) = Mishaps::draw(&mut self.random, FaultSet::NONE, n, times);
-        // As `gpc call` finds them; none is of an age at which it might have had an earlier run.
+        // As `gpc call` starts them: every process is too young to have had an earlier run.
         self.begin_lately(took);
         let ids = IdList::range(0..n);
         let all: Vec<Id> = ids.iter().collect();
@@ -222,7 +224,7 @@ impl World {
         self.crashes.sort_unstable_by(|a, b| b.cmp(a));
     }
 
-    /// Processes end that are to end after so many events.
+    /// Ends the processes whose crashes are due.
     pub(super) fn crash_those_due(&mut self) {
         while let Some(Crash { id, .. }) = self.crashes.pop_if(|crash| crash.event <= self.counts.events) {
             if self.hosts.is_up(id) {
@@ -231,7 +233,7 @@ impl World {
         }
     }
 
-    /// Notes that an id has part in what happens.
+    /// Records that an id takes part in the current event.
     pub(super) fn took_part(&mut self, id: Id) {
         let part = (self.counts.events, id);
         if let Some(parts) =
@@ -241,7 +243,7 @@ impl World {
         }
     }
 
-    /// What comes from now on was not planned.
+    /// Stops recording: later events were not planned.
     pub(super) fn planned_is_over(&mut self) {
         self.parts.iter_mut().for_each(|parts| parts.over = true);
     }

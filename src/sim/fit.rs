@@ -1,10 +1,13 @@
-//! What messages cost on a machine, from the times of a few calls on it.
+//! Fits the cost of messages on a machine to the measured times of a few calls.
 //!
-//! The constants that are looked for are those with which the simulator itself comes closest to the *probes*: calls whose times were measured. Nearness is the sum over the probes of the squared logarithm of predicted
-//! over measured, so that 10 % of a short call count as much as 10 % of a long one. The search is that of Levenberg and Marquardt over the logarithms of the constants, from several starts; it draws nothing.
+//! The result is the set of constants with which the simulator predicts the *probes* best; a probe is a measured call.
+//! The distance is the sum over the probes of the squared logarithm of predicted over measured time, so 10 % of a short
+//! call counts as much as 10 % of a long one. The search is Levenberg and Marquardt over the logarithms of the
+//! constants, from several starts; it uses no random numbers.
 //!
-//! What the probes should be, so that the constants can be told apart: a pair of ids (latency), a chain (latency and waking, nothing at the same time), a flat tree of few and one of many ids (work, and what cold caches add to
-//! it), trees with inner nodes of few and of many (waking), and for the cost of a byte a pair with much data.
+//! To separate the constants, the probes need: a pair of ids (latency), a chain (latency and waking, nothing in
+//! parallel), a flat tree of few and one of many ids (work, and the cost of cold caches), trees with few and with many
+//! inner nodes (waking), and for the cost of a byte a pair with much data.
 
 use std::num::NonZeroU32;
 
@@ -14,25 +17,25 @@ use super::cost::{Costs, LinkCost, Sharing};
 use super::run::run;
 use super::scenario::Scenario;
 
-/// A call over ids of one machine, and how long it took.
+/// A call over ids of one machine, and its measured time.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Probe {
-    /// Its tree.
+    /// Tree of the call.
     pub tree: Tree,
-    /// Ids.
+    /// Number of ids.
     pub n: u32,
-    /// Bytes of the request's data, and of each id's reply, at least 4.
+    /// Bytes of the request's data and of each id's reply; a reply has at least 4.
     pub data_bytes: u32,
-    /// The median of its times, nanoseconds.
+    /// Median time, nanoseconds.
     pub median_ns: u64,
 }
 
-/// What messages cost between the processes of one machine.
+/// Cost of messages between the processes of one machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HostCost {
-    /// Of a message.
+    /// Cost of a message.
     pub link: LinkCost,
-    /// Of being woken, and who shares what.
+    /// Shared cores, and the cost of waking a process.
     pub sharing: Sharing,
 }
 
@@ -49,38 +52,39 @@ impl HostCost {
         }
     }
 
-    /// How long that call takes, nanoseconds.
+    /// Predicted time of that call, nanoseconds.
     pub fn predict(&self, tree: Tree, n: u32, data_bytes: u32) -> u64 {
         let report = run(&self.scenario(tree, n, data_bytes));
         report.calls.first().and_then(|call| call.took_ns).unwrap_or_default()
     }
 }
 
-/// Latency, overhead, waking, cold: those that are searched for.
+/// Number of unknown constants: latency, overhead, waking, cold caches.
 const UNKNOWNS: usize = 4;
 
-/// Nanoseconds, as real numbers: the search multiplies.
+/// Unknown constants in nanoseconds, as real numbers, because the search multiplies them.
 type Point = [f64; UNKNOWNS];
 
-/// By how much a constant is changed to see what that changes: enough that the order of a few events does not hide it.
+/// Factor by which a constant is changed to find the slope: large enough to exceed the noise from reordered events.
 const NUDGE: f64 = 1.05;
 
-/// Rounds of one start: some four times what it takes to settle.
+/// Iterations from one start: about four times what converges.
 const ROUNDS_MAX: u32 = 40;
 
-/// What is added to the diagonal of the normal equations, at first and at most: beyond it no step is short enough to be a step.
+/// First value and bound of the damping on the diagonal of the normal equations; above the bound a step is negligible.
 const DAMPING: f64 = 0.01;
 const DAMPING_MAX: f64 = 1e4;
 
-/// Longest step of a constant in one round, as a logarithm: a factor of four.
+/// Longest step of a constant in one iteration, as a logarithm: a factor of four.
 const STEP_MAX: f64 = 1.4;
 
-/// Parts into which the starts divide a hop's time: latency, overhead (twice), waking, cold.
+/// Shares of a hop's time that the starts assign to latency, overhead (twice), waking, cold caches.
 const STARTS: [Point; 3] = [[0.4, 0.1, 0.2, 0.2], [0.02, 0.2, 0.1, 0.5], [0.2, 0.1, 0.4, 0.02]];
 
-/// The constants that come closest to the probes, on a machine of so many cores. The processes may turn out to get fewer than those, where others use them as well.
+/// Returns the constants that predict the probes best, on a machine of so many cores. Fewer cores may fit best if other
+/// programs use the machine as well.
 ///
-/// `None` where the probes are too few: fewer than the constants that are looked for, or no pair of ids among them.
+/// `None` if the probes are too few: fewer than the unknown constants, or without a pair of ids.
 pub fn fit(probes: &[Probe], machine_cores: NonZeroU32) -> Option<HostCost> {
     let small = probes.iter().map(|probe| probe.data_bytes).min()?;
     let short: Vec<&Probe> = probes.iter().filter(|probe| probe.data_bytes == small && probe.n > 1).collect();
@@ -104,12 +108,12 @@ pub fn fit(probes: &[Probe], machine_cores: NonZeroU32) -> Option<HostCost> {
     best.map(|(_, host)| host)
 }
 
-/// Numbers of cores that are tried: all, and halves of that.
+/// Numbers of cores to try: all, and repeated halves.
 fn candidates(machine_cores: NonZeroU32) -> impl Iterator<Item = NonZeroU32> {
     std::iter::successors(Some(machine_cores), |cores| NonZeroU32::new(cores.get() / 2))
 }
 
-/// What a byte costs: the data go down to the second id and come back.
+/// Cost of a byte in picoseconds: the data travel to the second id and back.
 fn byte_ps(pair: &Probe, probes: &[Probe]) -> u64 {
     let long = probes.iter().filter(|probe| probe.n == 2).max_by_key(|probe| probe.data_bytes);
     let Some(long) = long.filter(|long| long.data_bytes > pair.data_bytes) else { return 0 };
@@ -119,12 +123,12 @@ fn byte_ps(pair: &Probe, probes: &[Probe]) -> u64 {
 
 fn host_cost(point: &Point, byte_ps: u64, cores: NonZeroU32) -> HostCost {
     let [latency_ns, overhead_ns, wake_ns, cold_ns] = point.map(|ns| ns.round() as u64);
-    // One machine shows no gap beyond the overhead.
+    // On one machine no gap beyond the overhead can be measured.
     let link = LinkCost { latency_ns, overhead_ns, gap_ns: overhead_ns, byte_ps };
     HostCost { link, sharing: Sharing { cores, wake_ns, cold_ns } }
 }
 
-/// The logarithm of predicted over measured, for each probe.
+/// Logarithm of predicted over measured time, for each probe.
 fn misses(host: &HostCost, probes: &[&Probe]) -> Vec<f64> {
     let miss = |probe: &&Probe| {
         let predicted = host.predict(probe.tree.clone(), probe.n, probe.data_bytes);
@@ -133,7 +137,7 @@ fn misses(host: &HostCost, probes: &[&Probe]) -> Vec<f64> {
     probes.iter().map(miss).collect()
 }
 
-/// The nearest point that is found from a start, and the square of how far it is.
+/// Searches from a start; returns the best point and its squared distance.
 fn search(start: Point, misses: impl Fn(&Point) -> Vec<f64>) -> (f64, Point) {
     let square = |misses: &[f64]| misses.iter().map(|miss| miss * miss).sum::<f64>();
     let (mut point, mut here) = (start, misses(&start));
@@ -164,7 +168,7 @@ fn search(start: Point, misses: impl Fn(&Point) -> Vec<f64>) -> (f64, Point) {
     (square(&here), point)
 }
 
-/// The step that the normal equations ask for: slopes times slopes, with more on the diagonal, times step = - slopes times misses.
+/// Solves the damped normal equations for a step: (slopes² + damping on the diagonal) × step = -slopes × misses.
 fn downhill(slopes: &[Vec<f64>; UNKNOWNS], misses: &[f64], damping: f64) -> Point {
     let dot = |one: &[f64], other: &[f64]| one.iter().zip(other).map(|(a, b)| a * b).sum::<f64>();
     let mut rows: [[f64; UNKNOWNS + 1]; UNKNOWNS] = std::array::from_fn(|row| {
@@ -174,7 +178,7 @@ fn downhill(slopes: &[Vec<f64>; UNKNOWNS], misses: &[f64], damping: f64) -> Poin
             _ => dot(&slopes[row], &slopes[column]),
         })
     });
-    // Gauss and Jordan; the diagonal of a damped square is never zero.
+    // Gauss-Jordan elimination; the diagonal of a damped square is never zero.
     for pivot in 0..UNKNOWNS {
         let by = rows[pivot].map(|cell| cell / rows[pivot][pivot]);
         for (index, row) in rows.iter_mut().enumerate() {
@@ -218,7 +222,8 @@ mod tests {
         shapes.into_iter().map(probe).collect()
     }
 
-    /// Measurements made up by the simulator give the constants back with which they were made, and predict trees that were not measured.
+    /// The fit recovers the constants of probes that the simulator made, and predicts trees that are not among the
+    /// probes.
     #[test]
     fn constants_are_found_again() {
         for host in [known(8000, 3000, 5000, 10_000, 2), known(1000, 2000, 6000, 20_000, 1)] {

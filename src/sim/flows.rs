@@ -1,7 +1,9 @@
-//! Long replies: the head and the data of one that takes more than a frame are two things that happen, and much can go wrong between them.
+//! Long replies: the head and the data of a reply of more than a frame are separate messages, and faults may strike
+//! between them.
 //!
-//! What an id says of its reply comes at once, as in the runtime; its data leave when they are all there, in one piece, and cost what they take. So a reply is under way for longer here than where
-//! segments follow each other, and faults strike in the same states. Of windows there is only that now and then somebody above takes no data for a while.
+//! As in the runtime, an id sends the head of its reply at once. The data leave in one piece when they are complete, at
+//! their usual cost. So a reply is in flight for longer than with consecutive segments, and faults meet the same
+//! states. Of windows only one effect is simulated: sometimes an ancestor takes no data for a while.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,27 +19,28 @@ use crate::wire::head::ResponseHead;
 use crate::wire::message::{Answer, Message, Response, SubtreeReply};
 use crate::wire::{Body, BodyWriter, CallId};
 
-/// Of so many long replies that are passed on as they come the data of one wait for somebody above, where data may stop coming.
+/// Where data may stall, one in this many forwarded replies has its data held by an ancestor.
 const HELD_PARTS: u64 = 2;
 
-/// The long replies of a world. Bounded by the calls in flight at its ids.
+/// The long replies of a world, bounded by the calls in flight at its ids.
 #[derive(Default)]
 pub(super) struct Flows {
-    /// By sender: to whom a reply goes whose head has left and whose data have not.
+    /// Key: sender. Receiver and reply, for replies whose head was sent and whose data were not.
     going: BTreeMap<(Id, CallId), (Id, ArrivingReply)>,
-    /// By receiver and sender: a reply whose head has come; the end that fills it, or none where it is needed whole.
+    /// Key: receiver and sender. Replies whose head has arrived, with the writer of their data, or `None` if the reply
+    /// is needed whole.
     coming: BTreeMap<(Id, Id, CallId), Option<BodyWriter>>,
-    /// Whose data wait for somebody above who takes none.
+    /// Replies whose data are held because an ancestor takes none.
     held: BTreeSet<(Id, CallId)>,
-    /// Who waits for data that have stopped coming.
+    /// Ids that wait for data that have stalled.
     stalled: BTreeSet<(Id, CallId)>,
 }
 
 impl Flows {
-    /// An id tells another something that ends a long reply between them.
+    /// Handles a message that ends a long reply at its sender or cancels it at its receiver.
     fn ends(&mut self, from: Id, to: Id, message: &Message) {
         match message {
-            // Another may be told that this id is not the one to ask.
+            // A failure may also go to another id that wrongly asked this one.
             Message::Response(Response { call, answer: Answer::Failed(_) })
                 if self.going.get(&(from, *call)).is_some_and(|(receiver, _)| *receiver == to) =>
             {
@@ -48,7 +51,7 @@ impl Flows {
         }
     }
 
-    /// An id has heard something that ends a long reply between it and its peer.
+    /// Handles a received message that ends a long reply.
     fn hears(&mut self, at: Id, from: Id, message: &Message) {
         match message {
             Message::Response(Response { call, answer: Answer::Failed(_) }) => {
@@ -61,20 +64,20 @@ impl Flows {
         }
     }
 
-    /// Whether these are data for an id whose own wait for somebody above, or that waits for others.
+    /// Whether the receiver's own data are held, or it already waits for others.
     pub(super) fn is_waited_for(&self, to: Id, message: &Message) -> bool {
         let waits = |call| self.held.contains(&(to, call)) || self.stalled.contains(&(to, call));
         matches!(message, Message::Response(Response { call, .. }) if waits(*call))
     }
 
-    /// These data will come late.
+    /// Records that the data of this message stall.
     pub(super) fn stall(&mut self, to: Id, message: &Message) {
         if let Message::Response(Response { call, .. }) = message {
             self.stalled.insert((to, *call));
         }
     }
 
-    /// An end learns that its link is lost.
+    /// Drops the replies of a link whose loss this end learns of.
     pub(super) fn lost(&mut self, at: Id, peer: Id) {
         let of_at = self.going.range((at, NAMES[0])..=(at, NAMES[1]));
         let lost = of_at.filter(|(_, (to, _))| *to == peer).map(|(key, _)| *key);
@@ -84,7 +87,7 @@ impl Flows {
         forget(&mut self.coming, (at, peer, NAMES[0])..=(at, peer, NAMES[1]));
     }
 
-    /// A process ends.
+    /// Drops the replies of a process that ends.
     pub(super) fn ended(&mut self, id: Id) {
         forget(&mut self.going, (id, NAMES[0])..=(id, NAMES[1]));
         for waits in [&mut self.held, &mut self.stalled] {
@@ -94,7 +97,7 @@ impl Flows {
     }
 }
 
-/// A reply that takes more than a frame, as its sender knows it.
+/// The sender's view of a reply of more than a frame; `None` for other answers.
 fn long(answer: &Answer) -> Option<ArrivingReply> {
     match answer {
         Answer::Arriving(reply) => Some(ArrivingReply::clone(reply)),
@@ -108,7 +111,7 @@ fn long(answer: &Answer) -> Option<ArrivingReply> {
 }
 
 impl World {
-    /// Sends the head of a reply, if it is a long one; says whether that settles it.
+    /// Sends the head of a long reply; returns whether the message was one.
     pub(super) fn send_long(&mut self, from: Id, to: Id, message: &Message) -> bool {
         self.flows.ends(from, to, message);
         let Message::Response(Response { call, answer }) = message else { return false };
@@ -125,7 +128,7 @@ impl World {
         true
     }
 
-    /// Whoever is to take the data of a reply that is passed on takes none for a while.
+    /// Sometimes holds the data of a forwarded reply, as if an ancestor took none for a while.
     fn perhaps_held(&mut self, from: Id, to: Id, call: CallId, reply: &ArrivingReply) {
         let passed_on = reply.data.parts().iter().any(|part| matches!(part, FlowPart::Arriving(_)));
         let Some(longest) = self.mishaps.as_ref().filter(|it| self.now < it.end).map(|it| it.longest) else {
@@ -133,7 +136,7 @@ impl World {
         };
         let behind = &mut self.profile.behind;
         if passed_on && behind.stalls && behind.random.chance(1, HELD_PARTS) {
-            // Mostly until the limit has passed: then this id has data that it has not given on.
+            // Mostly until the limit has passed: then this id has data that it has not forwarded.
             let lasts = if behind.random.chance(2, 3) { longest } else { behind.random.below(longest) };
             let until = self.now + 1 + lasts;
             self.flows.held.insert((from, call));
@@ -142,14 +145,14 @@ impl World {
         }
     }
 
-    /// The data of a reply that waited for somebody above go on.
+    /// Sends the data of a reply that was held.
     pub(super) fn goes_up(&mut self, id: Id, run: u32, call: CallId) {
         if self.hosts.is_up(id) && self.hosts.run(id) == run && self.flows.held.remove(&(id, call)) {
             self.send_data(id, call);
         }
     }
 
-    /// One of those whose data a long reply waits for loses a link, perhaps the one that they come by.
+    /// Sometimes breaks a link of a child whose data a long reply waits for; perhaps the link that carries the data.
     fn perhaps_breaks(&mut self, id: Id, call: CallId) {
         let Some(mishaps) = self.mishaps.as_mut().filter(|_| self.flows.going.contains_key(&(id, call)))
         else {
@@ -164,7 +167,7 @@ impl World {
         self.queue.push(at, Event::Mishap(Box::new(Mishap::Break { hard, of: Some(child) })));
     }
 
-    /// Sends the data of a long reply, if they are all there.
+    /// Sends the data of a long reply once they are complete.
     fn send_data(&mut self, from: Id, call: CallId) {
         if self.flows.held.contains(&(from, call)) {
             return;
@@ -180,14 +183,14 @@ impl World {
         self.transmit(from, to, Message::Response(Response { call, answer }), bytes, true);
     }
 
-    /// A message that has come is the head of a long reply; says so.
+    /// Handles a message that may be the head of a long reply; returns whether it was.
     pub(super) fn head_came(&mut self, at: Id, from: Id, message: &Message) -> bool {
         self.flows.hears(at, from, message);
         self.is_needed_whole(at, from, message);
         let Message::Response(Response { call, answer: Answer::Arriving(head) }) = message else {
             return false;
         };
-        // Nobody takes in what nobody waits for, as in the runtime.
+        // As in the runtime, a reply that no call waits for is dropped.
         if !self.node(at).is_some_and(|node| node.awaits(from, *call)) {
             self.observe(&Observation::HeadDropped { at, from, call: *call });
             return true;
@@ -205,7 +208,8 @@ impl World {
         true
     }
 
-    /// A long reply of a partial call comes whole: its receiver says so, or its driver would bring the head alone.
+    /// A long reply of a partial call arrives whole: its receiver must ask for that, or its driver would deliver the
+    /// head alone.
     fn is_needed_whole(&mut self, at: Id, from: Id, message: &Message) {
         if let Message::Response(Response { call, answer: Answer::Partial(partial) }) = message
             && partial.reply.data.len() > SEGMENT
@@ -216,12 +220,12 @@ impl World {
         }
     }
 
-    /// The data of a long reply have come.
+    /// Handles the data of a long reply.
     pub(super) fn data_came(&mut self, parcel: Parcel) {
         let Parcel { from, to: at, message, .. } = parcel;
         let Message::Response(Response { call, answer: Answer::Reply(reply) }) = &message else { return };
         let call = *call;
-        // Without its head it is of no use to anybody.
+        // Data without their head are dropped.
         let Some(writer) = self.flows.coming.remove(&(at, from, call)) else { return };
         if writer.is_none() && !self.node(at).is_some_and(|node| node.awaits(from, call)) {
             return;
@@ -234,7 +238,7 @@ impl World {
     }
 }
 
-/// Of a reply whose head has gone up, the data that are there have gone, as far as nothing is missing before them.
+/// Marks complete data as forwarded, up to the first part that is incomplete.
 fn pass_on(flow: &Flow) {
     for part in flow.parts() {
         match part {

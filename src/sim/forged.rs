@@ -1,6 +1,8 @@
-//! What comes from those who have no part in it: copies of requests, requests that are none, and words that only a parent or a child may say.
+//! Messages from ids that have no part in a call: copies of requests, invalid requests, and messages that only a parent
+//! or a child may send.
 //!
-//! After a copy of a request nobody who looks on knows what becomes of the id that it came to, nor of those below. Anything else that is forged changes nothing: the checkers take it for a sign of life.
+//! After a copied request the checkers cannot predict what becomes of its receiver and the ids below. Every other
+//! forged message must change nothing: the checkers count it as a heartbeat.
 
 use std::sync::Arc;
 
@@ -14,26 +16,27 @@ use crate::wire::{
     CallId, Cause, CauseKind, Coverage, Failure, Message, Payload, Report, Request, Stage, Status,
 };
 
-/// How many ids are looked at until one is found that has no part in a call.
+/// Ids to try in order to find one that has no part in a call.
 const TRIES: u32 = 8;
 
-/// Latest that a lie comes behind the message that it is about, in latencies: the call may be over where that came from.
+/// Latest that a lie follows the message that it is about, in latencies: the call may have ended at that message's
+/// sender.
 const BEHIND: u64 = 20;
 
-/// Calls of a root whose numbers lie further apart have others between them that nobody here has heard of.
+/// If the numbers of two calls of a root are further apart, other calls lie between them.
 const APART: u64 = 32;
 
-/// So many calls later than any of a run.
+/// Offset of call numbers beyond any of a run.
 const YET_TO_COME: u64 = 1 << 40;
 
-/// Most ids of a tree that is another one's.
+/// Largest number of ids in a tree made for other ids.
 const SHAPE_MAX: u32 = 64;
 
-/// The wire id of a tree that nobody has registered.
+/// Wire id of a tree that is not registered.
 const NO_TREE: u64 = 1 << 40;
 
 impl World {
-    /// The request that a root's parent would have sent it, if there were one.
+    /// The request that the root of a call would receive if it had a parent.
     fn of_the_root(&self, request: &Request) -> Option<Message> {
         let plan = &self.call(request.call)?.plan;
         let whole = Request {
@@ -46,7 +49,7 @@ impl World {
         Some(Message::Request(whole.into()))
     }
 
-    /// Part of a request: for its first id alone, past one parent more, as if somebody above had lost the parent.
+    /// A request for the first id of the list alone, past one more parent, as if an ancestor had lost the parent.
     fn of_one(request: &Request) -> Option<Message> {
         let first = request.ids.first().filter(|_| request.partial && request.ids.len() > 1)?;
         let one = Request {
@@ -60,14 +63,14 @@ impl World {
         Some(Message::Request(one.into()))
     }
 
-    /// A request of a whole call, as if somebody had lost the parent: in such a call nobody adopts.
+    /// A request that claims adoption in a call that is not partial, where no node adopts.
     fn adopting(request: &Request) -> Option<Message> {
         let skipped = Some(request.skipped + 1).filter(|_| !request.partial)?;
         let adopting = Request { skipped, adopted: true, data: request.data.fork(), ..request.clone() };
         Some(Message::Request(adopting.into()))
     }
 
-    /// A copy of a request comes from an id that is not its sender, or goes to the root of the call.
+    /// Sends a copy of a request from an id that is not its sender, or to the root of the call.
     pub(super) fn forge(&mut self, from: Id, to: Id, message: Message, arrival: u64) {
         let Message::Request(request) = &message else { return };
         let call = request.call;
@@ -80,15 +83,16 @@ impl World {
         let (to, message) = other.unwrap_or((to, message));
         let up = self.hosts.up();
         let others = up.len() - u32::from(up.contains(from)) - u32::from(to != from && up.contains(to));
-        // Below a u32.
+        // Less than a `u32`.
         let place = self.random.below(others.into()) as u32;
         let Some(other) = up.at_without(place, [from, to]) else { return };
-        // With its root an id may be linked first after the call.
+        // With the root an id may have its first link after the call.
         let root = Some(call.root).filter(|&root| ![from, to].contains(&root) && up.contains(root));
         let liar = if self.random.chance(1, 3) { root.unwrap_or(other) } else { other };
         let Some(mishaps) = &self.mishaps else { return };
         let act = self.call(call).and_then(|state| state.acts.get(&to));
-        // In flight a root knows its call; what is left of it is a name, and so it is where func fails.
+        // While a call runs, its root knows it; afterwards the root keeps only its name, and so does an id whose func
+        // fails.
         let late = if to_root || matches!(act, Some(Act::Fail | Act::Panic)) { 2 } else { 1 };
         let at = self.now + mishaps.copy_takes(&mut self.random, arrival - self.now, late);
         if let Some(parcel) = self.in_the_name_of(liar, to, message) {
@@ -100,7 +104,8 @@ impl World {
         }
     }
 
-    /// Keeps the last request of each root at an id, in a world in which copies of requests come: one of them comes once more when a root has begun anew, or when its numbers have jumped.
+    /// Stores the last request of each root at an id, in a world that copies requests. The copy arrives when a root has
+    /// restarted, or when its call numbers have jumped.
     pub(super) fn remember_request(&mut self, at: Id, message: &Message) {
         if let Message::Request(request) = message
             && self.profile.behind.copies
@@ -109,7 +114,7 @@ impl World {
             && request.data.is_empty()
         {
             let before = self.asked.insert((at, request.call.root), request.clone());
-            // Numbers between them take the place of what is remembered of earlier ones.
+            // The numbers in between have pushed earlier calls out of the memory of completed calls.
             let apart =
                 |before: &Arc<Request>| request.call.sequence.saturating_sub(before.call.sequence) > APART;
             if let Some(before) = before.filter(apart) {
@@ -118,7 +123,7 @@ impl World {
         }
     }
 
-    /// A copy of a request comes when a later call of its root may have ended.
+    /// Schedules a copy of a request for a time when a later call of its root may have ended.
     fn comes_behind(&mut self, at: Id, request: Arc<Request>) {
         let up = self.hosts.up();
         let others = up.len() - u32::from(up.contains(at));
@@ -130,7 +135,7 @@ impl World {
         self.copy_comes(other, at, request, when);
     }
 
-    /// Somebody who has no part in a call sends a copy of its request, which arrives then.
+    /// Sends a copy of a request from an id that has no part in the call.
     fn copy_comes(&mut self, liar: Id, at: Id, request: Arc<Request>, when: u64) {
         let call = request.call;
         if let Some(parcel) = self.in_the_name_of(liar, at, Message::Request(request)) {
@@ -140,7 +145,8 @@ impl World {
         }
     }
 
-    /// An id is linked with a new run of a root, and forgets the calls of the earlier one: that of another root, which it is to remember, comes once more.
+    /// An id that links with a new run of a root forgets the calls of the earlier run. It must remember the calls of
+    /// other roots: a request of one of them arrives again.
     pub(super) fn perhaps_asked_again(&mut self, at: Id, peer: Id) {
         let before_the_end = self.mishaps.as_ref().is_some_and(|mishaps| self.now < mishaps.end);
         if !before_the_end || self.hosts.run(peer) == 0 || self.asked.is_empty() {
@@ -156,7 +162,7 @@ impl World {
         self.copy_comes(peer, at, request, at_once);
     }
 
-    /// Somebody says something about the call of a message, of which it has no part.
+    /// Sends a message about a call from an id that has no part in it.
     pub(super) fn lie(&mut self, from: Id, to: Id, message: &Message, arrival: u64) {
         let Some(call) = call_of(message) else { return };
         let Some(plan) = self.call(call).map(|state| state.plan.clone()) else { return };
@@ -186,7 +192,7 @@ impl World {
         }
     }
 
-    /// A request under a name that its receiver gives, and has not given yet.
+    /// A request with a call name of its receiver that the receiver has not used yet.
     fn yet_to_come(at: Id, request: &Request) -> Message {
         let call = CallId { root: at, sequence: request.call.sequence.saturating_add(YET_TO_COME) };
         let (ids, tree, data) = (IdList::range(at..at + 1), Ok(Tree::Binary), request.data.fork());
@@ -194,13 +200,13 @@ impl World {
         Message::Request(own.into())
     }
 
-    /// What looks like a request and is none, whoever sends it: to somebody else than the first of its list, or in a tree that is not one of these ids.
+    /// An invalid request: its receiver is not first in the list, or its tree does not fit the ids.
     fn none_of(&mut self, at: Id, request: &Request) -> Option<Message> {
         let tree = match self.random.below(2) {
             _ if request.ids.first() != Some(at) => request.tree.clone(),
-            // Of a partial call it may pass for that of another parent.
+            // Of a partial call it may pass for the request of another parent.
             _ if request.partial => return None,
-            // A shape has a word for each id.
+            // A shape takes a word for each id.
             0 => Err(NO_TREE),
             _ if request.ids.len() > SHAPE_MAX => Err(NO_TREE),
             _ => {
@@ -212,12 +218,12 @@ impl World {
         if self.random.chance(1, 4) {
             return Some(World::yet_to_come(at, request));
         }
-        // Nobody who was given up is asked in its place.
+        // It skips no parent.
         let none = Request { tree, skipped: 0, adopted: false, data: request.data.fork(), ..request.clone() };
         Some(Message::Request(none.into()))
     }
 
-    /// Something that a parent or a child may say.
+    /// A message that only a parent or a child may send.
     fn said_of(&mut self, call: CallId, liar: Id) -> Message {
         let part = || SubtreeReply { data: Payload::copy_from_slice(b"3 lie"), ..SubtreeReply::default() };
         let answer = match self.random.below(7) {
@@ -239,7 +245,7 @@ impl World {
         Message::Response(Response { call, answer })
     }
 
-    /// What somebody sends whose node knows nothing of it; `None` if it does not come through.
+    /// A message sent in the name of `liar`, without its node; `None` if no link carries it.
     fn in_the_name_of(&mut self, liar: Id, to: Id, message: Message) -> Option<Parcel> {
         if self.linked.is_some() {
             let (begun, passage) = (self.hosts.incarnation(liar), Passage::default());
@@ -250,7 +256,7 @@ impl World {
         let passage = match self.mishaps.as_mut()?.links.send(liar, to, true, up) {
             Fate::Goes(passage) => passage,
             Fate::Vanishes => return None,
-            // Its node is told of links that others have asked for in its name.
+            // The node learns of a refused link that the simulator opened in its name.
             Fate::Refused(epoch) => {
                 let (at, run) = (self.now + 2 * self.hosts.cost(liar, to).latency_ns, self.hosts.run(liar));
                 self.queue.push(at, Event::Notice { id: liar, run, peer: to, epoch });
@@ -270,7 +276,7 @@ impl World {
     }
 }
 
-/// The call that a message is about.
+/// Call that a message is about.
 pub(super) fn call_of(message: &Message) -> Option<CallId> {
     match message {
         Message::Request(request) => Some(request.call),

@@ -1,6 +1,7 @@
-//! The processes of a world, and what sending and receiving costs each.
+//! Processes of a world, and the time that sending and receiving takes.
 //!
-//! A process has one processor for its messages, and one way in and one way out of the network. Functions run beside them, on workers.
+//! A process has one processor for its messages, and one path into and one out of the network. Functions run on workers
+//! beside them.
 
 use gpc_trees::Id;
 
@@ -12,37 +13,37 @@ use super::rooms::Room;
 use super::world::{BEGIN, held};
 use crate::chain::{Node, Rested};
 
-/// By how much clocks are ahead that are: a process that begins again begins before its last run, as far as anybody can tell.
+/// Offset of clocks that are ahead. A process that restarts with a correct clock seems older than its last run.
 const AHEAD_NS: u64 = BEGIN;
 
-/// One id's process, in one line of memory: of a million nobody else has it in a cache.
+/// Process of an id, in one cache line: with a million ids each access misses the cache.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 pub(super) struct Host {
-    /// Made at the first message: an id that has heard nothing holds nothing.
+    /// Made at the first message: an id that has received nothing holds nothing.
     pub(super) node: Option<Box<Node>>,
-    /// What the node goes on with where it has been let go.
+    /// Compact state of a node that was dropped while idle.
     pub(super) rested: Option<Room<Rested>>,
-    /// Until when its processor has messages to handle.
+    /// Time until which its processor has messages to handle.
     busy_until: u64,
-    /// When the next message may leave.
+    /// Earliest time at which the next message may leave.
     leaves_from: u64,
-    /// When the next message may come in.
+    /// Earliest time at which the next message may arrive.
     comes_from: u64,
-    /// When its timer is due; `u64::MAX` for none.
+    /// Time of its timer; `u64::MAX` for none.
     pub(super) timer: u64,
-    /// Which run of the id this is.
+    /// Number of this run of the id.
     pub(super) run: u32,
     /// Calls that it has started.
     pub(super) started: u32,
-    /// When this run began; its incarnation counts from there.
+    /// Start time of this run, from which its incarnation is counted.
     pub(super) begun: u64,
 }
 
 const _: () = assert!(size_of::<Host>() == 64);
 
 impl Host {
-    /// What its node holds, also where that has been let go.
+    /// State that its node holds, also in compact form.
     pub(super) fn held(&self) -> Held {
         match (&self.node, &self.rested) {
             (Some(node), _) => held(node, node.next_deadline(), false),
@@ -60,9 +61,9 @@ impl Host {
 #[derive(Debug)]
 pub(super) struct Hosts {
     hosts: Vec<Host>,
-    /// Those that are up.
+    /// Ids that are up.
     up: IdSet,
-    /// Those whose clock is ahead.
+    /// Ids whose clock is ahead.
     ahead: IdSet,
     topology: Topology,
 }
@@ -78,19 +79,19 @@ impl Hosts {
         &mut self.hosts[id as usize]
     }
 
-    /// An id is to have a turn soon.
+    /// Prefetches the process of an id.
     pub(super) fn expect(&self, id: Id) {
         soon(&self.hosts[id as usize]);
     }
 
-    /// And sooner: what its node goes on with is needed, too.
+    /// Prefetches the compact state of its node.
     pub(super) fn expect_node(&self, id: Id) {
         if let Some(rested) = &self.hosts[id as usize].rested {
             rested.expect();
         }
     }
 
-    /// And at last: what that names.
+    /// Prefetches the parts of that state.
     pub(super) fn expect_parts(&self, id: Id) {
         if let Some(rested) = &self.hosts[id as usize].rested {
             for (at, bytes) in rested.parts().into_iter().flatten() {
@@ -103,17 +104,17 @@ impl Hosts {
         self.up.contains(id)
     }
 
-    /// What the clock of this run of an id said when it began.
+    /// Incarnation: the clock of this run of an id at its start.
     pub(super) fn incarnation(&self, id: Id) -> u64 {
         self.hosts[id as usize].begun + if self.ahead.contains(id) { AHEAD_NS } else { 0 }
     }
 
-    /// The clock of an id is ahead, until it begins again.
+    /// Sets the clock of an id ahead, until the id restarts.
     pub(super) fn put_ahead(&mut self, id: Id) {
         self.ahead.insert(id);
     }
 
-    /// All that are up.
+    /// All ids that are up.
     pub(super) fn up(&self) -> &IdSet {
         &self.up
     }
@@ -134,23 +135,23 @@ impl Hosts {
         *self.topology.cost(from, to)
     }
 
-    /// The host that a process runs on, from 0.
+    /// Host that a process runs on, from 0.
     pub(super) fn host_of(&self, id: Id) -> u32 {
         self.topology.host_of(id)
     }
 
-    /// Until when a process has something to do.
+    /// Time until which a process is busy.
     pub(super) fn busy_until(&self, id: Id) -> u64 {
         self.hosts[id as usize].busy_until
     }
 
-    /// A process takes so long for something that is no message.
+    /// Occupies the processor for other work than messages.
     pub(super) fn occupy(&mut self, id: Id, now: u64, ns: u64) {
         let host = self.at(id);
         host.busy_until = now.max(host.busy_until).saturating_add(ns);
     }
 
-    /// A message of so many bytes leaves: when it arrives. `slowness` is how many times longer the processor takes.
+    /// Sends a message of `bytes` bytes; returns its arrival time. `slowness` multiplies the processor time.
     pub(super) fn leave(&mut self, now: u64, from: Id, to: Id, bytes: u64, slowness: u64) -> u64 {
         let cost = self.cost(from, to);
         let host = self.at(from);
@@ -162,7 +163,7 @@ impl Hosts {
         last_byte.saturating_add(cost.latency_ns)
     }
 
-    /// A message has arrived: when the receiver has taken it in.
+    /// Receives a message; returns the time at which the receiver has read it.
     pub(super) fn take_in(&mut self, now: u64, from: Id, to: Id, slowness: u64) -> u64 {
         let cost = self.cost(from, to);
         let host = self.at(to);
@@ -172,7 +173,7 @@ impl Hosts {
         host.busy_until
     }
 
-    /// A process ends.
+    /// Ends a process.
     pub(super) fn end(&mut self, id: Id) {
         self.up.remove(id);
         let host = self.at(id);
@@ -180,7 +181,7 @@ impl Hosts {
         host.timer = u64::MAX;
     }
 
-    /// A new process begins under the same id, and its clock is right.
+    /// Starts a new process with the same id and a correct clock.
     pub(super) fn begin_again(&mut self, id: Id, now: u64) {
         self.up.insert(id);
         self.ahead.remove(id);

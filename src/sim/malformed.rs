@@ -1,7 +1,10 @@
-//! Malformed answers: a child says less or more than it was asked, blames an id that it was not sent to, or sends a reply that is no level-n data or has not the parts of those that are done.
+//! Malformed answers: a child reports too few or too many ids, blames an id that it was not sent to, or sends a reply
+//! that is not level-n data or has not one part for each id that is done.
 //!
-//! Bad input is normal: whoever reads such an answer knows no more of those below than if it had not come, and what it says of others is as true as without it. In a partial call without a callback replies are counted at every hop, and the child is lost alone. In other calls
-//! the bytes of a reply may go up unread, and then the whole reply of the call is what nobody can take apart.
+//! Malformed input must be harmless: its reader learns nothing of the ids below, as if the answer had not arrived, and
+//! what it reports of other ids stays true. In a partial call without a callback every hop counts the parts of replies,
+//! and only the child is lost. In other calls the bytes of a reply may go up unread, and then the whole reply of the
+//! call cannot be parsed.
 
 use bytes::Bytes;
 use gpc_trees::Id;
@@ -14,7 +17,7 @@ use crate::wire::message::{Answer, Partial, Response, SubtreeReply};
 use crate::wire::{Cause, CauseKind, Coverage, Failure, Message, Payload, Report, Stage, Status};
 
 impl World {
-    /// The message that leaves in place of what a node has said: the same, but for a few answers, which are malformed.
+    /// Replaces a few answers by malformed ones.
     pub(super) fn perhaps_malformed(&mut self, from: Id, message: Message) -> Message {
         let Message::Response(Response { call, ref answer }) = message else { return message };
         let now = self.now;
@@ -35,7 +38,7 @@ impl World {
         let garbled = match &answer {
             Answer::Reply(_) => GARBLES.contains(&way),
             Answer::Partial(partial) if GARBLES.contains(&way) => {
-                // By chance it may be as good as any other.
+                // By chance the reply may still be valid.
                 if !merges && fits(partial) {
                     return message;
                 }
@@ -49,13 +52,13 @@ impl World {
     }
 }
 
-/// The ways in which the bytes of a reply are others.
+/// Ways that change the bytes of a reply.
 const GARBLES: std::ops::Range<u64> = 2..6;
 
-/// The way in which an answer blames an id that its sender knows nothing of.
+/// The way that blames an id outside the sender's subtree.
 const BLAMES: u64 = 6;
 
-/// The same answer, which blames the root: no child has that below it.
+/// Makes an answer blame the root, which is below no child.
 fn blaming(answer: &Answer, root: Id) -> Option<Answer> {
     let lie = Cause::new(root, Stage::Func, CauseKind::Failed, "a lie");
     Some(match answer {
@@ -78,7 +81,7 @@ fn fits(Partial { reply, report }: &Partial) -> bool {
     has(&reply.header) && has(&reply.data)
 }
 
-/// A malformed answer in place of a good one, in one of six ways; `None` where it cannot be made so.
+/// Makes an answer malformed in one of six ways; `None` if the way does not apply to it.
 fn malformed(answer: &Answer, way: u64) -> Option<Answer> {
     Some(match (answer, way) {
         (Answer::Completed, 0 | 1) => Answer::Partial(Box::default()),
@@ -105,7 +108,7 @@ fn malformed(answer: &Answer, way: u64) -> Option<Answer> {
     })
 }
 
-/// Values for a callback that are not what they say: bytes that mean nothing, two with the header of one, or values of values.
+/// Invalid values for a callback: bytes without meaning, two values with one header, or values of values.
 fn bad_values(partial: &Partial, way: u64) -> Option<Answer> {
     let one = || Leveled { level: 0, data: level0(Bytes::from_static(b"value")) };
     let values = |count| aggregate(None, &vec![one(); count]).ok();
@@ -119,7 +122,7 @@ fn bad_values(partial: &Partial, way: u64) -> Option<Answer> {
     Some(Answer::Partial(Box::new(Partial { reply, report: partial.report.clone() })))
 }
 
-/// Statuses of one id more, or of all but the first.
+/// Coverage of one id more, or of all ids but the first.
 fn miscounted(coverage: &Coverage, way: u64) -> Coverage {
     if way == 0 && !coverage.is_empty() {
         return coverage.without_first();
@@ -129,7 +132,8 @@ fn miscounted(coverage: &Coverage, way: u64) -> Coverage {
     more
 }
 
-/// As many bytes that mean nothing, or fewer; a header for fewer ids than there are data of; or both for fewer than are done.
+/// Invalid reply: bytes without meaning, as many or fewer; a header for fewer ids than the data; or both for fewer ids
+/// than are done.
 fn garbled(reply: &SubtreeReply, way: u64) -> Option<SubtreeReply> {
     if way == 4 {
         return Some(SubtreeReply { header: without_last(reply, &reply.header)?, ..reply.clone() });
@@ -147,7 +151,7 @@ fn garbled(reply: &SubtreeReply, way: u64) -> Option<SubtreeReply> {
     Some(SubtreeReply { data: Payload::copy_from_slice(&data), ..reply.clone() })
 }
 
-/// The header or the data of a reply without the part of its last id; those of several levels are cut short.
+/// Header or data of a reply without the part of the last id; above level 1, without the last byte.
 fn without_last(reply: &SubtreeReply, whole: &Payload) -> Option<Payload> {
     let bytes = whole.to_bytes();
     if reply.level != 1 {

@@ -1,20 +1,21 @@
-//! Many runs: over all cores, and what of them is kept.
+//! Runs many scenarios on all cores, and keeps their failures.
 
 use std::io;
 
 use super::check::Violation;
 
-/// Failing runs that are kept of many.
+/// Largest number of failed runs that are kept.
 pub const FAILURES_MAX: usize = 16;
 
-/// Starts the threads that many runs share, if they are to be started. Where the system gives none, they would be missed in the middle of the runs, with a panic.
+/// Starts the shared threads, if this build uses them. Otherwise a thread that cannot be started would cause a panic in
+/// the middle of the runs.
 ///
 /// # Errors
 /// The system's.
 pub fn start_threads() -> io::Result<()> {
     #[cfg(feature = "rayon")]
     if let Err(error) = rayon::ThreadPoolBuilder::new().build_global() {
-        // Any other error is that they have been started before.
+        // Any other error means that the threads were already started.
         let source = std::error::Error::source(&error).and_then(|source| source.downcast_ref::<io::Error>());
         let same = |error: &io::Error| {
             error.raw_os_error().map_or_else(|| error.kind().into(), io::Error::from_raw_os_error)
@@ -24,25 +25,25 @@ pub fn start_threads() -> io::Result<()> {
     Ok(())
 }
 
-/// What each of them comes to, in their order.
+/// Maps `what` over all items; results are in their order.
 #[cfg(feature = "rayon")]
 pub(super) fn each<T: Sync, R: Send>(all: &[T], what: impl Fn(&T) -> R + Sync + Send) -> Vec<R> {
     use rayon::iter::{IntoParallelRefIterator as _, ParallelIterator as _};
     all.par_iter().map(what).collect()
 }
 
-/// What each of them comes to, in their order.
+/// Maps `what` over all items; results are in their order.
 #[cfg(not(feature = "rayon"))]
 pub(super) fn each<T, R>(all: &[T], what: impl Fn(&T) -> R) -> Vec<R> {
     all.iter().map(what).collect()
 }
 
-/// A hash of runs, with one more of them.
+/// Adds a run to a hash of runs.
 pub(super) fn hash_with(hash: u64, run: u64) -> u64 {
     (hash ^ run).wrapping_mul(0x0000_0100_0000_01b3).rotate_left(17)
 }
 
-/// Keeps a run that failed, if there is room for it; how many have failed: none or one.
+/// Keeps a failed run if there is room; returns the number of failures, 0 or 1.
 pub(super) fn keep_failure<S>(
     failures: &mut Vec<(S, Vec<Violation>)>,
     scenario: S,

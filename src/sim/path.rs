@@ -1,6 +1,7 @@
-//! The critical path of a call: the chain of waits that its time is made of.
+//! Critical path of a call: the chain of waits that determines its duration.
 //!
-//! A call ends with the last answer that its root waits for; who sent that one had waited for its own last answer, and so on down to an id that waited for nobody; from there the path is the way on which its request came.
+//! A call ends with the last answer that its root waits for. The sender of that answer had waited for its own last
+//! answer, and so on, down to an id that waited for no child. From there the path is the route of its request.
 
 use std::fmt;
 
@@ -11,19 +12,19 @@ use super::ahead::soon;
 /// One message of a critical path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Hop {
-    /// Who sent it.
+    /// Sender.
     pub from: Id,
-    /// Who received it.
+    /// Receiver.
     pub to: Id,
-    /// Whether it went down, as a request.
+    /// Whether it is a request, which travels down the tree.
     pub down: bool,
-    /// When the sender had it to send, nanoseconds since the call began.
+    /// Time at which the sender had it ready, nanoseconds since the start of the call.
     pub sent_ns: u64,
-    /// When the receiver had taken it in.
+    /// Time at which the receiver had read it, nanoseconds since the start of the call.
     pub received_ns: u64,
-    /// How much of that it waited for processors and gaps that others had taken.
+    /// Part of that time spent waiting for busy processors and gaps, nanoseconds.
     pub queued_ns: u64,
-    /// How long the sender had taken before it, for functions.
+    /// Time that the sender spent on functions before it, nanoseconds.
     pub worked_ns: u64,
 }
 
@@ -39,7 +40,7 @@ impl fmt::Display for Hop {
     }
 }
 
-/// The messages of the current call that count, by id.
+/// For each id, its request and its last answer in the current call.
 #[derive(Debug)]
 pub(super) struct Paths {
     begun: u64,
@@ -47,11 +48,11 @@ pub(super) struct Paths {
     last_answer: Vec<Mark>,
 }
 
-/// One message; a million times two of them are kept.
+/// One message. Two are kept for each of a million ids.
 #[derive(Clone, Copy, Debug)]
 struct Mark {
     peer: Id,
-    /// Nanoseconds, at most four seconds of them.
+    /// Nanoseconds, at most four seconds.
     queued: u32,
     sent: u64,
     /// 0 if there was none: no world begins that early.
@@ -60,7 +61,7 @@ struct Mark {
 
 const NONE: Mark = Mark { peer: 0, queued: 0, sent: 0, received: 0 };
 
-/// What a world says of a message that has come in.
+/// A message that was received.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Came {
     pub(super) from: Id,
@@ -68,7 +69,7 @@ pub(super) struct Came {
     pub(super) down: bool,
     pub(super) sent: u64,
     pub(super) received: u64,
-    /// What it would have taken with nobody in its way.
+    /// Time that it would have taken with idle processors.
     pub(super) alone: u64,
 }
 
@@ -78,13 +79,13 @@ impl Paths {
         Paths { begun: 0, request: none(), last_answer: none() }
     }
 
-    /// Something is to come at an id soon.
+    /// Prefetches the messages of an id.
     pub(super) fn expect(&self, id: Id) {
         soon(&self.request[id as usize]);
         soon(&self.last_answer[id as usize]);
     }
 
-    /// A call begins at its root; what is known of the one before does not count.
+    /// Begins a call at its root; drops the data of the call before.
     pub(super) fn begin(&mut self, now: u64) {
         self.begun = now;
         self.request.fill(NONE);
@@ -98,11 +99,11 @@ impl Paths {
         marks[to as usize] = Mark { peer: from, queued, sent, received };
     }
 
-    /// The path of the call that has just ended at `root`.
+    /// Critical path of the call that has just ended at `root`.
     pub(super) fn critical(&self, root: Id) -> Vec<Hop> {
         let mut up = Vec::new();
         let mut id = root;
-        // Each step goes one level down the tree, so no id comes twice; the bound is for the case that it does.
+        // Each step goes one level down the tree, so the loop ends; the bound protects against a fault in the data.
         while let Some(mark) = known(&self.last_answer, id).filter(|_| up.len() <= self.request.len()) {
             up.push(self.hop(mark.peer, id, mark, false));
             id = mark.peer;

@@ -1,6 +1,7 @@
-//! Data of requests that come in pieces: the request is there before its data are, and is passed on before they are.
+//! Request data that arrive in pieces: the request arrives before its data, and is forwarded before they are complete.
 //!
-//! An id that has some of the data passes on what it has; who is below follows. A piece is on its way as long as the link stands; what has not come by then never does.
+//! An id that has some of the data forwards them; the ids below follow. Pieces arrive while their link is up; the rest
+//! never arrives.
 
 use gpc_trees::Id;
 use smallvec::SmallVec;
@@ -15,65 +16,65 @@ use crate::chain::Input;
 use crate::wire::body::Spare;
 use crate::wire::{Body, BodyWriter, CallId, Message, Use};
 
-/// Pieces that the data of a request come in, about.
+/// Approximate number of pieces of a request's data.
 const PIECES: u64 = 3;
 
-/// The same in a large world: what is cut is cut again on each of many levels.
+/// The same in a large world, where each of many levels cuts the data again.
 const PIECES_OF_MANY: u64 = 1;
 
-/// In a large world whole data come in pieces only to an id whose subtree, with itself, has no more ids than this.
+/// In a large world, complete data are cut only on the way to a subtree of at most this many ids.
 const FEW_BELOW: u32 = 64;
 
-/// Longest that a piece is behind what came before it, in latencies.
+/// Longest time between two pieces, in latencies.
 const APART: u64 = 3;
 
-/// The same where memory is all that nodes lack: other parents ask while data come that find none.
+/// The same where memory is the only narrow limit: other parents send requests while data arrive that find no memory.
 const FAR_APART: u64 = 40;
 
 /// Data on their way from one id to another.
 struct Coming {
     passage: Passage,
-    /// What the sender has of them, and where they go.
+    /// The sender's part of the data, and their destination.
     source: Body,
     writer: BodyWriter,
 }
 
-/// Which data these are: the later, the higher.
+/// Number of a transfer; later transfers have higher numbers.
 type Place = u64;
 
-/// All data that are on their way. Bounded by the requests in flight.
+/// All transfers, bounded by the requests in flight.
 ///
-/// Each id has its own, since a hundred thousand ids of a large world get data at one time.
+/// They are grouped by id, since a hundred thousand ids of a large world receive data at the same time.
 #[derive(Default)]
 pub(super) struct Pieces {
-    /// By the id; none where nothing comes or goes.
+    /// Indexed by id; `None` if the id has no transfer.
     all: Vec<Option<Box<AtId>>>,
     next: Place,
-    /// Calls whose data have come in pieces.
+    /// Calls whose data arrived in pieces.
     calls: Vec<CallId>,
 }
 
-/// What comes to an id and what it sends on: of one call, mostly.
+/// Transfers to and from an id: mostly of one call.
 #[derive(Default)]
 struct AtId {
-    /// In the order of their places.
+    /// Ordered by place.
     coming: SmallVec<[(Place, CallId, Id, Coming); 1]>,
     below: SmallVec<[(CallId, Receivers); 1]>,
 }
 
-/// To whom data of a call go. A root may send them to a million: what has come stays here until it is half of all.
+/// Receivers of the data of a call. A root may have a million; ended transfers stay here until they are half of all.
 struct Receivers {
     all: SmallVec<[(Place, Option<Id>); 2]>,
     gone: usize,
 }
 
 impl Receivers {
-    /// The first of them.
+    /// A list with a first receiver.
     fn of(place: Place, to: Id) -> Receivers {
         Receivers { all: SmallVec::from_iter([(place, Some(to))]), gone: 0 }
     }
 
-    /// Nothing more is sent of the data at this place. Says whether nobody is left who is sent any.
+    /// Ends the transfer at this place. Returns whether no receiver is left.
     fn remove(&mut self, place: Place) -> bool {
         if let Ok(at) = self.all.binary_search_by_key(&place, |(place, _)| *place)
             && self.all[at].1.take().is_some()
@@ -116,12 +117,12 @@ impl Pieces {
         self.all[id as usize].get_or_insert_default()
     }
 
-    /// An id is to have a turn soon.
+    /// Prefetches the entry of an id.
     pub(super) fn expect(&self, id: Id) {
         self.all.get(id as usize).into_iter().for_each(soon);
     }
 
-    /// And sooner: what comes to it is to be looked at.
+    /// Prefetches the transfers of an id.
     pub(super) fn expect_parts(&self, id: Id) {
         self.of(id).into_iter().for_each(soon);
     }
@@ -154,7 +155,7 @@ impl Pieces {
         self.all[id as usize].take_if(|it| it.coming.is_empty() && it.below.is_empty());
     }
 
-    /// What comes to an id from another one: the first that comes over a link that stands; the others do not come any more.
+    /// The first transfer from one id to another whose link is up; removes those whose link is lost.
     fn first(
         &mut self,
         at: Id,
@@ -172,7 +173,8 @@ impl Pieces {
         Some((*place, it))
     }
 
-    /// What is between these ids, from the first to the second or back, or of the first and whoever else, and will not come any more. What is let go gives back the memory of its body.
+    /// Removes the transfers between an id and a peer, or all peers, whose link is lost. Their bodies free their
+    /// memory.
     fn drop_lost(&mut self, id: Id, peer: Option<Id>, stands: impl Fn(Id, Passage) -> bool) {
         let concerned = |other: Id| peer.is_none_or(|peer| peer == other);
         for call in self.calls.clone() {
@@ -188,13 +190,13 @@ impl Pieces {
         }
     }
 
-    /// To whom an id sends data of a call.
+    /// Ids that receive data of a call from this id.
     fn below(&self, from: Id, call: CallId) -> SmallVec<[Id; 4]> {
         self.of(from).into_iter().flat_map(|here| here.below(call)).map(|(_, to)| to).collect()
     }
 }
 
-/// Whether the link that something came on stands.
+/// Whether the link of a transfer is up.
 fn stands(mishaps: &Option<Mishaps>, linked: &Option<Box<Linked>>, at: Id, passage: Passage) -> bool {
     match (linked, mishaps) {
         (Some(linked), _) => linked.stands(at, passage),
@@ -203,36 +205,38 @@ fn stands(mishaps: &Option<Mishaps>, linked: &Option<Box<Linked>>, at: Id, passa
 }
 
 impl Profile {
-    /// Longest that a piece is behind what came before it, over a link of this latency, nanoseconds.
+    /// Longest time between two pieces over a link of this latency, nanoseconds.
     fn piece_ns(&self, latency_ns: u64) -> u64 {
         latency_ns * if self.is_filled() { FAR_APART } else { APART }
     }
 
-    /// How long the data of a request take to one id at the usual number of pieces, nanoseconds.
+    /// Time that the data of a request take to one id in the usual number of pieces, nanoseconds.
     pub(super) fn pieces_ns(&self, latency_ns: u64) -> u64 {
         if self.in_pieces { PIECES * self.piece_ns(latency_ns) } else { 0 }
     }
 }
 
 impl World {
-    /// Drops what comes between two ids, or an id and whoever else, over links that are lost.
+    /// Drops the transfers between an id and a peer, or all peers, whose link is lost.
     pub(super) fn drop_lost_pieces(&mut self, id: Id, peer: Option<Id>) {
         let World { pieces, mishaps, linked, .. } = self;
         pieces.drop_lost(id, peer, |at, passage| stands(mishaps, linked, at, passage));
     }
 
-    /// A request has come in: where its data come in pieces, they come later.
+    /// Handles an arrived request: if its data arrive in pieces, starts their transfer.
     pub(super) fn begin_pieces(&mut self, at: Id, from: Id, passage: Passage, message: Message) -> Message {
         let Message::Request(mut request) = message else { return message };
         let whole = request.data.is_whole();
-        // A large world has enough of them with one in eight where few are below: who gets data in pieces passes them on in pieces, and each takes as many events as a message.
+        // In a large world one in eight small subtrees is enough: an id that receives data in pieces forwards them in
+        // pieces, and each costs as many events as a message.
         let (one_in, most) = if self.scenario.n > LARGE { (8, FEW_BELOW) } else { (2, u32::MAX) };
         let cuts = self.profile.in_pieces && request.ids.len() <= most;
-        // What its sender does not have cannot be there; and of what is short there are no pieces.
+        // Data that the sender does not have yet arrive later in any case; empty data have no pieces.
         if request.data.is_empty() || whole && !(cuts && self.random.chance(1, one_in)) {
             return Message::Request(request);
         }
-        // As in the runtime: func takes them as they come, and they are kept where an adopter may ask for them, or children get them later.
+        // As in the runtime: func takes them as they arrive, and they are kept where an adopter may ask for them or
+        // children receive them later.
         let at_once = request.forward_first || request.ids.len() == 1;
         let usage = match self.takes_as_they_come(request.call) {
             false => Use::Whole,
@@ -255,7 +259,7 @@ impl World {
         self.queue.push(when, Event::Piece { id: at, run: self.hosts.run(at), from, call });
     }
 
-    /// More comes of what is there at the sender.
+    /// Transfers the next piece that the sender has.
     pub(super) fn piece(&mut self, at: Id, run: u32, from: Id, call: CallId) {
         let about = if self.scenario.n > LARGE { PIECES_OF_MANY } else { PIECES };
         let World { pieces, mishaps, linked, random, .. } = self;
@@ -297,7 +301,7 @@ impl World {
         self.more_below(at, call);
     }
 
-    /// An id may have more of a call's data than those below have been sent.
+    /// Continues the transfers to the ids below after new data of a call.
     pub(super) fn more_below(&mut self, at: Id, call: CallId) {
         let below = self.pieces.below(at, call);
         below.into_iter().for_each(|below| self.next_piece(below, at, call));

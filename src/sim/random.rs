@@ -1,4 +1,4 @@
-//! The generator of everything that a simulated world draws: one seed, the same numbers on every machine.
+//! Random number generator of simulated worlds: a seed gives the same numbers on every machine.
 //!
 //! xoshiro256** seeded through splitmix64 (Blackman and Vigna, in the public domain). Not for secrets.
 
@@ -7,13 +7,13 @@
 pub struct Random([u64; 4]);
 
 impl Random {
-    /// The stream of a seed.
+    /// Starts the stream of a seed.
     pub fn new(seed: u64) -> Random {
         let mut state = seed;
         Random([(); 4].map(|()| splitmix(&mut state)))
     }
 
-    /// The next number, all 64 bits of it.
+    /// Returns the next number, of 64 random bits.
     pub fn draw(&mut self) -> u64 {
         let Random(state) = self;
         let result = state[1].wrapping_mul(5).rotate_left(7).wrapping_mul(9);
@@ -27,30 +27,30 @@ impl Random {
         result
     }
 
-    /// A number below `bound`; 0 where there is none. Uneven by at most one part in 2^64 / `bound`.
+    /// Returns a number below `bound`, or 0 if `bound` is 0. The bias is at most one part in 2^64 / `bound`.
     pub fn below(&mut self, bound: u64) -> u64 {
         let wide = u128::from(self.draw()) * u128::from(bound);
         // The upper half of the product is below the bound.
         (wide >> 64) as u64
     }
 
-    /// A number from `least` to `most`, both included.
+    /// Returns a number from `least` to `most`, both included.
     pub fn between(&mut self, least: u64, most: u64) -> u64 {
         least + self.below(most.saturating_sub(least).saturating_add(1))
     }
 
-    /// True `parts` times out of `whole`.
+    /// Returns true with probability `parts` / `whole`.
     pub fn chance(&mut self, parts: u64, whole: u64) -> bool {
         self.below(whole) < parts
     }
 
-    /// One of several, if there are any.
+    /// Returns one of the choices, or `None` if there are none.
     pub fn pick<'a, T>(&mut self, choices: &'a [T]) -> Option<&'a T> {
         let place = self.below(choices.len() as u64);
         choices.get(usize::try_from(place).ok()?)
     }
 
-    /// Puts a list into any order.
+    /// Puts a list into random order.
     pub fn shuffle<T>(&mut self, list: &mut [T]) {
         for last in (1..list.len()).rev() {
             list.swap(last, self.below(last as u64 + 1) as usize);

@@ -1,17 +1,17 @@
-//! Ordered sets that know what stands at a place: a world draws one of the ids that are up, or of the links, as if they were a list, and makes no list of a million for it.
+//! Ordered sets with access by rank: a world draws an id that is up, or a link, without making a list of a million.
 
 use gpc_trees::Id;
 
 /// Bits of a word.
 const WORD: usize = 64;
 
-/// Words that are counted together.
+/// Words that share a count.
 const COUNTED: usize = 64;
 
-/// Most keys of a block; one that grows beyond is cut in two.
+/// Largest number of keys in a block; a larger block is split.
 const BLOCK_MAX: usize = 1024;
 
-/// Ids as bits, with a count for every 4,096 of them.
+/// A set of ids as bits, with a count for every 4,096 ids.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(in crate::sim) struct IdSet {
     words: Vec<u64>,
@@ -20,7 +20,7 @@ pub(in crate::sim) struct IdSet {
 }
 
 impl IdSet {
-    /// Ids 0 to `n`.
+    /// Makes the set of the ids below `n`.
     pub(in crate::sim) fn below(n: u32) -> IdSet {
         (0..n).collect()
     }
@@ -33,7 +33,7 @@ impl IdSet {
         self.words.get(id as usize / WORD).is_some_and(|word| word >> (id as usize % WORD) & 1 == 1)
     }
 
-    /// Adds an id; memory grows with the highest one.
+    /// Adds an id; memory grows with the highest id.
     pub(in crate::sim) fn insert(&mut self, id: Id) {
         let word = id as usize / WORD;
         if word >= self.words.len() {
@@ -55,7 +55,7 @@ impl IdSet {
         }
     }
 
-    /// How many stand before an id.
+    /// Number of members below an id.
     fn before(&self, id: Id) -> u32 {
         let word = id as usize / WORD;
         let counted: u32 = self.counts.iter().take(word / COUNTED).sum();
@@ -64,7 +64,7 @@ impl IdSet {
         counted + words.map(|word| word.count_ones()).sum::<u32>() + last.count_ones()
     }
 
-    /// The id at a place, from 0, in ascending order.
+    /// Returns the id at a rank, from 0, in ascending order.
     pub(in crate::sim) fn at(&self, mut place: u32) -> Option<Id> {
         let block = self.counts.iter().position(|&count| {
             let here = place < count;
@@ -82,7 +82,7 @@ impl IdSet {
         None
     }
 
-    /// The same, as if two ids, or one, were not in it.
+    /// The same, in the set without up to two ids.
     pub(in crate::sim) fn at_without(&self, mut place: u32, without: [Id; 2]) -> Option<Id> {
         let [one, two] = without.map(|id| self.contains(id).then(|| self.before(id)));
         let mut skipped = [one, two.filter(|_| one != two)];
@@ -102,10 +102,10 @@ impl FromIterator<Id> for IdSet {
     }
 }
 
-/// Keys in blocks of at most a thousand: to find a place takes one step for each block.
+/// A set of keys in blocks of at most 1,024: access by rank takes a step for each block.
 #[derive(Default, Debug)]
 pub(in crate::sim) struct Sorted<K> {
-    /// None is empty.
+    /// No block is empty.
     blocks: Vec<Vec<K>>,
     len: usize,
 }
@@ -115,7 +115,7 @@ impl<K: Ord + Copy> Sorted<K> {
         self.len
     }
 
-    /// The block that has a key, or would.
+    /// The block for a key.
     fn block(&self, key: &K) -> usize {
         self.blocks.partition_point(|block| block.first().is_some_and(|first| first <= key)).saturating_sub(1)
     }
@@ -146,7 +146,7 @@ impl<K: Ord + Copy> Sorted<K> {
         }
     }
 
-    /// The key at a place, from 0, in ascending order.
+    /// Returns the key at a rank, from 0, in ascending order.
     pub(in crate::sim) fn at(&self, mut place: usize) -> Option<K> {
         for block in &self.blocks {
             if place < block.len() {

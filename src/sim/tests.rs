@@ -1,4 +1,4 @@
-//! Faults that the world does not own up to: what the checkers say when something goes wrong that nobody injected.
+//! Tests of the checkers against faults that the world does not announce.
 
 use gpc_trees::Tree;
 
@@ -10,13 +10,14 @@ use crate::chain::{JobResult, Reply};
 use crate::wire::Message;
 use crate::wire::message::{Answer, Response};
 
-/// What is to become of an event.
+/// What to do with an event.
 enum Verdict {
     Happens(Event),
     Never,
 }
 
-/// Runs a call over seven ids while `meddle` looks at every event; the checkers that complain, each once.
+/// Runs a call over seven ids and passes every event to `meddle`; returns the names of the checkers that complain, each
+/// once.
 fn meddled(partial: bool, mut meddle: impl FnMut(Event) -> Verdict) -> Vec<&'static str> {
     let mut world = World::new(&Scenario { partial, ..Scenario::new(7, Tree::Binary) });
     while let Some((at, next)) = world.queue.pop() {
@@ -141,7 +142,7 @@ fn an_answer_that_claims_too_little_is_noticed() {
     assert_eq!(found, ["causes", "statuses"]);
 }
 
-/// In a large world the two calls that show that all is well took two thirds of its time, and the partial one the most of it.
+/// In a large world the two calls of the liveness phase took two thirds of its time, most of it in the partial call.
 #[test]
 fn a_large_world_is_probed_once_by_a_whole_call() {
     for seed in [1, 2] {

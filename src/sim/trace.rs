@@ -1,4 +1,5 @@
-//! What happened: a hash over every event, and where it is wanted a line of text for each. Of a world of some size all that a line would say is in the hash, and what nodes hold besides: two builds whose hashes are equal have done the same.
+//! Record of a run: a hash over every event, and optionally a line of text for each. Up to 16,384 ids the hash covers
+//! the text of all lines and what nodes hold: two builds with equal hashes behave the same.
 
 use std::fmt::{self, Write as _};
 
@@ -8,14 +9,14 @@ use super::world::{BEGIN, LARGE};
 use crate::wire::Message;
 use crate::wire::message::Answer;
 
-/// Lines that a trace keeps: the end of a run is where it went wrong, and no run takes all memory.
+/// Largest number of lines in a trace; a long run must not use all memory.
 const LINES_MAX: usize = 1 << 20;
 
 /// The record of one run.
 #[derive(Debug)]
 pub(super) struct Trace {
     hash: u64,
-    /// Whether what lines say is in the hash: the words of millions of events would take longer than the events.
+    /// Whether the hash covers the text of lines; the text of millions of events would take longer than the events.
     deep: bool,
     lines: Option<Vec<String>>,
 }
@@ -34,17 +35,17 @@ impl Trace {
         self.hash = (self.hash ^ word).wrapping_mul(0x0000_0100_0000_01b3).rotate_left(29);
     }
 
-    /// What a node holds, or does where no message says so.
+    /// Adds words that describe what a node holds, or does without a message.
     pub(super) fn fold_deep(&mut self, words: [u64; 4]) {
         if self.deep {
             self.fold(words);
         }
     }
 
-    /// Writes a line, if anybody reads it.
+    /// Adds a line to the hash and to the text, where the run has them.
     pub(super) fn say(&mut self, at: u64, text: fmt::Arguments<'_>) {
         if self.deep {
-            // A hash takes everything.
+            // Writing to a hash never fails.
             let _ = Folding(self).write_fmt(text);
         }
         if let Some(lines) = &mut self.lines
@@ -64,7 +65,7 @@ impl Trace {
     }
 }
 
-/// Text on its way into the hash.
+/// A writer that adds text to the hash.
 struct Folding<'a>(&'a mut Trace);
 
 impl fmt::Write for Folding<'_> {
@@ -77,7 +78,7 @@ impl fmt::Write for Folding<'_> {
     }
 }
 
-/// A number for the kind of a message and what it says, for the hash.
+/// A number for the kind and contents of a message, for the hash.
 pub(super) fn digest(message: &Message) -> u64 {
     match message {
         Message::Request(request) => {
@@ -104,7 +105,7 @@ pub(super) fn digest(message: &Message) -> u64 {
     }
 }
 
-/// A message in words.
+/// A message as text.
 pub(super) struct Shown<'a>(pub(super) Id, pub(super) Id, pub(super) &'a Message);
 
 impl fmt::Display for Shown<'_> {
