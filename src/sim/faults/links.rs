@@ -1,7 +1,8 @@
-//! Links that can break: between two ids there is one after another, and each end learns of a loss in its own time.
+//! Links that break: between two ids there is one link after another, and each end learns of a loss at its own time.
 //!
-//! Every link of a pair has a number, its *epoch*. A message belongs to the epoch it left on and never arrives on a later one. An end that has not been told of a loss writes into nothing. Before
-//! anything of a new link comes to an end, that end is told that the old one is lost: the contract of [`chain`](crate::chain), "Order of use".
+//! Every link of a pair has a number, its *epoch*. A message belongs to the epoch of its sender and never arrives on a
+//! later one. Until an end learns of a loss, its messages vanish. Before anything of a new link reaches an end, that
+//! end is told that the old link is lost: the contract of [`chain`](crate::chain), "Order of use".
 
 use gpc_trees::Id;
 
@@ -9,68 +10,70 @@ use crate::sim::ahead::soon;
 use crate::sim::check::by_id::ById;
 use crate::sim::ranked::Sorted;
 
-/// The link that a message left on: the pair's place, so that nobody looks for the pair again while the message is under way.
+/// The link of a message, with the index of the pair, so that the pair is not looked up again at arrival.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(in crate::sim) struct Passage {
     place: u32,
     epoch: u32,
 }
 
-/// What becomes of a message as it is sent.
+/// Fate of a message when it is sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::sim) enum Fate {
-    /// It goes its way.
+    /// The message is in flight.
     Goes(Passage),
-    /// It is written into a link that is lost, or has none to go on.
+    /// The message goes into a lost link, or has no link.
     Vanishes,
-    /// No link can be made; the sender learns it as the loss of this epoch.
+    /// No link can be opened; the sender learns it as the loss of this epoch.
     Refused(u32),
 }
 
-/// What becomes of a message as it arrives.
+/// Fate of a message when it arrives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::sim) enum Receipt {
-    /// It belongs to a link that is lost.
+    /// The message belongs to a lost link.
     Dropped,
-    /// It comes in.
+    /// The message is received.
     In,
-    /// It comes in, after the loss of the link before it; `unreached` as of [`Input::LinkLost`](crate::chain::Input::LinkLost).
+    /// The message is received after the loss of the previous link; `unreached` as in
+    /// [`Input::LinkLost`](crate::chain::Input::LinkLost).
     InAfterLoss { unreached: bool },
 }
 
-/// The links between two ids, one after another, in one line of memory.
+/// The links between two ids, one after another, in one cache line.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct Pair {
     epoch: u32,
     up: bool,
-    /// Whether what was under way on the link before is lost, too.
+    /// Whether messages in flight on the previous link are lost, too.
     hard: bool,
-    /// Of the lower id, and of the higher one: of the loss that it has not been told of, whether there never was a link.
+    /// For the lower and the higher id: whether the loss that it has not learned of was a link that never came up.
     unreached: [bool; 2],
     ends: [End; 2],
 }
 
 const _: () = assert!(size_of::<Pair>() == 64);
 
-/// What one end knows.
+/// Knowledge of one end.
 #[derive(Debug, Default)]
 struct End {
-    /// The epoch that it has come to.
+    /// Epoch that it has reached.
     seen: u32,
-    /// One more than the last epoch of which it knows that the link was up; 0 for none.
+    /// One more than the last epoch whose link it knows to have been up; 0 for none.
     linked: u32,
-    /// An epoch of whose loss it is still to be told, and the last one behind it of which it hears nothing: the other end could not connect to it.
+    /// The epoch of a loss that it has still to learn of, and the last of the epochs after it in which the other end
+    /// failed to connect. The end learns nothing of those.
     unheard: Option<Box<(u32, u32)>>,
-    /// When the last message arrives at it: the next one does not overtake it.
+    /// Arrival time of its last message; the next one does not overtake it.
     last_arrival: u64,
 }
 
-/// Pairs by their places. They lie in parts of a few thousand: a vector of millions that grows takes three times its room for a while.
+/// Pairs by index, in blocks of a few thousand: a vector of millions would need three times its size while it grows.
 #[derive(Default, Debug)]
 struct Pairs(Vec<Vec<Pair>>);
 
-/// Pairs of a part.
+/// Pairs in a block.
 const PART: usize = 4096;
 
 impl Pairs {
@@ -82,10 +85,10 @@ impl Pairs {
         self.0.get_mut(place as usize / PART)?.get_mut(place as usize % PART)
     }
 
-    /// A new one: its place.
+    /// Adds a pair; returns its index.
     fn add(&mut self) -> u32 {
         if self.0.last().is_none_or(|part| part.len() == PART) {
-            // Small worlds have some dozen.
+            // Small worlds have a few dozen.
             self.0.push(Vec::with_capacity(if self.0.is_empty() { 0 } else { PART }));
         }
         let (before, part) = (PART * (self.0.len() - 1), self.0.last_mut().expect("there is a part"));
@@ -94,13 +97,13 @@ impl Pairs {
     }
 }
 
-/// All links of a world. Bounded by the pairs that have talked.
+/// All links of a world, bounded by the pairs that have communicated.
 #[derive(Default, Debug)]
 pub(in crate::sim) struct Links {
     pairs: Pairs,
-    /// Where they are, as each of the two knows it; of most ids in a line of memory that can be asked for before anything is sent.
+    /// Index of each pair, by each of its ids. For most ids it fits into a cache line that can be prefetched.
     peers: ById<u32, 6>,
-    /// The pairs whose link is up.
+    /// Pairs whose link is up.
     up: Sorted<(Id, Id)>,
 }
 
@@ -109,18 +112,18 @@ fn key(a: Id, b: Id) -> (Id, Id) {
 }
 
 impl End {
-    /// The other end has not been able to connect, which has ended the epoch `before`.
+    /// Skips an epoch that the other end has ended because it could not connect; `before` is the epoch before it.
     fn hears_nothing_of(&mut self, before: u32, epoch: u32) {
         match &mut self.unheard {
             _ if self.seen == before => self.seen = epoch,
             Some(unheard) if unheard.1 == before => unheard.1 = epoch,
-            // It is still to be told of a loss.
+            // A loss is still to be reported to this end.
             unheard => *unheard = Some(Box::new((before, epoch))),
         }
     }
 }
 
-/// Which end of a pair an id is.
+/// Index of an id's end of a pair.
 fn side(id: Id, other: Id) -> usize {
     usize::from(id > other)
 }
@@ -140,19 +143,19 @@ impl Pair {
 }
 
 impl Passage {
-    /// That of what goes over a connection of this number.
+    /// Passage over a connection of this number.
     pub(in crate::sim) fn over(connection: u32) -> Passage {
         Passage { place: connection, epoch: 0 }
     }
 
-    /// The number of the connection.
+    /// Number of the connection.
     pub(in crate::sim) fn connection(self) -> u32 {
         self.place
     }
 }
 
 impl Links {
-    /// A pair and its place, which is made where it is not there yet.
+    /// A pair and its index; adds the pair if it is new.
     fn pair(&mut self, id: Id, peer: Id) -> (u32, &mut Pair) {
         let place = self.peers.get(id, peer).copied().unwrap_or_else(|| {
             let place = self.pairs.add();
@@ -171,7 +174,7 @@ impl Links {
         self.pairs.get_mut(*self.peers.get(id, peer)?)
     }
 
-    /// A message is sent; `opens` if it may open a link, `alive` if there is somebody to answer.
+    /// Sends a message. `opens`: it may open a link; `alive`: the receiver accepts connections.
     pub(in crate::sim) fn send(&mut self, from: Id, to: Id, opens: bool, alive: bool) -> Fate {
         let (place, pair) = self.pair(from, to);
         if pair.end(from, to).seen < pair.epoch {
@@ -196,16 +199,16 @@ impl Links {
         }
     }
 
-    /// When a message arrives that would arrive at `at` by itself.
+    /// Arrival time of a message, given its earliest time `at` and the order of its link.
     pub(in crate::sim) fn in_order(&mut self, from: Id, to: Id, passage: Passage, at: u64) -> u64 {
-        // Nothing arrives that was not sent.
+        // Every message in flight has a pair.
         let Some(pair) = self.pairs.get_mut(passage.place) else { return at };
         let end = pair.end(to, from);
         end.last_arrival = end.last_arrival.max(at);
         end.last_arrival
     }
 
-    /// A message comes to its receiver.
+    /// Receives a message.
     pub(in crate::sim) fn receive(&mut self, from: Id, to: Id, passage: Passage) -> Receipt {
         let Some(pair) = self.pairs.get_mut(passage.place) else { return Receipt::Dropped };
         let lost = passage.epoch < pair.epoch && pair.hard;
@@ -220,30 +223,31 @@ impl Links {
         Receipt::InAfterLoss { unreached: pair.unreached[side(to, from)] }
     }
 
-    /// Whether the link that a message came on stands, and its receiver has come to no other.
+    /// Whether the link of a message is up, and its receiver has reached no later one.
     pub(in crate::sim) fn stands(&self, passage: Passage) -> bool {
         let stands = |pair: &Pair| pair.up && pair.epoch == passage.epoch;
         self.pairs.get(passage.place).is_some_and(stands)
     }
 
-    /// An id is to send something soon.
+    /// Prefetches the index entry of an id.
     pub(in crate::sim) fn expect_of(&self, id: Id) {
         self.peers.expect(id);
     }
 
-    /// Something on this link is to come soon.
+    /// Prefetches the pair of a link.
     pub(in crate::sim) fn expect(&self, passage: Passage) {
         self.pairs.get(passage.place).into_iter().for_each(soon);
     }
 
-    /// Whether this message is the first that comes to its receiver on its link: before it, that end hears which run of the peer the link is with.
+    /// Whether this message is the first that its receiver gets on its link: before it, that end learns the incarnation
+    /// of its peer.
     pub(in crate::sim) fn comes_up(&mut self, from: Id, to: Id, passage: Passage) -> bool {
         let Some(pair) = self.pairs.get_mut(passage.place) else { return false };
         let linked = passage.epoch + 1;
         std::mem::replace(&mut pair.end(to, from).linked, linked) != linked
     }
 
-    /// An end learns of the loss of an epoch: whether there never was a link, or `None` if it knows already.
+    /// Tells an end of the loss of an epoch. Returns whether the link never came up, or `None` if the end knew.
     pub(in crate::sim) fn told(&mut self, id: Id, peer: Id, epoch: u32) -> Option<bool> {
         let pair = self.known_mut(id, peer)?;
         let unreached = pair.unreached[side(id, peer)];
@@ -261,19 +265,20 @@ impl Links {
         Some(unreached)
     }
 
-    /// The epoch that an end has come to: what it sends is for that one.
+    /// Epoch that an end has reached; its messages belong to this epoch.
     pub(in crate::sim) fn epoch_at(&self, id: Id, peer: Id) -> u32 {
         self.known(id, peer).map_or(0, |pair| pair.ends[side(id, peer)].seen)
     }
 
-    /// A link breaks, if it is up; both ends are to be told of the epoch.
+    /// Breaks a link that is up; both ends are then to be told of the epoch.
     pub(in crate::sim) fn break_up(&mut self, a: Id, b: Id, hard: bool) -> Option<u32> {
         let epoch = self.known_mut(a, b).filter(|pair| pair.up)?.lose(hard);
         self.up.remove(&key(a, b));
         Some(epoch)
     }
 
-    /// One end closes the link, and knows it; the other is to be told of the epoch. Where it has broken before, this end hears no more of that, and there is nothing to tell.
+    /// Closes a link at one end; the other end is then to be told of the epoch. If the link had broken before, this end
+    /// learns no more of that, and `None` is returned.
     pub(in crate::sim) fn abandon(&mut self, by: Id, peer: Id) -> Option<u32> {
         self.up.remove(&key(by, peer));
         let pair = self.known_mut(by, peer)?;
@@ -282,7 +287,7 @@ impl Links {
         closed
     }
 
-    /// A process ends: its peers are to be told of the epochs. `hard` if what it has sent last is lost with it.
+    /// Ends a process; returns the peers and epochs that are to be told. `hard`: its last messages are lost.
     pub(in crate::sim) fn end_of(&mut self, id: Id, hard: bool) -> Vec<(Id, u32)> {
         let mut told = Vec::new();
         for peer in self.talked_with(id) {
@@ -297,7 +302,7 @@ impl Links {
         told
     }
 
-    /// A new link where there is none, for what comes once more.
+    /// Opens a link if there is none, for a message that is repeated.
     pub(in crate::sim) fn reopen(&mut self, from: Id, to: Id) -> Option<Passage> {
         let place = *self.peers.get(from, to)?;
         let pair = self.pairs.get_mut(place)?;
@@ -306,23 +311,23 @@ impl Links {
         Some(Passage { place, epoch: pair.epoch })
     }
 
-    /// With whom an id has talked, in ascending order.
+    /// Ids that an id has communicated with, in ascending order.
     fn talked_with(&self, id: Id) -> Vec<Id> {
         self.peers.of(id).map(|(peer, _)| peer).collect()
     }
 
-    /// The peers of an id whose link with it is up.
+    /// Peers of an id whose link is up.
     pub(in crate::sim) fn peers_of(&self, id: Id) -> Vec<Id> {
         let up = |peer: &Id| self.known(id, *peer).is_some_and(|pair| pair.up);
         self.talked_with(id).into_iter().filter(up).collect()
     }
 
-    /// How many links are up.
+    /// Number of links that are up.
     pub(in crate::sim) fn up(&self) -> usize {
         self.up.len()
     }
 
-    /// One of those that are up, by its place among them.
+    /// A link that is up, by its rank.
     pub(in crate::sim) fn up_at(&self, place: usize) -> Option<(Id, Id)> {
         self.up.at(place)
     }
@@ -387,7 +392,8 @@ mod tests {
         assert_eq!(links.break_up(1, 2, false), None, "it is not up");
     }
 
-    /// It went on writing into nothing until it was told of the loss, and took what it had asked since then for lost, too.
+    /// The end kept sending into a lost link until it was told of the loss, and then also dropped its requests on the
+    /// new link.
     #[test]
     fn who_gives_up_a_link_that_has_broken_hears_no_more_of_it() {
         let (mut links, _) = opened();
@@ -399,7 +405,7 @@ mod tests {
         assert_eq!(links.told(2, 1, epoch), Some(false), "the other end has its own time");
     }
 
-    /// One that could not be connected to was never told of the loss before, and wrote into nothing for ever.
+    /// An end that its peer could not connect to was never told of the earlier loss, and its messages vanished forever.
     #[test]
     fn the_living_refuse_and_hear_of_what_was_before() {
         let (mut links, _) = opened();

@@ -1,4 +1,4 @@
-//! What can go wrong, and which of it a run uses.
+//! Faults that can happen in a world of calls, and sets of them.
 
 mod links;
 mod plan;
@@ -14,9 +14,9 @@ use crate::sim::worlds::faults;
 faults! {
     /// A process ends.
     Crash = "crash",
-    /// A process ends, and a new one begins under the same id.
+    /// A process ends, and a new one starts with the same id.
     Restart = "restart",
-    /// A process stands still for a while.
+    /// A process pauses for a while.
     Pause = "pause",
     /// A process is slow for a while.
     Slow = "slow",
@@ -24,9 +24,9 @@ faults! {
     Link = "link",
     /// Some ids cannot reach the others for a while.
     Partition = "partition",
-    /// Messages take longer; on one link they keep their order.
+    /// Messages are delayed; each link keeps their order.
     Delay = "delay",
-    /// Messages of a link that broke come again, in any order, on the next one.
+    /// Messages of a link that broke arrive again on the next one, in any order.
     Duplicate = "duplicate",
     /// func fails.
     Fail = "fail",
@@ -38,54 +38,56 @@ faults! {
     Twice = "twice",
     /// callback fails.
     Callback = "callback",
-    /// A parent ends between forwarding and hearing.
+    /// A parent ends after forwarding a request and before the response.
     Orphan = "orphan",
-    /// A request comes once more, from an id that is no parent.
+    /// A request arrives a second time, from an id that is not the parent.
     SecondParent = "second-parent",
-    /// The caller gives up.
+    /// The caller gives up the call.
     GiveUp = "give-up",
-    /// All processes begin moments before the calls, and one ends and begins anew at once.
+    /// All processes start shortly before the calls, and one of them restarts at once.
     Fresh = "fresh",
-    /// A process stands still for a while, and has told its peers for how long; it keeps its word, or stays away for longer.
+    /// A process pauses after announcing the length to its peers; it keeps to it or stays away longer.
     Announced = "announced-pause",
-    /// A process that lives cannot be connected to for a while, by one other or by all.
+    /// A live process refuses connections for a while, from one other id or from all.
     Refused = "refused",
-    /// A process takes no more calls, and ends a while later; perhaps a new one begins.
+    /// A process takes no more calls and ends a while later; perhaps a new one starts.
     Close = "close",
-    /// Nodes take few calls at a time, short data and replies, few orphans.
+    /// Nodes have low limits of calls, data, replies and adopted children.
     Limits = "limits",
-    /// Cancels, releases, answers and words of having moved come from ids that have no part in what they speak of; and requests that are none.
+    /// Cancels, releases, answers and MOVED messages arrive from ids that have no part in the call, and so do invalid
+    /// requests.
     Forged = "forged",
-    /// An answer is malformed: a reply that is no level-n data, the statuses of more or fewer ids than it was asked for, or another kind of answer.
+    /// An answer is malformed: a reply that is not level-n data, a coverage of more or fewer ids than were asked, or
+    /// another kind of answer.
     Malformed = "malformed",
 }
 
-/// A set of kinds of faults. As text: `none`, `all`, or names with commas between them.
+/// A set of faults. Text form: `none`, `all`, or names separated by commas.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct FaultSet(u32);
 
 impl FaultSet {
-    /// No fault.
+    /// The empty set.
     pub const NONE: FaultSet = FaultSet(0);
     /// Every fault.
     pub const ALL: FaultSet = FaultSet((1 << Fault::ALL.len()) - 1);
 
-    /// Whether there is none.
+    /// Whether the set is empty.
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// Whether a fault is in it.
+    /// Whether the set contains a fault.
     pub fn has(self, fault: Fault) -> bool {
         self.0 & (1 << fault as u32) != 0
     }
 
-    /// Whether any of several is in it.
+    /// Whether the set contains any of several faults.
     pub fn has_any(self, faults: &[Fault]) -> bool {
         faults.iter().any(|fault| self.has(*fault))
     }
 
-    /// What is in either.
+    /// The union of two sets.
     pub fn union(self, other: FaultSet) -> FaultSet {
         FaultSet(self.0 | other.0)
     }
@@ -100,7 +102,7 @@ impl FaultSet {
         names.join(",")
     }
 
-    /// The faults in it.
+    /// Iterates over the faults of the set.
     pub fn iter(self) -> impl Iterator<Item = Fault> {
         Fault::ALL.into_iter().filter(move |fault| self.has(*fault))
     }
@@ -124,7 +126,7 @@ impl fmt::Display for FaultSet {
     }
 }
 
-/// Text that names no faults.
+/// A set of faults that cannot be parsed.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("`{0}` is no fault: write all, none, or some of {names} with commas between them", names = FaultSet::ALL.names())]
 pub struct FaultSetError(String);

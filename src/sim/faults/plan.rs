@@ -1,6 +1,6 @@
-//! The faults of one run: drawn before it begins, and what is wrong at the moment while it runs.
+//! Faults of one run: the plan drawn before it starts, and the state of the faults while it runs.
 //!
-//! Swarm testing: a run uses some of the faults it may use, each as often as it draws, so that one fault does not hide what another would show.
+//! Swarm testing: a run uses some of the allowed faults at drawn rates, so that one fault does not hide another.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,17 +13,18 @@ use crate::sim::ranked::IdSet;
 use crate::sim::world::LARGE;
 use crate::wire::Message;
 
-/// When the faults of a run begin, nanoseconds: between `from` and `from` + `span`. The longest call has the limit `limit_max`.
+/// Times of a run in nanoseconds: faults begin from `from` to `from` + `span`; the longest call has the limit
+/// `limit_max`.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::sim) struct Times {
     pub(in crate::sim) from: u64,
     pub(in crate::sim) span: u64,
     pub(in crate::sim) limit_max: u64,
-    /// After so long a silence somebody is given up, in one run or another.
+    /// Time after which a silent peer is declared dead, in the two kinds of runs.
     pub(in crate::sim) dead_after: [u64; 2],
 }
 
-/// Something that goes wrong at its time.
+/// A fault at its time.
 #[derive(Clone, Debug)]
 pub(in crate::sim) enum Mishap {
     Crash(Id),
@@ -32,10 +33,10 @@ pub(in crate::sim) enum Mishap {
         id: Id,
         until: u64,
     },
-    /// A pause of which the linked peers are told that it lasts for `stated` nanoseconds.
+    /// A pause that is announced to the linked peers with a length of `stated` nanoseconds.
     Announced {
         id: Id,
-        /// What it has announced just before, nanoseconds.
+        /// Length announced just before, nanoseconds.
         before: Option<u64>,
         stated: u64,
         until: u64,
@@ -45,7 +46,7 @@ pub(in crate::sim) enum Mishap {
         factor: u64,
         until: u64,
     },
-    /// One of the links that are up then; one of an id's, if it has any.
+    /// Breaks a link that is up at the time: one of the given id's, if it has any.
     Break {
         hard: bool,
         of: Option<Id>,
@@ -57,7 +58,7 @@ pub(in crate::sim) enum Mishap {
     GiveUp {
         call: usize,
     },
-    /// Nobody, or not one other, can connect to an id.
+    /// An id refuses connections from one other id, or from all.
     Refuse {
         id: Id,
         from: Option<Id>,
@@ -65,7 +66,7 @@ pub(in crate::sim) enum Mishap {
     },
     /// A process takes no more calls.
     Close(Id),
-    /// Messages of a link that broke come again.
+    /// A message of a link that broke arrives again.
     Again {
         from: Id,
         to: Id,
@@ -74,73 +75,73 @@ pub(in crate::sim) enum Mishap {
     },
 }
 
-/// A mishap and its time, nanoseconds.
+/// A fault and its time, nanoseconds.
 #[derive(Clone, Debug)]
 pub(in crate::sim) struct Timed {
     pub(in crate::sim) at: u64,
     pub(in crate::sim) mishap: Mishap,
 }
 
-/// What a function does where it does not simply reply.
+/// Action of a func that does not simply reply.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::sim) enum Act {
     Fail,
-    /// There is no such function here.
+    /// The function is unknown at this id.
     Refuse,
-    /// Keeps its token, and fails with that.
+    /// Keeps its token, and fails with it later.
     FailLater,
     Panic,
     /// Ends after this time, nanoseconds.
     Hang(u64),
-    /// Answers later, which is no fault.
+    /// Replies later, which is not a fault.
     Defer,
     Twice,
 }
 
-/// What the functions of a call do where they do not simply reply.
+/// Actions of the functions of a call that do not simply reply.
 #[derive(Clone, Default, Debug)]
 pub(in crate::sim) struct Acts {
     pub(in crate::sim) funcs: BTreeMap<Id, Act>,
-    /// Where callback fails.
+    /// Ids whose callback fails.
     pub(in crate::sim) callbacks_fail: BTreeSet<Id>,
-    /// Where callback answers later.
+    /// Ids whose callback defers its reply.
     pub(in crate::sim) callbacks_later: BTreeSet<Id>,
 }
 
-/// Calls of each draw that are given up: most have ended by then.
+/// Calls given up for each draw of the fault: most have ended by then.
 const GIVEN_UP: u64 = 3;
 
-/// Lies of each draw of them: most find nothing that they could change.
+/// Lies for each draw of the fault: most change nothing in any case.
 const LIES: u64 = 4;
 
-/// Of so many long replies that are passed on before they have come one is broken off, where any is.
+/// A broken link strikes one of the first this many streaming replies.
 const PASSED_ON: u64 = 12;
 
-/// Of eight callbacks of a call so many answer later.
+/// Of eight callbacks of a call, this many defer their reply.
 const CALLBACKS_LATER: [u64; 4] = [0, 0, 2, 6];
 
-/// Longest that a short fault of time lasts, in spans: it ends within the calls that it meets, which go on.
+/// Longest short timing fault, in spans: it ends within the calls that it meets.
 const LASTS_SPANS: u64 = 6;
 
-/// Longest that a long one lasts, in time limits of the longest call: whoever waits for its end has given up before, and what it held back comes when the call is over everywhere.
+/// Longest long timing fault, in limits of the longest call: waiting ids have given up, and late messages find no call.
 const LASTS_LIMITS: u64 = 3;
 
-/// What a process that begins anew at once needs for that, in parts of a span.
+/// Longest time of an immediate restart: a span divided by this.
 const AT_ONCE_PARTS: u64 = 8;
 
-/// Most processes that stand still together.
+/// Largest number of processes that pause together.
 const TOGETHER_MAX: u64 = 6;
 
-/// So many kinds of faults are few.
+/// Up to this many kinds of faults count as few.
 const FEW_KINDS: usize = 4;
 
-/// Partitions of a large world beside the first ones: there is one at a time, and each has a word to say of every id.
+/// Partitions of a large world beside the first ones: one is active at a time, and each stores a set of all ids.
 const PARTITIONS_MAX: u64 = 64;
 
-/// Messages of a link that may come again after it broke.
+/// Messages of a link that may be repeated after it broke.
 const KEPT: usize = 4;
 
-/// A message, and the runs of its sender and its receiver between which it was sent.
+/// A message, and the runs of its sender and receiver.
 #[derive(Debug)]
 struct Repeatable {
     runs: [u32; 2],
@@ -148,11 +149,11 @@ struct Repeatable {
 }
 
 fn nothing_sent() -> SeededMap<(Id, Id), Vec<Repeatable>> {
-    // Ids are nobody's choice here.
+    // No attacker chooses these ids.
     SeededMap::with_hasher(Seeded::new(0))
 }
 
-/// A message that comes once more.
+/// A repeated message.
 #[derive(Debug)]
 pub(in crate::sim) struct Again {
     pub(in crate::sim) from: Id,
@@ -161,52 +162,53 @@ pub(in crate::sim) struct Again {
     pub(in crate::sim) message: Message,
 }
 
-/// What is wrong at the moment, and what is still to go wrong by the count of requests.
+/// State of the faults, and those still to come, by the count of requests.
 #[derive(Debug)]
 pub(in crate::sim) struct Mishaps {
     pub(in crate::sim) links: Links,
-    /// The faults that this run uses.
+    /// Faults that this run uses.
     pub(in crate::sim) used: FaultSet,
-    /// When the last fault is over.
+    /// End of the last fault.
     pub(in crate::sim) end: u64,
     paused: BTreeMap<Id, u64>,
-    /// Who has ever stood still, or refused: asked of everybody at every event.
+    /// Ids that have ever paused or refused: a quick test, made at every event.
     struck: IdSet,
-    /// Of these the ones that have told their peers.
+    /// Paused ids that have told their peers.
     announced: BTreeSet<Id>,
     slow: BTreeMap<Id, (u64, u64)>,
     cut: Option<(IdSet, u64)>,
-    /// Who cannot be connected to, by whom if not by anybody, and until when. Bounded by the plan.
+    /// Ids that refuse connections: from which id (all if `None`), and until when. Bounded by the plan.
     refused: BTreeMap<Id, Vec<(Option<Id>, u64)>>,
-    /// Of a thousand messages so many are late, by so much at most.
+    /// Of a thousand messages, the number that is late, and the longest delay.
     late: (u64, u64),
-    /// Longest that a fault of time lasts, and longest by which a message is late, nanoseconds.
+    /// Longest timing fault and longest delay of a message, nanoseconds.
     pub(in crate::sim) longest: u64,
-    /// Requests after which their sender crashes, and a copy comes from elsewhere.
+    /// Requests after which their sender crashes, and requests that another id copies.
     orphans: BTreeSet<u64>,
     forged: BTreeSet<u64>,
     requests: u64,
-    /// Messages with which somebody comes who has no part in them, and how many there were.
+    /// Messages that cause a lie, by count, and the count so far.
     lies: BTreeSet<u64>,
     messages: u64,
-    /// Long replies that pass on what has not all come and lose a link then, and how many there were.
+    /// Streaming replies that lose a link below before their data are complete, by count, and the count so far.
     broken_replies: BTreeSet<u64>,
     passed_on: u64,
-    /// Which answers are malformed, and how many answers there were.
+    /// Malformed answers, by count, and the count so far.
     malformed: BTreeSet<u64>,
     answers: u64,
-    /// Longest by which a copy of a request comes later than the request, where it comes late.
+    /// Longest delay of a late copy of a request.
     span: u64,
-    /// Of eight funcs so many answer later.
+    /// Of eight funcs, this many defer their reply.
     deferring: u64,
-    /// By sender and receiver: messages that may come again, the last one last. Bounded by the pairs that have talked, [`KEPT`] of each.
+    /// Messages that may be repeated, by sender and receiver, oldest first: at most [`KEPT`] for each pair that
+    /// communicated.
     sent: SeededMap<(Id, Id), Vec<Repeatable>>,
-    /// No link breaks later by itself.
+    /// Time after which no link breaks by itself.
     breaks_until: u64,
 }
 
 impl Mishaps {
-    /// Draws when and where these faults strike a run over ids 0 to `n`, in `times`.
+    /// Draws times and places of these faults in a run over ids 0 to `n`.
     pub(in crate::sim) fn draw(
         random: &mut Random,
         used: FaultSet,
@@ -214,7 +216,7 @@ impl Mishaps {
         times: Times,
     ) -> (Mishaps, Vec<Timed>) {
         let longest = (times.span * LASTS_SPANS).max(times.limit_max * LASTS_LIMITS);
-        // A process that has closed may begin anew a span later, and one that is back may stand still for a short time.
+        // A closed process may restart a span later, and one that is back may pause again for a short time.
         let end = times.from + times.span + longest + times.after();
         let mut mishaps = Mishaps {
             links: Links::default(),
@@ -240,7 +242,7 @@ impl Mishaps {
             span: times.span,
             deferring: 1,
             sent: nothing_sent(),
-            // Who cannot be connected to is left by the way at any time until it can.
+            // Refused connections may break links until the end.
             breaks_until: if used.has(Fault::Refused) { end } else { times.from + times.span },
         };
         if !used.is_empty() && random.chance(1, 4) {
@@ -249,7 +251,7 @@ impl Mishaps {
         let (mut timed, few) = (Vec::new(), used.iter().count() <= FEW_KINDS);
         let most = if few && random.chance(1, 2) { 6 } else { 2 };
         for fault in used.iter() {
-            // One or a few, whatever the size; in a large world some more, and where few kinds meet each other more of each.
+            // One or a few, more in a large world; more of each if there are few kinds.
             let more = u64::from(n) / 32;
             let more = if fault == Fault::Partition { more.min(PARTITIONS_MAX) } else { more };
             for _ in 0..random.between(1, most + more) {
@@ -263,7 +265,7 @@ impl Mishaps {
         let Times { from, span, .. } = times;
         let at = from + random.below(span);
         let until = at + times.lasts(random);
-        // Below n, which is a u32.
+        // Below n, which is a `u32`.
         let id = random.below(n.into()) as Id;
         let requests = u64::from(n) * 2;
         let mut add = |at, mishap| timed.push(Timed { at, mishap });
@@ -271,7 +273,7 @@ impl Mishaps {
             Fault::Crash => add(at, Mishap::Crash(id)),
             Fault::Restart => {
                 if self.used.has(Fault::Link) && random.chance(1, 2) {
-                    // Whoever has lost its link learns of its end by that of another one, or not at all.
+                    // Some peers then learn of its end through another link, or never.
                     add(at, Mishap::Break { hard: random.chance(1, 2), of: Some(id) });
                 }
                 let ends = if random.chance(1, 2) { at } else { at + random.below(span) };
@@ -279,7 +281,7 @@ impl Mishaps {
                 add(until.max(ends + 1), Mishap::Restart(id));
             }
             Fault::Pause if random.chance(1, 4) => {
-                // A host stands still, and all that run on it.
+                // A host pauses with all its processes.
                 let together = random.between(2, TOGETHER_MAX).min(u64::from(n)) as u32;
                 (0..together).for_each(|more| add(at, Mishap::Pause { id: (id + more) % n, until }));
             }
@@ -291,7 +293,7 @@ impl Mishaps {
             Fault::Partition => {
                 add(at, Mishap::Cut { ids: cut_off(random, id, n), until });
             }
-            // Of long delays a few: each holds back all that comes behind it on its link.
+            // Few long delays: each holds back all later messages of its link.
             Fault::Delay if random.chance(1, 2) => self.late = (random.between(1, 30), self.longest),
             Fault::Delay => self.late = (random.between(1, 300), 1 + random.below(span)),
             Fault::Fresh => {
@@ -313,7 +315,7 @@ impl Mishaps {
                 let other = random.below(n.into()) as Id;
                 let from = random.chance(2, 3).then_some(other);
                 add(at, Mishap::Refuse { id, from, until });
-                // What is linked already is not asked to connect.
+                // An existing link is not refused.
                 if random.chance(1, 2) {
                     add(at + random.below(until - at), Mishap::Break { hard: random.chance(1, 2), of: None });
                 }
@@ -329,7 +331,7 @@ impl Mishaps {
         }
     }
 
-    /// What functions do at some of the ids of a call. Hanging ends before `end`.
+    /// Draws actions of functions at some ids of a call. A hanging func ends within twice the limit `limit_ns`.
     pub(in crate::sim) fn acts(&self, random: &mut Random, ids: &[Id], limit_ns: u64) -> Acts {
         let mut acts = Acts::default();
         for fault in self.used.iter() {
@@ -352,12 +354,12 @@ impl Mishaps {
             }
         }
         let later = *random.pick(&CALLBACKS_LATER).unwrap_or(&0);
-        let of = if ids.len() > LARGE as usize { 64 } else { 8 }; // Of many few: each is an event more.
+        let of = if ids.len() > LARGE as usize { 64 } else { 8 }; // Few of many: each adds an event.
         for &id in ids {
             if random.chance(self.deferring, of) {
                 acts.funcs.entry(id).or_insert(Act::Defer);
             }
-            // The second answer of a func's token would be taken for that of a callback which answers later.
+            // The second use of a func's token would pass for the reply of a deferring callback.
             if random.chance(later, of) && acts.funcs.get(&id) != Some(&Act::Twice) {
                 acts.callbacks_later.insert(id);
             }
@@ -365,19 +367,19 @@ impl Mishaps {
         acts
     }
 
-    /// A process that goes on later keeps the order of what waits for it, so it does not stand still for longer than it first was to.
+    /// Pauses a process. It keeps the order of its events, so a later pause may end earlier, but not extend the first.
     pub(in crate::sim) fn pause(&mut self, id: Id, until: u64) {
         self.paused.insert(id, until);
         self.struck.insert(id);
     }
 
-    /// The same, of one that has told its peers.
+    /// Pauses a process that has told its peers.
     pub(in crate::sim) fn announce(&mut self, id: Id, until: u64) {
         self.pause(id, until);
         self.announced.insert(id);
     }
 
-    /// A process goes on; says whether it has told its peers that it would be away.
+    /// Continues a process; returns whether it had announced its pause.
     pub(in crate::sim) fn goes_on(&mut self, id: Id) -> bool {
         self.announced.remove(&id)
     }
@@ -386,63 +388,63 @@ impl Mishaps {
         self.slow.insert(id, (factor, until));
     }
 
-    /// Some ids are cut off. One cut at a time: what waits for its end comes in the order in which it was sent.
+    /// Cuts some ids off. There is one cut at a time, and messages that wait for its end keep their order.
     pub(in crate::sim) fn cut(&mut self, ids: IdSet, until: u64) {
         self.cut = Some((ids, until));
     }
 
-    /// Whether some ids are cut off from others.
+    /// Whether a partition is active.
     pub(in crate::sim) fn is_cut(&self, now: u64) -> bool {
         self.cut.as_ref().is_some_and(|(_, until)| *until > now)
     }
 
-    /// An id cannot be connected to.
     pub(in crate::sim) fn refuse(&mut self, id: Id, from: Option<Id>, until: u64) {
         self.struck.insert(id);
         self.refused.entry(id).or_default().push((from, until));
     }
 
-    /// Whether an id that lives cannot be connected to by another.
+    /// Whether a live id refuses a connection from another.
     pub(in crate::sim) fn refuses(&self, from: Id, to: Id, now: u64) -> bool {
         let refuses = |by: &(Option<Id>, u64)| by.0.is_none_or(|it| it == from) && by.1 > now;
         self.struck.contains(to) && self.refused.get(&to).is_some_and(|all| all.iter().any(refuses))
     }
 
-    /// Until when an id stands still, if it does.
+    /// End of an id's pause, if it is paused.
     pub(in crate::sim) fn paused_until(&self, id: Id, now: u64) -> Option<u64> {
         self.struck.contains(id).then(|| self.paused.get(&id).copied()).flatten().filter(|&until| until > now)
     }
 
-    /// When the last pause of a process is over, or was.
+    /// End of the last pause of a process, also if it is over.
     pub(in crate::sim) fn back_at(&self, id: Id) -> Option<u64> {
         self.paused.get(&id).copied()
     }
 
-    /// A process ends, and with it what was wrong with it.
+    /// Ends the faults of a process that ends.
     pub(in crate::sim) fn forget(&mut self, id: Id) {
         self.paused.remove(&id);
         self.announced.remove(&id);
         self.slow.remove(&id);
     }
 
-    /// How many times longer everything takes at an id.
+    /// Factor by which an id is slow.
     pub(in crate::sim) fn slowness(&self, id: Id, now: u64) -> u64 {
         self.slow.get(&id).filter(|(_, until)| *until > now).map_or(1, |(factor, _)| *factor)
     }
 
-    /// Until when two ids cannot reach each other, if they cannot.
+    /// End of the partition between two ids, if there is one.
     pub(in crate::sim) fn cut_until(&self, a: Id, b: Id, now: u64) -> Option<u64> {
         let apart = |(ids, until): &&(IdSet, u64)| *until > now && ids.contains(a) != ids.contains(b);
         self.cut.as_ref().filter(apart).map(|(_, until)| *until)
     }
 
-    /// How much later than by itself a message arrives.
+    /// Delay of a message.
     pub(in crate::sim) fn lateness(&self, random: &mut Random, now: u64) -> u64 {
         let (parts, most) = self.late;
         if parts == 0 || now >= self.end || !random.chance(parts, 1000) { 0 } else { random.below(most) }
     }
 
-    /// A request leaves: whether its sender crashes after it, and whether a copy comes from elsewhere. Nothing of that after the last fault.
+    /// Counts a request; returns whether its sender crashes after it, and whether another id copies it. Not after the
+    /// last fault.
     pub(in crate::sim) fn request(&mut self, now: u64) -> (bool, bool) {
         if now >= self.end {
             return (false, false);
@@ -452,34 +454,34 @@ impl Mishaps {
         (self.orphans.contains(&count), self.forged.contains(&count))
     }
 
-    /// A message of a call leaves: whether somebody who has no part in it says something else of it. Nothing of that after the last fault.
+    /// Counts a message of a call; returns whether another id sends a lie about it. Not after the last fault.
     pub(in crate::sim) fn is_lied_about(&mut self, now: u64) -> bool {
         let count = self.messages;
         self.messages += 1;
         now < self.end && self.lies.contains(&count)
     }
 
-    /// A long reply goes up that has not all come: whether a link below is lost now. Nothing of that after the last fault.
+    /// Counts a streaming reply; returns whether a link below breaks now. Not after the last fault.
     pub(in crate::sim) fn breaks_reply(&mut self, now: u64) -> bool {
         let count = self.passed_on;
         self.passed_on += 1;
         now < self.end && self.broken_replies.contains(&count)
     }
 
-    /// An answer leaves: whether it is malformed. Nothing of that after the last fault.
+    /// Counts an answer; returns whether it is malformed. Not after the last fault.
     pub(in crate::sim) fn is_malformed(&mut self, now: u64) -> bool {
         let count = self.answers;
         self.answers += 1;
         now < self.end && self.malformed.contains(&count)
     }
 
-    /// When a copy of a request comes that takes so long by itself: about when the request does, or, of three so many, when its call may be over and others have begun.
+    /// Delay of a copied request of normal delay `ns`: about that, or, in `late` of three cases, until after its call.
     pub(in crate::sim) fn copy_takes(&self, random: &mut Random, ns: u64, late: u64) -> u64 {
         let late = if random.chance(late, 3) { random.below(self.span.max(1)) } else { 0 };
         late + 1 + random.below(2 * ns + 1)
     }
 
-    /// Remembers a message that may come again, in a run in which some do.
+    /// Stores a message that may be repeated, in a run that repeats some.
     pub(in crate::sim) fn remember(&mut self, now: u64, from: Id, to: Id, runs: [u32; 2], message: Message) {
         if now > self.breaks_until {
             self.sent = nothing_sent();
@@ -489,12 +491,12 @@ impl Mishaps {
         if sent.len() == KEPT {
             sent.remove(0);
         }
-        // Of most pairs of a large world there are one or two.
+        // Most pairs of a large world have one or two.
         sent.reserve_exact(1);
         sent.push(Repeatable { runs, message });
     }
 
-    /// What comes again after a link broke, in any order.
+    /// Draws the messages to repeat after a link broke, in any order.
     pub(in crate::sim) fn again(&mut self, random: &mut Random, a: Id, b: Id) -> Vec<Again> {
         let mut again = Vec::new();
         for (from, to) in [(a, b), (b, a)] {
@@ -513,17 +515,17 @@ impl Mishaps {
 }
 
 impl Times {
-    /// What may be wrong behind a fault that has lasted for its time.
+    /// Time after the longest timing fault in which further faults may last.
     pub(in crate::sim) fn after(self) -> u64 {
         (3 + LASTS_SPANS) * self.span
     }
 
-    /// How long a fault of time lasts.
+    /// Draws the length of a timing fault.
     fn lasts(self, random: &mut Random) -> u64 {
         let short = self.span * LASTS_SPANS;
         let most = match random.below(8) {
             0..4 => short,
-            // Hardly long enough for somebody to be given up, or hardly too long.
+            // Close to the time after which a peer is declared dead.
             4 => {
                 let dead_after = *random.pick(&self.dead_after).unwrap_or(&short);
                 return dead_after / 2 + random.below(dead_after);
@@ -534,7 +536,7 @@ impl Times {
     }
 }
 
-/// Who is cut off of `n` ids: those of some hosts, from an id on, or any.
+/// Draws the ids to cut off of `n`: a range of ids, as of some hosts, or any ids.
 fn cut_off(random: &mut Random, id: Id, n: u32) -> IdSet {
     let last = id.saturating_add(random.below(u64::from(n - id)) as Id);
     match random.chance(1, 3) {
@@ -543,12 +545,13 @@ fn cut_off(random: &mut Random, id: Id, n: u32) -> IdSet {
     }
 }
 
-/// A pause that is announced; and perhaps what shows who goes by it when it is over: its process begins anew, or goes on, and stands still once more without a word.
+/// Draws an announced pause, and perhaps a restart and a second, unannounced pause, which show whether peers rely on
+/// it.
 fn announced(random: &mut Random, id: Id, at: u64, times: Times) -> Vec<Timed> {
     let lasts = times.lasts(random);
-    // Three of four keep their word, and some of them are back early.
+    // Three of four keep to the announced length, and some of them are back early.
     let more = random.below(lasts);
-    // Some say first that they will be away for longer, and most of these have been right at first.
+    // Some announce a longer pause first, which is mostly the correct one.
     let before = random.chance(1, 3).then(|| (lasts + more).saturating_mul(random.between(1, 4)));
     let keeps = if before.is_some() { random.chance(1, 4) } else { random.chance(3, 4) };
     let mut stated = if keeps { lasts + more } else { 1 + more };
@@ -565,7 +568,7 @@ fn announced(random: &mut Random, id: Id, at: u64, times: Times) -> Vec<Timed> {
     let still = back + 1 + random.below(times.span);
     let until = still + times.span + random.below(times.span * LASTS_SPANS);
     if random.chance(2, 3) {
-        // Early by far: what it said would hold until it goes on.
+        // The announced length would last until the end of the second pause.
         stated = until - at + more;
     }
     let anew = anew.into_iter().flatten().map(|(at, mishap)| Timed { at, mishap });
@@ -573,7 +576,7 @@ fn announced(random: &mut Random, id: Id, at: u64, times: Times) -> Vec<Timed> {
     std::iter::once(pause(stated)).chain(anew).chain([again]).collect()
 }
 
-/// Faults that show more together than each by itself, and whose meeting is rare where each is drawn alone.
+/// Faults that find more in combination, and rarely meet if each is drawn alone.
 const THEMES: [&[Fault]; 45] = [
     &[Fault::Refused, Fault::Crash],
     &[Fault::Refused, Fault::Orphan],
@@ -622,12 +625,12 @@ const THEMES: [&[Fault]; 45] = [
     &[Fault::Malformed, Fault::Link, Fault::Limits],
 ];
 
-/// The themes, each as a set.
+/// The themes as sets.
 pub(in crate::sim) fn themes() -> impl Iterator<Item = FaultSet> {
     THEMES.into_iter().map(|theme| theme.iter().copied().collect())
 }
 
-/// Some of the faults that may be used, and the theme of the run, if it has one; all of them where there are few.
+/// Draws the faults of a run and its theme, if it has one. Up to two allowed faults are all used.
 pub(in crate::sim) fn some_of(random: &mut Random, allowed: FaultSet) -> (FaultSet, Option<FaultSet>) {
     let all: Vec<Fault> = allowed.iter().collect();
     if all.len() <= 2 {
@@ -642,7 +645,7 @@ pub(in crate::sim) fn some_of(random: &mut Random, allowed: FaultSet) -> (FaultS
             return (used, Some(theme.iter().copied().collect()));
         }
     }
-    // Where much goes wrong few calls come to their end, and what is wrong with those that do is not seen.
+    // With many faults few calls complete, and defects of complete calls stay hidden.
     let parts = *random.pick(&[4, 8, 16]).unwrap_or(&4);
     let mut used: FaultSet = all.iter().copied().filter(|_| random.chance(1, parts)).collect();
     used.extend_with(random.pick(&all).copied());

@@ -1,4 +1,5 @@
-//! What chains hear of links, in the order in which the machines say it, and after what the input at hand has brought about.
+//! Inputs about links for the chains: in the order in which the machines report them, and after the outputs of the
+//! current input.
 
 use gpc_trees::Id;
 
@@ -7,12 +8,13 @@ use crate::sim::check::Observation;
 use crate::sim::world::World;
 use crate::wire::CauseKind;
 
-/// What a chain is to hear.
+/// An input about a link.
 #[derive(Debug)]
 pub(super) enum Arrival {
-    /// A link is up, with the run of the peer that began at `incarnation`, as the machine says; the one at its other end began at `begun`.
+    /// A link is up. The machine reports the peer's `incarnation`; `begun` is the true start of the run at the other
+    /// end.
     Up { peer: Id, incarnation: u64, begun: u64 },
-    /// `unreached` when no link ever came up: nothing that was sent can have arrived.
+    /// A link is lost. `unreached`: it never came up, so no message can have arrived.
     Lost { peer: Id, kind: CauseKind, why: String, unreached: bool },
 }
 
@@ -22,9 +24,9 @@ impl World {
         self.linked().arrivals.push_back((id, run, arrival));
     }
 
-    /// Gives the chains what there is for them.
+    /// Gives the chains their pending inputs.
     pub(in crate::sim) fn take_in_arrivals(&mut self) {
-        // Ends: what an arrival brings about is finite, and nothing comes over a connection meanwhile.
+        // This loop ends: an arrival causes finitely many others, and no connection delivers meanwhile.
         while let Some((id, run, arrival)) = self.linked.as_mut().and_then(|it| it.arrivals.pop_front()) {
             if !self.hosts.is_up(id) || self.hosts.run(id) != run {
                 continue;
@@ -41,7 +43,7 @@ impl World {
                     self.input(id, Input::LinkUp { peer, incarnation });
                 }
                 Arrival::Lost { peer, kind, why, unreached } => {
-                    // The chain takes all that it has sent there for lost: what it sent since then goes, too.
+                    // The chain counts all its messages on this link as lost, so drop the pending ones.
                     self.process(id).pending.remove(&peer);
                     let unreached = unreached && self.process(id).peering.up(peer).is_none();
                     let wrong = self.process(id).told.lost(peer, unreached);

@@ -1,4 +1,5 @@
-//! What must hold of links that the peers' machine makes, whatever calls make of them: a chain is told the truth, in order, and when all is over both ends agree and nothing waits.
+//! Checks of links made by the peering machine: a chain is told the truth, in order; after all faults both ends agree
+//! and nothing waits.
 
 use std::collections::BTreeMap;
 
@@ -10,15 +11,16 @@ use crate::sim::world::World;
 
 const NAME: &str = "links";
 
-/// Most that is kept of what is wrong: the first say why.
+/// Largest number of violations kept; the first ones show the cause.
 const WRONG_MAX: usize = 32;
 
-/// The links that a chain knows of: with which run of each peer.
+/// Links that a chain knows, each with the run of its peer.
 #[derive(Default, Debug)]
 pub(super) struct Told(BTreeMap<Id, u64>);
 
 impl Told {
-    /// A link is up with a run of a peer that began at `incarnation`; the process at its other end is the one that began at `begun`. What is wrong with that.
+    /// Checks the report of a link with a run of a peer: `incarnation` as reported, `begun` as it is. Returns what is
+    /// wrong.
     pub(super) fn up(&mut self, peer: Id, incarnation: u64, begun: u64) -> Option<String> {
         let before = self.0.insert(peer, begun);
         if before.is_some() {
@@ -29,14 +31,14 @@ impl Told {
         })
     }
 
-    /// The link to a peer is lost, or does not come. What is wrong with that.
+    /// Checks the report that a link to a peer is lost or cannot be opened. Returns what is wrong.
     pub(super) fn lost(&mut self, peer: Id, unreached: bool) -> Option<String> {
         let stood = self.0.remove(&peer).is_some();
         (stood && unreached)
             .then(|| format!("is told that {peer} was never reached, and there was a link to it"))
     }
 
-    /// A message of the run of a peer that began then is about to be handed over. What is wrong with that.
+    /// Checks a message of the peer's run `begun` before its delivery. Returns what is wrong.
     pub(super) fn comes(&self, peer: Id, begun: u64) -> Option<String> {
         match self.0.get(&peer) {
             Some(told) if *told == begun => None,
@@ -58,7 +60,7 @@ impl World {
         }
     }
 
-    /// All faults are over, and nobody waits for a hello any more: both ends of each link agree, and nothing waits.
+    /// Checks after all faults and greetings: both ends of each link agree, and nothing waits.
     pub(in crate::sim) fn links_are_settled(&mut self) {
         let Some(linked) = &self.linked else { return };
         let mut wrong = Vec::new();

@@ -1,4 +1,5 @@
-//! What drives the machine of each process: as `runtime::greeting` and `runtime::links` do, with connections of the world in place of sockets.
+//! Driver of each process's peering machine. It acts as `runtime::greeting` and `runtime::links`, with simulated
+//! connections instead of sockets.
 
 use gpc_trees::Id;
 
@@ -14,20 +15,20 @@ use crate::sim::world::{Event, Parcel, Sent, World};
 use crate::wire::{CauseKind, Message};
 
 impl World {
-    /// What a process knows of its links.
+    /// Link state of a process.
     pub(super) fn process(&mut self, id: Id) -> &mut Process {
         let (run, incarnation) = (self.hosts.run(id), self.hosts.incarnation(id));
         self.linked().process(id, run, incarnation)
     }
 
-    /// Whether what leaves for a peer goes at once: links are modelled, or its link is up.
+    /// Whether a message can leave at once: links are modelled, or the link is up.
     pub(in crate::sim) fn is_linked(&self, from: Id, to: Id) -> bool {
         self.linked.as_ref().is_none_or(|linked| linked.up(from, to).is_some())
     }
 
-    /// Keeps a message until there is a link, if it needs one, and opens that.
+    /// Queues a message until its link is up, and opens the link if the message may do so.
     pub(in crate::sim) fn send_when_up(&mut self, from: Id, to: Id, leaving: Leaving) {
-        // As it is in the runtime: anything else is for calls of a link that is gone.
+        // As in the runtime: any other message is about calls of a link that is gone.
         let opens =
             matches!(leaving.message, Message::Request(_) | Message::Ping) || leaving.said != Said::ByNode;
         let process = self.process(from);
@@ -43,15 +44,15 @@ impl World {
         }
     }
 
-    /// The way of what leaves now over the link to a peer; none where that is broken.
+    /// Passage of a message over the link to a peer; `None` if the link is broken.
     pub(in crate::sim) fn passage(&mut self, from: Id, to: Id) -> Option<Passage> {
         let (pipe, _) = of_key(self.linked().up(from, to)?);
         (!self.pipe(pipe).is_broken()).then_some(Passage::over(pipe))
     }
 
-    /// Carries out what the machine of a process asks for, and sees to its next time.
+    /// Carries out the outputs of a process's machine, and schedules its next deadline.
     pub(super) fn settle_peering(&mut self, id: Id) {
-        // Ends: every connection ends once, and what is asked of it is bounded.
+        // This loop ends: every connection ends once, and its outputs are bounded.
         while let Some(output) = self.process(id).peering.poll() {
             self.carry_out_for(id, output);
         }
@@ -70,7 +71,7 @@ impl World {
                 let (pipe, side) = of_key(key);
                 self.convey(pipe, 1 - side, What::Bytes(bytes));
             }
-            // What was written leaves before the end does.
+            // Written bytes leave before the end.
             Output::Finish { key } | Output::Close { key } | Output::Replaced { key, .. } => {
                 self.discard(key)
             }
@@ -82,7 +83,7 @@ impl World {
         }
     }
 
-    /// Both hellos are through: what waited leaves.
+    /// Handles a link that is up: sends the queued messages.
     fn establish(&mut self, id: Id, standing: Standing) {
         let Standing { key, hello, accepted, .. } = standing;
         let (peer, incarnation, generation) = (hello.from, hello.incarnation, hello.generation);
@@ -98,7 +99,7 @@ impl World {
         self.is_to_hear(id, Arrival::Up { peer, incarnation, begun });
     }
 
-    /// A message leaves on a link that is up.
+    /// Sends a message on a link that is up.
     fn leave(&mut self, from: Id, to: Id, leaving: Leaving) {
         let Leaving { message, bytes, data, said } = leaving;
         match said {
@@ -107,12 +108,12 @@ impl World {
         }
     }
 
-    /// Whether something can be said in the name of a node: one that stands still opens no link.
+    /// Whether a message can be sent in the name of a node: a paused node opens no link.
     pub(in crate::sim) fn may_speak(&self, from: Id, to: Id) -> bool {
         self.hosts.is_up(to) && (self.is_linked(from, to) || self.paused_until(from).is_none())
     }
 
-    /// A message of which its sender knows nothing is to come at a time, or when there is a link.
+    /// Schedules a message that is sent in the name of a node, at a time or when its link is up.
     pub(in crate::sim) fn comes_in_the_name_of(&mut self, parcel: Parcel, at: u64) {
         let Parcel { from, to, message, sent, .. } = parcel;
         let (data, lie) = (sent.is_data(), sent.is_lie());
@@ -124,7 +125,7 @@ impl World {
         self.send_when_up(from, to, Leaving { message, bytes, data, said });
     }
 
-    /// A message that its sender's node does not know of leaves on the link that is up, to come at `at` if it can.
+    /// Sends a message in the name of a node on a link that is up; it arrives at `at` or later.
     fn say_for(&mut self, from: Id, to: Id, message: Message, at: u64, said: Said) {
         let Some(passage) = self.passage(from, to) else { return };
         let (begun, sent) = (self.hosts.incarnation(from), self.now);
@@ -135,7 +136,7 @@ impl World {
         self.comes_over(at, parcel);
     }
 
-    /// Another run of a peer has connected: the one that is linked is asked for a heartbeat.
+    /// Asks the linked run of a peer for a heartbeat, because another run has connected.
     fn ask_whether_it_lives(&mut self, id: Id, key: LinkKey, peer: Id) {
         self.trace.say(
             self.now,
@@ -148,13 +149,13 @@ impl World {
         self.process(id).peering.hold_until(peer, until);
     }
 
-    /// What waits for a peer is lost.
+    /// Drops the messages queued for a peer.
     fn lost(&mut self, id: Id, peer: Id, kind: CauseKind, why: String, unreached: bool) {
         self.process(id).pending.remove(&peer);
         self.is_to_hear(id, Arrival::Lost { peer, kind, why, unreached });
     }
 
-    /// A message has come over a connection: whether it counts, and what the machine learns of it.
+    /// Handles a message that arrives on a connection; returns whether it counts.
     pub(in crate::sim) fn comes_over_link(&mut self, parcel: &Parcel) -> bool {
         let (from, to, pipe) = (parcel.from, parcel.to, parcel.passage.connection());
         let now = self.now;
@@ -173,11 +174,12 @@ impl World {
         self.blame(to, wrong);
         let given_up = !self.pipe(pipe).ends[1 - side].open;
         if given_up && matches!(&parcel.message, Message::Request(request) if request.partial) {
-            // What was sent before a link was given up still comes: meanwhile an adopter may have passed its receiver.
+            // Messages sent before the link was given up still arrive; an adopter may have passed the receiver
+            // meanwhile.
             self.inject(Fault::Duplicate, &[from, to]);
         }
         match &parcel.message {
-            // One with the link's end behind it is no answer.
+            // A PONG that is followed by the end of the link does not count as an answer.
             Message::Pong if !ended && self.process(to).peering.holds_any() => {
                 self.process(to).peering.lives(from);
                 self.settle_peering(to);
@@ -189,13 +191,15 @@ impl World {
             _ => {}
         }
         if ended && self.random.chance(1, 2) {
-            // It was read together with the end: the link is lost before the chain has what came on it.
+            // The message was read together with the end of the link: the link is lost before the chain gets the
+            // message.
             self.connection_ended(pipe, side, "connection reset");
         }
         true
     }
 
-    /// When what is done at an id goes on that has stood still: behind all that came over its links meanwhile, of which a link's end may be the last.
+    /// Time at which an event of a resumed process happens: after everything that arrived on its links meanwhile,
+    /// perhaps the end of a link.
     pub(in crate::sim) fn behind_what_has_come(&self, event: &Event) -> Option<u64> {
         let (Event::Ran { id, .. } | Event::Answered { id, .. }) = event else { return None };
         let back_at = self.linked.as_ref().and(self.mishaps.as_ref())?.back_at(*id)?;
@@ -203,7 +207,7 @@ impl World {
         (self.now == back_at + 1 && busy_until > self.now).then_some(busy_until + 1)
     }
 
-    /// The machine of a process has something to do.
+    /// Handles the deadline of a process's machine.
     pub(in crate::sim) fn peering_is_due(&mut self, id: Id, run: u32) {
         let now = self.time();
         if self.hosts.is_up(id) && self.hosts.run(id) == run {
@@ -213,7 +217,7 @@ impl World {
         }
     }
 
-    /// A node gives the link to a silent peer up by itself.
+    /// A node drops the link to a silent peer by itself.
     pub(in crate::sim) fn abandon_link(&mut self, id: Id, peer: Id) {
         let process = self.process(id);
         process.pending.remove(&peer);
@@ -234,7 +238,7 @@ impl World {
         self.settle_peering(id);
     }
 
-    /// A message of a link that broke comes once more, on the next one.
+    /// Repeats a message of a link that broke, on the next link.
     pub(in crate::sim) fn send_again(&mut self, from: Id, to: Id, message: Message) {
         if self.paused_until(from).is_none() {
             let bytes = wire_bytes(&message);

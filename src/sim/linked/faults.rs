@@ -1,4 +1,4 @@
-//! Faults that strike connections.
+//! Faults of connections.
 
 use gpc_trees::Id;
 
@@ -9,7 +9,8 @@ use crate::sim::happen::NOTICED_LATENCIES;
 use crate::sim::world::World;
 
 impl World {
-    /// One of the connections breaks, a link or one that is still to become one; one of this id's links, if it has any. Each end learns of it in its own time.
+    /// Breaks a connection, established as a link or not: one of the given id's links, if it has any. Each end learns
+    /// of it at its own time.
     pub(in crate::sim) fn break_connection(&mut self, hard: bool, of: Option<Id>) {
         let Some(linked) = &self.linked else { return };
         let peers = of.map(|id| linked.peers_of(id)).unwrap_or_default();
@@ -28,7 +29,7 @@ impl World {
         self.come_again(a, b, again);
     }
 
-    /// A connection breaks, and those of its ends learn of it some time from now that are told.
+    /// Breaks a connection; the ends marked in `told` learn of it later.
     fn break_pipe(&mut self, pipe: u32, hard: bool, told: [bool; 2]) {
         self.forget_intact(pipe);
         self.pipe(pipe).break_up(hard);
@@ -43,7 +44,8 @@ impl World {
         self.owns_up_to_a_wait_in_vain(b, a);
     }
 
-    /// A process refuses somebody who can say hello: whoever has had one run only is no other than who is linked, and nobody else waits in its name.
+    /// Checks a refusal. A peer with a single run must not be refused: no other run can be linked or waiting in its
+    /// name.
     pub(super) fn refuses(&mut self, id: Id, key: LinkKey, why: &str) {
         let (pipe, side) = of_key(key);
         let now = self.now;
@@ -60,7 +62,9 @@ impl World {
         self.inject(Fault::Refused, &[id, peer]);
     }
 
-    /// A process that was told to wait for a peer's connection waits in vain where that has broken, or leads to an earlier run of it whose end the peer has not seen: until it gives up, the two do not reach each other, though both live.
+    /// Announces a fault where a process expects its peer's connection in vain: that connection has broken, or leads to
+    /// an earlier run whose end the peer has not noticed. Until the process gives up, the two cannot reach each other,
+    /// though both are up.
     pub(super) fn owns_up_to_a_wait_in_vain(&mut self, id: Id, peer: Id) {
         let Some(linked) = self.linked.as_deref() else { return };
         if !matches!(linked.state(id, peer), State::Expecting(_)) {
@@ -81,7 +85,8 @@ impl World {
         }
     }
 
-    /// Whoever learns late that its link was given up goes on with what it was asked meanwhile, and an adopter may have passed it, as with a copy.
+    /// Announces a fault where an end learns late that its link was given up: it continues with the requests received
+    /// meanwhile, and an adopter may have passed it, as with a copied request.
     pub(super) fn owns_up_to_a_late_end(&mut self, key: LinkKey) {
         let (pipe, side) = of_key(key);
         let [id, peer] = [side, 1 - side].map(|side| self.pipe(pipe).ends[side].id);
@@ -91,7 +96,7 @@ impl World {
         }
     }
 
-    /// A process ends, and with it its ends of all connections. `hard` if what it has sent last is lost with it.
+    /// Ends all connections of a process that ends. `hard`: its last messages are lost.
     pub(in crate::sim) fn end_connections(&mut self, id: Id, hard: bool) {
         let Some(process) = self.linked().processes[id as usize].take() else { return };
         for key in process.open {

@@ -1,9 +1,12 @@
-//! Links that the peers' machine makes: every process of a world of calls has a [`Peering`], and what its chain is told of a link is what that machine says.
+//! Links made by the peering machine: every process of a world of calls has a [`Peering`], which decides what its chain
+//! is told of links.
 //!
-//! Connections are two ordered streams. Hellos go over them as bytes, messages of calls as parcels in order with those. Where both ids connect at the same time, where an id begins anew while its old link is not
-//! known to be lost, or where one end alone has learned of a loss, the machine decides, as in the runtime; what it asks for is carried out as `runtime::greeting` and `runtime::links` do.
+//! A connection is two ordered streams. Hellos travel as bytes, and messages of calls as parcels in order with them. As
+//! in the runtime, the machine decides in three cases: both ids connect at the same time, an id restarts before the
+//! loss of its old link is known, or only one end knows of a loss. Its outputs are carried out as in
+//! `runtime::greeting` and `runtime::links`.
 //!
-//! Faults act on connections here. Everything else of a world is as it is where links are modelled, in `faults::links`.
+//! Faults act on connections. The rest of the world is the same as with modelled links (`faults::links`).
 
 mod arrivals;
 mod check;
@@ -32,27 +35,27 @@ use arrivals::Arrival;
 use check::Told;
 use pipe::Pipe;
 
-/// Requests that a node takes without having acknowledged them; credit is not modelled.
+/// Unacknowledged requests that a node accepts; credit is not modelled.
 const HIWATER: u32 = 64;
 
-/// Largest world in which links are proved in some runs: the model of the cryptography is slow.
+/// Largest world in which some runs authenticate links: the model of the cryptography is slow.
 const PROVED_MAX: u32 = 64;
 
-/// How the links of a world come about.
+/// How the links of a world are established.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Linking {
-    /// Each pair of ids has one link after another; each end learns of a loss in its own time.
+    /// Each pair of ids has one link after another; each end learns of a loss at its own time.
     #[default]
     Modelled,
-    /// The peers' machine makes them, from connections.
+    /// The peering machine makes links from connections.
     Peering,
 }
 
 impl Linking {
-    /// Both.
+    /// All variants.
     pub const ALL: [Linking; 2] = [Linking::Modelled, Linking::Peering];
 
-    /// What it is called.
+    /// Name of the variant.
     pub fn name(self) -> &'static str {
         match self {
             Linking::Modelled => "modelled",
@@ -67,7 +70,7 @@ impl fmt::Display for Linking {
     }
 }
 
-/// Text that names no way in which links come about.
+/// A name that is not a [`Linking`].
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("`{0}` is no way in which links come about: write modelled or peering")]
 pub struct LinkingError(String);
@@ -81,7 +84,7 @@ impl FromStr for Linking {
     }
 }
 
-/// Everybody is a peer of everybody, and no key is listed.
+/// A book in which every id is a peer and has no key.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Everybody;
 
@@ -95,55 +98,55 @@ impl Book for Everybody {
     }
 }
 
-/// A message that waits until its link is up, or leaves on it.
+/// A message that waits for its link or leaves on it.
 #[derive(Debug)]
 pub(super) struct Leaving {
     pub(super) message: Message,
     pub(super) bytes: u64,
-    /// It is the data of a long reply, whose head has gone before.
+    /// Whether it is the data of a long reply, whose head was sent before.
     pub(super) data: bool,
     pub(super) said: Said,
 }
 
-/// Who says a message.
+/// Origin of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Said {
     ByNode,
-    /// The world, in the name of a node that knows nothing of it.
+    /// Sent by the world in the name of a node.
     Forged,
-    /// The same; its sender has no part in what it speaks of.
+    /// The same, and its sender has no part in the call.
     Lie,
 }
 
-/// One run of an id, as far as its links go.
+/// Link state of one run of an id.
 #[derive(Debug)]
 pub(super) struct Process {
     run: u32,
     peering: Peering<Everybody>,
-    /// The connections that it knows of, or that wait to be accepted, and that it has not closed.
+    /// Connections that it knows of, or that wait to be accepted, and that it has not closed.
     open: BTreeSet<LinkKey>,
-    /// What waits for links that are not up yet.
+    /// Messages for links that are not up yet.
     pending: BTreeMap<Id, Vec<Leaving>>,
-    /// What its chain has been told.
+    /// Links that its chain was told of.
     told: Told,
-    /// When it is woken next for its machine, if it is.
+    /// Time of the scheduled event for its machine, if there is one.
     due: Option<u64>,
 }
 
-/// By which way processes are connected.
+/// Transport between processes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Ways {
     Network,
     User,
-    /// Some pairs of ids by the one way and some by the other.
+    /// Some pairs of ids use one, some the other.
     Both,
 }
 
-/// The same for all connections of a world.
+/// Settings of all connections of a world.
 #[derive(Clone, Copy, Debug)]
 struct Manner {
     ways: Ways,
-    /// The secret of all, where links are proved.
+    /// The shared secret, if links are authenticated.
     secret: Option<u64>,
 }
 
@@ -151,23 +154,23 @@ struct Manner {
 #[derive(Debug)]
 pub(super) struct Linked {
     manner: Manner,
-    /// By id; made when one is first needed.
+    /// Indexed by id; made when first needed.
     processes: Vec<Option<Box<Process>>>,
     /// Bounded by the connections that a run opens.
     pipes: Vec<Pipe>,
-    /// The connections that nothing has ended yet, with the ids at their ends, the lower one first.
+    /// Connections that have not ended, each after the ids at its ends, the lower one first.
     intact: Sorted<(Id, Id, u32)>,
-    /// The pairs of ids of which a connection has broken, the lower one first.
+    /// Pairs of ids of which a connection has broken, the lower id first.
     broken: BTreeSet<(Id, Id)>,
-    /// What chains are to hear when the input at hand is done with.
+    /// Inputs for chains, to be given after the current input.
     arrivals: VecDeque<(Id, u32, Arrival)>,
-    /// What must not be of links, and was.
+    /// Violations found by the checks of links.
     pub(super) wrong: Vec<Violation>,
 }
 
 impl Linked {
     pub(super) fn new(n: u32, seed: u64, has_faults: bool) -> Linked {
-        // A stream of its own: what the rest of the world draws does not depend on it.
+        // A stream of its own, so the other draws of the world do not depend on it.
         let mut random = Random::new(seed ^ 0x6c69_6e6b_6564_2e2e);
         let ways = [Ways::Network, Ways::Network, Ways::User, Ways::Both];
         let ways = random.pick(&ways).copied().filter(|_| has_faults).unwrap_or(Ways::Network);
@@ -184,7 +187,7 @@ impl Linked {
         }
     }
 
-    /// By which way two ids are connected.
+    /// Transport between two ids.
     fn way(&self, a: Id, b: Id) -> Way {
         match self.manner.ways {
             Ways::Network => Way::Network,
@@ -194,7 +197,7 @@ impl Linked {
         }
     }
 
-    /// The process of an id in this run of it.
+    /// The process of an id in this run.
     fn process(&mut self, id: Id, run: u32, incarnation: u64) -> &mut Process {
         let secret = self.manner.secret;
         self.processes[id as usize].get_or_insert_with(|| {
@@ -210,48 +213,48 @@ impl Linked {
         })
     }
 
-    /// The process of an id that has one already.
+    /// The process of an id, if it exists.
     fn known(&self, id: Id) -> Option<&Process> {
         self.processes.get(id as usize)?.as_deref()
     }
 
-    /// The link of an id to a peer, if its machine says that it stands.
+    /// The link of an id to a peer, if its machine has it up.
     pub(super) fn up(&self, id: Id, peer: Id) -> Option<LinkKey> {
         self.known(id)?.peering.up(peer)
     }
 
-    /// A number for the link that an id has to a peer at this moment; the same for every moment at which there is none.
+    /// A number for the current link of an id to a peer; the same for all times without a link.
     pub(super) fn epoch_at(&self, id: Id, peer: Id) -> u32 {
-        // A world has fewer ends of connections than that.
+        // A world has fewer connection ends than `u32::MAX`.
         self.up(id, peer).map_or(u32::MAX, |key| key.0 as u32)
     }
 
-    /// The peers of an id that it has links with.
+    /// Peers that an id is linked with.
     pub(super) fn peers_of(&self, id: Id) -> Vec<Id> {
         self.known(id)
             .map(|process| process.peering.all_up().map(|(peer, _)| peer).collect())
             .unwrap_or_default()
     }
 
-    /// Whether the connection that a message came on stands, as far as its receiver knows.
+    /// Whether the connection of a message is up, as far as its receiver knows.
     pub(super) fn stands(&self, to: Id, passage: Passage) -> bool {
         let pipe = &self.pipes[passage.connection() as usize];
         !pipe.is_broken() && pipe.end_of(to).is_some_and(|side| pipe.ends[side].open)
     }
 
-    /// When something arrives that would arrive at `at` by itself: it does not overtake what was sent before.
+    /// Arrival time of a message, given its earliest time `at` and the order of its connection.
     pub(super) fn in_order(&mut self, to: Id, passage: Passage, at: u64) -> u64 {
         let pipe = &mut self.pipes[passage.connection() as usize];
         pipe.end_of(to).map_or(at, |side| pipe.in_order(side, at))
     }
 
-    /// A message that has come over a connection is taken in by its receiver at this time.
+    /// Records when the receiver has read a message.
     pub(super) fn taken_in(&mut self, to: Id, passage: Passage, at: u64) {
         let pipe = &mut self.pipes[passage.connection() as usize];
         pipe.end_of(to).into_iter().for_each(|side| pipe.ends[side].taken_in = at);
     }
 
-    /// How far the link of an id to a peer has come.
+    /// State of an id's link to a peer.
     fn state(&self, id: Id, peer: Id) -> State {
         self.known(id).map_or(State::Absent, |process| process.peering.state(peer))
     }

@@ -1,4 +1,4 @@
-//! What goes over the connections, and how they come about and end.
+//! Network of connections: how they are opened, what they carry, and how they end.
 
 use gpc_trees::Id;
 
@@ -11,7 +11,7 @@ use crate::sim::world::{Event, Parcel, World};
 use crate::wire::CauseKind;
 
 impl World {
-    /// The connections of a world whose links the peers' machine makes.
+    /// The state of all connections, in a world that uses the peering machine.
     pub(super) fn linked(&mut self) -> &mut Linked {
         self.linked.as_mut().expect("nothing comes over a connection where links are modelled")
     }
@@ -24,11 +24,11 @@ impl World {
         Time::from_nanos(self.now)
     }
 
-    /// A process connects to another one.
+    /// Opens a connection from one process to another.
     pub(super) fn connect(&mut self, from: Id, to: Id) {
         let (now, way) = (self.time(), self.linked().way(from, to));
         if way == Way::User && self.is_refused(from, to) {
-            // The system says so at once.
+            // A Unix socket reports the refusal at once.
             self.process(from).peering.not_opened(to, CauseKind::Unreachable, "connection refused");
             return self.settle_peering(from);
         }
@@ -54,7 +54,7 @@ impl World {
         self.settle_peering(from);
     }
 
-    /// Whether a process cannot be connected to by another one.
+    /// Whether a process refuses connections from another one.
     fn is_refused(&mut self, from: Id, to: Id) -> bool {
         let lives = self.hosts.is_up(to);
         let refuses = self.mishaps.as_ref().is_some_and(|mishaps| mishaps.refuses(from, to, self.now));
@@ -64,7 +64,7 @@ impl World {
         !lives || refuses
     }
 
-    /// Something goes to a side of a connection, behind what went there before.
+    /// Sends something to a side of a connection, after everything sent before.
     pub(super) fn convey(&mut self, pipe: u32, side: usize, what: What) {
         let [from, to] = self.sender_and_receiver(pipe, side);
         if self.pipe(pipe).is_broken() {
@@ -85,13 +85,13 @@ impl World {
         self.is_under_way(pipe, side, at, Item::Other(what));
     }
 
-    /// Something is under way to a side of a connection, and there at that time.
+    /// Schedules an arrival at a side of a connection.
     pub(super) fn is_under_way(&mut self, pipe: u32, side: usize, at: u64, item: Item) {
         self.pipe(pipe).ends[side].coming.push_back(item);
         self.queue.push(at, Event::Delivery { pipe, side: side as u8 });
     }
 
-    /// A message is under way over a connection.
+    /// Schedules the arrival of a message over a connection.
     pub(in crate::sim) fn comes_over(&mut self, at: u64, parcel: Parcel) {
         let (pipe, to) = (parcel.passage.connection(), parcel.to);
         if let Some(side) = self.pipe(pipe).end_of(to) {
@@ -100,12 +100,12 @@ impl World {
         }
     }
 
-    /// The next thing of a stream is there, unless something holds it back.
+    /// Delivers the next item of a stream, unless a partition or a pause holds it back.
     pub(in crate::sim) fn delivery(&mut self, pipe: u32, side: usize) {
         let [from, to] = self.sender_and_receiver(pipe, side);
         [from, to].into_iter().for_each(|id| self.took_part(id));
         let cut = self.mishaps.as_ref().and_then(|mishaps| mishaps.cut_until(from, to, self.now));
-        // To connect is between hosts: a process that stands still has no part in it.
+        // The host answers a connection attempt, even if the process is paused.
         let opens = matches!(self.pipe(pipe).ends[side].coming.front(), Some(Item::Other(What::Opens)));
         let paused = self.paused_until(to).filter(|_| !opens);
         if let Some(until) = cut.max(paused) {
@@ -116,7 +116,7 @@ impl World {
             Some(Item::Message(parcel)) => self.arrive(parcel),
             Some(Item::Other(What::Opens)) => self.opens(pipe, from, to),
             Some(Item::Other(what)) => {
-                // A hello costs its process no time, and stays behind the message before it.
+                // A hello costs no processor time, and stays behind the message before it.
                 let at = self.pipe(pipe).ends[side].taken_in.max(self.now);
                 self.happens(at, pipe, side, what);
             }
@@ -129,24 +129,24 @@ impl World {
         self.queue.push(at, Event::Connection(Box::new(Step { pipe, side, from, to, what })));
     }
 
-    /// Who is at the other end of a connection than this one, and at this one.
+    /// The ids at the other side and at this side of a connection.
     fn sender_and_receiver(&mut self, pipe: u32, side: usize) -> [Id; 2] {
         [1 - side, side].map(|side| self.pipe(pipe).ends[side].id)
     }
 
-    /// What comes to a side ends then, if not before.
+    /// Sets the time at which the stream to a side ends, unless it ends earlier.
     fn ends_at(&mut self, pipe: u32, side: usize, at: u64) {
         let end = &mut self.pipe(pipe).ends[side];
         end.ends_at = end.ends_at.min(at);
     }
 
-    /// The end of a broken connection comes to a side, ahead of whatever is still under way.
+    /// Ends a broken connection at a side, ahead of everything still in flight.
     pub(super) fn tell_end(&mut self, pipe: u32, side: usize, at: u64) {
         self.ends_at(pipe, side, at);
         self.happens(at, pipe, side, What::Ends);
     }
 
-    /// Something happens to a connection.
+    /// Handles an event of a connection.
     pub(in crate::sim) fn step_of_connection(&mut self, step: Step) {
         let lost = self.pipe(step.pipe).is_gone() && !matches!(step.what, What::Ends);
         if !lost {
@@ -178,13 +178,13 @@ impl World {
         }
     }
 
-    /// A connection comes to the host that it leads to, which takes it for whoever listens there.
+    /// A connection attempt reaches its host, which accepts it for the run that listens.
     fn opens(&mut self, pipe: u32, from: Id, to: Id) {
         if self.is_refused(from, to) {
             return self.convey(pipe, 0, What::Refused);
         }
         self.pipe(pipe).listener = Some(self.hosts.run(to));
-        // Who ends now ends what waits to be accepted, too.
+        // If this run ends now, connections that wait to be accepted end with it.
         self.process(to).open.insert(key_of(pipe, 1));
         self.convey(pipe, 0, What::Stands);
         self.is_under_way(pipe, 1, self.now, Item::Other(What::Accepted));
@@ -192,7 +192,7 @@ impl World {
 
     fn accept(&mut self, pipe: u32, from: Id, to: Id) {
         if !self.hosts.is_up(to) || Some(self.hosts.run(to)) != self.pipe(pipe).listener {
-            // It has ended since its host took the connection, which has ended with it.
+            // The listening run has ended, and the connection with it.
             return;
         }
         let (now, way, key) = (self.time(), self.linked().way(from, to), key_of(pipe, 1));
@@ -207,7 +207,7 @@ impl World {
         }
     }
 
-    /// A process learns that a connection has ended.
+    /// Tells a process that a connection has ended.
     pub(super) fn connection_ended(&mut self, pipe: u32, side: usize, why: &str) {
         let [peer, id] = self.sender_and_receiver(pipe, side);
         let key = key_of(pipe, side);
@@ -219,7 +219,7 @@ impl World {
         self.forget_intact(pipe);
     }
 
-    /// A process closes its end of a connection: the other side learns of it behind what was written.
+    /// Closes one end of a connection; the other side learns of it after everything written before.
     pub(super) fn discard(&mut self, key: LinkKey) {
         let (pipe, side) = of_key(key);
         if self.close_end(key) {
@@ -228,7 +228,7 @@ impl World {
         }
     }
 
-    /// A process has no more to do with its end of a connection; says whether it had.
+    /// Forgets a process's end of a connection; returns whether it was open.
     pub(super) fn close_end(&mut self, key: LinkKey) -> bool {
         let (pipe, side) = of_key(key);
         let id = self.pipe(pipe).ends[side].id;
@@ -239,7 +239,7 @@ impl World {
         std::mem::replace(&mut self.pipe(pipe).ends[side].open, false)
     }
 
-    /// Nothing can break a connection any more.
+    /// Removes a connection from those that can break.
     pub(super) fn forget_intact(&mut self, pipe: u32) {
         let (lower, higher) = self.pipe(pipe).between();
         self.linked().intact.remove(&(lower, higher, pipe));

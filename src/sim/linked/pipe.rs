@@ -1,4 +1,4 @@
-//! A connection between two processes, and what is under way on it beside messages of calls.
+//! A connection between two processes, and what is in flight on it.
 
 use std::collections::VecDeque;
 
@@ -8,7 +8,7 @@ use crate::peering::LinkKey;
 use crate::sim::rooms::Room;
 use crate::sim::world::Parcel;
 
-/// What is under way on a connection.
+/// An item in flight on a connection.
 #[derive(Debug)]
 pub(super) enum Item {
     Message(Room<Parcel>),
@@ -19,51 +19,51 @@ pub(super) enum Item {
 #[derive(Debug)]
 pub(super) struct End {
     pub(super) id: Id,
-    /// When the run of it began that has this end; 0 until it has.
+    /// Start of the run that has this end; 0 before that.
     pub(super) begun: u64,
-    /// Since when its process knows of it.
+    /// Time since which its process knows of it.
     pub(super) since: u64,
-    /// Its process knows of it and has not closed it.
+    /// Whether its process knows of it and has not closed it.
     pub(super) open: bool,
-    /// What comes, in order: a partition and a process that stands still hold back all of it.
+    /// Items to arrive, in order: a partition or a pause holds back all of them.
     pub(super) coming: VecDeque<Item>,
-    /// When the last thing arrives here: the next one does not overtake it.
+    /// Arrival time of the last item; the next one does not overtake it.
     last_arrival: u64,
-    /// When its process has the last message that has come: hellos cost it no time, and stay behind what they follow.
+    /// Time at which its process has read the last message: hellos cost no time, and stay behind what they follow.
     pub(super) taken_in: u64,
-    /// When the end of what comes is here; `u64::MAX` as long as nothing has ended it.
+    /// Time at which its stream ends; `u64::MAX` while nothing has ended it.
     pub(super) ends_at: u64,
-    /// Until when the peer stays away, as far as it has said.
+    /// Time until which the peer has announced a pause.
     pub(super) back_at: u64,
 }
 
-/// What has become of a connection that nobody has closed.
+/// State of a connection that its ends have not closed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Health {
     Intact,
-    /// What is written goes nowhere; what was under way comes.
+    /// Writes are lost; items in flight arrive.
     Broken,
-    /// What was under way is lost, too.
+    /// Items in flight are lost, too.
     Gone,
 }
 
-/// A connection: side 0 has opened it.
+/// A connection; side 0 has opened it.
 #[derive(Debug)]
 pub(super) struct Pipe {
     pub(super) ends: [End; 2],
-    /// The run of the id that it leads to that was there when it came: another one does not find it.
+    /// The run that it was opened to; a later run does not get it.
     pub(super) listener: Option<u32>,
     health: Health,
 }
 
-/// Names an end of a connection. They grow, and none is used twice.
+/// Key of an end of a connection. Keys grow, and none is used twice.
 pub(super) fn key_of(pipe: u32, side: usize) -> LinkKey {
     LinkKey(pipe as usize * 2 + side)
 }
 
-/// The connection of an end, and which of both it is.
+/// Connection and side of an end.
 pub(super) fn of_key(key: LinkKey) -> (u32, usize) {
-    // Made of a `u32` and a side.
+    // The key was made from a `u32` and a side.
     ((key.0 / 2) as u32, key.0 % 2)
 }
 
@@ -83,12 +83,12 @@ impl Pipe {
         Pipe { ends: [end(from, true), end(to, false)], listener: None, health: Health::Intact }
     }
 
-    /// The end that is at an id: no process connects to itself.
+    /// The side of an id: no process connects to itself.
     pub(super) fn end_of(&self, id: Id) -> Option<usize> {
         self.ends.iter().position(|end| end.id == id)
     }
 
-    /// The lower id at its ends, and the higher one.
+    /// The lower and the higher id at its ends.
     pub(super) fn between(&self) -> (Id, Id) {
         let [a, b] = [0, 1].map(|side| self.ends[side].id);
         (a.min(b), a.max(b))
@@ -98,17 +98,17 @@ impl Pipe {
         self.health != Health::Intact
     }
 
-    /// Whether what was under way is lost.
+    /// Whether items in flight are lost.
     pub(super) fn is_gone(&self) -> bool {
         self.health == Health::Gone
     }
 
-    /// Nothing is written on it any more.
+    /// Breaks the connection: nothing more can be written.
     pub(super) fn break_up(&mut self, hard: bool) {
         self.health = if hard || self.is_gone() { Health::Gone } else { Health::Broken };
     }
 
-    /// When something comes to a side that would come at `at` by itself.
+    /// Arrival time of an item at a side, given its earliest time `at`.
     pub(super) fn in_order(&mut self, side: usize, at: u64) -> u64 {
         let end = &mut self.ends[side];
         end.last_arrival = end.last_arrival.max(at);
@@ -116,28 +116,28 @@ impl Pipe {
     }
 }
 
-/// What happens to a connection.
+/// An event of a connection, or an item of its stream.
 #[derive(Debug)]
 pub(in crate::sim) enum What {
-    /// It reaches the host that it leads to.
+    /// The attempt reaches the host.
     Opens,
     /// The process there learns of it.
     Accepted,
-    /// Who has opened it learns that it stands.
+    /// The opening side learns that it is connected.
     Stands,
-    /// Nobody takes it: who has opened it learns that.
+    /// The opening side learns that it was refused.
     Refused,
-    /// A hello comes, or what proves it.
+    /// Bytes of a hello or its proof.
     Bytes(Vec<u8>),
-    /// Nothing follows.
+    /// End of the stream.
     Ends,
 }
 
-/// Something that happens at an end of a connection.
+/// An event at one end of a connection.
 #[derive(Debug)]
 pub(in crate::sim) struct Step {
     pub(super) pipe: u32,
-    /// The end that it comes to.
+    /// The side where it happens.
     pub(super) side: usize,
     pub(in crate::sim) from: Id,
     pub(in crate::sim) to: Id,

@@ -1,4 +1,4 @@
-//! What becomes of links, told by small worlds.
+//! Small worlds that test what becomes of links.
 
 use gpc_trees::{Id, Tree};
 
@@ -27,7 +27,7 @@ fn ping(world: &mut World, from: Id, to: Id) {
     world.take_in_arrivals();
 }
 
-/// Lets everything happen before that time.
+/// Runs all events up to that time.
 fn let_happen(world: &mut World, until: u64) {
     while let Some((at, next)) = world.queue.pop() {
         if at > until {
@@ -44,7 +44,7 @@ fn let_happen(world: &mut World, until: u64) {
     }
 }
 
-/// What one id is told of its links, in order: how often a link is up and lost.
+/// The link events that an id is told of, in order: up or lost.
 fn told(world: &mut World, id: Id) -> Vec<&'static str> {
     let (up, lost) = (format!("us  {id} is linked with"), format!("us  {id} has lost its link"));
     let lines = world.trace.take_lines();
@@ -93,7 +93,7 @@ fn what_waits_for_a_link_that_nobody_takes_is_lost_and_was_not_sent() {
     }
 }
 
-/// An id that begins anew may come before its old link's end does: then it waits for that.
+/// An id that restarts may connect before the end of its old link arrives; then its connection waits for that end.
 #[test]
 fn a_new_run_is_linked_with_when_the_old_one_is_told_as_lost() {
     let mut asked = 0;
@@ -117,7 +117,7 @@ fn a_new_run_is_linked_with_when_the_old_one_is_told_as_lost() {
     assert!(asked > 5, "{asked}: it mostly comes first");
 }
 
-/// One end connects anew while the other has not learned of the loss: the new connection takes the place of the old one there.
+/// One end reconnects before the other has learned of the loss: the new connection replaces the old one there.
 #[test]
 fn each_end_hears_of_a_loss_before_the_next_link() {
     for seed in 0..40 {

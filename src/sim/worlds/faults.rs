@@ -1,23 +1,23 @@
-//! Lists of faults: all of a kind of worlds, and some at events as text.
+//! Lists of faults: all faults of a kind of worlds, and faults at events as text.
 
 use super::Fault;
 
-/// Lists faults with their names: an enum `Fault` with its names as text, `name` and `ALL`.
+/// Declares the enum `Fault` with text names, `name` and `ALL`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __faults {
     ($($(#[$doc:meta])* $name:ident = $text:literal,)*) => {
-        /// Something that goes wrong.
+        /// A kind of fault.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
         pub enum Fault {
             $($(#[$doc])* $name,)*
         }
 
         impl Fault {
-            /// All of them.
+            /// All faults.
             pub const ALL: [Fault; [$($text),*].len()] = [$(Fault::$name),*];
 
-            /// Its name.
+            /// Name of the fault.
             pub fn name(self) -> &'static str {
                 match self {
                     $(Fault::$name => $text,)*
@@ -33,22 +33,22 @@ macro_rules! __faults {
     };
 }
 
-/// A text that names no fault at an event.
+/// A list of faults at events that cannot be parsed.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
     "`{text}` is no fault of these worlds at an event: write FAULT@EVENT, such as crash@30, several with a comma between them; the faults are {known}"
 )]
 pub struct FaultError {
-    /// Its beginning.
+    /// Beginning of the wrong part.
     text: String,
-    /// The faults that there are.
+    /// Names of all faults.
     known: String,
 }
 
-/// Reads a list of faults and events, such as `crash@30,link@41`; `none` is an empty one.
+/// Parses a list of faults and events, such as `crash@30,link@41`; `none` is the empty list.
 ///
 /// # Errors
-/// The first part that is none.
+/// The first part that is not a fault at an event.
 pub fn parse_acts<F: Fault>(text: &str) -> Result<Vec<(u64, F)>, FaultError> {
     let act = |part: &str| {
         let (name, event) = part.trim().split_once('@')?;
@@ -65,7 +65,7 @@ pub fn parse_acts<F: Fault>(text: &str) -> Result<Vec<(u64, F)>, FaultError> {
     text.split(',').map(|part| act(part).ok_or_else(|| wrong(part))).collect()
 }
 
-/// The same list as text.
+/// Text form of such a list.
 pub fn acts_text<F: Fault>(acts: &[(u64, F)]) -> String {
     let all: Vec<String> = acts.iter().map(|(event, fault)| format!("{fault}@{event}")).collect();
     if all.is_empty() { "none".into() } else { all.join(",") }

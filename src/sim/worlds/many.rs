@@ -1,4 +1,4 @@
-//! Many worlds of one kind, and every fault at every event of small ones.
+//! Runs many worlds of one kind, and every fault at every event of small worlds.
 
 use std::collections::BTreeMap;
 
@@ -6,31 +6,31 @@ use super::{Fault, Report, Scenario};
 use crate::sim::check::Violation;
 use crate::sim::many::{FAILURES_MAX, each, hash_with, keep_failure};
 
-/// Runs that are made at a time.
+/// Number of runs in a batch.
 const BATCH: usize = 256;
 
-/// What many runs came to.
+/// Result of many runs.
 #[derive(Clone, Debug)]
 pub struct Swarm<F> {
-    /// Runs.
+    /// Number of runs.
     pub runs: u64,
-    /// Events of all of them.
+    /// Events of all runs.
     pub events: u64,
-    /// What passed between the ids of all of them: see [`Report::passed`].
+    /// Messages or connections of all runs: see [`Report::passed`].
     pub passed: u64,
-    /// A hash of the runs' hashes, in their order.
+    /// Hash over the hashes of the runs, in order.
     pub hash: u64,
     /// How often each fault took effect.
     pub injected: BTreeMap<F, u64>,
-    /// How often each thing happened, where that is counted.
+    /// How often each counted event happened.
     pub counts: BTreeMap<String, u64>,
-    /// The first that failed, and what was found: at most [`FAILURES_MAX`].
+    /// The first failed runs with their violations, at most [`FAILURES_MAX`].
     pub failures: Vec<(Scenario<F>, Vec<Violation>)>,
-    /// How many failed.
+    /// Number of runs that failed.
     pub failed: u64,
 }
 
-/// Runs all of these, over all cores. Stops after the batch in which [`FAILURES_MAX`] have failed.
+/// Runs all scenarios on all cores. Stops after the batch in which [`FAILURES_MAX`] have failed.
 pub fn run_all<F: Fault>(scenarios: impl IntoIterator<Item = Scenario<F>>) -> Swarm<F> {
     let (mut swarm, mut scenarios) = (Swarm::default(), scenarios.into_iter().peekable());
     while scenarios.peek().is_some() && swarm.failures.len() < FAILURES_MAX {
@@ -41,7 +41,7 @@ pub fn run_all<F: Fault>(scenarios: impl IntoIterator<Item = Scenario<F>>) -> Sw
     swarm
 }
 
-// Derived, it would ask for a default of the faults.
+// A derived implementation would require a default fault.
 impl<F> Default for Swarm<F> {
     fn default() -> Swarm<F> {
         let (injected, counts, failures) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
@@ -65,7 +65,8 @@ fn add_to<K: Ord>(all: &mut BTreeMap<K, u64>, some: BTreeMap<K, u64>) {
     some.into_iter().for_each(|(what, times)| *all.entry(what).or_default() += times);
 }
 
-/// A small world of `of.n` ids: every fault at every event, and every two of them where `faults` is 2. It is the same up to the event at which a fault happens.
+/// The scenarios of a small world of `of.n` ids: every fault at every event, and every pair of faults if `faults` is 2.
+/// A world is unchanged up to the event of its fault.
 pub fn exhaustive<F: Fault>(of: &Scenario<F>, faults: u32) -> impl Iterator<Item = Scenario<F>> + use<F> {
     let calm = Scenario { acts: Some(Vec::new()), ..of.clone() };
     let first = singles(&calm, 0);
@@ -77,7 +78,7 @@ pub fn exhaustive<F: Fault>(of: &Scenario<F>, faults: u32) -> impl Iterator<Item
     std::iter::once(calm).chain(first).chain(second)
 }
 
-/// One more fault, at every event from one on.
+/// Adds one more fault, at every event from `from` on.
 fn singles<F: Fault>(of: &Scenario<F>, from: u64) -> Vec<Scenario<F>> {
     let acts = of.acts.clone().unwrap_or_default();
     let faults = || F::ALL.iter().filter(|fault| fault.has_moment());

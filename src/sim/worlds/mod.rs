@@ -1,6 +1,9 @@
-//! Worlds that are not of calls alone: what one is run with, what it comes to, and many of them. Those of peers are in [`peering`](super::peering), those of domains in a crate of their own.
+//! Parts shared by other kinds of worlds: scenarios, reports, and many runs. Worlds of peers are in
+//! [`peering`](super::peering), worlds of domains in a crate of their own.
 //!
-//! A kind of worlds is known by what goes wrong in it: whoever lists its faults with [`faults!`] and implements [`Fault`] has scenarios with the faults that a seed draws or with a list of faults at events ([`parse_acts`]), [many runs](run_all) over all cores, and small worlds [exhaustively](exhaustive).
+//! A kind of worlds is identified by its faults. A crate lists them with [`faults!`] and implements [`Fault`]. It then
+//! has scenarios with faults drawn from a seed or listed at events ([`parse_acts`]), [many runs](run_all) on all cores,
+//! and [exhaustive](exhaustive) runs of small worlds.
 
 mod faults;
 mod many;
@@ -15,69 +18,69 @@ use crate::sim::check::Violation;
 pub use faults::{FaultError, acts_text, parse_acts};
 pub use many::{Swarm, exhaustive, run_all};
 
-/// What goes wrong in worlds of one kind. As text: its name.
+/// Faults of one kind of worlds. Text form: the name.
 pub trait Fault: Copy + Ord + Debug + Display + Send + Sync + 'static {
-    /// All of them.
+    /// All faults.
     const ALL: &'static [Self];
-    /// The option of `gpc sim` for these worlds, such as `peering`.
+    /// Option of `gpc sim` for these worlds, such as `peering`.
     const OPTION: &'static str;
-    /// How many ids such a world may have.
+    /// Allowed numbers of ids.
     const IDS: RangeInclusive<u32>;
 
     /// Runs a scenario: see [`run()`].
     fn run(scenario: &Scenario<Self>) -> Report<Self>;
 
-    /// After how many events all that goes wrong in a scenario is over.
+    /// Number of events after which all faults of a scenario are over.
     fn until_calm(scenario: &Scenario<Self>) -> u64;
 
-    /// Whether it matters at which event it happens: [`exhaustive`] tries those alone.
+    /// Whether the event of the fault matters: [`exhaustive`] tries only such faults.
     fn has_moment(self) -> bool {
         true
     }
 }
 
-/// What decides a run: equal scenarios have equal hashes.
+/// Parameters of a run: equal scenarios have equal hashes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Scenario<F> {
-    /// How many ids, within [`Fault::IDS`]; some worlds have fewer.
+    /// Number of ids, within [`Fault::IDS`]; some worlds use fewer.
     pub n: u32,
-    /// Decides everything that is drawn.
+    /// Seed of every random choice.
     pub seed: u64,
-    /// What goes wrong after how many events, in a small world; none for what the seed draws.
+    /// Faults at numbers of events, in a small world; `None` for faults drawn from the seed.
     pub acts: Option<Vec<(u64, F)>>,
-    /// Whether a line is kept for each thing that happens.
+    /// Whether to keep a line for each event.
     pub trace: bool,
 }
 
 impl<F: Fault> Scenario<F> {
-    /// With faults that the seed draws.
+    /// A scenario with faults drawn from the seed.
     pub fn new(n: u32, seed: u64) -> Scenario<F> {
         Scenario { n: n.clamp(*F::IDS.start(), *F::IDS.end()), seed, acts: None, trace: false }
     }
 
-    /// The command that runs it again.
+    /// Command line that repeats the run.
     pub fn replay(&self) -> String {
         let acts = self.acts.as_ref().map_or_else(String::new, |acts| format!(" --acts {}", acts_text(acts)));
         format!("gpc sim -n {} --{} --seed {}{acts} --trace", self.n, F::OPTION, self.seed)
     }
 }
 
-/// What a run came to.
+/// Result of a run.
 #[derive(Clone, Debug)]
 pub struct Report<F> {
-    /// A hash of every event.
+    /// Hash over every event.
     pub hash: u64,
-    /// Events of the world.
+    /// Number of events.
     pub events: u64,
-    /// What passed between its ids: connections of worlds of peers, messages of those of domains.
+    /// Connections of a world of peers, or messages of a world of domains.
     pub passed: u64,
     /// How often each fault took effect.
     pub injected: BTreeMap<F, u64>,
-    /// How often each thing happened, where that is counted.
+    /// How often each counted event happened.
     pub counts: BTreeMap<String, u64>,
-    /// What must not be and was.
+    /// Violations that the checkers found.
     pub violations: Vec<Violation>,
-    /// A line for each thing that happened, if they were asked for.
+    /// One line for each event, if the scenario asks for a trace.
     pub trace: Vec<String>,
 }
 
