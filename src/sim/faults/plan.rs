@@ -13,8 +13,7 @@ use crate::sim::ranked::IdSet;
 use crate::sim::world::LARGE;
 use crate::wire::Message;
 
-/// Times of a run in nanoseconds: faults begin from `from` to `from` + `span`; the longest call has the limit
-/// `limit_max`.
+/// Times of a run, nanoseconds: faults begin between `from` and `from` + `span`; no call has a limit over `limit_max`.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::sim) struct Times {
     pub(in crate::sim) from: u64,
@@ -200,8 +199,7 @@ pub(in crate::sim) struct Mishaps {
     span: u64,
     /// Of eight funcs, this many defer their reply.
     deferring: u64,
-    /// Messages that may be repeated, by sender and receiver, oldest first: at most [`KEPT`] for each pair that
-    /// communicated.
+    /// Messages that may be repeated, by sender and receiver, oldest first: at most [`KEPT`] for each pair in use.
     sent: SeededMap<(Id, Id), Vec<Repeatable>>,
     /// Time after which no link breaks by itself.
     breaks_until: u64,
@@ -367,7 +365,7 @@ impl Mishaps {
         acts
     }
 
-    /// Pauses a process. It keeps the order of its events, so a later pause may end earlier, but not extend the first.
+    /// Pauses a process that is not paused: an earlier end of a pause would change the order of waiting events.
     pub(in crate::sim) fn pause(&mut self, id: Id, until: u64) {
         self.paused.insert(id, until);
         self.struck.insert(id);
@@ -443,8 +441,7 @@ impl Mishaps {
         if parts == 0 || now >= self.end || !random.chance(parts, 1000) { 0 } else { random.below(most) }
     }
 
-    /// Counts a request; returns whether its sender crashes after it, and whether another id copies it. Not after the
-    /// last fault.
+    /// Counts a request; returns whether its sender then crashes, and whether another id copies it.
     pub(in crate::sim) fn request(&mut self, now: u64) -> (bool, bool) {
         if now >= self.end {
             return (false, false);
@@ -545,8 +542,7 @@ fn cut_off(random: &mut Random, id: Id, n: u32) -> IdSet {
     }
 }
 
-/// Draws an announced pause, and perhaps a restart and a second, unannounced pause, which show whether peers rely on
-/// it.
+/// Draws an announced pause, and perhaps a restart and an unannounced pause, to show whether peers rely on it.
 fn announced(random: &mut Random, id: Id, at: u64, times: Times) -> Vec<Timed> {
     let lasts = times.lasts(random);
     // Three of four keep to the announced length, and some of them are back early.

@@ -1,4 +1,4 @@
-//! What drives the machine of one process: as `runtime::greeting` does, over the connections of a world.
+//! Driver of a process's machine: acts as `runtime::greeting` does, over simulated connections.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -16,15 +16,15 @@ use crate::peering::{
 use crate::sim::world::BEGIN;
 use crate::wire::CauseKind;
 
-/// Frames of a link, as far as there are any here.
+/// Frames of a link in these worlds.
 const PING: u8 = 1;
 const PONG: u8 = 2;
 const GOODBYE: u8 = 3;
 
-/// How long a link may be silent after a PING until it is given up, as the chain does.
+/// Silence after a PING at which a link is given up, as the chain does.
 pub(super) const SILENCE: Duration = Duration::from_secs(5);
 
-/// Who the others are, as one process has it.
+/// Peers and keys that one process knows.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Names {
     pub(super) peers: BTreeSet<Id>,
@@ -41,23 +41,23 @@ impl Book for Names {
     }
 }
 
-/// How far a connection is, for the driver.
+/// Phase of a connection, for the driver.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Phase {
     Greeting,
     Up(Id),
 }
 
-/// A process' end of a connection.
+/// A process's end of a connection.
 #[derive(Debug)]
 pub(super) struct Local {
     pub(super) pipe: usize,
     pub(super) side: usize,
     pub(super) phase: Phase,
-    /// What has come and is not read.
+    /// Bytes that have arrived and are not read.
     buffer: Vec<u8>,
     session: Option<Box<dyn Session>>,
-    /// Since when a PING is not answered.
+    /// Time of a PING without an answer.
     asked: Option<u64>,
 }
 
@@ -69,20 +69,20 @@ pub(super) struct Running {
     pub(super) private: u64,
     pub(super) peering: Peering<Names>,
     pub(super) strictness: Strictness,
-    /// It is none of those that there are to be.
+    /// Whether it is an intruder, to be ended after the faults.
     pub(super) odd: bool,
-    /// It is on another host than all others, and no process of their user.
+    /// Whether it runs on another host as another user.
     pub(super) afar: bool,
-    /// Whether it has no room for ids that are no peers.
+    /// Whether it has no room for ids that are not peers.
     pub(super) full: bool,
     pub(super) locals: BTreeMap<LinkKey, Local>,
     pub(super) next_key: usize,
     pub(super) alive: bool,
-    /// It has ended, and what comes to it is not answered with an end.
+    /// It has ended, and its host does not answer.
     pub(super) silent: bool,
-    /// Until when it stands still, and until when nobody may rely on its answers.
+    /// End of its pause, until which its answers may be late.
     pub(super) paused: u64,
-    /// Until when peers stand still, as they have announced.
+    /// End of the pauses that peers have announced.
     pub(super) pauses: BTreeMap<Id, u64>,
     pub(super) tick_at: Option<u64>,
 }
@@ -92,12 +92,12 @@ impl World {
         Time::from_nanos(self.now)
     }
 
-    /// A time as those who judge count it: nanoseconds since the world began.
+    /// Nanoseconds since the world began, as the checkers count.
     fn since(&self, at: Time) -> u64 {
         at.as_nanos().saturating_sub(BEGIN)
     }
 
-    /// A process gets another end of a connection.
+    /// Adds an end of a connection to a process.
     pub(super) fn add_local(&mut self, process: usize, pipe: usize, side: usize) -> LinkKey {
         let running = &mut self.processes[process];
         let key = LinkKey(running.next_key);
@@ -108,7 +108,7 @@ impl World {
         key
     }
 
-    /// Something is to go to a peer.
+    /// Asks for a link to a peer, to send it a message.
     pub(super) fn want(&mut self, process: usize, to: Id) {
         if !self.processes[process].alive {
             return;
@@ -120,10 +120,10 @@ impl World {
         }
     }
 
-    /// Carries out what the machine of a process asks for, and sees to its next time.
+    /// Carries out the outputs of a process's machine, and schedules its next deadline.
     pub(super) fn settle(&mut self, process: usize) {
         let mut gone = Vec::new();
-        // Ends: every connection ends once, and what is asked of it is bounded.
+        // This loop ends: every connection ends once, and its outputs are bounded.
         while let Some(output) = self.processes[process].peering.poll() {
             if let Output::Lost { peer, .. } | Output::Unreached { peer, .. } = output {
                 gone.push(peer);
@@ -141,7 +141,7 @@ impl World {
         }
     }
 
-    /// Of who is no peer, and has no link, nothing is to be left.
+    /// Reports state of an id that is not a peer and has no link, where the machine holds any.
     pub(super) fn look_whether_remembered(&mut self, process: usize, peer: Id) {
         let peering = &self.processes[process].peering;
         let known = peering.book.contains(peer) || peering.state(peer) != State::Absent;
@@ -210,12 +210,12 @@ impl World {
         self.see(Seen::Up { end, peer, incarnation, proof, sealed, listed });
     }
 
-    /// Bytes have come at a process' end.
+    /// Handles bytes that arrive at a process's end.
     pub(super) fn arrived(&mut self, process: usize, key: LinkKey, bytes: &[u8]) {
         if let Some(local) = self.processes[process].locals.get_mut(&key) {
             local.buffer.extend_from_slice(bytes);
         }
-        // Ends: each round takes bytes.
+        // This loop ends: each round takes bytes.
         while let Some(local) =
             self.processes[process].locals.get_mut(&key).filter(|local| !local.buffer.is_empty())
         {
@@ -246,11 +246,12 @@ impl World {
         true
     }
 
-    /// Notes when a process begins to wait for a connection that cannot come: its peer takes one for the link that this process has closed, or waits for it as well.
+    /// Reports that a process begins to wait in vain for a connection: its peer keeps the link that this process has
+    /// closed, or waits as well.
     fn look_whether_in_vain(&mut self, process: usize, pipe: usize, side: usize) {
         let Owner::Process(mate, _) = self.pipes[pipe].owners[1 - side] else { return };
         let (me, peer) = (self.processes[process].who.id, self.processes[mate].who.id);
-        // Who has been forgotten behind a thousand others within a moment is counted anew, before its link's end is seen.
+        // An id that was forgotten after a thousand others may start a new count before the end of its link is seen.
         let between = |of: &BTreeSet<(usize, Id)>| of.contains(&(process, peer)) || of.contains(&(mate, me));
         if between(&self.counted_anew) {
             return;
@@ -260,9 +261,10 @@ impl World {
             return;
         }
         let other = &self.processes[mate];
-        // As long as each of the two ids has had one process only: who waits may be told so by another one.
+        // Only while each of the two ids has had a single process; otherwise another process may have sent the process
+        // into the wait.
         let alone = self.processes.iter().filter(|running| [me, peer].contains(&running.who.id)).count() == 2;
-        // Or by somebody who has lied.
+        // So may a liar.
         let alone = alone && !between(&self.misled);
         let both_wait = alone && matches!(other.peering.state(me), State::Expecting(_));
         let up = other.peering.up(me).and_then(|up| other.locals.get(&up));
@@ -277,7 +279,7 @@ impl World {
         }
     }
 
-    /// Reads a frame of a link; false if it is not whole.
+    /// Reads a frame of a link; returns false if it is incomplete.
     fn read_frame(&mut self, process: usize, key: LinkKey, peer: Id) -> bool {
         let Some(local) = self.processes[process].locals.get_mut(&key) else { return false };
         let frame = match &mut local.session {
@@ -298,7 +300,7 @@ impl World {
             Some(PONG) => {
                 local.asked = None;
                 let (pipe, side) = (local.pipe, local.side);
-                // A PONG with the link's end behind it is no answer.
+                // A PONG that is followed by the end of the link does not count as an answer.
                 if !self.pipes[pipe].has_ended(1 - side, self.now) {
                     self.see(Seen::Input(process, Input::Answers(peer)));
                     self.processes[process].peering.lives(peer);
@@ -324,7 +326,8 @@ impl World {
         self.send(process, key, &bytes);
     }
 
-    /// Asks every link of a process for an answer, as a call under way does, and gives those up that have not answered the last time.
+    /// Sends a PING on every link of a process, as calls in flight do, and gives up links without an answer to the last
+    /// one.
     pub(super) fn heartbeat(&mut self, process: usize) {
         let now = self.now;
         let up: Vec<(Id, u64)> = self.processes[process].peering.all_up().collect();
@@ -342,13 +345,13 @@ impl World {
         }
     }
 
-    /// The driver closes the link, or the attempt, of a silent peer.
+    /// Closes the link to a silent peer, or the attempt, at the driver.
     pub(super) fn abandon(&mut self, process: usize, peer: Id) {
         if let State::Up(key) = self.processes[process].peering.state(peer) {
             self.discard(process, key);
         }
         if !self.processes[process].peering.book.contains(peer) {
-            // Of who is no peer, and has only ever said hello itself, nothing is remembered.
+            // The machine holds no state of an id that is not a peer and only connected by itself.
             self.counted_anew.insert((process, peer));
         }
         self.see(Seen::Dropped(process, peer));
@@ -357,7 +360,7 @@ impl World {
         self.look_whether_remembered(process, peer);
     }
 
-    /// A process is told to forget a peer.
+    /// Removes a peer from a process.
     pub(super) fn forget(&mut self, process: usize, peer: Id) {
         let running = &mut self.processes[process];
         running.peering.book.peers.remove(&peer);
@@ -371,7 +374,7 @@ impl World {
         self.settle(process);
     }
 
-    /// A process learns where a peer is, and perhaps its key; an attempt to connect begins anew.
+    /// Adds a peer to a process, perhaps with its key; an attempt to connect starts again.
     pub(super) fn learn(&mut self, process: usize, peer: Id, key: Option<PublicKey>) {
         let running = &mut self.processes[process];
         if !running.alive {
@@ -397,7 +400,7 @@ impl World {
         }
     }
 
-    /// The connection that has waited longest for a hello makes room for others.
+    /// Closes the connection that has waited longest for a hello.
     pub(super) fn make_room(&mut self, process: usize) {
         let limit = GREETING_LIMIT.as_nanos() as u64;
         let waiting = self.processes[process].peering.half_open();
@@ -416,13 +419,13 @@ impl World {
         self.settle(process);
     }
 
-    /// Whether a process has room for ids that are no peers.
+    /// Sets whether a process has no room for ids that are not peers.
     pub(super) fn fill(&mut self, process: usize, full: bool) {
         self.processes[process].full = full;
         self.see(Seen::Input(process, Input::Full(full)));
     }
 
-    /// A connection has ended, by whatever side.
+    /// Handles the end of a connection.
     pub(super) fn ended(&mut self, process: usize, key: LinkKey, why: &str) {
         self.end(process, key, why, Input::Ended(key));
     }

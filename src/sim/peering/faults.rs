@@ -1,4 +1,5 @@
-//! What goes wrong in a world: processes that end, stop or come twice, connections that break or are slow, and an attacker who sees and changes all that lies between.
+//! Faults of a world of peers: processes end, pause or exist twice; connections break or are slow; an attacker reads
+//! and changes all bytes in flight.
 
 use gpc_trees::Id;
 
@@ -15,7 +16,7 @@ use crate::wire::Hello;
 use crate::wire::Job;
 
 faults! {
-    /// A process ends; its connections end with it. Another one begins later.
+    /// A process ends, with its connections. Another one begins later.
     Crash = "crash",
     /// A host is gone: its connections do not end. Another process begins later.
     Vanish = "vanish",
@@ -23,82 +24,84 @@ faults! {
     Restart = "restart",
     /// The same, with a clock that was set back.
     Rewind = "rewind",
-    /// A process stands still.
+    /// A process pauses.
     Pause = "pause",
-    /// Two do not reach each other for a while.
+    /// Two ids do not reach each other for a while.
     Cut = "cut",
-    /// A connection is slow for the rest of its time.
+    /// A connection is slow from now on.
     Slow = "slow",
     /// A connection breaks.
     Reset = "reset",
-    /// Two connect to each other at once.
+    /// Two processes connect to each other at the same time.
     Cross = "cross",
-    /// A process forgets a peer, and learns it again, at once or later.
+    /// A peer is removed from a process, and added again at once or later.
     Forget = "forget",
     /// A process gives up a peer.
     Abandon = "abandon",
-    /// A key is listed for an id that had none.
+    /// A key is listed for an id.
     List = "list",
-    /// A second process begins under an id, with the same key if it is listed.
+    /// A second process begins with the id of another, and with the same key if that is listed.
     Twin = "twin",
-    /// A member claims another one's id, with a key of its own.
+    /// A member claims another member's id, with a key of its own.
     Liar = "liar",
-    /// A second process begins under an id that links in clear with whoever does so, too.
+    /// A second process begins with the id of another, and accepts links in clear.
     Lax = "lax",
-    /// A member proves itself as one id, and says hello as another one.
+    /// A member proves one id, and its hello claims another.
     Claim = "claim",
-    /// A process that has another secret, none, or another job takes part.
+    /// A process with another secret, no secret, or another job takes part.
     Stranger = "stranger",
-    /// The next connection is answered by a member that says what it may not, or by anybody where nothing is proved.
+    /// A member that violates the protocol answers the next connection; without proofs, anybody can do so.
     Answer = "answer",
-    /// A host is gone, and another run of its id waits for the link; meanwhile it tries anew, a member claims to be that run, or a key is listed.
+    /// A host is gone, and another run of its id waits for the link. Meanwhile that run reconnects, a member claims to
+    /// be it, or a key is listed.
     Wait = "wait",
     /// So many runs of ids wait for links that some are refused.
     Crowd = "crowd",
-    /// A thousand peers are learned and forgotten.
+    /// A thousand peers are added and removed.
     Names = "names",
-    /// A process has no room for ids that are no peers.
+    /// A process has no room for ids that are not peers.
     Full = "full",
-    /// Who has waited longest for a hello makes room.
+    /// The connection that has waited longest for a hello makes room.
     Room = "room",
-    /// The next connection cannot be begun: there is no descriptor for it.
+    /// The next connection cannot be opened: there is no descriptor for it.
     NoDescriptor = "no-descriptor",
-    /// Somebody connects and says nothing.
+    /// A connection arrives and stays silent.
     HalfOpen = "half-open",
-    /// Thousands connect from one address and say nothing.
+    /// Thousands of connections arrive from one address and stay silent.
     Flood = "flood",
-    /// Somebody connects and says what is no message, or no right one.
+    /// A connection carries bytes that are not a message, or not a valid one.
     Forge = "forge",
-    /// What one side of a connection said comes again, to whomever.
+    /// The recorded bytes of one side of a connection arrive at some process again.
     Replay = "replay",
-    /// Whoever is connected to gets back what it says.
+    /// A process's own bytes are sent back to it.
     Reflect = "reflect",
-    /// The next connection is led to another process, to what was recorded, or back to itself.
+    /// The next connection is redirected to another process, to recorded bytes, or to itself.
     Redirect = "redirect",
-    /// Bytes of a connection are changed, added or left out.
+    /// Bytes of a connection are changed, inserted or dropped.
     Tamper = "tamper",
-    /// The preamble of the next connection says that it is not encrypted, or is of another version.
+    /// The preamble of the next connection is changed to no encryption or another version.
     Downgrade = "downgrade",
 }
 
-/// Ids that a crowd claims: more than may wait at a process, and above those of the world.
+/// Number of ids that a crowd claims: more than may wait at a process. Their ids are above those of the world.
 const CROWD: Id = 135;
 const CROWD_IDS: Id = 5_000;
 
-/// Ids that are learned and forgotten, and are nobody's.
+/// First of the ids that are added and removed; no process has them.
 const NAMES_IDS: Id = 10_000;
 
-/// Bytes of a connection at which something else begins: the preamble, its flags, each message, the hello, what follows.
+/// Byte positions at which a part of a connection begins: the preamble, its flags, each message, the hello, later
+/// frames.
 const PLACES: [u64; 9] = [0, 4, 6, 8, 10, 66, 102, 132, 206];
 
 impl Fault {
     pub(super) fn draw(random: &mut Random) -> Fault {
-        // Much can happen while a run waits for a link.
+        // Many situations arise while a run waits for a link.
         if random.chance(1, 10) {
             return Fault::Wait;
         }
         let fault = random.pick(&Fault::ALL).copied().unwrap_or(Fault::Crash);
-        // These are seldom: a flood takes as long as a hundred others, and so on.
+        // These are rare because they are slow: a flood takes as long as a hundred other faults.
         let (one_of, other) = match fault {
             Fault::Flood => (20, Fault::HalfOpen),
             Fault::Crowd => (10, Fault::Wait),
@@ -108,7 +111,7 @@ impl Fault {
         if random.chance(1, one_of) { fault } else { other }
     }
 
-    /// Whether it takes an attacker, against whom a job without a secret has nothing.
+    /// Whether it is an attack, against which a job without a secret has no defence.
     fn is_attack(self) -> bool {
         use Fault::{Claim, Crowd, Downgrade, Forge, Lax, Liar, Redirect, Reflect, Replay, Tamper};
         matches!(self, Claim | Crowd | Lax | Liar | Forge | Replay | Reflect | Redirect | Tamper | Downgrade)
@@ -194,7 +197,7 @@ impl World {
         }
     }
 
-    /// A process forgets a peer, which may begin anew meanwhile, and learns it again.
+    /// Removes a peer, which may restart meanwhile, and adds it again.
     pub(super) fn forget_for_a_while(&mut self, process: usize, peer: Id) {
         let id = self.processes[process].who.id;
         self.forget(process, peer);
@@ -206,7 +209,7 @@ impl World {
         self.queue.push(at, Event::Want(process, peer));
     }
 
-    /// A connection becomes slow, or breaks.
+    /// Makes a connection slow, or breaks it.
     fn disturb(&mut self, fault: Fault) {
         let pipe = self.a_late_pipe();
         let latency = self.random.between(100 * MS, 2_000 * MS);
@@ -221,7 +224,8 @@ impl World {
 
     fn crash(&mut self, fault: Fault, id: Id) {
         self.die(self.at[id as usize], fault != Fault::Vanish);
-        // Where a host was, nobody says that it is gone; where only its process was, the system does.
+        // If only a process is gone, its system ends connections to it; if the host is gone, nothing answers. A
+        // vanished host draws one of them.
         self.processes[self.at[id as usize]].silent = fault == Fault::Vanish && self.random.chance(1, 2);
         let lower = fault == Fault::Rewind;
         match fault {
@@ -233,7 +237,7 @@ impl World {
         }
     }
 
-    /// A process ends; `tells` whether its connections end with it.
+    /// Ends a process; `tells`: its connections end with it.
     pub(super) fn die(&mut self, process: usize, tells: bool) {
         if !std::mem::replace(&mut self.processes[process].alive, false) {
             return;
@@ -253,7 +257,7 @@ impl World {
         self.pipes.len().checked_sub(back)
     }
 
-    /// The key that an id has is listed at another one from now on.
+    /// Lists the key of an id at another id.
     fn list(&mut self, id: Id, at: Id) {
         if !self.config.proves() {
             return;
@@ -263,14 +267,14 @@ impl World {
         self.learn(self.at[at as usize], id, Some(super::model::public(private)));
     }
 
-    /// One more process, beside those that there are to be: it wants to link with everybody.
+    /// Starts an additional process, which connects to all ids.
     fn another(&mut self, fault: Fault, id: Id) {
         let lower = self.random.chance(1, 2);
         let (own, known) = (self.random.draw() >> 4, self.processes[self.at[id as usize]].who.incarnation);
         let other = self.incarnation(lower);
         let (mut strictness, mut job) = (self.config.strictness_of(id), self.config.job);
         let (psk, private, incarnation) = match fault {
-            // Where nothing is proved, it is the job alone that tells it apart.
+            // Without proofs, only the job distinguishes it.
             Fault::Stranger => {
                 let psk = self.random.draw();
                 let clear = !self.config.proves() || self.random.chance(1, 3);
@@ -279,7 +283,7 @@ impl World {
                 }
                 (Some(psk).filter(|_| !clear), None, other)
             }
-            // Which run of an id there is, every member is told.
+            // Every member knows the current run of an id.
             Fault::Liar => (self.config.psk, Some(own), if self.random.chance(1, 2) { known } else { other }),
             Fault::Lax => {
                 (strictness.no_encryption, strictness.encrypt_loopback) = (true, false);
@@ -301,13 +305,13 @@ impl World {
         }
     }
 
-    /// The attacker connects to a process.
+    /// Connects the attacker to a process.
     pub(super) fn attack(&mut self, process: usize, owner: Owner) {
         let id = self.processes[process].who.id;
         self.open([owner, Owner::Process(process, None)], [id, id]);
     }
 
-    /// A member, or anybody where nothing is proved.
+    /// Makes a member; without proofs, anybody can play it.
     fn member(&mut self, hello: Hello, lie: Lie, first: bool) -> Box<Member> {
         let (private, random) = (self.random.draw() >> 4, Random::new(self.random.draw()));
         let model = self.config.psk.filter(|_| self.config.proves());
@@ -320,7 +324,7 @@ impl World {
         Hello { from, to, incarnation, generation, hiwater, job: self.config.job, rings, extents }
     }
 
-    /// Who answers the next connection in place of the peer.
+    /// Draws a member that answers the next connection in place of the peer.
     fn answering(&mut self) -> Owner {
         let lies = if self.config.proves() { &Lie::ALL[..] } else { &Lie::ALL[3..] };
         let lie = self.random.pick(lies).copied().unwrap_or(Lie::Job);
@@ -334,7 +338,7 @@ impl World {
         self.random.chance(1, 2)
     }
 
-    /// The host of a peer is gone, and another run of it comes.
+    /// Has the host of a peer vanish, or its link hang, and starts another run of the peer.
     fn wait_for(&mut self, process: usize, peer: Id) {
         let before = self.at[peer as usize];
         let me = self.processes[process].who.id;
@@ -363,13 +367,14 @@ impl World {
         }
     }
 
-    /// A linked peer does not answer at once, and the link does not end: its process is gone, or stands still for a while, perhaps a long one that it has announced; or the link has become slow, and the peer connects anew.
+    /// Keeps a linked peer from answering in time, without ending the link. Its process is gone or pauses, perhaps with
+    /// an announced long pause; or the link becomes slow, and the peer reconnects.
     fn hinder(&mut self, process: usize, before: usize, peer: Id) {
         match self.random.below(6) {
             0..3 => self.die(before, false),
             3 => self.processes[before].paused = self.now + 3_500 * MS,
             4 => {
-                // Longer than a connection may take until it is a link.
+                // Longer than a connection may take to become a link.
                 let until = self.now + self.random.between(3_000 * MS, 14_000 * MS);
                 self.processes[before].paused = until;
                 self.processes[process].pauses.insert(peer, until);
@@ -388,7 +393,7 @@ impl World {
         }
     }
 
-    /// One more run of the id that waits for a link, with the same key: it tries again and again.
+    /// Starts one more run of the id that waits for a link, with the same key; it connects several times.
     pub(super) fn third(&mut self, process: usize, later: usize) {
         let (who, me) = (self.processes[later].who, self.processes[process].who.id);
         let lower = self.random_bit();
@@ -408,13 +413,13 @@ impl World {
         }
     }
 
-    /// Who waits for a link gives that up, and tries anew.
+    /// Gives up a peer and reconnects.
     pub(super) fn anew(&mut self, process: usize, peer: Id) {
         self.give_up(process, peer);
         self.want(process, peer);
     }
 
-    /// A member claims to be the run that waits, with a key of its own.
+    /// A member with a key of its own claims to be the waiting run.
     pub(super) fn usurp(&mut self, process: usize, later: usize) {
         if self.config.proves() && self.processes[process].alive {
             let (who, to) = (self.processes[later].who, self.processes[process].who.id);
@@ -425,7 +430,7 @@ impl World {
         }
     }
 
-    /// The key of a run is listed for its id.
+    /// Lists the key of a run for its id.
     pub(super) fn list_old(&mut self, process: usize, of: usize) {
         let (id, private) = (self.processes[of].who.id, self.processes[of].private);
         if self.config.proves() && !self.config.listed.contains_key(&id) {
@@ -448,7 +453,7 @@ impl World {
         }
     }
 
-    /// Many ids are learned, are not reached, and are forgotten; then a peer is.
+    /// Adds many ids, tries to reach them and removes them; perhaps also removes a peer before and after.
     fn names_come_and_go(&mut self, process: usize, peer: Id) {
         let most = if self.random_bit() { 900 } else { 1_200 };
         let peers = &self.processes[process].peering.book.peers;
@@ -472,7 +477,7 @@ impl World {
         self.queue.push(at, Event::Want(process, peer));
     }
 
-    /// A member connects that is not who it says.
+    /// A member connects that lies about itself.
     fn claim(&mut self, to: Id, claimed: Id) {
         let known = self.processes[self.at[claimed as usize]].who.incarnation;
         let incarnation = if self.random.chance(3, 4) { known } else { self.incarnation(true) };
@@ -483,9 +488,9 @@ impl World {
         self.attack(self.at[to as usize], Owner::Member(member));
     }
 
-    /// So many connect from one address that the oldest have to go.
+    /// So many connections arrive from one address that the oldest are closed.
     fn flood(&mut self, process: usize) {
-        // A Unix socket has no address.
+        // A Unix socket has no source address.
         if self.config.ways == [Way::User] || !self.processes[process].alive {
             return;
         }
@@ -506,7 +511,7 @@ impl World {
         }
     }
 
-    /// What one side of a connection has said, up to some place; and to whom.
+    /// Recorded bytes of one side of a connection, up to some position, and the id that they were sent to.
     fn recorded(&mut self, side: usize) -> Option<(Vec<u8>, Id)> {
         let said: Vec<usize> =
             (0..self.pipes.len()).filter(|pipe| !self.pipes[*pipe].streams[side].sent.is_empty()).collect();
@@ -522,7 +527,7 @@ impl World {
         Some((sent[..most as usize].to_vec(), to))
     }
 
-    /// What somebody may say who has no secret.
+    /// Bytes that an attacker without the secret may send.
     fn forged(&mut self, to: Id) -> Vec<u8> {
         let noise = |random: &mut Random, length: usize| {
             (0..length).map(|_| random.draw() as u8).collect::<Vec<u8>>()
@@ -535,7 +540,7 @@ impl World {
             0 => {
                 let mut noise = noise(&mut self.random, 300);
                 if noise[0] & 1 > 0 {
-                    // A hello of up to a MiB.
+                    // A frame header as of a hello of up to a MiB.
                     noise[2] &= 15;
                     noise[3..8].copy_from_slice(&[0, 1, 0, 0, 0]);
                 }
@@ -549,14 +554,14 @@ impl World {
             }
             2 => [&preamble[..], &message(&first), &message(&third)].concat(),
             _ => {
-                // A first message that was right once, and no right third one.
+                // A first message that was valid once, and an invalid third one.
                 let said = self.recorded(0).map_or_else(Vec::new, |(said, _)| said);
                 [&said[..said.len().min(66)], &message(&third)].concat()
             }
         }
     }
 
-    /// Where the next connection leads to.
+    /// Draws the target of the next connection.
     fn elsewhere(&mut self, id: Id) -> Owner {
         match self.random.below(3) {
             0 => Owner::Process(self.at[id as usize], None),
@@ -565,7 +570,7 @@ impl World {
         }
     }
 
-    /// Bytes of a connection, of the next one or of one that there is, are changed.
+    /// Changes bytes of the next connection, or of an existing one.
     fn tamper(&mut self) {
         let (side, at) = (self.random.below(2) as usize, self.random.pick(&PLACES).copied().unwrap_or(0));
         let at = at + self.random.below(40);
@@ -576,7 +581,7 @@ impl World {
         };
         let late = self.a_late_pipe().filter(|pipe| self.pipes[*pipe].way != Way::User);
         match late.filter(|_| self.random.chance(1, 2)) {
-            // What is sent next on one that there is.
+            // The next bytes of an existing connection.
             Some(pipe) => {
                 let at = self.pipes[pipe].streams[side].sent.len() as u64;
                 let tamper = tamper(&mut self.random, at);

@@ -1,4 +1,5 @@
-//! A member that does not keep to the protocol: it connects and says hello as somebody else, or as nobody may, or it answers so. Where nothing is proved, anybody can.
+//! A member that violates the protocol, as the connecting or the answering side: it claims another id, or sends an
+//! invalid hello. Without proofs, anybody can do so.
 
 use gpc_trees::Id;
 
@@ -14,24 +15,24 @@ use crate::wire::{Hello, Job};
 /// Bytes of a hello in clear.
 const HELLO: usize = FRAME_HEADER + 48;
 
-/// What is wrong with what it says.
+/// How a member violates the protocol.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Lie {
-    /// Nothing, but that it is no process here: who has the secret may claim an id for which no key is listed.
+    /// Not at all, apart from having no process: a member may claim an id without a listed key.
     None,
-    /// It proves itself as another id, or as who it speaks with.
+    /// It proves another id, or the id of its peer.
     Proof,
     Own,
     /// Another sender, another receiver, another job.
     From,
     To,
     Job,
-    /// It says that it is who it speaks with.
+    /// It claims the id of its peer.
     Mirror,
-    /// Rings that nobody has offered, or data beside none.
+    /// Rings that were not offered, or data by descriptor without rings.
     Rings,
     Extents,
-    /// A goodbye, or a frame that may not come first.
+    /// A GOODBYE, or a frame that must not come first.
     Goodbye(GoodbyeReason),
     Frame,
 }
@@ -57,15 +58,15 @@ impl Lie {
 /// One side of a connection.
 #[derive(Debug)]
 pub(super) struct Member {
-    /// How it proves itself; nothing where nothing is proved.
+    /// Its keys; `None` without proofs.
     model: Option<Model>,
-    /// What it would say if it did not lie.
+    /// The hello that it would send without the lie.
     hello: Hello,
     lie: Lie,
     handshake: Option<Box<dyn Handshake>>,
     session: Option<Box<dyn Session>>,
     came: Vec<u8>,
-    /// Whether it has connected.
+    /// Whether it is the connecting side.
     first: bool,
     over: bool,
 }
@@ -85,7 +86,7 @@ impl Member {
         self.hello.from = id;
     }
 
-    /// Who it is, for those who judge.
+    /// Its identity, for the checkers.
     pub(super) fn who(&self) -> check::Member {
         let key = public(self.model.as_ref().map_or(0, |model| model.private));
         let psk = self.model.as_ref().map(|model| model.psk);
@@ -123,7 +124,7 @@ impl Member {
         [&FrameHeader { length: payload.len() as u32, kind, flags: set }.emit()[..], &payload].concat()
     }
 
-    /// What it says first, if it has connected.
+    /// Its first bytes, if it has connected.
     pub(super) fn begin(&mut self) -> Vec<u8> {
         if !self.first {
             return Vec::new();
@@ -138,7 +139,7 @@ impl Member {
         [&preamble[..], &with_length(&message)].concat()
     }
 
-    /// What it says to what comes.
+    /// Handles received bytes; returns its answer.
     pub(super) fn hear(&mut self, bytes: &[u8]) -> Vec<u8> {
         self.came.extend_from_slice(bytes);
         if self.over {

@@ -1,12 +1,16 @@
-//! Who may come in, in virtual time: the very same [`Peering`](crate::peering::Peering) that the runtime drives, in worlds of some nodes, with faults and an attacker.
+//! Admission of links in virtual time: the [`Peering`](crate::peering::Peering) machine that the runtime drives, in
+//! worlds of a few nodes, with faults and an attacker.
 //!
-//! - **World.** Two to a few ids, each a process with the machine and a driver that does what `runtime::greeting` does. Connections are two ordered streams of bytes, with delays and cut anywhere. One seed decides everything.
-//! - **Cryptography** is a model in which nobody makes a tag that passes but who has the secret.
-//! - **Faults** ([`Fault`]): processes that end, stop, come again or twice; connections that break, cross or are slow; an attacker who sees every byte, replays, reflects, changes, leads elsewhere, and a member who claims another's id.
-//!   When they are over, whoever is wanted must be linked within 30 seconds of trying, and nothing may be left.
-//! - **Checkers** ([`check`]) judge from what was seen.
+//! - **World.** Two to sixteen ids. Each is a process with the machine and a driver that acts as `runtime::greeting`.
+//!   Connections are two ordered streams of bytes, delayed and split anywhere. One seed decides everything.
+//! - **Cryptography** is a model in which only a process with the secret can make a valid tag.
+//! - **Faults** ([`Fault`]): processes end, pause, restart or exist twice; connections break, cross or are slow. An
+//!   attacker reads every byte, replays, reflects, changes and redirects; a member claims another's id. After the
+//!   faults, every wanted peer must be linked within 30 seconds of attempts, and no other state may be left.
+//! - **Checkers** ([`check`]) judge from observations.
 //!
-//! What is not here: a link in clear, once it stands, belongs to whoever is on its way; so nothing is changed there but to show that it ends.
+//! Outside the model: an established link in clear can be changed by any attacker on its path. Nothing is changed
+//! there, except to show that the link ends.
 
 pub mod check;
 mod driver;

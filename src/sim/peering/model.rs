@@ -1,7 +1,10 @@
-//! A model of the cryptography: the handshake of Noise (`XXpsk0`) token by token, with messages of the same lengths, over a hash and a group that are toys.
+//! A model of the cryptography: the handshake of Noise (`XXpsk0`) token by token, with messages of the real lengths,
+//! over a toy hash and a toy group.
 //!
-//! Nothing in a world computes a tag but these handshakes themselves, each with the secret and the key of its process. So who has not the secret has no tag that passes, by construction: an attacker has bytes that it saw,
-//! and bytes of its own making, and for none of those the odds are better than one in 2^61. That the real functions are as hard as that is taken for granted here; the real ones are driven by the fuzz target.
+//! In a world only these handshakes compute tags, each with the secret and the key of its process. So a process without
+//! the secret has no valid tag, by construction. An attacker has recorded bytes and bytes of its own making, which pass
+//! with a probability of at most 2^-61. That the real functions are as hard is assumed here; the fuzz target drives the
+//! real ones.
 
 use std::fmt;
 
@@ -11,7 +14,7 @@ use crate::peering::{
 };
 use crate::sim::Random;
 
-/// The group: powers of the generator modulo a Mersenne prime, so that both sides come to the same shared number.
+/// The group: powers of a generator modulo a Mersenne prime, so that both sides compute the same shared number.
 const PRIME: u128 = (1 << 61) - 1;
 const GENERATOR: u64 = 37;
 
@@ -27,20 +30,20 @@ fn power(base: u64, exponent: u64) -> u64 {
     result as u64
 }
 
-/// The public half of a private number.
+/// Public key of a private number.
 pub(super) fn public(private: u64) -> PublicKey {
     let mut bytes = [0; KEY_LENGTH];
     bytes[..8].copy_from_slice(&power(GENERATOR, private).to_le_bytes());
     PublicKey(bytes)
 }
 
-/// What two sides come to, each with its own private number and the other's public key.
+/// Shared number of two sides, computed from one private number and the other public key.
 fn shared(private: u64, public: &[u8; KEY_LENGTH]) -> [u8; 8] {
     let [a, b, c, d, e, f, g, h, ..] = *public;
     power(u64::from_le_bytes([a, b, c, d, e, f, g, h]), private).to_le_bytes()
 }
 
-/// A hash of parts, each of which counts with its length. Made for being fast and even, and for nothing else.
+/// Hash over parts and their lengths. It is fast and even, but not secure.
 fn hash(label: u8, parts: &[&[u8]]) -> u128 {
     let mut lanes = [0xcbf2_9ce4_8422_2325u64 ^ u64::from(label), 0x9e37_79b9_7f4a_7c15 + u64::from(label)];
     let mut take = |word: u64| {
@@ -59,7 +62,7 @@ fn hash(label: u8, parts: &[&[u8]]) -> u128 {
     u128::from(one) << 64 | u128::from(two)
 }
 
-/// Seals and opens with one key, each time under another number.
+/// Seals and opens with one key and a running counter.
 #[derive(Clone, Copy, Debug)]
 struct Cipher {
     key: u128,
@@ -104,21 +107,21 @@ impl Cipher {
     }
 }
 
-/// What a process has of its own and of its job.
+/// Secrets of a process and its job.
 pub(super) struct Model {
-    /// The secret and the job, as one number.
+    /// Number for the secret and the job.
     pub(super) psk: u64,
-    /// The private half of its key.
+    /// Private key.
     pub(super) private: u64,
     pub(super) random: Random,
 }
 
-/// What a process of a world of calls proves itself with.
+/// Cryptography of a process in a world of calls.
 pub(in crate::sim) fn crypto(psk: u64, private: u64) -> Box<dyn Crypto> {
     Box::new(Model { psk, private, random: Random::new(psk ^ private) })
 }
 
-/// Shows nothing of the numbers, as the real one does.
+/// Hides the numbers, as the real type does.
 impl fmt::Debug for Model {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Model(..)")
@@ -144,11 +147,11 @@ impl Crypto for Model {
     }
 }
 
-/// What both sides have come to so far.
+/// Handshake state that both sides share.
 #[derive(Debug)]
 struct Symmetric {
     chain: u128,
-    /// All that was said, in order.
+    /// Hash over all messages so far, in order.
     all: u128,
     cipher: Option<Cipher>,
 }
@@ -186,7 +189,7 @@ struct Shaking {
     private: u64,
     ephemeral: u64,
     symmetric: Symmetric,
-    /// Messages that are through.
+    /// Number of messages done.
     step: u8,
     their_ephemeral: Option<[u8; KEY_LENGTH]>,
     their_static: Option<[u8; KEY_LENGTH]>,
@@ -199,7 +202,7 @@ impl Shaking {
         Ok(())
     }
 
-    /// An ephemeral key is said, by whomever.
+    /// Mixes in an ephemeral key of either side.
     fn said_ephemeral(&mut self, key: &[u8; KEY_LENGTH]) {
         self.symmetric.take(key);
         self.symmetric.mix(key);
@@ -241,7 +244,7 @@ impl Handshake for Shaking {
         }
         if step > 1 {
             message.extend(self.symmetric.seal(&public(self.private).0)?);
-            // The static key of this side with the other's ephemeral one: `es` for the second message, `se` for the third.
+            // This side's static key with the other's ephemeral one: `es` for the second message, `se` for the third.
             self.mix_shared(self.private, self.their_ephemeral)?;
         }
         message.extend(self.symmetric.seal(payload)?);
@@ -303,7 +306,7 @@ struct Sealing {
     theirs: Cipher,
 }
 
-/// Records have their tag, and are not hidden: nobody here learns from them, and those who judge read what was said.
+/// Records have a tag but are readable: no attacker uses their contents, and the checkers read them.
 impl Session for Sealing {
     fn seal(&mut self, plain: &[u8], record: &mut [u8]) -> Result<usize, Unproved> {
         let sealed = [plain, &self.ours.tag(&[], plain)].concat();
@@ -332,7 +335,7 @@ mod tests {
         Model { psk, private, random: Random::new(private) }
     }
 
-    /// Carries a handshake through, with one byte of one message flipped if that is asked for.
+    /// Runs a handshake, with one byte of one message flipped if requested.
     fn shake(
         psks: [u64; 2],
         prologues: [&[u8]; 2],

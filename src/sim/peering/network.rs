@@ -1,4 +1,4 @@
-//! What lies between the processes of a world: connections that are opened, carry bytes in order, and end.
+//! Network of a world of peers: opens connections, carries bytes in order, and ends connections.
 
 use gpc_trees::Id;
 
@@ -9,11 +9,11 @@ use super::world::{Event, MS, World};
 use crate::peering::{LinkKey, Source, Way};
 use crate::wire::CauseKind;
 
-/// Longer than a link that is asked may take, with what it takes to ask: who has been well for so long, answers.
+/// Longer than the limit for an answer plus the time to ask: a peer without trouble for this long must answer.
 const WELL: u64 = 2_600 * MS;
 
 impl World {
-    /// A process begins to connect to whoever is found at the address of an id.
+    /// Connects a process to whatever listens at the address of an id.
     pub(super) fn connect(&mut self, process: usize, to: Id) {
         if std::mem::take(&mut self.no_descriptor) {
             self.see(Seen::Input(process, Input::NotOpened(to)));
@@ -41,7 +41,7 @@ impl World {
         self.settle(process);
     }
 
-    /// A connection is under way.
+    /// Opens a connection.
     pub(super) fn open(&mut self, owners: [Owner; 2], between: [Id; 2]) -> usize {
         let latency = match self.random.below(8) {
             0 => self.random.between(100 * MS, 900 * MS),
@@ -51,9 +51,9 @@ impl World {
         let processes = owners.iter().all(|owner| matches!(owner, Owner::Process(..) | Owner::Nobody));
         let rings = way == Way::User && processes && self.random.chance(1, 2);
         let mut opened = Pipe::new(owners, between, latency, way, rings);
-        // Its receiver may have no room for it.
+        // Its receiver may be unable to map them.
         opened.rings_come = rings && self.random.chance(3, 4);
-        // Nobody stands between processes of one user and one host.
+        // No attacker stands between processes of one user on one host.
         if way != Way::User
             && let Some((side, tamper)) = self.tampered.take()
         {
@@ -65,7 +65,7 @@ impl World {
         pipe
     }
 
-    /// By which way two are connected: who is no process, or an intruder, comes from another host.
+    /// Draws the transport of a connection. An intruder, or an end that is not a process, connects from another host.
     fn way(&mut self, owners: &[Owner; 2]) -> Way {
         let from_afar = owners.iter().any(|owner| match owner {
             Owner::Process(process, _) => self.processes[*process].afar,
@@ -97,7 +97,7 @@ impl World {
         self.see(Seen::Opened { end, mate, ours, proves, encrypts, to, source, member, rings, unpermitted });
     }
 
-    /// Puts something on its way.
+    /// Sends a chunk.
     pub(super) fn convey(&mut self, pipe: usize, side: usize, chunk: Chunk) {
         let latency = self.pipes[pipe].latency;
         let jitter = self.random.below(latency / 2 + 1);
@@ -108,7 +108,7 @@ impl World {
         self.queue.push(at, Event::Deliver { pipe, side });
     }
 
-    /// Bytes go out, cut anywhere, and perhaps changed on the way.
+    /// Sends bytes, split anywhere and perhaps changed.
     pub(super) fn transmit(&mut self, pipe: usize, side: usize, bytes: &[u8]) {
         let bytes = self.pipes[pipe].changed(side, bytes);
         let mut rest = &bytes[..];
@@ -124,7 +124,7 @@ impl World {
         }
     }
 
-    /// A process writes.
+    /// Sends bytes of a process.
     pub(super) fn send(&mut self, process: usize, key: LinkKey, bytes: &[u8]) {
         if let Some(local) = self.processes[process].locals.get(&key) {
             let (pipe, side) = (local.pipe, local.side);
@@ -132,20 +132,20 @@ impl World {
         }
     }
 
-    /// A process closes its end: what it has written goes out, and the end behind it.
+    /// Closes a process's end: everything written is sent, then the end.
     pub(super) fn discard(&mut self, process: usize, key: LinkKey) {
         self.see(Seen::Closed(End { process, key }));
         self.drop_local(process, key);
     }
 
-    /// The same, of one that was told of as closed.
+    /// The same, after the checkers have seen the close.
     pub(super) fn drop_local(&mut self, process: usize, key: LinkKey) {
         if let Some(local) = self.processes[process].locals.remove(&key) {
             self.convey(local.pipe, local.side, Chunk::Ends);
         }
     }
 
-    /// The next thing of a stream is there, unless it cannot be: then it is tried again when it can.
+    /// Delivers the next chunk of a stream. If a cut or a pause prevents that, delivery is retried at its end.
     pub(super) fn deliver(&mut self, pipe: usize, side: usize) {
         let [one, other] = self.pipes[pipe].between;
         let cut = self.cuts.get(&(one.min(other), one.max(other))).copied().unwrap_or(0);
@@ -172,7 +172,7 @@ impl World {
         }
     }
 
-    /// What comes to the attacker, or to nobody.
+    /// Handles a chunk that reaches the attacker, or no listener.
     fn attacked(&mut self, pipe: usize, side: usize, chunk: &Chunk) {
         let begins = matches!(chunk, Chunk::Opens | Chunk::Stands);
         let said = match (&mut self.pipes[pipe].owners[1 - side], chunk) {
@@ -190,14 +190,14 @@ impl World {
         self.transmit(pipe, 1 - side, &said);
     }
 
-    /// Who has opened a connection learns that it stands.
+    /// Tells the connecting side that the connection is established.
     fn stands(&mut self, pipe: usize, chunk: &Chunk) {
         if *chunk == Chunk::Opens {
             self.convey(pipe, 1, Chunk::Stands);
         }
     }
 
-    /// Where nobody is, what comes is answered with an end.
+    /// Answers with an end where no process listens.
     fn unheard(&mut self, pipe: usize, side: usize, chunk: &Chunk) {
         if *chunk != Chunk::Ends {
             self.convey(pipe, 1 - side, Chunk::Ends);
@@ -241,7 +241,8 @@ impl World {
         }
     }
 
-    /// Whether the process at the other end of a link has been well, and reached, for longer than an answer may take.
+    /// Whether the process at the other end of a link has been reachable without trouble for longer than an answer may
+    /// take.
     pub(super) fn answers(&self, process: usize, key: LinkKey) -> bool {
         let Some(local) = self.processes[process].locals.get(&key) else { return false };
         let pipe = &self.pipes[local.pipe];
@@ -255,7 +256,7 @@ impl World {
         other.alive && stands && !slow && troubles.iter().all(|until| until + WELL < self.now)
     }
 
-    /// Both ends of a connection are closed, and what was under way is gone.
+    /// Closes both ends of a connection; chunks in flight are lost.
     pub(super) fn reset(&mut self, pipe: usize) {
         for side in 0..2 {
             self.pipes[pipe].streams[side].chunks.clear();

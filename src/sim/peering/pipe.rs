@@ -1,4 +1,4 @@
-//! A connection between two: two ordered streams of bytes, each with its delay, cut anywhere; the attacker sees all of it.
+//! A connection: two ordered streams of bytes with a delay, split anywhere; the attacker reads all of it.
 
 use std::collections::VecDeque;
 
@@ -8,21 +8,21 @@ use super::check::Process;
 use super::member::Member;
 use crate::peering::{LinkKey, Source, Way};
 
-/// Where the attacker connects from.
+/// Address that the attacker connects from.
 pub(super) const ATTACKER: Source = 0xbad;
 
-/// Who is at an end of a connection.
+/// Owner of one end of a connection.
 #[derive(Debug)]
 pub(super) enum Owner {
-    /// A process, once it knows of it.
+    /// A process, with its key once it knows the connection.
     Process(Process, Option<LinkKey>),
-    /// Who plays these bytes as soon as the connection stands, and says nothing else.
+    /// Sends these bytes once the connection is established, and nothing else.
     Player(Vec<u8>),
-    /// Who sends back what comes.
+    /// Sends back all that it receives.
     Mirror,
     /// A member that lies.
     Member(Box<Member>),
-    /// Nobody listens there.
+    /// No listener.
     Nobody,
 }
 
@@ -31,39 +31,39 @@ pub(super) enum Owner {
 pub(super) enum Chunk {
     /// The connection reaches the other side.
     Opens,
-    /// The other side knows that it stands.
+    /// The other side has accepted it.
     Stands,
     Bytes(Vec<u8>),
-    /// Nothing follows.
+    /// End of the stream.
     Ends,
 }
 
-/// What is done to a stream on its way.
+/// A change of a stream in flight.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Tamper {
-    /// These bits of the byte at this place are flipped.
+    /// Flips these bits of the byte at this position.
     Flip(usize, u8),
-    /// These bytes come before the one at this place.
+    /// Inserts these bytes before the byte at this position.
     Insert(usize, Vec<u8>),
-    /// So many bytes from this place on do not arrive.
+    /// Drops this many bytes from this position on.
     Drop(usize, usize),
 }
 
-/// One direction.
+/// One direction of a connection.
 #[derive(Default, Debug)]
 pub(super) struct Stream {
-    /// What is under way, and when it is there.
+    /// Chunks in flight, each with its arrival time.
     pub(super) chunks: VecDeque<(u64, Chunk)>,
-    /// All that was sent: what the attacker has recorded.
+    /// All bytes sent, as the attacker has recorded them.
     pub(super) sent: Vec<u8>,
     pub(super) tamper: Option<Tamper>,
 }
 
-/// A connection: side 0 has opened it.
+/// A connection; side 0 has opened it.
 #[derive(Debug)]
 pub(super) struct Pipe {
     pub(super) owners: [Owner; 2],
-    /// By the side that sends.
+    /// Indexed by the sending side.
     pub(super) streams: [Stream; 2],
     /// The ids at its ends, for cuts.
     pub(super) between: [Id; 2],
@@ -71,11 +71,11 @@ pub(super) struct Pipe {
     /// Whether memory for rings is offered, and whether it arrives.
     pub(super) rings: bool,
     pub(super) rings_come: bool,
-    /// Where side 0 has connected from, if it is no process.
+    /// Source address of side 0, if it is not a process.
     pub(super) source: Source,
-    /// Nanoseconds that a chunk takes, at least.
+    /// Least delay of a chunk, nanoseconds.
     pub(super) latency: u64,
-    /// Until when nobody may rely on answers: it was slow, cut or changed.
+    /// Time until which answers may be late or missing: the connection is slow, cut or changed.
     pub(super) troubled: u64,
 }
 
@@ -85,7 +85,7 @@ impl Pipe {
         Pipe { owners, streams, between, way, rings, rings_come: rings, source, latency, troubled: 0 }
     }
 
-    /// What becomes of bytes that a side sends.
+    /// Applies the planned change to bytes of a side.
     pub(super) fn changed(&mut self, side: usize, bytes: &[u8]) -> Vec<u8> {
         let stream = &mut self.streams[side];
         let (from, mut bytes) = (stream.sent.len(), bytes.to_vec());
@@ -112,7 +112,7 @@ impl Pipe {
         bytes
     }
 
-    /// Whether the end of what a side sends has come by now, read or not.
+    /// Whether the end of a side's stream has arrived, read or not.
     pub(super) fn has_ended(&self, side: usize, now: u64) -> bool {
         self.streams[side].chunks.iter().any(|(at, chunk)| *at <= now && *chunk == Chunk::Ends)
     }

@@ -1,4 +1,4 @@
-//! What makes worlds of peers a kind of [worlds].
+//! Makes worlds of peers a kind of [worlds].
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -7,17 +7,17 @@ use super::faults::Fault;
 use super::world::World;
 use crate::sim::worlds;
 
-/// What decides a run.
+/// Parameters of a run.
 pub type Scenario = worlds::Scenario<Fault>;
-/// What a run came to.
+/// Result of a run.
 pub type Report = worlds::Report<Fault>;
-/// What many runs came to.
+/// Result of many runs.
 pub type Swarm = worlds::Swarm<Fault>;
 
 impl worlds::Fault for Fault {
     const ALL: &'static [Fault] = &Fault::ALL;
     const OPTION: &'static str = "peering";
-    /// Connections are as many as pairs, and each world has faults at all of them.
+    /// The number of connections grows with the pairs of ids, and faults may strike all of them.
     const IDS: RangeInclusive<u32> = 2..=16;
 
     fn run(scenario: &Scenario) -> Report {
@@ -38,7 +38,7 @@ impl worlds::Fault for Fault {
         World::events_until_calm(scenario)
     }
 
-    /// A flood is a matter of numbers.
+    /// A flood depends on its size, not on its event.
     fn has_moment(self) -> bool {
         self != Fault::Flood
     }

@@ -1,4 +1,4 @@
-//! What these worlds have found, each as a story of two machines.
+//! Regression tests of defects that these worlds have found, each with one or two machines.
 
 use std::collections::VecDeque;
 
@@ -13,7 +13,7 @@ use crate::peering::{
 use crate::sim::Random;
 use crate::wire::{CauseKind, Job};
 
-/// A machine, and what it has asked for.
+/// A machine and its outputs.
 struct Side {
     peering: Peering<Names>,
     said: VecDeque<(LinkKey, Vec<u8>)>,
@@ -51,7 +51,7 @@ impl Side {
         }
     }
 
-    /// Begins to connect; what is said first.
+    /// Opens a connection and sends its first bytes.
     fn connect(&mut self, key: usize, to: Id, way: Way) {
         self.peering.opened(NOW, LinkKey(key), to);
         self.peering.connected(LinkKey(key), way, false);
@@ -63,7 +63,7 @@ impl Side {
         self.settle();
     }
 
-    /// The next thing that was said.
+    /// The next bytes that it wrote.
     fn next(&mut self) -> Vec<u8> {
         self.said.pop_front().expect("something was said").1
     }
@@ -74,8 +74,9 @@ impl Side {
     }
 }
 
-/// Who gave up an attempt whose hello had been taken, and connected anew before the end of that was seen, said the same generation again: it was told that another connection stood, which it had closed itself, waited ten
-/// seconds for it, and lost what it had to send.
+/// A side gave up an attempt whose hello had arrived, and reconnected before the end of that attempt was seen. It sent
+/// the same generation again. It was told that another connection stood, which it had closed itself, waited ten seconds
+/// for that one, and lost its pending messages.
 #[test]
 fn an_attempt_that_was_given_up_counts() {
     let (mut one, mut two) = (side(1, &[2], None), side(2, &[1], None));
@@ -95,8 +96,9 @@ fn an_attempt_that_was_given_up_counts() {
     assert_eq!(one.peering.state(2), State::Up(LinkKey(1)));
 }
 
-/// The higher id had counted more links than the lower one, as after a restart of that. Their connections crossed; the lower id's was kept by both, and then the higher one's first hello, which was still under way on a
-/// connection that it had closed, was taken for a later one and replaced the link.
+/// The higher id had counted more links than the lower one, as after a restart of the lower id. Their connections
+/// crossed, and both kept the lower id's. Then the higher id's first hello arrived, in flight on a connection that the
+/// higher id had closed. It was taken for a later hello and replaced the link.
 #[test]
 fn a_hello_that_crossed_is_no_later_one_however_high_it_counts() {
     let (mut low, mut high) = (side(1, &[2], None), side(2, &[1], None));
@@ -118,7 +120,8 @@ fn a_hello_that_crossed_is_no_later_one_however_high_it_counts() {
     assert_eq!((low.peering.state(2), &low.lost[..]), (State::Up(LinkKey(0)), &[][..]));
 }
 
-/// A lower id was still connecting to where a peer had been, and the peer, started anew, connected to it: it was told that another connection stood, and waited ten seconds for one that led to nobody.
+/// A lower id was still connecting to the old address of a peer when the restarted peer connected to it. The peer was
+/// told that another connection stood, and waited ten seconds for one that never came.
 #[test]
 fn an_attempt_that_has_said_nothing_is_in_nobodys_way() {
     let (mut low, mut high) = (side(1, &[2], None), side(2, &[1], None));
@@ -131,7 +134,7 @@ fn an_attempt_that_has_said_nothing_is_in_nobodys_way() {
     assert_eq!((high.peering.state(1), &low.lost[..]), (State::Up(LinkKey(0)), &[][..]));
 }
 
-/// Who is told of another connection that stands waits for it, and not for ever: a peer that says so may be wrong, or lie.
+/// A side that is told of another connection waits for it, but only for a limited time: the peer may be wrong, or lie.
 #[test]
 fn a_connection_that_never_comes_is_awaited_for_a_while() {
     let mut high = side(2, &[1], None);
@@ -144,7 +147,8 @@ fn a_connection_that_never_comes_is_awaited_for_a_while() {
     assert_eq!((high.peering.state(1), &high.lost[..]), (State::Absent, &[1][..]));
 }
 
-/// A key was listed while a connection of that id was between its proof, by another key, and its hello: it came up as one that had proved the listed key.
+/// A key was listed while a connection of that id was between its proof, with another key, and its hello. It came up as
+/// if it had proved the listed key.
 #[test]
 fn a_key_that_is_listed_late_is_compared_all_the_same() {
     for when in [3, 4] {
@@ -178,7 +182,8 @@ fn a_key_that_is_listed_late_is_compared_all_the_same() {
     assert_eq!((&member.up[..], &member.lost[..]), (&[][..], &[2][..]), "who has connected looks again, too");
 }
 
-/// Who waited for a link that did not answer lost its place to another member that claimed the same id, the same run and a higher generation, with a key of its own.
+/// A run waited for a link that did not answer. It lost its place to another member, which claimed the same id and run
+/// with a higher generation and had a key of its own.
 #[test]
 fn who_waits_keeps_its_place_from_another_key() {
     let (mut node, mut old) = (side(2, &[], Some(22)), side(1, &[2], Some(11)));
@@ -218,7 +223,8 @@ fn who_waits_keeps_its_place_from_another_key() {
     );
 }
 
-/// Where nothing is proved, a first frame that was no hello, or one of another version, closed the connection without a word in the log: it was taken for somebody who looks whether anybody listens, and says nothing.
+/// Without proofs, a first frame that was not a hello, or was of another version, closed the connection without a log
+/// entry. It was taken for a port scan, which sends nothing.
 #[test]
 fn a_first_frame_that_is_no_hello_is_told_of() {
     let other_version = [&[48, 0, 0, 0, 1, 0, 0, 0][..], b"cGPC", &[3, 0], &[0; 42]].concat();
@@ -235,7 +241,7 @@ fn a_first_frame_that_is_no_hello_is_told_of() {
     assert_eq!(node.refused, [], "who says nothing is not told of");
 }
 
-/// A link over which nothing was proved stayed when a key was listed for its peer: nobody had asked about it, since without a secret no world lists keys.
+/// A link without a proof stayed up when a key was listed for its peer: no world lists keys without a secret.
 #[test]
 fn a_link_that_has_proved_nothing_does_not_stay_when_a_key_is_listed() {
     let (mut one, mut node) = (side(1, &[2], None), side(2, &[1], None));

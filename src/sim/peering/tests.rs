@@ -1,4 +1,4 @@
-//! Worlds hold, are the same in every run, and their checkers bite.
+//! Tests of worlds of peers: they hold, a run is reproducible, and the checkers find faults.
 
 use super::check::{Checkers, End, Seen, Who};
 use super::model::public;
@@ -22,7 +22,7 @@ fn a_swarm_of_worlds_holds() {
     }
 }
 
-/// Of three, `.ci/run` tries them with the release build of the command.
+/// `.ci/run` tries worlds of three ids, with the release build of the command.
 #[test]
 fn small_worlds_hold_with_every_fault_at_every_event() {
     for seed in 0..2 {
@@ -30,7 +30,8 @@ fn small_worlds_hold_with_every_fault_at_every_event() {
     }
 }
 
-/// Of the pairs of faults every hundredth: all of one seed are some hundred thousand worlds, for which `gpc sim -n 2 --peering --exhaustive 2` is there.
+/// Every hundredth pair of faults. All pairs of one seed are some hundred thousand worlds; `gpc sim -n 2 --peering
+/// --exhaustive 2` runs them.
 #[test]
 fn small_worlds_hold_with_two_faults() {
     for seed in 0..2 {
@@ -90,7 +91,7 @@ fn up(end: End, peer: u32) -> Seen {
     Seen::Up { end, peer, incarnation, proof, sealed: true, listed: None }
 }
 
-/// A link of two, from its first byte to its last.
+/// A link between two processes, from its first byte to its last.
 fn honest() -> Vec<Seen> {
     let first = [&[0; 8][..], &message(56, 1)].concat();
     let (second, third, hello, answer) = (message(100, 2), message(64, 3), message(72, 4), message(72, 5));
@@ -159,7 +160,8 @@ fn who_is_another_one_is_seen() {
         assert_eq!(with_up(proved(proof, listed))[0], "authentic", "{proof:?} {listed:?}");
     }
     assert_eq!(changed(|all| all[0] = Seen::Began(who(0, 8)))[0], "words", "another secret");
-    // Of a connection without a process at its other end, such as a recorded one: its first message is a member's, the third is not made for this second one.
+    // A connection without a process at its other end, such as a replay: its first message is a member's, but the third
+    // does not answer this second one.
     let recorded = changed(|all| all[4] = opened(B, None, false));
     assert_eq!(recorded, ["words", "authentic"]);
     assert!(

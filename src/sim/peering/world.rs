@@ -1,4 +1,4 @@
-//! The world: processes that are peers of each other, what happens when, and what must be when all faults are over.
+//! World of peers: its processes and events, and what must hold after all faults.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -23,38 +23,39 @@ use crate::wire::Job;
 /// A millisecond.
 pub(super) const MS: u64 = 1_000_000;
 
-/// How long faults may begin: in small worlds that are tried exhaustively, and in others.
+/// Time during which faults may begin: in small worlds that are tried exhaustively, and in others.
 const SPANS: [u64; 2] = [3_500 * MS, 20_000 * MS];
 
-/// After all faults, who is wanted is asked for once a second, so often.
+/// Number of attempts after all faults, one a second, for each wanted link.
 const ROUNDS: u32 = 30;
 
-/// How many of those ask for answers on links, too: until each silent one is found.
+/// Number of these rounds with a PING on every link, so that each silent link is found.
 const HEARTBEATS: u32 = 16;
 
-/// From the last round on nothing is wanted, and so long later all is at rest: longer than a greeting may take.
+/// Time from the last round to rest: longer than a greeting may take.
 const REST: u64 = 15_000 * MS;
 
-/// Events of one run: more than any comes to, so that one which does not end is seen.
+/// Bound on the events of a run, above what a run needs, to detect one that does not end.
 const EVENTS_MAX: u64 = 400_000;
 
-/// What happens.
+/// A scheduled event.
 #[derive(Debug)]
 pub(super) enum Event {
-    /// Something of a connection is there.
+    /// A chunk of a connection arrives.
     Deliver {
         pipe: usize,
-        /// The side that has sent it.
+        /// The sending side.
         side: usize,
     },
-    /// Something is due at a process.
+    /// A deadline of a process.
     Tick(usize),
-    /// A process has something for a peer.
+    /// A process wants a link to a peer.
     Want(usize, Id),
-    /// The same, for whoever is that id, again and again.
+    /// The same for the current process of an id, repeatedly.
     Wants(Id, Id),
     Act(Fault),
-    /// Who waits for a link tries anew; a member claims to be that process; the key of a process is listed at another one; somebody connects.
+    /// A process that waits for a link reconnects; a member claims to be that process; the key of a process is listed
+    /// at another one.
     Anew(usize, Id),
     Usurp {
         process: usize,
@@ -64,14 +65,15 @@ pub(super) enum Event {
         process: usize,
         of: usize,
     },
-    /// One more run of an id of which one waits for a link; who has that link forgets the id.
+    /// One more run of an id connects while another run waits; the process with the link removes the id; the attacker
+    /// connects.
     Third {
         process: usize,
         later: usize,
     },
     Forgets(usize, Id),
     Attack(usize, Box<Member>),
-    /// A process begins under an id; a peer is learned again.
+    /// A process begins with an id; a peer is added again.
     Begin {
         id: Id,
         lower: bool,
@@ -83,24 +85,24 @@ pub(super) enum Event {
     Judge,
 }
 
-/// What a world is like.
+/// Settings of a world.
 #[derive(Clone, Debug)]
 pub(super) struct Config {
     pub(super) psk: Option<u64>,
-    /// The ways that there are: each connection takes one of them.
+    /// Transports in use: each connection draws one of them.
     pub(super) ways: Vec<Way>,
     pub(super) job: Job,
     pub(super) strictness: Strictness,
-    /// Every other id allows links in clear, and the rest do not: those connect to it, and get them encrypted.
+    /// Odd ids allow links in clear, and the others do not. The others connect to them, and get encrypted links.
     mixed: bool,
-    /// The private keys of ids whose public ones are listed.
+    /// Private keys of ids whose public keys are listed.
     pub(super) listed: BTreeMap<Id, u64>,
-    /// Who wants whom.
+    /// Pairs of an id and a peer that it wants a link to.
     pub(super) wanted: BTreeSet<(Id, Id)>,
 }
 
 impl Config {
-    /// Whether anything is proved: against an attacker a job without a secret has nothing.
+    /// Whether connections are proved: without a secret a job has no defence against an attacker.
     pub(super) fn proves(&self) -> bool {
         self.psk.is_some() && self.ways != [Way::User]
     }
@@ -133,13 +135,13 @@ impl Config {
                 wanted.extend((kind != 1).then_some((high, low)));
             }
         }
-        // From the secret: nothing else is drawn differently for it.
+        // Drawn from the secret, so that all other draws stay the same.
         let mixed = psk.is_some_and(|psk| Random::new(psk).chance(1, 6));
         wanted.retain(|(by, _)| !mixed || !allows_clear(*by));
         Config { psk, ways, job, strictness, mixed, listed, wanted }
     }
 
-    /// How strict a member is.
+    /// Encryption settings of an id.
     pub(super) fn strictness_of(&self, id: Id) -> Strictness {
         let (no_encryption, encrypt_loopback) = (allows_clear(id), !allows_clear(id));
         match self.mixed {
@@ -149,12 +151,12 @@ impl Config {
     }
 }
 
-/// Whether an id allows links in clear where not all do.
+/// Whether an id allows links in clear in a mixed world.
 fn allows_clear(id: Id) -> bool {
     id % 2 == 1
 }
 
-/// One run.
+/// The state of one run.
 pub(super) struct World {
     pub(super) scenario: Scenario,
     pub(super) random: Random,
@@ -162,23 +164,23 @@ pub(super) struct World {
     pub(super) queue: Queue<Event>,
     pub(super) config: Config,
     pub(super) processes: Vec<Running>,
-    /// The process that is found at the address of an id.
+    /// The process at the address of each id.
     pub(super) at: Vec<usize>,
     pub(super) pipes: Vec<Pipe>,
-    /// Until when two ids do not reach each other.
+    /// End of the cut between two ids.
     pub(super) cuts: BTreeMap<(Id, Id), u64>,
-    /// Whom the next connection reaches, in place of the one that it is for; what is done to it.
+    /// Target of the next connection, in place of the intended one; change of its bytes.
     pub(super) redirected: Option<Owner>,
     pub(super) tampered: Option<(usize, Tamper)>,
-    /// The next connection cannot be begun.
+    /// The next connection cannot be opened.
     pub(super) no_descriptor: bool,
-    /// Which ids a process may have forgotten behind a thousand others, and whose place a liar has answered it in.
+    /// Ids that a process may have forgotten after a thousand others, and ids in whose place a liar has answered it.
     pub(super) counted_anew: BTreeSet<(usize, Id)>,
     pub(super) misled: BTreeSet<(usize, Id)>,
     pub(super) checkers: Checkers,
     pub(super) trace: Trace,
     pub(super) events: u64,
-    /// Faults that are to happen after so many events, the last first.
+    /// Faults to come after numbers of events, the first one last.
     acts: Vec<(u64, Fault)>,
     calm: bool,
     /// How often each fault took effect.
@@ -217,7 +219,7 @@ impl World {
         world
     }
 
-    /// Who begins, who wants whom when, what goes wrong when.
+    /// Plans starts, wanted links and faults.
     fn plan(&mut self) {
         let n = self.scenario.n;
         self.say(format_args!("{:?}", self.config.clone()));
@@ -229,7 +231,7 @@ impl World {
         let exhaustive = self.scenario.acts.is_some();
         let span = SPANS[usize::from(!exhaustive)];
         for (from, to) in self.config.wanted.clone() {
-            // Often both at once: then their connections cross.
+            // Often both at once, so that their connections cross.
             let at = if self.random.chance(1, 2) { 0 } else { self.random.below(span / 4) };
             self.queue.push(BEGIN + at, Event::Wants(from, to));
         }
@@ -244,12 +246,12 @@ impl World {
     }
 
     pub(super) fn incarnation(&mut self, lower: bool) -> u64 {
-        // Never one twice: they count in their lowest digits.
+        // Never the same twice: the lowest digits count.
         let base = if lower { self.random.below(1000) } else { self.now / MS };
         base * 1000 + self.processes.len() as u64
     }
 
-    /// A process begins; `private` is its key, if not the one that is listed or one of its own.
+    /// Starts a process; `private` is its key, by default the listed one or a new one.
     pub(super) fn begin(
         &mut self,
         id: Id,
@@ -302,7 +304,7 @@ impl World {
         self.processes.len() - 1
     }
 
-    /// Whom a process knows: whom it wants, most others, and most of the listed keys.
+    /// Peers that a process knows: those it wants, most others, and most of the listed keys.
     fn names(&mut self, me: Id) -> Names {
         let mut names = Names::default();
         for id in (0..self.scenario.n).filter(|id| *id != me) {
@@ -319,7 +321,7 @@ impl World {
         self.config.listed.get(&id).map(|private| public(*private))
     }
 
-    /// Whether a process links with nobody in clear.
+    /// Whether a process refuses links in clear.
     pub(super) fn encrypts(&self, process: usize, way: Way) -> bool {
         let Strictness { no_encryption, encrypt_loopback, .. } = self.processes[process].strictness;
         self.processes[process].who.psk.is_some()
@@ -342,14 +344,14 @@ impl World {
         while self.step() {}
     }
 
-    /// How many events there are until the faults are over.
+    /// Number of events until the faults are over.
     pub(super) fn events_until_calm(scenario: &Scenario) -> u64 {
         let mut world = World::new(scenario);
         while !world.calm && world.step() {}
         world.events
     }
 
-    /// The next thing happens, and before it the fault whose turn it is; false if there is none any more.
+    /// Handles the next event, after the faults planned before it; returns false at the end.
     fn step(&mut self) -> bool {
         let Some((at, next)) = self.queue.pop() else { return false };
         let Next::Event(event) = next else { return true };
@@ -424,12 +426,12 @@ impl World {
         }
     }
 
-    /// All faults are over: each id is one process, everybody knows whom it wants.
+    /// Ends the faults: each id is one process, and knows the peers that it wants.
     fn calm_down(&mut self) {
         self.say(format_args!("all faults are over"));
         (self.calm, self.redirected, self.tampered) = (true, None, None);
         self.no_descriptor = false;
-        // Bytes that are to come are not changed any more.
+        // Bytes sent from now on stay unchanged.
         self.pipes.iter_mut().flat_map(|pipe| &mut pipe.streams).for_each(|stream| stream.tamper = None);
         for process in 0..self.processes.len() {
             let id = self.processes[process].who.id as usize;
@@ -450,7 +452,7 @@ impl World {
         self.queue.push(self.now + u64::from(ROUNDS) * 1000 * MS + REST, Event::Judge);
     }
 
-    /// What is wanted is asked for, and links are asked whether they live.
+    /// Asks for every wanted link, and in the first rounds sends a PING on every link.
     fn round(&mut self, round: u32) {
         if round < HEARTBEATS {
             self.at.clone().into_iter().for_each(|process| self.heartbeat(process));

@@ -1,4 +1,5 @@
-//! What kind of loss it is when a link is closed for another one: where another run of the peer takes its place, the incarnation is lost and not a link alone.
+//! Checks the kind of a loss when a link is closed for another: if another run of the peer replaces it, the incarnation
+//! is lost, not only a link.
 
 use std::collections::BTreeMap;
 
@@ -7,16 +8,16 @@ use gpc_trees::Id;
 use super::{Process, Seen};
 use crate::wire::CauseKind;
 
-/// The runs that links are with.
+/// Run of the peer of each link.
 #[derive(Default, Debug)]
 pub(super) struct Kinds {
     runs: BTreeMap<(Process, Id), u64>,
-    /// Links that are closed for others in this step: of which run, and as what the loss is told.
+    /// Links replaced in this step: run of the peer, and the reported kind of the loss.
     replaced: BTreeMap<(Process, Id), (u64, Option<CauseKind>)>,
 }
 
 impl Kinds {
-    /// Looks at something; what is wrong with it.
+    /// Handles an observation; returns what is wrong with it.
     pub(super) fn observe(&mut self, seen: &Seen) -> Option<String> {
         match *seen {
             Seen::Replaced { end, peer, .. } => {
@@ -29,13 +30,14 @@ impl Kinds {
             Seen::Up { end, peer, incarnation, .. } => {
                 self.runs.insert((end.process, peer), incarnation);
                 let (before, kind) = self.replaced.remove(&(end.process, peer))?;
-                // A link without a key is asked, too, before one with a key takes its place.
+                // If exactly one of two links has a key, the standing link is also asked before it is replaced; both
+                // may be of the same run.
                 let wrong = before != incarnation && kind == Some(CauseKind::LinkLost);
                 return wrong.then(|| {
                     format!("the link of run {before} of id {peer} is lost as a link alone, and run {incarnation} takes its place at {end:?}")
                 });
             }
-            // Who was to take its place may have been refused.
+            // The replacing link may have been refused.
             Seen::Settled(process, _) => self.replaced.retain(|(of, _), _| *of != process),
             _ => {}
         }

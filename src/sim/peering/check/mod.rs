@@ -1,14 +1,20 @@
-//! What must hold of every world, judged from what was seen of its processes and connections, apart from the world and from the machine under test.
+//! Checkers of worlds of peers: they judge from observations of processes and connections alone, apart from the world
+//! and the machine under test.
 //!
-//! - `authentic`: who comes up as an id was a process of that id and run, a member where that is proved, with the key that is listed for it, and at the other end of this very connection: each side has taken exactly what the
-//!   other has written. So nothing that was recorded, reflected or changed comes up. And no process with another key takes a link's place while that link answers.
-//! - `words`: who has not proved itself is told nothing but that it is refused, and is given a second message for a first one alone that a member has made.
-//! - `sealed`: where a side asks for encryption, no link comes up without; where who has connected does not, none with.
-//! - `events`: links of a peer come and go by turns.
-//! - `ledger`: a connection is closed once, and nothing is asked of one that is closed.
-//! - `rules`: what a process does about each message and each hello is what docs/wire.md says.
-//! - `standing`: what both sides of a link agree on is what they have said.
-//! - `one-link`, `bounded`, `liveness`: at rest both ends of a link are links, nothing else is left, and who was wanted is linked.
+//! - `authentic`: a link is with a process of the given id and run, at the other end of the same connection: each side
+//!   has read exactly what the other has written. So recorded, reflected or changed bytes never make a link. With
+//!   proofs, the peer is a member and has the key that is listed for its id. A process with another key never replaces
+//!   a link that answers.
+//! - `words`: an unproved side receives nothing but a refusal. It receives a second message only in answer to a first
+//!   message that a member has made.
+//! - `sealed`: if a side requires encryption, no link comes up without it; if the connecting side does not, none comes
+//!   up with it.
+//! - `events`: links with a peer come up and are lost in alternation.
+//! - `ledger`: a connection is closed once, and gets no output after it is closed.
+//! - `rules`: a process handles each message and each hello as docs/wire.md says.
+//! - `standing`: the agreed properties of a link are those that both sides have sent.
+//! - `one-link`, `bounded`, `liveness`: at rest both ends of a link agree on it, no other state is left, and each
+//!   wanted peer is linked.
 
 mod kinds;
 mod rules;
@@ -30,191 +36,192 @@ use crate::peering::{
 use crate::sim::check::Violation;
 use crate::wire::{CauseKind, Job};
 
-/// Bytes of the preamble and the first message, and of those and the third.
+/// Bytes of the preamble and the first message, and of those with the third message.
 const FIRST_SAID: usize = 8 + LENGTH_BYTES + FIRST_LENGTH;
 const THIRD_SAID: usize = FIRST_SAID + LENGTH_BYTES + THIRD_LENGTH;
 
 /// Bytes of the second message.
 const SECOND_SAID: usize = LENGTH_BYTES + SECOND_LENGTH;
 
-/// A proof that is refused.
+/// The refusal of a proof.
 const REFUSED: [u8; LENGTH_BYTES] = [0; LENGTH_BYTES];
 
-/// What a hello in clear is told by who asks for a proof: GOODBYE (refused), `refused`.
+/// Answer to a hello in clear where a proof is required: GOODBYE (refused), `refused`.
 const REFUSED_IN_CLEAR: &[u8] = b"\x08\x00\x00\x00\x07\x00\x00\x00\x02refused";
 
-/// Violations that one run reports.
+/// Largest number of violations that a run reports.
 const VIOLATIONS_MAX: usize = 16;
 
-/// More half-open connections than all other addresses of a world together ever have.
+/// Above the number of half-open connections from all other addresses of a world.
 pub(super) const HALF_OPEN_OF_OTHERS: usize = 32;
 
-/// A process, by the order in which they began.
+/// A process, numbered in the order of their starts.
 pub type Process = usize;
 
 /// One end of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct End {
-    /// Whose.
+    /// Its process.
     pub process: Process,
-    /// Its name there.
+    /// Its key there.
     pub key: LinkKey,
 }
 
-/// Who a process is.
+/// Identity of a process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Who {
     /// Its id.
     pub id: Id,
-    /// This run of it.
+    /// Its incarnation.
     pub incarnation: u64,
-    /// The secret and the job that it has, if it has any.
+    /// Number for its secret and job, if it has a secret.
     pub psk: Option<u64>,
-    /// Its key.
+    /// Its public key.
     pub key: PublicKey,
     /// Its job.
     pub job: Job,
-    /// Requests that it takes.
+    /// Requests that it accepts without acknowledgement.
     pub hiwater: u32,
 }
 
-/// A member that is no process of its own here.
+/// A member that is simulated without a process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Member {
-    /// The secret and the job that it has, if it has any.
+    /// Number for its secret and job, if it has a secret.
     pub psk: Option<u64>,
-    /// Who it proves to be.
+    /// The id that it proves.
     pub proves: Id,
-    /// Who it says that it is, and which run.
+    /// The id and run that its hello claims.
     pub says: (Id, u64),
-    /// Its key.
+    /// Its public key.
     pub key: PublicKey,
 }
 
-/// What a world has seen.
+/// An observation of a world.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Seen {
     /// A process begins.
     Began(Who),
     /// A process ends.
     Died(Process),
-    /// A connection is there.
+    /// A connection is established.
     Opened {
         /// This end of it.
         end: End,
-        /// The process at the other end, if it is one: told when its end is there, too.
+        /// The end of the process at the other side, if it is known already.
         mate: Option<End>,
         /// Whether this side has connected.
         ours: bool,
-        /// Whether this side asks for a proof.
+        /// Whether this side requires a proof.
         proves: bool,
-        /// Whether this side asks for encryption.
+        /// Whether this side requires encryption.
         encrypts: bool,
-        /// For whom this side has connected.
+        /// The id that this side connects to, if it has connected.
         to: Option<Id>,
-        /// Where the other side has connected from.
+        /// Source address of the other side, if it has connected.
         source: Option<Source>,
-        /// Who is at the other end, if it is no process.
+        /// The member at the other side, if it is not a process.
         member: Option<Member>,
         /// Whether memory for rings is offered.
         rings: bool,
-        /// Whether a connection by this way is to be refused at once.
+        /// Whether connections of this way must be refused at once.
         unpermitted: bool,
     },
-    /// A member that is no process of its own here, and lies about its id, has said this.
+    /// A member without a process, which lies about its id, has sent this.
     MemberSaid(Vec<u8>),
-    /// The machine was given bytes.
+    /// The machine has read bytes.
     Took(End, Vec<u8>),
     /// The machine writes bytes.
     Wrote(End, Vec<u8>),
     /// A connection is closed, or has ended.
     Closed(End),
-    /// A connection is finished: it is closed when what was written has left.
+    /// A connection is finished: it is closed once all written bytes have left.
     Finished(End),
-    /// A connection is a link.
+    /// A connection becomes a link.
     Up {
         /// This end of it.
         end: End,
-        /// With whom.
+        /// Id of the peer.
         peer: Id,
-        /// Which run of it.
+        /// Incarnation of the peer.
         incarnation: u64,
-        /// How it was proved.
+        /// How the peer was proved.
         proof: Proof,
-        /// Whether it is encrypted.
+        /// Whether the link is encrypted.
         sealed: bool,
         /// The key that is listed for the peer.
         listed: Option<PublicKey>,
     },
-    /// A link is closed for another one. `answers`: its other end has been living, awake and reached for longer than it has to answer.
+    /// A link is closed for another one.
     Replaced {
-        /// The link.
+        /// This end of the link.
         end: End,
-        /// With whom.
+        /// Id of the peer.
         peer: Id,
-        /// See above.
+        /// Whether the peer has been up, not paused and reachable for longer than an answer may take.
         answers: bool,
     },
-    /// What a link is like: whether this side has answered, whether rings are used, and data by descriptor.
+    /// Properties of a link.
     Standing {
         /// This end of it.
         end: End,
-        /// See above.
+        /// Whether this side has accepted the connection.
         accepted: bool,
-        /// See above.
+        /// Whether rings are used.
         rings: bool,
-        /// See above.
+        /// Whether data are passed by descriptor.
         extents: bool,
-        /// Requests that the peer takes.
+        /// Requests that the peer accepts without acknowledgement.
         hiwater: u32,
     },
-    /// The link of a peer is asked, for another run of it.
+    /// The linked peer is asked for a heartbeat, because another run of its id waits.
     Asked(End, Id),
-    /// It is told that a connection was refused.
+    /// The machine reports that a connection was refused.
     Refused(End),
-    /// A peer was learned, and perhaps its key was listed: the link that the machine says to have proved that key before, and the one that it says to have proved another.
+    /// A process learns of a peer, and perhaps of its key.
     Lists {
-        /// Whose.
+        /// The process.
         process: Process,
-        /// Of whom.
+        /// The peer.
         peer: Id,
-        /// See above.
+        /// The link that, as the machine reports, has already proved this key.
         confirms: Option<LinkKey>,
-        /// See above.
+        /// The link that, as the machine reports, has proved another key.
         contradicts: Option<LinkKey>,
     },
-    /// The connections that the machine says to be half open, and since when each is.
+    /// Half-open connections as the machine reports them, each with the time since when it waits.
     Waiting(Process, Vec<(LinkKey, Option<u64>)>),
     /// An input of the machine.
     Input(Process, Input),
-    /// All that came of it is carried out; so many proofs the machine has answered.
+    /// All outputs of an input are carried out; the number of proofs that the machine has answered.
     Settled(Process, u64),
-    /// Something of an id is remembered, which is no peer and has no link.
+    /// The machine still holds state of an id that is not a peer and has no link.
     Remembers(Process, Id),
-    /// What waits for a peer is lost; whether there was a link.
+    /// Pending messages for a peer are lost; whether there was a link.
     Lost(Process, Id, bool),
-    /// As what a link is told to be lost, just before it is.
+    /// The reported kind of a loss, just before the loss.
     LostBy(Process, Id, CauseKind),
-    /// The driver has closed a link, or an attempt, itself.
+    /// The driver has closed a link, or an attempt, by itself.
     Dropped(Process, Id),
-    /// Something is to go to a peer: what the machine says of its link.
+    /// A message is to be sent to a peer; the machine's answer about its link.
     Wants(Process, Id, Wanted),
-    /// A process waits for a connection that a peer is said to open; that one takes a link for standing that this one has closed before, or waits as well.
+    /// A process waits in vain for a connection from a peer: the peer keeps a link that this process has closed, or
+    /// waits as well.
     InVain(Process, Id),
-    /// How many connections of others are no links yet.
+    /// Number of connections from other processes that are not links yet.
     HalfOpen(Process, usize),
-    /// At rest: what is left at a process beside its links.
+    /// State of a process at rest, besides its links.
     Rest {
-        /// Whose.
+        /// The process.
         process: Process,
-        /// Entries of its tables of connections that are no links.
+        /// Number of connections in its tables that are not links.
         unfinished: usize,
-        /// Whether somebody waits for a link to be gone.
+        /// Whether a connection waits for a link to close.
         holds: bool,
-        /// Whether anything is still due, or awaited.
+        /// Whether a deadline or an expected connection is left.
         due: bool,
     },
-    /// At rest: this peer was wanted, and there is no link.
+    /// At rest: this peer was wanted, and has no link.
     Missing(Process, Id),
 }
 
@@ -237,15 +244,15 @@ struct Connection {
     up: Option<Id>,
 }
 
-/// Judges what was seen.
+/// Judges the observations.
 #[derive(Debug, Default)]
 pub struct Checkers {
     processes: Vec<(Who, bool)>,
     ends: BTreeMap<End, Connection>,
     links: BTreeMap<(Process, Id), End>,
-    /// What members have said that are no processes here.
+    /// Bytes that members without a process have sent.
     members: Vec<Vec<u8>>,
-    /// Links that were replaced though they answered: whose they were, until it is seen by whom.
+    /// Links that were replaced although they answered, with the peer's process, until the new link shows its process.
     replaced: BTreeMap<(Process, Id), Process>,
     kinds: kinds::Kinds,
     found: Vec<Violation>,
@@ -255,7 +262,7 @@ pub struct Checkers {
 }
 
 impl Checkers {
-    /// What was found so far.
+    /// Violations found so far.
     pub fn violations(&self) -> &[Violation] {
         &self.found
     }
@@ -266,7 +273,7 @@ impl Checkers {
         }
     }
 
-    /// Takes what was seen at a moment, nanoseconds.
+    /// Handles an observation at a time in nanoseconds.
     pub fn see(&mut self, at: u64, seen: Seen) {
         self.at = at;
         let wrong = self.kinds.observe(&seen);
@@ -365,7 +372,7 @@ impl Checkers {
         self.rules_opened(end, to, source);
     }
 
-    /// What a link is like is what both have said, and no more than was offered.
+    /// The properties of a link are those that both sides have sent, within the offer.
     fn standing(&mut self, seen: &Seen) {
         let Seen::Standing { end, accepted, rings, extents, hiwater } = *seen else { return };
         let Some(connection) = self.ends.get(&end) else { return };
@@ -394,7 +401,7 @@ impl Checkers {
         self.is_absent(process, peer);
     }
 
-    /// Whoever asks for the way to a peer hears how far the link has come.
+    /// The answer of `want` matches the state of the link.
     fn wants(&mut self, process: Process, peer: Id, wanted: Wanted) {
         let link = self.links.get(&(process, peer)).map(|end| end.key);
         let known = self.known(process, peer).copied().unwrap_or_default();
@@ -423,7 +430,7 @@ impl Checkers {
         self.links.retain(|(of, _), _| *of != process);
     }
 
-    /// Whether a connection is one that something may be asked of.
+    /// Whether a connection can still get outputs.
     fn is_open(&mut self, end: End, what: &str) -> bool {
         let open = self.ends.get(&end).is_some_and(|connection| connection.open && !connection.finished);
         if !open {
@@ -467,7 +474,7 @@ impl Checkers {
         }
     }
 
-    /// What is wrong with what an unproved side was told.
+    /// Describes what is wrong with the bytes sent to an unproved side.
     fn words(&self, end: End) -> Option<String> {
         let connection = self.ends.get(&end).filter(|connection| connection.proves && !connection.ours)?;
         let (took, wrote) = (&connection.took, &connection.wrote);
@@ -483,7 +490,7 @@ impl Checkers {
         (!known).then(|| format!("{end:?} says {rest:02x?} to who is not proved"))
     }
 
-    /// Whether a first message was made by a member, at whatever time.
+    /// Whether a member made this first message, at any time.
     fn is_of_a_member(&self, process: Process, took: &[u8]) -> bool {
         let psk = |process: Process| self.processes.get(process).and_then(|(who, _)| who.psk);
         let Some(first) = took.get(..FIRST_SAID) else { return false };
@@ -534,7 +541,7 @@ impl Checkers {
         }
     }
 
-    /// Whether who has connected asks for encryption: members that are no processes here always do.
+    /// Whether the connecting side requires encryption; members without a process always do.
     fn asks_for_encryption(&self, end: End) -> bool {
         let Some(connection) = self.ends.get(&end) else { return false };
         let mate = connection.mate.and_then(|mate| self.ends.get(&mate));
@@ -544,7 +551,7 @@ impl Checkers {
         }
     }
 
-    /// Why who is up is not who it is said to be.
+    /// Describes how a linked peer differs from what the machine reports.
     fn is_another(
         &self,
         end: End,
@@ -568,7 +575,7 @@ impl Checkers {
         let Some(other) = self.ends.get(&mate) else { return Some("its other end never was".into()) };
         let heard = match connection.ours {
             true => other.took == connection.wrote,
-            // The last word is not heard yet.
+            // The last message has not arrived yet.
             false => connection.wrote.starts_with(&other.took),
         };
         if connection.took != other.wrote || !heard {

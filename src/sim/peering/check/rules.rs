@@ -1,6 +1,8 @@
-//! `rules`: what a process does about each message and each hello is what docs/wire.md says ("HELLO", "Proof", "One link per pair"), judged from what both sides of the connection have said and from what it was told of the others.
+//! `rules`: a process handles each message and each hello as docs/wire.md says ("HELLO", "Proof", "One link per pair").
+//! Judged from the bytes of both sides and the other inputs of the process.
 //!
-//! Each input of the machine is a step: what is to come of it is worked out when it comes, and compared with what came of it when all is carried out.
+//! Each input of the machine is a step: its expected outcome is determined at the input, and compared when all outputs
+//! are carried out.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,47 +14,47 @@ use crate::peering::{HALF_OPEN_MAX, HALF_OPEN_PER_SOURCE, LinkKey, Proof, Public
 use crate::wire::Hello;
 use crate::wire::head::GoodbyeReason;
 
-/// Those that wait for links of other runs, at a process.
+/// Largest number of connections that wait for links of other runs, at a process.
 const HELD_MAX: usize = 128;
 
-/// Of so many ids that were forgotten since, the count of links is kept for sure; of so many it is not.
+/// Ids forgotten since: up to the first number the link count of an id is surely kept, above the second surely not.
 const FORGOTTEN: [u64; 2] = [1000, 1100];
 
-/// What happens after its time is too late by this much: longer than a process stands still.
+/// Tolerance for late events: longer than a process pauses.
 pub(super) const LATE: u64 = 20_000_000_000;
 
-/// An input of a machine that is not seen otherwise.
+/// An input of a machine that has no other observation.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Input {
-    /// A connection to a peer could not be begun.
+    /// A connection to a peer could not be opened.
     NotOpened(Id),
-    /// Our connection stands.
+    /// An outgoing connection is established.
     Stands(LinkKey),
-    /// A connection has ended, by the other side.
+    /// The other side has ended a connection.
     Ended(LinkKey),
-    /// What is due happens.
+    /// A deadline has passed.
     Tick,
-    /// A peer's link has answered.
+    /// The link of a peer has answered.
     Answers(Id),
-    /// Until when a peer may take to answer, nanoseconds.
+    /// Time until which a peer may answer, nanoseconds.
     AnswersUntil(Id, u64),
-    /// From now on a peer is known, perhaps with its key.
+    /// A peer is added, perhaps with its key.
     Knows(Id, Option<PublicKey>),
     /// An attempt to connect is given up for another one.
     GivesUp(Id),
-    /// A peer is known no more; the book has been told.
+    /// A peer is removed; the book has been updated.
     Forgets(Id),
-    /// Whether there is no room for ids that are no peers.
+    /// Whether there is no room for ids that are not peers.
     Full(bool),
-    /// The one that has waited longest for a hello makes room.
+    /// The connection that has waited longest for a hello makes room.
     MakesRoom(Option<LinkKey>),
-    /// The link, or the attempt, of a silent peer was closed.
+    /// The link to a silent peer, or the attempt, was closed.
     Abandons(Id),
-    /// A link is closed, since its peer has another key than it has proved.
+    /// A link is closed because another key is now listed for its peer.
     Contradicts(Id),
 }
 
-/// Who waits for the link of another run of its id.
+/// A connection that waits for the link of another run of its id.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Held {
     pub(super) key: LinkKey,
@@ -65,23 +67,23 @@ pub(super) struct Held {
 pub(super) struct Known {
     run: u64,
     said: u32,
-    /// The highest generation that its last run has said, at least and at most: who is no peer may be forgotten.
+    /// Bounds on the highest generation that its last run has sent; an id that is not a peer may be forgotten.
     heard: [u32; 2],
     pub(super) attempt: Option<LinkKey>,
     pub(super) held: Option<Held>,
-    /// How many others had been forgotten when it was.
+    /// Number of ids forgotten before, if it was forgotten.
     forgotten: Option<u64>,
-    /// What was counted of it may be forgotten.
+    /// Its link count may be forgotten.
     vague: bool,
-    /// Until when its own connection is awaited.
+    /// Time until which its own connection is expected.
     pub(super) awaited: Option<u64>,
-    /// Its own connection may be awaited: what this side has heard of that was changed on the way.
+    /// Its own connection may be expected: the answer that says so was changed in flight.
     pub(super) perhaps_awaited: bool,
     /// How its link was proved.
     proof: Option<Proof>,
 }
 
-/// What one process has been told, and has heard.
+/// What one process has received and learned.
 #[derive(Default, Debug)]
 pub(super) struct Node {
     book: BTreeMap<Id, Option<PublicKey>>,
@@ -93,32 +95,32 @@ pub(super) struct Node {
     forgotten: u64,
 }
 
-/// What is to come of an input.
+/// Expected outcome of an input.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Expected {
     /// The second message.
     Second,
-    /// The word that a proof is refused.
+    /// The refusal of a proof.
     Denied,
-    /// A refusal without words, in clear.
+    /// A refusal without a proof, in clear.
     DeniedInClear,
-    /// A refusal, in words.
+    /// A GOODBYE with this reason.
     Refused(GoodbyeReason),
-    /// It becomes the link; a link and an attempt that go for it.
+    /// The connection becomes the link; a link or an attempt is closed for it.
     Up { replaces: Option<LinkKey>, prefers: Option<LinkKey> },
-    /// It waits; another one that goes for it, or else the link is asked.
+    /// The connection waits: another waiting one is closed for it, or else the link is asked.
     Held(Option<LinkKey>),
-    /// Our connection becomes the link.
+    /// The outgoing connection becomes the link.
     Link,
-    /// Our connection fails.
+    /// The outgoing connection fails.
     Fails,
-    /// The same, and the other side is told that it is of another job.
+    /// The same, and the other side is told that the job differs.
     FailsOfAnotherJob,
-    /// Another connection of the peer is awaited.
+    /// A connection from the peer is expected.
     Waits,
 }
 
-/// What brought a step about.
+/// Cause of a step.
 #[derive(Clone, Debug)]
 pub(super) enum Why {
     Accepts(LinkKey, Option<LinkKey>),
@@ -126,7 +128,7 @@ pub(super) enum Why {
     Input(Input),
 }
 
-/// One input, and what came of it.
+/// One input and its outcome.
 #[derive(Default, Debug)]
 pub(super) struct Step {
     pub(super) why: Option<Why>,
@@ -138,20 +140,20 @@ pub(super) struct Step {
     pub(super) lost: Vec<(Id, bool)>,
     pub(super) asked: Vec<Id>,
     pub(super) refused: Vec<LinkKey>,
-    /// One that has waited for a link, and does so no more.
+    /// A connection that has stopped waiting for a link.
     pub(super) was_held: Option<LinkKey>,
-    /// Until when the link may take that another run of its id waits for.
+    /// Deadline of a link that another run of its id waits for.
     pub(super) until: Option<u64>,
     pub(super) seconds: u64,
 }
 
 impl Known {
-    /// No connection of its own is awaited any more.
+    /// No connection from this id is expected any more.
     pub(super) fn is_not_awaited(&mut self) {
         (self.awaited, self.perhaps_awaited) = (None, false);
     }
 
-    /// There is no link with an id, nor an attempt: who is no peer, and was never connected to, may be forgotten.
+    /// The id has neither a link nor an attempt. If it is not a peer and was never connected to, it may be forgotten.
     fn absent(&mut self, is_peer: bool, forgotten: &mut u64) {
         if is_peer || self.attempt.is_some() {
             return;
@@ -164,7 +166,7 @@ impl Known {
         }
     }
 
-    /// Something is to do with an id again that was forgotten, when so many had been: what was counted of it is known still, or not.
+    /// A forgotten id is used again, `others` ids later: its link count is known, uncertain or lost.
     fn recall(&mut self, others: u64) {
         match self.forgotten.take().map_or(0, |at| others - at) {
             since if since > FORGOTTEN[1] => (self.said, self.heard) = (0, [0; 2]),
@@ -189,7 +191,7 @@ impl Node {
 }
 
 impl Connection {
-    /// Whether the first frame was written when so many bytes were.
+    /// Whether the first frame was complete within the first `before` bytes written.
     fn said_before(&self, before: usize) -> bool {
         let proof = match (self.proves, self.ours) {
             (false, _) => 0,
@@ -199,17 +201,17 @@ impl Connection {
         self.wrote.get(proof..before).is_some_and(|bytes| first(bytes, self.proves).is_some())
     }
 
-    /// The first frame behind the proof that came, or that was written.
+    /// The first frame after the proof, received or written.
     pub(super) fn first(&self, took: bool) -> Option<First> {
         first(self.behind_proof(took)?, self.proves)
     }
 
-    /// What was written behind the first frame.
+    /// The second frame written after the proof.
     pub(super) fn second_written(&self) -> Option<First> {
         second(self.behind_proof(false)?, self.proves)
     }
 
-    /// The bytes behind the proof that came, or that were written.
+    /// The bytes after the proof, received or written.
     fn behind_proof(&self, took: bool) -> Option<&[u8]> {
         let proof = match (self.proves, took == self.ours) {
             (false, _) => 0,
@@ -217,7 +219,7 @@ impl Connection {
             (true, false) => THIRD_SAID,
         };
         let bytes = if took { &self.took } else { &self.wrote };
-        // Who proves nothing to who asks for it, or proves to who does not, is no matter of hellos.
+        // If only one of the sides uses proofs, no hello counts.
         if !self.ours && self.took.starts_with(b"cGPC") != self.proves {
             return None;
         }
@@ -242,7 +244,7 @@ impl Checkers {
         self.add("rules", format!("{end:?} {what}"));
     }
 
-    /// Whether all that came on a connection is what its other end has said.
+    /// Whether all received bytes are those that the other end has sent.
     pub(super) fn is_genuine(&self, connection: &Connection) -> bool {
         let took = &connection.took[..];
         if let Some(mate) = connection.mate.and_then(|mate| self.ends.get(&mate)) {
@@ -254,7 +256,7 @@ impl Checkers {
         connection.member.is_some() && connection.proves && said(begin) && said(rest)
     }
 
-    /// The key that the other end of a connection proves, where it does.
+    /// The key that the other end of a connection proves, if it does.
     fn key_of(&self, connection: &Connection) -> Option<PublicKey> {
         let mate = connection.mate.and_then(|mate| self.processes.get(mate.process));
         let key = mate.map(|(who, _)| who.key).or(connection.member.map(|member| member.key));
@@ -263,12 +265,12 @@ impl Checkers {
 
     fn has_another_key(&self, process: Process, connection: &Connection, id: Id) -> bool {
         let listed = self.nodes.get(process).and_then(|node| node.book.get(&id).copied().flatten());
-        // Who has connected from an address is of no user that is known.
+        // Over an address the system does not report the user.
         let proves = connection.proves || connection.source.is_some();
         proves && listed.is_some() && listed != self.key_of(connection)
     }
 
-    /// A connection is there.
+    /// A connection is established.
     pub(super) fn rules_opened(&mut self, end: End, to: Option<Id>, source: Option<Source>) {
         let Some(node) = self.nodes.get_mut(end.process) else { return };
         if let Some(to) = to {
@@ -289,7 +291,7 @@ impl Checkers {
         self.step.why = Some(Why::Accepts(end.key, room));
     }
 
-    /// A connection is half open no more.
+    /// A connection is no longer half open.
     pub(super) fn leaves(&mut self, end: End) {
         let source = self.ends.get(&end).and_then(|connection| connection.source);
         let Some(node) = self.nodes.get_mut(end.process) else { return };
@@ -299,7 +301,7 @@ impl Checkers {
         }
     }
 
-    /// Bytes have come: `before` so many were there.
+    /// Bytes have arrived after the first `before` bytes.
     pub(super) fn rules_took(&mut self, end: End, before: usize) {
         self.step.why = Some(Why::Hears(end.key));
         let Some(connection) = self.ends.get(&end).filter(|connection| connection.open) else { return };
@@ -337,14 +339,14 @@ impl Checkers {
         self.step.expected = expected.map(|expected| (end.key, expected));
     }
 
-    /// Who the other end proves to be.
+    /// The id that the other end proves.
     fn claimed(&self, connection: &Connection) -> Option<Id> {
         let mate = connection.mate.and_then(|mate| self.processes.get(mate.process));
         let id = mate.map(|(who, _)| who.id).or(connection.member.map(|member| member.proves));
         id.filter(|_| connection.proves)
     }
 
-    /// What is to come of a first message.
+    /// Expected outcome of a first message.
     fn proof(&self, end: End, connection: &Connection) -> Expected {
         let mate = connection.mate.and_then(|mate| Some((mate, self.ends.get(&mate)?)));
         let psk = |process: Process| self.processes.get(process).and_then(|(who, _)| who.psk);
@@ -357,7 +359,7 @@ impl Checkers {
         if fits { Expected::Second } else { Expected::Denied }
     }
 
-    /// What is to come of the hello of who has connected.
+    /// Expected outcome of the hello of a connecting side.
     fn hello(&self, end: End, connection: &Connection, hello: &Hello) -> Option<Expected> {
         let (who, _) = self.processes.get(end.process)?;
         let node = self.nodes.get(end.process)?;
@@ -398,7 +400,7 @@ impl Checkers {
         }
     }
 
-    /// What is to come of the hello of another run than the one whose link is up.
+    /// Expected outcome of a hello of another run than the linked one.
     fn waits(&self, end: End, connection: &Connection, hello: &Hello) -> Expected {
         let refused = Expected::Refused(GoodbyeReason::Refused);
         let Some(node) = self.nodes.get(end.process) else { return refused };
@@ -412,7 +414,7 @@ impl Checkers {
         if same_key && anew { Expected::Held(Some(held.key)) } else { refused }
     }
 
-    /// What is to come of the answer to our hello.
+    /// Expected outcome of the answer to a hello.
     fn answer(&self, end: End, connection: &Connection) -> Option<Expected> {
         let (who, _) = self.processes.get(end.process)?;
         let peer = connection.to?;
@@ -430,7 +432,7 @@ impl Checkers {
         }
     }
 
-    /// Bytes are written: `before` so many were.
+    /// Bytes are written after the first `before` bytes.
     pub(super) fn rules_wrote(&mut self, end: End, before: usize) {
         let Some(connection) = self.ends.get(&end) else { return };
         let peer = connection.to;
@@ -478,7 +480,7 @@ impl Checkers {
         }
     }
 
-    /// A first hello goes out, with this generation.
+    /// A first hello is sent with this generation.
     fn says(&mut self, end: End, peer: Id, generation: u32) {
         self.known(end.process, peer).into_iter().for_each(Known::is_not_awaited);
         let Some(node) = self.nodes.get_mut(end.process) else { return };
@@ -520,7 +522,7 @@ impl Checkers {
         self.step.why = Some(Why::Input(input));
     }
 
-    /// A connection is a link.
+    /// A connection becomes a link.
     pub(super) fn rules_up(&mut self, end: End, peer: Id, run: u64, proof: Proof) {
         self.leaves(end);
         let Some(connection) = self.ends.get(&end) else { return };
@@ -546,7 +548,7 @@ impl Checkers {
         self.step.up.push(end.key);
     }
 
-    /// A connection is closed, or is to be when all is written.
+    /// A connection is closed, or will be once all bytes have left.
     pub(super) fn rules_closed(&mut self, end: End, finished: bool) {
         self.leaves(end);
         let genuine = self.ends.get(&end).is_some_and(|connection| self.is_genuine(connection));
@@ -591,7 +593,7 @@ impl Checkers {
         }
     }
 
-    /// A peer is learned, and perhaps a key of it: what is said of the link that there is.
+    /// Checks the machine's report on a link when its peer is added, perhaps with a key.
     pub(super) fn lists(
         &mut self,
         process: Process,
@@ -627,7 +629,7 @@ impl Checkers {
         }
     }
 
-    /// The connections that are said to be half open are those that are.
+    /// Checks the reported half-open connections.
     pub(super) fn waiting(&mut self, process: Process, said: &[(LinkKey, Option<u64>)]) {
         let Some(node) = self.nodes.get(process) else { return };
         let since = |key| self.ends.get(&End { process, key }).map(|connection| connection.since);
@@ -637,7 +639,7 @@ impl Checkers {
         }
     }
 
-    /// All that came of an input is carried out; so many proofs the machine has answered.
+    /// Checks a step after all its outputs; `proofs` is the number of proofs that the machine has answered.
     pub(super) fn rules_settled(&mut self, process: Process, proofs: u64) {
         let step = std::mem::take(&mut self.step);
         let Some(node) = self.nodes.get(process) else { return };

@@ -1,20 +1,21 @@
-//! What the sides of a connection have said first, read from their bytes: a sealed record of these worlds can be read by whoever looks, and be made by nobody else.
+//! Parses the first frames of the sides of a connection. In these worlds the text of sealed records is readable, but
+//! only their sender can make them.
 
 use crate::peering::{LENGTH_BYTES, TAG};
 use crate::wire::Hello;
 use crate::wire::frame::{FRAME_HEADER, FrameHeader, Kind, flags};
 use crate::wire::head::{Goodbye, GoodbyeReason};
 
-/// The first frame of a side.
+/// First frame of a side.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum First {
     Hello(Hello),
     Goodbye(GoodbyeReason),
-    /// None that may come first.
+    /// A frame that must not come first.
     Wrong,
 }
 
-/// The frame behind the first one, if both are there.
+/// Parses the second frame, if both are complete.
 pub(super) fn second(bytes: &[u8], sealed: bool) -> Option<First> {
     first(bytes, sealed)?;
     let length = match sealed {
@@ -24,7 +25,7 @@ pub(super) fn second(bytes: &[u8], sealed: bool) -> Option<First> {
     first(bytes.get(length..)?, sealed)
 }
 
-/// The first frame of what follows the proof, if all of it is there.
+/// Parses the first frame after the proof, if it is complete.
 pub(super) fn first(bytes: &[u8], sealed: bool) -> Option<First> {
     let frame = match sealed {
         false => bytes,

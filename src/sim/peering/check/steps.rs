@@ -1,4 +1,4 @@
-//! What came of a step, beside what was to come of it: the second half of [`rules`](super::rules).
+//! Compares the outcome of a step with the expected one: the second half of [`rules`](super::rules).
 
 use gpc_trees::Id;
 
@@ -10,7 +10,7 @@ use crate::wire::frame::{FIRST_MAX, FRAME_HEADER};
 use crate::wire::head::GoodbyeReason;
 
 impl Checkers {
-    /// What a side has said last: its first frame, or that it refuses the proof.
+    /// Whether a side has ended by refusing the proof.
     fn denies(&self, end: End) -> bool {
         self.ends.get(&end).is_some_and(|connection| connection.wrote.ends_with(&REFUSED))
     }
@@ -19,7 +19,7 @@ impl Checkers {
         self.ends.get(&end)?.first(false)
     }
 
-    /// What a side that was refused after its proof, and before its hello, is told.
+    /// Whether a side has sent a GOODBYE with this reason, after the proof or in clear.
     fn is_refused(&self, end: End, reason: GoodbyeReason) -> bool {
         let said = self.said(end).or_else(|| {
             let connection = self.ends.get(&end)?;
@@ -82,7 +82,7 @@ impl Checkers {
             if let Some(known) = self.known(end.process, hello.from).filter(|_| fits) {
                 known.held = Some(Held { key, hello, until });
             }
-            // It is none of those any more that have said no hello.
+            // A connection that has sent its hello is not half open.
             self.leaves(end);
         }
     }
@@ -91,7 +91,7 @@ impl Checkers {
         self.ends.get(&end)?.first(true)
     }
 
-    /// Whether each connection that a step has closed was to be closed.
+    /// Checks that each connection closed in a step had to be closed.
     pub(super) fn closes_rightly(&mut self, process: Process, step: &Step) {
         if let Some(Why::Accepts(_, Some(room))) = step.why
             && !step.closed.contains(&room)
@@ -144,7 +144,7 @@ impl Checkers {
         }
     }
 
-    /// Whoever announces a first frame in clear that is longer than any may be is not waited for: its connection is closed at its header.
+    /// If the header of a first frame in clear announces more than the maximum, its connection must be closed at once.
     pub(super) fn waits_for_too_much(&mut self, process: Process, step: &Step) {
         let Some(Why::Hears(key)) = step.why else { return };
         let end = End { process, key };
@@ -160,7 +160,7 @@ impl Checkers {
         }
     }
 
-    /// Whether something was due that has not happened, and whether somebody waits for a link that is none.
+    /// Checks that no deadline was missed, and that no connection waits for a link that is gone.
     pub(super) fn overdue(&mut self, process: Process, step: &Step) {
         let ticked = matches!(step.why, Some(Why::Input(Input::Tick)));
         let late = self.at.saturating_sub(if ticked { 0 } else { LATE });

@@ -1,4 +1,5 @@
-//! `rules` and `standing`: two processes link in clear, as they should, and each time one thing is otherwise.
+//! Tests of `rules` and `standing`: two processes link in clear, correctly at first and then with one deviation in each
+//! test.
 
 use super::*;
 use crate::wire::Hello;
@@ -8,7 +9,7 @@ use crate::wire::head::{Goodbye, GoodbyeReason};
 const A: End = End { process: 0, key: LinkKey(0) };
 const B: End = End { process: 1, key: LinkKey(0) };
 
-/// Nobody takes part in a greeting for so long.
+/// A second, in nanoseconds.
 const SECOND: u64 = 1_000_000_000;
 
 fn who(id: Id) -> Who {
@@ -55,7 +56,7 @@ fn settled(process: Process) -> Seen {
     Seen::Settled(process, 0)
 }
 
-/// What goes before the hello is heard, what comes of it, and what comes of the answer.
+/// Observations before the hello arrives, its outcome, and the outcome of the answer.
 fn honest() -> [Vec<Seen>; 3] {
     let knows = |process, id| Seen::Input(process, Input::Knows(id, None));
     let begins = vec![
@@ -88,13 +89,13 @@ fn and(more: impl IntoIterator<Item = Seen>) -> Vec<&'static str> {
     judged(honest().into_iter().flatten().chain(more))
 }
 
-/// The hello is heard, and this comes of it.
+/// Violations if the hello has this outcome.
 fn hears(what: Vec<Seen>) -> Vec<&'static str> {
     let [begins, ..] = honest();
     judged(begins.into_iter().chain(what).chain([settled(1)]))
 }
 
-/// The answer is heard, and this comes of it.
+/// Violations if the answer has this outcome.
 fn ends(what: Vec<Seen>) -> Vec<&'static str> {
     let [begins, hears, _] = honest();
     judged(begins.into_iter().chain(hears).chain(what).chain([settled(0)]))
@@ -131,7 +132,7 @@ fn a_wrong_hello_that_is_not() {
     for wrongly in [other_job, Hello { to: 5, ..right }, Hello { from: 1, ..right }] {
         assert!(wrong(wrongly, linked()).contains(&"rules"), "{wrongly:?}");
     }
-    // Another job is told of as such.
+    // Another job must be refused as such.
     assert!(wrong(other_job, refused(GoodbyeReason::Refused)).contains(&"rules"));
 }
 
@@ -241,7 +242,7 @@ fn links_that_are_not_what_was_said() {
     assert_eq!(hears(vec![Seen::Wrote(B, says(&hello(1, 1))), sealed]), ["sealed"], "nobody asks for it");
 }
 
-/// Calls that waited for a run of an id were told that a link was lost, where another run had taken its place.
+/// Calls that waited for a run of an id were told that a link was lost, although another run had replaced it.
 #[test]
 fn as_what_a_link_is_lost_that_another_run_takes_the_place_of() {
     let c = End { process: 1, key: LinkKey(1) };
