@@ -160,14 +160,17 @@ pub(super) struct Question {
 /// A scheduled event. It is small because a large world has a million of them pending.
 #[derive(Debug)]
 pub(super) enum Event {
+    /// The application starts a call.
     Start(usize),
     /// All faults are over; nodes must hold nothing of them.
     Settled,
     /// The application starts a call that must reach every live id.
     Probe { partial: bool },
+    /// A message reaches its receiver.
     Arrive(Room<Parcel>),
     /// The receiver has read the message.
     Handle(Room<Parcel>),
+    /// A function has ended.
     Ran { id: Id, run: u32, call: Name, result: Room<JobResult> },
     /// A function begins or ends a wait.
     Waits { id: Id, run: u32, call: CallId, begins: bool },
@@ -185,6 +188,7 @@ pub(super) enum Event {
     Taken { id: Id, run: u32, peer: Id, epoch: u32 },
     /// The next bytes of a connection reach this side.
     Delivery { pipe: u32, side: u8 },
+    /// An event of a connection.
     Connection(Box<Step>),
     /// The peering machine of a process has a timer due.
     Due { id: Id, run: u32 },
