@@ -1,4 +1,5 @@
-//! What a caller is told: success means that all executed and contributed; coverage speaks of every id asked, and truly; a reply has the part of each id that is done, once, and no other.
+//! Checks the outcome of a call at its caller. Success means that all ids executed and contributed. Coverage has a true
+//! status for every id asked. A reply has one part of each id that is done, and no others.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +15,7 @@ use crate::wire::{CallId, Coverage, Payload, Status};
 
 const NAME: &str = "answers";
 
-/// Faults that take time, lose answers, or end a call: those above and below an id that they touch may be missing, too.
+/// Faults that delay, lose answers, or end a call: ids above and below an affected id may be missing as well.
 const TIME: [Fault; 11] = [
     Fault::Malformed,
     Fault::Refused,
@@ -42,7 +43,7 @@ pub(super) fn check(book: &mut Book, call: CallId, outcome: &Outcome, findings: 
     }
 }
 
-/// Checks what the caller is told; the positions that it is told are unreached.
+/// Checks an outcome; returns the positions that it reports as unreached.
 fn told(book: &Book, call: CallId, outcome: &Outcome, findings: &mut Findings) -> Option<BTreeSet<u32>> {
     let record = book.calls.get(&call)?;
     let members = members(record);
@@ -82,13 +83,13 @@ fn told(book: &Book, call: CallId, outcome: &Outcome, findings: &mut Findings) -
     Some(unreached.map(|((position, _), _)| *position).collect())
 }
 
-/// Positions and ids that are to execute.
+/// Positions and ids that execute.
 fn members(record: &Record) -> Vec<(u32, Id)> {
     let all = (0..).zip(record.plan.ids.iter());
     all.skip(usize::from(record.plan.watch)).collect()
 }
 
-/// The reply has the part of each id that is done, and nothing else.
+/// Checks that the reply has the part of each id that is done, and nothing else.
 fn contributions(
     record: &Record,
     call: CallId,
@@ -106,7 +107,7 @@ fn contributions(
     let part = |id| part(call, id, reply_bytes);
     let header = |id| reply_header(call, id, reply_header_bytes);
     let mut wrong = differs(record, reply.level, &reply.data, &done, part).map(|what| ("reply", what));
-    // Without headers there is nothing that they could say.
+    // An empty header needs no check.
     if wrong.is_none() && reply_header_bytes > 0 {
         let what = differs(record, reply.level, &reply.header, &done, header);
         wrong = what.map(|what| ("header of the reply", what));
@@ -120,7 +121,7 @@ fn contributions(
     }
 }
 
-/// How what a reply carries differs from what these ids have given.
+/// Describes how a payload differs from what these ids have contributed.
 fn differs(
     record: &Record,
     level: u16,
@@ -130,7 +131,7 @@ fn differs(
 ) -> Option<String> {
     let bytes = payload.to_bytes();
     if record.garbled {
-        // Garbled parts of a tree of one level are either none, or as many as the ids.
+        // Garbled parts of a tree of one level are either unreadable, or as many as the ids.
         let leaves: Result<Vec<&[u8]>, _> = Leaves::new(level, &bytes, Limits::default()).collect();
         let fewer =
             leaves.ok().filter(|leaves| level == 1 && !record.plan.callback && leaves.len() != done.len());
@@ -148,7 +149,7 @@ fn differs(
         let other = leaves.iter().zip(done).find(|(leaf, id)| ***leaf != part(**id)[..]);
         return other.map(|(_, id)| format!("has not the part of id {id} in its place"));
     }
-    // What callback has made is one value, or several that could not be merged: each has the parts of somebody.
+    // A callback's result is one value, or several that could not be merged; each holds the parts of some ids.
     let len = done.first().map_or(0, |id| part(*id).len());
     let empty = leaves.iter().filter(|leaf| leaf.is_empty()).count();
     if len > 0 && empty > 0 {
@@ -168,7 +169,7 @@ fn differs(
     (!rest.is_empty()).then(|| format!("has {} bytes that nobody has given", rest.len()))
 }
 
-/// The same where a callback has merged as replies came: all parts are as long as each other.
+/// The same for a callback that merges replies as they arrive: all parts have the same length.
 fn differs_in_any_order(all: &[u8], done: &[Id], part: impl Fn(Id) -> Vec<u8>) -> Option<String> {
     let mut given: Vec<Vec<u8>> = done.iter().map(|id| part(*id)).collect();
     let len = given.first().map_or(0, Vec::len);
@@ -182,7 +183,7 @@ fn differs_in_any_order(all: &[u8], done: &[Id], part: impl Fn(Id) -> Vec<u8>) -
     (!same).then(|| "has not the parts of all of them".into())
 }
 
-/// A partial call leaves nobody out whom no fault touched, unless one takes the time above it, or below.
+/// Checks that a partial call leaves out only ids that a fault has touched, or that have a delay above or below them.
 fn left_out(
     book: &Book,
     record: &Record,
@@ -204,16 +205,16 @@ fn left_out(
     }
 }
 
-/// By position: whether a fault touched an id, or one takes the time above it, or below.
+/// By position: whether a fault touched an id, or one above or below it causes a delay.
 fn excused(book: &Book, record: &Record) -> Vec<bool> {
     let faults: Vec<FaultSet> = record.plan.ids.iter().map(|id| book.faults_of(id)).collect();
-    // What one does not take, and whom it does not adopt, is lost with those below; so are data that have not come through.
+    // Under limits or with data, ids below one that refuses, is not adopted or lacks data are lost with it.
     let fragile = book.limits.is_some() || record.plan.data_bytes > 0;
     let takes_time = |faults: &FaultSet| faults.has_any(&TIME);
     let mut below: Vec<bool> = faults.iter().map(takes_time).collect();
     let mut above: Vec<bool> =
         faults.iter().map(|faults| takes_time(faults) || fragile && !faults.is_empty()).collect();
-    // Preorder: a child stands behind its parent.
+    // Preorder: a child comes after its parent.
     for position in (1..faults.len()).rev() {
         below[record.parents[position] as usize] |= below[position];
     }

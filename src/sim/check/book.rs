@@ -1,4 +1,4 @@
-//! What the checkers know in common: the calls with their trees, who executed what, and who was touched by a fault.
+//! State shared by the checkers: calls with their trees, executions, and the faults that touched each id.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,20 +16,20 @@ use crate::wire::{CallId, Message, Stage};
 
 const NAME: &str = "book";
 
-/// So many runs of ids are looked at sooner than a table with a line for each id.
+/// Up to this many runs of ids are searched faster than a table with an entry for each id.
 const FEW_RUNS: usize = 8;
 
-/// Where the ids of a call stand in its list: asked for several times at every event.
+/// Position of each id in a call's list, looked up several times at every event.
 enum Places {
-    /// Runs of ids and the position of each first one, the longest run first, since most ids are in it.
+    /// Runs of ids with the position of the first; the longest run first, since it holds most ids.
     Runs(Vec<(Id, u32, u32)>),
-    /// By id: its position, or [`NOWHERE`].
+    /// Position by id, or [`NOWHERE`].
     All(Vec<u32>),
-    /// Of ids that are far apart: by id.
+    /// Sorted by id, for ids that are far apart.
     Some(Vec<(Id, u32)>),
 }
 
-/// The position of no id.
+/// Marks an id that is not in the list.
 const NOWHERE: u32 = u32::MAX;
 
 impl Places {
@@ -45,7 +45,7 @@ impl Places {
             return Places::Runs(runs);
         }
         let highest = ids.iter().max().unwrap_or_default();
-        // No more room than pairs take.
+        // The table takes no more memory than the pairs.
         if u64::from(highest) < 2 * u64::from(ids.len()) {
             let mut all = vec![NOWHERE; highest as usize + 1];
             ids.iter().zip(0..).for_each(|(id, place)| all[id as usize] = place);
@@ -72,51 +72,52 @@ impl Places {
     }
 }
 
-/// Extra time of a failing call: so much, and one part in so many of its limit.
+/// Extra time of a failing call: a constant, and one part in this many of its limit.
 const EXTRA_NS: u64 = 100_000_000;
 const EXTRA_PARTS: u64 = 100;
 
-/// How long after its limit a call that fails ends at the latest.
+/// Latest end of a failing call, after its limit.
 pub(super) fn extra_ns(limit_ns: u64) -> u64 {
     limit_ns / EXTRA_PARTS + EXTRA_NS
 }
 
-/// One part in so many of it is divided among the levels.
+/// One part in this many of the extra time is divided among the levels.
 const LEVELS_PARTS: u64 = 8;
 
-/// What a millisecond more of the limit makes of that.
+/// Effect on the extra time of one millisecond more of the limit.
 const ROUNDED_NS: u64 = 10_000;
 
 /// One call.
 pub(super) struct Record {
     pub(super) plan: Arc<Plan>,
-    /// What its requests carry.
+    /// Contents of its requests.
     pub(super) data: Bytes,
     pub(super) header: Bytes,
-    /// By position: that of the parent; the root's is its own.
+    /// By position: position of the parent; the root's is its own.
     pub(super) parents: Vec<u32>,
-    /// By position: how many ids its subtree has.
+    /// By position: number of ids in the subtree.
     pub(super) sizes: Vec<u32>,
-    /// By position: how many levels are below it. Empty for a list of more than [`LARGE`].
+    /// By position: number of levels below. Empty for a list of more than [`LARGE`].
     pub(super) heights: Vec<u16>,
-    /// By position: how many bytes the data of its subtree's reply have. Empty where that is not known: for a list as long, a partial call, or one whose replies are merged or not wanted.
+    /// By position: bytes of data of the subtree's reply. Empty if unknown: for lists of that size, partial calls, and
+    /// calls whose replies are merged or not wanted.
     pub(super) lengths: Vec<u64>,
     /// By position: the run that executed, counted from 1; 0 for none.
     pub(super) executed: Vec<u32>,
-    /// Positions that were said never to have executed.
+    /// Positions reported as never having executed.
     pub(super) unreached: BTreeSet<u32>,
     places: Places,
-    /// How many levels are below the root.
+    /// Number of levels below the root.
     pub(super) depth: u32,
     pub(super) started: u64,
     pub(super) finished: bool,
-    /// By position: a copy of its request, or of one above it, came from elsewhere. Empty where none has.
+    /// By position: whether a copy of its request, or of one above it, arrived from another id. Empty if no copy did.
     forged: Vec<bool>,
-    /// In whose name such a copy came, and to whom.
+    /// Claimed sender and receiver of each copy.
     forgers: BTreeSet<(Id, Id)>,
-    /// Whose answers came malformed.
+    /// Ids whose answers were malformed.
     malformed: BTreeSet<Id>,
-    /// Whether bytes of its replies mean nothing.
+    /// Whether replies of the call have garbled bytes.
     pub(super) garbled: bool,
 }
 
@@ -129,7 +130,7 @@ impl Record {
             parents[child as usize] = parent;
         }
         let mut heights = vec![0; if n <= LARGE { n as usize } else { 0 }];
-        // Preorder: a child stands behind its parent.
+        // Preorder: a child comes after its parent.
         for child in (1..n as usize).rev() {
             let parent = parents[child] as usize;
             sizes[parent] += sizes[child];
@@ -171,7 +172,7 @@ impl Record {
         self.places.of_id(id)
     }
 
-    /// A position is to be looked at soon.
+    /// Prefetches the entries of a position.
     pub(super) fn expect(&self, position: usize) {
         soon(&self.parents[position]);
         soon(&self.sizes[position]);
@@ -187,7 +188,8 @@ impl Record {
         self.plan.ids.slice(Group { start: position, len: self.sizes[position as usize] })
     }
 
-    /// A copy of the request of an id comes from elsewhere: what becomes of it and of those below is not certain any more. A root knows its own calls; it says whether it is not one.
+    /// Records a copied request to an id: the outcome of the id and of those below becomes uncertain. Returns false for
+    /// the root, which knows its own calls.
     fn forge(&mut self, id: Id) -> bool {
         let Some(place) = self.position(id).filter(|&place| place > 0) else { return false };
         self.forged.resize(self.parents.len(), false);
@@ -196,7 +198,7 @@ impl Record {
         true
     }
 
-    /// Whether another id is neither a parent nor a child of one, and cannot become it.
+    /// Whether another id is neither parent nor child of an id, and cannot become either.
     pub(super) fn is_stranger(&self, at: Id, other: Id) -> bool {
         let related = |above, below| {
             let between = self.position(above).zip(self.position(below));
@@ -212,61 +214,62 @@ impl Record {
         self.forged.get(position as usize).is_some_and(|forged| *forged)
     }
 
-    /// Whether an answer of an id may have come malformed.
-    /// Whether a copy of one of its requests has come.
+    /// Whether a copy of one of its requests has arrived.
     pub(super) fn has_forgers(&self) -> bool {
         !self.forgers.is_empty()
     }
 
+    /// Whether an answer of an id may have arrived malformed.
     pub(super) fn is_malformed(&self, id: Id) -> bool {
         self.malformed.contains(&id)
     }
 
-    /// Whether any answer has.
+    /// Whether any answer was malformed.
     pub(super) fn has_malformed(&self) -> bool {
         !self.malformed.is_empty()
     }
 
-    /// Whether a copy of a request of it has come from elsewhere.
+    /// Whether a copy of one of its requests has arrived below the root.
     pub(super) fn is_copied(&self) -> bool {
         !self.forged.is_empty()
     }
 
-    /// Whether a copy of a request, perhaps for its own part alone, came to an id in the name of one that may ask it, too: what it answers to that one may be to the copy.
+    /// Whether a copied request reached an id in the name of one that may also ask it. Its answer may then be to the
+    /// copy.
     pub(super) fn is_misled(&self, id: Id, by: Id) -> bool {
         self.forgers.contains(&(by, id))
     }
 
-    /// The positions above one, from its parent to the root.
+    /// Positions above a position, from its parent to the root.
     pub(super) fn above(&self, position: u32) -> impl Iterator<Item = u32> + Clone + '_ {
         let parent = |position: &u32| (*position > 0).then(|| self.parents[*position as usize]);
         std::iter::successors(parent(&position), parent)
     }
 
-    /// The parent of a position; `None` of the root.
+    /// Parent of a position; `None` for the root.
     pub(super) fn parent(&self, position: u32) -> Option<Id> {
         let parent = *self.parents.get(position as usize)?;
         (position > 0).then(|| self.plan.ids.id(parent))?
     }
 
-    /// Whether an id is the parent of a position. Cheaper than to ask for the parent, whose id must be searched for.
+    /// Whether an id is the parent of a position; cheaper than looking up the parent's id.
     pub(super) fn is_parent(&self, id: Id, position: u32) -> bool {
         let parent = self.parents.get(position as usize).filter(|_| position > 0);
         parent.is_some_and(|&parent| self.position(id) == Some(parent))
     }
 
-    /// The subtrees of a position's children.
+    /// Subtrees of a position's children.
     pub(super) fn groups(&self, position: u32) -> impl Iterator<Item = Group> {
         let end = position + self.sizes[position as usize];
         let group = move |start: u32| (start < end).then(|| Group { start, len: self.sizes[start as usize] });
         std::iter::successors(group(position + 1), move |before| group(before.start + before.len))
     }
 
-    /// How many positions stand between one and another below it; `None` if it is not below.
+    /// Number of positions between one and another below it; `None` if it is not below.
     pub(super) fn between(&self, above: u32, below: u32) -> Option<u32> {
         let mut between = 0;
         let mut position = below;
-        // Each step goes one level up, and parents stand before their children.
+        // Each step goes one level up, and parents come before their children.
         while position > above {
             position = self.parents[position as usize];
             if position == above {
@@ -278,47 +281,48 @@ impl Record {
     }
 }
 
-/// How many levels are below the root.
+/// Number of levels below the root.
 fn depth(parents: &[u32]) -> u32 {
     let mut depths = vec![0u32; parents.len()];
-    // Preorder: a parent stands before its children.
+    // Preorder: a parent comes before its children.
     for position in 1..parents.len() {
         depths[position] = depths[parents[position] as usize] + 1;
     }
     depths.into_iter().max().unwrap_or_default()
 }
 
-/// Everything that is known.
+/// State shared by the checkers.
 #[derive(Default)]
 pub(super) struct Book {
     pub(super) calls: ByCall<Record>,
-    /// The faults that touched an id.
+    /// Faults that touched an id.
     touched: BTreeMap<Id, FaultSet>,
-    /// And those that touched everybody.
+    /// Faults that touched all ids.
     everybody: FaultSet,
     times: BTreeMap<Fault, u64>,
-    /// Those of which there is a number.
+    /// Faults with a count above zero.
     seen: FaultSet,
-    /// When an id stood still last.
+    /// Time of the last resumption of each id.
     pub(super) resumed: BTreeMap<Id, u64>,
     pub(super) ended: BTreeMap<Id, Vec<u64>>,
-    /// What nodes take, where it is less than usual.
+    /// Limits of the nodes, where they are lower than usual.
     pub(super) limits: Option<Limits>,
-    /// Ids that others have lost their links to, and whether those were up before.
+    /// Ids that others have lost their links to, and whether those links had been up.
     lost: BTreeSet<(Id, bool)>,
-    /// Which ids have sent requests of which calls: see [`has_forwarded`](Book::has_forwarded).
+    /// Ids that have sent requests of a call: see [`has_forwarded`](Book::has_forwarded).
     forwarded: BTreeSet<(Id, CallId)>,
-    /// Whom an adopter has asked, and whether the last request came from a parent after that: see [`is_overtaken`](Book::is_overtaken).
+    /// Ids asked by an adopter, and whether a parent's request arrived after that: see
+    /// [`is_overtaken`](Book::is_overtaken).
     adopted: BTreeMap<(Id, CallId), bool>,
 }
 
 impl Book {
-    /// What is known of a call, unless it is one of a large world.
+    /// Record of a call, unless the call is large.
     pub(super) fn small(&self, call: CallId) -> Option<&Record> {
         self.calls.get(&call).filter(|record| record.plan.ids.len() <= LARGE)
     }
 
-    /// Takes down what happened.
+    /// Records an observation.
     #[inline(always)]
     pub(super) fn note(&mut self, at: u64, seen: &Observation<'_>, findings: &mut Findings) {
         match seen {
@@ -334,11 +338,11 @@ impl Book {
             Observation::Injected { fault, ids } => {
                 *self.times.entry(*fault).or_default() += 1;
                 self.seen.insert(*fault);
-                // Nobody does anything worse for being young, or for what strangers say.
+                // Recent starts and forged messages excuse no failure.
                 if matches!(fault, Fault::Fresh | Fault::Forged) {
                     return;
                 }
-                // Narrow limits touch whoever refuses something because of them.
+                // Limits touch only the ids that refuse because of them.
                 if ids.is_empty() && *fault != Fault::Limits {
                     self.everybody.insert(*fault);
                 }
@@ -389,29 +393,31 @@ impl Book {
         }
     }
 
-    /// An id has refused something because of what nodes take at most.
+    /// Records that an id refused because of a limit.
     pub(super) fn refuses(&mut self, id: Id) {
         self.touched.entry(id).or_default().insert(Fault::Limits);
     }
 
-    /// Whether a root has given up a call in which there may have been no memory for an answer: its failure names one cause, and not that one.
+    /// Whether a root gave up a call in which an answer may have found no memory: its failure names a single cause, not
+    /// that one.
     pub(super) fn may_hide_lack(&self, record: &Record, outcome: &Outcome) -> bool {
         let given_up = outcome.result.as_ref().is_err_and(|failure| failure.cause.stage == Stage::Cancelled);
         self.has_little_memory() && given_up && record.plan.partial
     }
 
-    /// Whether a copy of a request may be executed again: what is known of the calls of a root ends with its run.
+    /// Whether a copied request may be executed again: nodes forget the calls of a root when its run ends.
     pub(super) fn may_run_anew(&self, record: &Record) -> bool {
         let copied = self.any(&[Fault::Duplicate]) || record.is_copied();
         copied && self.root_ended(record) && !record.plan.partial
     }
 
-    /// Whether nodes have so little memory that there may be none for an answer.
+    /// Whether nodes have so little memory that an answer may find none.
     pub(super) fn has_little_memory(&self) -> bool {
         self.limits.is_some_and(|limits| limits.memory_max < u64::MAX)
     }
 
-    /// How long an id waits for reports when the limit of a call has passed there, at least and at most, nanoseconds; none where no heights are known.
+    /// Least and greatest time that an id waits for reports after the limit of a call, nanoseconds; `None` if heights
+    /// are unknown.
     pub(super) fn time_for_reports(&self, id: Id, call: CallId) -> Option<(u64, u64)> {
         let record = self.calls.get(&call)?;
         let place = record.position(id)?;
@@ -420,23 +426,24 @@ impl Book {
         let known = !matches!(record.plan.tree, Tree::Explicit(_) | Tree::Registered(_));
         let levels = extra / LEVELS_PARTS;
         let part = |height: u16| extra - levels + levels * u64::from(height) / u64::from(all);
-        // What is left at the root, and the age, are whole milliseconds in frames: one more at each hop.
+        // In frames, the root's remaining time and the age are whole milliseconds; each hop may add one.
         let rounded = ROUNDED_NS * (1 + u64::from(record.depth));
         Some(match height {
             0 => (0, 0),
             _ if place == 0 => (extra, extra),
             _ if known => (part(height), part(height) + rounded),
-            // How high a tree of somebody's own is below, nobody knows.
+            // The height of a user tree below an id is unknown.
             _ => (extra - levels, extra + rounded),
         })
     }
 
-    /// Whether the present run of an id has sent a request of a call to anybody; known of worlds of some size only.
+    /// Whether the present run of an id has sent a request of a call; known in small worlds only.
     pub(super) fn has_forwarded(&self, id: Id, call: CallId) -> bool {
         self.forwarded.contains(&(id, call))
     }
 
-    /// Whether an id was asked last by a parent that does not know that it was given up, when an adopter has asked before: perhaps an earlier run. Nobody can tell that from a first request.
+    /// Whether an adopter's request was followed by one of a parent that does not know that it was given up. A later
+    /// run of the id cannot tell this from a first request.
     pub(super) fn is_overtaken(&self, id: Id, call: CallId) -> bool {
         self.adopted.get(&(id, call)).is_some_and(|late| *late)
     }
@@ -445,27 +452,27 @@ impl Book {
         self.times.get(&fault).copied().unwrap_or_default()
     }
 
-    /// The faults that touched an id, or everybody.
+    /// Faults that touched an id or all ids.
     pub(super) fn faults_of(&self, id: Id) -> FaultSet {
         self.touched.get(&id).copied().unwrap_or_default().union(self.everybody)
     }
 
-    /// Whether somebody has lost its link to an id; `up` if it was up before, else none could be made.
+    /// Whether an id has lost its link to this one; `up` if the link had been up, else it could not be opened.
     pub(super) fn lost(&self, id: Id, up: bool) -> bool {
         self.lost.contains(&(id, up))
     }
 
-    /// Whether any of these faults has taken effect on anybody.
+    /// Whether any of these faults has taken effect.
     pub(super) fn any(&self, faults: &[Fault]) -> bool {
         self.seen.has_any(faults)
     }
 
-    /// Whether any fault has.
+    /// Whether no fault has taken effect.
     pub(super) fn none(&self) -> bool {
         self.times.is_empty()
     }
 
-    /// Whether the root of a call has ended since the call began.
+    /// Whether the root of a call has ended since the start of the call.
     pub(super) fn root_ended(&self, record: &Record) -> bool {
         let ends = record.root().and_then(|root| self.ended.get(&root));
         ends.is_some_and(|ends| ends.iter().any(|at| *at >= record.started))

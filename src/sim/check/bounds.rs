@@ -1,4 +1,4 @@
-//! What is bounded: the time that a call takes, and what a node holds; and after quiet nothing is left.
+//! Checks bounds: on the time of a call and on what a node holds; when all is quiet, no state is left.
 
 use std::collections::BTreeSet;
 
@@ -14,31 +14,33 @@ use crate::wire::message::Answer;
 
 const NAME: &str = "bounds";
 
-/// How long past its limit a call may end at a root that is awake: timers are exact here.
+/// Latest end of a call after its limit, at a root that is not paused: timers are exact here.
 const LATE_NS: u64 = 1_000;
 
-/// Most that a call takes of a node's memory beside its data and replies, and that each id below takes, with what each level adds to its part of a reply.
+/// Upper bounds on the memory of a call beside its data and replies, of each id below, and of each level above a part
+/// of a reply.
 const CALL: u64 = 2 << 10;
 const MEMBER: u64 = 1 << 10;
 const LEVEL: u64 = 8;
 
-/// Most that the pieces of a call's data take beside their bytes, where they are not put together.
+/// Upper bound on the overhead of data in pieces that are not joined.
 const PIECES: u64 = 1 << 10;
 
-/// What is under way as far as bounds speak of it.
+/// State for the bounds.
 #[derive(Default)]
 pub(super) struct Bounds {
-    /// Copies of requests that came from elsewhere.
+    /// Number of copied requests.
     forged: usize,
-    /// Who has answered a partial call in its present input.
+    /// Id that has answered a partial call in its present input.
     answered: Option<Id>,
-    /// Links there are, by their ends; not of a large world, whose nodes are not asked.
+    /// Links by their ends; not in a large world, whose nodes are not asked.
     links: BTreeSet<(Id, Id)>,
-    /// A large call has begun.
+    /// Whether a large call has started.
     blind: bool,
 }
 
-/// Whether another parent may still ask for an answer of this call: until a while after its limit. An id that stood still may answer later than that.
+/// Whether another parent may still ask for an answer of this call, until some time after its limit. An id that was
+/// paused may answer later.
 fn is_asked_for(record: &Record, now: u64) -> bool {
     let limit = record.plan.limit_ns;
     now < record.started + limit + extra_ns(limit).min(KEEP.as_nanos() as u64)
@@ -60,7 +62,7 @@ impl Bounds {
             Observation::Sent { from, message: Message::Response(response), .. }
                 if matches!(response.answer, Answer::Partial(_)) =>
             {
-                // Who has little memory may have none for what it keeps.
+                // A node with little memory may be unable to retain answers.
                 let record = book.calls.get(&response.call).filter(|_| !book.has_little_memory());
                 let asked = record.is_some_and(|record| is_asked_for(record, findings.at));
                 self.answered = Some(*from).filter(|_| asked);
@@ -115,20 +117,21 @@ impl Bounds {
         }
     }
 
-    /// Most that an id may count with the calls and the answers that it holds: the data of all calls, from each that may send them, which are those above and strangers; and of each call that it holds every reply of those below.
+    /// Upper bound on the memory that an id counts for its calls and retained answers. It holds the data of all calls
+    /// from each possible sender (ids above and copies), and for each call in flight every reply from below.
     fn most_held(&self, book: &Book, id: Id, held: &Held) -> Option<u64> {
         let counted = book.has_little_memory() && held.memory > 0;
         let records = || counted.then(|| book.calls.values());
         let senders = |record: &Record| u64::from(record.depth) + 1 + self.forged as u64;
         let data = |Record { plan, .. }: &Record| match plan.carries.as_they_come {
-            // Each piece of what passes through is counted with what it takes besides.
+            // Each piece of data that pass through has an overhead.
             true if plan.data_bytes > 0 => u64::from(plan.data_bytes) + PIECES,
             _ => u64::from(plan.data_bytes),
         };
         let data = records()?.map(|record| senders(record) * data(record)).sum::<u64>();
         let largest = records()?.map(|record| largest(record, id)).max().unwrap_or_default();
         let answers = match (held.calls, book.limits) {
-            // Answers that are kept have a part of the memory, whatever is in them.
+            // Retained answers have a fixed share of the memory.
             (0, Some(limits)) => (limits.memory_max / KEPT_PARTS).min(held.answers_kept as u64 * largest),
             _ => (held.calls + held.answers_kept) as u64 * largest,
         };
@@ -147,13 +150,13 @@ impl Bounds {
     }
 }
 
-/// Most that a call takes at an id besides its data. In a partial call it may have to do with all there are.
+/// Upper bound on the memory of a call at an id, without its data. In a partial call the id may deal with all others.
 fn largest(record: &Record, id: Id) -> u64 {
     let (plan, carries) = (&record.plan, &record.plan.carries);
     let own = record.position(id).filter(|&place| !plan.partial && !record.is_forged(place));
     let below = own.map_or(plan.ids.len(), |place| record.sizes[place as usize]);
     let reply = u64::from(plan.reply_bytes) + u64::from(carries.reply_header_bytes);
-    // What callback has merged is kept besides where the call may end without it.
+    // A merged result is stored twice if the call may end without some replies.
     let reply = if plan.partial { 2 * reply } else { reply };
     let each = MEMBER + reply + LEVEL * u64::from(record.depth);
     CALL + u64::from(carries.header_bytes) + u64::from(below) * each

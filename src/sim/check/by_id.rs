@@ -1,4 +1,5 @@
-//! What is known of pairs of ids: what the first knows of the second. Of most ids there are a few such, of a million ids millions: each id has its own, side by side, where a map of all would be searched through memory that is far apart.
+//! A map by pairs of ids: what one id knows of another. Most ids know few others, and a million ids have millions of
+//! pairs. Each id's pairs lie together, while a single map would scatter them in memory.
 
 use std::collections::BTreeMap;
 
@@ -7,19 +8,20 @@ use smallvec::SmallVec;
 
 use crate::sim::ahead::soon;
 
-/// A map by two ids. Bounded by the pairs that have talked. Of each id so many lie here that most know no more.
+/// A map by two ids, bounded by the pairs that have communicated. `HERE` pairs of an id are stored inline, enough for
+/// most ids.
 #[derive(Debug)]
 pub(in crate::sim) struct ById<V, const HERE: usize> {
-    /// By the first id: in the order of the second.
+    /// Indexed by the first id; sorted by the second.
     all: Vec<SmallVec<[(Id, V); HERE]>>,
-    /// Of an id that has come to know many, in no order, all of them are here, and none in `all`.
+    /// Ids that know many others, added out of order: all their pairs are here, and none in `all`.
     many: BTreeMap<Id, BTreeMap<Id, V>>,
 }
 
-/// An id that knows so few gets room for one more at a time.
+/// Up to this size, the list of an id grows by one.
 const FEW: usize = 4;
 
-/// An id that knows as many gets a map of its own before one is put between two others: to make place for it, all behind it would be moved.
+/// From this size on, an insertion in the middle moves the list to a map of its own, instead of shifting the rest.
 const MANY: usize = 1024;
 
 impl<V, const HERE: usize> Default for ById<V, HERE> {
@@ -29,20 +31,20 @@ impl<V, const HERE: usize> Default for ById<V, HERE> {
 }
 
 impl<V, const HERE: usize> ById<V, HERE> {
-    /// What an id knows is to be looked at soon.
+    /// Prefetches the list of an id.
     pub(in crate::sim) fn expect(&self, id: Id) {
         if let Some(known) = self.all.get(id as usize) {
             soon(known);
         }
     }
 
-    /// And sooner: the first of those that it knows.
+    /// Prefetches its first entries.
     pub(in crate::sim) fn expect_parts(&self, id: Id, most: usize) {
         let known = self.all.get(id as usize).map_or(&[][..], |known| known);
         known.iter().take(most).for_each(soon);
     }
 
-    /// Those that an id knows, in their order.
+    /// Ids that an id knows, in ascending order.
     pub(in crate::sim) fn of(&self, id: Id) -> impl Iterator<Item = (Id, &V)> {
         let few = self.all.get(id as usize).into_iter().flatten().map(|(other, what)| (*other, what));
         let many = self.many.get(&id).into_iter().flatten().map(|(id, known)| (*id, known));
@@ -70,7 +72,7 @@ impl<V, const HERE: usize> ById<V, HERE> {
         }
     }
 
-    /// What an id knows of another: `new` if it has known nothing.
+    /// The entry of a pair; inserts `new` if there is none.
     pub(in crate::sim) fn or_insert(&mut self, id: Id, other: Id, new: V) -> &mut V {
         if self.all.len() <= id as usize {
             self.all.resize_with(id as usize + 1, SmallVec::new);
@@ -98,7 +100,7 @@ impl<V, const HERE: usize> ById<V, HERE> {
         if let Ok(place) = known.binary_search_by_key(&other, |(other, _)| *other) {
             known.remove(place);
             if known.is_empty() && known.spilled() {
-                // A million that are seldom used would keep room each.
+                // A million empty lists would keep their memory.
                 *known = SmallVec::new();
             }
         } else if let Some(many) = self.many.get_mut(&id) {
@@ -106,13 +108,13 @@ impl<V, const HERE: usize> ById<V, HERE> {
         }
     }
 
-    /// Forgets what an id knows.
+    /// Removes all entries of an id.
     pub(in crate::sim) fn forget(&mut self, id: Id) {
         self.all.get_mut(id as usize).into_iter().for_each(|known| *known = SmallVec::new());
         self.many.remove(&id);
     }
 
-    /// All pairs, in their order.
+    /// All pairs, in ascending order.
     pub(in crate::sim) fn iter(&self) -> impl Iterator<Item = ((Id, Id), &V)> {
         let ids = (0..).zip(&self.all).map(|(id, _)| id);
         ids.flat_map(|id| self.of(id).map(move |(other, what)| ((id, other), what)))
@@ -154,7 +156,8 @@ mod tests {
         }
     }
 
-    /// Where the root of a flat tree asked a hundred thousand in no order, three quarters of the run went into moving them.
+    /// The root of a flat tree asked a hundred thousand ids out of order. Three quarters of the run went into shifting
+    /// entries.
     #[test]
     fn many_are_known_in_any_order() {
         let (mut by_id, mut map) = (ById::<_, 1>::default(), BTreeMap::new());

@@ -1,4 +1,5 @@
-//! Why a call failed, or left ids out: only where a fault was injected, and the cause that is named is a true one: its id, stage and kind are those of the fault, and what a function has said arrives as it was said.
+//! Checks the causes of failures and omissions: there is one only after an injected fault. Its id, stage and kind are
+//! those of the fault, and the message of a function arrives unchanged.
 
 use gpc_trees::Id;
 
@@ -9,7 +10,7 @@ use crate::wire::{CallId, Cause, CauseKind, Reason, Stage, Status};
 
 const NAME: &str = "causes";
 
-/// Faults after which an id may be silent for longer than anybody waits.
+/// Faults after which an id may be silent for longer than any limit.
 const SILENT: [Fault; 14] = [
     Fault::Refused,
     Fault::Close,
@@ -27,7 +28,8 @@ const SILENT: [Fault; 14] = [
     Fault::SecondParent,
 ];
 
-/// Faults after which an id may be taken for lost. Of an announced pause by whoever was not told; who was is judged with the heartbeats.
+/// Faults after which an id may be declared lost. An announced pause has this effect at peers without the announcement;
+/// for the others the checker of heartbeats judges.
 const LOST: [Fault; 13] = [
     Fault::Refused,
     Fault::Close,
@@ -67,7 +69,7 @@ pub(super) fn check(book: &Book, call: CallId, outcome: &Outcome, findings: &mut
     }
 }
 
-/// What a function of the simulator says when it fails with a fault at an id: another code at each id, and another message.
+/// Reason that a simulated function gives for a fault at an id; code and message differ for each id.
 pub(in crate::sim) fn reason(fault: Fault, id: Id) -> Box<Reason> {
     let message = format!("{fault} at id {id}");
     Box::new(match fault {
@@ -76,31 +78,32 @@ pub(in crate::sim) fn reason(fault: Fault, id: Id) -> Box<Reason> {
     })
 }
 
-/// What is said where there is no such function.
+/// Reason given for an unknown function.
 pub(in crate::sim) fn no_function(id: Id) -> Box<Reason> {
     Box::new(Reason::new(CauseKind::UnknownFunction, format!("id {id} has no such function")))
 }
 
-/// Whether a cause says what the function that failed with a fault has said, and nothing else.
+/// Whether a cause is exactly the reason of a function that failed with this fault.
 fn is_of(fault: Fault, cause: &Cause) -> bool {
     let Reason { kind, code, message } = *reason(fault, cause.id);
     (cause.kind, cause.code, &cause.message) == (kind, code, &message)
 }
 
-/// Whether what a cause says can have come of the faults that were injected. In a partial call an id that was once given up has
-/// forgotten the call, and says at setup that it does not know it when somebody asks again.
+/// Whether a cause can result from the injected faults. In a partial call an id that was once given up has forgotten
+/// the call, and fails at setup when it is asked again.
 fn is_true(book: &Book, record: &Record, cause: &Cause) -> bool {
     let Some(position) = record.position(cause.id) else { return false };
     let own = book.faults_of(cause.id);
     let late = || {
-        // A fault above may have left so little of the time that a function of any length is too long; one beside it, where an id that takes no more refuses and another asks it when its parent has waited in vain.
+        // A fault above may leave too little time for any function. A fault beside the id may, too: an id at its limit
+        // refuses, and is asked again by another after its parent has waited in vain.
         let refuses = record.plan.partial && own.has(Fault::Limits);
         late_above(book, record, position)
             || refuses && silent_below(book, record, record.parents[position as usize])
             || own.has_any(&[Fault::Hang, Fault::Pause, Fault::Announced, Fault::Slow, Fault::Delay])
     };
     let failed = |fault| own.has(fault) && is_of(fault, cause);
-    // In a partial call whoever was lost may be asked again, and those below one whose answer was malformed.
+    // In a partial call a lost id may be asked again, and so may ids below one with a malformed answer.
     let asked_again =
         record.plan.partial && (own.has_any(&LOST) || own.has(Fault::Limits) || record.has_malformed());
     match (cause.stage, cause.kind) {
@@ -111,7 +114,7 @@ fn is_true(book: &Book, record: &Record, cause: &Cause) -> bool {
         }
         (Stage::Callback, CauseKind::Failed) => failed(Fault::Callback),
         (Stage::Func | Stage::Forward, CauseKind::TimeLimit) => late(),
-        // What was late below leaves as little for the merge.
+        // Delays below leave as little time for the merge.
         (Stage::Callback | Stage::Reply, CauseKind::TimeLimit) => {
             late() || silent_below(book, record, position)
         }
@@ -121,23 +124,23 @@ fn is_true(book: &Book, record: &Record, cause: &Cause) -> bool {
         }
         (Stage::Link, CauseKind::LinkLost) => own.has_any(&LOST) && book.lost(cause.id, true),
         (Stage::Link, CauseKind::Unreachable) => own.has_any(&LOST) && book.lost(cause.id, false),
-        // Its children have another parent: it was given up, or somebody has forged a request.
+        // Its children have another parent: it was given up, or a request was forged.
         (Stage::Link, CauseKind::SecondParent) => asked_again,
         (Stage::Setup, CauseKind::SecondParent) if !record.plan.partial => {
             own.has_any(&[Fault::SecondParent, Fault::Duplicate])
         }
-        // Where few answers are kept, one that is asked for again may be gone.
+        // With limits on retained answers, the one that is asked for again may be gone.
         (Stage::Setup, CauseKind::AlreadyEnded) => {
             asked_again || record.plan.partial && book.limits.is_some()
         }
         (Stage::Setup, CauseKind::SecondParent) => asked_again,
-        // Whether it was right to refuse, another checker says.
+        // Another checker judges whether the refusal was right.
         (Stage::Setup, CauseKind::ShuttingDown) => own.has(Fault::Close),
         (Stage::Setup, CauseKind::Busy) => own.has(Fault::Limits),
         (Stage::Setup | Stage::Forward | Stage::Reply, CauseKind::OverLimit | CauseKind::NoMemory) => {
             own.has(Fault::Limits)
         }
-        // Its data have not come, or not all of them.
+        // Its data have not arrived completely.
         (Stage::Setup, CauseKind::TimeLimit) => record.plan.data_bytes > 0 && (late() || own.has_any(&LOST)),
         (Stage::Setup, CauseKind::LostIncarnation) => asked_again && book.ended.contains_key(&cause.id),
         (Stage::Cancelled, CauseKind::Cancelled) => position == 0 && own.has(Fault::GiveUp),
@@ -145,7 +148,7 @@ fn is_true(book: &Book, record: &Record, cause: &Cause) -> bool {
     }
 }
 
-/// Whether a fault may have kept an id, or one below it, or the links there, from answering.
+/// Whether a fault may have kept an id, one below it, or the links there from answering.
 fn silent_below(book: &Book, record: &Record, position: u32) -> bool {
     let ids = record.slice(position);
     let mut touched = ids.iter().map(|id: Id| book.faults_of(id));
@@ -154,7 +157,7 @@ fn silent_below(book: &Book, record: &Record, position: u32) -> bool {
 
 /// Whether a fault above an id may have used up its time.
 fn late_above(book: &Book, record: &Record, mut position: u32) -> bool {
-    // Each step goes one level up, and parents stand before their children.
+    // Each step goes one level up, and parents come before their children.
     while position > 0 {
         position = record.parents[position as usize];
         let id = record.plan.ids.id(position);

@@ -1,4 +1,5 @@
-//! What calls carry: every byte of a reply, of its header, of a request's data and of its header follows from the call and the id, so that what belongs to another call, or to another id, is never taken for it.
+//! Contents of calls: every byte of a reply, a request's data and their headers follows from the call and the id. So
+//! contents of another call or id are always detected.
 
 use bytes::Bytes;
 use gpc_trees::Id;
@@ -6,7 +7,7 @@ use gpc_trees::Id;
 use crate::sim::random::Random;
 use crate::wire::CallId;
 
-/// What a piece of content is; each has a stream of its own.
+/// Kind of content; each has a random stream of its own.
 #[derive(Clone, Copy)]
 enum Kind {
     Part = 1,
@@ -15,7 +16,7 @@ enum Kind {
     Header = 4,
 }
 
-/// So many bytes of a stream, behind those that are there.
+/// Extends `out` to `len` bytes of a stream.
 fn fill(kind: Kind, call: CallId, id: Id, len: usize, out: &mut Vec<u8>) {
     if out.len() >= len {
         return out.truncate(len);
@@ -28,7 +29,7 @@ fn fill(kind: Kind, call: CallId, id: Id, len: usize, out: &mut Vec<u8>) {
     }
 }
 
-/// One id's own reply, as long as asked for: its id, and then what no other call has.
+/// An id's own reply of `len` bytes: its id, then bytes unique to the call.
 pub(in crate::sim) fn part(call: CallId, id: Id, len: u32) -> Vec<u8> {
     let id_bytes = id.to_le_bytes();
     let mut part = Vec::with_capacity(id_bytes.len().max(len as usize));
@@ -37,34 +38,34 @@ pub(in crate::sim) fn part(call: CallId, id: Id, len: u32) -> Vec<u8> {
     part
 }
 
-/// The header of that reply.
+/// Header of that reply.
 pub(in crate::sim) fn reply_header(call: CallId, id: Id, len: u32) -> Vec<u8> {
     let mut header = Vec::new();
     fill(Kind::ReplyHeader, call, id, len as usize, &mut header);
     header
 }
 
-/// The data of a call's requests.
+/// Data of a call's requests.
 pub(in crate::sim) fn data(call: CallId, len: u32) -> Vec<u8> {
     let mut data = Vec::new();
     fill(Kind::Data, call, 0, len as usize, &mut data);
     data
 }
 
-/// Their header.
+/// Header of a call's requests.
 pub(in crate::sim) fn header(call: CallId, len: u32) -> Vec<u8> {
     let mut header = Vec::new();
     fill(Kind::Header, call, 0, len as usize, &mut header);
     header
 }
 
-/// What callback makes of two replies, and of their headers.
+/// The callback's merge of two replies, or of their headers.
 pub(in crate::sim) fn merged(mut own: Vec<u8>, child: &[u8]) -> Vec<u8> {
     own.extend_from_slice(child);
     own
 }
 
-/// Whether two pieces are the same; most are the same memory.
+/// Whether two pieces are equal; most share their memory.
 pub(super) fn same(one: &Bytes, other: &Bytes) -> bool {
     one.len() == other.len() && (one.as_ptr() == other.as_ptr() || one == other)
 }

@@ -1,4 +1,5 @@
-//! Credit for requests: a request counts as consumed when its func has run, or will not; not before, and not later. Of a link that has ended nothing is owed.
+//! Checks credit for requests: a request is consumed in the input in which its func has run, or will not run. A lost
+//! link owes no credit.
 
 use std::collections::BTreeMap;
 
@@ -12,21 +13,21 @@ use crate::wire::{CallId, Message, Response};
 
 const NAME: &str = "credit";
 
-/// What is owed.
+/// Credit owed by each id.
 #[derive(Default)]
 pub(super) struct Credit {
-    /// By receiver and sender: requests that came in over their link and are not consumed yet.
+    /// By receiver and sender: requests received on their link that are not consumed yet.
     owed: ById<u32, 1>,
-    /// Whose request each id has taken in and is still to execute; none when it has, or will not.
+    /// Sender of the request that each id still has to execute; `None` once it has executed, or will not.
     waiting: BTreeMap<(Id, CallId), Option<Id>>,
-    /// Functions that run, and when the limits of their calls pass.
+    /// Running functions, and the limits of their calls.
     running: BTreeMap<(Id, CallId), u64>,
-    /// A func has ended in the input that is being taken, and its request is not consumed: where, and whose request it is.
+    /// A func that ended in the current input and whose request is not consumed: its id, and the sender of the request.
     ran: Option<(Id, Id)>,
 }
 
 impl Credit {
-    /// An id is to be looked at soon.
+    /// Prefetches the entries of an id.
     pub(super) fn expect(&self, id: Id) {
         self.owed.expect(id);
     }
@@ -49,7 +50,7 @@ impl Credit {
             Observation::Sent { from, to, message: Message::Moved(call) } => {
                 self.settles(*from, *to, *call);
             }
-            // Of a reply whose head has gone up func has run.
+            // The head of a reply is sent only after func has run.
             Observation::Sent { from, to, message: Message::Response(Response { call, .. }) } => {
                 self.settles(*from, *to, *call);
             }
@@ -58,7 +59,7 @@ impl Credit {
             }
             Observation::Ran { id, call, end } => {
                 let until = self.running.remove(&(*id, *call));
-                // Of a call whose limit has passed no func goes on.
+                // After the limit of a call, its func does not continue.
                 let is_over = until.is_some_and(|until| until <= findings.at);
                 if *end != FunctionEnd::Unfinished {
                     self.ends(book, *id, *call);
@@ -73,7 +74,7 @@ impl Credit {
                 theirs.for_each(|(_, from)| *from = None);
             }
             Observation::Ended { id } => {
-                // Its peers owe it until they learn that the link is gone.
+                // Its peers owe credit to it until they learn of the lost link.
                 self.owed.forget(*id);
                 forget(&mut self.waiting, (*id, NAMES[0])..=(*id, NAMES[1]));
                 forget(&mut self.running, (*id, NAMES[0])..=(*id, NAMES[1]));
@@ -96,17 +97,17 @@ impl Credit {
         }
     }
 
-    /// func has ended.
+    /// Handles the end of func.
     fn ends(&mut self, book: &Book, id: Id, call: CallId) {
         let from = self.waiting.get_mut(&(id, call)).and_then(Option::take);
-        // Where a call has begun anew, the job may be one that the first has left.
+        // If a call was started anew, the job may be left from the first time.
         let own = from.filter(|_| !book.calls.get(&call).is_some_and(|it| book.may_run_anew(it)));
         self.ran = own.filter(|from| self.owed.get(id, *from).is_some()).map(|from| (id, from));
     }
 
     fn consumed(&mut self, at: Id, from: Id, findings: &mut Findings) {
         self.ran = self.ran.filter(|ran| *ran != (at, from));
-        // Of a link that has ended nothing is owed, and no credit is given.
+        // A lost link owes no credit, and gives none.
         match self.owed.get_mut(at, from) {
             Some(1) => self.owed.remove(at, from),
             Some(owed) => *owed -= 1,
@@ -114,14 +115,14 @@ impl Credit {
         }
     }
 
-    /// An id has told another what becomes of its request, or that one does not want to know.
+    /// An id has told another the outcome of its request, or the other does not want it.
     fn settles(&mut self, id: Id, asker: Id, call: CallId) {
         if let Some(waiting) = self.waiting.get_mut(&(id, call)).filter(|waiting| **waiting == Some(asker)) {
             *waiting = None;
         }
     }
 
-    /// After the input in which func has ended, its request is consumed.
+    /// After the input in which func has ended, its request must be consumed.
     fn judge_late(&mut self, findings: &mut Findings) {
         if let Some((id, from)) = self.ran.take() {
             findings
@@ -129,7 +130,7 @@ impl Credit {
         }
     }
 
-    /// After an input credit is owed for every request whose func is still to run.
+    /// After an input, credit must be owed for every request whose func has still to run.
     fn judge(&self, id: Id, findings: &mut Findings) {
         if self.waiting.is_empty() {
             return;

@@ -1,7 +1,10 @@
-//! What a request says of others who may have sent it before: an adopter's child that may have been asked says so to those below, and nobody says so who knows better.
+//! Checks the flag of a request that says that other ids may have sent it before. A child of an adopter that may have
+//! been asked sends the flag on; an id that knows better must not set it.
 //!
-//! A young run of an id goes by it: an earlier one may have executed what somebody else has sent, and not what nobody has. An id is in doubt when its own request says so, when it has been asked by another than
-//! before, or when it has lost the link to its parent, which may have given it up. Of orphans an adopter is in doubt unless it knows of each parent between that it surely has asked none of them.
+//! A young run of an id relies on the flag: an earlier run may have executed a request that was sent before. An id is
+//! in doubt in three cases: its own request has the flag, another id than before has asked it, or it has lost the link
+//! to its parent, which may have given it up. An adopter is in doubt of orphans unless it knows that each parent in
+//! between has surely asked none of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,27 +22,28 @@ const NAME: &str = "doubt";
 /// A call at an id.
 #[derive(Default)]
 struct Here {
-    /// Who counts as its parent, and past how many others.
+    /// Its parent, and the number of ids skipped above it.
     parent: Option<(Id, u32)>,
     in_doubt: bool,
-    /// The same, as its request says or another parent's.
+    /// Whether its request has the flag, or another parent has asked it.
     adopted: bool,
-    /// It was asked in an order that only it can judge.
+    /// Requests arrived in an order that only the id can judge.
     unclear: bool,
-    /// Whose answers it awaits, and who of the lost ones has surely asked nobody.
+    /// Ids whose answers it awaits, and lost ids that surely asked no other id.
     awaited: BTreeSet<Id>,
     surely: BTreeSet<Id>,
 }
 
-/// What all ids know.
+/// State of all ids.
 #[derive(Default)]
 pub(super) struct Doubt {
     calls: BTreeMap<(Id, CallId), Here>,
-    /// When the present run of an id began, if that is not its first.
+    /// Start of the present run of an id, if it is not the first.
     began: BTreeMap<Id, u64>,
-    /// Of calls that such a run was asked: whether it may execute them, since somebody has asked who knows that nobody else has, or since it is older than the call.
+    /// For calls that such a run was asked to execute: whether it may. It may if a request came without the flag, or if
+    /// the run is older than the call.
     may_execute: BTreeMap<(Id, CallId), bool>,
-    /// Whom an id has given its answer to a partial call first.
+    /// First receiver of an id's answer to a partial call.
     answered: BTreeMap<(Id, CallId), Id>,
 }
 
@@ -88,7 +92,7 @@ impl Doubt {
             Observation::Sent { from, to, message: Message::Response(response) }
                 if is_young(*from, response) =>
             {
-                // It remembers nothing of what it has refused.
+                // A refusal leaves no state.
                 let here = self.calls.get(&(*from, response.call)).filter(|here| here.awaited.is_empty());
                 if here.is_some_and(|here| here.parent.is_some_and(|(parent, _)| parent == *to)) {
                     self.calls.remove(&(*from, response.call));
@@ -116,13 +120,13 @@ impl Doubt {
         }
     }
 
-    /// Whoever answers a second parent does not know whom the first has asked.
+    /// An id that answers a second parent does not know which ids the first has asked.
     #[inline(always)]
     fn judge_second_answer(&mut self, book: &Book, seen: &Observation<'_>, findings: &mut Findings) {
         if let Observation::Began { id, call, .. } = seen
             && book.calls.get(call).is_some_and(|record| record.plan.partial)
         {
-            // Where a call runs anew, what was said before is forgotten.
+            // A call that runs anew starts without earlier answers.
             self.answered.remove(&(*id, *call));
         }
         if let Observation::Sent { from, to, message: Message::Response(response) } = seen
@@ -136,7 +140,7 @@ impl Doubt {
         }
     }
 
-    /// A run of an id is asked.
+    /// Records a request to a run of an id.
     fn may_execute(&mut self, id: Id, request: &Request, now: u64) {
         let Some(began) = self.began.get(&id) else { return };
         let young = u128::from(now.saturating_sub(*began)) < request.age.as_nanos();
@@ -144,29 +148,29 @@ impl Doubt {
         *may |= !request.partial || !request.adopted || !young;
     }
 
-    /// The calls at an id.
+    /// Calls at an id.
     fn at(&mut self, id: Id) -> impl Iterator<Item = &mut Here> {
         self.calls.range_mut((id, NAMES[0])..=(id, NAMES[1])).map(|(_, here)| here)
     }
 }
 
-/// Whether an id refuses a request since an earlier run of it may have executed the call.
+/// Whether an id refuses a request because an earlier run may have executed the call.
 fn is_young(from: Id, response: &Response) -> bool {
     let young = (from, CauseKind::LostIncarnation);
     matches!(&response.answer, Answer::Failed(failure) if (failure.cause.id, failure.cause.kind) == young)
 }
 
 impl Here {
-    /// A request comes.
+    /// Handles a request.
     fn asked(&mut self, from: Id, request: &Request) {
         match self.parent {
             None => (self.in_doubt, self.adopted) = (request.adopted, request.adopted),
             Some((parent, _)) if parent == from => return,
-            // It follows the one that stands higher.
+            // The id follows the parent that stands higher.
             Some((_, skipped)) if request.partial && request.skipped > skipped => {
                 (self.in_doubt, self.adopted) = (true, true);
             }
-            // And stays with it.
+            // The id stays with its present parent.
             Some((_, skipped)) if request.partial && request.skipped < skipped => return,
             Some(_) => {
                 self.unclear = true;
@@ -176,7 +180,7 @@ impl Here {
         self.parent = Some((from, request.skipped));
     }
 
-    /// One that was asked answers.
+    /// Handles the answer of an id that was asked.
     fn heard(&mut self, from: Id, response: &Response) {
         if matches!(response.answer, Answer::Arriving(_)) || !self.awaited.remove(&from) {
             return;
@@ -188,7 +192,7 @@ impl Here {
         }
     }
 
-    /// The link to a peer is lost.
+    /// Handles the loss of the link to a peer.
     fn loses(&mut self, peer: Id, unreached: bool) {
         self.in_doubt |= self.parent.is_some_and(|(parent, _)| parent == peer);
         if self.awaited.remove(&peer) && unreached {
@@ -196,11 +200,12 @@ impl Here {
         }
     }
 
-    /// It answers a partial call. What it has not sent on, and nobody else may have, has not executed below; what another may have sent it cannot call unreached.
+    /// Checks an answer to a partial call. If the id has not forwarded, and no other may have, ids below are unreached.
+    /// If another may have, they must not be called unreached.
     fn is_wrong_of_those_below(&self, book: &Book, from: Id, response: &Response) -> Option<String> {
         let Answer::Partial(partial) = &response.answer else { return None };
         let record = book.calls.get(&response.call)?;
-        // Whom a stranger has asked, too, has perhaps refused that.
+        // A copied request may have been refused below.
         let unclear = self.unclear | record.is_forged(record.position(from)?);
         let nobody = !(self.in_doubt | unclear) && !book.has_forwarded(from, response.call);
         let sure = self.adopted & !unclear;
@@ -213,7 +218,7 @@ impl Here {
         Some(format!("id {from} says of one below, which {asked} in call {}: {below:?}", response.call))
     }
 
-    /// It asks another; what is wrong with what it says.
+    /// Checks the flag of a request that the id sends; returns what is wrong.
     fn asks(&mut self, record: &Record, from: Id, to: Id, request: &Request) -> Option<String> {
         self.awaited.insert(to);
         let (above, place) = (record.position(from)?, record.position(to)?);

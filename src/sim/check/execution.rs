@@ -1,4 +1,6 @@
-//! Who executes: ids of the list only, each once; a new run of an id never what an earlier one did; and nobody who was said to be unreached. Of a call that is forwarded first: an id whose func fails has sent the request on before.
+//! Checks executions: only ids of the list execute, each once. A new run never repeats what an earlier run did, and ids
+//! reported as unreached never execute. In a call that forwards first, an id whose func fails has forwarded the request
+//! before.
 
 use gpc_trees::Id;
 
@@ -36,7 +38,7 @@ pub(super) fn observe(book: &mut Book, seen: &Observation<'_>, findings: &mut Fi
     }
 }
 
-/// Whether an id that is to forward a call before it executes it has not.
+/// Whether an id that must forward before it executes has failed to do so.
 fn keeps_back(book: &Book, id: Id, call: CallId) -> bool {
     let Some(record) = book.calls.get(&call) else { return false };
     let first = record.plan.forward_first && record.plan.ids.len() <= LARGE;
@@ -44,7 +46,7 @@ fn keeps_back(book: &Book, id: Id, call: CallId) -> bool {
     first && record.position(id).is_some_and(below) && !book.has_forwarded(id, call)
 }
 
-/// Takes an execution down; says what is wrong with it.
+/// Records an execution; returns what is wrong with it.
 fn executed(book: &mut Book, call: CallId, id: Id, run: u32) -> Option<String> {
     let copied = book.any(&[Fault::Duplicate]);
     let overtaken = book.is_overtaken(id, call);
@@ -55,14 +57,15 @@ fn executed(book: &mut Book, call: CallId, id: Id, run: u32) -> Option<String> {
         return Some("as its root that only watches".into());
     }
     let before = std::mem::replace(&mut record.executed[position as usize], run + 1);
-    // What is known of the calls of a root ends with its run. A parent has sent a request once; a second one is a copy, or forged.
+    // Nodes forget the calls of a root when its run ends. A parent sends a request once; a second one is a copy or
+    // forged.
     let forged = record.is_forged(position);
     let forgotten = orphaned && !record.plan.partial && (copied || forged);
     if before == run + 1 && !forgotten {
         return Some("twice".into());
     }
-    // A copy of a request may come to an id that an adopter has passed meanwhile, and from there to a later run of its child, which cannot know it.
-    // The same may do a parent that has not heard yet that it was given up.
+    // A copied request may reach an id that an adopter has passed meanwhile, and from there a later run of its child. A
+    // parent that does not know yet that it was given up has the same effect.
     if before != 0 && !forged && !copied && !overtaken {
         return Some(format!("again in run {run}, after run {}", before - 1));
     }
@@ -72,7 +75,8 @@ fn executed(book: &mut Book, call: CallId, id: Id, run: u32) -> Option<String> {
     None
 }
 
-/// Whether an id, or one above it, has refused a request for want of room: it remembers nothing of what it has refused, and a copy that comes when there is room it takes.
+/// Whether an id, or one above it, has refused a request for want of room: it forgets what it refused, and may accept a
+/// copy later.
 fn may_ask_anew(book: &Book, call: CallId, position: u32) -> bool {
     let Some(record) = book.calls.get(&call) else { return false };
     let line = std::iter::once(position).chain(record.above(position));

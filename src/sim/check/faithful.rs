@@ -1,5 +1,5 @@
-//! What a request says is what the caller meant, at every id: the functions, the options, the tree, the data, the time. And an id sends only what it may by then: its request when its
-//! own func has begun, and has not failed; its answer when all of its children have given theirs.
+//! Checks requests and answers against the caller's plan at every id: functions, options, tree, data, time. An id
+//! forwards only after its own func has begun and has not failed. It answers only after all its children have.
 //!
 //! Source: the ARMCI design of chained GPC (2007), "A chained GPC's propagation works in the following steps".
 
@@ -18,25 +18,25 @@ use crate::wire::{CallId, Request};
 
 const NAME: &str = "faithful";
 
-/// What has been seen of the calls.
+/// State of the calls.
 #[derive(Default)]
 pub(super) struct Faithful {
-    /// By position: whether it has said that its whole subtree is done.
+    /// By position: whether its answer says that its whole subtree is done.
     done: ByCall<Vec<bool>>,
-    /// By position: how large the subtree was of the child that it asked last.
+    /// By position: size of the subtree that it asked last.
     own: ByCall<Vec<u32>>,
-    /// The same of others: of whom an id has asked the children.
+    /// The same for adopters: key is the adopter, the call and the position whose children it asked.
     adopted: BTreeMap<(Id, CallId, u32), u32>,
-    /// Whose func has failed before anybody below was asked.
+    /// Ids whose func failed before they asked any id below.
     failed: BTreeSet<(Id, CallId)>,
-    /// Where func is running, or waits for more of its data.
+    /// Ids whose func is running, or waits for more data.
     running: BTreeSet<(Id, CallId)>,
-    /// Where a function has begun last.
+    /// The function that began last.
     began: Option<(Id, CallId)>,
 }
 
 impl Faithful {
-    /// A position is to be looked at soon.
+    /// Prefetches the entries of a position.
     pub(super) fn expect(&self, call: CallId, position: usize) {
         if let (Some(done), Some(own)) = (self.done.get(&call), self.own.get(&call)) {
             soon(&done[position]);
@@ -73,7 +73,7 @@ impl Faithful {
                 findings.add(NAME, what);
             }
             Observation::Began { id, call, .. } => self.began = Some((*id, *call)),
-            // It was func.
+            // The function was func.
             Observation::Executed { id, call, .. } if book.small(*call).is_some() => {
                 self.running.extend(self.began.take().filter(|began| *began == (*id, *call)));
             }
@@ -98,7 +98,7 @@ impl Faithful {
         }
     }
 
-    /// A run of an id knows nothing of whom the one before it has asked.
+    /// A new run of an id does not know which ids the previous run asked.
     fn ended(&mut self, book: &Book, id: Id) {
         forget_keys(&mut self.failed, (id, NAMES[0])..=(id, NAMES[1]));
         forget_keys(&mut self.running, (id, NAMES[0])..=(id, NAMES[1]));
@@ -110,18 +110,18 @@ impl Faithful {
         }
     }
 
-    /// Whether whoever asks another has failed before: in a call that is not partial that is the end of it there.
+    /// Whether the sender has failed before; a call that is not partial ends there.
     fn goes_on(&self, from: Id, call: CallId) -> Option<String> {
         self.failed.contains(&(from, call)).then(|| "comes from an id whose func has failed".into())
     }
 
-    /// Whether the sender's func has not ended, and is to come first.
+    /// Whether the sender's func is still running, and must end before it forwards.
     fn goes_ahead(&self, record: &Record, from: Id, call: CallId) -> Option<String> {
         let ahead = !record.plan.forward_first && self.running.contains(&(from, call));
         ahead.then(|| "comes before its sender's func has ended".into())
     }
 
-    /// What is wrong with the order in which the children of one parent are asked: those with the largest subtrees first, since they take longest.
+    /// Checks the order in which a parent's children are asked: the largest subtrees first, because they take longest.
     fn in_turn(&mut self, record: &Record, from: Id, to: Id, call: CallId) -> Option<String> {
         let place = record.position(to).filter(|&place| place > 0 && !record.is_forged(place))?;
         let parent = record.parents[place as usize];
@@ -136,7 +136,7 @@ impl Faithful {
         larger.then(|| format!("comes behind that of a smaller subtree, and has one of {size} ids"))
     }
 
-    /// Takes an answer down that speaks for a whole subtree; says whether it comes too early.
+    /// Records an answer for a whole subtree; returns what is wrong, as that it comes too early.
     fn answered(&mut self, book: &Book, from: Id, response: &Response) -> Option<String> {
         let record = book.calls.get(&response.call)?;
         let carries = match &response.answer {
@@ -151,7 +151,7 @@ impl Faithful {
             return None;
         }
         let (done, position) = (self.done.get_mut(&response.call)?, record.position(from)?);
-        // Whoever asks it may have had its answer before it was asked by its parent.
+        // The sender of a copied request may have received the answer before the parent asked.
         if record.is_forged(position) {
             done[position as usize] = true;
             return None;
@@ -161,7 +161,7 @@ impl Faithful {
         }
         let end = position + record.sizes[position as usize];
         let mut child = position + 1;
-        // Subtrees stand side by side.
+        // Subtrees lie side by side.
         while child < end {
             if !done[child as usize] {
                 let id = record.plan.ids.id(child)?;
@@ -174,7 +174,7 @@ impl Faithful {
     }
 }
 
-/// What a request says that its caller did not mean.
+/// Describes how a request differs from the caller's plan.
 fn altered(record: &Record, to: Id, request: &Request) -> Option<String> {
     let plan = &record.plan;
     let place = record.position(to)?;
@@ -196,7 +196,7 @@ fn altered(record: &Record, to: Id, request: &Request) -> Option<String> {
         let (has, gave) = (request.header.len(), record.header.len());
         return Some(format!("has a header of {has} bytes, and not the {gave} that its caller gave"));
     }
-    // Of data that are still arriving what is there is true.
+    // Incomplete data must be a prefix of the caller's.
     let arrived = request.data.read(0, record.data.len());
     if request.data.len() != record.data.len() as u64 || !is_start(&arrived, &record.data) {
         let (has, gave) = (request.data.len(), record.data.len());
@@ -219,11 +219,11 @@ fn altered(record: &Record, to: Id, request: &Request) -> Option<String> {
     })
 }
 
-/// What is wrong with a request whose sender has had all of the data, since it has executed, and passes on others.
+/// Checks that a sender that had all data when it executed forwards all of them.
 fn kept_back(book: &Book, record: &Record, from: Id, request: &Request) -> Option<String> {
     let position = record.position(from)?;
     let had = record.executed[position as usize] != 0 || position == 0;
-    // Whoever has forgotten the call has the data of a copy before it all over again.
+    // A node that has forgotten the call receives the data of a copied request again.
     let anew = book.ended.contains_key(&from) || book.may_run_anew(record);
     let certain = !record.plan.carries.as_they_come && !anew;
     (had && certain && !request.data.is_whole()).then(|| {
@@ -232,12 +232,12 @@ fn kept_back(book: &Book, record: &Record, from: Id, request: &Request) -> Optio
     })
 }
 
-/// Whether these are the first bytes of the data; most are the same piece of memory.
+/// Whether these are the first bytes of the data; most share their memory.
 fn is_start(bytes: &Bytes, of: &Bytes) -> bool {
     bytes.as_ptr() == of.as_ptr() && bytes.len() <= of.len() || of.starts_with(bytes)
 }
 
-/// Whether a request is passed on before its time: func first, unless the caller said otherwise.
+/// Whether a request is forwarded too early: func must execute first, unless the caller wants otherwise.
 fn early(record: &Record, from: Id) -> Option<String> {
     let position = record.position(from)?;
     let free = record.plan.forward_first || position == 0 && record.plan.watch;

@@ -1,7 +1,10 @@
-//! How calls end at each id: whoever ends one tells those below, at once; what comes from below is passed on, at once; and nobody goes on with a call that its parent has ended.
+//! Checks how calls end at each id: the id tells the ids below at once, and forwards news from below at once; it drops
+//! a call that its parent has ended.
 //!
-//! An id that ends a call cancels whom it still awaits, and the root of a partial call releases whom it has heard, who pass that on. A failure goes up unchanged. Of a child that is lost a partial
-//! call asks the children. Judged is what an id has done by the end of the input that made it due. Left out is what no observer can know: an id that was asked more than once, and calls of which a copy came from elsewhere.
+//! An id that ends a call cancels the children that it still awaits. The root of a partial call releases those that
+//! have answered, and they forward the release. A failure goes up unchanged. If a child is lost, a partial call asks
+//! the child's children. Each duty is judged at the end of the input that caused it. Not judged: ids that were asked
+//! more than once, and calls with copied requests, which an observer cannot know.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -19,25 +22,25 @@ use crate::wire::{CallId, Cause, CauseKind, Request};
 
 const NAME: &str = "farewell";
 
-/// By how much what is due at a moment may come after it: what happens together is seen one after the other.
+/// Tolerance for a duty at a given time: simultaneous events are observed one after the other.
 const LATE_NS: u64 = 1_000;
 
-/// How somebody who was asked stands with the one who asked.
+/// State of an id that was asked, towards the asking id.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 enum Tie {
     #[default]
     None,
     Asked,
-    /// It has answered, and keeps its answer in a partial call.
+    /// It has answered, and retains its answer in a partial call.
     Answered,
-    /// It has failed, its link is lost, or it has been told.
+    /// It has failed, its link is lost, or it has been told of the end.
     Over,
 }
 
-/// How an id stands with those who asked it.
+/// State of an id towards its parents.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 struct Upward {
-    /// How often it was asked; two stands for more.
+    /// Number of requests; two stands for more.
     asked: u8,
     ended: bool,
     /// Its parent has cancelled, or is lost.
@@ -45,49 +48,49 @@ struct Upward {
     released: bool,
     /// It has answered with a failure, or was given up.
     failed: bool,
-    /// It was given up: those below have another parent.
+    /// It was given up: the ids below have another parent.
     moved: bool,
-    /// It has given its part of a partial call, and to whom last.
+    /// Whether it has given its part of a partial call, and its last receiver.
     gave: bool,
     given: Id,
-    /// It keeps that part for that one.
+    /// It retains the part for that receiver.
     keeps: bool,
-    /// It may keep its answer still.
+    /// It may still retain its answer.
     kept: bool,
-    /// Who asked it last.
+    /// Sender of the last request.
     asker: Id,
-    /// It had no memory for an answer: whoever gave that keeps it until its time is over, and is not told.
+    /// It had no memory for an answer; the child retains that answer until its time is over, and is not released.
     full: bool,
 }
 
 /// One call.
 #[derive(Default)]
 struct Ties {
-    /// By position: with the parent in the tree.
+    /// By position: tie with the parent in the tree.
     by_parent: Vec<Tie>,
-    /// With others, by who asked and the position asked.
+    /// Ties with other ids, by the asking id and the position asked.
     by_others: BTreeMap<(Id, u32), Tie>,
     upward: Vec<Upward>,
-    /// Of a partial call, by position: when the root's time has passed as far as the id knows, at the latest.
+    /// In a partial call, by position: latest end of the root's time, as far as the id knows.
     over: BTreeMap<u32, u64>,
-    /// The same of the time that it has itself: it adopts nobody after that.
+    /// By position: end of its own time; it adopts no id after that.
     limits: BTreeMap<u32, u64>,
 }
 
-/// Something that an id has to do before its next input.
+/// A duty of an id, due before its next input.
 #[derive(Clone, Debug)]
 enum Due {
-    /// Nobody is left who waits, or was heard and is to be released.
+    /// Every id that it awaits has been told; if released, every id that has answered as well.
     Tell { released: bool },
-    /// The call has ended here.
+    /// The call has ended at this id.
     End(&'static str),
-    /// The call has ended here, with this cause.
+    /// The call has ended at this id with this cause.
     Pass(Cause),
-    /// The children of this position are asked.
+    /// The children of this position have been asked.
     Adopt(u32),
 }
 
-/// The ties of all calls, and what is due from the id that has an input.
+/// Ties of all calls, and duties of the id that handles an input.
 #[derive(Default)]
 pub(super) struct Farewell {
     calls: ByCall<Ties>,
@@ -95,7 +98,7 @@ pub(super) struct Farewell {
 }
 
 impl Farewell {
-    /// A position is to be looked at soon.
+    /// Prefetches the entries of a position.
     pub(super) fn expect(&self, call: CallId, position: usize) {
         let Some(ties) = self.calls.get(&call) else { return };
         soon(&ties.by_parent[position]);
@@ -154,7 +157,7 @@ impl Farewell {
         }
     }
 
-    /// Whether the one parent of an id has ended a call.
+    /// Whether the only parent of an id has ended a call.
     fn is_dismissed(&self, book: &Book, id: Id, call: CallId) -> bool {
         let place = book
             .calls
@@ -165,7 +168,7 @@ impl Farewell {
         upward.is_some_and(|state| state.asked == 1 && state.dismissed)
     }
 
-    /// An id says of itself that there was no memory for an answer, or may have no place to say it.
+    /// Records that an id had no memory for an answer, or may have been unable to report that.
     fn note_full(&mut self, book: &Book, id: Id, call: CallId, causes: &[Cause], hidden: bool) {
         let full = |cause: &Cause| (cause.id, cause.kind) == (id, CauseKind::NoMemory);
         let place = book.calls.get(&call).and_then(|record| record.position(id));
@@ -177,7 +180,7 @@ impl Farewell {
         state.into_iter().for_each(|state| state.full |= hidden || causes.iter().any(full));
     }
 
-    /// The call has ended at an id, which has to tell those below.
+    /// The call has ended at an id, which must tell the ids below.
     fn end(&mut self, id: Id, call: CallId, position: u32, released: bool) {
         let Some(state) = self.calls.get_mut(&call).and_then(|ties| ties.upward.get_mut(position as usize))
         else {
@@ -187,7 +190,7 @@ impl Farewell {
         self.due.push((id, call, Due::Tell { released }));
     }
 
-    /// An id has answered: whatever was due with this cause is done.
+    /// An id has answered: duties with this cause are done.
     fn settle(&mut self, id: Id, call: CallId, cause: Option<&Cause>) {
         let settled = |due: &Due| matches!(due, Due::Pass(passed) if Some(passed) == cause);
         self.due.retain(|(at, of, due)| !(*at == id && *of == call && settled(due)));
@@ -201,9 +204,9 @@ impl Farewell {
         let below = ties.tie(record, at, other);
         let was_asked = below == Some(Tie::Asked);
         let alone = place == 0 || state.asked == 1 && state.asker == from;
-        // One who has been asked by several knows which of them counts; who looks on does not.
+        // An id with several requests knows which one counts; an observer does not.
         let certain = place == 0 || state.asked == 1;
-        // What came from it may have been malformed, and then it has no part in this one's.
+        // A malformed answer may not be part of this id's answer.
         let none = record.is_malformed(from);
         match message {
             Message::Request(request) => {
@@ -220,7 +223,7 @@ impl Farewell {
                 };
                 let tie = match &response.answer {
                     Answer::Failed(_) => Tie::Over,
-                    // It is awaited until its data have come.
+                    // It is awaited until its data have arrived.
                     Answer::Arriving(_) => Tie::Asked,
                     Answer::Completed | Answer::Reply(_) | Answer::Partial(_) => Tie::Answered,
                 };
@@ -239,12 +242,12 @@ impl Farewell {
             {
                 ties.upward[place as usize].released = true;
                 ties.upward[place as usize].lets_go(from);
-                // Later it may have been dropped by itself, and where few are kept sooner.
+                // Later the answer may have been dropped by itself, and with limits even earlier.
                 if now < record.started + record.plan.limit_ns && book.limits.is_none() {
                     self.due.push((at, call, Due::Tell { released: true }));
                 }
             }
-            // One that has answered drops the answer that it keeps, if that has the part of the one that has moved.
+            // An id that has answered drops its retained answer, if that includes the part of the child that moved.
             Message::Moved(_) if below.is_some() && !certain => {
                 ties.upward[place as usize].keeps = false;
                 ties.upward[place as usize].kept &= below != Some(Tie::Answered) || state.full || none;
@@ -307,7 +310,7 @@ impl Farewell {
                     return Some(format!("a release of call {call} before its own parent has released it"));
                 }
             }
-            // A root that is asked for its own call says so, and goes on.
+            // A root that is asked for its own call refuses, and continues.
             Message::Response(_) if place == 0 => {}
             Message::Response(response) => {
                 let failure = match &response.answer {
@@ -326,11 +329,11 @@ impl Farewell {
                 if state.dismissed {
                     return Some(format!("an answer to call {call} after its parent has ended it"));
                 }
-                // The call goes on until the data of those below have come.
+                // The call continues until the data from below have arrived.
                 if matches!(response.answer, Answer::Arriving(_)) {
                     return None;
                 }
-                // Whoever was given up has nothing to say to those below.
+                // An id that was given up sends nothing to the ids below.
                 if !state.failed && !state.ended {
                     self.end(from, call, place, false);
                 }
@@ -341,7 +344,7 @@ impl Farewell {
         None
     }
 
-    /// A process has ended: the next run of its id knows nothing.
+    /// Forgets a process that ended: the next run of its id knows nothing.
     fn forget(&mut self, book: &Book, id: Id) {
         for (call, ties) in self.calls.iter_mut() {
             let Some(record) = book.calls.get(call) else { continue };
@@ -352,9 +355,10 @@ impl Farewell {
         }
     }
 
-    /// An id keeps no more answers than it has given, and was not told to let go; and none for longer than somebody may ask for it.
+    /// Checks that an id retains only answers that it has given and that were not released, and no longer than they may
+    /// be asked for.
     fn counts(&self, book: &Book, id: Id, kept: usize, findings: &mut Findings) {
-        // Who stands still lets nothing go.
+        // A paused process drops nothing.
         let awake = book.resumed.get(&id).copied().unwrap_or_default();
         let may_keep = |(call, ties): &(&CallId, &Ties)| {
             let Some(record) = book.calls.get(call) else { return false };
@@ -369,7 +373,8 @@ impl Farewell {
         }
     }
 
-    /// How many an id has adopted in other calls of its parents, which count together: at least as many as in those of one parent.
+    /// Number of ids that an id has adopted in its other calls. All calls count here, so this is at least the number in
+    /// calls of one parent.
     fn adopted_beside(&self, book: &Book, id: Id, call: CallId) -> usize {
         let others = self.calls.iter().filter(|(other, _)| **other != call);
         let in_flight = others.filter(|(other, ties)| {
@@ -379,7 +384,7 @@ impl Farewell {
         in_flight.map(|(_, ties)| ties.adopted(id)).sum()
     }
 
-    /// An id has done what it does for an input.
+    /// Judges the duties of an id at the end of an input.
     fn judge(&mut self, book: &Book, id: Id, findings: &mut Findings) {
         let mut all = std::mem::take(&mut self.due);
         for (at, call, due) in all.drain(..) {
@@ -389,7 +394,7 @@ impl Farewell {
             let ended = ties.upward[place as usize].ended;
             let wrong = match due {
                 Due::Tell { released } => {
-                    // Whose parent has ended the call has not said what there was no memory for.
+                    // An id whose parent has ended the call could not report a lack of memory.
                     let state = ties.upward[place as usize];
                     let full = state.full || state.dismissed && book.has_little_memory();
                     let all = released && record.plan.partial && !full;
@@ -398,12 +403,12 @@ impl Farewell {
                 }
                 Due::End(why) => (!ended).then(|| format!("goes on with call {call}, though {why}")),
                 Due::Pass(cause) => Some(format!("does not pass on at once why call {call} fails: {cause}")),
-                // Nobody could answer any more.
+                // No orphan could answer in time.
                 Due::Adopt(_) if ties.is_late(record, place, findings.at) => None,
                 Due::Adopt(lost) => {
                     let asked = |start| ties.tie(record, id, start).is_some();
                     let orphans = || record.groups(lost);
-                    // All of them are adopted, or where they would be too many none.
+                    // Either all orphans are adopted, or, if they are too many, none.
                     let most = book.limits.map_or(u32::MAX, |limits| limits.adopted_max);
                     let beside =
                         if most == u32::MAX || place == 0 { 0 } else { self.adopted_beside(book, id, call) };
@@ -423,9 +428,9 @@ impl Farewell {
     }
 }
 
-/// What an id has to do where a child fails.
+/// Duty of an id whose child fails.
 fn of_failure(record: &Record, child: Id, cause: Cause) -> Due {
-    // A child that blames an id of another slice has made that up.
+    // A cause with an id outside the child's slice is invented.
     match record.plan.partial {
         true => Due::Adopt(child),
         false if record.slice(child).contains(cause.id) => Due::Pass(cause),
@@ -434,14 +439,15 @@ fn of_failure(record: &Record, child: Id, cause: Cause) -> Due {
 }
 
 impl Upward {
-    /// Its root has what it needs, says the one to whom it has given its answer.
+    /// The receiver of its answer releases it.
     fn lets_go(&mut self, from: Id) {
         self.kept &= !(self.gave && self.given == from);
     }
 }
 
 impl Ties {
-    /// A request for a place of a partial call has arrived: the call is over there when the time that the request states has passed.
+    /// Records the time limits of a request of a partial call: the call is over at this position once the time of the
+    /// request has passed.
     fn accept_limits(&mut self, place: u32, request: &Request, now: u64) {
         let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let over = self.over.entry(place).or_default();
@@ -456,7 +462,7 @@ impl Ties {
         limit.is_some_and(|limit| limit <= now + LATE_NS)
     }
 
-    /// How a position stands with one who may have asked it; `None` if it was not asked.
+    /// Tie of a position with an id that may have asked it; `None` if it was not asked.
     fn tie(&self, record: &Record, above: Id, place: u32) -> Option<Tie> {
         let tie = match record.is_parent(above, place) {
             true => *self.by_parent.get(place as usize)?,
@@ -472,12 +478,12 @@ impl Ties {
         }
     }
 
-    /// How many that are no children of its own an id has asked.
+    /// Number of ids other than its own children that an id has asked.
     fn adopted(&self, id: Id) -> usize {
         self.by_others.range((id, 0)..=(id, u32::MAX)).count()
     }
 
-    /// Somebody whom an id has asked and not told that its call has ended.
+    /// An id that was asked and has not been told that the call has ended.
     fn left(&self, record: &Record, id: Id, place: u32, released: bool) -> Option<Id> {
         let left = |tie: Tie| tie == Tie::Asked || released && tie == Tie::Answered;
         let own = record.groups(place).map(|group| group.start);
@@ -485,13 +491,13 @@ impl Ties {
         let others = self.by_others.range((id, 0)..=(id, u32::MAX));
         let others = others.filter(|(_, tie)| left(**tie)).map(|((_, start), _)| *start);
         let mut left = own.chain(others).filter_map(|start| record.plan.ids.id(start));
-        // Whose answer was to a copy of the request, or malformed, has failed here.
+        // If its answer was to a copied request or malformed, it counts as failed.
         let none = |below: Id| record.plan.partial && record.is_malformed(below);
         left.find(|&below| !record.is_misled(below, id) && !none(below))
     }
 }
 
-/// The call that a message is about.
+/// Call that a message is about.
 fn message_call(message: &Message) -> Option<CallId> {
     match message {
         Message::Request(request) => Some(request.call),

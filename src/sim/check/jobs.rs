@@ -1,4 +1,4 @@
-//! What a job says: who executes, at which place, for whom, and whose reply it merges.
+//! Checks jobs: the executing id, its position, the asking id, and the reply to merge.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,20 +12,20 @@ use crate::wire::{CallId, Message};
 
 const NAME: &str = "jobs";
 
-/// Who has asked an id for its part of a call, and who has answered it.
+/// Ids that have asked an id for its part of a call, and ids that have answered it.
 #[derive(Default)]
 struct Here {
     askers: BTreeSet<Id>,
     heard: BTreeSet<Id>,
 }
 
-/// What has come to each id, by which its jobs are judged. Bounded by the calls of a run.
+/// Messages received by each id, against which its jobs are judged. Bounded by the calls of a run.
 #[derive(Default)]
 pub(super) struct Jobs {
     calls: BTreeMap<(Id, CallId), Here>,
-    /// How many have been given out and have not ended: several of a call that begins anew while its function runs.
+    /// Number of jobs that have not ended; several for a call that starts anew while its function runs.
     running: BTreeMap<(Id, CallId), usize>,
-    /// A large call has begun, whose jobs are not counted.
+    /// A large call has started, whose jobs are not counted.
     blind: bool,
 }
 

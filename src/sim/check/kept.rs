@@ -1,6 +1,8 @@
-//! What an id has answered in a partial call it keeps, for an adopter may ask again: until it is told that nobody will, or the call's time is over. Neither a cancel that has crossed the answer nor a lost parent ends that, and an answer that is too long to be kept costs no other one.
+//! Checks retained answers: an id retains its answer to a partial call for adopters, until it is released or the call's
+//! time is over. A cancel that crosses the answer does not end this, and neither does a lost parent. An answer too long
+//! to be retained displaces no other.
 //!
-//! Where nodes have limits, those with the least time left may have to go; which, only the node knows.
+//! Where nodes have limits, answers with the least time left may be dropped; only the node knows which.
 
 use std::collections::BTreeMap;
 
@@ -16,18 +18,18 @@ use crate::wire::{CallId, Message};
 
 const NAME: &str = "kept";
 
-/// What an id keeps.
+/// Answers that an id retains.
 #[derive(Default)]
 struct Here {
-    /// The calls that it has answered, and when the time of each is over.
+    /// Calls that it has answered, each with the end of its time.
     given: BTreeMap<CallId, u64>,
-    /// How many answers it held after its last input.
+    /// Number of answers retained after its last input.
     held: usize,
-    /// What it has answered in its present input is too long to be kept.
+    /// Its answer in the present input is too long to be retained.
     too_long: bool,
 }
 
-/// What all ids keep; of large worlds nothing is known.
+/// Answers that all ids retain; large worlds are not observed.
 #[derive(Default)]
 pub(super) struct Kept {
     ids: BTreeMap<Id, Here>,
@@ -42,7 +44,7 @@ impl Kept {
             {
                 self.answers(book, *from, response);
             }
-            // Who asks again is answered again, and then it is kept anew.
+            // Another request is answered again, and the answer is then retained anew.
             Observation::Received { at, message: Message::Release(call) | Message::Moved(call), .. } => {
                 self.goes(*at, *call);
             }
@@ -72,7 +74,7 @@ impl Kept {
     fn goes(&mut self, id: Id, call: CallId) {
         let Some(here) = self.ids.get_mut(&id) else { return };
         here.given.remove(&call);
-        // With it others may have gone.
+        // Others may have been dropped with it.
         here.held = 0;
     }
 

@@ -1,4 +1,5 @@
-//! The level of a reply is that of its subtree: an id's own value is of level 0, and an aggregate one level above the highest that is in it.
+//! Checks the level of replies: an id's own value has level 0, and an aggregate has one level more than its highest
+//! part.
 //!
 //! Source: the rendezvous web service of Globus (WS Rendezvous), "Data format": level-n data.
 
@@ -30,14 +31,14 @@ pub(super) fn observe(book: &Book, seen: &Observation<'_>, findings: &mut Findin
     wrong.into_iter().for_each(|what| findings.add(NAME, what));
 }
 
-/// How the level of a whole call's reply differs from that of the id's subtree.
+/// Describes how the level of a reply in a whole call differs from the level of the id's subtree.
 fn differs(book: &Book, id: Id, call: CallId, level: u16) -> Option<String> {
     let record = book.calls.get(&call).filter(|record| !record.plan.partial)?;
     let place = record.position(id)?;
     let height = *record.heights.get(place as usize)?;
     let meant = match (record.plan.callback, record.plan.watch && place == 0) {
         (true, _) => 0,
-        // It has no value of its own, so what it says is an aggregate, perhaps of nothing.
+        // The root has no value of its own, so its reply is an aggregate, perhaps empty.
         (false, true) => height.max(1),
         (false, false) => height,
     };
@@ -46,7 +47,8 @@ fn differs(book: &Book, id: Id, call: CallId, level: u16) -> Option<String> {
     })
 }
 
-/// How many bytes the data of a whole call's reply have, other than those of its subtree: a long one may go up and come to nobody.
+/// Describes how the data of a reply in a whole call differ in length from those of its subtree. The long reply of a
+/// call that fails reaches no caller, so this is the only check of it.
 fn is_of_other_length(book: &Book, id: Id, call: CallId, len: u64) -> Option<String> {
     let record = book.calls.get(&call).filter(|record| !record.has_malformed())?;
     let meant = *record.lengths.get(record.position(id)? as usize)?;
@@ -55,13 +57,14 @@ fn is_of_other_length(book: &Book, id: Id, call: CallId, len: u64) -> Option<Str
     })
 }
 
-/// By position: bytes of the level-n data of a subtree to which each id gives as much. Before every value stands how long it is, or of how many, and a value that stands among higher ones is lifted to them by one count for each level.
+/// By position: bytes of the level-n data of a subtree to which each id contributes `value` bytes. Each value is
+/// preceded by its length, or by its number of parts; a value among higher ones is lifted by one count for each level.
 pub(super) fn lengths(parents: &[u32], heights: &[u16], value: u32) -> Vec<u64> {
     let count = |number: u64| u64::from(number.checked_ilog10().unwrap_or_default()) + 2;
     let lifted = |levels: u16| u64::from(levels) * count(1);
     let own = count(value.into()) + u64::from(value);
     let (mut lengths, mut children) = (vec![own; heights.len()], vec![0; heights.len()]);
-    // Preorder: a child stands behind its parent.
+    // Preorder: a child comes after its parent.
     for place in (0..heights.len()).rev() {
         let (height, parent) = (heights[place], parents[place] as usize);
         if height > 0 {

@@ -1,9 +1,12 @@
-//! Heartbeats: asked only of those whose answers are awaited, and of those below one that is silent; nobody is given up who was heard, or before its time, and nobody is asked for ever. A silence begins no sooner than the call that awaits the peer.
+//! Checks heartbeats: an id requests them only from ids whose answers it awaits, and from ids below a silent one. A
+//! peer is given up only after its time of silence, and is not asked forever. Silence counts from the start of the call
+//! that awaits the peer, or later.
 //!
-//! Silence is found within the time that a peer may be silent, counted from the request or the last thing heard, or a little less after a question that took its time to leave. Of several generations that are silent together all are
-//! found in that time and a little more: those below a silent one are asked at once, so that they need not be waited for one after the other.
+//! Silence is detected within the time limit for it, counted from the request or the last message. A question that took
+//! long to leave reduces it a little. Several silent generations are detected together, in that time and a little more:
+//! the ids below a silent one are asked at once, not one generation after the other.
 //!
-//! Of one that has announced a pause, silence counts from its end, and it is not asked before.
+//! After an announced pause, silence counts from the end of the pause, and the peer is not asked before.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,10 +24,10 @@ use crate::wire::{CallId, Message};
 
 const NAME: &str = "life";
 
-/// So many peers of an id are asked of memory ahead of its turn: most have no more.
+/// Peers of an id that are prefetched: most ids have no more.
 const FIRST_PEERS: usize = 4;
 
-/// A moment, nanoseconds, or none, in no more room: a large world has some for each link.
+/// An optional time in nanoseconds, in 8 bytes: a large world has some for each link.
 #[derive(Clone, Copy)]
 struct Moment(u64);
 
@@ -35,7 +38,7 @@ impl Moment {
         (self.0 < u64::MAX).then_some(self.0)
     }
 
-    /// This one, or else `now`.
+    /// This time, or else `now`.
     fn or(self, now: u64) -> Moment {
         Moment(self.get().unwrap_or(now))
     }
@@ -47,37 +50,40 @@ impl Default for Moment {
     }
 }
 
-/// What one id knows of another whom it has asked.
+/// State of a peer that an id has asked.
 #[derive(Default)]
 struct Peer {
-    /// Calls in which an answer is awaited, in order, and since when: seldom more than one, and a map would keep the room of eleven for each link of a large world.
+    /// Calls that await its answer, in order, each with its start: seldom more than one. A map would take the memory of
+    /// eleven for each link.
     awaited: SmallVec<[(CallId, u64); 1]>,
-    /// When it was first asked anything, and heard last.
+    /// Time of the first request or question to it, and of its last message.
     first_asked: u64,
     heard: u64,
-    /// How often it was asked since, when last, when the first of these questions was asked, and when that left.
+    /// Questions since that message: their number, the time of the last one, the time of the first one, and when the
+    /// first one left.
     asked: u32,
     last_question: u64,
     question: u64,
     left: Moment,
-    /// When the first left of those that were asked after `anew`: since then an answer is awaited, the link is the same, and the id that asks has not stood still.
+    /// Time at which the first of the questions asked after `anew` left. Since `anew` an answer is awaited, the link is
+    /// the same, and the asking id was not paused.
     left_since: Moment,
     anew: u64,
-    /// Whether it was asked beside those that are awaited, since it was heard: then a lost link changes nothing.
+    /// Whether it was asked without being awaited since its last message: then a lost link changes nothing.
     asked_beside: bool,
-    /// Whether it was given up since it was heard.
+    /// Whether it was given up since its last message.
     given_up: bool,
-    /// Whether an answer was ever awaited of it in another call than the first.
+    /// Whether any call other than the first has awaited it.
     others: bool,
 }
 
 impl Peer {
-    /// Since when an answer is awaited that has not come.
+    /// Time since which an answer is awaited.
     fn awaited_since(&self) -> u64 {
         self.awaited.iter().map(|(_, since)| *since).min().unwrap_or_default()
     }
 
-    /// An answer is awaited, perhaps since before.
+    /// Records that a call awaits an answer.
     fn await_answer(&mut self, call: CallId, now: u64) {
         if let Err(place) = self.awaited.binary_search_by_key(&call, |(call, _)| *call) {
             self.others |= !self.awaited.is_empty() || now != self.first_asked;
@@ -89,50 +95,52 @@ impl Peer {
         self.awaited.retain(|(of, _)| *of != call);
     }
 
-    /// Whoever has asked it begins anew: a question of before that leaves later counts for nothing.
+    /// Starts a new wait: earlier questions that leave later do not count.
     fn begin_anew(&mut self, now: u64) {
         (self.left_since, self.anew) = (Moment::NONE, now);
     }
 }
 
-/// Who has asked whom. Empty where no heartbeats are asked for.
+/// Questions between ids. Empty if heartbeats are off.
 #[derive(Default)]
 pub(super) struct Life {
-    /// How often silent peers are asked, and how long one may be silent, nanoseconds.
+    /// Interval of questions, and time of silence until death, nanoseconds.
     rules: Option<(u64, u64)>,
     peers: ById<Peer, 0>,
-    /// Since when a peer has to be known for silent, because one above it was given up for that; and when the last such one was.
+    /// Time by which a peer must be known as silent, because an id above it was given up; and the time of the last such
+    /// event.
     suspected: BTreeMap<(Id, Id), (u64, u64)>,
-    /// When the pauses end that peers have announced, as far as each id knows.
+    /// End of the pauses that peers have announced to an id.
     pauses: BTreeMap<(Id, Id), u64>,
-    /// Who was asked by whom, and has not said yes by the end of its input.
+    /// Questions that are not answered by the end of the present input.
     questions: BTreeSet<(Id, Id)>,
-    /// By id: when it is looked at next whether one has left somebody unasked, or has not given it up.
+    /// By id: time of the next check for peers that were not asked or not given up.
     looks: Vec<u64>,
-    /// Who was asked in the present input that is not awaited, and has not said anything to what it was asked before.
+    /// Ids asked in the present input that are not awaited and did not answer the last question.
     silent: Vec<Id>,
-    /// When each call began at each id, but for those of large calls.
+    /// Start of each call at each id, except large calls.
     begun: BTreeMap<(Id, CallId), u64>,
-    /// When a link was lost last on which an answer was awaited: what was asked before counts for nothing. In large worlds that is not judged.
+    /// Last loss of a link on which an answer was awaited: earlier questions do not count. Not in large worlds.
     lost: BTreeMap<(Id, Id), u64>,
-    /// Who has given somebody up last, and when.
+    /// The id that last gave up a peer, and when.
     gave_up: (Id, u64),
-    /// When somebody who is not awaited was asked last, by whom, and how many such were asked at that moment.
+    /// Last question to an id that is not awaited: its time, the asking id, and the number of such questions at that
+    /// time.
     beside: (u64, Id, usize),
-    /// How many such there may be at a time, where these are fewer than usually.
+    /// Largest number of such questions at a time, if it is lower than usual.
     beside_max: Option<usize>,
 }
 
-/// How often a peer must have been asked before it is given up.
+/// Least number of questions before a peer is given up.
 const ASKED_MIN: u32 = 2;
 
-/// Most ids that an id may usually ask at a time whose answers it does not await.
+/// Usual bound on the ids that an id asks at a time without awaiting them.
 const BESIDE_MAX: usize = 64;
 
-/// After so many questions without an answer those below a silent peer have been asked, too.
+/// After this many questions without an answer, the ids below a silent peer have been asked, too.
 const SUSPECTED_AFTER: u64 = 3;
 
-/// The id at which a call may end with this, or one that it awaits leaves it.
+/// The id at which this observation may end a call, or remove an awaited peer.
 fn ends_at(seen: &Observation<'_>) -> Option<Id> {
     match seen {
         Observation::Sent { from, message: Message::Response(_) | Message::Cancel(_), .. } => Some(*from),
@@ -142,7 +150,7 @@ fn ends_at(seen: &Observation<'_>) -> Option<Id> {
 }
 
 impl Life {
-    /// An id is to be looked at soon.
+    /// Prefetches the entries of an id.
     pub(super) fn expect(&self, id: Id) {
         if let Some(look) = self.looks.get(id as usize) {
             soon(look);
@@ -150,7 +158,7 @@ impl Life {
         self.peers.expect(id);
     }
 
-    /// And sooner: whom it has asked, or the first of them.
+    /// Prefetches its first peers.
     pub(super) fn expect_parts(&self, id: Id) {
         self.peers.expect_parts(id, FIRST_PEERS);
     }
@@ -181,7 +189,7 @@ impl Life {
                 self.question_left(*at, *peer, *asked_ns, now);
             }
             Observation::Resumed { id } => {
-                // It may ask as soon as it goes on.
+                // It may ask at the time of its resumption.
                 self.of(*id).for_each(|peer| peer.begin_anew(now.saturating_sub(1)));
             }
             Observation::Received { at, from, message: Message::Pause(length) } => {
@@ -214,7 +222,7 @@ impl Life {
             _ if self.rules.is_none() => {}
             other => {
                 self.begins(book, other, now);
-                // With the call that it ends, at the same moment, goes why those below were asked.
+                // The call that it ends may be the reason why ids below were asked at the same time.
                 if let Some(id) = ends_at(other) {
                     self.has_asked(book, id, findings);
                 }
@@ -223,7 +231,7 @@ impl Life {
         }
     }
 
-    /// A call may begin at an id, the first time that it comes there.
+    /// Records the start of a call at an id.
     fn begins(&mut self, book: &Book, seen: &Observation<'_>, now: u64) {
         let (id, call) = match seen {
             Observation::Started { call, .. } => (call.root, *call),
@@ -235,7 +243,7 @@ impl Life {
         }
     }
 
-    /// A question that was asked then has left for a peer.
+    /// Records that a question has left.
     fn question_left(&mut self, id: Id, peer: Id, asked: u64, now: u64) {
         let known = self.peers.get_mut(id, peer).filter(|peer| peer.asked > 0);
         known.into_iter().for_each(|peer| {
@@ -246,19 +254,19 @@ impl Life {
         });
     }
 
-    /// An id has done what an input asks of it.
+    /// Judges an id at the end of an input.
     #[inline(always)]
     fn is_through(&mut self, book: &Book, id: Id, findings: &mut Findings) {
         self.looks_on(book, id, findings);
         self.has_asked(book, id, findings);
-        // Ends: each round takes one away.
+        // This loop ends: each round removes a question.
         while let Some(&(_, asker)) = self.questions.range((id, 0)..=(id, Id::MAX)).next() {
             self.questions.remove(&(id, asker));
             findings.add(NAME, format!("id {id} sends {asker} no heartbeat, which asked for one"));
         }
     }
 
-    /// An id has asked all whom it asks at this moment.
+    /// Judges the questions of an id that are asked at the same time.
     #[inline]
     fn has_asked(&mut self, book: &Book, id: Id, findings: &mut Findings) {
         if self.silent.is_empty() {
@@ -270,7 +278,7 @@ impl Life {
         }
     }
 
-    /// A peer announces to an id that it stands still for so long, or is back.
+    /// Records an announced pause; length 0 ends it.
     fn pauses(&mut self, id: Id, peer: Id, now: u64, length: u64) {
         match length {
             0 => self.pauses.remove(&(id, peer)),
@@ -278,14 +286,14 @@ impl Life {
         };
     }
 
-    /// Takes down whose answers are awaited.
+    /// Records which answers are awaited.
     #[inline(always)]
     fn awaited(&mut self, seen: &Observation<'_>, now: u64) {
         match seen {
             Observation::Sent { from, to, message: Message::Request(request) } => {
                 let first = Peer { first_asked: now, ..Peer::default() };
                 let peer = self.peers.or_insert(*from, *to, first);
-                // Whoever is asked because one above it was given up is asked at once.
+                // A request to the child of a given-up id is sent at the time of giving up.
                 if self.suspected.get(&(*from, *to)).is_some_and(|(_, last)| *last < now) {
                     self.suspected.remove(&(*from, *to));
                 }
@@ -296,7 +304,7 @@ impl Life {
             }
             Observation::Received { at, from, message } => {
                 let Some(peer) = self.heard(*at, *from, now) else { return };
-                // More is to come of a reply whose head has.
+                // The rest of the reply follows its head.
                 if let Message::Response(response) = message
                     && !matches!(response.answer, Answer::Arriving(_))
                 {
@@ -316,7 +324,7 @@ impl Life {
             Observation::LinkEnded { at, peer, .. } | Observation::Abandoned { at, peer } => {
                 let (at, other) = (*at, *peer);
                 let Some(peer) = self.peers.get_mut(at, other) else { return };
-                // What was asked may have gone with it.
+                // Questions may have been lost with the link.
                 peer.begin_anew(now);
                 let small = peer.awaited.first().filter(|(call, _)| self.begun.contains_key(&(at, *call)));
                 if small.is_some() {
@@ -328,17 +336,17 @@ impl Life {
         }
     }
 
-    /// Those whom an id has asked.
+    /// Peers that an id has asked.
     fn of(&mut self, id: Id) -> impl Iterator<Item = &mut Peer> {
         self.peers.of_mut(id)
     }
 
-    /// A call has ended at an id: nobody's answer is awaited for it any more.
+    /// A call has ended at an id, which awaits no more answers for it.
     fn ends(&mut self, id: Id, call: CallId) {
         self.of(id).for_each(|peer| peer.await_no_more(call));
     }
 
-    /// Something came to an id from a peer whom it has asked.
+    /// A peer that an id has asked has sent something.
     fn heard(&mut self, at: Id, from: Id, now: u64) -> Option<&mut Peer> {
         self.suspected.remove(&(at, from));
         let peer = self.peers.get_mut(at, from)?;
@@ -347,7 +355,7 @@ impl Life {
         Some(peer)
     }
 
-    /// Nobody looks on at a silence for ever: who is awaited is asked, and given up in time.
+    /// Checks that awaited peers that are silent are asked and given up in time.
     fn looks_on(&mut self, book: &Book, id: Id, findings: &mut Findings) {
         let (now, Some((every, _))) = (findings.at, self.rules) else { return };
         if self.looks.len() <= id as usize {
@@ -369,12 +377,13 @@ impl Life {
         let first = Peer { first_asked: now, ..Peer::default() };
         let every = self.rules.map_or(0, |(every, _)| every);
         let peer = self.peers.or_insert(id, peer, first);
-        // One that is not awaited is forgotten when it is not asked any more, and may be asked again later; whoever has stood still meanwhile has forgotten nobody.
+        // A peer that is not awaited is forgotten once it is no longer asked, and may be asked again later. A node that
+        // was paused meanwhile has not forgotten it.
         if peer.awaited.is_empty() && now > peer.last_question.max(awake) + every * 3 / 2 {
             peer.asked = 0;
         }
         if peer.awaited.is_empty() {
-            // Of it a heartbeat is wanted, by whatever link.
+            // The question is for a heartbeat over any link.
             peer.asked_beside = true;
         }
         (peer.asked, peer.last_question) = (peer.asked + 1, now);
@@ -383,12 +392,12 @@ impl Life {
         }
     }
 
-    /// When a pause ends that a peer has announced to an id; 0 if there is none.
+    /// End of the pause that a peer has announced to an id; 0 if there is none.
     fn back(&self, id: Id, peer: Id) -> u64 {
         self.pauses.get(&(id, peer)).copied().unwrap_or_default()
     }
 
-    /// An id asks a peer for a heartbeat; what is wrong with that.
+    /// Checks a question to a peer; returns what is wrong.
     fn asks(&mut self, book: &Book, id: Id, peer: Id, now: u64) -> Option<String> {
         if self.rules.is_none() {
             return Some(format!("asks {peer} for a heartbeat, and none are to be asked for"));
@@ -399,7 +408,7 @@ impl Life {
             ));
         }
         let (every, last) = (self.rules?.0, self.peers.get(id, peer).map_or(0, |known| known.last_question));
-        // Once in an interval, by its own clock; it counts the intervals anew when a call begins.
+        // One question in each interval by its own clock, which restarts when a call begins.
         if last > 0 && now > last && now < last + every / 4 {
             return Some(format!("asks {peer} for a heartbeat {} ns after it has asked before", now - last));
         }
@@ -410,7 +419,7 @@ impl Life {
         Some(format!("asks {peer} again, {late}"))
     }
 
-    /// An id asks somebody whose answer it does not await; what is wrong with that.
+    /// Checks a question to a peer that is not awaited; returns what is wrong.
     fn asks_beside(&mut self, book: &Book, id: Id, peer: Id, now: u64) -> Option<String> {
         let of_id = self.peers.of(id).filter(|(_, known)| known.asked > 0);
         let mut silent =
@@ -423,7 +432,7 @@ impl Life {
         }
         let before = if (self.beside.0, self.beside.1) == (now, id) { self.beside.2 } else { 0 };
         self.beside = (now, id, before + 1);
-        // By its own clock: what was asked too long ago does not count.
+        // By its own clock: a question from too long ago does not count.
         let every = self.rules.map_or(0, |(every, _)| every);
         let known = self.peers.get(id, peer);
         if known.is_some_and(|known| known.asked > 0 && now <= known.last_question + every * 3 / 2) {
@@ -433,7 +442,7 @@ impl Life {
         (before == most).then(|| format!("asks more than {most} at a time whose answers it does not await"))
     }
 
-    /// An id has asked somebody beside those that it awaits, who has not answered before: those below that one are asked at the same time.
+    /// Checks that with a silent peer that is not awaited, the ids below it are asked as well.
     fn stops_at(&self, book: &Book, id: Id, peer: Id, now: u64) -> Option<String> {
         let (asked, most) = (&self.beside, (self.beside.0, self.beside.1) == (now, id));
         if most && asked.2 >= self.beside_max.unwrap_or(BESIDE_MAX) {
@@ -450,21 +459,21 @@ impl Life {
                 let known = self.peers.get(id, *child);
                 self.back(id, *child) <= now && known.is_none_or(|known| known.last_question != now)
             };
-            // In another call one above it may have answered.
+            // An id above it may have answered in another call.
             left = Some(children.find(unasked)?);
         }
         left.map(|child| format!("asks {peer}, which is silent, for a heartbeat, and not {child} below it"))
     }
 
-    /// That a peer has been silent for longer than it may be, if it has.
+    /// Describes a silence of a peer beyond the limit.
     fn late(&self, book: &Book, id: Id, peer: Id, now: u64) -> Option<String> {
         let (every, dead_after) = self.rules?;
-        // The calls of some may have ended with one that was given up a moment before.
+        // The calls of some peers may have ended with a peer given up just before.
         let known = self.peers.get(id, peer).filter(|known| !known.awaited.is_empty())?;
         let awake = book.resumed.get(&id).copied().unwrap_or_default();
         let since = self.suspected.get(&(id, peer)).map_or(known.awaited_since(), |(since, _)| *since);
         let silent = now - known.heard.max(since).max(awake).max(self.back(id, peer)).min(now);
-        // It was asked by the time that lies between two questions; one that has not left yet has asked nobody.
+        // The time between questions counts from when a question has left.
         let waited = match (known.asked, known.left_since.get()) {
             (0, _) => u64::MAX,
             (_, None) => 0,
@@ -474,27 +483,28 @@ impl Life {
             .then(|| format!("which has been silent for {silent} ns and is dead after {dead_after}"))
     }
 
-    /// A peer is given up for its silence: those below it that are silent, too, are not waited for as long again.
+    /// A peer is given up for silence: silent ids below it get no new full time of silence.
     fn suspect_those_below(&mut self, book: &Book, id: Id, peer: Id, now: u64) {
         let (Some((every, _)), Some(known)) = (self.rules, self.peers.get(id, peer)) else { return };
         if self.beside_max.is_some() {
-            // Some of them have not been asked, for want of places: each is waited for as long as any other.
+            // With few places some of them were not asked; each gets the full time.
             return;
         }
         let awake = book.resumed.get(&id).copied().unwrap_or_default();
-        // Those below one that was itself below a silent one have been asked as long as it, unless it was heard since.
+        // Ids below a peer that was itself below a silent one have been asked for as long, unless it was heard since.
         let suspected = self.suspected.get(&(id, peer)).copied();
         let silent =
             known.heard.max(known.awaited_since()).max(awake).max(known.left.get().unwrap_or_default());
         let silent = silent.max(self.back(id, peer));
         let asked = suspected.map(|(since, _)| since).filter(|since| *since > known.heard);
         let asked = asked.unwrap_or(silent + SUSPECTED_AFTER * every);
-        // Nobody suspects one whose question has hardly left.
+        // A question that has just left causes no suspicion.
         let asked = asked.max(known.left.get().unwrap_or_default() + (SUSPECTED_AFTER - 1) * every);
         let begun = asked.saturating_sub(SUSPECTED_AFTER * every);
         for (call, since) in &known.awaited {
             let Some(record) = book.calls.get(call) else { continue };
-            // In a call that has just come to the peer, those below it are asked when all are asked next; unless it came there because one above was silent.
+            // For a call that has just reached the peer, the ids below are asked at the next interval, unless the call
+            // reached it because an id above was silent.
             let at_once = suspected.is_some_and(|(_, last)| last == *since);
             let asked = if at_once { asked } else { asked.max(since + every) };
             let Some(place) = record.position(peer).filter(|_| record.plan.partial) else { continue };
@@ -506,12 +516,12 @@ impl Life {
             while let Some(other) = record.plan.ids.id(position).filter(|_| position < end) {
                 let known = self.peers.get(id, other);
                 if known.is_some_and(|known| known.heard > begun) {
-                    // One that lives looks after those below it.
+                    // A live id watches the ids below it.
                     position += record.sizes[position as usize];
                     continue;
                 }
                 position += 1;
-                // Who was given up before and is asked once more is given all the time there is.
+                // An id that was given up before gets the full time.
                 if known.is_none_or(|known| !known.given_up) {
                     self.suspected.insert((id, other), (asked, now));
                 }
@@ -519,14 +529,14 @@ impl Life {
         }
     }
 
-    /// When the call began at an id for which alone it has ever asked a peer.
+    /// Start of the call at an id, if this is the only call for which it ever asked the peer.
     fn begun_for(&self, id: Id, peer: Id, known: &Peer) -> Option<u64> {
         let [(call, _)] = known.awaited[..] else { return None };
         let alone = !known.others && !self.suspected.contains_key(&(id, peer));
         self.begun.get(&(id, call)).copied().filter(|_| alone)
     }
 
-    /// An id gives a peer up; what is wrong with that.
+    /// Checks the giving up of a peer; returns what is wrong.
     fn gives_up(&self, book: &Book, id: Id, peer: Id, now: u64) -> Option<String> {
         let Some((every, dead_after)) = self.rules else {
             return Some(format!("gives {peer} up, and nobody is to be given up"));
@@ -534,7 +544,7 @@ impl Life {
         let Some(known) = self.peers.get(id, peer) else {
             return Some(format!("gives {peer} up, whom it never asked"));
         };
-        // With those that are given up together the call may have ended.
+        // The call may have ended with other peers that were given up at the same time.
         if known.awaited.is_empty() && self.gave_up != (id, now) {
             return Some(format!("gives {peer} up, whose answer it does not await"));
         }
@@ -542,7 +552,7 @@ impl Life {
         let lost = self.lost.get(&(id, peer)).copied().filter(|_| !known.asked_beside).unwrap_or_default();
         let since = known.heard.max(known.first_asked).max(lost);
         let silent = now.saturating_sub(since.max(self.back(id, peer)));
-        // Whether it was heard before the first look at it, the node has not noted.
+        // The node does not record messages before its first check of the peer.
         if silent < patience {
             return Some(format!("gives {peer} up after {silent} ns, where {patience} must pass"));
         }
@@ -565,7 +575,7 @@ impl Life {
     }
 }
 
-/// Whether one id stands below another in the tree of a partial call.
+/// Whether one id is below another in the tree of a partial call.
 fn below(record: &Record, above: Id, id: Id) -> bool {
     let places = record.position(above).zip(record.position(id));
     record.plan.partial && places.is_some_and(|(above, id)| record.between(above, id).is_some())

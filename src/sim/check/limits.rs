@@ -1,7 +1,8 @@
-//! Time limits, at every id: whoever has a request has answered it when the limit of that request has passed, or, where it waits for its children, when its part of the extra time has passed, too; it holds nothing of
-//! the call any more then; not only the root. None ends early, no hop keeps anything of the limit back, and no call is done that took longer than its limit.
+//! Checks time limits at every id. An id has answered by the limit of its request, or, if it waits for children, by the
+//! end of its extra time; then it holds nothing of the call. No call ends early, no hop withholds time, and no call is
+//! done that took longer than its limit.
 //!
-//! An id that stands still is judged when it goes on. What an id answers to is the limit that the request had when it came: the time on links is not counted.
+//! A paused id is judged when it resumes. The limit counts from the arrival of the request: time on links is excluded.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -16,34 +17,34 @@ use crate::wire::{CallId, Cause, CauseKind, Message, Request, Response, Status};
 
 const NAME: &str = "limits";
 
-/// How long past its limit an id may answer: timers are exact here, and what a frame says of a limit is in whole microseconds.
+/// Latest answer of an id after its limit: timers are exact here, and frames carry limits in whole microseconds.
 const LATE_NS: u64 = 2_000;
 
 /// A call at an id.
 struct Here {
-    /// When the limit passes of the request that came first, and of the one whose limit is the last.
+    /// Limit of the first request, and latest limit of all requests.
     first: u64,
     last: u64,
-    /// The time for reports of its children is in this.
+    /// Whether `last` includes the time for its children's reports.
     waits: bool,
-    /// Who has asked and has not been told what came of it; and how often it was asked.
+    /// Ids that have asked and have no outcome; and the number of requests.
     askers: Vec<Id>,
     requests: u32,
 }
 
-/// The calls of which some limit has not passed yet.
+/// Calls whose limits have not all passed.
 #[derive(Default)]
 pub(super) struct Limits {
     calls: BTreeMap<(Id, CallId), Here>,
-    /// When each is to be looked at; of one that has been put off, or is over, more than once.
+    /// Times at which calls are checked; a call that was postponed or ended may be here several times.
     due: BTreeSet<(u64, Id, CallId)>,
-    /// Who stands still.
+    /// Paused ids.
     still: BTreeSet<Id>,
-    /// How many calls an id holds, of which its limits are known.
+    /// Number of calls that an id holds, as far as their limits are known.
     held: BTreeMap<Id, usize>,
-    /// The calls that are looked at; none after a large one has begun.
+    /// Calls that are checked; none after a large one has started.
     watched: BTreeSet<CallId>,
-    /// Whether a large one has begun.
+    /// Whether a large one has started.
     blind: bool,
 }
 
@@ -56,11 +57,11 @@ impl Limits {
             Observation::Started { call, plan } if !self.blind && plan.ids.len() <= LARGE => {
                 self.watched.insert(*call);
                 if let Some(root) = plan.ids.first() {
-                    // Its caller asks.
+                    // The caller counts as the asking id.
                     self.asked(root, root, *call, now.saturating_add(plan.limit_ns));
                 }
             }
-            // Its ids hold a call of which nothing is known here, so what they may hold is not known any more.
+            // Ids hold calls that are unknown here, so their number can no longer be checked.
             Observation::Started { .. } => *self = Limits { blind: true, ..Limits::default() },
             _ if self.watched.is_empty() => {}
             Observation::Finished { call, outcome } => {
@@ -83,10 +84,10 @@ impl Limits {
             Observation::Received { at, from, message: Message::Cancel(call) } => {
                 self.told(*at, *from, *call);
             }
-            // Of a reply whose head has gone up the data are to follow, or a failure; until then the call is held.
+            // After the head of a reply, its data or a failure follow; until then the id holds the call.
             Observation::Sent { from, to, message: Message::Response(response) } => {
                 self.told(*from, *to, response.call);
-                // What it never took on has no limit there: it has refused the one request that came.
+                // A refused request has no limit here, if it was the only one.
                 let known = self.calls.get(&(*from, response.call));
                 if known.is_some_and(|here| here.requests == 1) && refuses(*from, response) {
                     self.calls.remove(&(*from, response.call));
@@ -116,7 +117,7 @@ impl Limits {
         }
     }
 
-    /// The calls at an id.
+    /// Calls at an id.
     fn at(&mut self, id: Id) -> impl Iterator<Item = (CallId, &mut Here)> {
         let least = CallId { root: 0, sequence: 0 };
         let most = CallId { root: Id::MAX, sequence: u64::MAX };
@@ -134,18 +135,18 @@ impl Limits {
         self.due.insert((here.last, at, call));
     }
 
-    /// An id has told another what came of its request, or that one does not want to hear it.
+    /// An id has told another the outcome of its request, or the other does not want it.
     fn told(&mut self, at: Id, asker: Id, call: CallId) {
         let here = self.calls.get_mut(&(at, call));
         here.into_iter().for_each(|here| here.askers.retain(|id| *id != asker));
     }
 
-    /// What is wrong with the limit that an id tells a function.
+    /// Checks the limit that a function is given.
     fn tells(&self, book: &Book, id: Id, call: CallId, until: u64, now: u64) -> Option<String> {
-        // Of one that was asked more than once only itself knows which request counts.
+        // With several requests only the id knows which one counts.
         let here = self.calls.get(&(id, call)).filter(|here| here.requests == 1)?;
         let (told, left) = (until.saturating_sub(now), here.first.saturating_sub(now));
-        // A callback may merge what comes in the time for reports, until that is over.
+        // A callback may merge replies until the time for reports is over.
         let reports = book.time_for_reports(id, call);
         let exact = here.first.abs_diff(until) <= LATE_NS;
         let behind = reports.is_some_and(|(least, most)| {
@@ -156,7 +157,7 @@ impl Limits {
             .then(|| format!("tells a function of call {call} that {told} ns are left, and {left} are"))
     }
 
-    /// An id goes on: what was due while it stood still is due now.
+    /// An id resumes: checks postponed by its pause are due now.
     fn goes_on(&mut self, id: Id, now: u64) {
         self.still.remove(&id);
         let put_off: Vec<CallId> =
@@ -167,7 +168,7 @@ impl Limits {
         }
     }
 
-    /// At most times nothing is.
+    /// Mostly nothing is due.
     #[inline]
     fn judge_those_due(&mut self, book: &Book, now: u64, findings: &mut Findings) {
         if !self.due.is_empty() {
@@ -175,7 +176,7 @@ impl Limits {
         }
     }
 
-    /// Whoever owes an answer when its limit has passed is late.
+    /// Reports ids that owe an answer after their limit.
     fn judge_the_first(&mut self, book: &Book, now: u64, findings: &mut Findings) {
         while let Some(&(until, id, call)) = self.due.first().filter(|(until, ..)| until + LATE_NS < now) {
             self.due.pop_first();
@@ -192,7 +193,8 @@ impl Limits {
             }
             let Some(here) = self.calls.remove(&(id, call)) else { continue };
             if here.askers.is_empty() {
-                // It has told all who asked, perhaps of a reply that is still arriving: until nothing more can come of that.
+                // It has told all asking ids, perhaps by a head whose data still arrive; it holds the call until that
+                // ends.
                 let held = self.held.get(&id).copied().unwrap_or_default();
                 self.holds_more(id, held, findings);
             }
@@ -207,7 +209,7 @@ impl Limits {
         }
     }
 
-    /// After an input an id holds no call whose limit has passed.
+    /// Checks that an id holds no call whose limit has passed.
     fn holds(&mut self, id: Id, calls: usize, findings: &mut Findings) {
         if calls == 0 {
             self.held.remove(&id);
@@ -227,7 +229,7 @@ impl Limits {
         }
     }
 
-    /// What is wrong with the limit that a request gives a child.
+    /// Checks the limit that a request gives to a child.
     fn kept_back(&self, from: Id, request: &Request, now: u64) -> Option<String> {
         let (call, child) = (request.call, request.ids.first()?);
         let here = self.calls.get(&(from, call))?;
@@ -240,7 +242,7 @@ impl Limits {
         })
     }
 
-    /// Whether a call ends for want of time before its time has passed.
+    /// Whether a call ends for its time limit before the limit has passed.
     fn early(&self, book: &Book, call: CallId, cause: Option<&Cause>, now: u64) -> Option<String> {
         let record = book.calls.get(&call)?;
         let (limit, took) = (record.plan.limit_ns, now - record.started);
@@ -251,12 +253,12 @@ impl Limits {
     }
 }
 
-/// Whether an id has not taken on what it was asked, for whatever reason.
+/// Whether an id has refused a request, for any reason.
 fn refuses(from: Id, response: &Response) -> bool {
     takes_no_more(from, response) || is_refusal(from, response)
 }
 
-/// What is wrong with a call that is done after its limit.
+/// Checks a call that is done after its limit.
 fn late(book: &Book, call: CallId, outcome: &Outcome, now: u64) -> Option<String> {
     let record = book.calls.get(&call)?;
     let (limit, took) = (record.plan.limit_ns, now - record.started);
@@ -268,7 +270,7 @@ fn late(book: &Book, call: CallId, outcome: &Outcome, now: u64) -> Option<String
         .then(|| format!("call {call} is done after {took} ns, and its time limit is {limit}"))
 }
 
-/// The limit of a request.
+/// Limit of a request.
 fn nanos(request: &Request) -> u64 {
     in_nanos(request.limit)
 }

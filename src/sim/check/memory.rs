@@ -1,6 +1,9 @@
-//! What a node holds is counted, where it has little memory: at least the answers that it keeps, the requests of partial calls in flight, and what their funcs have given; of whole calls, long replies of func.
+//! Checks that a node with little memory counts what it holds. Counted are at least retained answers, requests of
+//! partial calls in flight, and the replies of their funcs; for whole calls, long replies of func.
 //!
-//! Source: [`holding`](crate::chain), what calls hold. Whole calls may be on the fast path, which counts nothing but what is long, and where func's reply is the whole answer nothing is held; roots do not count what they have started themselves. How much may be counted at most is said in `bounds`.
+//! Source: [`holding`](crate::chain), the memory of calls. Whole calls may be on the fast path, which counts only long
+//! replies. If func's reply is the whole answer, nothing is held. A root does not count calls that it has started
+//! itself. `bounds` checks the upper limit.
 
 use gpc_trees::Id;
 use smallvec::SmallVec;
@@ -13,37 +16,37 @@ use crate::wire::{CallId, Message, Request};
 
 const NAME: &str = "memory";
 
-/// Least that an answer takes of a node's memory while it is kept, beside its reply and the words of its report, bytes.
+/// Least memory of a retained answer, without its reply and the messages of its report, bytes.
 pub(super) const KEPT_MIN: u64 = 512;
 
-/// Least that a call in flight takes, beside what it carries.
+/// Least memory of a call in flight, without its contents.
 const CALL_MIN: u64 = 1 << 10;
 
-/// Least that a run of the ids of its list takes.
+/// Least memory of a run of ids in its list.
 const RUN_MIN: u64 = 16;
 
-/// Most that stands around what func has given, and is counted with it.
+/// Largest overhead counted with func's reply.
 const AROUND: u64 = 128;
 
-/// What is known of nodes that have little memory. Bounded by the calls at each id.
+/// Known contents of nodes with little memory, bounded by the calls at each id.
 #[derive(Default)]
 pub(super) struct Memory {
-    /// By the id.
+    /// Indexed by id.
     ids: Vec<Here>,
-    /// What func has given that was the last to end in the input that is being taken: where there was no room for it, nothing is held.
+    /// Reply of the func that ended last in the current input; without room for it, nothing is held.
     own: Option<(Id, CallId, u64)>,
 }
 
-/// What is known of one.
+/// Known contents of one node.
 #[derive(Default)]
 struct Here {
-    /// Least that a call takes while it is in flight here: of all that may be.
+    /// Least memory of each call that may be in flight here.
     in_flight: Least,
-    /// Least that the answer takes that was given to a partial call.
+    /// Least memory of each answer given to a partial call.
     given: Least,
 }
 
-/// Bytes by call. Of one or of a few, so that they lie in no order.
+/// Bytes by call, of one or few calls, unsorted.
 #[derive(Default)]
 struct Least(SmallVec<[(CallId, u64); 1]>);
 
@@ -63,7 +66,7 @@ impl Least {
         self.0.retain(|(of, _)| *of != call);
     }
 
-    /// Of so many of them, which is not seen from outside.
+    /// Least sum over `count` of the calls: which ones are held is unknown.
     fn of(&self, count: usize) -> u64 {
         let mut all: SmallVec<[u64; 4]> = self.0.iter().map(|(_, bytes)| *bytes).collect();
         all.sort_unstable();
@@ -91,9 +94,9 @@ impl Memory {
             }
             Observation::Started { call, .. } => self.at(call.root).in_flight.insert(*call, 0),
             Observation::Ran { id, call, end: FunctionEnd::Through } => {
-                // Where a call begins anew, the job may be one that the first has left.
+                // If a call was started anew, the job may be left from the first time.
                 let record = book.calls.get(call).filter(|record| !book.may_run_anew(record));
-                // callback changes what there is of it.
+                // A callback replaces the reply.
                 let gives =
                     |plan: &Plan| u64::from(plan.reply_bytes) + u64::from(plan.carries.reply_header_bytes);
                 let long = |plan: &Plan| gives(plan) > SHORT_MAX as u64;
@@ -108,7 +111,7 @@ impl Memory {
                 message: Message::Response(Response { call, answer: Answer::Partial(partial) }),
                 ..
             } => {
-                // The words of a report are most of it.
+                // The messages are the largest part of a report.
                 let said = partial.report.causes.iter().map(|cause| cause.message.len() as u64);
                 let least = KEPT_MIN + partial.reply.len() + said.sum::<u64>();
                 let Here { in_flight, given } = self.at(*from);
@@ -118,7 +121,7 @@ impl Memory {
             Observation::Sent { from, message: Message::Response(Response { call, answer }), .. } => {
                 match answer {
                     Answer::Completed | Answer::Reply(_) => self.at(*from).in_flight.remove(*call),
-                    // Its data are on their way, and held no more.
+                    // Its data are being sent, and no longer held.
                     Answer::Arriving(_) => self.at(*from).in_flight.insert(*call, 0),
                     Answer::Failed(_) | Answer::Partial(_) => {}
                 }
@@ -136,7 +139,7 @@ impl Memory {
             && held.memory + bytes + AROUND <= most
             && let Some(least) = here.in_flight.get_mut(call).filter(|_| call.root != id)
         {
-            // Of a whole call that was on the fast path the reply alone is counted.
+            // A whole call on the fast path counts only the reply.
             let call = if *least > 0 { CALL_MIN } else { 0 };
             *least = (*least).max(call + bytes);
         }
@@ -147,12 +150,12 @@ impl Memory {
     }
 }
 
-/// Least that a call takes where a request of it comes.
+/// Least memory of a call at the arrival of its request.
 fn least(record: &Record, at: Id, request: &Request) -> u64 {
     if !request.partial || record.root() == Some(at) {
         return 0;
     }
-    // Longer data have a share of their own.
+    // Longer data are counted separately.
     let data = if request.data.len() <= SHORT_MAX as u64 { request.data.len() } else { 0 };
     CALL_MIN + RUN_MIN * request.ids.runs().count() as u64 + request.header.len() as u64 + data
 }

@@ -1,4 +1,6 @@
-//! A callback merges all that there is: it is run for the answer of each child before an id answers well, also for one that says nothing but that it is done. An id of a partial call whose own part is in its answer passes nothing on unmerged, unless its time has passed.
+//! Checks that a callback merges all replies: before an id answers well, callback has run for the answer of each child,
+//! also for one without data. An id of a partial call whose own part is in its answer leaves no values unmerged, unless
+//! its time has passed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,13 +18,13 @@ const NAME: &str = "merging";
 /// A whole call with a callback, at an id.
 #[derive(Default)]
 struct Here {
-    /// Children that have answered well.
+    /// Children that have answered without failure.
     well: BTreeSet<Id>,
-    /// Functions that have begun: func, and a callback for each of them.
+    /// Functions that have begun: func, and a callback for each child.
     begun: usize,
 }
 
-/// What callbacks there are still to be. Bounded by the calls at each id.
+/// Callbacks that are still to run, bounded by the calls at each id.
 #[derive(Default)]
 pub(super) struct Merging {
     calls: BTreeMap<(Id, CallId), Here>,
@@ -89,7 +91,8 @@ impl Merging {
     }
 }
 
-/// A whole call whose callbacks are counted. One whose request comes from elsewhere, too, may have answered for the one and run for the other; and a func that takes its data as they come begins more than once.
+/// The record of a whole call whose callbacks are counted. With copied requests, an id may have answered one request
+/// and run for the other. A func that takes its data as they arrive begins more than once.
 fn counted(book: &Book, call: CallId) -> Option<&Record> {
     let record = book.calls.get(&call)?;
     let plan = &record.plan;
@@ -101,10 +104,10 @@ fn is_well(answer: &Answer) -> bool {
     matches!(answer, Answer::Completed | Answer::Reply(_))
 }
 
-/// What an id has left unmerged that says of itself that it is done.
+/// Describes the values that an id has left unmerged although it is done.
 fn left(book: &Book, id: Id, call: CallId, reply: &SubtreeReply, report: &Report) -> Option<String> {
     let plan = &book.calls.get(&call)?.plan;
-    // A root that only watches says nothing of itself.
+    // A root that only watches reports nothing of itself.
     let watches = plan.watch && plan.ids.first() == Some(id);
     let done = report.coverage.statuses().next() == Some(Status::Done);
     let late = report.causes.iter().any(|cause| cause.kind == CauseKind::TimeLimit);

@@ -1,7 +1,8 @@
-//! What must hold of every run, checked apart from the world that runs it and from the code under test.
+//! Checkers of worlds of calls, apart from the world that runs and from the code under test.
 //!
-//! A world tells what it sees as [`Observation`]s: who executed, what was sent, how a call ended, which fault was injected. From those alone each checker judges; a test may feed it a doctored history.
-//! What a tree is, the checkers take from [`gpc_trees::edges`], once for a call; that it is the tree which its name promises is a checker's, too.
+//! A world reports [`Observation`]s: executions, messages, outcomes of calls, injected faults. Each checker judges from
+//! those alone, so a test can feed it a doctored history. The checkers take trees from [`gpc_trees::edges`], once for
+//! each call; another checker compares a tree with the definition of its name.
 
 mod answers;
 mod book;
@@ -51,34 +52,34 @@ use crate::wire::message::{Answer, Merging, Response, SubtreeReply};
 use crate::wire::{CallId, CauseKind, Failure, Message, Report, Stage};
 use book::Book;
 
-/// A call as its caller means it.
+/// A call as its caller plans it.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// All ids, the root first.
     pub ids: IdList,
-    /// How the list is split.
+    /// The tree over the list.
     pub tree: Tree,
-    /// It goes on without those that are lost.
+    /// Whether the call continues without lost ids.
     pub partial: bool,
-    /// The root neither executes nor contributes.
+    /// Whether the root neither executes nor contributes.
     pub watch: bool,
-    /// Replies are collected.
+    /// Whether replies are collected.
     pub reply_wanted: bool,
-    /// Replies are merged by a callback that appends, instead of aggregated.
+    /// Whether a callback that appends merges the replies, instead of aggregation.
     pub callback: bool,
-    /// Ids forward before they execute.
+    /// Whether ids forward before they execute.
     pub forward_first: bool,
     /// Bytes of the request's data.
     pub data_bytes: u32,
     /// Time limit, nanoseconds.
     pub limit_ns: u64,
-    /// Bytes of each id's reply: its id, little-endian, comes first as far as there is room.
+    /// Bytes of each id's reply; it begins with the id, little-endian, as far as it fits.
     pub reply_bytes: u32,
-    /// What else tells this call from others.
+    /// Further contents that distinguish this call from others.
     pub carries: Carries,
 }
 
-/// What a call carries beside its data and its replies, so that nothing of one call can stand for that of another.
+/// Contents of a call beside its data and replies, so that those of another call are detected.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Carries {
     /// Handle of func.
@@ -89,9 +90,9 @@ pub struct Carries {
     pub header_bytes: u32,
     /// Bytes of the header of each id's reply.
     pub reply_header_bytes: u32,
-    /// In which order callback merges.
+    /// Order in which callback merges.
     pub merging: Merging,
-    /// func takes the data as they come.
+    /// Whether func takes the data as they arrive.
     pub as_they_come: bool,
 }
 
@@ -109,35 +110,35 @@ impl Default for Carries {
     }
 }
 
-/// How a call ended.
+/// Outcome of a call.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// The reply, or why there is none.
+    /// The reply, or the failure.
     pub result: Result<Option<SubtreeReply>, Failure>,
-    /// Of a partial call that ended well: what became of each id.
+    /// Status of each id, of a partial call that ended well.
     pub report: Option<Report>,
 }
 
-/// What a node holds at some moment.
+/// State that a node holds at some time.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Held {
     /// Calls in flight.
     pub calls: usize,
-    /// Answers kept for an adopter.
+    /// Answers retained for adopters.
     pub answers_kept: usize,
-    /// Jobs running.
+    /// Running jobs.
     pub jobs: usize,
     /// Whether a timer is set.
     pub deadline: bool,
-    /// Whether it has more to do at this moment: what it owes is judged when it has done that.
+    /// Whether the node has more to do at this time: its duties are judged after that.
     pub goes_on: bool,
-    /// Bytes of its memory, where that is counted.
+    /// Bytes of memory, where they are counted.
     pub memory: u64,
-    /// Of these, what answers have taken that it keeps.
+    /// Bytes of these for retained answers.
     pub kept_bytes: u64,
-    /// Entries of its tables that belong to nothing.
+    /// Leaked entries of its tables.
     pub strays: usize,
-    /// With how many peers it takes itself to be linked, at most as many as it is.
+    /// Number of peers that it counts as linked, at most the true number.
     pub links: usize,
 }
 
@@ -148,273 +149,274 @@ pub enum FunctionEnd {
     Through,
     /// With a failure.
     Failed,
-    /// It answers later.
+    /// It replies later.
     Deferred,
-    /// It is func, has taken what there was of its data, and goes on when more has come.
+    /// A func that has taken the data so far, and continues when more arrive.
     Unfinished,
 }
 
-/// Something that a world saw.
+/// An observation of a world.
 #[derive(Clone, Debug)]
 pub enum Observation<'a> {
     /// A call starts at its root.
     Started {
-        /// Its name.
+        /// Name of the call.
         call: CallId,
-        /// What it is.
+        /// Its plan.
         plan: Arc<Plan>,
     },
     /// func begins.
     Executed {
-        /// Where.
+        /// The executing id.
         id: Id,
-        /// In which run of the id.
+        /// The run of the id.
         run: u32,
-        /// Of which call.
+        /// Name of the call.
         call: CallId,
     },
     /// A function begins, func or callback.
     Began {
-        /// Where.
+        /// The executing id.
         id: Id,
-        /// Of which call.
+        /// Name of the call.
         call: CallId,
-        /// When the limit of its call passes there, nanoseconds, if it was told.
+        /// Limit of the call at this id, nanoseconds, if it is given.
         until: Option<u64>,
     },
     /// A function ends.
     Ran {
-        /// Where.
+        /// The executing id.
         id: Id,
-        /// Of which call.
+        /// Name of the call.
         call: CallId,
-        /// How.
+        /// How it ends.
         end: FunctionEnd,
     },
-    /// A function that has deferred its reply gives it, or says why there is none, perhaps before it has ended.
+    /// A function that deferred its reply gives the reply or a failure, perhaps before it has ended.
     TokenUsed {
-        /// Where.
+        /// The executing id.
         id: Id,
-        /// Of which call.
+        /// Name of the call.
         call: CallId,
     },
     /// A node sends a message.
     Sent {
-        /// Who.
+        /// Sender.
         from: Id,
-        /// To whom.
+        /// Receiver.
         to: Id,
-        /// What.
+        /// The message.
         message: &'a Message,
     },
     /// The world itself sends a copy of a request.
     Forged {
-        /// In whose name.
+        /// Claimed sender.
         from: Id,
-        /// To whom.
+        /// Receiver.
         to: Id,
-        /// Of which call.
+        /// Name of the call.
         call: CallId,
     },
     /// A job is given out.
     Job {
-        /// Where.
+        /// The executing id.
         id: Id,
-        /// What.
+        /// The job.
         job: &'a Job,
     },
-    /// What looks like a request and is none comes in, from one who has no part in the call.
+    /// An invalid request arrives from an id that has no part in the call.
     Misdirected {
-        /// Where.
+        /// Receiver.
         at: Id,
-        /// From whom.
+        /// Sender.
         from: Id,
-        /// Of which call.
+        /// Name of the call.
         call: CallId,
     },
-    /// A malformed answer leaves in place of what a node has said.
+    /// A malformed answer leaves in place of a node's own.
     Malformed {
-        /// Whose.
+        /// Sender.
         from: Id,
-        /// Of which call.
+        /// Name of the call.
         call: CallId,
-        /// Whether it is as it was but for the bytes of its reply.
+        /// Whether only the bytes of the reply are changed.
         garbled: bool,
     },
-    /// A node is given a message.
+    /// A node receives a message.
     Received {
-        /// Which.
+        /// Receiver.
         at: Id,
-        /// From whom.
+        /// Sender.
         from: Id,
-        /// What.
+        /// The message.
         message: &'a Message,
     },
-    /// A node hears of a peer, and nothing else: what came says nothing that counts, or its socket has taken bytes that had to wait.
+    /// A node learns that a peer is alive: a message without effect arrived, or the socket has taken bytes.
     Heard {
-        /// Which.
+        /// The node.
         at: Id,
         /// The peer.
         from: Id,
     },
-    /// A node tells whoever still works for a call that it has ended.
+    /// A node tells the running functions of a call that the call has ended.
     Stopped {
-        /// Which.
+        /// The node.
         id: Id,
-        /// Which call.
+        /// Name of the call.
         call: CallId,
     },
-    /// Data of a request that came in pieces have all come.
+    /// All data of a request that came in pieces have arrived.
     DataCame {
-        /// Where.
+        /// Receiver.
         at: Id,
-        /// From whom.
+        /// Sender.
         from: Id,
-        /// Of which call.
+        /// Name of the call.
         call: CallId,
     },
-    /// A node is not given the head of a long reply, since it says that it does not await one; or it asks for that of a partial call, whose data it needs whole.
+    /// The head of a long reply is dropped because its receiver does not await one; or the receiver asks for the head
+    /// of a partial call, whose data it needs whole.
     HeadDropped {
-        /// Which.
+        /// Receiver.
         at: Id,
-        /// Whose.
+        /// Sender.
         from: Id,
-        /// Of which call.
+        /// Name of the call.
         call: CallId,
     },
     /// A link of a node comes up.
     LinkUp {
-        /// Which.
-        at: Id,
-        /// With whom.
-        peer: Id,
-    },
-    /// What is to come next of the data of a request has been with its sender, and is not there any more.
-    DataGone {
-        /// Where it is awaited.
-        at: Id,
-        /// From whom.
-        from: Id,
-        /// Of which call.
-        call: CallId,
-    },
-    /// A request came in.
-    Requested {
-        /// Where.
-        at: Id,
-        /// From whom.
-        from: Id,
-    },
-    /// A node says that a request is consumed.
-    Consumed {
-        /// Where.
-        at: Id,
-        /// Whose request.
-        from: Id,
-    },
-    /// How heartbeats are asked for; without this they are not.
-    Heartbeat {
-        /// How often, nanoseconds.
-        every_ns: u64,
-        /// How long a peer may be silent, nanoseconds.
-        dead_after_ns: u64,
-    },
-    /// What nodes take at most; without this there is nothing that they refuse.
-    Limits(Limits),
-    /// How many ids below silent ones a node asks at a time at most; without this as many as one of the usual sizes.
-    Descendants(usize),
-    /// A heartbeat request has left.
-    PingLeft {
-        /// Whose.
-        at: Id,
-        /// For whom.
-        peer: Id,
-        /// When it was sent, nanoseconds.
-        asked_ns: u64,
-    },
-    /// A node gives up a peer that sends no heartbeat.
-    Abandoned {
-        /// Which node.
+        /// The node.
         at: Id,
         /// The peer.
         peer: Id,
     },
-    /// The caller gives up.
-    GivenUp {
-        /// Which call.
+    /// The next data of a request were at their sender, and are gone.
+    DataGone {
+        /// Receiver.
+        at: Id,
+        /// Sender.
+        from: Id,
+        /// Name of the call.
         call: CallId,
     },
-    /// An end of a link learnt that it is lost.
+    /// A request arrived.
+    Requested {
+        /// Receiver.
+        at: Id,
+        /// Sender.
+        from: Id,
+    },
+    /// A node reports a request as consumed.
+    Consumed {
+        /// The node.
+        at: Id,
+        /// Sender of the request.
+        from: Id,
+    },
+    /// Settings of heartbeats; without this observation they are off.
+    Heartbeat {
+        /// Interval, nanoseconds.
+        every_ns: u64,
+        /// Time of silence until death, nanoseconds.
+        dead_after_ns: u64,
+    },
+    /// Limits of the nodes; without this observation there are none.
+    Limits(Limits),
+    /// Largest number of ids below silent ones that a node asks at a time; without this observation the default.
+    Descendants(usize),
+    /// A heartbeat request has left.
+    PingLeft {
+        /// Sender.
+        at: Id,
+        /// Receiver.
+        peer: Id,
+        /// Time at which it was sent, nanoseconds.
+        asked_ns: u64,
+    },
+    /// A node gives up a silent peer.
+    Abandoned {
+        /// The node.
+        at: Id,
+        /// The peer.
+        peer: Id,
+    },
+    /// The caller gives up a call.
+    GivenUp {
+        /// Name of the call.
+        call: CallId,
+    },
+    /// An end of a link learned that it is lost.
     LinkEnded {
         /// The end.
         at: Id,
-        /// The other one.
+        /// The other end.
         peer: Id,
-        /// Whether it never was up.
+        /// Whether the link never came up.
         unreached: bool,
     },
     /// A fault takes effect.
     Injected {
-        /// Which.
+        /// The fault.
         fault: Fault,
-        /// On whom; on everybody if this is empty.
+        /// Ids that it touches; all ids if empty.
         ids: &'a [Id],
     },
     /// A process ends.
     Ended {
-        /// Which.
+        /// Its id.
         id: Id,
     },
-    /// A process goes on after it stood still.
+    /// A paused process continues.
     Resumed {
-        /// Which.
+        /// Its id.
         id: Id,
     },
-    /// What a node holds after an input, and how many jobs it may run.
+    /// State that a node holds after an input, and its workers.
     Held {
-        /// Which.
+        /// The node.
         id: Id,
-        /// What.
+        /// Its state.
         held: Held,
-        /// Jobs that may run: on the default workers, and on the executor with a name.
+        /// Number of default workers, and of workers of the named executor.
         workers: [usize; 2],
     },
-    /// Whom a node counts as having part in the calls that are in flight there.
+    /// Ids that a node reports as involved in its calls in flight.
     Involved {
-        /// Which node.
+        /// The node.
         id: Id,
-        /// Whom.
+        /// The involved ids.
         with: &'a BTreeSet<Id>,
     },
-    /// Which workers a root says that its call in flight still needs.
+    /// Workers that a root reports as still needed by its call in flight.
     Needs {
-        /// Which.
+        /// Name of the call.
         call: CallId,
         /// A bit for each class of workers.
         classes: u64,
     },
     /// A call ends at its root.
     Finished {
-        /// Which.
+        /// Name of the call.
         call: CallId,
-        /// How.
+        /// Its outcome.
         outcome: &'a Outcome,
     },
-    /// All faults and calls are over, and no timer and no message has come for long that could make a node look; or nothing is left to happen.
+    /// All faults and calls are over, and no event has woken a node for long; or no event is left.
     Quiet {
-        /// What each process that lives holds: its id and what it holds.
+        /// State that each live process holds, with its id.
         held: &'a [(Id, Held)],
     },
 }
 
-/// Something that must not be.
+/// A violation of a rule.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Violation {
-    /// Which checker says so.
+    /// Name of the checker.
     pub checker: &'static str,
-    /// When, nanoseconds of virtual time.
+    /// Virtual time, nanoseconds.
     pub at_ns: u64,
-    /// What, in words.
+    /// Description.
     pub what: String,
 }
 
@@ -424,10 +426,10 @@ impl fmt::Display for Violation {
     }
 }
 
-/// Violations that one run reports: the first one matters, the rest may help.
+/// Largest number of violations reported for a run: the first one matters, the rest may help.
 const VIOLATIONS_MAX: usize = 32;
 
-/// Where a checker puts what it finds.
+/// Collects violations.
 struct Findings {
     at: u64,
     found: Vec<Violation>,
@@ -441,7 +443,7 @@ impl Findings {
     }
 }
 
-/// Whether an id refuses to have anything to do with a request: a call that it knows from another parent goes on.
+/// Whether an id refuses any part in a request; if it knows the call from another parent, it continues for that one.
 fn is_refusal(from: Id, response: &Response) -> bool {
     match &response.answer {
         Answer::Failed(failure) if failure.cause.id == from => matches!(
@@ -452,7 +454,7 @@ fn is_refusal(from: Id, response: &Response) -> bool {
     }
 }
 
-/// Whether an id refuses a request since it takes no more of its kind.
+/// Whether an id refuses a request because of a limit.
 fn takes_no_more(from: Id, response: &Response) -> bool {
     use CauseKind::{Busy, NoMemory, OverLimit, ShuttingDown};
     match &response.answer {
@@ -463,21 +465,21 @@ fn takes_no_more(from: Id, response: &Response) -> bool {
     }
 }
 
-/// Drops what a map has under these keys, without a look at the others.
+/// Removes a range of keys from a map, without visiting the others.
 pub(in crate::sim) fn forget<K: Ord + Copy, V>(map: &mut BTreeMap<K, V>, keys: RangeInclusive<K>) {
     while let Some((&key, _)) = map.range(keys.clone()).next() {
         map.remove(&key);
     }
 }
 
-/// The same of a set.
+/// Removes a range of keys from a set.
 pub(in crate::sim) fn forget_keys<K: Ord + Copy>(set: &mut BTreeSet<K>, keys: RangeInclusive<K>) {
     while let Some(&key) = set.range(keys.clone()).next() {
         set.remove(&key);
     }
 }
 
-/// The names that a call can have.
+/// The lowest and the highest possible name of a call.
 pub(in crate::sim) const NAMES: [CallId; 2] =
     [CallId { root: 0, sequence: 0 }, CallId { root: Id::MAX, sequence: u64::MAX }];
 
@@ -513,7 +515,7 @@ impl Default for Checkers {
 }
 
 impl Checkers {
-    /// Checkers that have seen nothing yet.
+    /// Checkers without observations.
     pub fn new() -> Checkers {
         let findings = Findings { at: 0, found: Vec::new() };
         Checkers {
@@ -541,7 +543,8 @@ impl Checkers {
         }
     }
 
-    /// Looks at one thing that happened at `at` nanoseconds. Each of the kinds that come often has code of its own, made for it alone, in which nothing is left of the checkers that do not look at it.
+    /// Handles an observation made at `at` nanoseconds. Each frequent kind gets specialized code, without the checkers
+    /// that ignore it.
     pub fn observe(&mut self, at: u64, seen: &Observation<'_>) {
         use Observation::{Began, Consumed, Executed, Heard, Held, Ran, Received, Requested, Sent};
         match *seen {
@@ -558,7 +561,7 @@ impl Checkers {
         }
     }
 
-    /// Every checker is given the observation anew: of one that has been passed on by reference the compiler does not know any more which kind it is.
+    /// Builds the observation anew for every checker: passed by reference, the compiler would lose its kind.
     #[inline(always)]
     fn judge<'a, S: Borrow<Observation<'a>>>(&mut self, at: u64, seen: impl Fn() -> S) {
         let Checkers {
@@ -586,7 +589,7 @@ impl Checkers {
         } = self;
         findings.at = at;
         if requests.observe(seen().borrow(), findings) {
-            // It changes nothing, but that somebody was heard.
+            // The message only shows that the peer is alive.
             if let Observation::Received { at: id, from, .. } = *seen().borrow() {
                 life.observe(book, &Observation::Heard { at: id, from }, findings);
             }
@@ -619,7 +622,7 @@ impl Checkers {
         }
     }
 
-    /// Something is to happen soon in a call at these ids: asks memory for what is known of them.
+    /// Prefetches what is known of these ids in a call.
     pub(in crate::sim) fn expect(&self, call: CallId, ids: [Option<Id>; 2]) {
         let Some(record) = self.book.calls.get(&call) else { return };
         each(ids, |id| {
@@ -634,23 +637,24 @@ impl Checkers {
         });
     }
 
-    /// The same of an id, whatever the call is.
+    /// Prefetches what is known of an id in any call.
     pub(in crate::sim) fn expect_of(&self, id: Id) {
         self.credit.expect(id);
         self.life.expect(id);
     }
 
-    /// And sooner: what that names is needed, too.
+    /// Prefetches the parts of that.
     pub(in crate::sim) fn expect_parts(&self, id: Id) {
         self.life.expect_parts(id);
     }
 
-    /// What must not be and was.
+    /// Violations found so far.
     pub fn violations(&self) -> &[Violation] {
         &self.findings.found
     }
 
-    /// Whether an id has no part in what becomes of a call at another one: it is no parent or child of it, and in a partial call cannot become one.
+    /// Whether an id has no part in a call at another one: it is neither parent nor child, and cannot become one in a
+    /// partial call.
     pub(in crate::sim) fn is_stranger(&self, call: CallId, at: Id, other: Id) -> bool {
         self.book.calls.get(&call).is_some_and(|record| record.is_stranger(at, other))
     }

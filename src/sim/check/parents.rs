@@ -1,6 +1,7 @@
-//! Of two parents that have asked an id for its part of a partial call the one counts that stands higher, whichever comes first: it has given up the other one. The one that does not count is told that the id has moved, and nobody else is.
+//! Checks the choice between two parents that ask an id for its part of a partial call: the one that stands higher
+//! counts, in whichever order they ask, because it has given up the other. The other is told MOVED, and no other id is.
 //!
-//! Whoever has refused the higher one takes nothing from the other: those below are asked in its place.
+//! An id that has refused the higher parent accepts nothing from the other: the ids below are asked in its place.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,14 +15,14 @@ use crate::wire::{CallId, CauseKind, Message, Stage};
 
 const NAME: &str = "parents";
 
-/// Who has asked whom, and past how many others.
+/// Senders of requests, each with the number of ids skipped.
 #[derive(Default)]
 pub(super) struct Parents {
     askers: BTreeMap<(Id, CallId), BTreeMap<Id, u32>>,
-    /// Until when the time limit runs that the last adopter has named; and who has refused one, until when.
+    /// End of the time limit of the last adopter's request; and for refused adopters, the end of theirs.
     limits: BTreeMap<(Id, CallId), u64>,
     refused: BTreeMap<(Id, CallId), u64>,
-    /// Whom somebody has asked more than once.
+    /// Ids asked more than once by the same id.
     again: BTreeSet<(Id, CallId)>,
 }
 
@@ -74,7 +75,7 @@ impl Parents {
             }
             Observation::Sent { from, to, message: Message::Moved(call) } => {
                 let Some(askers) = self.askers.get(&(*from, *call)) else { return };
-                // A copy in the name of the one that is told may have come before, and stood elsewhere.
+                // A copied request in the name of that parent may have come before, with another rank.
                 let record = book.calls.get(call);
                 if record.is_some_and(|record| record.is_misled(*from, *to)) {
                     return;
@@ -97,11 +98,11 @@ impl Parents {
         }
     }
 
-    /// Whoever stands above all others that have asked is an adopter, and not to be refused as a second parent; what is wrong where it is.
+    /// Checks that an id does not refuse the highest parent as a second parent; returns what is wrong.
     fn refuses_the_highest(&self, book: &Book, id: Id, to: Id, call: CallId) -> Option<String> {
         let askers = self.askers.get(&(id, call))?;
         let record = book.calls.get(&call)?;
-        // Of one that has asked twice the second request is one too many.
+        // A second request of the same id is invalid.
         if self.again.contains(&(id, call)) {
             return None;
         }
@@ -113,7 +114,7 @@ impl Parents {
     }
 }
 
-/// Whether an id says that it has another parent already.
+/// Whether an id refuses because it has another parent.
 fn is_second_parent(from: Id, response: &Response) -> bool {
     let cause = match &response.answer {
         Answer::Failed(failure) => &failure.cause,

@@ -1,8 +1,11 @@
-//! Nobody waits for nothing: an id whose func has ended, whose children have answered or are lost, and which has a worker to spare, has answered by the end of that input; and a func whose class has a worker to spare has begun, and goes on when all of its data have come. Whoever
-//! asks gets an answer, is told that the id has moved, cancels, or loses the link. Nobody fails a call of which all has been said, or that is over. And at one id no more functions of a class run than it has workers, never two of one call.
-//! A root says which workers its calls still need, until func is through and callback cannot be wanted any more.
+//! Checks that no id waits without reason. An id answers by the end of the input after which func has ended, all
+//! children have answered or are lost, and a worker is free. A func begins when its class has a free worker, and
+//! continues when all its data have arrived. Each asking id gets an answer or MOVED, or it cancels, or it loses the
+//! link. No id fails a call that is fully answered or over. At an id, a class runs at most as many functions as it has
+//! workers, and never two of one call. A root names the workers that its calls still need, until func has ended and no
+//! callback can follow.
 //!
-//! What an id waits for is kept for worlds of some size only: a million ids would need more memory for it than for their nodes.
+//! Waits are recorded in small worlds only: for a million ids they would need more memory than the nodes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,49 +20,49 @@ use crate::wire::{CallId, Cause, CauseKind, Message, Stage};
 
 const NAME: &str = "progress";
 
-/// How long before its time an id may give others up: what a frame says of a limit is in whole microseconds.
+/// How early an id may give up others: frames carry limits in whole microseconds.
 const EARLY_NS: u64 = 2_000;
 
 /// One call at one id.
 #[derive(Default)]
 struct Here {
-    /// It began at this id, and has not ended there.
+    /// The call started at this id, and has not ended.
     open_root: bool,
-    /// func is through, but for its deferred reply.
+    /// func has ended, except for a deferred reply.
     ran: bool,
-    /// A function of it has ended, or given its deferred reply, after the time limit.
+    /// A function of it ended, or gave its deferred reply, after the time limit.
     outlasted: bool,
-    /// How often a function has kept a token, and how often one was used.
+    /// Number of tokens kept, and of tokens used.
     kept: u32,
     used: u32,
     jobs: u32,
-    /// Who was asked and has not answered.
+    /// Ids that were asked and have not answered.
     awaited: Vec<Id>,
-    /// Who has answered, and has not failed; and whether that was after the time limit.
+    /// Ids that have answered without failure, and whether that was after the time limit.
     well: Vec<(Id, bool)>,
-    /// When the limit of the first request passes; 0 where nothing is known of it.
+    /// Limit of the first request; 0 if unknown.
     until: u64,
-    /// Who has asked and has no answer.
+    /// Ids that have asked and have no answer.
     owed: Vec<Id>,
-    /// To whom it has answered, and the data follow of those whose replies are still arriving.
+    /// Receiver of its answer; and ids whose streaming replies still arrive.
     given: Option<Id>,
     rising: Vec<Id>,
-    /// Somebody below has said that it failed.
+    /// An id below has failed.
     failed_below: bool,
-    /// From whom all of its data have come, where they came in pieces.
+    /// Sender of all its data, if they came in pieces.
     whole: Option<Id>,
-    /// Who has asked, and who was answered or has asked more than once: the data that come then are nobody's.
+    /// Ids that have asked; and those that were answered or asked twice, whose data no longer count.
     asked: Vec<Id>,
     again: Vec<Id>,
 }
 
 impl Here {
-    /// Whether nothing stands between it and its answer.
+    /// Whether nothing delays its answer.
     fn is_through(&self) -> bool {
         self.ran && self.used >= self.kept && self.jobs == 0 && self.awaited.is_empty()
     }
 
-    /// Whether there is nothing that func waits for: all data of the one who waits for the answer are there.
+    /// Whether func can continue: all data from the sender that awaits the answer have arrived.
     fn may_go_on(&self) -> bool {
         !self.ran && self.jobs == 0 && self.whole.is_some_and(|from| self.owed == [from])
     }
@@ -69,7 +72,7 @@ impl Here {
         self.until > 0 && now >= self.until
     }
 
-    /// Whether somebody whose data are still coming stands before this one in the list, whose data are, too.
+    /// Whether an id with a streaming reply is before this one in the list, which has one, too.
     fn is_behind(&self, record: &Record, id: Id) -> bool {
         let place = record.position(id);
         self.rising.contains(&id) && self.rising.iter().any(|other| record.position(*other) < place)
@@ -83,7 +86,8 @@ impl Here {
         self.open_root || !self.owed.is_empty()
     }
 
-    /// Whether those below are to be asked by now, and nobody is: func has ended, if only with a token, or goes after them. Where there are limits the list may be too long for this id.
+    /// Whether the ids below should have been asked and none was: func has ended or deferred, or runs after forwarding.
+    /// Under limits the list may be too long for this id.
     fn is_to_ask(&self, book: &Book, id: Id, call: CallId) -> bool {
         if !self.owes() || book.has_forwarded(id, call) || book.limits.is_some() {
             return false;
@@ -93,28 +97,28 @@ impl Here {
         };
         let place = record.position(id).filter(|place| !record.is_forged(*place));
         let below = place.map_or(0, |place| record.sizes[place as usize] - 1);
-        // On the fast path they are asked when func has run.
+        // On the fast path they are asked after func has run.
         below > 0 && self.jobs == 0 && (self.ran || record.plan.forward_first)
     }
 }
 
-/// What is under way.
+/// State of all calls in flight.
 #[derive(Default)]
 pub(super) struct Progress {
-    /// The calls that are looked at; none after a large one has begun.
+    /// Calls that are checked; none after a large one has started.
     watched: BTreeSet<CallId>,
-    /// Whether a large one has begun.
+    /// Whether a large one has started.
     blind: bool,
-    /// Those of them that go on without ids that are lost: an id may have to say more than once what became of it.
+    /// The partial ones among them, in which an id may have to answer more than once.
     partial: BTreeSet<CallId>,
     calls: BTreeMap<(Id, CallId), Here>,
-    /// By the id and the class of workers.
+    /// By id and class of workers.
     running: BTreeMap<(Id, u8), usize>,
-    /// Those whose requests bring data, which may arrive later.
+    /// Calls whose requests have data, which may arrive later.
     with_data: BTreeSet<CallId>,
-    /// What has begun where: who is asked again, by an adopter, does not begin again.
+    /// Calls that have begun at an id: a repeated request of an adopter starts nothing.
     begun: BTreeSet<(Id, CallId)>,
-    /// Those of which callback runs, and not func.
+    /// Calls in which callback is running, not func.
     merging: BTreeSet<(Id, CallId)>,
 }
 
@@ -131,7 +135,7 @@ impl Progress {
                 let root = plan.ids.first();
                 root.into_iter().for_each(|root| drop(self.calls.insert((root, *call), here())));
             }
-            // Its ids run functions that are not counted here, so what they have workers for is not known any more.
+            // Ids run functions that are not counted here, so their free workers are unknown.
             Observation::Started { .. } => *self = Progress { blind: true, ..Progress::default() },
             _ if self.watched.is_empty() => {}
             Observation::Finished { call, outcome } => self.finished(book, *call, outcome, findings),
@@ -186,7 +190,7 @@ impl Progress {
         }
     }
 
-    /// At the end of a run every request has its answer.
+    /// Checks at the end of a run that every request has an answer.
     fn all_are_answered(&self, findings: &mut Findings) {
         for ((id, call), here) in &self.calls {
             for asker in &here.owed {
@@ -196,7 +200,7 @@ impl Progress {
         }
     }
 
-    /// A function is given out, begins or ends.
+    /// Handles a function that is given out, begins or ends.
     fn runs(&mut self, book: &Book, seen: &Observation<'_>, findings: &mut Findings) {
         match seen {
             Observation::Job { id, job } => {
@@ -209,7 +213,7 @@ impl Progress {
                 self.begun.insert((*id, *call));
                 let Some(here) = self.calls.get_mut(&(*id, *call)) else { return };
                 here.jobs += 1;
-                // What is known of the calls of a root ends with its run, and what runs for them goes on.
+                // Nodes forget the calls of a root when its run ends; their functions continue.
                 let anew = book.calls.get(call).is_some_and(|record| book.may_run_anew(record));
                 if here.jobs > 1 && !anew {
                     findings.add(NAME, format!("id {id} runs two functions of call {call} at once"));
@@ -230,19 +234,19 @@ impl Progress {
         }
     }
 
-    /// The workers that a function which begins, or runs, belongs to.
+    /// Class of workers of a function that begins or runs.
     fn class_that_runs(&self, id: Id, call: CallId) -> u8 {
         let classes = classes_of(call);
         if self.merging.contains(&(id, call)) { classes.callback } else { classes.func }
     }
 
-    /// All data of a request are there, and count if it is the first one of who sends them.
+    /// Handles complete data of a request; they count if it is the sender's first.
     fn data_came(&mut self, at: Id, from: Id, call: CallId) {
         let here = self.calls.get_mut(&(at, call)).filter(|here| !here.again.contains(&from));
         here.into_iter().for_each(|here| here.whole = Some(from));
     }
 
-    /// The calls at an id.
+    /// Calls at an id.
     fn at(&mut self, id: Id) -> impl Iterator<Item = (CallId, &mut Here)> {
         let least = CallId { root: 0, sequence: 0 };
         let most = CallId { root: Id::MAX, sequence: u64::MAX };
@@ -258,7 +262,7 @@ impl Progress {
         self.calls.retain(|(_, of), here| *of != call || !std::mem::take(&mut here.open_root));
     }
 
-    /// What is wrong with the causes in an answer.
+    /// Checks the causes in an answer.
     fn blames_in(&self, book: &Book, from: Id, message: &Message, now: u64) -> Option<String> {
         let Message::Response(Response { call, answer }) = message else { return None };
         let causes = match answer {
@@ -269,7 +273,8 @@ impl Progress {
         causes.iter().find_map(|cause| self.blames(book, from, *call, cause, now))
     }
 
-    /// Checks the cause that an id gives when the time limit has passed. It is wrong if it names the id's own function, and that has ended; or, in a whole call, a child that has answered, or that still has time to report.
+    /// Checks the cause that an id gives when the time limit has passed. It is wrong if it names the id's own function,
+    /// and that has ended; or, in a whole call, a child that has answered, or that still has time to report.
     fn blames(&self, book: &Book, id: Id, call: CallId, cause: &Cause, now: u64) -> Option<String> {
         let here = self.calls.get(&(id, call)).filter(|_| cause.kind == CauseKind::TimeLimit)?;
         let record = book.calls.get(&call)?;
@@ -297,7 +302,7 @@ impl Progress {
             Stage::Reply if here.rising.contains(&cause.id) && !here.awaited.is_empty() => {
                 "somebody below who is answering, while others are silent"
             }
-            // Data go up in list order.
+            // Data are sent in list order.
             Stage::Reply
                 if !here.failed_below && here.given.is_some() && here.is_behind(record, cause.id) =>
             {
@@ -324,7 +329,7 @@ impl Progress {
                     here.owed.contains(&to) || here.given.is_some() && !here.rising.is_empty()
                 });
                 self.answered(from, to, call);
-                // Whoever refuses a second parent goes on for the first.
+                // An id that refuses a second parent continues for the first.
                 let ends = matches!(response.answer, Answer::Failed(_)) && !is_refusal(from, response);
                 if let Some(here) = self.calls.get_mut(&(from, call)).filter(|_| ends) {
                     here.rising.clear();
@@ -341,12 +346,12 @@ impl Progress {
         None
     }
 
-    /// An id has told another what became of its request.
+    /// An id has told another the outcome of its request.
     fn answered(&mut self, id: Id, asker: Id, call: CallId) {
         let here = self.calls.get_mut(&(id, call));
         here.into_iter().for_each(|here| {
             here.owed.retain(|owed| *owed != asker);
-            // Its data may still come, and be nobody's.
+            // Its data may still arrive, but no longer count.
             here.whole.take_if(|whole| *whole == asker);
             if !here.again.contains(&asker) {
                 here.again.push(asker);
@@ -360,7 +365,7 @@ impl Progress {
                 let limit = u64::try_from(request.limit.as_nanos()).unwrap_or(u64::MAX);
                 let new = || Here { until: now.saturating_add(limit), ..Here::default() };
                 let here = self.calls.entry((at, request.call)).or_insert_with(new);
-                // A copy of a request whose answer is on its way is answered by that.
+                // An answer in flight also answers a copied request.
                 let is_answered = (here.given == Some(from)) & !here.rising.is_empty();
                 if !here.owed.contains(&from) && !is_answered {
                     here.owed.push(from);
@@ -380,14 +385,14 @@ impl Progress {
                     here.awaited.retain(|id| *id != from);
                     match &response.answer {
                         Answer::Arriving(_) => here.rising.push(from),
-                        // It is this id's turn to fail.
+                        // Now this id must fail.
                         Answer::Failed(_) => here.failed_below = true,
                         _ => here.rising.retain(|id| *id != from),
                     }
                 });
             }
             Message::Cancel(call) => {
-                // A second parent was refused: its cancel does not end the first one's call.
+                // The cancel of a refused second parent does not end the call.
                 let here = self.calls.get_mut(&(at, *call));
                 let here = here.filter(|here| here.owed.contains(&from) || here.given == Some(from));
                 here.into_iter().for_each(|here| here.rising.clear());
@@ -397,9 +402,10 @@ impl Progress {
         }
     }
 
-    /// Whoever has asked for a call in flight, and whoever was asked and has not answered, or not all of it, has part in it.
+    /// Checks the involved ids: those that have asked for a call in flight, and those that were asked and have not
+    /// answered completely.
     fn involves(&mut self, book: &Book, id: Id, with: &BTreeSet<Id>, findings: &mut Findings) {
-        // Of a call that comes again where it was cancelled, those who were asked before have no part any more.
+        // If a cancelled call starts anew, the ids asked before are no longer involved.
         let anew = |call: &CallId| book.calls.get(call).is_some_and(|record| book.may_run_anew(record));
         let open = self.at(id).filter(|(call, here)| here.owes() && !anew(call));
         let part = open.flat_map(|(call, here)| {
@@ -411,7 +417,8 @@ impl Progress {
         }
     }
 
-    /// A root says which workers its call still needs: those of func until it is through, and those of callback until the call ends. Whoever keeps such a worker and waits for the call would wait for ever.
+    /// Checks the workers that a call still needs: those of func until it has ended, and those of callback until the
+    /// call ends. A function on such a worker that waits for the call would wait forever.
     fn needs(&self, book: &Book, call: CallId, classes: u64, findings: &mut Findings) {
         let here = self.calls.get(&(call.root, call)).filter(|here| here.open_root);
         let Some((here, record)) = here.zip(book.calls.get(&call)) else { return };
@@ -419,7 +426,7 @@ impl Progress {
         let of = classes_of(call);
         let bit = |needed: bool, class: u8| u64::from(needed) << class;
         let merges = bit(callback, of.callback);
-        // The own part of a partial call may be over before the call is.
+        // The root's own part of a partial call may be over before the call is.
         let late = here.is_late(findings.at);
         let must = merges | bit(!here.ran && !late, of.func);
         let may = must | bit(!here.ran || here.used < here.kept, of.func);
@@ -429,12 +436,12 @@ impl Progress {
         }
     }
 
-    /// The functions that run at an id, by class.
+    /// Functions running at an id, by class.
     fn running(&self, id: Id) -> [usize; 2] {
         [0, 1].map(|class| self.running.get(&(id, class)).copied().unwrap_or_default())
     }
 
-    /// No more functions run at an id than it has workers.
+    /// Checks that an id runs at most as many functions as it has workers.
     fn has_room(&self, id: Id, workers: [usize; 2], findings: &mut Findings) {
         for (running, workers) in self.running(id).iter().zip(workers) {
             if *running > workers {
@@ -443,7 +450,7 @@ impl Progress {
         }
     }
 
-    /// An id has done all that it does at this moment.
+    /// Judges an id that has done everything at this time.
     fn judge(&mut self, book: &Book, id: Id, workers: [usize; 2], findings: &mut Findings) {
         let running = self.running(id);
         let (mut settled, mut idle): (Vec<CallId>, Vec<CallId>) = (Vec::new(), Vec::new());
@@ -467,15 +474,15 @@ impl Progress {
                     .add(NAME, format!("id {id} has all data of call {call}, and its func does not go on"));
             }
             match (here.is_through(), here.owes()) {
-                // One that begins anew has what the first has left: func is still to run.
+                // If the call starts anew, state of the first time is left, and func is still to run.
                 (true, true) if book.calls.get(&call).is_some_and(|record| book.may_run_anew(record)) => {}
                 (true, true) if both => {
                     findings
                         .add(NAME, format!("id {id} waits for nothing in call {call}, and does not answer"));
                 }
-                // Of a partial call whose parent is lost func is still to run, and an adopter will ask.
+                // In a partial call with a lost parent, func is still to run, and an adopter will ask.
                 (_, false) if partial.contains(&call) && !here.ran => {}
-                // A token of func that is not used yet is still to be counted when an adopter asks.
+                // An unused token of func still counts when an adopter asks.
                 (_, false) if here.used < here.kept => {}
                 (_, false) if here.jobs == 0 && here.awaited.is_empty() && here.rising.is_empty() => {
                     settled.push(call)
@@ -485,7 +492,7 @@ impl Progress {
         }
         self.partial = partial;
         settled.into_iter().for_each(|call| drop(self.calls.remove(&(id, call))));
-        // Of an id that has begun no function yet, nobody has said that its functions are seen.
+        // Before the first function of an id, it is unknown whether its functions are observed.
         let seen = (0..=1).any(|class| self.running.contains_key(&(id, class)));
         let begun = |call: &CallId| self.begun.contains(&(id, *call)) || self.with_data.contains(call);
         for call in idle.into_iter().filter(|call| seen && !begun(call)) {

@@ -1,6 +1,6 @@
-//! What a node refuses because it takes no more: only where it has come to a limit that it was given, and always there.
+//! Checks refusals because of limits: a node refuses exactly where it has reached a limit that it was given.
 //!
-//! Whoever refuses says so of itself, and what it says is believed by the other checkers only if this one has found it true.
+//! A refusing node names itself as the cause. The other checkers accept its claim only if this one confirms it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,27 +16,27 @@ use crate::wire::{CallId, Cause, CauseKind, Failure, Stage, Status};
 
 const NAME: &str = "refusals";
 
-/// Most that a part of an aggregate takes beside what is in it, and that each level above it adds, bytes.
+/// Upper bounds on the overhead of a part of an aggregate, and of each level above it, bytes.
 const FRAMED: u64 = 16;
 const LEVEL: u64 = 8;
 
-/// What an id takes of a node's memory at most, in the list of a call, as a child and as one whose answer has come; and what a call takes besides.
+/// Upper bounds on a node's memory for an id of a call's list, as a child with an answer, and for the call itself.
 const MEMBER: u64 = 1 << 10;
 const CALL: u64 = 2 << 10;
 
-/// Of so many parts of a node's memory one is for answers that it keeps.
+/// One part in this many of a node's memory is for retained answers.
 pub(super) const KEPT_PARTS: u64 = 4;
 
-/// The limits, and what nodes have by them.
+/// The limits, and the state of nodes under them.
 #[derive(Default)]
 pub(super) struct Refusals {
     limits: Option<Limits>,
-    /// By id: calls in flight there when it took its last input. Empty where there are no limits.
+    /// By id: calls in flight at its last input. Empty without limits.
     calls: Vec<usize>,
-    /// What each id was asked before it took no more calls, and who takes none.
+    /// Calls asked of an id before it closed, and the ids that have closed.
     known: BTreeSet<(Id, CallId)>,
     closed: BTreeSet<Id>,
-    /// Orphans that an id has asked in a call.
+    /// Number of orphans that an id has asked in a call.
     adopted: BTreeMap<(CallId, Id), u32>,
 }
 
@@ -99,7 +99,7 @@ impl Refusals {
         }
     }
 
-    /// What an id asks of those whom it adopts, and what it says at the end of a call.
+    /// Checks the requests of an id to children and orphans, and its answers.
     #[inline(always)]
     fn answered(&mut self, book: &mut Book, seen: &Observation<'_>, findings: &mut Findings) {
         match seen {
@@ -152,14 +152,14 @@ impl Refusals {
         }
     }
 
-    /// An id is asked, or asks itself.
+    /// Records that an id is asked, or starts a call.
     fn asked(&mut self, id: Id, call: CallId) {
         if !self.closed.contains(&id) {
             self.known.insert((id, call));
         }
     }
 
-    /// An id says why its answer is none, or is over its limit itself.
+    /// Checks the causes in an answer that the id gives for itself, and the length of its reply.
     fn says(
         &self,
         book: &mut Book,
@@ -195,7 +195,7 @@ impl Refusals {
         self.calls[id as usize] = calls;
     }
 
-    /// Whether an id has come to the limit because of which it refuses.
+    /// Whether an id has reached the limit because of which it refuses.
     fn is_true(&self, book: &Book, id: Id, call: CallId, cause: &Cause) -> bool {
         let (Some(limits), Some(record)) = (self.limits, book.calls.get(&call)) else { return false };
         match (cause.stage, cause.kind) {
@@ -203,10 +203,10 @@ impl Refusals {
                 self.calls.get(id as usize).is_some_and(|calls| *calls >= limits.calls_max)
             }
             (Stage::Setup | Stage::Forward | Stage::Reply, CauseKind::NoMemory) => {
-                // The one that it refuses is perhaps not among those that it holds.
+                // The refused call may not be among those that it holds.
                 let calls = self.calls.get(id as usize).map_or(1, |calls| *calls as u64 + 1);
                 let largest = book.calls.values().map(largest).max().unwrap_or_default();
-                // Answers that it keeps have a part of it, whatever is in them.
+                // Retained answers have a fixed share of the memory.
                 calls * largest > limits.memory_max - limits.memory_max / KEPT_PARTS
             }
             (Stage::Forward, CauseKind::OverLimit) => {
@@ -220,7 +220,7 @@ impl Refusals {
                 let below = record.position(id).map_or(0, |place| record.sizes[place as usize]);
                 let plan = &record.plan;
                 let each = u64::from(plan.reply_bytes) + u64::from(plan.carries.reply_header_bytes);
-                // In a header and in the data each part, and each level above it, is framed.
+                // Header and data have framing for each part and each level above it.
                 let levels = LEVEL * u64::from(record.depth);
                 u64::from(below) * (each + 4 * FRAMED + levels) > limits.reply_max
             }
@@ -233,8 +233,8 @@ fn is_headed_too_long(record: &Record) -> bool {
     record.plan.carries.header_bytes as usize > HEADER_MAX
 }
 
-/// What is wrong with what a refusal says of the ids that were asked: whoever takes no more has failed, and has asked nobody below; of a call that it knows from another parent nobody is known, and in a partial call
-/// it has perhaps done its own part.
+/// Checks the coverage of a refusal. An id under a limit has failed and has asked no id below. If it knows the call
+/// from another parent, all others are unknown, and in a partial call it may have done its own part.
 fn covers(book: &Book, id: Id, response: &Response) -> Option<String> {
     let Answer::Failed(failure) = &response.answer else { return None };
     let Failure { cause, coverage } = &**failure;
@@ -257,7 +257,7 @@ fn covers(book: &Book, id: Id, response: &Response) -> Option<String> {
     })
 }
 
-/// What a call takes of a node's memory at most, with all replies there, bytes.
+/// Upper bound on a node's memory for a call with all its replies, bytes.
 fn largest(record: &Record) -> u64 {
     let (plan, carries) = (&record.plan, &record.plan.carries);
     let each = u64::from(plan.reply_bytes) + u64::from(carries.reply_header_bytes) + 4 * FRAMED;

@@ -1,6 +1,7 @@
-//! Requests that are none, from one who has no part in the call: each is refused at once for what is wrong with it, to the one who sent it, and changes nothing else.
+//! Checks invalid requests from ids that have no part in a call: each is refused at once, with its reason, to its
+//! sender, and changes nothing else.
 //!
-//! Its answer is an answer of nobody's: no other checker sees it.
+//! Such a refusal answers no real request: no other checker sees it.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +13,7 @@ use crate::wire::{CallId, CauseKind, Stage};
 
 const NAME: &str = "requests";
 
-/// What may be wrong with it, or with any request of that call there.
+/// Possible reasons, of this request or of any request of the call at that id.
 const REFUSALS: [CauseKind; 6] = [
     CauseKind::BadRequest,
     CauseKind::BadTree,
@@ -22,11 +23,11 @@ const REFUSALS: [CauseKind; 6] = [
     CauseKind::ShuttingDown,
 ];
 
-/// Such requests of a call from one id to another.
+/// Invalid requests of a call from one id to another.
 #[derive(Default)]
 struct Count {
     unanswered: u32,
-    /// Refusals under way.
+    /// Refusals in flight.
     under_way: u32,
 }
 
@@ -43,14 +44,14 @@ impl Count {
     }
 }
 
-/// Those that have come, by the id that was asked, the one who asked it, and the call. Bounded by the lies of a run.
+/// Requests that have arrived, by receiver, sender and call. Bounded by the lies of a run.
 #[derive(Default)]
 pub(super) struct Requests {
     asked: BTreeMap<(Id, Id), BTreeMap<CallId, Count>>,
 }
 
 impl Requests {
-    /// Looks at something; says whether it is of such a request, and of nothing else.
+    /// Handles an observation; returns whether it concerns only such a request.
     #[inline(always)]
     pub(super) fn observe(&mut self, seen: &Observation<'_>, findings: &mut Findings) -> bool {
         if let Observation::Misdirected { at, from, call } = seen {
@@ -79,7 +80,7 @@ impl Requests {
         }
     }
 
-    /// Whether an answer is the refusal of such a request, and comes from who was asked and goes to who has asked; it is counted as `counts` says, if that finds one.
+    /// Whether an answer is the refusal of such a request, between the same two ids; `counts` updates its count.
     fn is_refusal(
         &mut self,
         (asked, asker): (Id, Id),
@@ -90,7 +91,7 @@ impl Requests {
         refuses(asked, response) && count.and_then(counts).is_some()
     }
 
-    /// After the input that such a request was, it is answered.
+    /// Checks that such a request is answered by the end of its input.
     fn judge(&mut self, id: Id, findings: &mut Findings) {
         let here = self.asked.range_mut((id, 0)..=(id, Id::MAX));
         let calls = here.flat_map(|((_, from), calls)| calls.iter_mut().map(move |it| (*from, it)));
@@ -104,7 +105,7 @@ impl Requests {
     }
 }
 
-/// Whether an id refuses a request for one of the reasons there may be.
+/// Whether an id refuses a request for one of the possible reasons.
 fn refuses(id: Id, response: &Response) -> bool {
     let Answer::Failed(failure) = &response.answer else { return false };
     let cause = &failure.cause;

@@ -1,4 +1,5 @@
-//! Where messages go: requests from parent to child with exactly the child's slice, once; in a partial call also from an id further up that has adopted; answers back to those who asked, once.
+//! Checks the routes of messages: a request goes once from parent to child, with exactly the child's slice; in a
+//! partial call also from an adopter further up. An answer goes once, to the sender of the request.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,29 +15,29 @@ use crate::wire::{CallId, Request};
 
 const NAME: &str = "route";
 
-/// Who asked whom.
+/// Requests of all calls.
 #[derive(Default)]
 pub(super) struct Route {
     calls: ByCall<Asked>,
 }
 
-/// The requests of one call.
+/// Requests of one call.
 #[derive(Default)]
 struct Asked {
-    /// By position: asked by its parent in the tree, and answers given to it.
+    /// By position: whether its parent in the tree has asked it, and the number of its answers to that.
     by_parent: Vec<(bool, u8)>,
-    /// The same of others: the position asked, and who asked.
+    /// The same for other senders, by the position asked and the sender.
     by_others: BTreeMap<(u32, Id), u8>,
-    /// In whose name the world sent a copy, and to which position.
+    /// Claimed sender and position of each copy that the world sent.
     forged: BTreeSet<(Id, u32)>,
-    /// Who has said of a reply that it follows, and to whom.
+    /// Sender and receiver of replies whose head was sent.
     rising: BTreeSet<(Id, Id)>,
-    /// By position: the longest time limit it was given, nanoseconds.
+    /// By position: the longest time limit that it was given, nanoseconds.
     limits: Vec<u64>,
 }
 
 impl Route {
-    /// A position is to be looked at soon.
+    /// Prefetches the entries of a position.
     pub(super) fn expect(&self, call: CallId, position: usize) {
         let Some(asked) = self.calls.get(&call) else { return };
         soon(&asked.by_parent[position]);
@@ -112,7 +113,7 @@ impl Route {
         };
         let limit = u64::try_from(request.limit.as_nanos()).unwrap_or(u64::MAX);
         let own = asked.limits[above as usize];
-        // An adopter's limit changes nothing for an id that has one.
+        // An adopter's limit does not change the limit of an id that has one.
         let longest = &mut asked.limits[place as usize];
         *longest = limit.max(*longest);
         if limit > own && own > 0 {
@@ -120,13 +121,14 @@ impl Route {
                 "a request of call {call} with a limit of {limit} ns, its own was {own} ns"
             ));
         }
-        // A new run of an id may get a copy of a request, and follow it; so may one that has forgotten the calls of a root whose run has ended.
+        // A new run of an id may receive a copied request and forward it; so may an id that has forgotten the calls of
+        // a root whose run has ended.
         let new_run = book.any(&[Fault::Duplicate]) && book.ended.contains_key(&from);
         let follows = record.is_forged(above) || new_run || book.may_run_anew(record);
         (before && !follows).then(|| format!("a second request of call {call}"))
     }
 
-    /// Who sends has been asked by whom it sends to.
+    /// Checks that an answer goes to an id that has asked.
     fn answer(&mut self, book: &Book, from: Id, to: Id, response: &Response) -> Option<String> {
         let call = response.call;
         let wrong = self.asked(book, to, from, call, "an answer");
@@ -137,7 +139,7 @@ impl Route {
         let (place, asked) = (record.position(from)?, self.calls.get_mut(&call)?);
         match &response.answer {
             Answer::Arriving(_) => drop(asked.rising.insert((from, to))),
-            // It stands instead of a reply that has not come whole.
+            // The failure replaces a reply that was not complete.
             Answer::Failed(_) if asked.rising.remove(&(from, to)) => return None,
             _ => {}
         }
@@ -148,11 +150,11 @@ impl Route {
             None => return None,
         };
         *count = count.saturating_add(1);
-        // A copy of a request is answered, too.
+        // A copied request is answered, too.
         (*count > 1 && !record.is_forged(place)).then(|| format!("a second answer to call {call}"))
     }
 
-    /// Whether somebody has adopted an id, which says that it has moved.
+    /// Checks that an id that sends MOVED was adopted.
     fn adopted(&self, book: &Book, id: Id, call: CallId) -> Option<String> {
         let place = book.calls.get(&call)?.position(id)?;
         let by_others = &self.calls.get(&call)?.by_others;

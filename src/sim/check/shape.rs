@@ -1,6 +1,8 @@
-//! Whether a tree is the one that its name promises, by a definition of its own: the other checkers take trees as they are.
+//! Checks that a tree is the one that its name promises, by an independent definition; the other checkers take trees as
+//! they are.
 //!
-//! Source: the table at [`Tree`]. Of the tree for given link costs not the shape is checked but what it is for: nobody could know sooner.
+//! Source: the table at [`Tree`]. For the tree for given link costs, its purpose is checked instead of its shape: the
+//! last id is informed as early as possible.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -30,16 +32,16 @@ pub(super) fn check(record: &Record, findings: &mut Findings) {
             (last != least)
                 .then(|| format!("the last knows at {last}, where {least} is possible (1,024ths of a gap)"))
         }
-        // They are what their owner says, and that they are trees at all the book has found out.
+        // The user decides their shape; the book has checked that they are trees.
         Tree::Registered(_) | Tree::Explicit(_) => None,
         _ => Some("no rule here says which shape it has".into()),
     };
     wrong.into_iter().for_each(|what| findings.add(NAME, format!("{tree} over {n} ids: {what}")));
 }
 
-/// The first position whose parent is not the one that the groups say.
+/// Describes the first position whose parent differs from the definition.
 fn differs(record: &Record, groups: impl Fn(u64) -> Vec<u64>) -> Option<String> {
-    // Slices that are still to be cut: where they begin, and how many ids stand behind their first.
+    // Slices to cut: position of the first id, and number of ids after it.
     let mut slices = vec![(0, record.parents.len() as u64 - 1)];
     while let Some((parent, rest)) = slices.pop() {
         let mut start = parent + 1;
@@ -55,13 +57,13 @@ fn differs(record: &Record, groups: impl Fn(u64) -> Vec<u64>) -> Option<String> 
     None
 }
 
-/// So many parts as nearly equal as can be, the larger ones first: of what is left each takes its share, rounded up.
+/// Up to `k` parts as equal as possible, larger ones first: each takes its share of the rest, rounded up.
 fn parts(rest: u64, k: u64) -> Vec<u64> {
     let count = k.min(rest);
     (0..count).map(|part| (rest - part).div_ceil(count)).collect()
 }
 
-/// Of each power of k so many groups as are missing to the next one, the last cut short.
+/// For each power of k, as many groups as lead to the next power; the last one is cut short.
 fn growing(mut rest: u64, k: u64) -> Vec<u64> {
     let mut groups = Vec::new();
     while rest > 0 {
@@ -72,10 +74,11 @@ fn growing(mut rest: u64, k: u64) -> Vec<u64> {
     groups
 }
 
-/// When the last id knows, if each tells its children one gap after another, the largest group first, and a child knows one lag later.
+/// Time at which the last id is informed. Each id informs its children one gap after another, the largest group first;
+/// a child is informed one lag later.
 fn last_knows(record: &Record, lag: u64) -> u64 {
     let mut knows = vec![0; record.parents.len()];
-    // Parents stand before their children.
+    // Parents come before their children.
     for parent in 0..record.parents.len() as u32 {
         let groups: Vec<Group> = record.groups(parent).collect();
         for (turn, index) in (0..).zip(send_order(&groups)) {
@@ -85,9 +88,9 @@ fn last_knows(record: &Record, lag: u64) -> u64 {
     knows.into_iter().max().unwrap_or_default()
 }
 
-/// When `n` can know at the earliest: everybody who knows tells somebody who does not, all the time.
+/// Earliest time at which `n` ids can be informed: every informed id keeps informing others.
 fn least(n: u64, lag: u64) -> u64 {
-    // When whoever each teller tells next knows.
+    // For each sender, the time at which its next message arrives.
     let mut next = BinaryHeap::from([Reverse(lag)]);
     let mut last = 0;
     for _ in 1..n {
@@ -107,7 +110,7 @@ mod tests {
     use gpc_trees::IdList;
     use std::sync::Arc;
 
-    /// What is said of a tree that goes by the name of another.
+    /// Number of findings for a tree under the name of another.
     fn said(is: &Tree, named: &Tree, n: u32) -> usize {
         let plan = |tree: &Tree| {
             let (ids, tree) = (IdList::range(0..n), tree.clone());

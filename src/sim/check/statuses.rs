@@ -1,7 +1,8 @@
-//! What is said of ids is neither worse than what is known of them nor somebody else's fault: whom an id has heard to be done it says is done; failed is who has said so of itself; and nobody blames a child whose whole
-//! answer it has.
+//! Checks the statuses that ids report. An id reports as done every id that it has heard to be done. An id counts as
+//! failed only if it has reported its own failure. A child whose whole answer has arrived is not blamed.
 //!
-//! Judged at every id, by what it was given and what it sends up. An answer counts from a child that is awaited: of one that was given up before, its parent has nothing to say any more.
+//! Each id is judged by what it received and what it sends up. An answer counts if its sender was awaited; of a child
+//! given up before, the parent reports nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,29 +19,29 @@ use crate::wire::{CallId, Cause, CauseKind, Coverage, Message, Payload, Stage, S
 
 const NAME: &str = "statuses";
 
-/// Faults after which func has not done well at its id.
+/// Faults after which func has not succeeded at its id.
 const OF_FUNC: [Fault; 4] = [Fault::Fail, Fault::Panic, Fault::Twice, Fault::Hang];
 
 /// What an id knows of a call.
 #[derive(Default)]
 struct Here {
-    /// Whose answers it awaits.
+    /// Ids whose answers it awaits.
     awaited: BTreeSet<Id>,
-    /// The positions of those that have answered, and what they said of their subtrees; `None` if all is well there.
+    /// Positions that have answered, each with the coverage of its subtree; `None` if all are done.
     heard: Vec<(u32, Option<Coverage>)>,
-    /// Those whose replies are still arriving: of all there it is known that they are done, until one fails.
+    /// Ids whose streaming replies still arrive: all ids there count as done until one fails.
     rising: BTreeSet<Id>,
-    /// Its own answer has begun to go up.
+    /// Its own answer has started to go up.
     gives: bool,
-    /// Those who have answered and have not failed.
+    /// Ids that have answered without failure.
     well: BTreeSet<Id>,
-    /// Why ids are left out, as it was told; where a report of a partial call has said so, with the position of whose report that is.
+    /// Causes that it was told; with the position of the reporting id, if a report of a partial call named it.
     causes: Vec<(Option<u32>, Cause)>,
-    /// Those to whom no link came up since they were asked.
+    /// Ids to which no link came up since they were asked.
     unreached: BTreeSet<Id>,
-    /// Its own func has run to its end, and well.
+    /// Its own func has succeeded.
     ran: bool,
-    /// The positions of those who have said last what callback cannot take.
+    /// Positions whose last values callback cannot take.
     unreadable: BTreeSet<u32>,
 }
 
@@ -48,15 +49,16 @@ struct Here {
 #[derive(Default)]
 pub(super) struct Statuses {
     calls: BTreeMap<(Id, CallId), Here>,
-    /// Who has answered: what ends there later says nothing of an answer that is given again.
+    /// Ids that have answered: a later event there does not concern a repeated answer.
     answered: BTreeSet<(Id, CallId)>,
-    /// Who has said of itself that it failed.
+    /// Ids that have reported their own failure.
     failed: BTreeSet<(CallId, Id)>,
-    /// Where func of a call has executed, where functions of it are seen, and where it has run to its end or given its deferred reply.
+    /// Where func of a call has executed; where functions of it are observed; where it has ended or given its deferred
+    /// reply.
     begun: BTreeSet<(Id, CallId)>,
     seen: BTreeSet<(Id, CallId)>,
     through: BTreeSet<(Id, CallId)>,
-    /// Where func needs all data of its call: whether they have been there.
+    /// Where func needs all data of its call: whether they have arrived.
     whole: BTreeMap<(Id, CallId), bool>,
 }
 
@@ -129,14 +131,14 @@ impl Statuses {
         }
     }
 
-    /// The calls at an id.
+    /// Calls at an id.
     fn at(&mut self, id: Id) -> impl Iterator<Item = (CallId, &mut Here)> {
         let least = CallId { root: 0, sequence: 0 };
         let most = CallId { root: Id::MAX, sequence: u64::MAX };
         self.calls.range_mut((id, least)..=(id, most)).map(|((_, call), here)| (*call, here))
     }
 
-    /// An id is given an answer.
+    /// Handles an answer that an id receives.
     fn heard(&mut self, book: &Book, at: Id, from: Id, response: &Response, now: u64) {
         let Some(record) = book.calls.get(&response.call) else { return };
         let (Some(here), Some(place)) = (self.calls.get_mut(&(at, response.call)), record.position(from))
@@ -152,7 +154,7 @@ impl Statuses {
         if !awaited && !rose || record.is_malformed(from) {
             return;
         }
-        // A root that sees with this answer that the limit has passed may end without it.
+        // If this answer shows the root that the limit has passed, the root may end without it.
         let may_be_over = record.root() == Some(at) && now >= record.started + record.plan.limit_ns;
         if may_be_over && !record.plan.partial && !matches!(response.answer, Answer::Failed(_)) {
             return;
@@ -178,7 +180,7 @@ impl Statuses {
             }
             Answer::Failed(failure) => {
                 here.causes.push((None, failure.cause.clone()));
-                // Of one that fails in a partial call those below speak for themselves.
+                // If a child fails in a partial call, the ids below it report for themselves.
                 if !record.plan.partial && whole(&failure.coverage) {
                     here.heard.push((place, Some(failure.coverage.clone())));
                 }
@@ -187,7 +189,7 @@ impl Statuses {
         }
     }
 
-    /// An id answers.
+    /// Handles an answer that an id sends.
     fn answers(&mut self, book: &Book, from: Id, response: &Response, findings: &mut Findings) {
         let call = response.call;
         let Some(record) = book.calls.get(&call) else { return };
@@ -198,7 +200,7 @@ impl Statuses {
         let (coverage, causes) = match &response.answer {
             Answer::Partial(partial) => (&partial.report.coverage, &partial.report.causes[..]),
             Answer::Failed(failure) => (&failure.coverage, std::slice::from_ref(&failure.cause)),
-            // More may be said of a reply that is still arriving.
+            // More may be reported after the head of a reply.
             Answer::Arriving(_) => {
                 let here = self.calls.get_mut(&(from, call));
                 return here.into_iter().for_each(|here| here.gives = true);
@@ -208,11 +210,11 @@ impl Statuses {
         if coverage.statuses().next() == Some(Status::Failed) {
             self.failed.insert((call, from));
         }
-        // Whoever refuses a second parent goes on for the first.
+        // An id that refuses a second parent continues for the first.
         if is_refusal(from, response) {
             return;
         }
-        // Who was given up says nothing of those below.
+        // An id that was given up reports nothing of the ids below.
         let speaks = record.plan.partial == matches!(response.answer, Answer::Partial(_));
         let here = self.calls.remove(&(from, call));
         let reports = matches!(response.answer, Answer::Partial(_));
@@ -226,7 +228,7 @@ impl Statuses {
         let nobody = !record.plan.partial && !book.has_forwarded(from, call);
         let wrong = said.of_those_not_asked(record).filter(|_| nobody);
         wrong.into_iter().for_each(|what| findings.add(NAME, what));
-        // Of a call that was cancelled here and comes again, what was heard before counts for nothing.
+        // If a cancelled call starts anew, earlier answers do not count.
         let Some(here) = here.filter(|_| speaks && !book.may_run_anew(record)) else { return };
         here.judge(record, &said).into_iter().for_each(|what| findings.add(NAME, what));
     }
@@ -237,11 +239,11 @@ impl Statuses {
         State { begun: self.begun.contains(&at), open, anew }
     }
 
-    /// A call ends at its root.
+    /// Handles the end of a call at its root.
     fn ends(&mut self, book: &Book, call: CallId, outcome: &Outcome, findings: &mut Findings) {
         let Some(record) = book.calls.get(&call) else { return };
         let Some(root) = record.root() else { return };
-        // Whoever gives up says nothing of what there was no memory for before.
+        // A root that gives up does not report an earlier lack of memory.
         let here = self.calls.remove(&(root, call)).filter(|_| !book.may_hide_lack(record, outcome));
         let (coverage, causes) = match (&outcome.result, &outcome.report) {
             (Err(failure), _) => (&failure.coverage, std::slice::from_ref(&failure.cause)),
@@ -249,7 +251,7 @@ impl Statuses {
             (Ok(_), None) => return,
         };
         let mut whole = Coverage::new();
-        // A root that only watches is not among those that are asked.
+        // A root that only watches is not among the ids asked.
         whole.push(Status::Done, u32::from(record.plan.watch));
         whole.append(coverage);
         let reports = outcome.report.is_some();
@@ -261,7 +263,7 @@ impl Statuses {
         }
         let members = whole.statuses().zip(record.plan.ids.iter()).skip(1);
         for (_, id) in members.filter(|(status, _)| *status == Status::Failed) {
-            // Who speaks of nobody is taken to speak of itself.
+            // An id with a malformed answer counts as failed without having reported it.
             if !self.failed.contains(&(call, id)) && !record.is_malformed(id) {
                 let what = format!("id {id} is said to have failed in call {call}, and has never said so");
                 wrong.get_or_insert(what);
@@ -271,7 +273,7 @@ impl Statuses {
     }
 }
 
-/// Whether this is what callback is to merge, and no values are in it.
+/// Whether callback is to merge this answer, and it holds no values.
 fn has_no_values(record: &Record, answer: &Answer) -> bool {
     let Answer::Partial(partial) = answer else { return false };
     let reply = &partial.reply;
@@ -286,27 +288,27 @@ fn has_no_values(record: &Record, answer: &Answer) -> bool {
     reply.level > 1 || values(&reply.header).is_none() || values(&reply.header) != values(&reply.data)
 }
 
-/// What an id says when a call ends there.
+/// Report of an id at the end of a call.
 struct Said<'a> {
     id: Id,
     place: u32,
     coverage: &'a Coverage,
     causes: &'a [Cause],
-    /// All causes that there are, and not the first one alone.
+    /// Whether `causes` holds all causes, not only the first.
     reports: bool,
 }
 
-/// Whether a call's func has begun at an id, and whether it is known not to be through.
+/// Whether a call's func has begun at an id, and whether it has not ended.
 #[derive(Clone, Copy)]
 struct State {
     begun: bool,
     open: bool,
-    /// It may have begun in a call of that name which is over, and not in this one.
+    /// It may have begun in an earlier call of the same name that is over.
     anew: bool,
 }
 
 impl Said<'_> {
-    /// Who ends a call whose func has not begun there knows that it has done nothing; and who has no result of it yet has not done it.
+    /// Checks its own status: a func that has not begun has done nothing, and one without a result is not done.
     fn of_itself(&self, record: &Record, state: State) -> Option<String> {
         let own = self.coverage.statuses().next().filter(|_| record.plan.ids.len() <= LARGE);
         let what = match own {
@@ -318,7 +320,8 @@ impl Said<'_> {
         Some(format!("func {what} at id {}, and it says of itself that it is {own:?}", self.id))
     }
 
-    /// Who fails a whole call itself has failed, and nobody else has who only passes a cause on.
+    /// Checks its own status in a failing whole call: an id that is the cause has failed; an id that only passes a
+    /// cause on has not.
     fn of_its_own_failure(&self, record: &Record) -> Option<String> {
         let all = self.coverage.len() == u64::from(record.sizes[self.place as usize]);
         let own = self.coverage.statuses().next();
@@ -329,7 +332,7 @@ impl Said<'_> {
         })
     }
 
-    /// Who waits for the data that func needs has not come to func.
+    /// Checks that an id without all data that func needs does not blame func.
     fn of_its_data(&self, state: State, whole: Option<&bool>) -> Option<String> {
         let said = self.causes.iter().find(|cause| {
             (cause.id, cause.stage, cause.kind) == (self.id, Stage::Func, CauseKind::TimeLimit)
@@ -338,7 +341,7 @@ impl Said<'_> {
             .then(|| format!("id {} has not all of its data, and says of func: {said}", self.id))
     }
 
-    /// Whoever has sent the request to nobody knows that those below have done nothing.
+    /// Checks that an id that has not forwarded reports the ids below as unreached.
     fn of_those_not_asked(&self, record: &Record) -> Option<String> {
         let below = self.coverage.statuses().skip(1).find(|status| *status != Status::Unreached);
         let below = below.filter(|_| record.plan.ids.len() <= LARGE)?;
@@ -347,16 +350,17 @@ impl Said<'_> {
 }
 
 impl Here {
-    /// What is worse than what the id knows.
+    /// Describes a status that is worse than what the id knows.
     fn judge(&self, record: &Record, said: &Said<'_>) -> Option<String> {
         let Said { id, place, coverage, causes, .. } = said;
         if coverage.len() != u64::from(record.sizes[*place as usize]) {
-            // Who says too little, or too much, says nothing of anybody.
+            // A coverage of the wrong length reports on no id.
             return None;
         }
         let statuses: Vec<Status> = coverage.statuses().collect();
         let lacks = |kind| causes.iter().any(|cause| cause.id == *id && cause.kind == kind);
-        // A reply that is too long is lost whole, and with it what those below have done; in a partial call also one for which there is no memory.
+        // A reply that is too long is lost completely, with all parts from below. In a partial call, a reply that finds
+        // no memory is lost in the same way.
         let no_memory = lacks(CauseKind::NoMemory);
         if no_memory && record.plan.partial {
             return None;
@@ -393,13 +397,14 @@ impl Here {
             let other = record.plan.ids.id(*at)?;
             return Some(format!("id {id} has no values of {other}, and says that it is done"));
         }
-        // Who has no time left to pass it on has failed at that, and so has who has the data of those below and does not give them on in time. Whether func has outlasted the limit another rule says.
+        // An id without time left to forward has failed, and so has one that does not send the data from below in time.
+        // Another rule judges whether func has exceeded the limit.
         let too_late = causes.iter().any(|cause| {
             let failed_at = matches!(cause.stage, Stage::Func | Stage::Forward)
                 || cause.stage == Stage::Reply && self.gives;
             cause.id == *id && failed_at && cause.kind == CauseKind::TimeLimit
         });
-        // Its own reply may be the one.
+        // Its own reply may be the one without memory.
         let own = statuses.first().filter(|_| !no_memory && !too_late);
         let fails = |own: &Status| record.plan.callback && *own == Status::Failed;
         if self.ran && own.is_some_and(|own| *own != Status::Done && !fails(own)) {
@@ -413,12 +418,12 @@ impl Here {
         self.blamed_wrongly(record, said)
     }
 
-    /// An id that this one blames by itself, and whose whole answer it has.
+    /// Describes a cause of this id's own that names an id whose whole answer it has.
     fn blamed_wrongly(&self, record: &Record, said: &Said<'_>) -> Option<String> {
         let Said { id, causes, .. } = said;
         let told = |cause: &Cause| self.causes.iter().any(|(_, told)| told == cause);
         let own = causes.iter().filter(|cause| cause.stage != Stage::Cancelled && !told(cause));
-        // The last answer of all may have come too late; another rule says whether that is so.
+        // If all children have answered, the last answer may have come too late. Another rule judges that.
         let all = self.awaited.is_empty();
         let late = |cause: &Cause| all && (cause.stage, cause.kind) == (Stage::Reply, CauseKind::TimeLimit);
         let blamed = |cause: &&Cause| {
@@ -432,7 +437,7 @@ impl Here {
             .map(|cause| format!("id {id} has the whole answer of one that it blames: {cause}"))
     }
 
-    /// Why somebody is left out of a partial call, where that was heard and is not passed on, and there is room for it.
+    /// A cause reported to a partial call that is not passed on, although there is room for it.
     fn lost_cause(&self, record: &Record, said: &Said<'_>) -> Option<&Cause> {
         let room = record.plan.partial && said.reports && said.causes.len() < CAUSES_MAX;
         let stays = |place: &u32| room & !self.unreadable.contains(place);
@@ -440,7 +445,7 @@ impl Here {
         reported.map(|(_, cause)| cause).find(|cause| !said.causes.contains(cause))
     }
 
-    /// Of whom a partial call has heard that they failed, while something else is said of them.
+    /// Describes an id that was reported as failed to a partial call and is given another status.
     fn failed_is_not_said(&self, record: &Record, place: u32, statuses: &[Status]) -> Option<String> {
         let heard = self.heard.iter().filter(|_| record.plan.partial);
         let heard = heard.filter_map(|(start, known)| Some((*start, known.as_ref()?)));
@@ -456,7 +461,7 @@ impl Here {
         ))
     }
 
-    /// Whom a whole call has failed for because no link to it came up, while it is said of one there that it is not unreached.
+    /// An id to which no link came up, for which a whole call fails, if an id there is not reported as unreached.
     fn perhaps_reached(
         &self,
         record: &Record,

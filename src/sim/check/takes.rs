@@ -1,8 +1,8 @@
-//! What nodes take at most: the limits of a world as they stand at each id.
+//! Limits of nodes, as they apply at each id.
 
 use gpc_trees::Id;
 
-/// What nodes take at most, where a world gives them less than usual.
+/// Limits of nodes, where a world sets them lower than usual.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
     /// Calls in flight at a node.
@@ -13,16 +13,16 @@ pub struct Limits {
     pub reply_max: u64,
     /// Children of lost ids that one call adopts at an id.
     pub adopted_max: u32,
-    /// Children that an id sends a request on to.
+    /// Children to which an id forwards a request.
     pub children_max: u32,
-    /// Whether those with even ids have no such limit, and send it on to as many as the tree gives them.
+    /// Whether even ids are exempt from `children_max`.
     pub children_odd: bool,
-    /// Bytes that a node may hold of calls, replies and kept answers together.
+    /// Bytes that a node may hold of calls, replies and retained answers together.
     pub memory_max: u64,
 }
 
 impl Limits {
-    /// No limits at all.
+    /// No limits.
     pub const NONE: Limits = Limits {
         calls_max: usize::MAX,
         data_max: u64::MAX,
@@ -33,7 +33,7 @@ impl Limits {
         memory_max: u64::MAX,
     };
 
-    /// The most children that this id sends a request on to.
+    /// Largest number of children to which this id forwards a request.
     pub fn children_of(&self, id: Id) -> u32 {
         if self.children_odd && id.is_multiple_of(2) { u32::MAX } else { self.children_max }
     }

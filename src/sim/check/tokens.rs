@@ -1,4 +1,4 @@
-//! Whoever keeps a token, to answer later, and a function that runs is told when its call has ended without its answer: nobody wants it any more.
+//! Checks that deferred replies and running functions are told when their call ends without their answer.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,9 +15,9 @@ const NAME: &str = "tokens";
 /// The functions of a call at an id.
 #[derive(Default)]
 struct Here {
-    /// How many run.
+    /// Number of running functions.
     running: u32,
-    /// How often one was kept, and how often one was used.
+    /// Number of tokens kept, and of tokens used.
     kept: u32,
     used: u32,
     stopped: bool,
@@ -27,9 +27,9 @@ struct Here {
 #[derive(Default)]
 pub(super) struct Tokens {
     tokens: BTreeMap<(Id, CallId), Here>,
-    /// At whom there has been one: at most ids there is none, and each of a million is asked about.
+    /// Ids that have had a token: a quick test, since a million ids are asked and most have none.
     whose: IdSet,
-    /// The calls that have ended at an id in its present input.
+    /// Calls that have ended at an id in its present input.
     ended: BTreeSet<(Id, CallId)>,
 }
 
@@ -50,7 +50,7 @@ impl Tokens {
                 }
             }
             Observation::Received { at, from, message: Message::Cancel(call) } => {
-                // Of a partial call another may be the parent by now.
+                // A partial call may have another parent by now.
                 let own = book.small(*call).filter(|it| !it.plan.partial && !it.is_copied());
                 if own.and_then(|it| it.parent(it.position(*at)?)) == Some(*from) {
                     self.ends(*at, *call);

@@ -1,6 +1,7 @@
-//! Turns: the functions of a class begin in the order in which their calls came, so that none waits for ever behind others that came later.
+//! Checks fairness: the functions of a class begin in the order in which their calls arrived, so that none waits
+//! forever behind later ones.
 //!
-//! Judged of func, in calls without data: when the data are there that it waits for, only its node knows.
+//! Only func is checked, in calls without data: when awaited data arrive, only the node knows.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,11 +14,11 @@ use crate::wire::{CallId, Message};
 
 const NAME: &str = "turns";
 
-/// The calls whose func is to run at each id, by the class of workers, in the order in which they came, and who has asked.
+/// Calls whose func is still to run at an id, by class of workers, in order of arrival, each with its sender.
 #[derive(Default)]
 pub(super) struct Turns {
     waiting: BTreeMap<(Id, u8), Vec<(CallId, Id)>>,
-    /// What has come before: who is asked again, by an adopter, does not begin again.
+    /// Calls that have arrived: a repeated request of an adopter starts nothing.
     known: BTreeSet<(Id, CallId)>,
 }
 
@@ -65,7 +66,7 @@ impl Turns {
         }
     }
 
-    /// A call's func begins; the call that came before it and still waits.
+    /// Handles the start of a call's func; returns an earlier call that still waits.
     fn begins(&mut self, id: Id, call: CallId) -> Option<CallId> {
         let waiting = self.waiting.get_mut(&(id, class_of(call)))?;
         let place = waiting.iter().position(|(known, _)| *known == call)?;
@@ -73,7 +74,7 @@ impl Turns {
         waiting.first().filter(|_| place > 0).map(|(before, _)| *before)
     }
 
-    /// A call is over at an id, or was not taken.
+    /// A call is over at an id, or was refused.
     fn goes(&mut self, id: Id, call: CallId) {
         let waiting = self.waiting.get_mut(&(id, class_of(call)));
         waiting.into_iter().for_each(|waiting| waiting.retain(|(known, _)| *known != call));
