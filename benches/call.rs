@@ -1,4 +1,5 @@
-//! Whole calls over nodes of this process: the round trip of one, and many in flight; and of two nodes without threads, what they themselves cost, and how fast they are with a core each.
+//! Benchmark of whole calls over nodes of this process: one call at a time, and many in flight. Two polled nodes,
+//! driven by one thread, show the cost of the nodes; with a thread each, they show their highest speed.
 #![allow(missing_docs)]
 
 use std::collections::VecDeque;
@@ -62,7 +63,7 @@ fn in_flight(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// Two nodes without threads, which look for messages as long as they are driven.
+/// Two polled nodes that busy-poll while they are driven.
 fn polled(link: LinkKind) -> ([PolledNode; 2], FuncHandle) {
     let functions = Functions::new();
     let echo = functions.at(Placement::Inline).func("echo", |request, reply| {
@@ -103,7 +104,7 @@ fn by_one_thread(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// Each has a thread, and neither sleeps: the fastest there is, where each thread has a core.
+/// A thread for each node, and both busy-poll: the shortest latency, if each thread has a core.
 fn by_two_threads(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("by_two_threads");
     for link in [LinkKind::Tcp, LinkKind::Unix, LinkKind::Shm] {

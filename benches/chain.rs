@@ -1,4 +1,4 @@
-//! What the state machine itself costs: whole calls over simulated ids, divided by the inputs that they take.
+//! Benchmark of the state machine: whole calls over simulated ids, divided by the number of inputs.
 #![allow(missing_docs)]
 
 use std::collections::VecDeque;
@@ -22,7 +22,7 @@ impl World {
         World { nodes, waiting: VecDeque::new(), outputs: Outputs::new(), inputs: 0, ended: 0 }
     }
 
-    /// One call over all nodes, to its end.
+    /// Runs one call over all nodes to its end.
     fn call(&mut self, tree: &Tree) {
         let ids = IdList::range(0..self.nodes.len() as u32);
         let start = Start { ids, tree: tree.clone(), ..Start::new(1) };

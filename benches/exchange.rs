@@ -1,6 +1,8 @@
-//! How long it takes that many processes get to know each other, from their entries to the last one that knows all: `cargo bench --bench exchange [-- COUNT...]`.
+//! Benchmark of the bootstrap exchange: time from the entries of all processes until the last one knows all others.
+//! `cargo bench --bench exchange [-- COUNT...]`.
 //!
-//! All of them are threads of one process over a space without a server, so what is measured is the exchange and the nodes, not a launcher. Not by criterion: one run takes seconds of all cores.
+//! The processes are threads of one process over a space without a server, so that the exchange and the nodes are
+//! measured, not a launcher. It does not use criterion: one run takes seconds of all cores.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -18,12 +20,12 @@ use std::time::{Duration, Instant};
 use chained_gpc::bootstrap::{Bootstrap, Member};
 use chained_gpc::{Call, Functions, LinkKind, Wait, launch};
 
-/// Files that a node has open, its links included, in units of what a process of a launch needs: two.
+/// Open files of a node and its links, in units of the two that a launched process needs.
 const FILES: usize = 4;
 
 fn main() {
     let counts: Vec<u32> = std::env::args().filter_map(|argument| argument.parse().ok()).collect();
-    // `cargo bench` says so; `cargo test` only sees that it runs.
+    // `cargo bench` passes `--bench`; `cargo test` only checks that the program runs.
     let measured = std::env::args().any(|argument| argument == "--bench");
     let counts = match counts.is_empty() {
         true if measured => vec![64, 256, 1024],

@@ -1,4 +1,5 @@
-//! What a call takes beside a peer that asks for as much work as its credit allows: 120 requests of 116 bytes in flight, each over four billion ids of which none exists.
+//! Benchmark of calls beside a peer that requests as much work as its credit allows: 120 requests of 116 bytes in
+//! flight, each over four billion ids that do not exist.
 #![allow(missing_docs)]
 #![allow(clippy::print_stdout, reason = "a benchmark says what it has measured")]
 #![allow(clippy::disallowed_methods, reason = "a benchmark measures time")]
@@ -15,7 +16,7 @@ use chained_gpc::{Address, Call, FuncHandle, Functions, IdList, Listener, Node, 
 use criterion::{Criterion, criterion_group, criterion_main};
 use smallvec::SmallVec;
 
-/// Requests of the flood that are in flight: with those that are not acknowledged yet, as many as a link has credit for.
+/// Requests of the flood in flight: with those not acknowledged yet, as many as a link has credit for.
 const REQUESTS: u64 = 120;
 
 const FLOODER: u32 = 7;
@@ -36,7 +37,7 @@ impl Context for Everything {
     }
 }
 
-/// The peer, which sends another request for each answer.
+/// The peer, which sends a new request for each answer.
 struct Flooder {
     stream: TcpStream,
     outbox: Outbox,

@@ -1,6 +1,8 @@
-//! What a call costs where nodes are driven by a loop that is not theirs: both ends sleep in `progress`, in a plain epoll loop, or in tokio, by turns.
+//! Benchmark of polled nodes in a foreign event loop: both ends block in `progress`, in a plain epoll loop, or in
+//! tokio, in alternation.
 //!
-//! `cargo bench --bench foreign_loop [CALLS]`: prints the median and the 99th percentile of so many calls of each kind (20,000 by default), and how far the medians of the loops are from that of `progress`.
+//! `cargo bench --bench foreign_loop [CALLS]` prints the median and the 99th percentile of CALLS calls of each kind
+//! (20,000 by default), and the difference of each loop's median from that of `progress`.
 #![allow(missing_docs, clippy::print_stdout)]
 #![allow(clippy::disallowed_methods, reason = "a benchmark measures time")]
 
@@ -20,13 +22,13 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::runtime::{Builder, Runtime};
 
-/// Calls of one kind before the next one has its turn: what else the machine does strikes all kinds.
+/// Calls of one kind before the next kind: disturbances from the machine then affect all kinds.
 const TURN: usize = 200;
 
-/// A call takes some microseconds; one that takes as long hangs.
+/// A call takes some microseconds; one that takes this long hangs.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// How nodes are driven.
+/// Loop that drives the nodes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Progress,
@@ -37,7 +39,7 @@ enum Kind {
 const KINDS: [(Kind, &str); 3] =
     [(Kind::Progress, "progress"), (Kind::Epoll, "epoll"), (Kind::Tokio, "tokio")];
 
-/// A node and the loop around it.
+/// A node and its loop.
 enum Loop {
     Progress(PolledNode),
     Epoll(PolledNode, OwnedFd),
@@ -56,7 +58,7 @@ impl Loop {
             Kind::Tokio => {
                 let runtime = Builder::new_current_thread().enable_io().build()?;
                 let entered = runtime.enter();
-                // Whose descriptor is the same as long as it is there.
+                // The node's descriptor stays the same.
                 #[allow(deprecated, reason = "what takes its place is unsafe, and newer than most")]
                 let node = Box::new(AsyncFd::with_interest(node, Interest::READABLE)?);
                 drop(entered);
@@ -72,7 +74,7 @@ impl Loop {
         }
     }
 
-    /// Drives the node until this is so.
+    /// Drives the node until `done` returns true.
     fn run(&mut self, mut done: impl FnMut() -> bool) -> io::Result<()> {
         match self {
             Loop::Progress(node) => {
@@ -116,7 +118,7 @@ impl Loop {
     }
 }
 
-/// A root and the node that it calls, which has a thread.
+/// A root, and the node that it calls, which has a thread.
 struct Pair {
     root: Loop,
     serving: Option<JoinHandle<()>>,
@@ -147,7 +149,7 @@ impl Pair {
         let serving = thread::spawn(move || {
             let mut below = Loop::new(kind, below).expect("a loop");
             below.run(|| over.load(Ordering::SeqCst)).expect("the poll works");
-            // Its last answer has left.
+            // The last answer has been sent.
         });
         let root = Loop::new(kind, root).expect("a loop");
         Pair { root, serving: Some(serving), nothing, stop: stop.expect("a fresh name"), took: Vec::new() }

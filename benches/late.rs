@@ -1,7 +1,10 @@
-//! Whether a call that fails by its time limit names the right id on a busy machine: `cargo bench --bench late [-- LIMIT_MS:CALLS...]`.
+//! Benchmark of time limits on a busy machine: does a call that exceeds its limit name the right id? `cargo bench
+//! --bench late [-- LIMIT_MS:CALLS...]`.
 //!
-//! Eight programs at once, each of eight processes in a binary tree, make one call of a function that outlasts the limit at id 3 alone, beside 16 processes that compute. The call opens the links that it goes over. A whole call is right if its cause names id 3, a partial one if it
-//! names nobody else and all others are done. Prints how many were right, and how long after the limit the calls ended.
+//! Eight programs run at the same time, each of eight processes in a binary tree, beside 16 processes that compute.
+//! Each program makes one call of a function that exceeds the limit at id 3 only; the call also opens its links. A
+//! whole call is right if its cause names id 3. A partial call is right if no cause names another id and all other ids
+//! are done. Prints the number of right calls, and how long after the limit the calls ended.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -19,7 +22,7 @@ use chained_gpc::{Call, CallError, CauseKind, Functions, Id, IdList, Status};
 
 const STARTED: [&str; 1] = ["--started-as"];
 
-/// Processes of one program; the one whose function outlasts the limit.
+/// Processes of a program, and the one whose function exceeds the limit.
 const IDS: Id = 8;
 const WRONG: Id = 3;
 
@@ -29,10 +32,10 @@ const PROGRAMS: usize = 8;
 /// Processes that compute meanwhile.
 const LOAD: usize = 16;
 
-/// How often the function that outlasts the limit looks whether its call is over.
+/// Interval at which the slow function checks whether its call is over.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Processes that compute; they end with this, or with the process that started them.
+/// Processes that compute; they end when this value is dropped, or with the process that started them.
 struct Load(Vec<Child>);
 
 impl Load {
@@ -51,7 +54,7 @@ impl Drop for Load {
     }
 }
 
-/// Computes until the parent is gone.
+/// Computes until the parent has ended.
 fn spin() {
     let parent = parent_id();
     let mut number = 1u64;
@@ -62,7 +65,7 @@ fn spin() {
     }
 }
 
-/// Whether a call said what is true.
+/// Checks the outcome of a call.
 fn is_right(ended: Result<chained_gpc::Outcome, CallError>) -> Result<(), String> {
     match ended {
         Err(error) => match error.cause() {
@@ -83,7 +86,7 @@ fn is_right(ended: Result<chained_gpc::Outcome, CallError>) -> Result<(), String
     }
 }
 
-/// One program: a call, which prints a line. The first one of a program opens the links on its way.
+/// Runs one program: it makes a call that opens its links, and prints a line.
 fn program(functions: &Functions, call: &Call, limit: Duration) {
     let launch = Launch::start(&Plan::new(1..IDS, std::env::current_exe().unwrap(), &STARTED)).unwrap();
     let node = launch.node(0).functions(functions).start().unwrap();
@@ -97,7 +100,7 @@ fn program(functions: &Functions, call: &Call, limit: Duration) {
     launch.end(Duration::from_secs(10));
 }
 
-/// What so many programs print that begin together.
+/// Starts programs at the same time; returns their output.
 fn round(mode: &str, limit_ms: u64, programs: usize) -> Vec<String> {
     let start = |_| {
         let mut command = Command::new(std::env::current_exe().unwrap());
@@ -109,7 +112,7 @@ fn round(mode: &str, limit_ms: u64, programs: usize) -> Vec<String> {
     started.into_iter().map(|child| said(child).trim().to_owned()).collect()
 }
 
-/// Runs programs until so many calls have been made; prints what came of them.
+/// Runs programs until that many calls have been made; prints the results.
 fn row(limit_ms: u64, mode: &str, calls: usize, programs: usize) {
     let rounds = calls.div_ceil(programs);
     let lines: Vec<String> = (0..rounds).flat_map(|_| round(mode, limit_ms, programs)).collect();
@@ -134,7 +137,7 @@ fn main() {
     let functions = Functions::new();
     let outlasts = functions
         .func("outlasts", |request, _| {
-            // Ends: its call has a limit.
+            // This loop ends: the call has a limit.
             while request.me() == WRONG && !request.is_cancelled() {
                 thread::sleep(LOOK);
             }
@@ -159,7 +162,7 @@ fn main() {
                 Some((limit_ms.parse().ok()?, calls.parse().ok()?))
             });
             let rows: Vec<(u64, usize)> = rows.collect();
-            // `cargo bench` says so; `cargo test` only sees that it runs.
+            // `cargo bench` passes `--bench`; `cargo test` only checks that the program runs.
             let measured = words.contains(&"--bench");
             let (rows, load, programs) = match (measured, rows.is_empty()) {
                 (false, _) => (vec![(200, 1)], 0, 1),

@@ -1,7 +1,7 @@
-//! Level-n data: bytes a second of encoding and decoding, for many small replies and for few large ones.
+//! Benchmark of level-n data: bytes a second of encoding and decoding, for many small replies and for few large ones.
 //!
-//! Large replies are passed on by reference, and decoders borrow: the figures count bytes that nobody touched, and for
-//! large replies say only that the cost goes with the number of replies, not with their bytes.
+//! Large replies are passed by reference, and decoders borrow, so the figures include bytes that were never touched.
+//! For large replies they only show that the cost depends on the number of replies, not on their bytes.
 
 use std::hint::black_box;
 
@@ -9,12 +9,12 @@ use bytes::Bytes;
 use chained_gpc::wire::level::{Event, Leaves, Leveled, Limits, StreamDecoder, aggregate};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 
-/// The name of a load, how many replies it has, and the bytes of each.
-/// The two in the middle stand on either side of the bound up to which parts are copied.
+/// Name of a load, number of replies, and bytes of each. The two in the middle are on either side of the bound up to
+/// which parts are copied.
 const LOADS: [(&str, usize, usize); 4] =
     [("64 x 64 B", 64, 64), ("64 x 4080 B", 64, 4080), ("64 x 4096 B", 64, 4096), ("8 x 1 MiB", 8, 1 << 20)];
 
-/// What a socket read gives at a time.
+/// Bytes of a socket read.
 const CHUNK_BYTES: usize = 64 * 1024;
 
 fn replies(count: usize, bytes: usize) -> Vec<Leveled> {
@@ -35,7 +35,7 @@ fn encode(c: &mut Criterion) {
     group.finish();
 }
 
-/// The replies of 2^depth ids, of 64 bytes each, as a binomial tree puts them together: most lie beside values of other levels.
+/// Replies of 64 bytes from 2^depth ids, aggregated by a binomial tree: most of them are beside values of other levels.
 fn binomial(depth: u32) -> Leveled {
     let children: Vec<Leveled> = (0..depth).rev().map(binomial).collect();
     aggregate(Some(Bytes::from(vec![depth as u8; 64])), &children).expect("a tree is not that deep")

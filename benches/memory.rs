@@ -1,4 +1,5 @@
-//! What a simulated id costs in memory: the most that a run holds at once, by its ids. Bytes, not time, so two runs agree.
+//! Benchmark of the simulator's memory: peak of a run, divided by its ids. It counts bytes, not time, so two runs
+//! agree.
 #![allow(missing_docs)]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -10,7 +11,7 @@ use chained_gpc::sim::{FaultSet, Scenario, run};
 use criterion::measurement::{Measurement, ValueFormatter};
 use criterion::{BenchmarkId, Criterion, SamplingMode, Throughput, criterion_group, criterion_main};
 
-/// The system's allocator, with the bytes counted that are held now and that were held at most.
+/// The system's allocator, with the current and the peak number of allocated bytes.
 struct Counting;
 
 static HELD: AtomicUsize = AtomicUsize::new(0);
@@ -21,11 +22,11 @@ fn taken(bytes: usize) {
     MOST.fetch_max(held, Ordering::Relaxed);
 }
 
-// SAFETY: every call goes on to the system's allocator as it came; counting neither allocates nor panics.
+// SAFETY: every call is forwarded unchanged to the system's allocator; counting neither allocates nor panics.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         taken(layout.size());
-        // SAFETY: the caller's promises are those that `System` asks for.
+        // SAFETY: the caller upholds the contract of `GlobalAlloc`, which is that of `System`.
         unsafe { System.alloc(layout) }
     }
 
@@ -46,7 +47,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-/// Bytes for one id.
+/// Measures bytes for each id.
 struct Bytes;
 
 impl Measurement for Bytes {
@@ -90,7 +91,7 @@ impl ValueFormatter for Bytes {
     }
 }
 
-/// The most that one run holds at once, by its ids.
+/// Peak memory of a run, divided by its ids.
 fn bytes_for_one(scenario: &Scenario) -> f64 {
     let before = HELD.load(Ordering::Relaxed);
     MOST.store(before, Ordering::Relaxed);

@@ -1,4 +1,5 @@
-//! What a secret costs: the proof and the sealing by themselves, and a connection, a call and long data over TCP without a secret, proved, and sealed. All nodes are in this process, on loopback.
+//! Benchmark of authentication and encryption: the handshake and the sealing alone; and a connection, a call and long
+//! data over TCP without a secret, authenticated, and encrypted. All nodes are in this process, on loopback.
 #![allow(missing_docs)]
 #![allow(clippy::unwrap_used, reason = "a benchmark that cannot go on fails")]
 
@@ -18,7 +19,7 @@ fn secret() -> Secret {
     Secret::new(&[1; 32]).unwrap()
 }
 
-/// Randomness that costs nothing.
+/// Cryptography with random numbers that cost nothing.
 fn noise(key: u8) -> Noise {
     let mut next = u64::from(key);
     let fill = move |bytes: &mut [u8]| {
@@ -29,7 +30,7 @@ fn noise(key: u8) -> Noise {
     Noise::new(&secret(), Job::default(), PrivateKey::new([key; 32]), Box::new(fill))
 }
 
-/// Both sides of a handshake.
+/// Runs both sides of a handshake.
 fn shake(one: &mut Noise, two: &mut Noise) -> [Box<dyn Session>; 2] {
     let mut one = one.begin(Turn::First, b"prologue").unwrap();
     let mut two = two.begin(Turn::Second, b"prologue").unwrap();
@@ -64,7 +65,7 @@ fn cryptography(criterion: &mut Criterion) {
     }
 }
 
-/// How links are made.
+/// Kinds of links.
 const WAYS: [&str; 3] = ["plain", "proved", "sealed"];
 
 fn builder(way: &str, id: Id, functions: &Functions) -> Builder {
@@ -76,7 +77,7 @@ fn builder(way: &str, id: Id, functions: &Functions) -> Builder {
     }
 }
 
-/// A root that this thread drives, and others with threads of their own.
+/// A root that this thread drives, and other nodes with threads of their own.
 fn set(way: &str, n: u32, functions: &Functions) -> (PolledNode, Vec<Node>) {
     let (listeners, row) = LinkKind::Tcp.listen(0..n).unwrap();
     let peers = Peers::from(row);
@@ -107,7 +108,7 @@ fn links(criterion: &mut Criterion) {
     calls(criterion, &functions, who, 2, 64 << 20);
 }
 
-/// A call that finds no link, beside one that finds it.
+/// Measures a call that must open its link.
 fn connecting(criterion: &mut Criterion, functions: &Functions, who: FuncHandle) {
     let mut group = criterion.benchmark_group("connecting and a first call");
     for way in WAYS {

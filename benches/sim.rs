@@ -1,4 +1,4 @@
-//! What the simulator handles in a second: whole runs, divided by their events.
+//! Benchmark of the simulator: events a second, over whole runs.
 #![allow(missing_docs)]
 
 use std::time::Duration;

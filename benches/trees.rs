@@ -1,4 +1,4 @@
-//! What a node pays to find its children: one split of its slice, and the slices themselves.
+//! Benchmark of a node's search for its children: one split of its slice, and the slices of the children.
 #![allow(missing_docs)]
 
 use std::hint::black_box;

@@ -1,4 +1,5 @@
-//! What a call costs a node that has many other links, and connections that have not said hello: the same as one that has none.
+//! Benchmark of calls at a node that has many other links, and connections without a hello: they must cost as much as
+//! at a node without any.
 #![allow(missing_docs)]
 #![allow(clippy::disallowed_methods, reason = "a benchmark measures time")]
 
@@ -14,7 +15,7 @@ use chained_gpc::{Address, Call, FuncHandle, Functions, Id, LinkKind, Listener, 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Links beside the one that a call takes: each is two descriptors of this process.
+/// Links beside the one that a call uses: each takes two descriptors of this process.
 const LINKS: [u32; 4] = [0, 100, 1000, 5000];
 
 fn hello(from: Id) -> Vec<u8> {
@@ -33,7 +34,7 @@ fn hello(from: Id) -> Vec<u8> {
     [&header.emit()[..], &payload].concat()
 }
 
-/// A root and the node that it calls, without threads.
+/// A root, and the node that it calls, without threads.
 struct Pair {
     nodes: [PolledNode; 2],
     func: FuncHandle,
@@ -59,7 +60,7 @@ impl Pair {
         Pair { nodes, func, name }
     }
 
-    /// Another peer of the node, with a link or without.
+    /// Connects another peer to the node, with a link or without.
     fn stranger(&mut self, id: Id, greets: bool) -> UnixStream {
         let mut stranger = UnixStream::connect_addr(&self.name).expect("the node listens");
         if greets {

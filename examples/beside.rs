@@ -1,6 +1,8 @@
-//! How long small calls take beside long data on the same link: `beside serve ADDRESS` is the other end, `beside measure ADDRESS [BYTES]` measures; without arguments one process is both, over the loopback interface.
+//! Latency of small calls beside long data on the same link. `beside serve ADDRESS` is the other end, and `beside
+//! measure ADDRESS [BYTES]` measures. Without arguments one process is both, over the loopback interface.
 //!
-//! Prints microseconds: the median of small calls alone; then, while BYTES (4,000,000 by default) go to the other end, and while as many come back, the median, the 95th percentile and the longest.
+//! Prints microseconds: the median of small calls alone. Then, while BYTES (4,000,000 by default) go to the other end,
+//! and while as many come back: the median, the 95th percentile and the maximum.
 
 #![allow(clippy::print_stdout)]
 #![allow(clippy::disallowed_methods, reason = "it measures")]
@@ -12,13 +14,13 @@ use chained_gpc::Placement;
 use chained_gpc::runtime::{Address, Listener, Peers};
 use chained_gpc::{Call, CallHandle, FuncHandle, Functions, LinkKind, Node};
 
-/// Longer than the long data take on any link that is worth measuring.
+/// Longer than the long data take on any link worth measuring.
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// Small calls that are made alone.
+/// Number of small calls made alone.
 const ALONE: usize = 100;
 
-/// What both ends know.
+/// Functions that both ends know.
 struct Set {
     functions: Functions,
     small: FuncHandle,
@@ -34,7 +36,7 @@ impl Set {
         let give = functions.func("give", |request, reply| {
             let bytes: usize =
                 String::from_utf8_lossy(request.header()).parse().map_err(|_| "a number of bytes")?;
-            // The root's own reply would go nowhere.
+            // The root's own reply would not cross the link.
             reply.data = if request.me() == 0 { Vec::new() } else { vec![7; bytes] };
             Ok(())
         })?;

@@ -1,4 +1,5 @@
-//! Trees of one's own, in the two ways that need no file: a split that every id evaluates, and a children function that the root lays out once.
+//! User-defined trees, in the two ways that need no file: a split that every id evaluates, and a children function that
+//! the root lays out once.
 //!
 //! `cargo run --example custom_tree`
 #![allow(clippy::print_stdout, clippy::print_stderr)]
@@ -7,7 +8,7 @@ use chained_gpc::{Call, Functions, Group, Groups, Layout, Limits, LinkKind, Loca
 
 const NODES: u32 = 16;
 
-/// A split: of the `n` places of a slice, the first third of what is left goes to one child, the rest to another.
+/// A split of a slice of `n` positions: the first third of the rest goes to one child, and what remains to another.
 fn lopsided(n: u32, groups: &mut Groups) {
     let rest = n - 1;
     let third = rest.div_ceil(3);
@@ -53,7 +54,7 @@ fn run() -> Result<(), Box<dyn std::error::Error>> {
         }
     }
 
-    // A bad tree is refused before anything is sent, with a counter-example.
+    // A bad tree is refused before any message is sent, with a counter-example.
     let ring = Layout::from_parents(&[None, Some(2), Some(1)], &Limits::default());
     println!("a ring: {}", ring.err().map_or("accepted".to_owned(), |error| error.to_string()));
     Ok(())

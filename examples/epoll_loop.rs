@@ -1,4 +1,4 @@
-//! Nodes in a plain epoll loop, which is the application's own: one thread drives four nodes, one of which calls all.
+//! Nodes in the application's own epoll loop: one thread drives four nodes, one of which calls all.
 //!
 //! `cargo run --example epoll_loop`
 #![allow(clippy::print_stdout, clippy::print_stderr)]
@@ -10,13 +10,13 @@ use chained_gpc::{Call, Functions, LinkKind, Listener, Node, Peers, PolledNode, 
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::fd::{AsFd, OwnedFd};
 
-/// Nodes of this process. Each would be a process of its own, with its own loop.
+/// Nodes of this process. In a real application each would be a process with its own loop.
 const NODES: u32 = 4;
 
-/// What a node may do before the loop sees to its other duties.
+/// Work of a node before the loop turns to its other duties.
 const BUDGET: usize = 64;
 
-/// The application's loop: whatever it waits for has a number there.
+/// The application's loop. Each node is registered under its index.
 struct Loop {
     epoll: OwnedFd,
     nodes: Vec<PolledNode>,
@@ -31,7 +31,7 @@ impl Loop {
         Ok(Loop { epoll, nodes })
     }
 
-    /// One round: sleeps until something has come, unless a node has something to do; then does it.
+    /// One round: waits for an event, unless a node has work to do; then drives the nodes.
     fn turn(&mut self) -> Result<(), Box<dyn Error>> {
         let mut ready = Vec::new();
         for (number, node) in self.nodes.iter_mut().enumerate() {
@@ -41,7 +41,7 @@ impl Loop {
         }
         if ready.is_empty() {
             let mut events = [Event { flags: EventFlags::empty(), data: EventData::new_u64(0) }; 16];
-            // No limit: a node's timer makes its descriptor readable, too.
+            // No timeout: a node's timer makes its descriptor readable, too.
             let count = epoll::wait(&self.epoll, &mut events, None)?;
             ready.extend(events[..count].iter().map(|event| event.data.u64() as usize));
         }
@@ -87,7 +87,7 @@ fn run() -> Result<(), Box<dyn Error>> {
         println!("{}: {}", reply.id, String::from_utf8_lossy(&reply.data));
     }
 
-    // What takes long without a look at the node is announced, so that nobody takes it for dead.
+    // Announce work that delays the node for long, so that no peer declares it dead.
     let told = all.nodes[1].pause(Duration::from_secs(60))?;
     let sum: u64 = (0..1_000_000u64).sum();
     all.nodes[1].progress(Duration::ZERO)?;

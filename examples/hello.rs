@@ -1,4 +1,4 @@
-//! The first call: a function, eight nodes, one call, a reply from each.
+//! A first call: one function, eight nodes, one call, a reply from each node.
 //!
 //! `cargo run --example hello`
 #![allow(clippy::print_stdout, clippy::print_stderr)]

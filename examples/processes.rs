@@ -8,10 +8,10 @@ use std::time::Duration;
 use chained_gpc::launch::{Launch, Launched, Plan, own_id};
 use chained_gpc::{Call, Functions};
 
-/// Of a process that was started, the arguments before its id.
+/// Arguments of a started process, before its id.
 const STARTED: [&str; 1] = ["--started-as"];
 
-/// Processes, the first one included.
+/// Number of processes, including the first.
 const PROCESSES: u32 = 8;
 
 fn main() {
@@ -28,7 +28,7 @@ fn run() -> Result<(), Box<dyn std::error::Error>> {
         Ok(())
     })?;
     if let Some(id) = own_id(std::env::args_os(), &STARTED) {
-        // A node until the first process ends it, or dies.
+        // Serve until the first process ends this one, or dies.
         return Ok(Launched::take(id)?.serve(&functions)?);
     }
     let launch = Launch::start(&Plan::new(1..PROCESSES, std::env::current_exe()?, &STARTED))?;

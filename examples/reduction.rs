@@ -1,6 +1,7 @@
-//! A reduction: every id measures something, and the replies are combined on the way up, so that the root gets one answer instead of many.
+//! A reduction: every id measures a value, and the replies are combined on the way up, so that the root gets a single
+//! result.
 //!
-//! Twice the same: with a func and a callback, and with one function that has phases.
+//! It is done twice: with a func and a callback, and with one function that has phases.
 //!
 //! `cargo run --example reduction`
 #![allow(clippy::print_stdout, clippy::print_stderr)]
@@ -10,7 +11,7 @@ use chained_gpc::{Call, Functions, LinkKind, LocalNodes, Phase, Reply, Tree};
 
 const NODES: u32 = 64;
 
-/// Minimum, maximum and sum of what was measured in a subtree.
+/// Minimum, maximum and sum of the values of a subtree.
 #[derive(Clone, Copy)]
 struct Stats {
     min: u64,
@@ -39,7 +40,7 @@ impl Stats {
     }
 }
 
-/// Stands for a measurement that differs from id to id.
+/// Stands for a measurement that differs at each id.
 fn measure(id: u32) -> u64 {
     u64::from(id.wrapping_mul(2_654_435_761) >> 20)
 }

@@ -1,6 +1,9 @@
-//! What becomes of calls when a link dies without a word: `silent serve ADDRESS` is the other end, `silent call ADDRESS [DEAD_AFTER_MS]` makes a call for each line of its input, over a TCP link that is idle in between; without arguments one process is both.
+//! Shows what happens to calls when a link fails silently. `silent serve ADDRESS` is the other end. `silent call
+//! ADDRESS [DEAD_AFTER_MS]` makes a call for each line of its input, over a TCP link that is idle in between. Without
+//! arguments one process is both.
 //!
-//! Prints a line for each call, "done" or "failed", after how many milliseconds, and why; and a line for each link that comes up or is lost, with the milliseconds since the start.
+//! Prints a line for each call: "done" or "failed", the milliseconds that it took, and the cause. Also prints a line
+//! for each link that comes up or is lost, with the milliseconds since the start.
 
 #![allow(clippy::print_stdout)]
 #![allow(clippy::disallowed_methods, reason = "it measures")]
@@ -12,7 +15,7 @@ use std::time::{Duration, Instant};
 use chained_gpc::runtime::{Address, Listener, NoEvent, PeerEventKind, Peers};
 use chained_gpc::{Call, FuncHandle, Functions, Heartbeat, LinkKind, Node, Placement};
 
-/// By default, as nodes have it.
+/// The default of nodes.
 const DEAD_AFTER_MS: u64 = 10_000;
 
 fn functions() -> Result<(Functions, FuncHandle), Box<dyn Error>> {

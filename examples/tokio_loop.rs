@@ -1,4 +1,4 @@
-//! Nodes in tokio: each is driven by a task of one runtime, and a function's reply is given by another task.
+//! Nodes in tokio: a task of one runtime drives each node, and another task gives a function's reply.
 //!
 //! `cargo run --example tokio_loop`
 #![allow(clippy::print_stdout, clippy::print_stderr)]
@@ -13,18 +13,18 @@ use tokio::task::{spawn, yield_now};
 
 const NODES: u32 = 4;
 
-/// What a node may do before other tasks have their turn.
+/// Work of a node before other tasks run.
 const BUDGET: usize = 64;
 
-/// Drives a node, for as long as the task is there.
+/// Drives a node until the task is aborted.
 async fn drive(node: PolledNode) -> io::Result<()> {
-    // A node's descriptor is the same as long as the node is there.
+    // The node's descriptor stays the same.
     #[allow(deprecated, reason = "what takes its place is unsafe, and newer than most")]
     let mut node = AsyncFd::with_interest(node, Interest::READABLE)?;
     loop {
         match node.get_mut().prepare_wait()? {
             Prepared::Ready => yield_now().await,
-            // What comes from here on is told of anew.
+            // Events from here on make the descriptor ready again.
             Prepared::MaySleep => node.readable_mut().await?.clear_ready(),
         }
         node.get_mut().progress_at_most(BUDGET)?;
@@ -41,7 +41,7 @@ fn main() {
 
 async fn run() -> Result<(), Box<dyn Error>> {
     let functions = Functions::new();
-    // The function ends at once; the reply comes when the task has it.
+    // The function returns at once; the task gives the reply later.
     let greet = functions.deferring("greet", |request, token| {
         let me = request.me();
         spawn(async move {
@@ -61,7 +61,7 @@ async fn run() -> Result<(), Box<dyn Error>> {
         let builder = Node::builder(id).functions(&functions).peers(peers.clone());
         let node = builder.listener(listener).link(link).polled()?;
         if id == 0 {
-            // The handle is a future for any task.
+            // The handle is a future that any task can await.
             handle = Some(node.call(Call::new(greet).ids(0..NODES))?);
         }
         driving.push(spawn(drive(node)));

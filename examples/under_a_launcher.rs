@@ -1,6 +1,7 @@
-//! A program that any launcher may start as many processes: `mpiexec -n 8 target/debug/examples/under_a_launcher`.
+//! A program that any launcher can start as many processes: `mpiexec -n 8 target/debug/examples/under_a_launcher`.
 //!
-//! Each process asks who it is and gets to know the others; id 0 makes a call over all of them, and the others serve until it leaves. Started by itself, the program says so and makes the call alone.
+//! Each process finds its id and exchanges addresses with the others. Id 0 makes a call over all of them, and the
+//! others serve until it leaves. Without a launcher, the program reports that and makes the call alone.
 #![allow(clippy::print_stdout)]
 
 use std::error::Error;
@@ -14,7 +15,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         reply.data = std::process::id().to_string().into_bytes();
         Ok(())
     })?;
-    // A launcher's variables without its server are an error here: this process would wait for nobody, and the others for it.
+    // A launcher's variables without its server are an error here: otherwise the other processes would wait for this
+    // one.
     let Some(bootstrap) = bootstrap::from_env()? else {
         println!("no launcher has started this process: it is alone");
         let nodes = LocalNodes::start(1, LinkKind::default(), &functions)?;
@@ -22,7 +24,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         println!("{} process answered", outcome.replies()?.len());
         return Ok(());
     };
-    // More may be said of the node here, such as its workers.
+    // The builder can configure the node further, such as its workers.
     let mut member = bootstrap.start(&functions, |builder| builder)?;
     if member.id() > 0 {
         member.serve_until_left()?;

@@ -1,7 +1,9 @@
-//! The program of the pods in `job.yaml`, and those pods as processes of this machine.
+//! The program of the pods in `job.yaml`, and a simulation of these pods as processes of this machine.
 //!
-//! In a pod it asks who it is, gets to know the others, and id 0 prints where each of them is. Started by hand (`cargo run --example kubernetes`) it starts four of itself, with the variables that Kubernetes would give to each, in an
-//! order that is not that of their indices; what there is the cluster's name service is a function here.
+//! In a pod, the program finds its id, exchanges addresses with the others, and id 0 prints the place of each. Started
+//! by hand (`cargo run --example kubernetes`), it starts itself four times, with the variables that Kubernetes would
+//! set for each, in an order other than that of their indices. A function takes the place of the cluster's name
+//! service.
 #![allow(clippy::print_stdout, reason = "it is a program")]
 
 use std::env;
@@ -14,14 +16,14 @@ use std::time::Duration;
 use chained_gpc::bootstrap::{Bootstrap, Resolve, SECRET_VARIABLE, Variables, rule_of, write_secret};
 use chained_gpc::{Call, Functions, Secret};
 
-/// The variable that says to look names up on this machine.
+/// Variable that makes a pod resolve names on this machine.
 const LOOPBACK: &str = "GPC_EXAMPLE_LOOPBACK";
 
-/// How many pods there are, and in which order they start.
+/// Indices of the pods, in the order in which they start.
 const ORDER: [u32; 4] = [2, 0, 3, 1];
 
 fn main() -> Result<(), Box<dyn Error>> {
-    // What is not UTF-8 is no variable of Kubernetes.
+    // Variables that are not UTF-8 are not from Kubernetes.
     let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
         Some((name.into_string().ok()?, value.into_string().ok()?))
     };
@@ -36,7 +38,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
 }
 
-/// What each pod does.
+/// Runs one pod.
 fn pod(bootstrap: Bootstrap) -> Result<(), Box<dyn Error>> {
     let functions = Functions::new();
     let place = functions.func("place", |_, reply| {
@@ -55,7 +57,7 @@ fn pod(bootstrap: Bootstrap) -> Result<(), Box<dyn Error>> {
     Ok(member.finish(Duration::ZERO)?)
 }
 
-/// The pods as processes.
+/// Runs the pods as processes.
 fn cluster() -> Result<(), Box<dyn Error>> {
     let folder = tempfile::tempdir()?;
     let secret = folder.path().join("secret");
@@ -67,7 +69,7 @@ fn cluster() -> Result<(), Box<dyn Error>> {
         pod.env("GPC_COUNT", ORDER.len().to_string())
             .env("GPC_SERVICE", "solver")
             .env(SECRET_VARIABLE, &secret);
-        // A port of this run, so that two of them do not meet.
+        // A port for this run, so that two runs do not collide.
         pod.env("GPC_PORT", (20_000 + std::process::id() % 10_000).to_string()).env(LOOPBACK, "1");
         pods.push(pod.stdin(Stdio::null()).spawn()?);
     }
@@ -78,7 +80,7 @@ fn cluster() -> Result<(), Box<dyn Error>> {
     }
 }
 
-/// The name service of this machine: pod i of `solver` is at 127.0.0.(1 + i).
+/// Name service of this machine: pod i of `solver` is at 127.0.0.(1 + i).
 fn loopback(name: &str) -> io::Result<Vec<IpAddr>> {
     let index = name.strip_prefix("solver-").and_then(|rest| rest.strip_suffix(".solver"));
     let index = index.and_then(|index| index.parse::<u8>().ok()).filter(|index| *index < 250);

@@ -1,13 +1,14 @@
-//! The global array: which node holds which element, and the functions that reach it.
+//! The global array: the assignment of elements to nodes, and the functions that access them.
 //!
-//! An operation on a run of elements is one chained call to the nodes that hold them. Each takes its own part of the run; a caller that holds none takes part with an empty one.
+//! An operation on a run of elements is one chained call to the nodes that hold them. Each node handles its own part of
+//! the run; a caller without elements takes part with an empty one.
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use chained_gpc::{Call, FuncHandle, Functions, FunctionsError, Id, Node, Phase, Request};
 
-/// Whatever goes wrong.
+/// Any error of this layer.
 pub(crate) type PgasError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Handles of the layer's functions: the same at every node.
@@ -27,13 +28,13 @@ pub(crate) struct GlobalArray<'a> {
     len: u64,
 }
 
-/// One node's elements.
+/// The elements of one node.
 struct Block {
     first: u64,
     values: Mutex<Vec<u64>>,
 }
 
-/// Elements of one block, the same for every node but the last.
+/// Number of elements in a block, the same for every node but the last.
 fn block_len(nodes: u32, len: u64) -> u64 {
     len.div_ceil(u64::from(nodes)).max(1)
 }
@@ -75,7 +76,7 @@ pub(crate) fn register(
 }
 
 impl Block {
-    /// The part of a run that lies here, as places in the run and in the block; empty where they do not meet.
+    /// The part of a run that this block holds, as positions in the run and in the block; empty if they do not overlap.
     fn part(&self, start: u64, len: u64, held: u64) -> (Range<usize>, Range<usize>) {
         let from = start.max(self.first);
         let to = (start + len).min(self.first + held);
@@ -114,7 +115,7 @@ impl Block {
 }
 
 impl<'a> GlobalArray<'a> {
-    /// The array of `len` elements over nodes 0 to `nodes`-1, seen from `node`.
+    /// An array of `len` elements over nodes 0 to `nodes`-1, accessed from `node`.
     pub(crate) fn new(node: &'a Node, handles: Handles, nodes: u32, len: u64) -> GlobalArray<'a> {
         GlobalArray { node, handles, nodes, len }
     }
@@ -125,7 +126,7 @@ impl<'a> GlobalArray<'a> {
         self.run(call, start, values.len() as u64).map(drop)
     }
 
-    /// Adds to a run of elements; adding is atomic for each of them.
+    /// Adds to a run of elements; the addition is atomic for each element.
     pub(crate) fn accumulate(&self, start: u64, values: &[u64]) -> Result<(), PgasError> {
         let call = Call::new(self.handles.accumulate).data(bytes(values)).no_reply();
         self.run(call, start, values.len() as u64).map(drop)
@@ -140,7 +141,7 @@ impl<'a> GlobalArray<'a> {
         Ok(parts.collect::<Result<Vec<_>, _>>()?.concat())
     }
 
-    /// Counts the elements of the whole array by value, in buckets of `step`; the last one takes all above.
+    /// Counts the elements of the whole array by value, in buckets of `step`; the last bucket holds all higher values.
     pub(crate) fn histogram(&self, step: u64, buckets: u64) -> Result<Vec<u64>, PgasError> {
         let header = bytes(&[step.max(1), buckets.clamp(1, 1 << 16)]);
         let call = Call::new(self.handles.histogram).ids(0..self.nodes).header(header);
@@ -155,7 +156,7 @@ impl<'a> GlobalArray<'a> {
             .ok_or("the run goes past the array's end")?;
         let owner = |element: u64| (element / block_len(self.nodes, self.len)) as Id;
         let me = self.node.id();
-        // Nothing is nobody's: the caller does it alone.
+        // An empty run has no owner: the caller handles it alone.
         let owners = if len == 0 { me..=me } else { owner(start)..=owner(end - 1) };
         Ok(self.node.call(call.ids(owners).header(bytes(&[start, len])))?.wait()?)
     }

@@ -1,6 +1,7 @@
-//! A small PGAS layer on chained GPC: a global array whose blocks lie at the nodes, with put, get, accumulate and a global histogram.
+//! A small PGAS layer on chained GPC: a global array in blocks at the nodes, with put, get, accumulate and a global
+//! histogram.
 //!
-//! Every node adds to places all over the array at the same time; then the totals are checked.
+//! Every node adds to elements of the whole array at the same time; then the totals are checked.
 //!
 //! `cargo run --example pgas`
 #![allow(clippy::print_stdout, clippy::print_stderr)]
@@ -61,7 +62,7 @@ fn run() -> Result<(), PgasError> {
     Ok(())
 }
 
-/// Adds to runs of places spread over the whole array; returns how much in all.
+/// Adds to runs of elements across the array; returns the total.
 fn add_up(array: &GlobalArray<'_>, id: u64) -> Result<u64, PgasError> {
     let mut added = 0;
     for round in 0..ROUNDS {

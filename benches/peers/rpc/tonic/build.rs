@@ -1,4 +1,4 @@
-//! Makes the client and the server of the one method, without a file of protocol buffers and its compiler.
+//! Generates the client and the server of the only method, without a protocol buffers file and its compiler.
 
 use tonic_build::manual::{Builder, Method, Service};
 

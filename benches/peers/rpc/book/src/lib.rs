@@ -1,6 +1,7 @@
-//! What every contestant in Rust measures in the same way as those in C: its options, rounds in flight, CPU time, the line it prints.
+//! Measurement shared by the contestants in Rust, equal to that of the contestants in C: options, rounds in flight, CPU
+//! time, the printed line.
 //!
-//! The same rules as `c/measure.c`, where they are explained.
+//! The rules are those of `c/measure.c`, which explains them.
 #![allow(clippy::disallowed_methods, reason = "this measures time")]
 
 mod parts;
@@ -14,13 +15,14 @@ use std::time::{Duration, Instant};
 pub use parts::{PART, check_part, part, part_into, request};
 pub use processes::{Processes, serve_until_told};
 
-/// Of the time there is: a slow contestant warms up for no longer.
+/// Share of the time limit after which a slow contestant ends its warm-up.
 const WARMUP_SHARE: f64 = 0.3;
 
-/// A fast one warms up for as long, however few rounds that needs: the system takes that long to place processes that look for messages instead of sleeping.
+/// Least warm-up of a fast contestant, however few rounds it needs: the system takes this long to place processes that
+/// busy-poll.
 const WARMUP: Duration = Duration::from_millis(100);
 
-/// What goes wrong ends the program; a contestant has nobody to tell but whoever reads its standard error.
+/// A result whose error ends the program with a message on standard error.
 pub type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 
 /// The command line: `--name value` pairs.
@@ -28,7 +30,7 @@ pub type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 pub struct Options(HashMap<String, String>);
 
 impl Options {
-    /// Reads the command line.
+    /// Parses the command line.
     pub fn parse() -> Outcome<Options> {
         let mut options = HashMap::new();
         let mut words = std::env::args().skip(1);
@@ -40,7 +42,7 @@ impl Options {
         Ok(Options(options))
     }
 
-    /// The value of an option, or what it is by default.
+    /// Value of an option, or its default.
     pub fn value<T: FromStr<Err: Display>>(&self, name: &str, default: T) -> Outcome<T> {
         match self.0.get(name) {
             None => Ok(default),
@@ -56,7 +58,7 @@ impl Options {
     }
 }
 
-/// The root's book of its rounds. Rounds are numbered from 0 and end in order.
+/// The root's record of its rounds. Rounds are numbered from 0 and end in order.
 pub struct Book {
     n: usize,
     rounds: usize,
@@ -72,7 +74,7 @@ pub struct Book {
     counted: Option<Counted>,
 }
 
-/// Where counting began, after the warm-up.
+/// State at the start of counting, after the warm-up.
 struct Counted {
     first: usize,
     from: Instant,
@@ -81,7 +83,7 @@ struct Counted {
 }
 
 impl Book {
-    /// A new book; `processes` are all that take part, this one among them.
+    /// Makes a new book; `processes` are all that take part, including this one.
     pub fn open(options: &Options, processes: Vec<u32>) -> Outcome<Book> {
         let (window, seconds) = (options.value("window", 1)?, options.value("seconds", 10)?);
         let now = Instant::now();
@@ -121,7 +123,7 @@ impl Book {
         }
     }
 
-    /// A round begins; returns its number.
+    /// Begins a round; returns its number.
     pub fn begin(&mut self) -> u32 {
         let round = self.begun;
         self.begun_at[round % self.window] = Instant::now();
@@ -129,12 +131,12 @@ impl Book {
         round as u32
     }
 
-    /// The oldest round that has not ended.
+    /// Number of the oldest round in flight.
     pub fn oldest(&self) -> u32 {
         self.ended as u32
     }
 
-    /// The oldest round has ended.
+    /// Ends the oldest round.
     pub fn end(&mut self) {
         let now = Instant::now();
         let round = self.ended;
@@ -161,7 +163,7 @@ impl Book {
         self.counted = Some(Counted { first: self.begun, from: now, to: now, cpu_ns });
     }
 
-    /// Prints one line of JSON; the processes are still there.
+    /// Prints one line of JSON; call it before the processes end.
     pub fn print(mut self) {
         let Some(counted) = self.counted else { return };
         let rounds = self.took.len();

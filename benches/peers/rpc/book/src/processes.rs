@@ -1,4 +1,4 @@
-//! The other processes of a contestant: the same program, each with an id, ended by the end of their standard input.
+//! The other processes of a contestant: the same program, each with an id. They end when their standard input ends.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -11,14 +11,14 @@ use crate::Outcome;
 /// Processes 1 to n-1.
 pub struct Processes {
     children: Vec<Child>,
-    /// The other end of each one's standard input: a socket, which a process may poll.
+    /// Our end of each standard input: a socket, which a process may poll.
     inputs: Vec<UnixStream>,
-    /// What each said of where it listens, by id from 1.
+    /// Address that each process reported, by id from 1.
     pub addresses: Vec<String>,
 }
 
 impl Processes {
-    /// Starts them with `--serve ID` and these arguments, and reads a line of each: its address.
+    /// Starts them with `--serve ID` and these arguments, and reads a line from each: its address.
     pub fn start(n: u32, arguments: &[&str]) -> Outcome<Processes> {
         let program = std::env::current_exe()?;
         let mut processes = Processes { children: Vec::new(), inputs: Vec::new(), addresses: Vec::new() };
@@ -38,7 +38,7 @@ impl Processes {
         Ok(processes)
     }
 
-    /// Writes this to the standard input of each.
+    /// Writes a text to the standard input of each.
     pub fn tell(&mut self, text: &str) -> Outcome<()> {
         for input in &mut self.inputs {
             input.write_all(text.as_bytes())?;
@@ -46,12 +46,12 @@ impl Processes {
         Ok(())
     }
 
-    /// All of them by number of process, this one first.
+    /// Process ids of all, this one first.
     pub fn numbers(&self) -> Vec<u32> {
         std::iter::once(std::process::id()).chain(self.children.iter().map(Child::id)).collect()
     }
 
-    /// Tells them to end, and waits.
+    /// Ends the standard inputs, and waits for the processes.
     pub fn end(mut self) -> Outcome<()> {
         self.inputs.clear();
         for child in &mut self.children {
@@ -64,14 +64,14 @@ impl Processes {
     }
 }
 
-/// In one of the others: says where it listens.
+/// In one of the other processes: prints its address, and waits for the end of standard input.
 pub fn serve_until_told(address: &str) -> Outcome<()> {
     println!("{address}");
     std::io::stdin().read_to_end(&mut Vec::new())?;
     Ok(())
 }
 
-/// CPU time of these processes together: of all their threads, user and system.
+/// CPU time of these processes together: user and system time of all their threads.
 pub(crate) fn cpu_ns(processes: &[u32]) -> u64 {
     let of_process = |process: &u32| {
         let threads = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();

@@ -1,4 +1,5 @@
-//! Rounds by chained GPC, one process for each id: the root times its calls, the others serve until their standard input ends.
+//! Rounds by chained GPC, one process for each id: the root times its calls, the others serve until their standard
+//! input ends.
 
 use std::collections::VecDeque;
 use std::io::BufRead as _;
@@ -21,7 +22,7 @@ fn main() -> Outcome<()> {
     }
 }
 
-/// The function that every id executes: it gets the request whole, or takes it as it comes.
+/// The function that every id executes: it gets the request whole, or takes it as it arrives.
 fn functions(options: &Options) -> Outcome<(Functions, FuncHandle)> {
     let functions = Functions::new();
     let round = match options.word("form", &["whole", "streaming"])? {
@@ -35,7 +36,7 @@ fn functions(options: &Options) -> Outcome<(Functions, FuncHandle)> {
     Ok((functions, round))
 }
 
-/// The last bytes of what has come of a request.
+/// The last bytes of the request so far.
 struct Last {
     id: u32,
     bytes: Vec<u8>,
@@ -54,7 +55,8 @@ impl Streaming for Last {
     }
 }
 
-/// How the processes wait for messages: as the crate does by itself, asleep, or looking for as long as the spinners in C.
+/// How the processes wait for messages: the default, blocking, or busy polling for as long as the spinning contestants
+/// in C.
 const WAITS: [&str; 3] = ["adaptive", "block", "spin"];
 
 fn wait(options: &Options) -> Outcome<Wait> {
@@ -77,7 +79,7 @@ fn listener(options: &Options, id: u32) -> Outcome<Listener> {
     Ok(Listener::bind(&link(options)?.fresh_address(id))?)
 }
 
-/// An id other than the root: says where it listens, is told where the others do, and serves.
+/// Serves at an id other than the root: prints its address, reads the addresses of the others, and serves.
 fn serve(options: &Options, id: u32) -> Outcome<()> {
     let listener = listener(options, id)?;
     println!("{}", listener.address()?);
@@ -85,12 +87,12 @@ fn serve(options: &Options, id: u32) -> Outcome<()> {
     let table: Vec<String> = lines.take_while(|line| !line.is_empty()).collect();
     let peers: Peers = table.join("\n").parse()?;
     let builder = Node::builder(id).functions(&functions(options)?.0).peers(peers).listener(listener);
-    // As in the bare tree the process is nothing but a node, until its standard input ends.
+    // As in the bare tree, the process is only a node, until its standard input ends.
     let keeper = UnixStream::from(std::io::stdin().as_fd().try_clone_to_owned()?);
     Ok(builder.wait(wait(options)?).link(link(options)?).serve(keeper)?)
 }
 
-/// The root drives its node itself, as the root of the bare tree does, or leaves that to the node's thread.
+/// The root drives its node itself, as the root of the bare tree does, or has a thread do so.
 enum Root {
     Polled(Box<PolledNode>),
     Threaded(Node),
@@ -159,7 +161,7 @@ fn rounds(options: &Options, root: &mut Root, func: FuncHandle, book: &mut Book)
     let mut flying: VecDeque<CallHandle> = VecDeque::new();
     loop {
         while book.wants() {
-            // The round's number goes in while the clock runs, but the memory of long data is there before.
+            // The number of the round is written while the clock runs, but long data are allocated before.
             let mut data = if bytes > PART { book::request(bytes, 0) } else { Vec::new() };
             let round = book.begin();
             match data.len() {

@@ -1,4 +1,5 @@
-//! Rounds by tarpc: the client calls n-1 servers at once, each a process with one connection over TCP without delay, in bincode.
+//! Rounds by tarpc: the client calls n-1 servers at once. Each server is a process with one connection over TCP without
+//! delay, in bincode.
 #![allow(clippy::disallowed_methods, reason = "tarpc takes a deadline by the clock")]
 
 use std::time::{Duration, Instant};
@@ -44,7 +45,7 @@ async fn serve(id: u32) -> Outcome<()> {
         stream.set_nodelay(true)?;
         let transport = serde_transport::new(Builder::new().new_framed(stream), Bincode::default());
         let requests = BaseChannel::with_defaults(transport).execute(Server(id).serve());
-        // Each is answered before the next is looked at: the function does not wait.
+        // Each request is answered before the next one: the function does not wait.
         requests.for_each(|request| request).await;
         std::io::Result::Ok(())
     });
@@ -82,7 +83,7 @@ async fn lead(options: &Options) -> Outcome<()> {
     processes.end()
 }
 
-/// The parts of all, the client's own first.
+/// The parts of all ids, the client's own first.
 async fn round(clients: &[RoundsClient], round: u32) -> Outcome<Vec<Vec<u8>>> {
     let request = book::request(PART, round);
     let mut parts = vec![book::part(&request, 0)];

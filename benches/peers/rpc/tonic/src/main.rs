@@ -1,4 +1,5 @@
-//! Rounds by tonic: the client calls n-1 servers at once, each a process with one connection over TCP without delay.
+//! Rounds by tonic: the client calls n-1 servers at once. Each server is a process with one connection over TCP without
+//! delay.
 
 use book::{Book, Options, Outcome, PART, Processes};
 use futures::future::try_join_all;
@@ -77,7 +78,7 @@ async fn lead(options: &Options) -> Outcome<()> {
     processes.end()
 }
 
-/// The parts of all, the client's own first.
+/// The parts of all ids, the client's own first.
 async fn round(clients: &[RoundsClient<Channel>], round: u32) -> Outcome<Vec<Vec<u8>>> {
     let request = Part { bytes: book::request(PART, round) };
     let calls = clients.iter().cloned().map(|mut client| {
