@@ -1,4 +1,5 @@
-//! Do the checkers of whom an id blames bite? For a time limit that has passed neither a function of its own that is through, nor somebody who has answered, or has time left to report.
+//! Tests of the checkers of blame. When its time limit has passed, an id must not blame its own function if that has
+//! ended, nor an id below that has answered or still has time to report.
 
 use chained_gpc::Tree;
 use chained_gpc::sim::check::{Held, Plan};
@@ -10,12 +11,13 @@ use super::history::*;
 /// Longer than a call with this limit may wait for reports.
 const EXTRA_NS: u64 = 110_000_000;
 
-/// Id 1 says, when its time is over, that the time limit has passed, and names this id and stage; before that come these.
+/// Whether the blame is wrong: after the events `before`, id 1 fails at the end of its time with a cause of this id and
+/// stage.
 fn blames(id: u32, stage: Stage, before: &[Seen]) -> bool {
     blames_at_once(id, stage, &[before, &[Seen::Later(EXTRA_NS)]].concat())
 }
 
-/// The same, whenever that is.
+/// The same, right after these events.
 fn blames_at_once(id: u32, stage: Stage, before: &[Seen]) -> bool {
     let cause = Cause::new(id, stage, CauseKind::TimeLimit, "as told");
     let failure = Failure { cause, coverage: runs(&[(Status::Failed, 1), (Status::Unknown, 1)]) };
@@ -25,7 +27,7 @@ fn blames_at_once(id: u32, stage: Stage, before: &[Seen]) -> bool {
     judged(&history).contains(&"progress")
 }
 
-/// A callback that waited for its turn was passed over, and the first child was blamed, which had answered.
+/// A callback that waited for a worker was passed over, and the first child was blamed, which had answered.
 #[test]
 fn who_has_answered_is_not_blamed_for_a_time_limit() {
     let answered = [Seen::Received(1, 2, completed())];
@@ -36,7 +38,7 @@ fn who_has_answered_is_not_blamed_for_a_time_limit() {
     assert!(!blames_at_once(2, Stage::Reply, &late), "all have answered, and it came too late");
 }
 
-/// Of two children the one that answered too late was blamed, and the other was silent.
+/// Of two children, the one that had answered too late was blamed, while the other was silent.
 #[test]
 fn who_has_answered_late_is_not_blamed_while_others_are_silent() {
     let asks = |id| Seen::Sent(0, id, request(id..id + 1, FIRST_NS, 0));
@@ -50,7 +52,8 @@ fn who_has_answered_late_is_not_blamed_while_others_are_silent() {
     assert!(blames(1) && !blames(2));
 }
 
-/// Three ids that only waited were blamed for one whose function outlasted the limit: none of them waited for the reports of those below.
+/// Three ids that only waited were blamed for one whose function exceeded the limit: none of them waited for the
+/// reports of the ids below.
 #[test]
 fn whoever_has_time_left_to_report_is_not_blamed() {
     let later = |ns| [Seen::Later(ns)];
@@ -73,7 +76,7 @@ fn a_function_that_is_through_is_not_blamed_for_a_time_limit() {
     assert!(!blames(1, Stage::Callback, &runs(&[Seen::Ran(1, false)])));
 }
 
-/// An answer whose data were still arriving had no time limit: the call stayed, and the one above gave up first.
+/// A reply whose data were still arriving had no time limit: the call stayed, and the id above gave up first.
 #[test]
 fn a_call_whose_answer_has_begun_to_go_up_ends_with_its_time() {
     let holds = |calls| Seen::Held(1, Held { calls, ..Held::default() });

@@ -1,4 +1,4 @@
-//! Do the checkers bite? An honest history passes; each doctored one does not, and the right checker says so.
+//! Tests of the checkers: an honest history passes, and for each doctored one the right checker complains.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,8 +36,9 @@ fn wrong_executions_are_seen() {
     );
 }
 
-/// A link broke, and the request that had gone over it came again, much later, to a parent whose child had been adopted, had executed, and had begun anew since. The copy does not say that
-/// anybody was adopted, so the new run executed, and nobody could have known better.
+/// A link broke, and a request that had gone over it arrived again, much later. Its receiver was a parent whose child
+/// had been adopted, had executed and had restarted since. The copied request does not show the adoption, so the new
+/// run executed; it could not have known better.
 #[test]
 fn a_copy_that_comes_late_excuses_a_new_run() {
     let again = and(honest(), 9, Seen::Executed(2, 1));
@@ -57,7 +58,7 @@ fn a_copy_that_comes_late_excuses_a_new_run() {
 fn wrong_answers_are_seen() {
     assert_eq!(judged(&without(honest(), 8)), ["faithful", "answers"], "done without having executed");
     for ids in [&[0, 1][..], &[0, 2, 1], &[0, 1, 2, 2], &[0, 1, 3]] {
-        // With other ids it is of another level, too.
+        // With other ids the level differs as well.
         assert_eq!(
             judged(&with(honest(), 13, Seen::Finished(well(ids)))).last(),
             Some(&"answers"),
@@ -102,7 +103,7 @@ fn wrong_causes_are_seen() {
     assert_eq!(failed(honest(), 2, Stage::Func), ["causes"], "no fault was injected");
     let touched = |fault| {
         let mut history = honest();
-        // In place of what a node holds, which no rule needs.
+        // Replaces an observation of a node's state, which no rule needs here.
         history[10] = Seen::Injected(fault, vec![2]);
         history
     };
@@ -120,7 +121,8 @@ fn wrong_causes_are_seen() {
     assert_eq!(judged(&with(honest_partial(), 11, Seen::Finished(silent))), ["causes"], "no cause at all");
 }
 
-/// A kind that is not that of the fault would have a program do the wrong thing, however true the id and the stage are; so would a code that another id gave.
+/// A kind that is not the fault's would make a program do the wrong thing, even with the right id and stage; so would
+/// the code of another id.
 #[test]
 fn wrong_kinds_and_codes_are_seen() {
     let told = |fault, cause: Cause| {
@@ -162,8 +164,8 @@ fn wrong_kinds_and_codes_are_seen() {
     assert_eq!(lost(CauseKind::LostIncarnation), ["causes"], "no other run has come");
 }
 
-/// The parent of an id hung, was lost, and an adopter asked the id when little of the call's time was left: less than its function takes. It said truly that the time limit had passed, and was
-/// taken for a liar because no fault had touched it.
+/// The parent of an id hung and was lost. An adopter asked the id when less time was left than its function took. The
+/// id correctly reported that the time limit had passed. It was accused because no fault had touched it.
 #[test]
 fn who_is_asked_late_may_be_late() {
     let outcome = |kind| {
@@ -430,7 +432,7 @@ fn who_waits_for_nothing_is_seen() {
     assert!(after(&lost).contains(&"progress"), "its child is lost");
 }
 
-/// A func takes its data as they come; what id 1 sends, and then an adopter.
+/// A func takes its data as they arrive, first from id 1 and then from an adopter.
 #[test]
 fn who_has_all_data_goes_on() {
     let takes = Seen::Took(2);
@@ -503,7 +505,7 @@ fn signs_of_life_are_judged() {
     assert_eq!(asked(&without(questioned.to_vec(), 1)), ["life"], "no heartbeat");
 }
 
-/// Of an announced pause nothing counts, and what comes after it does.
+/// Silence during an announced pause does not count; silence after it does.
 #[test]
 fn announced_pauses_are_judged() {
     let of = |seen: &[Seen]| {

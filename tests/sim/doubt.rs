@@ -1,4 +1,5 @@
-//! What requests say of having been sent before, when credit is given for them, in which order functions begin, and of which level replies are: doctored histories.
+//! Doctored histories of the flag for requests that may have been sent before, of credit, of the order in which
+//! functions begin, and of the levels of replies.
 
 use std::slice;
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use chained_gpc::wire::{CallId, Cause, CauseKind, Failure, Message, Report, Requ
 
 use super::history::*;
 
-/// A request that says whether somebody else may have sent it.
+/// Sets whether a request says that another id may have sent it.
 fn saying(adopted: bool, message: Message) -> Message {
     match message {
         Message::Request(request) => {
@@ -22,7 +23,7 @@ fn saying(adopted: bool, message: Message) -> Message {
     }
 }
 
-/// Id 0 has lost id 1 in this way, and asks id 2.
+/// Id 0 loses id 1 in this way, and asks id 2.
 fn adopts(lost: &[Seen], adopted: bool) -> Vec<&'static str> {
     let first = meant(&plan(true), request(1..3, FIRST_NS, 0));
     let mut history = vec![
@@ -53,7 +54,7 @@ fn an_adopter_says_whether_somebody_else_may_have_asked() {
     assert_eq!(adopts(&[refused(Status::Unknown)], true), [""; 0]);
 }
 
-/// Of a partial call id 1 answers its parent, and then an adopter, that nobody has asked id 2.
+/// In a partial call, id 1 answers its parent and then an adopter, with this status for id 2.
 fn answers_twice(first: u32, second: u32, below: Status, more: &[Seen]) -> bool {
     let report = Report { causes: Vec::new(), coverage: runs(&[(Status::Done, 1), (below, 1)]) };
     let answer = Answer::Partial(Box::new(Partial { reply: reply(&[1]), report }));
@@ -88,7 +89,7 @@ fn who_is_in_doubt_says_so_below() {
     let lost = [Seen::LinkEnded(1, 0)];
     assert_eq!((below(&lost, false, true), below(&lost, false, false)), (0, 1), "given up, perhaps");
     assert_eq!(below(&[Seen::LinkEnded(1, 2)], false, false), 0, "that is no parent");
-    // That the root asks as an adopter would is the other one that is wrong here.
+    // That the root sends the flag of an adopter is the second error here.
     assert_eq!((below(&[], true, true), below(&[], true, false)), (1, 1));
 }
 
@@ -111,7 +112,7 @@ fn credit_is_given_when_func_has_run() {
     let [began, executed] = began;
     let ran = Seen::Ran(1, false);
     let well = [began.clone(), executed.clone(), input(1), ran, consumed.clone(), input(1)];
-    // It does not pass the request on: that is for another checker.
+    // The id does not forward the request: another checker reports that.
     assert!(!after(&well).contains(&"credit"));
     assert_eq!(after(&[began.clone(), executed.clone(), consumed.clone(), input(1)]), ["credit"], "early");
     let took = [began.clone(), executed.clone(), Seen::Took(1), consumed.clone(), input(1)];
@@ -119,7 +120,7 @@ fn credit_is_given_when_func_has_run() {
     let later = [began.clone(), executed.clone(), Seen::Ran(1, true), consumed.clone(), input(1)];
     assert!(!after(&later).contains(&"credit"), "its answer is not waited for");
     for deferred in [false, true] {
-        // Whoever sent it waits for that as long as the call lasts.
+        // The sender of the request waits for the credit as long as the call lasts.
         let late =
             [began.clone(), executed.clone(), Seen::Ran(1, deferred), input(1), consumed.clone(), input(1)];
         assert!(after(&late).contains(&"credit"), "an input too late");
@@ -130,7 +131,7 @@ fn credit_is_given_when_func_has_run() {
     assert!(!after(&refused).contains(&"credit"));
 }
 
-/// Two calls come to an id, one behind the other.
+/// Two calls reach an id, one after the other.
 #[test]
 fn functions_begin_in_the_order_in_which_their_calls_came() {
     let second = CallId { sequence: CALL.sequence + 2, ..CALL };
@@ -155,7 +156,7 @@ fn functions_begin_in_the_order_in_which_their_calls_came() {
     assert_eq!(begins([second, CALL], Some(cancelled)), 0, "nobody waits for it any more");
 }
 
-/// Of a partial call id 1 has given its answer to id 0.
+/// In a partial call, id 1 has given its answer to id 0.
 #[test]
 fn an_answer_that_is_to_be_let_go_is_not_kept() {
     let first = meant(&plan(true), request(1..3, FIRST_NS, 0));

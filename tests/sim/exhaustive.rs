@@ -1,4 +1,4 @@
-//! Small worlds with every crash at every event. The larger ones are for the release build of the command, in `.ci/run`.
+//! Small worlds with every crash at every event. `.ci/run` tries larger ones with the release build of the command.
 
 use chained_gpc::Tree;
 use chained_gpc::sim::{Crash, Exhaustive, Random, Scenario, exhaustive, exhaustive_trees, run};
@@ -12,7 +12,7 @@ fn clean(of: &Scenario, crashes: u32) -> Exhaustive {
     all
 }
 
-/// Runs every built-in tree and both kinds of calls over 1 to `most` ids; how many worlds those are.
+/// Runs every built-in tree and both kinds of calls over 1 to `most` ids; returns the number of worlds.
 fn all_trees(most: u32, crashes: u32) -> u64 {
     let trees: Vec<Tree> = exhaustive_trees().iter().filter_map(TreeName::built_in).collect();
     assert_eq!(trees.len(), 10);
@@ -39,7 +39,7 @@ fn any_two_may_end_at_any_events() {
 fn trees_of_users_hold_too() {
     let mut random = Random::new(7);
     for n in [5, 6, 7] {
-        // Each position hangs below an earlier one.
+        // Each position is below an earlier one.
         let parents: Vec<Option<u32>> = (0..n)
             .map(|place: u32| place.checked_sub(1).map(|last| random.below(u64::from(last) + 1) as u32))
             .collect();
@@ -58,7 +58,8 @@ fn trees_of_users_hold_too() {
     }
 }
 
-/// Which events a crash is tried after says who had part in them; that nothing is left out by it shows where every event is tried.
+/// The events after which a crash is tried depend on the recorded participants. Trying every event shows that this
+/// leaves nothing out.
 #[test]
 fn a_crash_that_no_event_of_its_own_comes_before_is_the_same_as_a_later_one() {
     let of = Scenario { partial: true, ..Scenario::new(4, Tree::Chain) };
@@ -67,7 +68,7 @@ fn a_crash_that_no_event_of_its_own_comes_before_is_the_same_as_a_later_one() {
         assert_eq!(report.violations, []);
         report.calls[0].coverage
     };
-    // Before the request for id 3 is on its way nothing concerns it.
+    // Before the request for id 3 is sent, no event concerns id 3.
     assert_eq!((with(0), with(0).unreached), (with(1), 1));
     let late = (1..40).map(with).find(|coverage| coverage.done == 4);
     assert!(late.is_some(), "after its answer has come it is not missed");

@@ -1,4 +1,4 @@
-//! Worlds with faults: many seeds, every kind of fault, both modes; and that each fault really happens.
+//! Worlds with faults: many seeds, every kind of fault, both kinds of calls; and a check that each fault takes effect.
 
 use chained_gpc::Tree;
 use chained_gpc::sim::{Fault, FaultSet, Scenario, Swarm, run, swarm};
@@ -35,7 +35,7 @@ fn calls_hold_under_each_fault_alone() {
     for fault in Fault::ALL {
         for partial in [false, true] {
             let swarm = clean(&most(24, FaultSet::from_iter([fault]), partial), 20);
-            // A callback fails only where a call has one; a link that breaks may have nothing to send again.
+            // A callback fails only if a call has one; a link that breaks may have nothing to send again.
             let happened = swarm.injected.iter().any(|(injected, ..)| *injected == fault);
             assert!(happened, "{fault} never happens");
         }
@@ -59,12 +59,14 @@ fn a_large_world_holds_too() {
     }
 }
 
-/// The world of this seed holds.
+/// Checks that a world holds.
 fn holds(scenario: Scenario) {
     assert_eq!(run(&scenario).violations, [], "{}", scenario.replay());
 }
 
-/// Nodes took one child each, so the calls after all faults went down a chain. The limit of replies had room for the levels of the world's binary tree alone: a reply of 6,608 bytes was over a limit of 6,504, and a correct node was blamed.
+/// Each node took a single child, so the calls of the liveness phase went down a chain. The limit of replies had room
+/// only for the levels of the world's binary tree. A reply of 6,608 bytes exceeded a limit of 6,504, and a correct node
+/// was blamed.
 #[test]
 fn limits_have_room_for_the_tree_of_the_last_calls() {
     let all = |n, calls, partial, seed| Scenario { seed, calls, ..most(n, FaultSet::ALL, partial) };
@@ -72,7 +74,9 @@ fn limits_have_room_for_the_tree_of_the_last_calls() {
     holds(all(64, 1, true, 880_000_251_670));
 }
 
-/// Data came in pieces down a chain of 58 ids, each up to 0.8 ms behind the one before, and every id waited for all of them. The call's limit of 59 ms did not count that: it passed, and ids were unknown that no fault had touched.
+/// Data came in pieces down a chain of 58 ids, each piece up to 0.8 ms after the one before, and every id waited for
+/// all of them. The call's limit of 59 ms did not include that. It passed, and ids that no fault had touched were
+/// unknown.
 #[test]
 fn a_call_has_time_for_data_that_come_in_pieces() {
     let seed = 880_000_752_013;

@@ -1,4 +1,4 @@
-//! Histories for the checkers: what a call looks like from outside when all goes well, and what changes it.
+//! Histories for the checkers: the observations of a call that goes well, and changes to them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,26 +16,26 @@ use chained_gpc::wire::{
 use chained_gpc::{Id, IdList, Tree};
 
 pub(super) const CALL: CallId = CallId { root: 0, sequence: 7 };
-/// From one thing to the next.
+/// Time between two observations.
 const STEP_NS: u64 = 1_000;
-/// The limit of the call, and what is left of it for its two hops.
+/// Limit of the call, and what is left of it at its two hops.
 pub(super) const LIMIT_NS: u64 = 1_000_000;
 pub(super) const FIRST_NS: u64 = 998_000;
 pub(super) const SECOND_NS: u64 = 996_000;
 
-/// What an owner of a history may change: the same as an observation, but owned.
+/// An owned form of an observation, which tests can change.
 #[derive(Clone, Debug)]
 pub(super) enum Seen {
     Started(Plan),
     Executed(Id, u32),
     Began(Id),
-    /// The same of a function that is told when its limit passes.
+    /// The same for a function that is given its limit.
     Told(Id, u64),
-    /// A function ends; whether it answers later.
+    /// A function ends; whether it deferred its reply.
     Ran(Id, bool),
-    /// A function ends, and has failed.
+    /// A function ends with a failure.
     Failed(Id),
-    /// func has taken what there was of its data.
+    /// func has taken its data so far.
     Took(Id),
     TokenUsed(Id),
     Stopped(Id),
@@ -54,11 +54,11 @@ pub(super) enum Seen {
     LinkEnded(Id, Id),
     Unreached(Id, Id),
     Injected(Fault, Vec<Id>),
-    /// The bytes of a reply mean nothing.
+    /// The bytes of a reply are garbled.
     Garbled(Id),
-    /// What looks like a request, and is none.
+    /// An invalid request.
     Misdirected(Id, Id),
-    /// Id, what the job says that it is, its parent, and whose reply is merged.
+    /// Id, then the contents of its job: own id, parent, and the child whose reply is merged.
     Job(Id, Id, Option<Id>, Option<Id>),
     Ended(Id),
     Resumed(Id),
@@ -67,13 +67,13 @@ pub(super) enum Seen {
     Needs(u64),
     Finished(Outcome),
     Quiet(Vec<(Id, Held)>),
-    /// Nothing, for so many nanoseconds.
+    /// No observation for so many nanoseconds.
     Later(u64),
-    /// What follows happens together with what comes before.
+    /// The next observation is made at the same time as the last.
     AtOnce,
 }
 
-/// The call: a chain of the ids 0, 1, 2.
+/// Plan of the call: a chain of the ids 0, 1, 2.
 pub(super) fn plan(partial: bool) -> Plan {
     Plan {
         ids: IdList::range(0..3),
@@ -114,7 +114,7 @@ pub(super) fn request(ids: std::ops::Range<Id>, limit_ns: u64, skipped: u32) -> 
     }))
 }
 
-/// The same request, as the caller of this plan means it.
+/// Adapts a request to the caller's plan.
 pub(super) fn meant(plan: &Plan, message: Message) -> Message {
     match message {
         Message::Request(request) => {
@@ -127,7 +127,7 @@ pub(super) fn meant(plan: &Plan, message: Message) -> Message {
     }
 }
 
-/// A job of an id, with what it says of itself.
+/// A job of an id, with these contents.
 fn job(id: Id, me: Id, parent: Option<Id>, merged: Option<Id>) -> Job {
     let Message::Request(request) = request(id..3, FIRST_NS, 0) else { unreachable!("it is one") };
     let work = match merged {
@@ -141,7 +141,8 @@ pub(super) fn completed() -> Message {
     Message::Response(Response { call: CALL, answer: Answer::Completed })
 }
 
-/// A cause as it would be true if the fault of its stage had been injected: what functions of the simulator say has another code at each id.
+/// A cause as it would be true if the fault of its stage had been injected: simulated functions use another code at
+/// each id.
 pub(super) fn cause(id: Id, stage: Stage) -> Cause {
     let code = !i64::from(id);
     match stage {
@@ -162,7 +163,7 @@ pub(super) fn failed(id: Id, stage: Stage) -> Message {
     Message::Response(Response { call: CALL, answer: Answer::Failed(Box::new(failure)) })
 }
 
-/// The reply with the parts of these ids, each of them a level over the next.
+/// A reply with the parts of these ids, each one level above the next.
 pub(super) fn reply(ids: &[Id]) -> SubtreeReply {
     let part = |id: Id| Some(Bytes::copy_from_slice(&id.to_le_bytes()));
     let over = |below: Option<Leveled>, id: &Id| aggregate(part(*id), below.as_slice()).ok();
@@ -189,7 +190,7 @@ pub(super) fn runs(of: &[(Status, u32)]) -> Coverage {
     coverage
 }
 
-/// A call that goes well, seen from outside.
+/// Observations of a call that goes well.
 pub(super) fn honest() -> Vec<Seen> {
     vec![
         Seen::Started(plan(false)),
@@ -210,7 +211,7 @@ pub(super) fn honest() -> Vec<Seen> {
     ]
 }
 
-/// A partial call in which id 1 crashed and id 2 was adopted.
+/// Observations of a partial call in which id 1 crashed and id 2 was adopted.
 pub(super) fn honest_partial() -> Vec<Seen> {
     vec![
         Seen::Started(plan(true)),
@@ -234,7 +235,7 @@ pub(super) fn honest_partial() -> Vec<Seen> {
     ]
 }
 
-/// Shows a history to the checkers, a microsecond between things; the names of those that complain.
+/// Runs the checkers over a history, with a microsecond between observations; returns the names of those that complain.
 pub(super) fn judged(history: &[Seen]) -> Vec<&'static str> {
     let mut checkers = Checkers::new();
     let (mut at, mut asked) = (0, BTreeMap::new());
@@ -307,7 +308,7 @@ pub(super) fn judged(history: &[Seen]) -> Vec<&'static str> {
     names
 }
 
-/// The honest history with one entry replaced.
+/// Replaces one observation of a history.
 pub(super) fn with(mut history: Vec<Seen>, place: usize, seen: Seen) -> Vec<Seen> {
     history[place] = seen;
     history
@@ -323,12 +324,12 @@ pub(super) fn and(mut history: Vec<Seen>, place: usize, seen: Seen) -> Vec<Seen>
     history
 }
 
-/// What an id that is idle holds, after each input.
+/// State of an idle id, observed after each input.
 pub(super) fn input(id: Id) -> Seen {
     Seen::Held(id, Held::default())
 }
 
-/// The way down of a call over a chain of three, as each id sees it.
+/// Observations of a request on its way down a chain of three ids.
 pub(super) fn down(plan: Plan) -> Vec<Seen> {
     let first = meant(&plan, request(1..3, FIRST_NS, 0));
     let second = meant(&plan, request(2..3, SECOND_NS, 0));
@@ -347,7 +348,7 @@ pub(super) fn down(plan: Plan) -> Vec<Seen> {
     ]
 }
 
-/// The same with what comes after it; the last thing left out by one test, the last but one by another.
+/// Appends observations to a history.
 pub(super) fn then(mut history: Vec<Seen>, more: &[Seen]) -> Vec<Seen> {
     history.extend_from_slice(more);
     history

@@ -1,4 +1,4 @@
-//! Doctored histories of what a job says, of functions that still run when their call ends, and of requests that are none.
+//! Doctored histories of jobs, of functions that still run when their call ends, and of invalid requests.
 
 use chained_gpc::sim::check::{Held, Plan};
 use chained_gpc::wire::message::{Answer, Response};
@@ -6,7 +6,7 @@ use chained_gpc::wire::{Cause, CauseKind, Failure, Message, Stage, Status};
 
 use super::history::*;
 
-/// What the checker of jobs says of one at id 1, of a call with a callback whose child has answered.
+/// Whether the checker of jobs complains of this job at id 1, in a call with a callback whose child has answered.
 fn is_wrong(id: u32, me: u32, parent: Option<u32>, merged: Option<u32>) -> bool {
     let plan = Plan { callback: true, ..plan(false) };
     let history = then(down(plan), &[Seen::Received(1, 2, completed()), Seen::Job(id, me, parent, merged)]);
@@ -20,11 +20,11 @@ fn a_job_says_who_executes_for_whom_and_whose_reply_it_merges() {
     assert!(is_wrong(1, 1, None, None), "it is not the root");
     assert!(is_wrong(1, 1, Some(2), None), "its child has not asked");
     assert!(is_wrong(0, 0, Some(1), None), "nobody asks a root");
-    // A callback was told the place of a child in place of its id.
+    // A callback was given the position of a child instead of its id.
     assert!(!is_wrong(1, 1, Some(0), Some(2)) && is_wrong(1, 1, Some(0), Some(1)));
 }
 
-/// Whoever ran when its call ended was told of it only where it kept a token.
+/// A function that was running when its call ended was told only if it kept a token.
 #[test]
 fn a_function_that_runs_when_its_call_ends_is_told() {
     let failing = |more: &[Seen]| {
@@ -53,7 +53,8 @@ fn refuses(id: u32, to: u32, stage: Stage, kind: CauseKind) -> Seen {
     Seen::Sent(id, to, Message::Response(Response { call: CALL, answer: Answer::Failed(Box::new(failure)) }))
 }
 
-/// A request whose list begins with somebody else, or in a tree that is not one of its ids, comes to id 1 from one who has no part in the call.
+/// A request arrives at id 1 from an id that has no part in the call. Its list begins with another id, or its tree does
+/// not fit its ids.
 #[test]
 fn what_is_no_request_is_refused_at_once() {
     let after = |more: &[Seen]| {
@@ -72,12 +73,12 @@ fn what_is_no_request_is_refused_at_once() {
         let wrong = after(&[refuses(id, to, stage, kind), held.clone()]);
         assert!(wrong.contains(&"requests"), "{id} -> {to} at {stage}, {kind}");
     }
-    // The answer of another call of the same two is judged as it was.
+    // The second answer is judged as one of the real call.
     let twice = after(&[refused.clone(), refused, held]);
     assert!(twice.contains(&"route"), "{twice:?}");
 }
 
-/// An id told its parent that it had moved, in a call that goes on without nobody.
+/// An id told its parent MOVED in a call that is not partial.
 #[test]
 fn in_a_whole_call_nobody_moves() {
     let moves = |partial| {

@@ -1,4 +1,4 @@
-//! Doctored histories of what an id keeps and passes on: answers of partial calls, requests for those below, and what it knows of a reply that is still arriving.
+//! Doctored histories of retained answers, of forwarded requests, and of streaming replies.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use chained_gpc::{Id, Tree};
 
 use super::history::*;
 
-/// Id 2 answers a partial call with a reply of so many bytes, and then keeps so many answers.
+/// Id 2 answers a partial call with a reply of `bytes` bytes, and then retains `answers_kept` answers.
 fn answers(bytes: usize, answers_kept: usize) -> [Seen; 2] {
     let report = Report { causes: Vec::new(), coverage: runs(&[(Status::Done, 1)]) };
     let reply = SubtreeReply { data: vec![0; bytes].into(), ..SubtreeReply::default() };
@@ -23,7 +23,7 @@ fn keeps(answers_kept: usize) -> Seen {
     Seen::Held(2, Held { answers_kept, ..Held::default() })
 }
 
-/// An id that had answered dropped its answer at the cancel that had crossed it, and its adopter heard that there was none.
+/// An id that had answered dropped its answer at a cancel that had crossed it, and its adopter got none.
 #[test]
 fn an_answer_is_kept_until_it_is_released_or_the_time_of_its_call_is_over() {
     let drops = |why: &[Seen]| {
@@ -37,7 +37,7 @@ fn an_answer_is_kept_until_it_is_released_or_the_time_of_its_call_is_over() {
     assert!(!drops(&[Seen::Later(LIMIT_NS)]) && !drops(&[Seen::Ended(2)]));
 }
 
-/// An answer that was longer than all that may be kept cost the others, and was not kept either.
+/// An answer longer than the share for retained answers displaced the others, and was not retained either.
 #[test]
 fn an_answer_that_is_too_long_to_be_kept_costs_no_other() {
     let costs = |bytes, kept| {
@@ -50,7 +50,7 @@ fn an_answer_that_is_too_long_to_be_kept_costs_no_other() {
     assert!(!costs(30, 0), "it may take the place of another");
 }
 
-/// A func that answered later kept the request from those below until it had.
+/// A func that deferred its reply held back the request from the ids below until it gave the reply.
 #[test]
 fn whose_func_has_ended_has_asked_those_below() {
     let keeps_back = |ends: Seen, asks: bool| {
@@ -66,7 +66,7 @@ fn whose_func_has_ended_has_asked_those_below() {
     assert!(!keeps_back(Seen::Ran(1, true), true) && !keeps_back(Seen::Took(1), false));
 }
 
-/// A node that was shutting down told an adopter that it had another parent, as it would anybody.
+/// A node that was shutting down told an adopter that it had another parent, as it would any other id.
 #[test]
 fn one_that_stands_above_all_others_is_no_second_parent() {
     let refuses = |adopts: &[u32]| {
@@ -84,7 +84,8 @@ fn one_that_stands_above_all_others_is_no_second_parent() {
     assert!(!refuses(&[1, 1]), "the second time it is one too many");
 }
 
-/// An id that an adopter had asked was restarted, and asked by the parent that did not know yet that it was given up: that is a gap that nobody closes, and no other one is.
+/// An id that an adopter had asked was restarted, and then asked by the parent that did not know yet that it was given
+/// up. That gap remains open, and it is the only one.
 #[test]
 fn a_later_run_executes_for_nobody_but_a_parent_that_is_behind() {
     let twice = |second: u32, skipped: u32| {
@@ -119,14 +120,14 @@ fn who_has_begun_does_not_say_that_it_was_not_reached() {
     assert!(says(Status::Unreached, true) && !says(Status::Unreached, false) && !says(Status::Unknown, true));
 }
 
-/// The head of a child's long reply.
+/// Head of a child's long reply.
 fn arriving() -> Message {
     let (data, _) = Body::arriving(300_000);
     let head = ArrivingReply { level: 0, header: Default::default(), data: Flow::from(data) };
     Message::Response(Response { call: CALL, answer: Answer::Arriving(Box::new(head)) })
 }
 
-/// Those below a child whose reply had begun to come counted as unknown when the call failed.
+/// The ids below a child with a streaming reply counted as unknown when the call failed.
 #[test]
 fn whose_reply_has_begun_to_come_is_done() {
     let says = |heard: &[Seen], below| {
@@ -142,7 +143,7 @@ fn whose_reply_has_begun_to_come_is_done() {
     assert!(!says(&[], Status::Unknown) && !says(&breaks_off, Status::Unknown));
 }
 
-/// Of two children one was sending its long reply and the other said nothing; the first was blamed for the time limit.
+/// Of two children, one was sending its long reply and the other was silent; the first was blamed for the time limit.
 #[test]
 fn who_is_sending_is_not_blamed_for_who_is_silent() {
     let blames = |id: Id, message: Message| {
@@ -161,7 +162,7 @@ fn who_is_sending_is_not_blamed_for_who_is_silent() {
             asks(1),
             asks(2),
             Seen::Received(0, 1, message),
-            // Until it has waited for reports, too.
+            // Until the time for reports has passed, too.
             Seen::Later(102_000_000),
             Seen::Finished(outcome),
         ];
@@ -170,7 +171,7 @@ fn who_is_sending_is_not_blamed_for_who_is_silent() {
     assert!(blames(1, arriving()) && !blames(2, arriving()));
 }
 
-/// A peer whose link broke, and that was called again, was given up for the silence of before.
+/// A peer whose link broke, and that was called again, was given up for its silence on the old link.
 #[test]
 fn what_was_asked_on_a_lost_link_counts_for_nothing() {
     let gives_up = |lost: &[Seen]| {

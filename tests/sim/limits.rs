@@ -1,4 +1,6 @@
-//! Do the checkers of time bite? Every id answers by the limit of its own request and its part of the extra time, no hop keeps anything back, no call is done behind its limit, and silence is found in its time, of one as of several that are silent together.
+//! Tests of the checkers of time. Every id must answer by the limit of its own request and its part of the extra time.
+//! No hop may withhold time, and no call may be done after its limit. Silence must be detected in its time, also of
+//! several ids together.
 
 use chained_gpc::Id;
 use chained_gpc::sim::Fault;
@@ -22,7 +24,7 @@ fn an_answer_behind_the_limit_of_its_own_request_is_late() {
     assert_eq!(after(false, &[std::slice::from_ref(&answer), &rest[..]].concat()), [""; 0]);
     let told = after(false, &[&[late.clone(), answer.clone()], &rest[..]].concat());
     assert!(told.contains(&"limits"), "the root's own limit is not over yet, and that of id 2 is: {told:?}");
-    // Of a parent that is lost nobody waits for an answer; the call is to be over all the same.
+    // A lost parent waits for no answer; the call must be over nevertheless.
     let late = Seen::Later(FIRST_NS + EXTRA_NS);
     let lost = [Seen::Injected(Fault::Link, vec![1, 2]), Seen::LinkEnded(2, 1)];
     let holds = |calls| Seen::Held(2, Held { calls, ..Held::default() });
@@ -89,7 +91,7 @@ fn a_call_that_ends_before_its_time_is_seen() {
     assert!(!ends(CauseKind::Failed, 500_000).contains(&"limits"), "another reason has its own time");
 }
 
-/// The way down of a call in which every microsecond is asked for a heartbeat, and four are too many without one.
+/// The way down of a call with heartbeats every microsecond, of which four may be missed.
 fn with_heartbeat(partial: bool, more: &[Seen]) -> Vec<&'static str> {
     let mut history = vec![Seen::Heartbeat(1_000, 4_000)];
     history.extend(down(plan(partial)));
@@ -131,7 +133,7 @@ fn those_below_a_silent_one_are_asked_too_and_nobody_else() {
     assert_eq!(of(false, &[ask, below]), ["life"], "nobody adopts in this call");
 }
 
-/// Whoever is asked beside those that are awaited, and says nothing, has others below it: they are asked with it.
+/// When an id that is not awaited is asked and stays silent, the ids below it must be asked with it.
 #[test]
 fn those_below_a_descendant_that_is_silent_are_asked_with_it() {
     let mut plan = plan(true);
@@ -159,7 +161,7 @@ fn those_below_a_descendant_that_is_silent_are_asked_with_it() {
     assert!(!of(&[&[1], &[1, 2], &[1, 2]], &[Seen::Received(0, 2, Message::Pong)]), "it lives");
 }
 
-/// Six ids of a chain were cut off; each that was given up left its child to be waited for as long again.
+/// Six ids of a chain were cut off. After each one that was given up, its child got the full time of silence again.
 #[test]
 fn generations_that_are_silent_together_are_found_together() {
     let begins = [

@@ -1,4 +1,4 @@
-//! The simulator: its worlds, its faults and whether its checkers bite.
+//! Tests of the simulator: its worlds, its faults and its checkers.
 
 mod blame;
 mod checkers;

@@ -1,4 +1,5 @@
-//! Is it seen what an id owes to those beside it: a question for whom it awaits, a word for whoever keeps a token, a value that is merged, an answer that is kept, and the truth about its own func?
+//! Tests of the checkers of an id's duties: questions to the ids that it awaits, news for functions with tokens, merged
+//! values, retained answers, and a true status of its own func.
 
 use chained_gpc::sim::Fault;
 use chained_gpc::sim::check::{Carries, Held, Limits, Outcome, Plan};
@@ -11,14 +12,14 @@ use super::history::*;
 
 const EVERY: u64 = 10_000;
 
-/// The way down where heartbeats are asked for, and then more.
+/// The way down in a call with heartbeats, and then more.
 fn with_heartbeat(more: &[Seen]) -> bool {
     let mut history = vec![Seen::Heartbeat(EVERY, 4 * EVERY)];
     history.extend(down(plan(false)));
     judged(&then(history, more)).contains(&"life")
 }
 
-/// An id asked nobody, and nobody noticed: only those that had been asked were looked at.
+/// An id asked no peer, which passed unnoticed: only peers that had been asked were checked.
 #[test]
 fn who_is_awaited_is_asked() {
     let silent = [Seen::Received(0, 1, Message::Pong), Seen::Later(4 * EVERY), input(0)];
@@ -55,7 +56,7 @@ fn who_keeps_a_token_is_told() {
     assert!(!judged(&[Seen::Stopped(2)]) && !judged(&[Seen::TokenUsed(2)]));
 }
 
-/// What id 1 says of a partial call with callback, in so many values.
+/// Whether id 1 may report these values for a partial call with a callback.
 fn merged_in(values: usize, causes: &[(u32, Stage)], own: Status) -> bool {
     let plan = Plan { callback: true, ..plan(true) };
     let bytes = |value: usize| Leveled {
@@ -80,7 +81,7 @@ fn what_a_callback_can_merge_it_has() {
     assert!(!merged_in(2, &[(2, Stage::Reply)], Status::Done), "its time has passed");
 }
 
-/// Id 1 has heard that id 2 is done, and has run so many functions, when it answers.
+/// Id 1 has received the answer of id 2, and has run so many functions, when it answers.
 fn answers_after(functions: usize, plan: Plan, more: &[Seen]) -> bool {
     let mut history = down(plan);
     history.extend_from_slice(more);
@@ -102,7 +103,7 @@ fn a_callback_is_called_for_each_child() {
     assert!(!answers_after(1, as_they_come, &[]), "func begins more than once");
 }
 
-/// A callback that merges as replies come may have them in any order, and each of them once.
+/// A callback that merges replies as they arrive may get them in any order, each of them once.
 #[test]
 fn what_is_merged_as_it_comes_is_whole() {
     let ends = |parts: &[u32], merging| {
@@ -176,7 +177,7 @@ fn whose_func_has_failed_asks_nobody_any_more() {
         history.splice(place..place, [&[Seen::Failed(1)], more].concat());
         judged(&history).contains(&"faithful")
     };
-    // Id 1 asks id 2 at place 6.
+    // Id 1 asks id 2 at index 6.
     assert!(goes_on(plan(false), 6, &[]));
     assert!(!goes_on(plan(false), 7, &[]), "it had asked before");
     assert!(!goes_on(plan(true), 6, &[]), "in a partial call those below may do their part");
@@ -205,7 +206,8 @@ fn the_largest_subtree_is_asked_first_by_each_run_for_itself() {
     assert!(!wrong(&[large.clone(), small, Seen::Ended(0), large]), "that was another run");
 }
 
-/// Each reply that came was counted anew with all that had come before it, and calls failed for want of memory that was there.
+/// Each new reply was counted together with all earlier ones, and calls failed for want of memory although memory was
+/// free.
 #[test]
 fn what_an_id_counts_of_its_memory_is_bounded_from_above() {
     let little = Limits { calls_max: 9, adopted_max: 9, memory_max: 99_000, ..Limits::NONE };
@@ -213,12 +215,13 @@ fn what_an_id_counts_of_its_memory_is_bounded_from_above() {
         let held = Seen::Held(1, Held { calls, memory, ..Held::default() });
         judged(&then(down(plan(false)), &[Seen::Limits(little), held])).contains(&"bounds")
     };
-    // It holds one call, with two ids.
+    // It holds one call with two ids.
     assert!(!counts(1, 4_000) && counts(1, 5_000));
     assert!(counts(0, 1), "a call that is gone has left it");
 }
 
-/// Id 1 has little memory, a partial call in flight with so many bytes of header, and what its func has given.
+/// Whether the memory that id 1 counts is accepted. Id 1 has little memory, a partial call in flight with `header`
+/// bytes of header, and perhaps func's reply.
 fn counts(header: usize, func_has_ended: bool, memory: u64, calls: usize) -> bool {
     let little = Limits { calls_max: 9, adopted_max: 9, memory_max: 99_000, ..Limits::NONE };
     let plan = Plan { reply_bytes: 5_000, ..plan(true) };

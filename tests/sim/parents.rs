@@ -1,4 +1,5 @@
-//! Doctored histories of who has part in a call, of which of two parents counts, and of what is said of those whom nobody has asked.
+//! Doctored histories of the ids involved in a call, of the choice between two parents, and of reports on ids that were
+//! never asked.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +9,8 @@ use chained_gpc::wire::{CauseKind, Failure, Message, Stage, Status};
 
 use super::history::*;
 
-/// An id below two others hears from its parent, and from one above that one, in this order; and tells one of them that it has moved.
+/// Whether the checker complains: an id with two ids above it is asked by `first` and then by `second`, and sends MOVED
+/// to `told`.
 fn told(first: u32, second: u32, told: u32) -> bool {
     let asks = |from, skipped| {
         let message = meant(&plan(true), request(2..3, SECOND_NS, skipped));
@@ -29,7 +31,8 @@ fn the_lower_of_two_parents_is_told_whichever_comes_first() {
     assert!(told(1, 0, 0) && told(0, 1, 0));
 }
 
-/// An id refuses one that asks it past so many others, for such a reason, and executes the call when its parent asks, too.
+/// Whether the checker complains: an id refuses id 0 (which skips `skipped` ids) for this reason, and executes when its
+/// parent asks.
 fn executes_after_a_refusal(skipped: u32, kind: CauseKind) -> bool {
     let plan = plan(true);
     let asks = |from, skipped| {
@@ -64,7 +67,8 @@ fn who_has_asked_and_who_is_asked_has_part() {
     assert!(!involved(&[0]) && !involved(&[2]) && !involved(&[]));
 }
 
-/// As soon as func had run, a call said that it needed no workers, and its callback still did: whoever kept such a worker and waited for it was not told.
+/// Once func had run, a call reported that it needed no workers, although its callback still did. A function that
+/// occupied such a worker and waited for the call got no error.
 #[test]
 fn a_call_needs_workers_until_its_functions_are_through() {
     let needs = |callback: bool, more: &[Seen]| {
@@ -80,7 +84,7 @@ fn a_call_needs_workers_until_its_functions_are_through() {
     let through = [began.clone(), ran.clone()];
     assert!(needs(false, &then(through.to_vec(), std::slice::from_ref(&none))));
     assert!(!needs(false, &then(through.to_vec(), std::slice::from_ref(&some))), "func is through");
-    // Those of callback are others in this call.
+    // The callback of this call runs in another class.
     let (merges, both) = (Seen::Needs(class ^ 3), Seen::Needs(3));
     assert!(needs(true, std::slice::from_ref(&both)) && !needs(true, std::slice::from_ref(&some)));
     assert!(needs(true, &then(through.to_vec(), std::slice::from_ref(&merges))));
@@ -90,7 +94,7 @@ fn a_call_needs_workers_until_its_functions_are_through() {
     assert!(needs(false, &then(later.to_vec(), &[some])) && needs(false, &then(later.to_vec(), &[none])));
 }
 
-/// Id 1 fails as it is asked, and has asked nobody.
+/// Id 1 fails on a request, and has asked no other id.
 fn fails(plan: Plan, stage: Stage, below: Status) -> Vec<&'static str> {
     let asked = meant(&plan, request(1..3, FIRST_NS, 0));
     let failure = Failure { cause: cause(1, stage), coverage: runs(&[(Status::Failed, 1), (below, 1)]) };

@@ -1,4 +1,4 @@
-//! Does the checker of refusals bite? A node refuses where it has come to a limit that it was given, always there, and nowhere else.
+//! Tests of the checker of refusals: a node must refuse exactly where it has reached a limit that it was given.
 
 use chained_gpc::Id;
 use chained_gpc::sim::Fault;
@@ -10,12 +10,12 @@ use super::history::*;
 
 const NONE: Limits = Limits::NONE;
 
-/// What the checkers say where nodes have these limits.
+/// Checkers that complain under these limits.
 fn under(limits: Limits, history: &[Seen]) -> Vec<&'static str> {
     judged(&then(vec![Seen::Limits(limits), Seen::Injected(Fault::Limits, Vec::new())], history))
 }
 
-/// Whether that of refusals is among them.
+/// Whether the checker of refusals complains.
 fn is_seen(limits: Limits, history: &[Seen]) -> bool {
     under(limits, history).contains(&"refusals")
 }
@@ -29,7 +29,7 @@ fn failed(cause: &Cause, coverage: &[(Status, u32)]) -> Message {
     Message::Response(Response { call: CALL, answer: Answer::Failed(Box::new(failure)) })
 }
 
-/// A call in which id 2 refuses for this reason, when it holds so many calls: down, and up again to the root.
+/// A call in which id 2 refuses with this cause while it holds `holds` calls: down, and up again to the root.
 fn refuses(plan: Plan, holds: usize, cause: &Cause) -> Vec<Seen> {
     let first = meant(&plan, request(1..3, FIRST_NS, 0));
     let second = meant(&plan, request(2..3, SECOND_NS, 0));
@@ -65,12 +65,12 @@ fn a_node_takes_so_many_calls_and_no_more() {
     assert!(is_seen(one, &refuses(plan(false), 0, &busy)), "it has room");
     assert!(is_seen(two, &refuses(plan(false), 1, &busy)), "it has room for another one");
     assert!(is_seen(NONE, &refuses(plan(false), 1, &busy)), "there is no such limit");
-    // It held one before it ended; the next one there holds none.
+    // It held a call before it ended; the next run holds none.
     let history = and(refuses(plan(false), 1, &busy), 7, Seen::Ended(2));
     assert!(is_seen(one, &history), "that was another process");
 }
 
-/// What a refusal says of the ids that were asked, where id 1 gives it.
+/// Checks the coverage of a refusal by id 1.
 #[test]
 fn a_refusal_covers_what_it_knows() {
     let says = |partial, stage, kind, coverage: &[(Status, u32)]| {
@@ -112,7 +112,7 @@ fn data_over_the_limit_are_refused_and_no_others() {
     let most = |data_max| Limits { data_max, ..NONE };
     assert!(!is_seen(most(100), &history) && is_seen(most(99), &history), "it is executed");
     let over = cause(2, Stage::Setup, CauseKind::OverLimit);
-    // That ids 0 and 1 execute what id 2 refuses is not seen here: only the last refuses.
+    // Ids 0 and 1 execute what id 2 refuses; their observations are left out here.
     let refused = |data_max| {
         let history = refuses(with_data.clone(), 0, &over);
         let others = |seen: &Seen| !matches!(seen, Seen::Executed(..));
@@ -170,7 +170,7 @@ fn so_many_are_adopted_and_no_more() {
 #[test]
 fn who_has_closed_takes_no_new_calls_and_ends_those_it_has() {
     let closed = Seen::Injected(Fault::Close, vec![2]);
-    // Id 2 is asked at place 8, and executes at place 9.
+    // Id 2 is asked at index 8, and executes at index 9.
     let history = down(plan(false));
     assert!(!is_seen(NONE, &and(history.clone(), 9, closed.clone())), "it was asked before");
     let late = and(history.clone(), 8, closed);
@@ -181,7 +181,8 @@ fn who_has_closed_takes_no_new_calls_and_ends_those_it_has() {
     assert!(!is_seen(NONE, &and(history, 1, root)));
 }
 
-/// An id refused a request because it held two calls already, so its root said that nobody below it was reached. A copy of the request came again when the link came back; there was room by then.
+/// An id refused a request because it already held two calls, so the root reported the ids below as unreached. A copy
+/// of the request arrived when the link was up again, and there was room by then.
 #[test]
 fn who_has_refused_may_take_a_copy_later() {
     let busy = cause(1, Stage::Setup, CauseKind::Busy);

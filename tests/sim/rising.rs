@@ -1,4 +1,4 @@
-//! Long replies: worlds in which their heads and their data come one after the other, and what may go wrong in between.
+//! Worlds with long replies, whose heads and data arrive separately, and the faults in between.
 
 use chained_gpc::sim::{Costs, Fault, FaultSet, LinkCost, Scenario, exhaustive, run, swarm};
 use chained_gpc::wire::flow::{ArrivingReply, Flow};
@@ -8,9 +8,9 @@ use chained_gpc::{Id, Tree};
 
 use super::history::{Seen, completed, down, failed, input, judged, plan, reply, then, without};
 
-/// Of four ids together a reply takes more than a frame, of one alone it does not.
+/// The reply of four ids together exceeds a frame, that of a single id does not.
 const SOME: u32 = 100_000;
-/// Every reply takes more than a frame.
+/// Every reply exceeds a frame.
 const ALL: u32 = 300_000;
 
 fn clean(most: &Scenario, runs: u64) -> chained_gpc::sim::Swarm {
@@ -53,7 +53,7 @@ fn anyone_may_end_between_a_head_and_its_data() {
     }
 }
 
-/// Heads go up one behind the other and data behind them, so that no id waits for data to say what its answer is.
+/// Heads go up one after the other and the data follow, so no id waits for data before it answers.
 #[test]
 fn a_head_goes_up_at_once_and_data_cost_what_they_take() {
     let link = LinkCost { latency_ns: 1000, overhead_ns: 100, gap_ns: 0, byte_ps: 1000 };
@@ -75,7 +75,7 @@ fn a_head_goes_up_at_once_and_data_cost_what_they_take() {
         "the answer of 1 goes up before it has the data of 2"
     );
     assert!(place("2 -> 1: the ") < place("1 -> 0: the "));
-    // Three hops of one, two and three replies at 1 ns a byte.
+    // Three hops with one, two and three replies at 1 ns a byte.
     let bytes = 6 * u64::from(ALL);
     assert!((bytes..bytes + bytes / 20).contains(&long), "{long} ns");
 }
@@ -92,7 +92,7 @@ fn data() -> Message {
     Message::Response(Response { call: CALL, answer: Answer::Reply(reply(&[2])) })
 }
 
-/// The head of id 2's reply has come to id 1, whose answer has gone up, and then more.
+/// The head of id 2's reply has reached id 1, whose own head was sent; then more.
 fn behind_heads(more: &[Seen]) -> Vec<Seen> {
     let functions = |id: Id| [Seen::Began(id), Seen::Ran(id, false)];
     let heads = [
@@ -143,7 +143,8 @@ fn what_follows_a_head_is_judged() {
     assert_eq!(seen(&[&cancelled[..], &[input(1)]].concat()), ["farewell"], "its child goes on");
 }
 
-/// A second parent that was refused cancelled the call in vain; the failure of a child, which goes to the first one, was taken for one too many.
+/// A second parent that had been refused cancelled the call without effect. The failure of a child, which goes to the
+/// first parent, was taken for one too many.
 #[test]
 fn a_cancel_of_another_than_the_parent_ends_nothing() {
     let another = [Seen::Received(1, 2, Message::Cancel(CALL)), input(1)];
@@ -152,7 +153,8 @@ fn a_cancel_of_another_than_the_parent_ends_nothing() {
     assert_eq!(seen(&[&another[..], &lost, &fails].concat()), [""; 0]);
 }
 
-/// A second parent had been refused, and its cancel came late: the reply of one child was arriving, and the other child had not answered. The checker took the arriving reply for cancelled, and the failure that followed for one too many.
+/// A second parent had been refused, and its cancel came late: the reply of one child was arriving, and the other child
+/// had not answered. The checker took the arriving reply for cancelled, and the failure that followed for one too many.
 #[test]
 fn a_late_cancel_of_a_refused_parent_ends_nothing() {
     let cancelled = |by| {
@@ -160,7 +162,7 @@ fn a_late_cancel_of_a_refused_parent_ends_nothing() {
         let lost = [Seen::Injected(Fault::Link, vec![1, 2]), Seen::LinkEnded(1, 2)];
         let fails = [Seen::Sent(1, 0, failed(2, Stage::Link)), input(1)];
         let mut history = behind_heads(&[]);
-        // The answer of id 1 follows the cancel.
+        // Id 1 answers after the cancel.
         history.truncate(history.len() - 2);
         judged(&then(history, &[&after[..], &lost, &fails].concat()))
     };

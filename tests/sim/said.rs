@@ -1,4 +1,4 @@
-//! Doctored histories of what is said of oneself and of others, and what it is said of: data, values, func and jobs.
+//! Doctored histories of the reports of ids on themselves and on others: data, values, func and jobs.
 
 use chained_gpc::sim::Fault;
 use chained_gpc::sim::check::{Held, Plan};
@@ -17,12 +17,12 @@ fn fails(from: Id, to: Id, of: Id, stage: Stage, coverage: &[(Status, u32)]) -> 
     )
 }
 
-/// Id 2 fails, or passes on that another has; whether that is contradicted.
+/// Whether a checker complains: id 2 fails with a cause of its own or of another id.
 fn is_untrue(of: Id, stage: Stage, own: Status) -> bool {
     judged(&then(down(plan(false)), &[fails(2, 1, of, stage, &[(own, 1)])])).contains(&"statuses")
 }
 
-/// The id whose callback had failed was done, as its call's failure said.
+/// The failure of a call reported an id as done whose callback had failed.
 #[test]
 fn who_fails_a_call_has_failed_and_nobody_else_says_so() {
     assert!(!is_untrue(2, Stage::Callback, Status::Failed) && is_untrue(2, Stage::Callback, Status::Done));
@@ -30,7 +30,7 @@ fn who_fails_a_call_has_failed_and_nobody_else_says_so() {
     assert!(!is_untrue(2, Stage::Cancelled, Status::Done), "its caller gave it up");
 }
 
-/// Of a subtree whose reply was over the limit everybody counted as unknown, and those who had failed as well.
+/// In a subtree whose reply exceeded the limit, all ids counted as unknown, even those that had failed.
 #[test]
 fn who_has_failed_is_failed_further_up() {
     let says = |own: &[Cause], below| {
@@ -50,7 +50,7 @@ fn who_has_failed_is_failed_further_up() {
     assert!(!says(&lacks(CauseKind::NoMemory), Status::Unknown), "it has no room for what was said");
 }
 
-/// A child's answer had values that were none, and it counted as done.
+/// A child's answer had invalid values, and the child counted as done.
 #[test]
 fn who_has_sent_no_values_is_not_done() {
     let says = |level, bytes: &[u8], below| {
@@ -70,7 +70,7 @@ fn who_has_sent_no_values_is_not_done() {
     assert!(!says(0, b"nothing", Status::Done), "callback alone knows what it is given");
 }
 
-/// An id whose data had not all come said that it had failed in func, which had not begun.
+/// An id whose data had not all arrived reported a failure in func, which had not begun.
 #[test]
 fn who_waits_for_data_has_not_come_to_func() {
     let says = |seen: &[Seen], stage| {
@@ -91,13 +91,13 @@ fn who_waits_for_data_has_not_come_to_func() {
     assert!(!says(&[Seen::Executed(2, 0)], Stage::Func));
 }
 
-/// Data of a request were dropped when the first of several children had been sent them.
+/// Data of a request were dropped when they had been sent to the first of several children.
 #[test]
 fn data_stay_until_they_have_been_passed_on() {
     assert!(judged(&then(down(plan(false)), &[Seen::DataGone(2, 1)])).contains(&"faithful"));
 }
 
-/// A func that took its data as they came had been given the first of them, and the request went on.
+/// A func that took its data as they arrived had received the first of them, and the request was forwarded.
 #[test]
 fn a_request_goes_on_when_func_has_ended() {
     let asks = |forward_first, before: &[Seen]| {
@@ -111,7 +111,7 @@ fn a_request_goes_on_when_func_has_ended() {
     assert!(!asks(true, &[]) && !asks(true, &[Seen::Took(0)]));
 }
 
-/// An id that was given up cancelled its children, which have another parent then.
+/// An id that was given up cancelled its children, which had another parent by then.
 #[test]
 fn who_was_given_up_cancels_nobody() {
     let cancels = |heard: &[Seen]| {
@@ -122,7 +122,7 @@ fn who_was_given_up_cancels_nobody() {
     assert!(!cancels(&[Seen::Received(1, 0, Message::Cancel(CALL))]));
 }
 
-/// The function of a process that was gone took a worker of the one that came after it.
+/// The function of an ended process occupied a worker of its successor.
 #[test]
 fn an_id_counts_the_jobs_that_it_has() {
     let holds = |jobs, before: &[Seen]| {
@@ -133,7 +133,7 @@ fn an_id_counts_the_jobs_that_it_has() {
     assert!(holds(1, &[]) && !holds(0, &[]));
     assert!(holds(0, std::slice::from_ref(&job)) && !holds(1, std::slice::from_ref(&job)));
     assert!(holds(1, &[job.clone(), Seen::Ran(2, false)]) && holds(1, &[job.clone(), Seen::Ended(2)]));
-    // A call that was cancelled comes again while its function still runs.
+    // A cancelled call starts again while its function still runs.
     let two = [job.clone(), job];
     assert!(holds(1, &two) && !holds(2, &two) && !holds(1, &[&two[..], &[Seen::Ran(2, false)]].concat()));
 }

@@ -1,4 +1,5 @@
-//! Do the checkers demand of silence what is promised, and no more? Each history here is one that an honest chain has, and that was judged wrongly; and beside it one that is late indeed.
+//! Tests of the checker of heartbeats: it must demand exactly what is promised. Each history here is one of an honest
+//! chain that was judged wrongly, with a variant that is indeed late.
 
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use gpc_trees::TreeName;
 
 use super::history::*;
 
-/// The way down of a call in which every microsecond is asked for a heartbeat, and four are too many without one; and then more.
+/// The way down of a call with heartbeats every microsecond, of which four may be missed; and then more.
 fn with_heartbeat(partial: bool, more: &[&[Seen]]) -> Vec<&'static str> {
     let mut history = vec![Seen::Heartbeat(1_000, 4_000)];
     history.extend(down(plan(partial)));
@@ -28,7 +29,9 @@ fn of_the_next_call(message: Message) -> Message {
     Message::Request(Arc::new(Request { call, ..Request::clone(&request) }))
 }
 
-/// A link broke, and the end that was not told gave the peer up; so no end of a link was seen there. When that peer was asked again, below a silent one of another call, silence was still counted from the call that it had been given up in.
+/// A link broke, and the end that was not told gave up the peer, so no end of the link was observed there. When the
+/// peer was asked again, below a silent one of another call, its silence still counted from the call in which it had
+/// been given up.
 #[test]
 fn who_was_given_up_is_awaited_no_more() {
     let gives_up = [Seen::Received(0, 1, Message::Pong)];
@@ -43,11 +46,12 @@ fn who_was_given_up_is_awaited_no_more() {
     assert!(found(5_000), "and now for six");
 }
 
-/// The silence of a peer that a second call awaited counted from when the peers of the first one had been asked: it was given up a question too soon.
+/// The silence of a peer that a second call awaited counted from when the peers of the first call had been asked: it
+/// was given up one question too early.
 #[test]
 fn silence_counts_from_the_call_that_awaits_the_peer() {
     let found = |later| {
-        // The call began at id 1 as the fifth thing that happened, and each takes a microsecond.
+        // The call began at id 1 with the fifth observation, and each takes a microsecond.
         let asked = [Seen::Sent(1, 2, Message::Ping), Seen::AtOnce, Seen::PingLeft(1, 2)];
         let again =
             [Seen::Later(8_000), Seen::Sent(1, 2, Message::Ping), Seen::Injected(Fault::Pause, vec![2])];
@@ -61,7 +65,8 @@ fn silence_counts_from_the_call_that_awaits_the_peer() {
     assert_eq!(found(8_000), [""; 0]);
 }
 
-/// A node that had stood still asked its peers anew, and the questions took their time to leave. It was to give them up by when the questions of before had left.
+/// A node that had been paused asked its peers anew, and the questions took long to leave. The checker expected it to
+/// give them up by the time of the earlier questions.
 #[test]
 fn who_stood_still_asks_anew() {
     let stands = [Seen::Injected(Fault::Pause, vec![0]), Seen::Later(9_000)];
@@ -78,7 +83,8 @@ fn who_stood_still_asks_anew() {
     assert!(!found(&[Seen::Sent(0, 1, Message::Ping)], &late, 1_000), "a question of before left after it");
 }
 
-/// A call ended while its question still waited to leave. In the next call the same peer was asked anew, and was to be given up by when the first question had left.
+/// A call ended while its question still waited to leave. In the next call the same peer was asked anew. The checker
+/// expected it to be given up by the time of the first question.
 #[test]
 fn a_question_of_a_call_that_is_over_counts_for_nothing() {
     let asked = [Seen::Received(0, 1, Message::Pong), Seen::Sent(0, 1, Message::Ping)];
@@ -93,7 +99,8 @@ fn a_question_of_a_call_that_is_over_counts_for_nothing() {
     assert!(found(4_000));
 }
 
-/// Who was given up had been awaited for long in one call, and asked a moment before in another. Those below it in the second call could not have been asked beside it, and were to be found with it.
+/// A peer that was given up had been awaited for long in one call, and had just been asked in another. The ids below it
+/// in the second call could not have been asked before, but were expected to be found silent with it.
 #[test]
 fn those_below_in_a_call_that_has_just_come_are_asked_from_then_on() {
     let first = Seen::Sent(0, 1, of_the_next_call(request(1..2, FIRST_NS, 0)));
@@ -117,7 +124,8 @@ fn those_below_in_a_call_that_has_just_come_are_asked_from_then_on() {
     assert!(found(false, 3_000), "it was below a silent one all the time");
 }
 
-/// An id that had taken a call on lost the parent that it did that for, and refused a copy of the request. With that the call was taken for one that it had never begun, and it was blamed for holding it.
+/// An id that had accepted a call lost the parent for which it had done so, and refused a copied request. The checker
+/// then took the call as never begun, and blamed the id for holding it.
 #[test]
 fn who_refuses_a_copy_still_has_the_call() {
     let copy = Seen::Received(2, 1, request(2..3, SECOND_NS, 0));
@@ -130,7 +138,9 @@ fn who_refuses_a_copy_still_has_the_call() {
     assert!(judged(&refused).contains(&"limits"), "it has never begun it");
 }
 
-/// Runs that failed: of the histories above; of a copy of a request that came to a run of its receiver which it was never sent to, and had an id execute that surely was not reached; of a question that left with a link after its loss was told; and of the refusal of a request that was none, which is a sign of life as all that comes.
+/// Runs that failed. Some have the histories above. In one, a copied request reached a run of its receiver that it was
+/// not sent to, and an unreached id executed. In one, a question left with a link after the loss of the link was
+/// reported. In one, the refusal of an invalid request counted as a heartbeat, as every message does.
 #[test]
 fn worlds_that_were_judged_wrongly_hold() {
     let worlds = [

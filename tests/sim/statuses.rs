@@ -1,4 +1,4 @@
-//! Is a status contradicted that is worse than what is known, or a blame that is not deserved?
+//! Tests of the checker of statuses: it must find a status that is worse than what is known, and blame without reason.
 
 use chained_gpc::sim::Fault;
 use chained_gpc::wire::message::{Answer, Partial, Response};
@@ -20,7 +20,7 @@ fn partial(causes: &[(Id, Stage)], coverage: &[(Status, u32)]) -> Message {
     Message::Response(Response { call: CALL, answer: Answer::Partial(Box::new(answer)) })
 }
 
-/// Whether a checker of statuses complains of the way down and what follows.
+/// Whether the checker of statuses complains of the way down and these observations.
 fn is_contradicted(partial: bool, more: &[Seen]) -> bool {
     judged(&then(down(plan(partial)), more)).contains(&"statuses")
 }
@@ -44,7 +44,7 @@ fn who_was_heard_to_be_done_is_done() {
     assert!(fails_behind(&[(Status::Failed, 2)]), "who replied has not failed");
 }
 
-/// What an id had no memory for was excused from all that it said of others.
+/// An id without memory for a reply was excused from all its reports on others.
 #[test]
 fn who_was_heard_to_be_done_is_done_where_there_was_no_memory_for_the_reply() {
     let lacks = |kind, coverage: &[(Status, u32)]| {
@@ -65,7 +65,7 @@ fn who_was_heard_to_be_done_is_done_where_there_was_no_memory_for_the_reply() {
     assert!(!lacks(CauseKind::OverLimit, &[(Status::Failed, 2)]), "what is too long is lost whole");
 }
 
-/// No link to a child ever came up, and those below it were said to be unknown: the caller could not call again.
+/// No link to a child ever came up, and the ids below it were reported as unknown: the caller could not call again.
 #[test]
 fn who_was_never_linked_with_is_unreached() {
     let fails = |below| {
@@ -159,7 +159,7 @@ fn nobody_blames_one_whose_answer_it_has() {
     assert!(blames(2, Stage::Func));
     // Its answer may have come too late, which the rules of limits judge.
     assert!(!blames(2, Stage::Reply));
-    // What a child says of those below it is passed on as it is.
+    // A child's report on the ids below it is passed on unchanged.
     let passes_on = [
         Seen::Injected(Fault::Hang, vec![2]),
         Seen::Received(1, 2, failed_with(2, Stage::Func, &[(Status::Failed, 1)])),
@@ -168,7 +168,7 @@ fn nobody_blames_one_whose_answer_it_has() {
     assert!(!is_contradicted(false, &passes_on));
 }
 
-/// A function hung at one id, and whoever was missing elsewhere in the tree was excused by it.
+/// A function hung at one id, which excused missing ids elsewhere in the tree.
 #[test]
 fn a_fault_excuses_those_above_and_below_it_alone() {
     let missing = |touched: Vec<Id>, ids: IdList| {

@@ -1,4 +1,4 @@
-//! Worlds without faults: what a call costs, and that a seed decides everything.
+//! Worlds without faults: the cost of a call, and reproducible runs.
 
 use chained_gpc::Tree;
 use chained_gpc::sim::{Costs, FaultSet, LinkCost, Report, Scenario, run, swarm};
@@ -19,7 +19,7 @@ fn well(scenario: &Scenario) -> Report {
     report
 }
 
-/// Bytes of a request over a range of ids, without header and data, and of an answer with so many bytes of reply.
+/// Bytes of a request over a range of ids, without header and data, and of an answer, without its reply.
 const REQUEST: u64 = 8 + 92 + 8;
 const ANSWER: u64 = 8 + 40;
 
@@ -27,7 +27,8 @@ const ANSWER: u64 = 8 + 40;
 fn a_call_over_two_ids_costs_what_loggp_says() {
     let scenario = Scenario { costs: costs(), func_ns: 500, ..Scenario::new(2, Tree::Binary) };
     let report = well(&scenario);
-    // func at the root, o + 87 G + L + o, func at the child, o + 59 G + L + o: the child's own 8 bytes are "8 " and themselves, the header is "0 ".
+    // func at the root, o + 87 G + L + o, func at the child, o + 59 G + L + o: the child's own 8 bytes are "8 " and
+    // themselves, the header is "0 ".
     let request = REQUEST - 4;
     let answer = ANSWER + 10 + 2;
     assert_eq!((report.messages, report.bytes), (2, request + answer));
@@ -47,7 +48,7 @@ fn a_flat_root_sends_one_message_after_the_other() {
     let free = LinkCost { byte_ps: 0, ..LINK };
     let costs = Costs { host: free, rack: free, elsewhere: free };
     let report = well(&Scenario { costs, reply_bytes: Some(0), ..Scenario::new(4, Tree::Flat) });
-    // The third request leaves after three overheads; its answer is the last, and nobody is in its way.
+    // The third request leaves after three overheads; its answer is the last, and it does not wait.
     assert_eq!(report.calls[0].took_ns, Some(3 * 100 + 1000 + 100 + 100 + 1000 + 100));
     let last = report.path[0];
     assert_eq!((last.to, last.queued_ns), (3, 200));
@@ -80,7 +81,7 @@ fn every_tree_and_mode_reaches_everybody() {
 
 #[test]
 fn a_large_world_lets_idle_nodes_go_and_the_call_is_the_same() {
-    // On both sides of the size at which idle nodes are let go.
+    // Below and above the size at which idle nodes are dropped.
     for n in [16_384, 16_385] {
         let report = well(&Scenario { calls: 2, reply_bytes: Some(0), ..Scenario::new(n, Tree::Binomial) });
         assert_eq!(report.messages, 4 * u64::from(n - 1));
@@ -106,14 +107,16 @@ fn a_seed_decides_everything() {
     }
 }
 
-/// In a large world without faults who had answered was forgotten, with the answer that it kept: a release came to nobody, and went no further.
+/// In a large world without faults, ids that had answered were dropped with their retained answers: a release found no
+/// node, and was not forwarded.
 #[test]
 fn who_keeps_an_answer_of_a_large_world_lets_it_go() {
     let report = run(&Scenario { partial: true, ..Scenario::new(17_000, Tree::Binary) });
     assert_eq!(report.violations, []);
 }
 
-/// What a run does must be this on every machine. Whoever changes the protocol, the costs or the draws finds other values, and writes them here.
+/// A run must do the same on every machine. A change of the protocol, the costs or the draws changes these values;
+/// update them then.
 #[test]
 fn the_hash_of_a_run_is_the_same_everywhere() {
     let plain = run(&Scenario { costs: costs(), ..Scenario::new(5, Tree::Binary) });
@@ -125,7 +128,8 @@ fn the_hash_of_a_run_is_the_same_everywhere() {
     assert_eq!(hashes, known, "found {hashes:#018x?}");
 }
 
-/// The same of the first runs of the default swarms: a change of the inside that is to change nothing changes nothing here. `gpc sim --against`, with a build of before, says in which run something else happens, and what.
+/// The same for the first runs of the default swarms, which internal changes must leave unchanged. `gpc sim --against`,
+/// with an earlier build, names the first run that differs and the difference.
 #[test]
 fn the_hash_of_many_runs_is_the_same_everywhere() {
     let of = |partial| {
