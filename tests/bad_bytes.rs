@@ -1,4 +1,4 @@
-//! Bytes that no peer should send: each is refused with the field that is wrong, and none of them panics.
+//! Invalid bytes from a peer: each is refused with the wrong field, and none causes a panic.
 
 mod wire_support;
 
@@ -18,7 +18,7 @@ fn frame(kind: u8, flags: u8, payload: &[u8]) -> Vec<u8> {
     [&length[..], &[kind, flags, 0, 0], payload].concat()
 }
 
-/// `bytes` with others put in at offsets.
+/// Replaces bytes at offsets.
 fn with(bytes: &[u8], changes: &[(usize, &[u8])]) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     for (offset, change) in changes {
@@ -27,7 +27,7 @@ fn with(bytes: &[u8], changes: &[(usize, &[u8])]) -> Vec<u8> {
     bytes
 }
 
-/// The payload of a request of call 3#2 to ids 4 and 5 without header and data.
+/// Payload of a request of call 3#2 to ids 4 and 5, without header and data.
 fn request() -> Vec<u8> {
     let fixed = with(&[0; 92], &[(0, &[3]), (8, &[2]), (48, &[1]), (88, &[9])]);
     [&fixed[..], &[4, 0, 0, 0, 2, 0, 0, 0]].concat()
@@ -47,14 +47,14 @@ fn request_of(ids: &[u32], shape: &[u32], tree: u32) -> Vec<u8> {
     frame(2, 0, &fixed.into_iter().chain(words).collect::<Vec<u8>>())
 }
 
-/// The payload of a response to call 3#2.
+/// Payload of a response to call 3#2.
 fn response(status: u8, header: &[u8], data: &[u8]) -> Vec<u8> {
     let (header_len, data_len) = ((header.len() as u64).to_le_bytes(), (data.len() as u64).to_le_bytes());
     let fixed = with(&[0; 40], &[(0, &[3]), (6, &[status]), (8, &[2]), (16, &header_len), (24, &data_len)]);
     [&fixed[..], header, data].concat()
 }
 
-/// The payload of a response that is nothing but a report.
+/// Payload of a response with only a report.
 fn reported(status: u8, report: &[u8]) -> Vec<u8> {
     let fixed = with(&response(status, b"", b""), &[(32, &(report.len() as u32).to_le_bytes())]);
     [&fixed[..], report].concat()
@@ -65,7 +65,7 @@ fn failure(cause: &[u8], coverage: &[u8]) -> Vec<u8> {
     frame(3, 0, &reported(2, &[&[1, 0, 0, 0], cause, coverage].concat()))
 }
 
-/// Id 9, failed, at stage func, without a code and a message.
+/// Id 9, failed, at stage func, without code and message.
 const CAUSE: [u8; 18] = [9, 0, 0, 0, 1, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 const CALL_REF: [u8; 16] = [3, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0];
 
@@ -74,7 +74,7 @@ fn segment(flags: u8, bytes: &[u8]) -> Vec<u8> {
     frame(4, flags, &[&CALL_REF[..], bytes].concat())
 }
 
-/// What the bytes are refused with behind a hello; the same in one read and byte by byte.
+/// Returns the error for these bytes after a hello; checks that it is the same in one read and byte by byte.
 fn refused(bytes: &[u8]) -> FrameError {
     let error = read(bytes).expect_err("bad bytes");
     let (mut inbox, mut events) = (greeted(), Vec::new());
@@ -176,12 +176,12 @@ fn fields_of_requests() {
     bad_field(&request_with(&[(48, &[0, 0, 0x80, 0]), (52, &[1])]), Kind::Request, prefix, (64 << 20) + 1);
     let explicit = with(&request_of(&[4], &[1], 0x8000_0005), &[(8 + 40, &[1])]);
     bad_field(&explicit, Kind::Request, "tree param of an explicit shape", 1);
-    // The places that are said to be there, and those that this request takes.
+    // The total number of positions as announced, and as this request needs it.
     bad_field(&request_with(&[(88, &[2, 0, 0, 0]), (4, &[2, 0, 0, 0])]), Kind::Request, "total", 2);
     bad_field(&request_with(&[(4, &[0xff; 4])]), Kind::Request, "total", 9);
 }
 
-/// The length of an EXTENT, and where one may come: the memory that it speaks of is looked at behind these.
+/// The length of an EXTENT, and the states in which one may arrive; its memory is checked after these.
 #[test]
 fn data_by_descriptor() {
     let extent = |length: u64| frame(13, 0, &[&CALL_REF[..], &length.to_le_bytes()].concat());
@@ -198,7 +198,7 @@ fn data_by_descriptor() {
         inbox.feed(begun, &beside, &mut events).unwrap();
         inbox.feed(&extent(length as u64), &beside, &mut events)
     };
-    // Of a call that is not known: its memory is taken, and let go.
+    // For an unknown call the memory is taken, and dropped.
     assert_eq!(told(&[], 1 << 20), Ok(()));
     let begun = |data_len: u64| request_with(&[(56, &data_len.to_le_bytes())]);
     assert_eq!(told(&begun(1 << 20), 1 << 20), Ok(()));
@@ -210,7 +210,7 @@ fn data_by_descriptor() {
     let further = [begun, segment(0, &[0; 17])].concat();
     let when = "beyond the window of its body";
     assert_eq!(told(&further, 2 << 20), Err(FrameError::OutOfPlace { kind, when }));
-    // Its header has not come.
+    // Its header has not arrived.
     let begun = request_with(&[(52, &[10]), (56, &(1u64 << 20).to_le_bytes())]);
     let when = "before the header of its request";
     assert_eq!(told(&begun, 1 << 20), Err(FrameError::OutOfPlace { kind, when }));
@@ -237,7 +237,7 @@ fn ids_and_shapes() {
     shape(&request_of(&[4, 5], &[2, 0], 0x8000_0005));
 }
 
-/// A tree that nobody has here, or a param that it has not, fails the call and not the link.
+/// An unknown tree, or an invalid parameter of a tree, fails the call and not the link.
 #[test]
 fn unknown_trees_are_for_the_call_to_refuse() {
     for (tree, param) in [(2u64, 0u8), (0, 1), (0x8000_0001, 0), (0x8000_0002, 1), (0x1000_0000, 0)] {
@@ -288,7 +288,7 @@ fn reports() {
     );
     let most = with(&run, &[(4, &[0xff; 4])]);
     read(&failure(&CAUSE, &most)).unwrap();
-    // Two runs of one status: joined, they were cut to the highest count and passed.
+    // Two runs of one status were joined, cut to the highest count, and passed.
     bad_field(&failure(&CAUSE, &[&most[..], &run].concat()), Kind::Response, "ids covered", 1 << 32);
 }
 
@@ -323,7 +323,7 @@ fn a_hello_is_first_and_only_once() {
     out_of_place(&frame(1, 0, &HELLO.emit()), Kind::Hello, "a second time");
     let frames = [frame(2, 0, &request()), frame(3, 0, &response(0, &[], &[])), segment(0, b"x")];
     for frame in frames.into_iter().chain([frame(5, 0, &CALL_REF), frame(6, 0, &[1, 0, 0, 0])]) {
-        // Its header tells already: nothing of a stranger's payload is kept.
+        // The header suffices: the payload of an unknown peer is not stored.
         let header = Bytes::copy_from_slice(&frame[..8]);
         let error = Inbox::new().feed(&header, &AROUND, &mut Vec::new()).unwrap_err();
         assert!(matches!(error, FrameError::OutOfPlace { when: "before the hello", .. }), "{error}");
@@ -333,7 +333,7 @@ fn a_hello_is_first_and_only_once() {
     assert!(matches!(events[..], [Event::Goodbye(_)]));
 }
 
-/// The second one took the first one's place, whose data never became whole.
+/// The second request replaced the first, whose data never became complete.
 #[test]
 fn a_second_request_while_the_first_arrives() {
     let when = "for a call whose request is still arriving";
@@ -398,7 +398,8 @@ fn a_reply_over_the_limit_fails_its_call_and_leaves_the_link() {
     }
 }
 
-/// 1,024 bytes that are no UTF-8 became 3,072 bytes of signs, which the parent of the reader refused with its link.
+/// 1,024 bytes that are not UTF-8 became 3,072 bytes of replacement characters, which the reader's parent refused by
+/// closing the link.
 #[test]
 fn a_cause_that_is_no_text_can_be_sent_on() {
     let cause = with(&CAUSE, &[(16, &[0, 4])]);
@@ -417,7 +418,7 @@ fn a_cause_that_is_no_text_can_be_sent_on() {
     assert!(cut.causes.len() == 2 && cut.causes.iter().all(|cause| cause.message == "é".repeat(512)));
 }
 
-/// A kind of failure that this version does not know closed no link and became no other one on its way: whatever a program above knows of it, it gets.
+/// An unknown kind of failure closes no link and is passed on unchanged: a program above that knows it receives it.
 #[test]
 fn a_kind_that_nobody_knows_is_kept_with_its_code() {
     for kind in [0u16, 24, 0x8000, u16::MAX] {
@@ -436,7 +437,7 @@ fn a_kind_that_nobody_knows_is_kept_with_its_code() {
     }
 }
 
-/// So many ids that fared differently would make a report that no receiver takes, and close the link.
+/// So many ids with different statuses would make a report that no receiver accepts, and that closes the link.
 #[test]
 fn a_failure_of_too_many_runs_says_less_and_nothing_untrue() {
     let mut coverage = Coverage::new();
@@ -450,7 +451,7 @@ fn a_failure_of_too_many_runs_says_less_and_nothing_untrue() {
     assert_eq!(report.coverage, Coverage::all(Status::Unknown, runs));
 }
 
-/// A hello and some good frames behind it, the start of every mutation.
+/// A hello and some valid frames: the start of every mutation.
 fn good() -> Vec<u8> {
     let mut outbox = Outbox::new();
     outbox.hello(&HELLO);
@@ -480,7 +481,7 @@ fn good() -> Vec<u8> {
     bytes
 }
 
-/// Feeds everything in reads of the sizes given, on beyond errors, as no driver would.
+/// Feeds everything in reads of the given sizes, and continues after errors, unlike a driver.
 fn feed_all(bytes: &[u8], reads: &[usize]) -> (usize, Option<FrameError>) {
     let (mut inbox, mut events, mut error, mut at) = (Inbox::new(), Vec::new(), None, 0);
     for read in 0.. {

@@ -1,6 +1,7 @@
-//! The floors of the project: an upper one uses a lower one, never the other way; neighbours do not see each other.
+//! Checks the floors of the project: an upper floor uses a lower one, never the reverse, and neighbours do not use each
+//! other.
 //!
-//! ARCHITECTURE.md shows them. A new folder of `src` gets its line in the table here, or this test fails.
+//! ARCHITECTURE.md describes them. A new folder of `src` must be added to the table here, or this test fails.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -13,15 +14,15 @@ struct Floor {
     floors: &'static [&'static str],
     /// Packages.
     packages: &'static [&'static str],
-    /// What its code, tests apart, must not touch.
+    /// Names that its code, apart from tests, must not use.
     banned: &'static [&'static str],
 }
 
-/// What the system offers: sockets, threads, files, clocks. Also maps whose order is another one in every run.
+/// System facilities: sockets, threads, files, clocks. Also maps whose order differs in every run.
 const SYSTEM: &[&str] =
     &["net", "thread", "fs", "process", "env", "os", "Instant", "SystemTime", "HashMap", "HashSet"];
 
-/// The same, and whatever threads share.
+/// The same, and facilities shared by threads.
 const SYSTEM_AND_LOCKS: &[&str] = &[
     "net",
     "thread",
@@ -40,7 +41,7 @@ const SYSTEM_AND_LOCKS: &[&str] = &[
     "atomic",
 ];
 
-/// Where maps get a hash whose order is the same in every run, and their other name.
+/// The file that renames maps and gives them a hash with the same order in every run.
 const SEEDED: &str = "src/chain/seeded_hash.rs";
 
 const FLOORS: &[Floor] = &[
@@ -111,7 +112,7 @@ const FLOORS: &[Floor] = &[
         folder: "impi/src/wire",
         floors: &[],
         packages: &["bytes", "thiserror", "zeroize"],
-        // Addresses are values; sockets are not reached from there.
+        // Addresses are values; sockets are out of reach there.
         banned: &[
             "TcpStream",
             "TcpListener",
@@ -415,7 +416,7 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// All Rust files below a folder, in order; or the file, if it is one.
+/// All Rust files below a folder, in order; or the file itself, if the path is a file.
 fn sources(folder: &Path) -> Vec<PathBuf> {
     if folder.is_file() {
         return vec![folder.to_owned()];
@@ -435,17 +436,17 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// A text without its comments, and without its doc comments' examples.
+/// The text without comments and without the examples in doc comments.
 fn code(text: &str) -> String {
     text.lines().map(|line| line.split("//").next().unwrap_or_default()).collect::<Vec<_>>().join("\n")
 }
 
-/// The code above its unit tests, which stand at the end of a file.
+/// The code before the unit tests at the end of a file.
 fn without_tests(code: &str) -> &str {
     code.split("#[cfg(test)]").next().unwrap_or_default()
 }
 
-/// The paths of a code: `a::b::c` as its words. The braces of a `use` are not opened; their own paths come by themselves.
+/// The paths of a code: `a::b::c` as its words. The braces of a `use` are not expanded; the paths inside are separate.
 fn paths(code: &str) -> Vec<Vec<&str>> {
     let is_word = |character: char| character.is_alphanumeric() || character == '_' || character == ':';
     code.split(|character| !is_word(character))
@@ -454,7 +455,7 @@ fn paths(code: &str) -> Vec<Vec<&str>> {
         .collect()
 }
 
-/// What stands first in the paths of every group that opens so, such as `crate::{ ... }`.
+/// First words of the paths in every group that begins like this, such as `crate::{ ... }`.
 fn grouped<'a>(code: &'a str, opening: &str) -> Vec<&'a str> {
     let mut firsts = Vec::new();
     for group in code.split(opening).skip(1) {
@@ -464,7 +465,7 @@ fn grouped<'a>(code: &'a str, opening: &str) -> Vec<&'a str> {
             depth == 0
         };
         let group = &group[..group.find(inside).unwrap_or(group.len())];
-        // Of a comma inside a deeper group, what follows is no floor, or is one by the same name: neither does harm.
+        // After a comma inside a deeper group the word is not a floor, or has the name of one: neither does harm.
         let starts = group.split(',').map(|path| path.split("::").next().unwrap_or_default().trim());
         firsts.extend(starts);
     }
@@ -489,41 +490,41 @@ fn dependencies(manifest: &str) -> BTreeSet<String> {
     lines.filter_map(|line| line.split_once(" =")).map(|(name, _)| name.trim().replace('-', "_")).collect()
 }
 
-/// The names of the packages that are allowed somewhere.
+/// The names of all packages that any manifest allows.
 fn packages() -> BTreeSet<String> {
     MANIFESTS.into_iter().flat_map(dependencies).collect()
 }
 
-/// The folders of `src` and the files beside them: what `crate::` can be followed by.
+/// The folders of `src` and the files beside them: the names that may follow `crate::`.
 fn modules() -> BTreeSet<String> {
     let entries = fs::read_dir(root().join("src")).expect("this package has sources").flatten();
     let names = entries.filter_map(|entry| entry.path().file_stem()?.to_str().map(str::to_owned));
     names.filter(|name| name != "lib").collect()
 }
 
-/// The name of a floor that is one of them.
+/// The name of a floor within `src`.
 fn module(floor: &Floor) -> Option<&'static str> {
     Some(floor.folder.strip_prefix("src/")?.trim_end_matches(".rs"))
 }
 
-/// What a file uses that its floor does not allow.
+/// Uses in a file that its floor does not allow.
 fn trespasses(floor: &Floor, text: &str) -> Vec<String> {
     let (code, modules) = (code(text), modules());
     let mut found = Vec::new();
-    // Of another package, `crate` and `super` lead to its own modules.
+    // In another package, `crate` and `super` refer to its own modules.
     let library = floor.folder.starts_with("src/");
     let mut named = grouped(&code, if library { "crate::{" } else { "chained_gpc::{" });
     for path in paths(&code) {
         let mut words = path.iter().skip_while(|word| ["super", "self"].contains(*word)).copied();
         let Some(first) = words.next() else { continue };
-        // A module of the file's own may have a package's name.
+        // A module of the same file may have the name of a package.
         if path[0] == first && packages().contains(first) && !floor.packages.contains(&first) {
             found.push(format!("package `{first}`"));
         }
         match first {
             "chained_gpc" => named.extend(words.next()),
             "crate" if library => named.extend(words.next()),
-            // Enough of them lead out of the file's own folder.
+            // Enough `super` may lead out of the file's folder.
             _ if library && path[0] == "super" => named.push(first),
             _ => {}
         }
@@ -536,7 +537,7 @@ fn trespasses(floor: &Floor, text: &str) -> Vec<String> {
     let seen: BTreeSet<&str> = words.collect();
     let parts: BTreeSet<&str> = paths(plain).into_iter().flatten().collect();
     for banned in floor.banned {
-        // A name of a type says it all; a name of a module is also a common word.
+        // The name of a type is unambiguous; the name of a module is also a common word.
         let is_type = banned.starts_with(char::is_uppercase);
         if if is_type { seen.contains(banned) } else { parts.contains(banned) } {
             found.push(format!("`{banned}`"));
@@ -576,7 +577,7 @@ fn the_tree_crate_depends_on_smallvec_alone() {
     assert_eq!(dependencies("trees/Cargo.toml").into_iter().collect::<Vec<_>>(), ["smallvec"]);
 }
 
-/// A program that wanted to make a call had clap, serde and 60 other packages to build.
+/// A program that only made calls had to build clap, serde and 60 other packages.
 #[test]
 fn the_library_depends_on_what_its_floors_use_and_on_nothing_of_the_command() {
     let library = FLOORS.iter().filter(|floor| floor.folder.starts_with("src/"));

@@ -1,4 +1,5 @@
-//! The targets of `fuzz/` without a fuzzer: every input of the corpus and of the seeds, and others that are made of them, go through the same functions.
+//! Runs the targets of `fuzz/` without a fuzzer: every input of the corpus and of the seeds, and mutations of them, go
+//! through the same functions.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,10 +13,10 @@ use proptest::test_runner::{TestCaseError, TestRunner};
 #[expect(unreachable_pub, reason = "it is a library for the fuzzer's binaries")]
 mod targets;
 
-/// Longest input that is made of others, bytes: as in a run of the fuzzer.
+/// Longest mutated input, bytes: as in a run of the fuzzer.
 const MADE_MAX: usize = 4096;
 
-/// How many inputs are made of those of one target: a few seconds without optimisation.
+/// Number of mutated inputs of a target: a few seconds without optimisation.
 const MADE: u32 = 400;
 
 /// Targets of other packages, which replay them.
@@ -46,7 +47,7 @@ fn corpus(target: &str) -> Vec<(String, Vec<u8>)> {
         .collect()
 }
 
-/// Says which input it was, when the target panics.
+/// Prints the input if the target panics.
 struct Trying<'a>(&'a str, &'a [u8]);
 
 impl Drop for Trying<'_> {
@@ -58,7 +59,7 @@ impl Drop for Trying<'_> {
     }
 }
 
-/// A way to make an input of others.
+/// A way to mutate inputs.
 #[derive(Clone, Debug)]
 enum Change {
     Flip(Index, u8),
@@ -66,7 +67,7 @@ enum Change {
     Insert(Index, u8),
     Cut(Index, usize),
     Keep(Index),
-    /// The end of another input in place of one's own.
+    /// Replaces the end of the input by the end of another.
     Splice(Index, Index, Index),
     Double(Index, usize),
 }
@@ -117,7 +118,7 @@ fn change() -> impl Strategy<Value = Change> {
     ]
 }
 
-/// The corpus and the seeds of a target, and what is made of them.
+/// Replays the corpus and the seeds of a target, and mutations of them.
 fn replay(target: &str) {
     let (_, run) = targets::TARGETS.into_iter().find(|(name, _)| *name == target).expect("a target");
     let mut inputs = corpus(target);
@@ -175,7 +176,7 @@ fn peering() {
     replay("peering");
 }
 
-/// A target without a test here, a binary or a corpus would look as if it were tried.
+/// A target without a test here, a binary or a corpus would seem to be tested.
 #[test]
 fn every_target_has_a_binary_a_corpus_and_a_test() {
     let ours = targets::TARGETS.iter().map(|(name, _)| name.to_string());

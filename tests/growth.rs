@@ -1,4 +1,5 @@
-//! What simulated worlds cost grows with their size, and not with its square: counted in bytes that are taken from the allocator, and in events.
+//! The cost of simulated worlds grows linearly with their size, not quadratically: measured in allocated bytes and in
+//! events.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -6,7 +7,7 @@ use std::cell::Cell;
 use chained_gpc::Tree;
 use chained_gpc::sim::{FaultSet, Report, Scenario, run};
 
-/// The system's allocator, with the bytes of the current thread counted, so that tests beside it do not matter.
+/// The system's allocator, with the bytes of the current thread counted, so that other tests do not count.
 struct Counting;
 
 thread_local! {
@@ -21,11 +22,11 @@ fn count(taken: usize, given: usize) {
     PEAK.set(PEAK.get().max(HELD.get()));
 }
 
-// SAFETY: every call goes on to the system's allocator as it came; counting neither allocates nor panics.
+// SAFETY: every call is forwarded unchanged to the system's allocator; counting neither allocates nor panics.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size(), 0);
-        // SAFETY: the caller's promises are those that `System` asks for.
+        // SAFETY: the caller upholds the contract of `GlobalAlloc`, which is that of `System`.
         unsafe { System.alloc(layout) }
     }
 
@@ -45,9 +46,9 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-/// Runs a scenario; the most bytes that it held at once, and all that it ever took.
+/// Runs a scenario; returns its peak of allocated bytes, and the sum of all allocations.
 fn cost(scenario: &Scenario) -> (Report, usize, usize) {
-    // Held memory is counted from a high base, so that freeing what another thread gave does not go below zero.
+    // The count starts high, so that freeing memory of another thread does not make it negative.
     let (held, taken) = (1 << 40, TAKEN.get());
     HELD.set(held);
     PEAK.set(held);
@@ -55,7 +56,8 @@ fn cost(scenario: &Scenario) -> (Report, usize, usize) {
     (report, PEAK.get() - held, TAKEN.get() - taken)
 }
 
-/// The replies of a chain of n ids have n * n bytes of prefixes, header and data alike. They were copied at every hop: a chain of 10,000 took minutes.
+/// The replies of a chain of n ids have n * n bytes of prefixes, in header and data alike. They were copied at every
+/// hop: a chain of 10,000 took minutes.
 #[test]
 fn a_chain_copies_its_prefixes_once() {
     let n = 3000;
@@ -65,17 +67,17 @@ fn a_chain_copies_its_prefixes_once() {
     assert!(taken < 8 * prefixes, "{taken} bytes for {prefixes} of prefixes");
 }
 
-/// Each fault went once over all links, ids and notes of the checkers.
+/// Each fault scanned all links, ids and records of the checkers.
 #[test]
 fn faults_cost_what_they_touch() {
     for (seed, partial) in [(11, false), (4, true), (8, true)] {
         let world = |n| Scenario { seed, partial, faults: FaultSet::ALL, ..Scenario::new(n, Tree::Binary) };
-        // Both are worlds whose idle nodes are let go.
+        // In both worlds idle nodes are dropped.
         let (small, _, taken) = cost(&world(17_000));
         let (large, held, more) = cost(&world(34_000));
         assert_eq!((&small.violations, &large.violations), (&vec![], &vec![]), "seed {seed}");
         let (events, bytes) = (large.events as f64 / small.events as f64, more as f64 / taken as f64);
-        // Where a caller gives up at once there are few events, and what each id costs from the start weighs most.
+        // If a caller gives up at once, there are few events, and the initial cost of each id dominates.
         assert!(
             bytes < 1.5 * events.max(1.0),
             "seed {seed}: {bytes} times the bytes for {events} times the events"
@@ -84,10 +86,11 @@ fn faults_cost_what_they_touch() {
     }
 }
 
-/// Bytes that a world may hold for each id: of a node that waits in a call and of the messages, and half as many for those that have nothing to do.
+/// Bytes that a world may hold for each id: a node that waits in a call with its messages, and half as much for idle
+/// ids.
 const HELD_PLAIN: usize = 900;
 
-/// The same of a world with faults, where what has ended must be remembered, and where the checkers know all links.
+/// The same in a world with faults, where ended calls must be remembered and the checkers know all links.
 const HELD_FAULTY: usize = 3_000;
 
 #[test]

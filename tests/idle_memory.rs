@@ -1,4 +1,5 @@
-//! An idle node gives back what went through it: allocated bytes, counted, come back to within a mebibyte of before within seconds.
+//! An idle node releases its memory: within seconds its allocated bytes are back to within a mebibyte of the level
+//! before.
 #![allow(clippy::disallowed_methods, reason = "that memory comes back within seconds is what is held here")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -10,7 +11,7 @@ use std::time::{Duration, Instant};
 use chained_gpc::Placement;
 use chained_gpc::{Call, CallHandle, FuncHandle, Functions, LinkKind, LocalNodes, Tree};
 
-/// The system's allocator, with the bytes counted that are held by all threads.
+/// The system's allocator, with the current and the peak number of bytes of all threads.
 struct Counting;
 
 static HELD: AtomicUsize = AtomicUsize::new(0);
@@ -21,11 +22,11 @@ fn taken(bytes: usize) {
     MOST.fetch_max(held, Ordering::Relaxed);
 }
 
-// SAFETY: every call goes on to the system's allocator as it came; counting neither allocates nor panics.
+// SAFETY: every call is forwarded unchanged to the system's allocator; counting neither allocates nor panics.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         taken(layout.size());
-        // SAFETY: the caller's promises are those that `System` asks for.
+        // SAFETY: the caller upholds the contract of `GlobalAlloc`, which is that of `System`.
         unsafe { System.alloc(layout) }
     }
 
@@ -48,10 +49,10 @@ static COUNTING: Counting = Counting;
 
 const MIB: usize = 1 << 20;
 
-/// What docs/performance.md says: a second without traffic. The rest is for machines that are busy.
+/// docs/performance.md promises a second without traffic; the rest is a margin for busy machines.
 const GIVEN_BACK: Duration = Duration::from_secs(20);
 
-/// Nodes of this process that know one function, which replies with its data.
+/// Nodes of this process with one function, which replies with its data.
 struct Set {
     nodes: LocalNodes,
     echo: FuncHandle,
@@ -72,7 +73,7 @@ impl Set {
         Call::new(self.echo).ids(0..4).tree(Tree::Chain).data(vec![7; data])
     }
 
-    /// Makes so many calls, so many of them in flight at a time.
+    /// Makes `count` calls, with `in_flight` of them at a time.
     fn calls(&self, count: usize, in_flight: usize, call: impl Fn() -> Call) {
         let ended = |handle: CallHandle| drop(handle.wait().expect("it goes well"));
         let mut handles = VecDeque::new();
@@ -85,14 +86,14 @@ impl Set {
         handles.into_iter().for_each(ended);
     }
 
-    /// What is held when links are up, and nothing has come for a while, bytes.
+    /// Allocated bytes when links are up and no message has arrived for a while.
     fn at_rest(&self) -> usize {
         self.calls(10, 2, || self.call(100));
         sleep(Duration::from_secs(2));
         HELD.load(Ordering::Relaxed)
     }
 
-    /// Checks that what these calls leave is given back.
+    /// Checks that the memory of this traffic is released.
     fn gives_back(&self, before: usize, what: &str, traffic: impl FnOnce(&Set)) {
         MOST.store(before, Ordering::Relaxed);
         traffic(self);
@@ -108,7 +109,7 @@ impl Set {
     }
 }
 
-/// After calls with 15 KB each and a thousand in flight nodes held 59 MiB for good; 40,000 partial calls left 4 MiB.
+/// After calls with 15 KB each and a thousand in flight, nodes kept 59 MiB for good; 40,000 partial calls left 4 MiB.
 #[test]
 fn what_went_through_is_given_back() {
     for link in [LinkKind::Tcp, LinkKind::Unix, LinkKind::Shm] {

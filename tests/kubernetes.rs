@@ -1,4 +1,4 @@
-//! The manifest under examples/kubernetes: what Kubernetes and the pods make of it fits together.
+//! Checks the manifest under examples/kubernetes: it fits Kubernetes and the pods.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test's helper panics like the test itself")]
 
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::process::Command;
 
 use chained_gpc::bootstrap::{Resolve, Variables, rule_of};
 
-/// What it must hold, by another program's reader of YAML; prints the variables of the pod with index 2.
+/// Checks its contents with another YAML parser; prints the variables of the pod with index 2.
 const FORM: &str = r#"
 import sys
 try:

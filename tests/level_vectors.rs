@@ -1,4 +1,4 @@
-//! Level-n data: the vector of the original implementation, and one example of every kind of bad data.
+//! Level-n data: the vector of the original implementation, and one example of every kind of invalid data.
 
 use bytes::Bytes;
 use chained_gpc::wire::level::{

@@ -1,5 +1,5 @@
-//! What a peer announces costs nothing: the receiving side of a link holds memory for what has come, whatever the lengths say; and it
-//! copies no more than it must.
+//! Announced lengths take no memory: the receiving side of a link holds memory only for what has arrived, and copies as
+//! little as possible.
 
 mod wire_support;
 
@@ -13,7 +13,7 @@ use gpc_trees::Tree;
 use proptest::prelude::*;
 use wire_support::{HELLO, greeted};
 
-/// The system's allocator, with the bytes of the current thread counted, so that tests beside it do not matter.
+/// The system's allocator, with the bytes of the current thread counted, so that other tests do not count.
 struct Counting;
 
 thread_local! {
@@ -28,11 +28,11 @@ fn count(taken: usize, given: usize) {
     PEAK.set(PEAK.get().max(HELD.get()));
 }
 
-// SAFETY: every call goes on to the system's allocator as it came; counting neither allocates nor panics.
+// SAFETY: every call is forwarded unchanged to the system's allocator; counting neither allocates nor panics.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size(), 0);
-        // SAFETY: the caller's promises are those that `System` asks for.
+        // SAFETY: the caller upholds the contract of `GlobalAlloc`, which is that of `System`.
         unsafe { System.alloc(layout) }
     }
 
@@ -52,19 +52,19 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-/// What a piece of work took from the allocator, bytes.
+/// Bytes that a piece of work allocated.
 #[derive(Debug)]
 struct Cost {
-    /// Most held at once, beyond what was held before.
+    /// Peak above the level before.
     peak: usize,
-    /// Still held at the end.
+    /// Still allocated at the end.
     kept: usize,
-    /// All that was ever taken: what was copied, and more.
+    /// Sum of all allocations: everything copied, and more.
     taken: usize,
 }
 
 fn cost<T>(work: impl FnOnce() -> T) -> (T, Cost) {
-    // Held memory is counted from a high base, so that freeing what another thread gave does not go below zero.
+    // The count starts high, so that freeing memory of another thread does not make it negative.
     let (held, taken) = (1 << 40, TAKEN.get());
     HELD.set(held);
     PEAK.set(held);
@@ -118,7 +118,7 @@ fn frame(kind: u8, flags: u8, payload: &[u8]) -> Vec<u8> {
     [&length[..], &[kind, flags, 0, 0], payload].concat()
 }
 
-/// The fixed part of a request with a run, and what it announces.
+/// Fixed part of a request with a run of ids, and the lengths that it announces.
 fn request(call: u64, ids_count: u32, header_len: u32, data_len: u64, shape_count: u32) -> Vec<u8> {
     let mut fixed = [3u32.to_le_bytes(), 0u32.to_le_bytes()].concat();
     let tree = if shape_count > 0 { 0x8000_0005u64 } else { 0 };
@@ -132,14 +132,14 @@ fn request(call: u64, ids_count: u32, header_len: u32, data_len: u64, shape_coun
     fixed.extend_from_slice(&1_000_000u64.to_le_bytes());
     fixed.extend_from_slice(&shape_count.to_le_bytes());
     fixed.extend_from_slice(&[0; 12]);
-    // As many places as there can be.
+    // The largest number of positions.
     fixed.extend_from_slice(&[0xff; 4]);
     fixed
 }
 
 fn response(call: u64, status: u8, header_len: u64, data_len: u64) -> Vec<u8> {
     let mut fixed = vec![3, 0, 0, 0, 0, 0, status, 0];
-    // A failure has nothing but a report, whose length has 32 bits.
+    // A failure has only a report, whose length has 32 bits.
     let (header_len, data_len, report_len) = match status {
         2 => (0, 0, data_len as u32),
         _ => (header_len, data_len, 0),
@@ -155,7 +155,7 @@ fn segment(call: u64, of_response: bool, bytes: &[u8]) -> Vec<u8> {
     frame(4, of_response.into(), &[&call[..], bytes].concat())
 }
 
-/// What an inbox costs that is fed this in reads of `read` bytes, with its events kept.
+/// Feeds bytes to an inbox in reads of `read` bytes; returns the kept events and the cost.
 fn feed(inbox: &mut Inbox, bytes: &[u8], read: usize, context: &dyn Context) -> (Vec<Event>, Cost) {
     cost(|| {
         let mut events = Vec::new();
@@ -166,7 +166,7 @@ fn feed(inbox: &mut Inbox, bytes: &[u8], read: usize, context: &dyn Context) -> 
     })
 }
 
-/// What one body in arrival costs beside its bytes: its place in the map, the event, the request.
+/// Cost of a body in arrival beside its bytes: its entry in the map, the event, the request.
 const FIXED: usize = 4096;
 
 #[test]
@@ -205,7 +205,7 @@ fn a_body_takes_what_has_come() {
             let segment = segment(2, of_response, &chunk);
             all += chunk.len();
             let (_, cost) = feed(&mut inbox, &segment, 10_000, &ALL);
-            // A buffer that doubles holds the old and the new for a moment.
+            // A buffer that doubles holds the old and the new bytes for a moment.
             assert!(cost.peak <= 3 * all + FIXED, "{cost:?} after {all} bytes");
         }
     }
@@ -234,7 +234,7 @@ fn bytes_that_nobody_awaits_are_not_kept() {
     assert!(cost.peak < 2 * 5000 + FIXED && cost.kept < FIXED, "{cost:?}");
 }
 
-/// A peer that began long responses and stalled until their calls had ended left each beginning in the inbox for good.
+/// A peer began long responses and stalled until their calls had ended. Each beginning stayed in the inbox for good.
 #[test]
 fn responses_that_are_not_awaited_any_more_are_forgotten() {
     let begun = |call| frame(3, 0, &[response(call, 1, 0, 1 << 30), vec![7; 10_000]].concat());
@@ -259,7 +259,7 @@ fn a_frame_in_one_read_is_copied_once() {
         let ((), cost) = cost(|| inbox.feed(&bytes, &ALL, &mut events).unwrap());
         assert!(events.len() == 1 && cost.taken < data.len() + FIXED, "{cost:?}");
     }
-    // Data that come in segments are copied into their body and nowhere else; a body of this length grows to it by doubling.
+    // Segments are copied only into their body; a body of this length grows by doubling.
     let mut inbox = greeted();
     let begun = frame(2, 0, &request[..100]);
     inbox.feed(&begun, &ALL, &mut Vec::new()).unwrap();
@@ -268,7 +268,8 @@ fn a_frame_in_one_read_is_copied_once() {
     assert!(cost.taken < data.len() + FIXED, "{cost:?}");
 }
 
-/// Per frame a constant, however many come in one read: nothing behind the frame that is taken is moved.
+/// The cost of a frame is constant, however many frames arrive in one read: bytes after the current frame are not
+/// moved.
 #[test]
 fn many_small_frames_in_one_read_cost_a_constant_each() {
     let credit = frame(6, 0, &[1, 0, 0, 0]);

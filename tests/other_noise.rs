@@ -1,6 +1,8 @@
-//! A program that no one here wrote the cryptography of, made from docs/wire.md alone: `tests/strangers/proof.py`, over the Python package noiseprotocol.
+//! Links with an independent implementation of the cryptography, made from docs/wire.md alone:
+//! `tests/strangers/proof.py`, with the Python package noiseprotocol.
 //!
-//! It needs python3 with that package, which `.ci/run` installs below `target/strangers`; without it the tests say so.
+//! It needs python3 with that package, which `.ci/run` installs below `target/strangers`. Without it the tests are
+//! skipped with a message.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 #![allow(clippy::print_stderr, reason = "a test that is skipped says so")]
 #![cfg(feature = "noise")]
@@ -12,7 +14,7 @@ use chained_gpc::{
     Address, Call, Functions, LinkKind, Listener, Node, Peer, PrivateKey, Secret, runtime::Peers,
 };
 
-/// A python that has the package.
+/// A Python that has the package.
 fn python() -> Option<PathBuf> {
     let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/strangers/bin/python");
     let has = |python: &PathBuf| {
@@ -22,7 +24,7 @@ fn python() -> Option<PathBuf> {
     [own, "python3".into()].into_iter().find(has)
 }
 
-/// What the program prints, of which it must say that it went well.
+/// Output of the program, after checking that it succeeded.
 fn stranger(arguments: &[&str]) -> Option<String> {
     let Some(python) = python() else {
         eprintln!("skipped: needs python3 with the package noiseprotocol");

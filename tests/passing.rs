@@ -1,6 +1,6 @@
-//! Data that pass through a node, without sockets: two links in a row, whose bytes move as chance will.
+//! Data that pass through a node, without sockets: two links in a row, whose bytes move in random order.
 //!
-//! Whatever is read and written when, both nodes get what was sent, and neither holds more than a window.
+//! In any order of reads and writes, both nodes get all data, and neither holds more than a window.
 
 mod wire_support;
 
@@ -15,7 +15,7 @@ use gpc_trees::{IdList, Tree};
 use proptest::prelude::*;
 use wire_support::{drain, greeted};
 
-/// Every function takes its data as they come.
+/// Every function takes its data as they arrive.
 struct Streaming;
 
 impl Context for Streaming {
@@ -68,7 +68,7 @@ fn outbox(credit: u32) -> Outbox {
     outbox
 }
 
-/// A link from a parent to a child, and what the child has of the request.
+/// A link from a parent to a child, and the child's part of the request.
 struct Link {
     down: Outbox,
     up: Outbox,
@@ -76,7 +76,7 @@ struct Link {
     child: Inbox,
     received: Option<Body>,
     taken: Vec<u8>,
-    /// Bytes that were read to where they belong.
+    /// Bytes that were read directly to their destination.
     direct: usize,
 }
 
@@ -87,7 +87,7 @@ impl Link {
         Link { down, up, parent, child, received: None, taken: Vec::new(), direct: 0 }
     }
 
-    /// The child reads up to so many bytes at once, to where they belong if that is known. Says whether there were any.
+    /// The child reads up to `max` bytes, directly to their destination if it is known. Returns whether there were any.
     fn transfer(&mut self, max: usize) -> bool {
         let bytes = wire_support::drain_once(&mut self.down, max);
         let mut events = Vec::new();
@@ -110,7 +110,7 @@ impl Link {
         !bytes.is_empty()
     }
 
-    /// The child's func takes up to so many bytes.
+    /// The child's func takes up to `max` bytes.
     fn take(&mut self, max: usize) -> bool {
         let Some(body) = &self.received else { return false };
         let piece = body.read(self.taken.len() as u64, max);
@@ -119,7 +119,7 @@ impl Link {
         !piece.is_empty()
     }
 
-    /// The child says how far the parent may go on.
+    /// The child extends the parent's window.
     fn grant(&mut self) -> bool {
         self.child.windows(|window| self.up.window(&window));
         let mut events = Vec::new();
@@ -131,7 +131,7 @@ impl Link {
         !events.is_empty()
     }
 
-    /// Bytes that the child holds: what has come and somebody has still to take.
+    /// Bytes that the child holds: arrived and not yet taken by all.
     fn held(&self, slowest: usize) -> u64 {
         self.received.as_ref().map_or(0, |body| body.arrived() - slowest as u64)
     }
@@ -160,7 +160,7 @@ fn pattern(len: usize) -> Vec<u8> {
 struct Row {
     links: [Link; 2],
     forwarded: Option<Body>,
-    /// Whether the middle has leave to send its request on.
+    /// Whether the middle has credit to forward the request.
     leave: bool,
 }
 
@@ -185,7 +185,7 @@ impl Row {
         done
     }
 
-    /// Everything that can happen does.
+    /// Applies all operations until none has an effect.
     fn settle(&mut self) {
         let ops =
             [0, 1].map(|link| [Op::Transfer(link, 100_000), Op::Take(link, usize::MAX), Op::Grant(link)]);
@@ -199,7 +199,8 @@ impl Row {
         if self.leave {
             let slowest =
                 first.taken.len().min(second.received.as_ref().map_or(0, |body| body.arrived() as usize));
-            // The middle cuts another segment for its child while fewer than two wait to be written, and they begin with the request.
+            // The middle cuts another segment for its child while fewer than two wait to be written; the first ones
+            // include the request.
             assert!(
                 first.held(slowest) <= WINDOW + 3 * SEGMENT as u64 + (1 << 16),
                 "{}",
@@ -232,7 +233,7 @@ proptest! {
     }
 }
 
-/// Otherwise calls that have leave could wait in a ring for those that have not.
+/// Otherwise calls with credit could wait in a cycle for calls without.
 #[test]
 fn a_child_that_has_no_leave_to_begin_is_not_waited_for() {
     let data = pattern(3 * WINDOW as usize);
@@ -268,7 +269,7 @@ fn long_segments_go_where_they_belong_without_a_copy() {
     let data = pattern(2 << 20);
     let mut link = Link::new(1);
     link.down.push(Message::Request(Arc::new(request(Body::whole(data.clone())))));
-    // The head of a segment, and a read that ends with it.
+    // The head of a segment, then a read that ends with it.
     loop {
         let most = link.child.room().map_or(24, |room| room.len());
         if !link.transfer(most) {
@@ -295,7 +296,7 @@ fn a_call_that_ends_while_a_segment_passes_drops_the_rest() {
     }
 }
 
-/// A sender that goes on without leave would fill the memory of a slow node.
+/// A sender beyond its window would fill the memory of a slow node.
 #[test]
 fn bytes_beyond_the_window_are_refused() {
     let mut link = Link::new(1);

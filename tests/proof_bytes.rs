@@ -1,4 +1,5 @@
-//! docs/wire.md, "Proof": the two machines of a link write exactly the bytes of the document's example, with the keys and the randomness that it names.
+//! docs/wire.md, "Proof": the two machines of a link write exactly the bytes of the document's example, with its keys
+//! and random numbers.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 #![cfg(feature = "noise")]
 
@@ -12,7 +13,7 @@ use chained_gpc::{Id, Job, PrivateKey, Secret};
 
 const DOCUMENT: &str = include_str!("../docs/wire.md");
 
-/// Nobody is listed.
+/// A book without listed keys.
 #[derive(Debug)]
 struct Nobody;
 
@@ -26,7 +27,7 @@ impl Book for Nobody {
     }
 }
 
-/// The machine of an id whose static key is one byte repeated, and whose ephemeral key another one.
+/// The machine of an id whose static key is one byte repeated, and whose ephemeral key is another byte repeated.
 fn machine(me: Id, key: u8, drawn: u8) -> Peering<Nobody> {
     let job: Job = "a0a1a2a3a4a5a6a7a8a9aaabacadaeaf".parse().unwrap();
     let secret = Secret::new(&[0x11; 32]).unwrap();
@@ -39,7 +40,7 @@ fn machine(me: Id, key: u8, drawn: u8) -> Peering<Nobody> {
     Peering::new(identity, Some(Box::new(noise)), Strictness::default(), Nobody)
 }
 
-/// What a machine has written since, and whom its link is up with.
+/// Bytes that a machine has written since the last call, and the peer of its link, if it is up.
 fn written(machine: &mut Peering<Nobody>) -> (Vec<u8>, Option<(Id, Proof, bool)>) {
     let (mut bytes, mut up) = (Vec::new(), None);
     while let Some(output) = machine.poll() {
@@ -52,7 +53,7 @@ fn written(machine: &mut Peering<Nobody>) -> (Vec<u8>, Option<(Id, Proof, bool)>
     (bytes, up)
 }
 
-/// The bytes of each step of the document's example, by what its lines begin with.
+/// Bytes of each step of the document's example, by the name at the start of the step.
 fn example() -> BTreeMap<&'static str, Vec<u8>> {
     let block = DOCUMENT.split("```proof\n").nth(1).unwrap().split("```").next().unwrap();
     let mut steps = BTreeMap::new();

@@ -1,6 +1,8 @@
-//! Long replies on their way up, without sockets: two children, a node in the middle that passes their replies on, and a root that gathers all, whose bytes move as chance will.
+//! Streaming replies without sockets: two children, a node in the middle that forwards their replies, and a root that
+//! gathers all. Bytes move in random order.
 //!
-//! Whatever is read and written when, the root gets the aggregate of what was sent, or the failure that ended it; and the middle holds no more than a window of each child's reply.
+//! In any order of reads and writes, the root gets the aggregate of all replies, or the failure that ended it, and the
+//! middle holds at most a window of each child's reply.
 
 mod wire_support;
 
@@ -18,12 +20,12 @@ use wire_support::{drain, greeted};
 
 const CALL: CallId = CallId { root: 3, sequence: 8 };
 
-/// Who awaits the call, and perhaps passes long replies on.
+/// A receiver that awaits the call, and perhaps forwards long replies.
 #[derive(Clone, Copy)]
 struct Parent {
     passes_on: bool,
     reply_max: u64,
-    /// The call has ended there.
+    /// Whether the call has ended there.
     over: bool,
 }
 
@@ -56,7 +58,7 @@ fn reply(answer: Answer) -> Message {
     Message::Response(Response { call: CALL, answer })
 }
 
-/// Level-0 data.
+/// An answer with level-0 data.
 fn whole(seed: usize, header: usize, data: usize) -> Answer {
     let leaf = |bytes: Vec<u8>| Payload::from([format!("{} ", bytes.len()).as_bytes(), &bytes].concat());
     Answer::Reply(SubtreeReply {
@@ -67,7 +69,7 @@ fn whole(seed: usize, header: usize, data: usize) -> Answer {
 }
 
 fn failure(message: &str) -> Answer {
-    // Alternating, so that the report is as long as is asked for.
+    // Alternating statuses make the report as long as requested.
     let mut coverage = Coverage::new();
     for place in 0..if message == "long" { 100_000 } else { 2 } {
         coverage.push(if place % 2 == 0 { Status::Done } else { Status::Unknown }, 1);
@@ -78,7 +80,7 @@ fn failure(message: &str) -> Answer {
     }))
 }
 
-/// A link from a child to its parent, and what the parent has of the response.
+/// A link from a child to its parent, and the parent's part of the response.
 struct Link {
     up: Outbox,
     down: Outbox,
@@ -86,7 +88,7 @@ struct Link {
     child: Inbox,
     context: Parent,
     events: Vec<Event>,
-    /// Bytes that were read to where they belong.
+    /// Bytes that were read directly to their destination.
     direct: usize,
 }
 
@@ -96,7 +98,8 @@ impl Link {
         Link { up, down, parent: greeted(), child: greeted(), context, events: Vec::new(), direct: 0 }
     }
 
-    /// The parent reads up to so many bytes at once, to where they belong if that is known. Says whether there were any.
+    /// The parent reads up to `max` bytes, directly to their destination if it is known. Returns whether there were
+    /// any.
     fn transfer(&mut self, max: usize) -> bool {
         let bytes = wire_support::drain_once(&mut self.up, max);
         let room = self.parent.room().map_or(0, |room| {
@@ -113,13 +116,13 @@ impl Link {
         !bytes.is_empty()
     }
 
-    /// The parent says how far the child may go on.
+    /// The parent extends the child's window.
     fn grant(&mut self) -> bool {
         self.parent.windows(|window| self.down.window(&window));
         self.obey()
     }
 
-    /// The child does what its parent has said.
+    /// The child handles the parent's frames.
     fn obey(&mut self) -> bool {
         let mut events = Vec::new();
         self.child.feed(&drain(&mut self.down, usize::MAX), &GATHERS, &mut events).expect("good windows");
@@ -138,7 +141,7 @@ impl Link {
 enum Op {
     Transfer(usize, usize),
     Grant(usize),
-    /// A child fails, if it is to fail at all.
+    /// A child fails, if failures are enabled.
     Fail(usize),
 }
 
@@ -150,11 +153,11 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// Link 0 goes up from the middle to the root, the others from the children to the middle.
+/// Link 0 goes from the middle up to the root, the others from the children to the middle.
 struct Tree3 {
     links: [Link; 3],
     heads: [Option<ChildReply>; 2],
-    /// What the middle holds of each child's reply.
+    /// The middle's part of each child's reply.
     bodies: [Option<Body>; 2],
     own: Vec<u8>,
     given: bool,
@@ -187,7 +190,7 @@ impl Tree3 {
         let done = match *op {
             Op::Transfer(link, max) => self.links[link].transfer(max),
             Op::Grant(link) => self.links[link].grant(),
-            // Nobody fails of whom all has been said.
+            // A child whose reply has left completely does not fail.
             Op::Fail(link) if self.fails && !self.failed && self.links[link].up.replies() > 0 => {
                 self.failed = true;
                 self.links[link].up.push(reply(failure(if link == 1 { "short" } else { "long" })));
@@ -199,7 +202,7 @@ impl Tree3 {
         done
     }
 
-    /// The middle and the root do what they do about what has come.
+    /// The middle and the root handle what has arrived.
     fn hear(&mut self) {
         for child in [0, 1] {
             for event in std::mem::take(&mut self.links[child + 1].events) {
@@ -252,7 +255,7 @@ impl Tree3 {
         }
     }
 
-    /// Everything that can happen does.
+    /// Applies all operations until none has an effect.
     fn settle(&mut self) {
         let ops = [0, 1, 2].map(|link| [Op::Transfer(link, 100_000), Op::Grant(link)]);
         while ops.iter().flatten().fold(false, |any, op| self.apply(op) | any) {
@@ -316,7 +319,7 @@ proptest! {
     }
 }
 
-/// Small messages go by a reply of which nothing more is taken, and it is no backlog: credit comes back.
+/// Small messages pass a reply whose window is used up; the reply does not count as backlog, so credit comes back.
 #[test]
 fn a_reply_that_nobody_takes_is_a_window_and_holds_up_nothing_else() {
     let mut link = Link::new(PASSES_ON);
@@ -337,7 +340,7 @@ fn a_reply_that_nobody_takes_is_a_window_and_holds_up_nothing_else() {
     assert!(matches!(link.events[before..], [Event::Ping]));
 }
 
-/// The root is as fast as its link: what it needs whole may all come when the first bytes have.
+/// The root is as fast as its link: once the first bytes arrive, it grants all of a reply that it needs whole.
 #[test]
 fn who_gathers_a_reply_grants_all_of_it_at_once() {
     let mut link = Link::new(GATHERS);
@@ -351,7 +354,7 @@ fn who_gathers_a_reply_grants_all_of_it_at_once() {
 fn long_segments_of_a_reply_go_where_they_belong_without_a_copy() {
     let mut link = Link::new(PASSES_ON);
     link.up.push(reply(whole(1, 0, 2 << 20)));
-    // The head of a segment, and a read that ends with it.
+    // The head of a segment, then a read that ends with it.
     loop {
         let most = link.parent.room().map_or(24, |room| room.len());
         if !link.transfer(most) {
@@ -379,7 +382,7 @@ fn a_call_that_ends_while_a_reply_comes_drops_the_rest_and_its_sender_stops() {
     }
 }
 
-/// The head and what follows it, as a peer would send it that does as it likes.
+/// Feeds frames of a peer that ignores the protocol.
 fn lying(frames: &[Vec<u8>], context: Parent) -> (Vec<Event>, Result<(), FrameError>) {
     let (mut inbox, mut events) = (greeted(), Vec::new());
     let result = frames.iter().try_for_each(|frame| inbox.feed(frame, &context, &mut events));
@@ -424,7 +427,7 @@ fn a_peer_that_lies_about_its_reply_loses_the_link() {
     }
 }
 
-/// Nothing is taken on the word of a length, and lengths that no memory holds are no panic.
+/// Announced lengths take no memory, and lengths beyond any memory cause no panic.
 #[test]
 fn any_lengths_may_be_announced() {
     for (header_len, data_len) in
@@ -437,7 +440,7 @@ fn any_lengths_may_be_announced() {
     }
 }
 
-/// A second failure is no end of the first: its report is still arriving.
+/// A second failure does not end the first: its report is still arriving.
 #[test]
 fn a_failure_under_way_is_not_replaced() {
     let mut outbox = Outbox::new();
@@ -448,7 +451,7 @@ fn a_failure_under_way_is_not_replaced() {
     assert_eq!(result, Err(FrameError::OutOfPlace { kind: Kind::Response, when }));
 }
 
-/// A reply that has not begun to leave is forgotten where it fails.
+/// A reply that fails before its first byte leaves is dropped.
 #[test]
 fn a_failure_before_the_first_byte_is_all_there_is() {
     let mut link = Link::new(PASSES_ON);

@@ -1,4 +1,5 @@
-//! Processes whose places follow from a rule: plain steps of Slurm and pods of Kubernetes, here threads of one process, each with a node of its own on loopback and the variables that its launcher would give it.
+//! Processes whose addresses follow from a rule: plain steps of Slurm and pods of Kubernetes. Threads of one process
+//! take their part, each with a node on loopback and the variables that its launcher would set.
 #![allow(clippy::unwrap_used, reason = "a test's helper panics like the test itself")]
 #![allow(clippy::disallowed_methods, reason = "they start one after the other")]
 
@@ -13,13 +14,13 @@ use chained_gpc::{Call, Functions, Id, Secret};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Variables as `env` prints them, separated by blanks.
+/// Parses variables as printed by `env`, separated by blanks.
 fn variables(text: &str) -> Variables {
     let pair = |word: &str| word.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()));
     text.split_whitespace().filter_map(pair).collect()
 }
 
-/// A new file of a secret; its folder is the caller's.
+/// Writes a new secret to a file in a folder of the caller.
 fn secret(folder: &Path, name: &str) -> String {
     let path = folder.join(name);
     write_secret(&path, &Secret::random().unwrap()).unwrap();
@@ -39,7 +40,7 @@ fn loopback(block: u8) -> Resolve {
 /// The outcome of one process.
 type Started = Result<Member, String>;
 
-/// Starts a process for each text of variables, with a pause between two.
+/// Starts a process for each text of variables, with a pause in between.
 fn start(texts: Vec<String>, resolve: &Resolve, pause: Duration, limit: Duration) -> Vec<Started> {
     let one = |text: String| {
         let resolve = resolve.clone();
@@ -64,7 +65,7 @@ fn start(texts: Vec<String>, resolve: &Resolve, pause: Duration, limit: Duration
     threads.into_iter().map(|thread| thread.join().unwrap()).collect()
 }
 
-/// Every id calls all, and hears from each.
+/// Every id calls all, and gets a reply from each.
 fn all_call_all(members: &[Started]) {
     // A handle is a function of the name.
     let id = Functions::new().func("id", |_, _| Ok(())).unwrap();

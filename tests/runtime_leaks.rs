@@ -1,4 +1,5 @@
-//! What nodes leave behind in their process when they have ended: no descriptors, no threads. Alone in its process, since it counts.
+//! Nodes that have ended leave no descriptors and no threads in their process. This test counts, so it is alone in its
+//! process.
 #![allow(clippy::disallowed_methods, reason = "every wait has a limit")]
 #![cfg(target_os = "linux")]
 
@@ -22,7 +23,7 @@ fn held() -> (usize, usize) {
     (count("/proc/self/fd"), count("/proc/self/task"))
 }
 
-/// Threads that were told to end may take a moment.
+/// Waits for threads that were told to end.
 fn wait_until(done: impl Fn() -> bool, what: &str) {
     let until = Instant::now() + LIMIT;
     while !done() {
@@ -46,7 +47,7 @@ fn run(link: LinkKind, workers: usize, end: impl FnOnce(LocalNodes)) -> Result<(
     Ok(())
 }
 
-/// Nodes that break off in the middle: nobody listens at the other end, nobody answers there, a polled one is dropped.
+/// Nodes that end in the middle of work: no listener at the other end, no answer from there, a dropped polled node.
 fn broken(functions: &Functions) -> Result<(), Box<dyn Error>> {
     let func = functions.func("broken", |_, _| Ok(()))?;
     let gone = Listener::bind(&LinkKind::Tcp.fresh_address(1))?;
@@ -65,7 +66,8 @@ fn broken(functions: &Functions) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// A node that connected to hundreds at once held the memory that it offered to each of them as a descriptor, beside the socket, and ran out of them.
+/// A node that connected to hundreds at once held the memory that it offered to each of them as a descriptor, beside
+/// the socket, and ran out of descriptors.
 fn connecting_takes_one_descriptor_for_each_peer() -> Result<(), Box<dyn Error>> {
     const PEERS: u32 = 100;
     let functions = Functions::new();
@@ -88,12 +90,12 @@ fn connecting_takes_one_descriptor_for_each_peer() -> Result<(), Box<dyn Error>>
     Ok(())
 }
 
-/// Pieces of long data that are mapped.
+/// Number of mapped pieces of long data.
 fn mapped_pieces() -> usize {
     fs::read_to_string("/proc/self/maps").expect("Linux has it").matches("memfd:gpc-data").count()
 }
 
-/// Takes nothing of its data but how many they are.
+/// Counts its data, and stores none.
 struct Count(usize);
 
 impl Streaming for Count {
@@ -108,7 +110,8 @@ impl Streaming for Count {
     }
 }
 
-/// Long data go by descriptor, and are mapped: neither is left when their calls have ended, well or not, though the nodes go on.
+/// Long data are passed by descriptor and mapped. Neither descriptors nor mappings are left when their calls have
+/// ended, well or not, while the nodes stay up.
 fn long_data_leave_nothing_behind() -> Result<(), Box<dyn Error>> {
     let functions = Functions::new();
     let count = functions.func("count", |request, reply| {

@@ -1,4 +1,5 @@
-//! Short requests and responses are read in place as the parser of all frames reads them, or are left to that; and are written as everything else is.
+//! Short requests and responses: they are read in place with the same result as the parser of all frames, or left to
+//! it, and written like all others.
 
 mod wire_support;
 
@@ -60,7 +61,7 @@ fn responses() -> impl Strategy<Value = Response> {
         .prop_map(|(root, sequence, answer)| Response { call: CallId { root, sequence }, answer })
 }
 
-/// What the parser of all frames reads there.
+/// The request that the parser of all frames reads.
 fn parsed(frame: &[u8]) -> Arc<Request> {
     let events = read(frame);
     match events.as_deref() {
@@ -85,7 +86,7 @@ proptest! {
         let Some((short, behind)) = short else { return Ok(()) };
         prop_assert_eq!(behind, &rest[..]);
         same(&short, &parsed(&frame));
-        // It is what the request makes by itself.
+        // It equals the short form of the request.
         let (mut room, data) = (Vec::new(), request.data.as_bytes().unwrap());
         prop_assert_eq!(ShortRequest::of(&request, &data, &mut room), Some(short));
     }
@@ -131,7 +132,7 @@ proptest! {
         let expected = short.particulars.request(&short.plan, alone(id)).unwrap();
         let expected = written(Message::Request(Arc::new(expected)));
         prop_assert_eq!(&frame[..], &expected[..]);
-        // The frame to one of them is that to another, but for the id.
+        // The frames to two ids differ only in the id.
         let (mut other, mut copy) = (BytesMut::new(), BytesMut::from(&b"before"[..]));
         Template::new(&short.plan, &alone(3)).fill(&short.particulars, None, &mut other);
         Template::copy(&other, id, short.particulars.position, &mut copy);

@@ -1,4 +1,4 @@
-//! What is left of those who have come and gone: nothing, however many names they had.
+//! A node keeps nothing of peers that have linked and gone, however many ids they used.
 #![cfg(target_os = "linux")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -12,7 +12,7 @@ use chained_gpc::wire::Hello;
 use chained_gpc::wire::frame::{FRAME_HEADER, FrameHeader, Kind};
 use chained_gpc::{Address, Id, LinkKind, Listener, Node, PolledNode};
 
-/// The system's allocator, with the bytes counted that the current thread holds.
+/// The system's allocator, with the bytes of the current thread counted.
 struct Counting;
 
 thread_local! {
@@ -23,11 +23,11 @@ fn count(taken: usize, given: usize) {
     HELD.set(HELD.get().wrapping_add(taken).wrapping_sub(given));
 }
 
-// SAFETY: every call goes on to the system's allocator as it came; counting neither allocates nor panics.
+// SAFETY: every call is forwarded unchanged to the system's allocator; counting neither allocates nor panics.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size(), 0);
-        // SAFETY: the caller's promises are those that `System` asks for.
+        // SAFETY: the caller upholds the contract of `GlobalAlloc`, which is that of `System`.
         unsafe { System.alloc(layout) }
     }
 
@@ -47,7 +47,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-/// Turns in which a node has seen what is there, far more than it takes.
+/// Turns within which a node has handled all input, far more than it needs.
 const TURNS: usize = 10_000;
 
 fn hello(from: Id) -> Vec<u8> {
@@ -66,7 +66,7 @@ fn hello(from: Id) -> Vec<u8> {
     [&header.emit()[..], &payload].concat()
 }
 
-/// Turns the node until this is so.
+/// Drives the node until `done` returns true.
 fn turn_until(node: &mut PolledNode, mut done: impl FnMut() -> bool) {
     for _ in 0..TURNS {
         node.progress(Duration::ZERO).expect("the poll works");
@@ -77,7 +77,7 @@ fn turn_until(node: &mut PolledNode, mut done: impl FnMut() -> bool) {
     panic!("the node does not answer");
 }
 
-/// A stranger links with the node under a name, and goes.
+/// An unknown peer links with the node under an id, and closes.
 fn come_and_go(node: &mut PolledNode, name: &SocketAddr, from: Id) {
     let mut stranger = UnixStream::connect_addr(name).expect("the node listens");
     stranger.set_nonblocking(true).expect("a socket");
@@ -86,7 +86,8 @@ fn come_and_go(node: &mut PolledNode, name: &SocketAddr, from: Id) {
     turn_until(node, || matches!(stranger.read(&mut answer), Ok(count) if count == answer.len()));
 }
 
-/// A million short hellos under as many ids left a million peers in the table for ever, 120 MB of them; then the node knew nobody new any more.
+/// A million short hellos under as many ids left a million peers in the table forever, 120 MB of them; then the node
+/// accepted no new id any more.
 #[test]
 fn nobody_is_remembered_who_said_hello_and_went() {
     let address = LinkKind::Unix.fresh_address(1);
@@ -94,11 +95,11 @@ fn nobody_is_remembered_who_said_hello_and_went() {
     let name = SocketAddr::from_abstract_name(name).expect("a short name");
     let listener = Listener::bind(&address).expect("a fresh name");
     let mut node = Node::builder(1).listener(listener).link(LinkKind::Unix).polled().expect("a node");
-    // Tables find their size.
+    // Tables reach their size.
     (0..100).for_each(|from| come_and_go(&mut node, &name, 1000 + from));
     let before = HELD.get();
     (0..30_000).for_each(|from| come_and_go(&mut node, &name, 10_000 + from));
-    // The last one's end is still to be read.
+    // The end of the last one is still to be read.
     for _ in 0..10 {
         node.progress(Duration::ZERO).expect("the poll works");
     }

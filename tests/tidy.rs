@@ -1,15 +1,15 @@
-//! The style that a program can check: sizes, leftovers, the words at the head of a file.
+//! Checks of style: sizes, leftovers, and the first line of each file.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Lines of a source file with its unit tests: one idea, and nobody scrolls for long.
+/// Lines of a source file with its unit tests: one idea, without long scrolling.
 const FILE_MAX: usize = 700;
 
 /// Lines of a function: a screen.
 const FUNCTION_MAX: usize = 70;
 
-/// Where sources are.
+/// Folders with sources.
 const FOLDERS: [&str; 25] = [
     "src",
     "cli/src",
@@ -38,7 +38,7 @@ const FOLDERS: [&str; 25] = [
     "fuzz/examples",
 ];
 
-/// What must not stay behind. Written in two parts, so that this file has none of them.
+/// Leftovers that must not be committed. Written in two parts, so that this file does not match.
 const LEFTOVERS: [&str; 8] = [
     concat!("TO", "DO"),
     concat!("FIX", "ME"),
@@ -56,7 +56,7 @@ fn root() -> &'static Path {
 
 fn sources(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
-    // What a workspace of its own has built is nobody's source.
+    // Build output of a separate workspace is not source.
     let entries = entries.filter(|path| !path.ends_with("target"));
     let mut files: Vec<PathBuf> =
         entries.flat_map(|path| if path.is_dir() { sources(&path) } else { vec![path] }).collect();
@@ -65,7 +65,7 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// The first line and the length of every function, as rustfmt lays them out: it ends where a line closes at its own depth.
+/// First line and length of every function, as formatted by rustfmt: it ends at the closing line of the same depth.
 fn functions(text: &str) -> Vec<(usize, usize)> {
     let lines: Vec<&str> = text.lines().collect();
     let depth = |line: &str| line.len() - line.trim_start().len();
@@ -85,7 +85,7 @@ fn is_qualifier(word: &str) -> bool {
     word.starts_with("pub") || ["const", "async", "unsafe", "extern", "\"C\""].contains(&word)
 }
 
-/// What is wrong with a file; sizes count only where they are asked for.
+/// Faults of a file; `sizes` includes those of size.
 fn faults(text: &str, sizes: bool) -> Vec<String> {
     let mut found = Vec::new();
     if !text.starts_with("//!") {

@@ -1,4 +1,4 @@
-//! docs/wire.md and the code say the same: every example of the document is written and read by the code, byte by byte.
+//! docs/wire.md and the code agree: the code writes and reads every example of the document, byte by byte.
 
 mod wire_support;
 
@@ -25,7 +25,7 @@ const DOCUMENT: &str = include_str!("../docs/wire.md");
 
 const CALL: CallId = CallId { root: 3, sequence: 258 };
 
-/// The examples of the document: each begins with its name, and what follows a `#` is a remark.
+/// The examples of the document: each begins with its name, and `#` begins a remark.
 fn examples() -> Vec<(&'static str, Bytes)> {
     let blocks =
         DOCUMENT.split("```hex\n").skip(1).map(|rest| rest.split_once("```").expect("a block ends").0);
@@ -38,7 +38,7 @@ fn examples() -> Vec<(&'static str, Bytes)> {
     blocks.map(example).collect()
 }
 
-/// The example of a name.
+/// The example with this name.
 fn example(name: &str) -> Bytes {
     let found = examples().into_iter().find(|(there, _)| *there == name);
     found.unwrap_or_else(|| panic!("docs/wire.md has no example {name:?}")).1
@@ -49,7 +49,7 @@ fn only(events: Vec<Event>) -> Event {
     event
 }
 
-/// The example is what the code writes for `request`, and reading it gives `request`.
+/// Checks that the code writes the example for `request`, and reads it as `request`.
 fn holds_request(name: &str, request: Request) {
     let (seen, data) = (Seen::of(&request), request.data.bytes());
     let Event::Request(back) = only(read(&example(name)).expect(name)) else { panic!("{name} is a request") };
@@ -57,7 +57,7 @@ fn holds_request(name: &str, request: Request) {
     assert_eq!(written(Message::Request(Arc::new(request))), example(name), "{name}");
 }
 
-/// The example is what the code writes for `answer`, and reading it gives `answer`.
+/// Checks that the code writes the example for `answer`, and reads it as `answer`.
 fn holds_response(name: &str, answer: Answer) {
     let response = Response { call: CALL, answer };
     let Event::Response(back) = only(read(&example(name)).expect(name)) else {
@@ -241,7 +241,7 @@ fn small_frames() {
     let minute = Duration::from_secs(60);
     assert_eq!(written(Message::Pause(minute)), example("PAUSE"));
     assert!(matches!(only(read(&example("PAUSE")).unwrap()), Event::Pause(length) if length == minute));
-    // Short ones are not the end of one, and long ones as long as can be said.
+    // A short pause is rounded up, since zero ends it; a long one is cut to the maximum.
     for (length, said) in [(Duration::ZERO, 0u32), (Duration::from_nanos(1), 1), (Duration::MAX, u32::MAX)] {
         assert_eq!(written(Message::Pause(length))[8..], said.to_le_bytes());
     }
@@ -266,7 +266,7 @@ fn small_frames() {
     assert_eq!(back, goodbye);
 }
 
-/// The table of the document and the set of the code are the same.
+/// Checks that the table of the document equals the set of the code.
 #[test]
 fn the_kinds_of_the_document_are_those_of_the_code() {
     let (_, table) = DOCUMENT.split_once("| kind | name | what happened |").expect("a table of kinds");
@@ -278,7 +278,7 @@ fn the_kinds_of_the_document_are_those_of_the_code() {
     assert_eq!(documented, known.collect::<Vec<_>>());
 }
 
-/// Each example is tested above; one that is added to the document is to be tested too.
+/// Each example is tested above; a new example in the document needs a test here.
 #[test]
 fn the_document_has_no_other_examples() {
     assert_eq!(examples().len(), 23);

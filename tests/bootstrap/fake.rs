@@ -1,4 +1,4 @@
-//! A launcher's space in one process: a table that all share, and a fence at which all of them meet.
+//! A launcher's space within one process: a shared table, and a fence for all members.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Condvar, Mutex};
@@ -7,7 +7,7 @@ use std::time::Duration;
 use chained_gpc::Id;
 use chained_gpc::bootstrap::{Space, SpaceError};
 
-/// What all processes share.
+/// State that all processes share.
 #[derive(Default)]
 pub(crate) struct Table {
     state: Mutex<State>,
@@ -17,11 +17,11 @@ pub(crate) struct Table {
 #[derive(Default)]
 struct State {
     values: BTreeMap<String, String>,
-    /// Who stands at the fence.
+    /// Ids that wait at the fence.
     waiting: BTreeSet<Id>,
-    /// Fences that are open behind everybody.
+    /// Number of completed fences.
     passed: u32,
-    /// Who has said that it ends in order.
+    /// Ids that have reported an orderly end.
     finished: BTreeSet<Id>,
 }
 
@@ -30,17 +30,17 @@ impl Table {
         Arc::default()
     }
 
-    /// The same, as the process of an id sees it.
+    /// The space as the process of an id sees it.
     pub(crate) fn space(self: &Arc<Table>, id: Id, count: u32) -> FakeSpace {
         FakeSpace { table: self.clone(), id, count, one_host: Some(true), fences: 0 }
     }
 
-    /// Who has said that it ends in order.
+    /// Ids that have reported an orderly end.
     pub(crate) fn finished(&self) -> Vec<Id> {
         self.state.lock().unwrap().finished.iter().copied().collect()
     }
 
-    /// How many values were put.
+    /// Number of values in the table.
     pub(crate) fn len(&self) -> usize {
         self.state.lock().unwrap().values.len()
     }

@@ -1,4 +1,5 @@
-//! Processes, played by threads, that get to know each other through a space, or an exchange of their own.
+//! Tests of bootstrap: threads take the part of processes, which learn of each other through a space or an exchange of
+//! their own.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
 mod fake;
@@ -15,7 +16,7 @@ use chained_gpc::{Address, Call, Functions, Id, IdList, LinkKind, Tree};
 
 use fake::Table;
 
-/// Long enough for anything that succeeds.
+/// Long enough for everything that succeeds.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The functions of one process.
@@ -30,7 +31,7 @@ fn functions() -> Functions {
     functions
 }
 
-/// A process on a thread for each id.
+/// Runs a process on a thread for each id.
 fn processes<T: Send + 'static>(count: u32, each: impl Fn(Id) -> T + Send + Sync + 'static) -> Vec<T> {
     let each = Arc::new(each);
     let start = |id| {
@@ -41,7 +42,7 @@ fn processes<T: Send + 'static>(count: u32, each: impl Fn(Id) -> T + Send + Sync
     threads.into_iter().map(|thread| thread.join().unwrap()).collect()
 }
 
-/// Calls all ids from this one, along a list in which neighbours have not met before.
+/// Calls all ids from this one, along a list in which neighbours have not been linked before.
 fn call_all(member: &Member) {
     let func = member.functions().named("id").unwrap();
     let ids = IdList::range(0..member.count()).with_first(member.id());
@@ -70,7 +71,7 @@ fn all_know_all_when_any_of_them_does() {
                 (Some(id), Some(count), "fake")
             );
             let bootstrap = bootstrap.limit(PATIENCE).link(link);
-            // Where the launcher does not say who shares a host.
+            // Where the launcher does not report hosts.
             let local = std::net::IpAddr::from([127, 0, 0, 1]);
             let bootstrap = if one_host.is_none() { bootstrap.host_address(local) } else { bootstrap };
             let mut member = bootstrap.start(&functions(), |builder| builder.workers(1)).unwrap();
@@ -89,7 +90,7 @@ fn all_know_all_when_any_of_them_does() {
             assert!(other_peers.iter().eq(peers.iter()) && other_peers.job() == Some(*job));
             let tcp = peers.iter().all(|(_, address)| matches!(address, Address::Tcp(_)));
             assert_eq!(tcp, one_host.is_none() || link == LinkKind::Tcp);
-            // Over TCP each is known by its key, to everybody but itself.
+            // Over TCP each id is known by its key, to all but itself.
             let keys = (0..count).filter(|other| other_peers.key(*other).is_some());
             let expected = (0..count).filter(|other| tcp && *other as usize != id);
             assert!(!cfg!(feature = "noise") || keys.eq(expected), "id {id} of {count}");
@@ -123,7 +124,7 @@ fn an_exchange_of_the_programs_own_is_enough() {
     }
 }
 
-/// Nobody knows an id before all have met; who says what first gets the last id.
+/// Ids are unknown until all have met; the first one to add its entry gets the last id.
 #[test]
 fn processes_that_know_no_id_get_one_when_they_meet() {
     let count = 5u32;
@@ -159,7 +160,7 @@ fn processes_that_know_no_id_get_one_when_they_meet() {
     assert_eq!((hosts.len(), hosts.host(1), hosts.host(4)), (3, Some("job-0"), Some("job-2")));
 }
 
-/// Processes of a launcher that meet others by means of those: the launcher hears that they end when they do.
+/// Processes of a launcher meet others through its space: the launcher is told of their end when they end.
 #[test]
 fn what_is_to_be_said_to_a_launcher_is_handed_on() {
     let count = 3u32;
@@ -236,7 +237,8 @@ fn a_meeting_that_comes_to_nothing_says_so() {
     }
 }
 
-/// Id 0 left as soon as its call was over, and others that had not been linked with it took it for one that was lost: the call had come to them from another id.
+/// Id 0 left as soon as its call was over. Ids that had never been linked with it took it for lost: the call had
+/// reached them from another id.
 #[test]
 fn id_0_may_leave_at_once_where_all_know_all() {
     let count = 6u32;
@@ -254,7 +256,7 @@ fn id_0_may_leave_at_once_where_all_know_all() {
             let local = std::net::IpAddr::from([127, 0, 0, 1]);
             let mut member = bootstrap.host_address(local).start(&functions(), |builder| builder).unwrap();
             if id == 0 {
-                // Along the chain, of which only id 1 is linked with id 0.
+                // Along the chain only id 1 is linked with id 0.
                 call_all(&member);
             }
             let loss = member.serve_until_left().unwrap();
@@ -285,7 +287,7 @@ fn an_exchange_of_the_programs_own_that_fails_says_so() {
     assert!(matches!(refused, BootstrapError::Variables { .. }), "{refused}");
 }
 
-/// An id between id 0 and another one in the tree leaves before id 0 does: the other one goes on.
+/// An id between id 0 and another one in the tree leaves before id 0 does: the other one continues.
 #[test]
 fn who_leaves_early_takes_nobody_along() {
     let (table, count) = (Table::new(), 4);
@@ -293,7 +295,7 @@ fn who_leaves_early_takes_nobody_along() {
     processes(count, move |id| {
         let bootstrap = Bootstrap::with_space(Box::new(table.space(id, count))).unwrap();
         let mut member = bootstrap.limit(PATIENCE).start(&functions(), |builder| builder).unwrap();
-        // In the binomial tree over four, id 3 hangs below id 2.
+        // In the binomial tree over four, id 3 is below id 2.
         if id == 2 {
             member.finish(PATIENCE).unwrap();
             left.wait();
@@ -303,7 +305,7 @@ fn who_leaves_early_takes_nobody_along() {
         if id == 0 {
             let func = member.functions().named("id").unwrap();
             let ids = IdList::from_ids([0, 3, 1]).unwrap();
-            // Id 3 has heard that id 2 has left, and is there.
+            // Id 3 has learned that id 2 has left, and is up.
             let call = || Call::new(func).ids(ids.clone()).tree(Tree::Flat);
             assert_eq!(member.call(call()).unwrap().wait().unwrap().replies().unwrap().len(), 3);
             called.wait();

@@ -1,4 +1,4 @@
-//! What goes wrong while processes get to know each other: everyone who is left ends with an error that says who or what, within the limit.
+//! Failures during bootstrap: every process that is left ends within the limit, with an error that names the cause.
 
 use std::sync::{Arc, Barrier};
 use std::time::Duration;
@@ -9,7 +9,7 @@ use chained_gpc::bootstrap::{Bootstrap, BootstrapError, Space, SpaceError};
 use super::fake::{FakeSpace, Table};
 use super::{functions, processes};
 
-/// Short enough to be waited for, and longer than what succeeds takes.
+/// Short enough to wait for, and longer than a success takes.
 const SHORT: Duration = Duration::from_secs(3);
 
 fn join(table: &Arc<Table>, id: Id, count: u32, limit: Duration) -> Result<(), BootstrapError> {
@@ -19,7 +19,7 @@ fn join(table: &Arc<Table>, id: Id, count: u32, limit: Duration) -> Result<(), B
     member.finish(Duration::ZERO)
 }
 
-/// A space that does something else when its process would get something behind the fence.
+/// A space that runs `F` when its process gets its first value after the fence.
 struct Behind<F>(FakeSpace, F);
 
 impl<F: Fn() + Send> Space for Behind<F> {
@@ -65,7 +65,7 @@ impl<F: Fn() + Send> Space for Behind<F> {
     }
 }
 
-/// A process that goes wrong behind the fence.
+/// A process that fails after the fence.
 fn join_and(space: FakeSpace, behind: impl Fn() + Send + 'static) -> Result<(), BootstrapError> {
     let bootstrap = Bootstrap::with_space(Box::new(Behind(space, behind)))?;
     let error = bootstrap.limit(SHORT).start(&functions(), |builder| builder).map(drop).unwrap_err();
@@ -86,7 +86,8 @@ fn a_process_that_never_comes_is_named_at_the_fence() {
     }
 }
 
-/// A process that failed behind the fence told its launcher that it ends in order, which had no reason then to end the others.
+/// A process that failed after the fence reported an orderly end to its launcher, which then had no reason to end the
+/// others.
 #[test]
 fn who_fails_behind_the_fence_tells_the_launcher_nothing() {
     let table = Table::new();
@@ -99,7 +100,7 @@ fn who_fails_behind_the_fence_tells_the_launcher_nothing() {
     assert_eq!(table.finished(), Vec::<Id>::new());
 }
 
-/// A process that comes to the fence, and is gone when the others look for it.
+/// A process reaches the fence, and has ended when the others connect to it.
 #[test]
 fn a_process_that_dies_behind_the_fence_is_named() {
     for dead in [0, 1, 5, 6] {
@@ -110,7 +111,8 @@ fn a_process_that_dies_behind_the_fence_is_named() {
         });
         for (id, error) in (0..).zip(errors).filter(|(id, _)| *id != dead) {
             let error = error.unwrap_err().to_string();
-            // Those below it know it as the one that has gone; the others hear it from id 0, or see that the one above them has gone because of it.
+            // Ids below it know it as the lost one; the others learn of it from id 0, or see that the id above them has
+            // ended because of it.
             let ends = ["has gone", "did not come from id"].iter().any(|end| error.contains(end));
             let named = error.contains(&format!("id {dead}")) || ends;
             assert!(named, "id {id}, without id {dead}: {error}");
@@ -119,7 +121,7 @@ fn a_process_that_dies_behind_the_fence_is_named() {
     }
 }
 
-/// A process that has put its entry and listens, but never answers, as if it were stopped.
+/// A process has put its entry and listens, but never answers, as if it were stopped.
 #[test]
 fn a_process_that_is_silent_behind_the_fence_is_named_by_id_0() {
     let (table, over) = (Table::new(), Arc::new(Barrier::new(3)));

@@ -1,8 +1,8 @@
-//! Long data that lie beside a link.
+//! Long data passed by descriptor beside a link.
 
 use super::*;
 
-/// What lies beside a link whose outbox has been emptied, and the frames that it wrote.
+/// Empties an outbox; returns the lengths of the extents passed beside the link, the frames, and their bytes.
 fn beside_of(outbox: &mut Outbox, beside: &mut Beside) -> (Vec<usize>, Frames, Bytes) {
     let (mut frames, mut all) = (Frames::default(), Vec::new());
     loop {
@@ -24,7 +24,7 @@ fn long_data_lie_beside_the_link_and_what_is_left_of_them_goes_through_it() {
     outbox.push(request(3, IdList::range(4..6), Body::whole(vec![1; EXTENT_MIN])));
     let (lengths, frames, bytes) = beside_of(&mut outbox, &mut beside);
     assert_eq!((lengths, frames.counts[13]), (vec![EXTENT], 1));
-    // Short data and ends go through the link: the second call needs none.
+    // Short data and remainders go through the link: the second call needs no descriptor.
     assert!(bytes.len() < 2 * EXTENT_MIN + 1000 && outbox.is_idle());
     let (mut inbox, mut events) = (greeted(), Vec::new());
     inbox.feed(&bytes, &beside, &mut events).unwrap();
@@ -33,7 +33,7 @@ fn long_data_lie_beside_the_link_and_what_is_left_of_them_goes_through_it() {
     assert!(inbox.is_idle());
 }
 
-/// A window ends in the middle of what came by descriptor: it goes when all of it may.
+/// A window ends within an extent that came by descriptor: it leaves once the window has room for all of it.
 #[test]
 fn what_came_by_descriptor_leaves_in_one_piece_when_the_window_has_room_for_it() {
     let (mut outbox, mut beside) = (outbox(), Beside::default());
@@ -49,7 +49,7 @@ fn what_came_by_descriptor_leaves_in_one_piece_when_the_window_has_room_for_it()
     assert_eq!(beside_of(&mut outbox, &mut beside).0, [EXTENT_MAX - 1; 3]);
 }
 
-/// A stream that waits for the peer to take descriptors holds up nobody, and goes on.
+/// A stream that waits until the peer takes descriptors holds up no other stream, and continues later.
 #[test]
 fn others_go_on_while_descriptors_wait() {
     let (mut outbox, mut beside) = (outbox(), Beside::default());

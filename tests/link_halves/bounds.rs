@@ -1,4 +1,4 @@
-//! What a link holds for a peer that does not read: nothing is without a bound.
+//! Memory that a link holds for a peer that does not read is bounded.
 
 use chained_gpc::runtime::link::{BODIES_MAX, Outbox};
 use chained_gpc::wire::message::{Answer, SubtreeReply};
@@ -13,7 +13,7 @@ fn small(memory: u64, small: u64) -> Outbox {
     outbox
 }
 
-/// A peer that granted four billion requests and read none had them all written out for it.
+/// A peer that granted credit for four billion requests and read none had all of them written out for it.
 #[test]
 fn no_peer_takes_more_requests_than_the_wire_says() {
     let mut outbox = Outbox::new();
@@ -42,7 +42,7 @@ fn a_long_reply_that_does_not_fit_becomes_a_failure() {
     assert!(!outbox.is_full() && long(&mut outbox, 3) == 60_000);
 }
 
-/// Every PING had a PONG queued, and every long response that nobody awaits a CANCEL: hundreds of megabytes in seconds.
+/// Each PING queued a PONG, and each long response without a waiting call a CANCEL: hundreds of megabytes in seconds.
 #[test]
 fn small_frames_wait_up_to_a_bound_and_pongs_do_not_pile_up() {
     let mut outbox = small(0, 1 << 20);
@@ -57,7 +57,7 @@ fn small_frames_wait_up_to_a_bound_and_pongs_do_not_pile_up() {
     });
     let (held, why) = bytes_held.unwrap();
     assert!(held <= (1 << 20) + 100 && why.contains("id 3 may hold 1048576 bytes"), "{held}: {why}");
-    // Whoever reads is given the rest, in order.
+    // Once the peer reads, it gets the rest, in order.
     let held = outbox.backlog() as usize;
     outbox.written(held);
     assert!(outbox.is_idle() && outbox.waits().is_ok());

@@ -1,8 +1,8 @@
-//! Requests that are cancelled, or answered, wherever they are on their way.
+//! Requests that are cancelled or answered at any point of their transfer.
 
 use super::*;
 
-/// How many small requests leave an outbox now: its credit.
+/// Credit of an outbox: the number of small requests that it sends now.
 fn credit(outbox: &mut Outbox) -> usize {
     (100..110).for_each(|sequence| outbox.push(small(sequence)));
     let mut frames = Frames::default();
@@ -24,7 +24,7 @@ fn a_request_cancelled_before_it_began_costs_nothing() {
     assert_eq!(credit(&mut admitted), HIWATER as usize);
 }
 
-/// An answer to a call whose request had not left yet took its credit away for good.
+/// An answer to a call whose request had not left yet lost its credit for good.
 #[test]
 fn a_request_answered_before_it_began_costs_nothing() {
     let mut outbox = outbox();
@@ -44,7 +44,7 @@ fn a_request_cancelled_within_its_prefix_is_abandoned() {
             true => outbox.answered(call(1)),
             false => outbox.push(Message::Cancel(call(1))),
         }
-        // Not judged yet by anybody: its end here is the end of another parent's request.
+        // The chain has not accepted it yet: this is the end of a request from another parent.
         inbox.drop_request(call(1));
         assert!(!inbox.is_idle());
         events.extend(feed(&mut inbox, drain(&mut outbox, usize::MAX)));

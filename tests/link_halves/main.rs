@@ -1,7 +1,7 @@
-//! The two halves of a link, back to back: whatever is pushed into the one comes out of the other, once, in order, whole.
+//! Both halves of a link, back to back: everything pushed into one comes out of the other once, in order, complete.
 //!
-//! A model of both nodes keeps what was pushed, fed, cancelled and consumed. The bytes between the halves are cut at random places, and a reader
-//! of frames that knows no more than the frame header counts the requests on the wire.
+//! A model of both nodes records what was pushed, fed, cancelled and consumed. The bytes between the halves are split
+//! at random positions. A reader that knows only frame headers counts the requests on the wire.
 
 mod beside;
 mod bounds;
@@ -29,7 +29,7 @@ use wire_support::{AROUND, Beside, Plain, Said, Seen, drain, drain_beside, drain
 
 const HIWATER: u32 = 3;
 
-/// Bytes that tell from which call and which place they are.
+/// Bytes that identify their call and position.
 fn pattern(seed: u64, len: usize) -> Vec<u8> {
     (0..len as u64).map(|place| (place.wrapping_mul(31) ^ (place >> 8) ^ seed) as u8).collect()
 }
@@ -61,7 +61,7 @@ enum Op {
     Small(u8),
 }
 
-/// Lengths around those at which something else happens, and some between.
+/// Lengths near those at which the behaviour changes, and some in between.
 fn length() -> impl Strategy<Value = usize> {
     prop_oneof![
         4 => 0usize..40,
@@ -92,7 +92,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// A way for descriptors that has room now, later or never, and fails now and then.
+/// A channel for descriptors that has room now, later or never, and sometimes fails.
 fn beside() -> impl Strategy<Value = Beside> {
     let room = prop_oneof![2 => Just(Room::Now), 1 => Just(Room::Later), 1 => Just(Room::Never)];
     (prop::collection::vec(room, 0..30), any::<bool>()).prop_map(|(rooms, fails)| Beside {
@@ -127,7 +127,7 @@ impl Frames {
     }
 }
 
-/// A request that was pushed, and what became of it at the other end.
+/// A pushed request, and its state at the other end.
 struct Sent {
     seen: Seen,
     seed: u64,
@@ -139,7 +139,7 @@ struct Sent {
 }
 
 struct Model {
-    /// Where data go by descriptor.
+    /// Channel for data by descriptor.
     beside: Option<Beside>,
     outbox: Outbox,
     inbox: Inbox,
@@ -180,7 +180,7 @@ impl Model {
         }
     }
 
-    /// Calls whose response is awaited have even numbers, those of the requests odd ones.
+    /// Calls that await a response have even numbers; requests have odd ones.
     fn new_call(&mut self, of_request: bool) -> CallId {
         self.calls += 1;
         CallId { root: 3, sequence: 2 * self.calls + u64::from(of_request) }
@@ -267,19 +267,19 @@ impl Model {
         };
         let before = self.outbox.backlog();
         self.outbox.push(message);
-        // Of several pongs that wait one is sent.
+        // Of several waiting PONGs one is sent.
         if self.outbox.backlog() > before || says != "pong" {
             self.small.push_back(says);
         }
     }
 
-    /// More of the data come to the sending node.
+    /// Feeds more of the data to the sending node.
     fn feed(&mut self, call: CallId, bytes: usize) {
         let Some(sent) = self.sent.get_mut(&call) else { return };
         let Some(writer) = &mut sent.writer else { return };
         let all = pattern(sent.seed, sent.seen.data_len as usize);
         let end = sent.fed.saturating_add(bytes).min(all.len());
-        // What comes by descriptor to the sending node leaves so, too.
+        // Data that reach the sending node by descriptor leave by descriptor, too.
         if self.beside.is_some() && (EXTENT_MIN..=EXTENT_MAX).contains(&(end - sent.fed)) && end % 3 > 0 {
             let extent: Extent = Arc::new(Plain(Bytes::copy_from_slice(&all[sent.fed..end])));
             assert!(writer.extend(&extent));
@@ -301,7 +301,7 @@ impl Model {
         }
     }
 
-    /// The socket: some writes, then reads of the sizes given, over and over.
+    /// Plays the socket: some writes, then reads of the given sizes, repeatedly.
     fn transfer(&mut self, reads: &[usize], writes: usize) {
         for write in 0..writes {
             let max = reads[write % reads.len()];
@@ -368,7 +368,7 @@ impl Model {
         }
     }
 
-    /// The receiving node has consumed what it got so far.
+    /// The receiving node has consumed all that it received.
     fn consume(&mut self) {
         let owed = std::mem::take(&mut self.owed);
         self.granted += owed;
@@ -396,7 +396,7 @@ impl Model {
         }
     }
 
-    /// Everything that is missing comes, and everything leaves.
+    /// Feeds all missing data, and lets everything leave.
     fn finish(&mut self) {
         for call in self.order.clone() {
             self.feed(call, usize::MAX);
@@ -432,7 +432,7 @@ impl Model {
         }
         assert!(self.responses.is_empty(), "responses are missing");
         assert!(self.small.is_empty(), "small frames are missing");
-        // All credit is back: as many requests leave at once as at the beginning, and not one more.
+        // All credit is back: exactly as many requests leave at once as at the beginning.
         let before = self.frames.counts[2];
         for _ in 0..=HIWATER {
             self.request(1, 0, 0, false);
@@ -484,7 +484,7 @@ fn small(sequence: u64) -> Message {
     request(sequence, IdList::range(4..6), Body::whole("hi"))
 }
 
-/// Ids of which no two are consecutive.
+/// Ids without consecutive pairs.
 fn scattered(count: u32) -> IdList {
     IdList::from_ids((0..count).map(|id| 2 * id)).expect("distinct ids")
 }
@@ -505,7 +505,7 @@ fn feed(inbox: &mut Inbox, bytes: Bytes) -> Vec<Event> {
     events
 }
 
-/// The places in a list of events at which requests, whole data and responses of calls stand, as (call, what).
+/// Ends of requests, data and responses in a list of events, as (call, kind).
 fn ends(events: &[Event]) -> Vec<(u64, &'static str)> {
     let end = |event: &Event| match event {
         Event::Request(request) => Some((request.call.sequence, "request")),
@@ -561,8 +561,8 @@ fn bodies_that_do_not_come_hold_up_nobody() {
     assert!(outbox.is_idle() && inbox.is_idle());
 }
 
-/// 65,536 scattered ids are 256 KiB: the prefix filled its segment to the last byte, an empty data part was left over, and the outbox was
-/// never idle again.
+/// 65,536 scattered ids are 256 KiB: the prefix filled its segment to the last byte, an empty part of data was left,
+/// and the outbox was never idle again.
 #[test]
 fn a_prefix_that_fills_its_segment_ends() {
     for ids in [65_535, 65_536, 131_072] {
@@ -575,7 +575,7 @@ fn a_prefix_that_fills_its_segment_ends() {
     }
 }
 
-/// The length that a peer announced is added to that of the prefix: the sum wrapped.
+/// The length that a peer announced was added to that of the prefix, and the sum wrapped.
 #[test]
 fn data_of_any_announced_length_are_sent_on() {
     let (mut outbox, mut inbox) = (outbox(), greeted());
@@ -603,7 +603,7 @@ fn a_reply_of_many_parts_is_sent_in_order() {
     assert_eq!(reply.data, data);
 }
 
-/// A gather write takes so many parts; small frames that are queued meanwhile stay behind all of them.
+/// A gather write takes a limited number of parts; small frames queued meanwhile stay behind all parts.
 #[test]
 fn small_frames_between_the_writes_of_many_parts_stay_in_order() {
     for (parts, len) in (1..60).flat_map(|parts| [(parts, 2000), (parts, 20_000)]) {

@@ -1,4 +1,4 @@
-//! What the tests of the wire share: a node's surroundings, and messages in a form that can be compared.
+//! Shared by the tests of the wire: a node's context, and messages in a form that can be compared.
 
 #![allow(dead_code, reason = "each test file uses its part")]
 
@@ -28,7 +28,7 @@ pub(crate) const HELLO: Hello = Hello {
     extents: false,
 };
 
-/// A node without registered trees that awaits every call whose sequence is even.
+/// A node without registered trees that awaits every call with an even sequence.
 pub(crate) struct Around {
     pub(crate) reply_max: u64,
 }
@@ -49,7 +49,7 @@ impl Context for Around {
 
 pub(crate) const AROUND: Around = Around { reply_max: 64 << 20 };
 
-/// An inbox that has had its hello.
+/// An inbox that has received its hello.
 pub(crate) fn greeted() -> Inbox {
     let mut outbox = Outbox::new();
     outbox.hello(&HELLO);
@@ -59,13 +59,13 @@ pub(crate) fn greeted() -> Inbox {
     inbox
 }
 
-/// The events of bytes that come behind the hello, in one read.
+/// The events of bytes that arrive after the hello, in one read.
 pub(crate) fn read(bytes: &[u8]) -> Result<Vec<Event>, FrameError> {
     let mut events = Vec::new();
     greeted().feed(bytes, &AROUND, &mut events).map(|()| events)
 }
 
-/// Memory that stands for a sealed one.
+/// Plain memory in place of sealed memory.
 #[derive(Debug)]
 pub(crate) struct Plain(pub(crate) Bytes);
 
@@ -87,13 +87,13 @@ impl Sealed for Plain {
     }
 }
 
-/// What lies beside the bytes of a link, in order: handed over by the one side, taken by the other.
+/// Extents passed beside the bytes of a link, in order.
 #[derive(Debug, Default)]
 pub(crate) struct Beside {
     pub(crate) extents: RefCell<VecDeque<Extent>>,
-    /// What each of the next attempts to hand over finds; what comes behind them finds room.
+    /// Result of each of the next attempts to pass an extent; later attempts find room.
     pub(crate) rooms: VecDeque<Room>,
-    /// Whether each second attempt fails.
+    /// Whether every second attempt fails.
     pub(crate) fails: bool,
     pub(crate) handed: usize,
 }
@@ -135,7 +135,7 @@ impl Handover for Beside {
     }
 }
 
-/// Takes up to `max` bytes off an outbox, as the socket would with one write.
+/// Takes up to `max` bytes from an outbox, as one write to a socket would.
 pub(crate) fn drain_once(outbox: &mut Outbox, max: usize) -> Bytes {
     match outbox.is_ready() {
         true => write_once(outbox, max),
@@ -143,7 +143,7 @@ pub(crate) fn drain_once(outbox: &mut Outbox, max: usize) -> Bytes {
     }
 }
 
-/// The same, of a link whose long data may leave by descriptor.
+/// The same, for a link that can pass long data by descriptor.
 pub(crate) fn drain_beside(outbox: &mut Outbox, max: usize, beside: &mut Beside) -> Bytes {
     match outbox.is_ready_beside(beside) {
         true => write_once(outbox, max),
@@ -167,7 +167,7 @@ fn write_once(outbox: &mut Outbox, max: usize) -> Bytes {
     bytes.into()
 }
 
-/// Takes bytes off an outbox until it has none, or `max` have been taken.
+/// Takes bytes from an outbox until it is empty, or `max` have been taken.
 pub(crate) fn drain(outbox: &mut Outbox, max: usize) -> Bytes {
     let mut all = Vec::new();
     while all.len() < max {
@@ -228,7 +228,7 @@ impl Seen {
     }
 }
 
-/// What an answer says.
+/// The contents of an answer.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Said {
     Completed,
