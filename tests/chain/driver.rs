@@ -215,8 +215,8 @@ fn whether_an_answer_is_awaited_can_be_asked() {
     assert!(!one.node.awaits(3, CALL));
 }
 
-/// Each answer was once looked for among all children, one after the other: the root of a wide tree spent its time there, with the
-/// square of the width.
+/// Each answer was once searched for among all children, one after the other: the root of a wide tree spent its time
+/// there, quadratic in the width.
 #[test]
 fn the_root_of_a_wide_tree_hears_every_child() {
     let mut one = One::new(0);

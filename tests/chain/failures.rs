@@ -1,4 +1,4 @@
-//! How a call fails: the ARMCI design of chained GPC (2007), "Exceptions".
+//! Failures of a call: the ARMCI design of chained GPC (2007), "Exceptions".
 
 use chained_gpc::chain::{Config, Input, JobResult, Start};
 use chained_gpc::wire::message::Answer;
@@ -9,7 +9,7 @@ use super::model::{call, ids, letters};
 use super::one::{One, failed, leveled, merged, reply, request, start};
 use super::world::{Act, Event, Seen, World};
 
-/// The node 1 of a call over 1 to 5 that waits for its children 2 (with 3) and 4 (with 5).
+/// Node 1 of a call over 1 to 5, which waits for its children 2 (with 3) and 4 (with 5).
 fn waiting(request: Request) -> One {
     let mut one = One::new(1);
     one.request(0, request);
@@ -237,8 +237,8 @@ fn a_call_that_was_cancelled_or_lost_is_not_executed_again() {
     }
 }
 
-/// A peer that named a call of this root's future was believed: when the root then started a call under that name, the two shared
-/// one state, the peer's deadline stayed behind for ever, and no other time limit of the node passed again.
+/// A peer that named a future call of this root was believed. When the root then started a call with that name, the two
+/// shared one state, the peer's deadline stayed forever, and no other time limit of the node passed again.
 #[test]
 fn no_peer_sends_a_call_that_this_id_starts() {
     let mut one = One::new(0);

@@ -1,4 +1,4 @@
-//! Heartbeats, with virtual time: who is silent on a link that stands.
+//! Heartbeats in virtual time: silent peers on links that are up.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ fn config(me: Id) -> Config {
     Config { heartbeat, ..Config::new(me, 5) }
 }
 
-/// The root of a call over 0 to 4 that waits for its children 1 (with 2) and 3 (with 4).
+/// The root of a call over 0 to 4, which waits for its children 1 (with 2) and 3 (with 4).
 fn waiting(partial: bool) -> One {
     let mut one = One::with(config(0));
     one.now = Duration::from_secs(100);
@@ -29,7 +29,7 @@ fn waiting(partial: bool) -> One {
     one
 }
 
-/// Time goes on to the next moment at which the node wants to be asked.
+/// Advances time to the node's next deadline.
 fn tick(one: &mut One) -> Vec<String> {
     one.expire()
 }
@@ -47,28 +47,29 @@ fn a_silent_peer_is_asked_and_then_given_up() {
         assert_eq!(tick(&mut one), pings.collect::<Vec<_>>());
         assert_eq!(one.now, Duration::from_secs(100) + asked * EVERY);
         pong(&mut one, 3);
-        // It lives.
+        // It is alive.
         pong(&mut one, 2);
     }
-    // Silent since the request: ten seconds later it is given up, and its child is adopted.
+    // Silent since the request: after ten seconds it is given up, and its child is adopted.
     assert_eq!(
         tick(&mut one),
         ["abandon 1", "to 2: request 2 skipped 1, sent before", "to 2: ping", "to 3: ping"]
     );
     assert_eq!(one.now, Duration::from_secs(110));
-    // Its child is watched like the others.
+    // Its child is asked like the others.
     pong(&mut one, 3);
     assert_eq!(tick(&mut one), ["to 2: ping", "to 3: ping"]);
 }
 
-/// Silence was looked at every two seconds and counted from the first look: it took twelve seconds to find a process that was stopped, where ten are promised.
+/// Silence was checked every two seconds and counted from the first check: it took twelve seconds to detect a stopped
+/// process, instead of the promised ten.
 #[test]
 fn a_silent_peer_is_given_up_after_ten_seconds_whenever_it_falls_silent() {
     for last_heard_ms in (0..20_000).step_by(370) {
         let mut one = waiting(false);
         let begun = one.now;
         let last_heard = begun + Duration::from_millis(last_heard_ms);
-        // Of both children something comes every quarter of a second; then of one nothing comes any more.
+        // Both children send something every quarter of a second; then one of them falls silent.
         let mut next = begun;
         let found = loop {
             let due = one.node.next_deadline().map(|at| Duration::from_nanos(at.as_nanos())).unwrap();
@@ -89,7 +90,7 @@ fn a_silent_peer_is_given_up_after_ten_seconds_whenever_it_falls_silent() {
                 break one.now;
             }
         };
-        // What comes before the first look is not noted.
+        // Messages before the first check are not recorded.
         let unknown = if last_heard_ms < 2000 { EVERY } else { Duration::ZERO };
         let silent = found - last_heard;
         assert!(
@@ -99,14 +100,15 @@ fn a_silent_peer_is_given_up_after_ten_seconds_whenever_it_falls_silent() {
     }
 }
 
-/// Six megabytes on a link of 200 kB/s: the questions stood behind the data in the socket for twelve seconds and more, and counted as if nobody had answered them. The peer was given up while it took the data.
+/// Six megabytes were sent on a link of 200 kB/s. The questions stayed behind the data in the socket for twelve seconds
+/// and more, and counted as unanswered. The peer was given up while it took the data.
 #[test]
 fn a_question_counts_from_when_it_has_left() {
     let mut one = waiting(false);
     assert_eq!(tick(&mut one), ["to 1: ping", "to 3: ping"]);
     assert!(one.feed(Input::PingLeft(3)).is_empty());
     one.now += Duration::from_secs(1);
-    // The first one leaves seven seconds late; those behind it change nothing.
+    // The first one leaves seven seconds late; later ones do not matter.
     for _ in 0..3 {
         pong(&mut one, 3);
         assert_eq!(tick(&mut one), ["to 1: ping", "to 3: ping"]);
@@ -120,7 +122,7 @@ fn a_question_counts_from_when_it_has_left() {
     assert_eq!(one.now, Duration::from_secs(117), "eight seconds after it left");
 }
 
-/// A user's times, with as long between two questions as until a peer is given up.
+/// User settings with an interval as long as the time until death.
 #[test]
 fn nobody_is_given_up_after_one_question() {
     let dead_after = Duration::from_secs(12);
@@ -148,7 +150,8 @@ fn a_call_that_wants_all_fails_with_the_silent_peer() {
     assert!(one.is_quiet());
 }
 
-/// Of two children one was given up, and with it the only call ended; the other was noted as heard at that moment, and the first call that asked it again, minutes later, gave it up unasked.
+/// Of two children one was given up, and the only call ended with it. The other was recorded as heard at that time. The
+/// first call that asked it again, minutes later, gave it up without a question.
 #[test]
 fn who_was_awaited_long_ago_is_asked_before_it_is_given_up() {
     let mut one = waiting(false);
@@ -172,7 +175,7 @@ fn whatever_comes_is_a_sign_of_life() {
         let outputs = tick(&mut one);
         assert_eq!(outputs, ["to 1: ping", "to 3: ping"], "round {round}");
         pong(&mut one, 1);
-        // A part of a long reply; and a ping of its own, for a call of its own.
+        // A part of a long reply; or a PING of its own, for a call of its own.
         if round % 2 == 0 {
             assert!(one.feed(Input::Heard(3)).is_empty());
             continue;
@@ -193,7 +196,7 @@ fn nobody_is_asked_without_a_call() {
     assert!(one.node.next_deadline().is_some());
     one.replied("alone");
     assert!(one.is_quiet());
-    // One that executes and has nobody below asks nobody either, however long it takes.
+    // A node that executes and has no children sends no questions, however long it takes.
     let mut one = One::with(config(3));
     one.now = Duration::from_secs(100);
     one.request(7, Request { limit: Duration::from_secs(600), ..request("3") });
@@ -202,14 +205,14 @@ fn nobody_is_asked_without_a_call() {
     }
 }
 
-/// A node that was stopped itself finds every peer silent, whose answers wait in its sockets.
+/// A node that was stopped itself finds every peer silent, because their answers wait in its sockets.
 #[test]
 fn a_node_that_was_stopped_itself_suspects_nobody() {
     let mut one = waiting(true);
     assert_eq!(tick(&mut one), ["to 1: ping", "to 3: ping"]);
     one.now += Duration::from_secs(30);
     assert_eq!(one.feed(Input::Tick), ["to 1: ping", "to 3: ping"]);
-    // What it hears first may also be one of them alone.
+    // Its first input may also be one of the answers.
     one.now += Duration::from_secs(20);
     assert_eq!(one.feed(Input::Message { from: 3, message: Message::Pong }), ["to 1: ping", "to 3: ping"]);
     for _ in 0..5 {
@@ -236,8 +239,8 @@ fn a_peer_that_comes_back_is_ignored() {
     assert_eq!(one.node.calls(), 1);
 }
 
-/// An interior process is stopped in the middle of a call, and goes on when it has been given up: its children have another parent by then,
-/// and nobody counts twice.
+/// An interior process is stopped in the middle of a call, and continues after it was given up: its children have
+/// another parent by then, and no id counts twice.
 #[test]
 fn a_process_that_is_stopped_is_left_out_and_comes_back_to_nothing() {
     let tree = Tree::Binary;
@@ -263,7 +266,8 @@ fn a_process_that_is_stopped_is_left_out_and_comes_back_to_nothing() {
     }
 }
 
-/// A network falls apart in the middle of a call down a chain. Each id that was cut off was found out only when it had been adopted: six of them took 52 seconds. They are asked as soon as the first is silent.
+/// A network partition cut a chain in the middle of a call. Each id that was cut off was detected only after it had
+/// been adopted: six of them took 52 seconds. All are asked as soon as the first one is silent.
 #[test]
 fn a_chain_that_is_cut_off_is_found_lost_after_one_detection() {
     for (tree, n, cut) in [
@@ -282,14 +286,15 @@ fn a_chain_that_is_cut_off_is_found_lost_after_one_detection() {
             world.settle();
             cut.clone().for_each(|id| world.happen(Event::Kill(id)));
             world.run();
-            // The first question, the one in whose absence those below are asked, and their silence.
+            // The first question, the one without an answer to which the ids below are asked, and their silence.
             let patience = EVERY + DEAD_AFTER;
             check(&world, 0, &start, &Misfortune { events, patience, ..Misfortune::default() });
         }
     }
 }
 
-/// Who had been asked for somebody above it was forgotten when it was given up, but not that it had been asked: if the call ended with that, its name stayed. The simulator found it when it looked into the tables.
+/// An id that was asked because of a silent id above was forgotten when it was given up, but the record of the question
+/// stayed: if the call ended with that, its name stayed as well. The simulator found this in the tables.
 #[test]
 fn nobody_is_kept_in_mind_when_the_last_call_has_ended() {
     for (tree, partial) in [(Tree::Chain, true), (Tree::Binary, true), (Tree::Binary, false)] {
@@ -297,7 +302,7 @@ fn nobody_is_kept_in_mind_when_the_last_call_has_ended() {
         one.now = Duration::from_secs(100);
         one.start(Start { partial, tree, limit: Duration::from_secs(600), ..start("0-4") });
         one.replied("r");
-        // Ends: nobody answers, and the call has a limit.
+        // This loop ends: no id answers, and the call has a limit.
         while one.node.calls() > 0 {
             tick(&mut one);
             assert_eq!(one.node.strays(), 0);
@@ -305,7 +310,7 @@ fn nobody_is_kept_in_mind_when_the_last_call_has_ended() {
     }
 }
 
-/// Whom to ask for a heartbeat is a matter of one's own: whoever has a million ids below a silent one does not open a link to each.
+/// The node limits its questions: with a million ids below a silent one it must not open a link to each.
 #[test]
 fn no_more_than_64_descendants_are_asked() {
     let mut one = One::with(config(0));
@@ -319,14 +324,14 @@ fn no_more_than_64_descendants_are_asked() {
         assert!(outputs.iter().all(|output| !output.contains("request")), "{outputs:?}");
         assert_eq!(pings(outputs), 2 + 64);
     }
-    // One of the two lives, and looks after those below it.
+    // One of the two is alive, and watches the ids below it.
     pong(&mut one, 1);
     let outputs = tick(&mut one);
     assert!(!outputs.contains(&"to 2: ping".to_string()), "{outputs:?}");
     assert_eq!(pings(outputs), 2 + 64);
 }
 
-/// The loop answers a ping while func runs.
+/// The event loop answers a PING while func runs.
 #[test]
 fn a_long_func_is_not_death() {
     let mut world = World::with(0..7, 3, Config { incarnation: 1000, ..config(0) });
@@ -334,7 +339,7 @@ fn a_long_func_is_not_death() {
     world = world.plan(5, Stage::Func, Act::Hang);
     let start = Start { partial: true, ..call(Tree::Binary, IdList::range(0..7)) };
     world.happen(Event::Start(0, start.clone()));
-    // The job ends when half a minute has passed.
+    // The job ends after half a minute.
     while world.now < 130_000_000_000 {
         assert!(world.step() || world.pass_time());
     }
@@ -350,9 +355,9 @@ fn pause(one: &mut One, from: Id, seconds: u64) {
     assert!(one.feed(Input::Message { from, message }).is_empty());
 }
 
-/// Ticks until a peer is given up, the other one answering; when that was.
+/// Ticks until a peer is given up while the other one answers; returns that time.
 fn given_up(one: &mut One) -> Duration {
-    // Many more than until any announced pause is over.
+    // Many more ticks than any announced pause takes.
     for _ in 0..1000 {
         if tick(one).iter().any(|output| output == "abandon 1") {
             return one.now;
@@ -362,7 +367,8 @@ fn given_up(one: &mut One) -> Duration {
     panic!("id 1 is never given up")
 }
 
-/// An application computed for a minute between two looks at its node, and said so; it was given up after ten seconds all the same.
+/// An application computed for a minute between two calls of `progress`, and announced it; it was given up after ten
+/// seconds nevertheless.
 #[test]
 fn the_silence_of_an_announced_pause_does_not_count() {
     let mut one = waiting(true);
@@ -373,10 +379,10 @@ fn the_silence_of_an_announced_pause_does_not_count() {
     while one.now + EVERY < back {
         assert_eq!(tick(&mut one), ["to 3: ping"], "it has answered until then, as those below it know");
         pong(&mut one, 3);
-        // What was under way when it was announced does not end it.
+        // Messages in flight at the announcement do not end the pause.
         assert!(one.feed(Input::Heard(1)).is_empty());
     }
-    // It goes on, a little late, and is silent from there on.
+    // It continues, a little late, and is silent from then on.
     assert_eq!(tick(&mut one), ["to 1: ping", "to 3: ping"]);
     pong(&mut one, 3);
     pause(&mut one, 1, 0);
@@ -401,7 +407,7 @@ fn a_pause_ends_with_its_word_and_counts_before_the_call_and_for_ten_minutes_at_
     pause(&mut one, 1, 0);
     assert_eq!(given_up(&mut one), Duration::from_secs(110));
 
-    // It was announced before anybody waited.
+    // It was announced before any call waited.
     let mut one = One::with(config(0));
     one.now = Duration::from_secs(90);
     pause(&mut one, 1, 60);
@@ -410,7 +416,7 @@ fn a_pause_ends_with_its_word_and_counts_before_the_call_and_for_ten_minutes_at_
     one.replied("r");
     assert_eq!(given_up(&mut one), Duration::from_secs(150) + DEAD_AFTER);
 
-    // Nobody may keep others waiting for as long as he likes.
+    // A peer cannot make others wait for as long as it likes.
     let mut one = One::with(config(0));
     one.now = Duration::from_secs(100);
     one.start(Start { partial: true, limit: Duration::from_secs(6000), ..start("0-4") });
@@ -419,7 +425,7 @@ fn a_pause_ends_with_its_word_and_counts_before_the_call_and_for_ten_minutes_at_
     assert_eq!(given_up(&mut one), Duration::from_secs(100) + PAUSE_MAX + DEAD_AFTER);
 }
 
-/// Another run of an id has announced nothing.
+/// Another run of an id has announced no pause.
 #[test]
 fn a_pause_ends_with_its_link() {
     let mut one = One::with(config(0));

@@ -1,4 +1,4 @@
-//! One node among peers that say anything at any time.
+//! One node among peers that send any message at any time.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use super::one::{reply, request, start};
 
 const ME: Id = 1;
 
-/// What a peer, a driver or an application does; numbers are few, so that they meet.
+/// An action of a peer, a driver or an application; the numbers are few, so that they collide.
 #[derive(Clone, Debug)]
 enum Deed {
     Request {
@@ -26,7 +26,7 @@ enum Deed {
         call: CallId,
         list: Vec<Id>,
         options: (bool, bool, bool),
-        /// Of a partial call: how many parents are given up, and whether one of them may have sent it.
+        /// For a partial call: the number of skipped parents, and whether one of them may have sent it.
         partial: Option<(u32, bool)>,
         limit_ms: u64,
         arriving: bool,
@@ -43,9 +43,9 @@ enum Deed {
     Pause(Id, u64),
     Lost(Id, bool),
     Answered(CallId, bool),
-    /// The n-th of the jobs that run ends.
+    /// The n-th running job ends.
     Ran(usize, u8),
-    /// The data of the n-th body that is arriving have come.
+    /// All data of the n-th arriving body are there.
     Arrived(usize),
     Start {
         list: Vec<Id>,
@@ -105,7 +105,7 @@ struct Besieged {
     bodies: Vec<(CallId, BodyWriter)>,
     /// Requests of each peer that have not been consumed.
     owed: BTreeMap<Id, u32>,
-    /// Tickets that have not ended.
+    /// Tickets of calls in flight.
     open: Vec<u64>,
     started: u64,
 }
@@ -265,13 +265,13 @@ impl Besieged {
         }
     }
 
-    /// Time passes, and what runs ends: nothing may be left.
+    /// Time passes and running jobs end: no state may be left.
     fn end(&mut self) {
         self.suffer(Deed::Wait(1000));
         while !self.running.is_empty() {
             self.suffer(Deed::Ran(0, 2));
         }
-        // Kept answers go with their time.
+        // Retained answers expire.
         self.suffer(Deed::Wait(10_000));
         let left = (self.node.calls(), self.node.answers_kept(), self.node.next_deadline());
         assert_eq!(left, (0, 0, None));

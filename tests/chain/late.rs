@@ -1,7 +1,8 @@
-//! Time limits on a busy machine: processes are scheduled late, so requests, timers and reports are, too.
+//! Time limits on a busy machine: processes are scheduled late, and so are requests, timers and reports.
 //!
-//! Eight programs of eight processes ran at once, in which one function outlasted the limit: each of them blamed the root's child, which only waited, and partial calls lost the results of all between the two. What a hop kept
-//! back of the limit, 5 ms at most, was less than it took to be scheduled once.
+//! Eight programs of eight processes ran at the same time, with one function that exceeded the limit. Each of them
+//! blamed the root's child, which only waited, and partial calls lost the results of all ids in between. The share of
+//! the limit that a hop withheld, 5 ms at most, was less than a single scheduling delay.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -25,31 +26,32 @@ const LIMIT_MS: u64 = 1_000;
 /// Extra time of a call with this limit.
 const EXTRA_US: u64 = 110_000;
 
-/// What goes wrong at one id.
+/// Fault at one id.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Wrong {
-    /// Its func outlasts the limit.
+    /// Its func exceeds the limit.
     Outlasts,
-    /// It reads nothing, as one whose event loop a function blocks.
+    /// It reads nothing, as if a function blocked its event loop.
     Silent,
 }
 
-/// How late things are, microseconds.
+/// Delays in microseconds.
 #[derive(Clone, Debug)]
 struct Delays {
-    /// By id: a request to it, its timers, an answer from it.
+    /// Indexed by id: of a request to it, of its timers, of an answer from it.
     down: Vec<u64>,
     timer: Vec<u64>,
     up: Vec<u64>,
 }
 
 impl Delays {
-    /// Of the way from a parent to an id and back.
+    /// Delay from a parent to an id and back.
     fn round(&self, id: usize) -> u64 {
         self.down[id] + self.timer[id] + self.up[id]
     }
 
-    /// Whether reports of this id reach each id above it in time. One that is silent is named by its parent, which waits first.
+    /// Whether reports of this id reach each id above it in time. A silent id is reported by its parent, which waits
+    /// first.
     fn fit(&self, of: usize, wrong: Wrong) -> bool {
         let (mut at, mut took) = match wrong {
             Wrong::Outlasts => (of, 0),
@@ -66,7 +68,7 @@ impl Delays {
     }
 }
 
-/// How long an id waits for reports: seven eighths of the extra time for all, and the rest by levels.
+/// Time that an id waits for reports: seven eighths of the extra time for all, and the rest by levels.
 fn waits_us(id: usize) -> u64 {
     if HEIGHTS[id] == 0 { 0 } else { EXTRA_US / 8 * 7 + EXTRA_US / 8 * HEIGHTS[id] / HEIGHTS[0] }
 }
@@ -166,7 +168,7 @@ impl World {
     }
 }
 
-/// Delays of which those of no hop take more than so much.
+/// Delays of which none exceeds `most_us`.
 fn delays(most_us: u64) -> impl Strategy<Value = Delays> {
     let each = || prop::collection::vec(0..most_us, IDS as usize);
     (each(), each(), each()).prop_map(|(down, timer, up)| Delays { down, timer, up })
@@ -211,14 +213,14 @@ fn names_the_right_one(delays: &Delays, id: Id, wrong: Wrong, partial: bool, cal
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Tens of milliseconds at each hop, there and back, as long as they fit into the time for reports.
+    /// Tens of milliseconds at each hop, in both directions, as long as they fit into the time for reports.
     #[test]
     fn whoever_outlasts_the_limit_is_named_and_the_others_are_done(delays in delays(30_000), id in 1u32..IDS, partial: bool, callback: bool) {
         prop_assume!(delays.fit(id as usize, Wrong::Outlasts));
         names_the_right_one(&delays, id, Wrong::Outlasts, partial, callback);
     }
 
-    /// Its parent waits for it, and those above wait longer.
+    /// Its parent waits for it, and the ids above wait longer.
     #[test]
     fn whoever_is_silent_is_named_and_the_others_are_done(delays in delays(2_000), id in 1u32..IDS, partial: bool, callback: bool) {
         prop_assume!(delays.fit(id as usize, Wrong::Silent));
@@ -237,7 +239,7 @@ fn one_slow_hop_is_waited_for() {
     }
 }
 
-/// A call of which every id was done ended well although it had taken five times its limit.
+/// A call in which every id was done ended well although it had taken five times its limit.
 #[test]
 fn a_call_that_took_longer_than_its_limit_is_not_done() {
     let none = || vec![0; IDS as usize];
@@ -260,7 +262,7 @@ fn a_call_that_took_longer_than_its_limit_is_not_done() {
 }
 
 impl World {
-    /// Nothing goes wrong at any id.
+    /// Without a fault at any id.
     fn unharmed(mut self) -> World {
         self.wrong.0 = IDS;
         self

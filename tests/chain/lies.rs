@@ -1,4 +1,4 @@
-//! A child that says what it cannot know: it is named, and nothing of its answer counts.
+//! A child that reports something it cannot know is named as the cause, and its answer does not count.
 
 use chained_gpc::chain::Input;
 use chained_gpc::wire::message::{Answer, Partial, SubtreeReply};
@@ -7,7 +7,7 @@ use gpc_trees::Id;
 
 use super::one::{CALL, One, failed, request};
 
-/// The node 1 of a call over 1 to 5 that waits for its children 2 (with 3) and 4 (with 5).
+/// Node 1 of a call over 1 to 5, which waits for its children 2 (with 3) and 4 (with 5).
 fn waiting(partial: bool) -> One {
     let mut one = One::new(1);
     one.now = std::time::Duration::from_secs(10);
@@ -24,7 +24,7 @@ fn partial(header: &str, data: &str, blamed: &[Id], coverage: &[(Status, u32)]) 
     Answer::Partial(Box::new(Partial { reply: SubtreeReply { level: 1, header, data }, report }))
 }
 
-/// A child's failure named the root, or anybody else, and the caller read that as the cause.
+/// A child's failure named the root, or any other id, and the caller got that as the cause.
 #[test]
 fn a_failure_that_blames_an_id_of_another_slice_is_the_childs_own() {
     for blamed in [0, 1, 4, 5, 6, 4_000_000_000] {
@@ -33,7 +33,7 @@ fn a_failure_that_blames_an_id_of_another_slice_is_the_childs_own() {
         let outputs = waiting(false).response(2, answer.clone());
         let said = format!("to 0: id 2 failed at stage reply (bad-reply): {lie} [d????]");
         assert!(outputs.contains(&said), "{outputs:?}");
-        // A partial call goes on without the child, and asks those below it.
+        // A partial call continues without the child, and asks the ids below it.
         let mut one = waiting(true);
         assert_eq!(one.response(2, answer), ["to 3: request 3 skipped 1, sent before"]);
         one.response(3, partial_of_one("c"));
@@ -45,7 +45,7 @@ fn a_failure_that_blames_an_id_of_another_slice_is_the_childs_own() {
             "{last}"
         );
     }
-    // What it says of its own slice is as true as before.
+    // Its reports on its own slice are accepted.
     for blamed in [2, 3] {
         let outputs =
             waiting(false).response(2, failed(blamed, Stage::Func, Coverage::all(Status::Failed, 2)));
@@ -63,7 +63,8 @@ fn partial_of_one(data: &str) -> Answer {
     Answer::Partial(Box::new(Partial { reply: SubtreeReply { level: 0, header, data }, report }))
 }
 
-/// One child's reply had more parts than it had ids that were done: the caller of the partial call lost the replies of all ids, and did not hear whose fault that was.
+/// One child's reply had more parts than it had ids that were done. The caller of the partial call lost the replies of
+/// all ids, and did not learn which id was at fault.
 #[test]
 fn a_reply_that_does_not_fit_its_coverage_loses_that_child_alone() {
     let both = [(Status::Done, 2)];
@@ -91,7 +92,7 @@ fn a_reply_that_does_not_fit_its_coverage_loses_that_child_alone() {
     }
 }
 
-/// The parent itself has no memory for a reply: then it is no child of its own that says so.
+/// The parent itself has no memory for a reply: no child reports that.
 #[test]
 fn what_the_parent_has_no_memory_for_is_no_lie_of_the_child() {
     for partial in [false, true] {

@@ -147,7 +147,7 @@ fn time_limits_pass_in_their_order_and_only_when_they_are_due() {
     assert_eq!(left, [(10, 2), (20, 1), (30, 0)]);
 }
 
-/// The limits of the requests that a node sends on, by when its func has ended.
+/// Limit of the request that a node forwards, given when its func has ended.
 fn forwarded_limit(limit: Duration, ran_after: Duration) -> Duration {
     let (mut node, mut outputs) = (Node::new(Config::new(1, 5)), Outputs::new());
     let message = Message::Request(Arc::new(Request { limit, left: limit, ..request("1-2") }));
@@ -211,7 +211,7 @@ fn calls_over_the_limit_are_refused_and_no_others_suffer() {
     assert_eq!(one.node.calls(), 2);
 }
 
-/// How many children a shape gives an id shows only when it is split.
+/// The number of children in a shape is known only when it is split.
 #[test]
 fn children_of_a_shape_over_the_limit_are_not_asked() {
     let mut config = Config::new(1, 5);

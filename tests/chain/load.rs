@@ -1,4 +1,4 @@
-//! Requests of peers that make much work, and everyone else beside them.
+//! Peers whose requests make much work, and other peers beside them.
 
 use std::collections::VecDeque;
 use std::num::NonZeroU32;
@@ -20,13 +20,13 @@ const OTHER: Id = 9;
 /// Ids below this one can be reached.
 const KNOWN: Id = 10_000;
 
-/// Node 1 with the driver that it has: it runs functions at once, and knows no address of most ids.
+/// Node 1 with its driver: it runs functions at once, and has no address for most ids.
 struct Driven {
     node: Node,
     now: Duration,
-    /// Requests that left, and to whom.
+    /// Requests that left, with their receivers.
     asked: Vec<(Id, CallId)>,
-    /// Requests that had no address to go to.
+    /// Number of requests without an address.
     unreachable: usize,
     answers: Vec<(Id, CallId, Answer)>,
     consumed: Vec<Id>,
@@ -40,10 +40,10 @@ impl Driven {
         Driven { node: Node::new(config), now, asked, unreachable: 0, answers, consumed, cancelled }
     }
 
-    /// One input, and all that it brings about at this moment.
+    /// Gives one input, and handles all its consequences at this time.
     fn feed(&mut self, input: Input) {
         let mut inputs = VecDeque::from([input]);
-        // Ends: what a moment brings about is bounded.
+        // This loop ends: the consequences of an input are bounded.
         while let Some(input) = inputs.pop_front() {
             let mut outputs = Outputs::new();
             self.node.input(Time::default().plus(self.now), input, &mut outputs);
@@ -76,7 +76,7 @@ impl Driven {
         self.feed(Input::Message { from, message: Message::Request(Arc::new(request.clone())) });
     }
 
-    /// The next turn: time moves on by a microsecond. Says whether anything was due.
+    /// The next turn: time advances by a microsecond. Returns whether anything was due.
     fn turn(&mut self) -> bool {
         self.now += Duration::from_micros(1);
         let due = self.node.next_deadline().is_some_and(|at| at <= Time::default().plus(self.now));
@@ -100,7 +100,7 @@ fn request(call: CallId, ids: IdList) -> Request {
     Request { total: u32::MAX, reply_wanted: true, limit: minute, left: minute, ..Request::new(call, ids) }
 }
 
-/// This id, and four billion that nobody has.
+/// This id, and four billion ids that do not exist.
 fn unknown_ids() -> IdList {
     IdList::range(KNOWN..u32::MAX - 1).with_first(ME)
 }
@@ -113,8 +113,9 @@ fn kary(k: u32) -> Result<Tree, u64> {
     Ok(Tree::Kary(NonZeroU32::new(k).expect("some children")))
 }
 
-/// 250 requests of 116 bytes over four billion ids that nobody has made another peer wait for 29 s: each adopted 65,536 ids, one after the other, before anything else had its turn. Now a turn
-/// takes a bounded number of children, and who asks for less does not wait.
+/// 250 requests of 116 bytes over four billion ids that do not exist made another peer wait for 29 s: each adopted
+/// 65,536 ids, one after the other, before any other work. Now a turn takes a bounded number of children, and peers
+/// that request less do not wait.
 #[test]
 fn a_flood_of_requests_over_unknown_ids_leaves_each_turn_to_others() {
     let mut one = Driven::new(Config::new(ME, 5));
@@ -123,20 +124,21 @@ fn a_flood_of_requests_over_unknown_ids_leaves_each_turn_to_others() {
     assert!(one.unreachable <= usize::from(work + batch), "{} children in one turn", one.unreachable);
     for turn in 0..100 {
         let before = one.unreachable;
-        // Another peer's echo is answered in the turn in which it comes.
+        // Another peer's echo is answered in the turn in which it arrives.
         one.request(OTHER, &request(named(OTHER, turn), IdList::range(ME..ME + 1)));
         assert_eq!(one.answered(OTHER) as u64, turn + 1);
         assert!(one.turn(), "work waits, and it is due at once");
         let made = one.unreachable - before;
         assert!((1..=usize::from(work / 8 + batch)).contains(&made), "{made} children in turn {turn}");
     }
-    // Nor does one that goes on to children wait for longer than the turn of its parent takes to come.
+    // A request that is forwarded to children waits no longer than until its parent's turn.
     one.request(OTHER, &request(named(OTHER, 100), "1,2,3".parse().unwrap()));
     while one.asked.len() < 2 && one.turn() {}
     assert_eq!(one.asked.iter().filter(|(_, call)| call.root == OTHER).count(), 2);
 }
 
-/// After the peer that had sent the requests was gone, its node went on with all of them for half a minute, and was deaf meanwhile. What has not begun goes with its link.
+/// After the peer that had sent the requests was gone, its node processed all of them for half a minute, and was
+/// unresponsive meanwhile. Requests that have not begun are dropped with their link.
 #[test]
 fn what_has_not_begun_goes_with_its_link() {
     let mut one = Driven::new(Config::new(ME, 5));
@@ -149,12 +151,12 @@ fn what_has_not_begun_goes_with_its_link() {
     let turns = (0..10_000).take_while(|_| one.turn()).count();
     assert_eq!((one.node.calls(), one.consumed.len()), (0, begun), "after {turns} turns");
     assert_eq!(one.node.strays(), 0);
-    // Whoever is asked for it again has not executed it.
+    // The id has not executed it: another parent may ask for it again.
     one.request(OTHER, &Request { skipped: 1, adopted: true, age: Duration::from_secs(1), ..flood(249) });
     assert_eq!(one.consumed.last(), Some(&OTHER));
 }
 
-/// Each request of a peer could have 65,536 ids adopted, whatever others of the same peer had.
+/// Each request of a peer could have 65,536 ids adopted, whatever other requests of the same peer had.
 #[test]
 fn what_one_peer_has_adopted_is_bounded_over_all_of_its_calls() {
     let mut one = Driven::new(Config { adopted_max: 100, ..Config::new(ME, 5) });
@@ -173,7 +175,7 @@ fn what_one_peer_has_adopted_is_bounded_over_all_of_its_calls() {
     let adopted = |call: CallId| one.asked.iter().filter(|(_, asked)| *asked == call).count() - 60;
     let calls = [named(FLOODER, 1), named(FLOODER, 2), named(OTHER, 1)];
     assert_eq!(calls.map(adopted), [60, 0, 60]);
-    // The peer is told why.
+    // The peer is told the reason.
     one.now += Duration::from_secs(61);
     one.turn();
     let of_second = one.answers.iter().find(|(_, call, _)| *call == named(FLOODER, 2));
@@ -185,7 +187,7 @@ fn what_one_peer_has_adopted_is_bounded_over_all_of_its_calls() {
     assert_eq!(one.node.strays(), 0);
 }
 
-/// A request of a peer for many children was sent to all of them before anything else had its turn.
+/// A request of a peer for many children was sent to all of them before any other work.
 #[test]
 fn a_request_for_many_children_reaches_them_in_batches() {
     let batch = usize::from(Sizes::default().batch);
@@ -201,12 +203,12 @@ fn a_request_for_many_children_reaches_them_in_batches() {
         while one.turn() {}
         let asked: Vec<Id> = one.asked.iter().map(|(id, _)| *id).collect();
         assert_eq!(asked, (ME + 1..ME + 301).collect::<Vec<Id>>());
-        // One that ends before has asked no more, and says so.
+        // A call that ends before that has asked no more children, and reports that.
         let mut one = Driven::new(Config::new(ME, 5));
         one.request(FLOODER, &wide);
         one.now += Duration::from_secs(61);
         one.feed(Input::Heard(OTHER));
-        // The time for reports of a partial one is over, too.
+        // The time for reports of a partial call is over, too.
         let turned = one.turn();
         let coverage = match &one.answers[0] {
             (_, _, Answer::Partial(partial)) => &partial.report.coverage,
@@ -221,7 +223,7 @@ fn a_request_for_many_children_reaches_them_in_batches() {
     }
 }
 
-/// A request that waits is as good as one that has not come: it can be cancelled, and its parent has its credit back.
+/// A waiting request counts as not arrived: it can be cancelled, and its parent gets its credit back.
 #[test]
 fn a_request_that_waits_can_be_cancelled() {
     let mut one = Driven::new(Config::new(ME, 5));
@@ -234,7 +236,7 @@ fn a_request_that_waits_can_be_cancelled() {
     assert_eq!((one.node.strays(), one.answers.len()), (0, 0));
 }
 
-/// As many calls as a node takes could have one deadline, and all of them ended in one turn.
+/// All calls that a node accepts could have one deadline, and all of them ended in one turn.
 #[test]
 fn calls_of_one_deadline_end_over_several_turns() {
     let mut one = Driven::new(Config::new(ME, 5));
@@ -256,7 +258,8 @@ fn calls_of_one_deadline_end_over_several_turns() {
     assert_eq!((ended, one.node.calls()), ([1024, 1024, 952], 0));
 }
 
-/// The requests of a parent that come in one moment wait for its first one, and begin with later ticks. A request for whose data there is no memory is refused where it waits.
+/// Requests of a parent that arrive at the same time wait for its first one, and begin with later ticks. A waiting
+/// request without memory for its data is refused.
 #[test]
 fn a_request_that_waits_begins_with_a_later_tick_or_is_refused() {
     let sizes = Sizes { work: 1, batch: 1, ..Sizes::default() };

@@ -1,4 +1,4 @@
-//! The chain from outside: nodes, messages between them, and nothing that the crate does not export.
+//! Tests of the chain from outside: nodes and messages between them, with exported items only.
 
 mod driver;
 mod failures;

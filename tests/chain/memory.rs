@@ -1,4 +1,4 @@
-//! What calls hold in memory is bounded: what does not fit is refused, or fails its call, and all of it is given back.
+//! The memory of calls is bounded: what does not fit is refused, or fails its call, and all memory is released.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use chained_gpc::wire::{Body, Budget, CallId, Message, Request};
 
 use super::one::{CALL, One, leveled, reply, request, show};
 
-/// A node of so much memory.
+/// A node with a memory of `bytes` bytes.
 fn node_of(bytes: u64) -> (One, Budget) {
     let memory = Budget::new(bytes, "this node");
     (One::with(Config { memory: memory.clone(), ..Config::new(1, 5) }), memory)
@@ -19,7 +19,7 @@ fn text(len: usize) -> String {
     "x".repeat(len)
 }
 
-/// 65,536 calls could wait for their turn with 16 KiB of data each, a GiB.
+/// 65,536 calls could wait with 16 KiB of data each, a GiB.
 #[test]
 fn requests_that_wait_are_refused_when_there_is_no_memory_for_more() {
     let (mut one, memory) = node_of(100 << 10);
@@ -39,7 +39,7 @@ fn requests_that_wait_are_refused_when_there_is_no_memory_for_more() {
     assert_eq!((one.node.calls(), memory.used()), (0, 0));
 }
 
-/// A request's header may have 64 KiB: counted by their data alone, requests that wait would hold many times what a node may.
+/// A request's header may have 64 KiB: if only data counted, waiting requests would hold many times what a node may.
 #[test]
 fn headers_of_requests_that_wait_are_counted() {
     let (mut one, memory) = node_of(100 << 10);
@@ -54,7 +54,7 @@ fn headers_of_requests_that_wait_are_counted() {
     assert_eq!((one.node.calls(), memory.used()), (0, 0));
 }
 
-/// What a func replied was held until the children had answered, however long it was and however many calls waited.
+/// A func's reply was held until the children had answered, however long it was and however many calls waited.
 #[test]
 fn replies_that_wait_for_others_fail_their_call_when_there_is_no_memory_for_them() {
     let says = |place: &str| {
@@ -80,7 +80,8 @@ fn replies_that_wait_for_others_fail_their_call_when_there_is_no_memory_for_them
     assert_eq!(memory.used(), 0);
 }
 
-/// A func had said that it answers later, then there was no memory for the list of children: the id's part of a partial call failed and went up, and whoever kept the token was not told that nobody wanted its answer any more.
+/// A func had deferred its reply, and then there was no memory for the list of children. The id's part of a partial
+/// call failed and went up, and the function with the token was not told that its answer was no longer wanted.
 #[test]
 fn who_keeps_a_token_is_told_when_there_is_no_memory_to_pass_the_call_on() {
     for partial in [false, true] {
@@ -99,7 +100,7 @@ fn who_keeps_a_token_is_told_when_there_is_no_memory_to_pass_the_call_on() {
     }
 }
 
-/// What callbacks have merged is gone: a long list of children needs no more memory than a short one.
+/// Merged replies are released: a long list of children needs no more memory than a short one.
 #[test]
 fn replies_that_are_merged_are_given_back() {
     let (mut one, memory) = node_of(100 << 10);
@@ -112,7 +113,7 @@ fn replies_that_are_merged_are_given_back() {
     assert_eq!((one.node.calls(), memory.used()), (0, 0));
 }
 
-/// Answers of partial calls were counted and not weighed: as many as the node takes calls, of any length.
+/// Answers of partial calls were counted but not measured: as many as the node takes calls, of any length.
 #[test]
 fn kept_answers_have_a_quarter() {
     let (mut one, memory) = node_of(100 << 10);
@@ -150,7 +151,7 @@ fn a_request_without_memory_for_its_data_ends_unless_another_parent_sends_them()
     assert!(!data.is_refused() && data.bytes().is_some_and(|bytes| bytes == [8; 20][..]));
 }
 
-/// A body counts the data that it holds; with the request they would take twice the memory.
+/// A body counts the data that it holds; counted with the request again, they would take twice the memory.
 #[test]
 fn long_data_are_counted_where_they_lie() {
     let (mut one, memory) = node_of(100 << 10);
@@ -161,7 +162,8 @@ fn long_data_are_counted_where_they_lie() {
     assert!(memory.used() < 10 << 10, "{}", memory.used());
 }
 
-/// Some thousand partial calls that do not follow each other are known until their time has passed, and nothing wakes the node for them any more.
+/// Some thousand partial calls with gaps between their numbers are remembered until their time has passed, and then
+/// wake the node no more.
 #[test]
 fn what_is_known_of_ended_partial_calls_goes_with_its_time() {
     let mut one = One::new(1);

@@ -1,4 +1,4 @@
-//! What a call should give, said once more and as plainly as possible: by recursion over a list.
+//! A model of the result of a call, as plain as possible: recursion over a list.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,8 @@ use chained_gpc::wire::message::SubtreeReply;
 use chained_gpc::wire::{Coverage, Status};
 use gpc_trees::{Id, IdList, Tree};
 
-/// The level and the level-n data of a tree over a list, each id with its text; the first id contributes only if `first` says so.
+/// Level and level-n data of a tree over a list, each id with its text; the first id contributes only if `first` is
+/// set.
 pub(crate) fn aggregate(
     tree: &Tree,
     ids: &IdList,
@@ -67,7 +68,7 @@ pub(crate) fn leaves(reply: &SubtreeReply) -> (Vec<String>, Vec<String>) {
     (read(reply.header.to_bytes()), read(reply.data.to_bytes()))
 }
 
-/// A coverage as one letter an id.
+/// A coverage as one letter for each id.
 pub(crate) fn letters(coverage: &Coverage) -> String {
     let letter = |status| match status {
         Status::Done => 'd',

@@ -1,4 +1,4 @@
-//! One node, driven by hand: each input gives its outputs as lines of text, in order.
+//! One node, driven by hand: each input returns its outputs as lines of text, in order.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use gpc_trees::{Id, IdList};
 
 use super::model::{letters, text};
 
-/// The call that the tests of one node are about, started at id 0.
+/// The call in the tests of one node, started at id 0.
 pub(crate) const CALL: CallId = CallId { root: 0, sequence: 5 };
 
 pub(crate) struct One {
@@ -18,7 +18,7 @@ pub(crate) struct One {
     pub(crate) now: Duration,
 }
 
-/// The request of [`CALL`] over a list in the text form of lists, the default tree.
+/// The request of [`CALL`] over a list in text form, with the default tree.
 pub(crate) fn request(list: &str) -> Request {
     Request {
         position: 1,
@@ -43,7 +43,7 @@ impl One {
         One { node: Node::new(config), now: Duration::ZERO }
     }
 
-    /// What is to be done, but for functions whose end nobody awaits any more.
+    /// The outputs of an input, except those that stop functions.
     pub(crate) fn feed(&mut self, input: Input) -> Vec<String> {
         let outputs = self.outputs(input).into_iter();
         outputs.filter(|output| !matches!(output, Output::Stopped(_))).map(show).collect()
@@ -67,7 +67,7 @@ impl One {
         self.feed(Input::Ran { call: CALL, result })
     }
 
-    /// A job has made these reply data.
+    /// A job has ended with these reply data.
     pub(crate) fn replied(&mut self, data: &str) -> Vec<String> {
         self.ran(JobResult::Replied(reply(data)))
     }
@@ -95,18 +95,18 @@ impl One {
         self.feed(Input::Tick)
     }
 
-    /// Time passes until a call whose limit has passed has waited for reports, too.
+    /// Time passes until a call has also waited for reports after its limit.
     pub(crate) fn expire_late(&mut self) -> Vec<String> {
         assert_eq!(self.expire(), [""; 0], "it waits for reports");
         self.expire()
     }
 
-    /// Whether the node says so of its tables, which show only in its debug text.
+    /// Whether the tables of the node contain a text, which only its debug output shows.
     pub(crate) fn holds(&self, text: &str) -> bool {
         format!("{:?}", self.node).contains(text)
     }
 
-    /// Nothing of any call is left.
+    /// Whether no state of any call is left.
     pub(crate) fn is_quiet(&self) -> bool {
         (self.node.calls(), self.node.jobs_running(), self.node.next_deadline()) == (0, 0, None)
     }

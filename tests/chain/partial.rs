@@ -28,7 +28,7 @@ fn adopted(list: &str, skipped: u32) -> Request {
     Request { skipped, adopted: true, ..partial(list) }
 }
 
-/// The node 1 of a call over 1 to 5 that waits for its children 2 (with 3) and 4 (with 5).
+/// Node 1 of a call over 1 to 5, which waits for its children 2 (with 3) and 4 (with 5).
 fn waiting(request: Request) -> One {
     let mut one = old(1);
     one.request(0, request);
@@ -42,13 +42,13 @@ fn covering(statuses: &[(Status, u32)]) -> Coverage {
     coverage
 }
 
-/// A child's partial answer, all of it done.
+/// A child's partial answer, with all ids done.
 fn done(level: u16, data: &str, ids: u32) -> Answer {
     some(level, data, Coverage::all(Status::Done, ids))
 }
 
 fn some(level: u16, data: &str, coverage: Coverage) -> Answer {
-    // An empty one of each id that is done.
+    // An empty header for each id that is done.
     let done = coverage.counts().done as usize;
     let header = if level == 0 { "0 ".into() } else { format!("{done} {}", "0 ".repeat(done)) };
     let (header, data) = (header.as_bytes().to_vec().into(), data.as_bytes().to_vec().into());
@@ -94,7 +94,7 @@ fn a_callback_that_fails_voids_its_own_part_and_passes_the_values_on() {
     let mut one = waiting(Request { callback: Some(9), ..partial("1-5") });
     assert_eq!(one.response(2, done(0, "bc", 2)), ["run callback 2 a+bc"]);
     assert_eq!(one.replied("abc"), [""; 0]);
-    // A value that could not be merged below comes beside it, and both are merged here.
+    // A value that could not be merged below arrives beside it, and both are merged here.
     one.response(4, some(1, "2 1 d1 e", Coverage::all(Status::Done, 2)));
     assert_eq!(one.ran(JobResult::Failed("no luck".into())).len(), 1, "its three values go up");
     let mut one = waiting(Request { callback: Some(9), ..partial("1-5") });
@@ -116,7 +116,7 @@ fn the_children_of_a_lost_one_are_adopted_with_their_slices() {
         one.lost(2),
         ["to 3: request 3-4 skipped 1, sent before", "to 5: request 5 skipped 1, sent before"]
     );
-    // Its late answer is ignored, and so is the loss of its link once more.
+    // Its late answer is ignored, and so is another loss of its link.
     assert!(one.response(2, done(1, "2 1 x1 x", 4)).is_empty() && one.lost(2).is_empty());
     assert_eq!(one.lost(3), ["to 4: request 4 skipped 2, sent before"]);
     one.response(5, done(0, "1 e", 1));
@@ -127,9 +127,8 @@ fn the_children_of_a_lost_one_are_adopted_with_their_slices() {
     assert_eq!(outputs, [format!("to 0: level 1 [4 0 0 0 0 ] {data} [d??dddfff] {says}")]);
 }
 
-/// Whoever was surely never asked need not prove its age, and may be unreached itself.
-/// A request of eighty bytes named two billion ids of which there was none but the receiver. It adopted the children of each in turn, in a list that it sorted again every
-/// time, until its memory or the call's time limit was at an end.
+/// A request of eighty bytes named two billion ids, of which only the receiver existed. It adopted the children of each
+/// in turn, in a list that it sorted again every time, until its memory or the call's time limit was exhausted.
 #[test]
 fn the_children_of_so_many_are_adopted_and_no_more() {
     let mut node = Node::new(Config::new(1, 5));
@@ -168,6 +167,7 @@ fn the_children_of_so_many_are_adopted_and_no_more() {
     assert_eq!((partial.report.coverage.runs(), node.calls()), (&runs[..], 0));
 }
 
+/// An id that was surely never asked need not prove its age, and may be unreached itself.
 #[test]
 fn below_one_that_was_never_reached_nobody_was_asked() {
     let mut one = waiting(partial("1-5"));
@@ -205,7 +205,8 @@ fn answers_that_do_not_fit_make_their_sender_lost() {
     }
 }
 
-/// A child that was sent to two ids failed, and spoke of itself alone. That was taken for word that it had asked nobody, so the one below was asked as if nobody else could have asked it.
+/// A child that was sent two ids failed, and reported on itself alone. That was taken as a report that it had asked no
+/// child, so the id below was asked as if no other id could have asked it.
 #[test]
 fn a_failure_that_speaks_of_too_few_says_nothing_of_the_others() {
     let refuses = |statuses: &[(Status, u32)]| {
@@ -220,7 +221,8 @@ fn a_failure_that_speaks_of_too_few_says_nothing_of_the_others() {
     }
 }
 
-/// A child that had executed failed, and of its two statuses the first was missing: the one behind it, of an id that had not been asked, was taken for the child's own.
+/// A child that had executed failed, and the first of its two statuses was missing. The second one, of an id that had
+/// not been asked, was taken for the child's own.
 #[test]
 fn a_failure_that_speaks_of_too_few_says_of_nobody_that_it_has_done_nothing() {
     for (statuses, told) in [(2, "[d-"), (1, "[d?")] {
@@ -234,8 +236,8 @@ fn a_failure_that_speaks_of_too_few_says_of_nobody_that_it_has_done_nothing() {
     }
 }
 
-/// A parent gave an id up and adopted its child, which executed, ended and began anew. Later the id was adopted itself, and asked the child as if nobody could have asked it before: the new
-/// run executed the call again.
+/// A parent gave an id up and adopted its child, which executed, ended and restarted. Later the id was adopted itself,
+/// and asked the child as if no other id could have asked it before: the new run executed the call again.
 #[test]
 fn an_adopted_id_tells_its_children_that_they_may_have_been_asked_before() {
     let mut one = old(1);
@@ -250,8 +252,8 @@ fn an_adopted_id_tells_its_children_that_they_may_have_been_asked_before() {
     assert_eq!(one.replied("a")[1..], ["to 2: request 2", "to 3: request 3"]);
 }
 
-/// A child sent values that could not be read, with a good report. It was given up and its children were adopted; then both its report and theirs were counted, and
-/// the coverage spoke of more ids than there were.
+/// A child sent values that could not be read, with a good report. It was given up and its children were adopted. Then
+/// both its report and theirs were counted, and the coverage had more ids than the call.
 #[test]
 fn what_one_that_is_given_up_reports_does_not_count() {
     let mut one = waiting(Request { callback: Some(9), ..partial("1-5") });
@@ -281,10 +283,10 @@ fn an_adopter_gets_the_answer_that_was_given_and_nothing_is_executed_again() {
     assert_eq!((one.node.calls(), one.node.answers_kept()), (0, 1));
     let again = one.request(1, adopted("3", 1));
     assert_eq!(again, ["consumed 1".into(), "to 2: moved".into(), given[1].replace("to 2", "to 1")]);
-    // The parent that was given up asks late, or releases: it has no say.
+    // The parent that was given up asks late, or releases: it no longer counts.
     assert_eq!(one.request(2, partial("3")), ["consumed 2", "to 2: moved"]);
     assert!(message(&mut one, 2, Message::Release(CALL)).is_empty() && one.node.answers_kept() == 1);
-    // Neither is it executed for one who stands as high, or who names another slice.
+    // It is not executed either for an id that stands as high, or for another slice.
     for (from, other) in [(8, adopted("3", 1)), (0, adopted("3-4", 2))] {
         let outputs = one.request(from, other);
         assert!(outputs[1].contains("second parent") && outputs[1].contains("[?"), "{outputs:?}");
@@ -298,8 +300,8 @@ fn an_adopter_gets_the_answer_that_was_given_and_nothing_is_executed_again() {
     );
 }
 
-/// A parent that was cut off forwards late, when its parent has adopted its children: they went back to it, and their answers went where
-/// nobody waits.
+/// A parent that was cut off forwarded late, after its parent had adopted its children. They returned to it, and their
+/// answers went where no call waited.
 #[test]
 fn the_higher_parent_counts_whichever_asks_first() {
     let mut one = old(3);
@@ -339,7 +341,7 @@ fn what_is_kept_goes_with_the_time_of_its_root() {
     let (limit, left) = (Duration::from_secs(5), Duration::from_secs(20));
     one.request(2, Request { limit, left, ..partial("3") });
     one.replied("c");
-    // The own limit has long passed; the root's, and a little more, has not.
+    // Its own limit has long passed; the root's, with a small margin, has not.
     one.now += Duration::from_secs(21);
     one.feed(Input::Tick);
     assert_eq!(one.node.answers_kept(), 1);
@@ -348,7 +350,7 @@ fn what_is_kept_goes_with_the_time_of_its_root() {
     assert!(one.node.answers_kept() == 0 && one.is_quiet());
 }
 
-/// A callback waited for a worker while its id stood still, and ran when its call had been over for long.
+/// A callback waited for a worker while its id was paused, and ran long after its call was over.
 #[test]
 fn what_has_waited_for_a_worker_until_its_call_was_over_does_not_run() {
     let mut one = waiting(Request { callback: Some(9), ..partial("1-5") });
@@ -368,7 +370,8 @@ fn what_has_waited_for_a_worker_until_its_call_was_over_does_not_run() {
     );
 }
 
-/// The last reports come in time, and the callback waits for a worker until its call is over: the message names what was left to do.
+/// The last reports come in time, and the callback waits for a worker until its call is over: the message names the
+/// remaining work.
 #[test]
 fn a_callback_that_waits_until_its_call_is_over_is_blamed() {
     let mut one = waiting(Request { callback: Some(9), ..partial("1-5") });
@@ -383,7 +386,7 @@ fn a_callback_that_waits_until_its_call_is_over_is_blamed() {
     assert!(outputs.last().is_some_and(|last| last.ends_with(blamed)), "{outputs:?}");
 }
 
-/// An answer comes when the time for reports has passed, too, and the node was not told so yet.
+/// An answer arrives after the time for reports, before the node was told the time.
 #[test]
 fn what_comes_when_its_call_is_over_is_not_merged() {
     let mut one = waiting(Request { callback: Some(9), ..partial("1-5") });
@@ -394,8 +397,8 @@ fn what_comes_when_its_call_is_over_is_not_merged() {
     assert!(outputs.last().is_some_and(|last| last.ends_with("it still waits for [4]")), "{outputs:?}");
 }
 
-/// A node that was told late that time had passed answered a call and kept the answer, though nobody would ask for it any more: its next deadline lay in the past, and
-/// whoever sleeps until then did not sleep.
+/// A node that was told the time late answered a call and retained the answer, although no adopter would ask for it any
+/// more. Its next deadline was in the past, and a driver that sleeps until then did not sleep.
 #[test]
 fn an_answer_that_comes_when_nobody_asks_any_more_is_not_kept() {
     let mut one = old(3);
@@ -405,8 +408,8 @@ fn an_answer_that_comes_when_nobody_asks_any_more_is_not_kept() {
     assert_eq!((one.node.calls(), one.node.answers_kept(), one.node.next_deadline()), (0, 0, None));
 }
 
-/// A process was stopped while its func ran. When it went on, all time had passed: it answered and forgot the call; then it read the request of an adopter, which had
-/// been sent long before, and executed the call again.
+/// A process was stopped while its func ran. When it continued, all time had passed: it answered and forgot the call.
+/// Then it read an old request of an adopter, and executed the call again.
 #[test]
 fn one_that_was_stopped_executes_nothing_again() {
     let mut one = old(3);
@@ -419,7 +422,7 @@ fn one_that_was_stopped_executes_nothing_again() {
     };
     assert!(refused(one.request(1, adopted("3", 1))));
     assert!(one.replied("c").is_empty() && one.is_quiet());
-    // Another call ends behind it, and it is known all the same.
+    // Another call ends after it, and it is remembered nevertheless.
     let other = CallId { root: 0, sequence: 9 };
     one.request(2, Request { call: other, ..partial("3") });
     one.now += Duration::from_secs(3600);
@@ -461,8 +464,9 @@ fn a_time_limit_answers_with_what_there_is() {
     assert!(one.replied("late").is_empty() && one.node.answers_kept() == 1);
 }
 
-/// A process was stopped for longer than a call's limit. When it went on it took the loss of a child first, and asked the child's children with no time left to answer in; when its own func ended
-/// first, it asked all of its children so.
+/// A process was stopped for longer than a call's limit. When it continued, it handled the loss of a child first, and
+/// asked the child's children with no time left to answer. When its own func ended first, it asked all of its children
+/// in the same way.
 #[test]
 fn nobody_is_asked_when_no_time_is_left() {
     let past = |one: &mut One| one.now += Duration::from_secs(60);
@@ -524,8 +528,8 @@ fn a_restarted_id_runs_no_old_call() {
     assert_eq!(one.request(1, asked(4000)), ["run func"], "it was there when the call began");
 }
 
-/// `gpc call sleep -n 64 --partial` down a chain, with id 5 killed: living processes below it were reported unknown, since they had been started moments before the call, and every hop
-/// rounds the age of the call up.
+/// In `gpc call sleep -n 64 --partial` down a chain, id 5 was killed. Live processes below it were reported as unknown:
+/// they had been started just before the call, and every hop rounds the age of the call up.
 #[test]
 fn the_first_run_of_an_id_takes_a_call_from_an_adopter_however_young_it_is() {
     let young = |first_run| {
@@ -538,7 +542,7 @@ fn the_first_run_of_an_id_takes_a_call_from_an_adopter_however_young_it_is() {
     assert!(young(false)[1].contains("this run of the id may have begun after the call"));
 }
 
-/// The data stopped in the middle with the parent that sent them; with the adopter's, func gets them whole.
+/// The data stop in the middle with the parent that sent them; with the adopter's data, func gets them whole.
 #[test]
 fn data_that_a_lost_parent_began_to_send_are_completed_by_its_adopter() {
     let (data, mut writer) = Body::arriving(6);
@@ -631,8 +635,9 @@ fn a_report_carries_so_many_causes_and_no_more() {
     assert_eq!((all.causes.len(), all.causes[0].id, all.causes[1023].id), (1024, 9, 1022));
 }
 
-/// A process hung and was given up; its children were adopted, and one of them executed, died and began anew. When the hanging func ended at last its id asked them as if nobody had, and the new
-/// run executed the call again. Who has lost its parent knows that somebody may have asked, and says so.
+/// A process hung and was given up. Its children were adopted, and one of them executed, died and restarted. When the
+/// hanging func ended at last, its id asked them as if no other id had, and the new run executed the call again. An id
+/// that has lost its parent knows that others may have asked, and its requests say so.
 #[test]
 fn who_has_lost_its_parent_asks_as_an_adopter_would() {
     let mut one = old(1);
@@ -652,8 +657,10 @@ fn who_has_lost_its_parent_asks_as_an_adopter_would() {
     );
 }
 
-/// A run of an id refused an adopter, which asked those below itself; then the request of the parent that had been given up came, and was taken. It went on to those below as if nobody else
-/// had asked them, so one that had executed for the adopter, and had begun anew since, executed again. Found by `gpc sim -n 24 --tree binary --calls 3 --faults all --partial`.
+/// A run of an id refused an adopter, which then asked the ids below it. Then the request of the parent that had been
+/// given up arrived, and was accepted. It was forwarded as if no other id had asked the ids below. One of them had
+/// executed for the adopter and had restarted since, and executed again. Found by `gpc sim -n 24 --tree binary --calls
+/// 3 --faults all --partial`.
 #[test]
 fn who_has_refused_an_adopter_takes_nothing_from_the_parent_that_was_given_up() {
     let started = chained_gpc::chain::Time::from_nanos(20_000_000_000);
@@ -672,7 +679,7 @@ fn who_has_refused_an_adopter_takes_nothing_from_the_parent_that_was_given_up() 
         "{outputs:?}"
     );
     assert_eq!(young().request(2, late()), ["run func"]);
-    // The same where it was refused for another reason.
+    // The same after a refusal for another reason.
     let mut one = young();
     one.node.close();
     assert!(one.request(0, Request { adopted: false, ..asked(2) })[1].contains("shutting down"));

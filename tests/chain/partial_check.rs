@@ -1,4 +1,4 @@
-//! What must hold of every partial call, checked from outside: what the world has seen against what the outcome says.
+//! Checks of every partial call from outside: the observations of the world against the outcome.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -12,12 +12,12 @@ use gpc_trees::{Id, IdList, Tree};
 use super::model::{leaves, text};
 use super::world::{Act, COMMUTATIVE, Event, Seen, World};
 
-/// What befell a world, in the words of its events.
+/// Faults of a world, in the form of its events.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Misfortune {
     pub(crate) plan: BTreeMap<(Id, Stage), Act>,
     pub(crate) events: Vec<Event>,
-    /// How long a call may wait though nothing hangs: for a silent peer.
+    /// How long a call may wait for a silent peer although nothing hangs.
     pub(crate) patience: Duration,
 }
 
@@ -43,13 +43,13 @@ impl Misfortune {
         self.plan.values().any(|act| *act == Act::Hang)
     }
 
-    /// Whether something here fails by itself at this id.
+    /// Whether a function fails at this id.
     fn fails(&self, id: Id) -> bool {
         self.acts(id, |act| !matches!(act, Act::Defer | Act::DeferEarly))
     }
 }
 
-/// Parent of each id but the first, and the slice that is its own.
+/// Parent of each id but the first, and its own slice.
 fn slices(tree: &Tree, ids: &IdList, into: &mut BTreeMap<Id, (Id, IdList)>) {
     let parent = ids.first().expect("a list that is split has ids");
     for group in tree.split(ids.len()).expect("a good tree") {
@@ -59,11 +59,11 @@ fn slices(tree: &Tree, ids: &IdList, into: &mut BTreeMap<Id, (Id, IdList)>) {
     }
 }
 
-/// Checks everything about the call of a ticket. Its root lives.
+/// Checks the call of a ticket, whose root is alive.
 pub(crate) fn check(world: &World, ticket: u64, start: &Start, fate: &Misfortune) {
     let (call, outcome) = world.finished.get(&ticket).expect("a call ends");
     let took = Duration::from_nanos(world.ended[&ticket] - world.begun[&ticket]);
-    // Whatever dies is noticed: only what hangs is waited for until the limit.
+    // A death is noticed: only hanging functions are waited for until the limit.
     let late = start.limit + start.limit / 100 + Duration::from_millis(100);
     let most = if fate.any_hangs() { late } else { fate.patience };
     assert!(took <= most + Duration::from_millis(100), "the call took {took:?}; {fate:?}");
@@ -86,13 +86,13 @@ pub(crate) fn check(world: &World, ticket: u64, start: &Start, fate: &Misfortune
     }
 }
 
-/// No id executes a call twice, whatever its run; and nothing but what was asked.
+/// No id executes a call twice, in any run, and only ids of the list execute.
 fn check_executions(world: &World, call: CallId) {
     let executed = world.executed(call);
     assert!(executed.windows(2).all(|pair| pair[0] != pair[1]), "executed twice: {executed:?}");
 }
 
-/// Requests go down from an ancestor that has given up those between, with the slice that the tree says.
+/// Requests come from an ancestor that has given up the ids in between, with the slice given by the tree.
 fn check_routes(world: &World, call: CallId, start: &Start) {
     let mut slices_of = BTreeMap::new();
     slices(&start.tree, &start.ids, &mut slices_of);
@@ -121,7 +121,7 @@ fn check_routes(world: &World, call: CallId, start: &Start) {
     }
 }
 
-/// Each status is what the world has seen; returns the ids that are done.
+/// Checks each status against the observations; returns the ids that are done.
 fn check_coverage(world: &World, call: CallId, asked: &[Id], report: &Report, fate: &Misfortune) -> Vec<Id> {
     let executed = world.executed(call);
     let mut done = Vec::new();
@@ -146,7 +146,7 @@ fn check_coverage(world: &World, call: CallId, asked: &[Id], report: &Report, fa
                 assert!(lost, "id {at} lives and is unknown: {}", causes());
             }
         }
-        // Where nothing but processes die, whoever lives and is well takes part.
+        // If processes only die, every live id without faults takes part.
         let well = !fate.crashed(at) && !fate.fails(at) && !fate.any_link_lost() && !fate.any_hangs();
         assert!(!well || status == Status::Done, "id {at} is {status:?}: {}", causes());
     }
@@ -172,7 +172,7 @@ fn check_cause(cause: &Cause, fate: &Misfortune) {
         (Stage::Setup, CauseKind::UnknownFunction) => {
             acts(Stage::Func, &[Act::Unknown]) || acts(Stage::Callback, &[Act::Unknown])
         }
-        // A run that came too late, or a call that has ended there.
+        // A run that started too late, or a call that has ended there.
         (Stage::Setup, CauseKind::LostIncarnation | CauseKind::AlreadyEnded | CauseKind::SecondParent) => {
             lost()
         }
@@ -181,7 +181,7 @@ fn check_cause(cause: &Cause, fate: &Misfortune) {
     assert!(is_true, "an untrue cause: id {id} at {stage}, {kind}: {message}; {fate:?}");
 }
 
-/// The reply has the part of every id that is done, once, and in the caller's order unless the callback does without.
+/// The reply has the part of every id that is done, once, and in the caller's order unless the callback is commutative.
 fn check_parts(reply: &SubtreeReply, start: &Start, done: &[Id]) {
     assert!(start.reply_wanted, "no reply was asked for");
     if start.callback.is_none() {
@@ -190,7 +190,7 @@ fn check_parts(reply: &SubtreeReply, start: &Start, done: &[Id]) {
         assert_eq!(data, done.iter().map(|id| format!("{id} ")).collect::<Vec<_>>());
         return;
     }
-    // One value, or several that could not be merged: whose they are is in them.
+    // One value, or several that could not be merged: each names its ids.
     let data = reply.data.to_bytes();
     let values: Vec<String> = match reply.level {
         0 => vec![text(data)],

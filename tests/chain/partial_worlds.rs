@@ -1,4 +1,5 @@
-//! Partial calls in worlds where processes die, come back and lose each other: drawn at random, and exhaustively where the world is small.
+//! Partial calls in worlds where processes die, restart and lose each other: drawn at random, and exhaustive in small
+//! worlds.
 
 use std::num::NonZeroU32;
 
@@ -11,7 +12,7 @@ use super::partial_check::{Misfortune, check};
 use super::properties::{plans, starts};
 use super::world::{COMMUTATIVE, Event, World};
 
-/// The worlds are older than any margin: only who begins anew is young.
+/// The worlds are older than any margin: only restarted ids are young.
 const AGE: u64 = 10_000_000_000;
 
 fn world(ids: u32, seed: u64, workers: usize) -> World {
@@ -27,11 +28,11 @@ struct Case {
     seed: u64,
     starts: Vec<Start>,
     fate: Misfortune,
-    /// The step at which each event happens; others come when they are drawn.
+    /// The step at which each event happens; others happen when they are drawn.
     at: Vec<Option<usize>>,
 }
 
-/// What may happen in a case.
+/// The faults that may happen in a case.
 #[derive(Clone, Copy)]
 struct Risks {
     acts: usize,
@@ -74,7 +75,7 @@ fn run(case: &Case) {
             None => world.events.push(event.clone()),
         }
     }
-    // The roots live until their calls have begun, as a call begins nowhere else.
+    // The roots are alive until their calls have begun, as a call begins nowhere else.
     for (start, ticket) in case.starts.iter().zip(0..) {
         world.happen(Event::Start(ticket, start.clone()));
     }
@@ -118,7 +119,7 @@ fn exhaustive_trees() -> [Tree; 5] {
     [Tree::Binary, Tree::Binomial, three, Tree::Chain, Tree::Flat]
 }
 
-/// A call whose options depend on a number, so that all are met.
+/// A call whose options depend on a number, so that all combinations occur.
 fn varied(tree: &Tree, n: u32, variant: usize) -> Start {
     let start = call(tree.clone(), IdList::range(0..n));
     Start {
@@ -130,7 +131,7 @@ fn varied(tree: &Tree, n: u32, variant: usize) -> Start {
     }
 }
 
-/// Runs a call in which these ids die at these steps; returns how many steps it took.
+/// Runs a call in which these ids die at these steps; returns the number of steps.
 fn with_crashes(start: &Start, seed: u64, crashes: &[(usize, Id)]) -> usize {
     let mut world = world(start.ids.len(), seed, 1);
     world.timed = crashes.iter().map(|&(step, id)| (step, Event::Kill(id))).collect();
@@ -141,7 +142,7 @@ fn with_crashes(start: &Start, seed: u64, crashes: &[(usize, Id)]) -> usize {
     world.steps
 }
 
-/// Nothing waits for its time where all goes well: the root's release reaches everybody.
+/// Without faults no answer waits for its time: the root's release reaches all ids.
 #[test]
 fn a_call_that_has_ended_leaves_no_answers() {
     for tree in exhaustive_trees() {
@@ -173,7 +174,7 @@ fn any_one_process_may_die_at_any_moment() {
     }
 }
 
-/// Every two, each at every event.
+/// Every two processes, each at every event.
 #[test]
 fn any_two_processes_may_die_at_any_moments() {
     for tree in exhaustive_trees() {
@@ -190,7 +191,7 @@ fn any_two_processes_may_die_at_any_moments() {
     }
 }
 
-/// A parent and its child die, the child begins anew, and is adopted: what its first run has executed, the second does not.
+/// A parent and its child die, the child restarts and is adopted: the second run does not execute what the first has.
 #[test]
 fn nobody_executes_again_after_a_restart() {
     for tree in [Tree::Binary, Tree::Chain] {
@@ -211,8 +212,8 @@ fn nobody_executes_again_after_a_restart() {
     }
 }
 
-/// A link between two living ids breaks, and then a process dies or another link breaks. Who was given up may be adopted again by one who does not know:
-/// it must not wait for children that have another parent.
+/// A link between two live ids breaks, and then a process dies or another link breaks. An id that was given up may be
+/// adopted again by an id that does not know that: it must not wait for children that have another parent.
 #[test]
 fn a_link_and_then_anything_may_be_lost_at_any_moments() {
     for (tree, n) in [(Tree::Chain, 4), (Tree::Binary, 5)] {

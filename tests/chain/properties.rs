@@ -1,4 +1,4 @@
-//! Whatever the tree, the order, the options and the misfortune: what must hold of every call.
+//! Properties of every call, for all trees, orders, options and faults.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
@@ -11,13 +11,13 @@ use proptest::prelude::*;
 use super::model::{aggregate, call, edges, ids, leaves, text};
 use super::world::{Act, COMMUTATIVE, Event, Outcome, Seen, World};
 
-/// What a case is made of.
+/// Contents of a case.
 #[derive(Clone, Debug)]
 struct Case {
     n: u32,
     workers: usize,
     seed: u64,
-    /// The ticket is the place in this list.
+    /// The ticket is the index in this list.
     calls: Vec<Start>,
     plan: BTreeMap<(Id, Stage), Act>,
     events: Vec<Event>,
@@ -115,7 +115,7 @@ fn watched(start: &Start) -> u32 {
     u32::from(start.watch)
 }
 
-/// Everything that travels for a call does so between a parent and its child, each way what belongs there.
+/// All messages of a call travel between a parent and its child, each kind in its direction.
 fn check_edges(world: &World, id: CallId, start: &Start) {
     let edges = edges(&start.tree, &start.ids);
     for (_, seen) in world.seen.iter().filter(|(call, _)| *call == id) {
@@ -139,7 +139,7 @@ fn check_edges(world: &World, id: CallId, start: &Start) {
     assert!(responses.count() <= requests.count(), "more responses than requests");
 }
 
-/// Every id executed once and is in the reply once.
+/// Every id has executed once and is in the reply once.
 fn check_success(world: &World, id: CallId, start: &Start, outcome: &Outcome) {
     let reply = outcome.as_ref().unwrap_or_else(|failure| panic!("{failure}"));
     let mut expected: Vec<Id> = start.ids.iter().skip(watched(start) as usize).collect();
@@ -172,7 +172,7 @@ fn check_success(world: &World, id: CallId, start: &Start, outcome: &Outcome) {
     }
 }
 
-/// What a coverage says of an id is so.
+/// Every status of a coverage is true.
 fn check_coverage(world: &World, id: CallId, start: &Start, coverage: &Coverage) {
     let asked: Vec<Id> = start.ids.iter().skip(watched(start) as usize).collect();
     assert_eq!(coverage.len(), asked.len() as u64);
@@ -186,7 +186,7 @@ fn check_coverage(world: &World, id: CallId, start: &Start, coverage: &Coverage)
     }
 }
 
-/// Whether the case holds what a cause says, for the call of this ticket.
+/// Whether the faults of the case explain a cause, for the call of this ticket.
 fn is_true(case: &Case, cause: &Cause, ticket: u64) -> bool {
     let Cause { id, stage, kind, .. } = cause;
     let start = &case.calls[ticket as usize];
@@ -213,7 +213,7 @@ fn is_true(case: &Case, cause: &Cause, ticket: u64) -> bool {
                     .iter()
                     .any(|event| matches!(*event, Event::GiveUp(at, given) if (at, given) == (*id, ticket)))
         }
-        // Every id that hangs is alive and says so itself, before its parent gives up on it.
+        // Every id that hangs is alive and reports it itself, before its parent gives up on it.
         _ => false,
     }
 }

@@ -1,4 +1,4 @@
-//! Replies whose data are still arriving: when the answer goes up, and how a call ends while they do.
+//! Replies whose data are still arriving: when the answer is sent, and how a call ends meanwhile.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use gpc_trees::Id;
 
 use super::one::{CALL, One, failed, leveled, request, start};
 
-/// The node 1 of a call over 1 to 5 that waits for its children 2 (with 3) and 4 (with 5).
+/// Node 1 of a call over 1 to 5, which waits for its children 2 (with 3) and 4 (with 5).
 fn waiting(request: Request) -> One {
     let mut one = One::new(1);
     one.request(0, request);
@@ -28,7 +28,7 @@ fn arriving(level: u16, len: u64) -> (Answer, BodyWriter) {
     )
 }
 
-/// The head of a child's reply comes; nothing of its data does.
+/// The head of a child's reply arrives, without data.
 fn head(one: &mut One, from: Id) -> Vec<String> {
     one.response(from, arriving(1, 300_000).0)
 }
@@ -37,7 +37,7 @@ fn arrived(one: &mut One, from: Id) -> Vec<String> {
     one.feed(Input::ReplyArrived { from, call: CALL })
 }
 
-/// Both heads have come, and the answer has gone up.
+/// Both heads have arrived, and the answer has been sent.
 fn given() -> One {
     let mut one = waiting(request("1-5"));
     assert!(head(&mut one, 4).is_empty(), "there is no answer without the other child");
@@ -131,7 +131,7 @@ fn a_cancel_and_a_lost_parent_go_down_to_those_whose_data_are_under_way() {
 #[test]
 fn the_time_limit_names_who_holds_the_data_up() {
     let limit = "the time limit (60s at id 1) passed when of the 300000 bytes of the reply of id";
-    // Nothing has come of the first child's.
+    // No data of the first child have arrived.
     let mut one = given();
     let says = format!(
         "to 0: id 2 failed at stage reply (time-limit): {limit} 2 0 had come and 0 had gone up [ddddd]"
@@ -139,7 +139,7 @@ fn the_time_limit_names_who_holds_the_data_up() {
     assert_eq!(one.expire_late(), [says, "to 2: cancel".into(), "to 4: cancel".into()]);
     assert!(one.is_quiet());
 
-    // All of the first child's has come, and the link to the parent takes none of it.
+    // All data of the first child have arrived, and the link to the parent takes none of them.
     let mut one = waiting(request("1-5"));
     let (answer, mut writer) = arriving(1, 300_000);
     one.response(2, answer);
@@ -151,7 +151,7 @@ fn the_time_limit_names_who_holds_the_data_up() {
     );
     assert_eq!(one.expire_late(), [says, "to 4: cancel".into()]);
 
-    // A child that has said nothing is named before one whose data come.
+    // A silent child is named before one whose data are arriving.
     let mut one = waiting(request("1-5"));
     head(&mut one, 2);
     let says = "to 0: id 4 failed at stage reply (time-limit): no reply came to id 1 within 60s; it still waits for [4] [ddd??]";
@@ -208,7 +208,7 @@ fn what_is_too_long_or_too_high_fails_before_any_of_it_goes_up() {
     );
     assert_eq!((&outputs[1][..], one.is_quiet()), ("to 2: cancel", true));
 
-    // Lengths that no number holds.
+    // Lengths beyond any number.
     let mut one = waiting(request("1-5"));
     one.response(2, arriving(0, u64::MAX).0);
     assert!(one.response(4, arriving(0, u64::MAX).0)[0].contains("over the limit"));
@@ -274,7 +274,7 @@ fn a_child_whose_data_are_under_way_is_asked_for_signs_of_life() {
             other => panic!("{other:?}"),
         }
     }
-    // Data that come are a sign.
+    // Arriving data count as a heartbeat.
     let mut one = One::with(Config { heartbeat, ..Config::new(1, 5) });
     one.request(0, request("1-3"));
     one.replied("a");
@@ -297,7 +297,7 @@ fn a_partial_answer_is_not_believed_where_all_is_asked_for() {
     assert_eq!(outputs[1..], ["to 2: cancel", "to 4: cancel"]);
 }
 
-/// A coverage from its letters.
+/// Parses a coverage from its letters.
 trait ParseLetters {
     fn parse_letters(&self) -> Coverage;
 }

@@ -1,4 +1,4 @@
-//! A call on the spot is answered as one that goes the long way, and leaves the same behind, whatever happens to it.
+//! A call on the fast path is answered as one in the tables, and leaves the same state, whatever happens to it.
 
 use std::time::Duration;
 
@@ -17,19 +17,19 @@ use proptest::prelude::*;
 
 use super::one::{CALL, One, failed, leveled, request, show, start};
 
-/// What a func says that fails: both ways carry all of it.
+/// Reason of a func that fails: both paths carry all of it.
 fn bad_luck() -> Box<Reason> {
     Box::new(Reason { kind: CauseKind::Panicked, code: -7, message: "bad luck".into() })
 }
 
-/// What func gives, in the room for it; when it fails, what it had written until then.
+/// Stores func's reply in its buffer. If func fails, the buffer holds what func wrote before.
 fn reply_into(room: &mut Reply, result: Result<Reply, Box<Reason>>) -> Result<(), Box<Reason>> {
     let failed = Reply { header: b"left".to_vec(), data: b"behind".to_vec(), ..Default::default() };
     *room = result.as_ref().map_or(failed, Reply::clone);
     result.map(drop)
 }
 
-/// A node that takes what it may on the spot, and the rest the long way.
+/// A node that takes the fast path where it can, and the tables otherwise.
 struct Spotter(One);
 
 impl Spotter {
@@ -41,7 +41,7 @@ impl Spotter {
         Time::default().plus(self.0.now)
     }
 
-    /// What is said when a request comes and its func gives this; none if it goes the long way.
+    /// Outputs of a request whose func has this result; `None` if the fast path does not take it.
     fn request(
         &mut self,
         from: Id,
@@ -170,7 +170,7 @@ fn end(asker: Asker, call: CallId, answer: Answer) -> String {
     }
 }
 
-/// What happens to a call of [`CALL`]'s name.
+/// An event of a call with the name [`CALL`].
 #[derive(Clone, Debug)]
 enum Happens {
     Answers(usize, u8),
@@ -197,13 +197,13 @@ fn happenings() -> impl Strategy<Value = Vec<Happens>> {
     prop::collection::vec(one, 0..16)
 }
 
-/// What a child says, in many ways.
+/// Answers of a child, in many forms.
 fn answer(child: Id, how: u8) -> Answer {
     match how {
         0 => leveled((child % 3) as u16, "0 ", &format!("{child}")),
         1 => Answer::Completed,
         2 => failed(child, Stage::Func, Coverage::all(Status::Failed, 1)),
-        // Long, and high.
+        // A long one, and one of a high level.
         3 => leveled(1, "", &"x".repeat(9000)),
         _ => Answer::Reply(SubtreeReply { level: 2000, ..SubtreeReply::default() }),
     }
@@ -234,7 +234,7 @@ proptest! {
         prop_assert_eq!(on_the_spot.map(sorted), Some(sorted(said)));
         let groups = tree.split(asked.ids.len()).unwrap();
         let child = |index: usize| groups.get(index).map_or(77, |group| asked.ids.id(group.start).unwrap());
-        // Whatever happens, each says the same.
+        // After every event both give the same outputs.
         for happens in happenings {
             let input = match happens {
                 Happens::Answers(index, how) => {
@@ -255,7 +255,7 @@ proptest! {
                     Input::Tick
                 }
                 Happens::TimePasses => {
-                    // Nobody tells the node. Only the root decides by itself that a call took too long.
+                    // The node is not told the time. Only the root decides by itself that a call took too long.
                     let Some(deadline) = long.node.next_deadline().filter(|_| here) else { continue };
                     (long.now, short.0.now) = (deadline.since(Time::default()), deadline.since(Time::default()));
                     continue;
@@ -275,7 +275,7 @@ proptest! {
             prop_assert_eq!(short.0.node.calls(), long.node.calls());
             prop_assert!((0..6).all(|index| short.0.node.awaits(child(index), CALL) == long.node.awaits(child(index), CALL)));
         }
-        // Its deadline is known to the end, and nothing is left.
+        // Its deadline is known until the end, and no state is left.
         while long.node.calls() > 0 {
             prop_assert!(short.0.node.next_deadline() <= long.node.next_deadline());
             let expected = sorted(long.expire());
@@ -285,7 +285,7 @@ proptest! {
         prop_assert!(long.is_quiet() && short.0.is_quiet());
     }
 
-    /// With a callback, an id alone gives what it would merge.
+    /// With a callback, an id without children replies with its own value.
     #[test]
     fn an_id_alone_answers_as_on_the_long_way(
         callback in prop::option::of(Just(9u64)), reply_wanted: bool, fails: bool,
@@ -300,7 +300,7 @@ proptest! {
         let mut short = Spotter::new(config());
         prop_assert_eq!(short.request(0, &asked, reply()), Some(said));
         prop_assert!(long.is_quiet() && short.0.is_quiet());
-        // Once more it is refused by both, and does not run.
+        // A repeated request is refused by both, and does not run.
         prop_assert_eq!(short.request(0, &asked, reply()), None);
         prop_assert_eq!(short.0.request(0, asked.clone()), long.request(0, asked));
     }
@@ -330,7 +330,7 @@ fn what_is_unusual_goes_the_long_way() {
     ] {
         assert!(!fresh(unusual), "one that {what}");
     }
-    // While a function runs, others wait for their turn.
+    // While a function runs, others wait.
     let mut one = Spotter::new(Config { calls_max: 9, ..config() });
     one.0.request(0, request("1"));
     let other = Request { call: CallId { root: 0, sequence: 6 }, ..request("1") };
@@ -339,21 +339,21 @@ fn what_is_unusual_goes_the_long_way() {
     assert!(!may(&mut one, &request("1")) && may(&mut one, &other));
     one.0.node.close();
     assert!(!may(&mut one, &Request { call: CallId { root: 0, sequence: 7 }, ..request("1") }));
-    // This moment has asked as many children as it may.
+    // The limit of children for this time is reached.
     let sizes = Sizes { work: 1, ..Sizes::default() };
     let mut busy = Spotter::new(Config { calls_max: 9, sizes, ..config() });
     let next = |sequence| Request { call: CallId { root: 0, sequence }, ..request("1-2") };
     assert!(may(&mut busy, &next(6)) && !may(&mut busy, &next(7)));
     busy.0.now += Duration::from_micros(1);
     assert!(may(&mut busy, &next(7)));
-    // As many as there may be are in flight.
+    // The largest number of calls is in flight.
     let mut full = Spotter::new(config());
     assert!(may(&mut full, &Request { call: CallId { root: 0, sequence: 6 }, ..request("1-2") }));
     assert!(!may(&mut full, &request("1")));
     assert_eq!(full.0.request(0, request("1")).len(), 2, "it is consumed and refused");
 }
 
-/// Nothing is prepared for what comes once.
+/// A single call of its kind gets no plan.
 #[test]
 fn the_first_call_of_a_kind_goes_the_long_way() {
     let mut one = Spotter(One::with(Config::new(1, 5)));
@@ -404,7 +404,7 @@ fn many_calls_at_once_are_all_answered() {
     assert!(one.0.is_quiet());
 }
 
-/// What a func had written when it failed was there for the next one to add to.
+/// The bytes that a failed func had written were still there for the next one.
 #[test]
 fn what_a_failed_func_has_written_is_nobodys() {
     for (forward_first, list) in [(false, "1-9"), (true, "1-9"), (false, "1")] {
@@ -418,7 +418,8 @@ fn what_a_failed_func_has_written_is_nobodys() {
     }
 }
 
-/// A func's long reply was in its place when the call had taken it, and memory had not been asked: the reply waited uncounted.
+/// A func's long reply was in its place when the call had taken it, without a request for memory: the reply waited
+/// uncounted.
 #[test]
 fn a_long_reply_that_finds_no_memory_fails_its_call_as_on_the_long_way() {
     for (forward_first, fits) in [(false, false), (true, false), (false, true)] {
@@ -437,7 +438,7 @@ fn a_long_reply_that_finds_no_memory_fails_its_call_as_on_the_long_way() {
         assert_eq!((said.iter().any(|said| said.contains("no-memory")), used_long.used() > 0), (!fits, fits));
         assert_eq!(used_short.used() >= len as u64, fits, "counted, or given back");
         assert_eq!(sorted(on_the_spot), sorted(said));
-        // Its func has run, whatever became of its reply: nobody else may ask for that.
+        // Its func has run, whatever became of its reply: a second parent must not ask for it.
         assert_eq!(short.request(7, &asked, Ok(reply())), None);
         let refused = short.0.request(7, asked);
         assert!(refused.iter().any(|said| said.contains("second-parent")), "{refused:?}");

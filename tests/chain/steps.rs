@@ -1,5 +1,5 @@
-//! The steps of a call, in the source's order: the ARMCI design of chained GPC (2007), "A chained GPC's propagation works in the following steps" and
-//! "The action for any response to a chained_gpc".
+//! The steps of a call, in the source's order: the ARMCI design of chained GPC (2007), "A chained GPC's propagation
+//! works in the following steps" and "The action for any response to a chained_gpc".
 
 use std::sync::Arc;
 
@@ -28,7 +28,8 @@ fn func_then_forward_then_callbacks_then_the_response() {
     assert!(one.is_quiet());
 }
 
-/// A concatenation over five ids in a flat tree gave 0 4 3 2 1 in one run and another order in the next: callback got the replies as they came, and nobody had said so.
+/// A concatenation over five ids in a flat tree gave 0 4 3 2 1 in one run and another order in the next: callback got
+/// the replies as they arrived, which was not documented.
 #[test]
 fn callback_merges_in_list_order_whoever_answers_first() {
     let flat = || Request { tree: Ok(Tree::Flat), ..merging("1-5") };
@@ -130,7 +131,7 @@ fn no_reply_means_a_bare_completion_all_the_way_up() {
     assert_eq!(world.seen.iter().filter(|(_, seen)| matches!(seen, Seen::Func(_))).count(), 5);
 }
 
-/// The source executes callback for any response; without a reply it once was left out.
+/// The source executes callback for any response; without a reply it was once left out.
 #[test]
 fn a_callback_runs_for_a_bare_completion_too() {
     let mut one = One::new(1);
@@ -191,8 +192,8 @@ fn a_deferred_reply_is_awaited_while_the_call_goes_on() {
     assert!(one.answered(Ok(reply("after the end"))).is_empty());
 }
 
-/// A func that answers through its token and then returns brings the answer in before its own end; the answer was once taken
-/// for a second one and dropped, and the call hung until its time limit.
+/// A func that answers through its token and then returns gives the answer before its own end. The answer was once
+/// taken for a second one and dropped, and the call hung until its time limit.
 #[test]
 fn a_deferred_reply_may_come_before_func_has_ended() {
     let mut one = One::new(1);
@@ -209,8 +210,9 @@ fn a_deferred_reply_may_come_before_func_has_ended() {
     assert!(one.is_quiet());
 }
 
-/// An answer names its call and no token, so a driver gives one for each token. The world of these tests gave a second one for func's, and in one of
-/// some thousand cases while a callback had deferred: the call ended well, with that empty answer in place of the merged reply.
+/// An answer names its call and no token, so a driver gives one for each token. The world of these tests gave a second
+/// one for func's token. In one of some thousand cases it did so while a callback had deferred: the call ended well,
+/// with that empty answer instead of the merged reply.
 #[test]
 fn func_and_callback_of_one_id_may_both_answer_later() {
     for func in [Act::Defer, Act::DeferEarly] {
@@ -274,7 +276,7 @@ fn an_explicit_shape_is_followed_window_by_window() {
     }
 }
 
-/// What an id is asked is what it hands on, but for the list, the tree's window and the limit.
+/// An id forwards all that it received, except the list, the tree's window and the limit.
 #[test]
 fn a_job_and_a_forwarded_request_hold_all_that_came() {
     let (mut node, mut outputs) = (Node::new(Config::new(1, 5)), Outputs::new());

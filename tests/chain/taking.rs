@@ -1,4 +1,4 @@
-//! Functions that take their data as they come: when they may begin and go on, and how such a call ends.
+//! Functions that take their data as they arrive: when they may begin and continue, and how such a call ends.
 
 use std::sync::Arc;
 
@@ -131,11 +131,11 @@ fn a_call_that_ends_meanwhile_takes_what_func_has_made_along() {
     one.ran(JobResult::Taken(Taken(Box::new(held.clone()))));
     assert_eq!(one.cancel(0), ["consumed 0", "to 2: cancel"]);
     assert_eq!(Arc::strong_count(&held), 1);
-    // And one that was out when the call ended.
+    // The same for one that was running when the call ended.
     assert!(one.ran(taken()).is_empty());
 }
 
-/// func has begun, so nobody may say that this id was not reached.
+/// func has begun, so this id must not be reported as unreached.
 #[test]
 fn an_id_whose_func_waits_for_data_may_have_run() {
     let (request, mut writer) = arriving(Use::Passing, "1-2", true);

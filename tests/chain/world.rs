@@ -1,5 +1,5 @@
-//! A small deterministic world: nodes, links between them, jobs, virtual time. What happens next is drawn from a seed; time passes
-//! only when nothing else is left to happen. The rules that hold at every step are asserted here, so that every test checks them.
+//! A small deterministic world: nodes, links between them, jobs, virtual time. A seed draws the next event; time
+//! advances only when no other event is left. The rules of every step are asserted here, so every test checks them.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -10,37 +10,38 @@ use chained_gpc::wire::message::{Merging, SubtreeReply};
 use chained_gpc::wire::{CallId, CauseKind, Failure, Message, Reason, Report, Stage};
 use gpc_trees::{Id, IdList};
 
-/// What a function does at an id; it replies unless the plan says otherwise.
+/// Behaviour of a function at an id; it replies unless the plan has an entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Act {
     Fail,
     Unknown,
-    /// Answers later; func twice, where no callback awaits an answer for which the second one would be taken: it must not count.
+    /// Replies later. func uses its token twice, unless a callback awaits an answer for which the second use would be
+    /// taken: the second one must not count.
     Defer,
-    /// The answer overtakes the return of func.
+    /// The reply is given before func returns.
     DeferEarly,
     DropToken,
     /// Ends only after everything else has.
     Hang,
 }
 
-/// What an application, or fate, does at some moment.
+/// An action of an application, or a fault.
 #[derive(Clone, Debug)]
 pub(crate) enum Event {
     Start(u64, Start),
     GiveUp(Id, u64),
-    /// The link between two ids breaks; what is under way on it is gone.
+    /// The link between two ids breaks; messages in flight on it are lost.
     Lose(Id, Id),
-    /// Its process dies. What it has sent may still arrive.
+    /// Its process dies. Messages that it has sent may still arrive.
     Kill(Id),
-    /// A process begins anew with the id of one that has died.
+    /// A new process starts with the id of one that has died.
     Restart(Id),
-    /// Its process is stopped: it hears nothing and says nothing, and its links stand.
+    /// Its process is stopped: it reads and sends nothing, and its links stay up.
     Pause(Id),
     Resume(Id),
 }
 
-/// What has been seen, in order.
+/// An observation; the world keeps them in order.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Seen {
     Func(Id),
@@ -53,7 +54,7 @@ pub(crate) enum Seen {
     Finished(Id),
 }
 
-/// A request that was sent, for an audit of its route.
+/// A request that was sent, to check its route.
 #[derive(Clone, Debug)]
 pub(crate) struct Routed {
     pub(crate) call: CallId,
@@ -62,7 +63,7 @@ pub(crate) struct Routed {
     pub(crate) ids: IdList,
 }
 
-/// What travels from one id to another.
+/// An item in flight from one id to another.
 enum Parcel {
     Message(Message),
     Lost { unreached: bool },
@@ -77,17 +78,17 @@ pub(crate) struct World {
     pub(crate) plan: BTreeMap<(Id, Stage), Act>,
     pub(crate) seen: Vec<(CallId, Seen)>,
     pub(crate) finished: BTreeMap<u64, (CallId, Outcome)>,
-    /// Of partial calls that ended well.
+    /// Reports of partial calls that ended well.
     pub(crate) reports: BTreeMap<u64, Report>,
-    /// When each call began and ended.
+    /// Start and end of each call.
     pub(crate) begun: BTreeMap<u64, u64>,
     pub(crate) ended: BTreeMap<u64, u64>,
     pub(crate) routes: Vec<Routed>,
-    /// Who asked whom for a heartbeat.
+    /// Sender and receiver of each PING.
     pub(crate) pings: Vec<(Id, Id)>,
     pub(crate) abandoned: Vec<(Id, Id)>,
     paused: BTreeSet<Id>,
-    /// How the nodes are built; the id and what belongs to one run of it are put in.
+    /// Configuration of the nodes; the id and the data of its run are filled in.
     config: Option<Config>,
     runs: u64,
     pub(crate) steps: usize,
@@ -95,7 +96,7 @@ pub(crate) struct World {
     pub(crate) timed: Vec<(usize, Event)>,
     pub(crate) events: Vec<Event>,
     links: BTreeMap<(Id, Id), VecDeque<Parcel>>,
-    /// Sender and receiver of a link that is lost, and the sender does not know it yet.
+    /// Sender and receiver of a lost link whose sender does not know that yet.
     broken: BTreeSet<(Id, Id)>,
     jobs: Vec<(Id, Job)>,
     hanging: Vec<(Id, CallId)>,
@@ -106,7 +107,7 @@ pub(crate) struct World {
     seed: u64,
 }
 
-/// A callback that merges replies as they come, registered so at every id; any other merges them in list order.
+/// A callback that merges replies as they arrive, registered so at every id; any other merges them in list order.
 pub(crate) const COMMUTATIVE: u64 = 10;
 
 fn merging(callback: Option<u64>) -> Merging {
@@ -116,7 +117,7 @@ fn merging(callback: Option<u64>) -> Merging {
     }
 }
 
-/// What an id knows of the functions that it has registered.
+/// Fills in what an id knows of its registered functions.
 fn registered(mut input: Input) -> Input {
     match &mut input {
         Input::Start { start, .. } => start.merging = merging(start.callback),
@@ -153,7 +154,7 @@ impl World {
         self
     }
 
-    /// Runs one call to quiet, and says how it ended.
+    /// Runs one call until the world is quiet; returns its outcome.
     pub(crate) fn call(&mut self, start: Start) -> Outcome {
         self.events.push(Event::Start(1, start));
         self.run();
@@ -167,7 +168,7 @@ impl World {
         ((mixed ^ (mixed >> 31)) % below as u64) as usize
     }
 
-    /// Lets everything happen that can, then asserts that no node keeps anything of it.
+    /// Runs the world to its end, then asserts that no node holds any state.
     pub(crate) fn run(&mut self) {
         while self.step() || self.pass_time() || self.end_a_hanging_job() {}
         for (id, node) in &self.nodes {
@@ -177,12 +178,12 @@ impl World {
         assert!(self.owed.values().all(|&owed| owed == 0), "requests never consumed: {:?}", self.owed);
     }
 
-    /// Lets everything happen that can, while some may be stopped.
+    /// Runs the world as far as possible while some processes are stopped.
     pub(crate) fn settle(&mut self) {
         while self.step() || self.pass_time() {}
     }
 
-    /// One thing happens, if there is one that can.
+    /// Handles one event, if there is one.
     pub(crate) fn step(&mut self) -> bool {
         self.steps += 1;
         while let Some(place) = self.timed.iter().position(|(step, _)| *step <= self.steps) {
@@ -280,7 +281,7 @@ impl World {
         self.ran(id, call, result);
     }
 
-    /// Whether a callback of this id keeps a token. An answer names its call and no more, so no other may come then.
+    /// Whether a callback of this id keeps a token. An answer names only its call, so no other answer may come then.
     fn callback_defers(&self, id: Id) -> bool {
         matches!(self.plan.get(&(id, Stage::Callback)), Some(Act::Defer | Act::DeferEarly | Act::DropToken))
     }
@@ -322,7 +323,8 @@ impl World {
             return;
         }
         let last_words_arrive = self.draw(2) == 0;
-        // A link ends with the process at either end, and a later run of this id begins with none: it reads nothing that was sent to this one, not even the last words of who died before.
+        // A link ends with the process at either end, and a later run of this id starts without links: it reads no
+        // message to this one, not even the last messages of an id that died before.
         self.links.retain(|(_, to), _| *to != id);
         self.broken.retain(|(from, _)| *from != id);
         for peer in self.nodes.keys().copied().collect::<Vec<_>>() {
@@ -353,7 +355,7 @@ impl World {
         self.nodes.insert(id, node);
     }
 
-    /// One side closes a link: the other one hears of it.
+    /// One side closes a link; the other one is told.
     fn abandon(&mut self, id: Id, peer: Id) {
         self.abandoned.push((id, peer));
         self.links.remove(&(peer, id));
@@ -364,7 +366,7 @@ impl World {
         self.broken.insert((peer, id));
     }
 
-    /// Gives one input, checks and carries out what the node says.
+    /// Gives one input, then checks and carries out the outputs.
     pub(crate) fn input(&mut self, id: Id, input: Input) {
         let Some(node) = self.nodes.get_mut(&id) else { return };
         let mut outputs = Outputs::new();
@@ -422,7 +424,7 @@ impl World {
         }
     }
 
-    /// A message leaves, as far as the link stands and its end lives.
+    /// Sends a message, if the link is up and its end is alive.
     fn post(&mut self, id: Id, to: Id, message: Message) {
         if self.broken.contains(&(id, to)) {
             return;
@@ -434,7 +436,7 @@ impl World {
         self.broken.insert((id, to));
     }
 
-    /// Time passes until the next deadline of any node.
+    /// Advances time to the next deadline of any node.
     pub(crate) fn pass_time(&mut self) -> bool {
         let awake = self.nodes.iter().filter(|(id, _)| !self.paused.contains(id));
         let soonest = awake.filter_map(|(id, node)| Some((node.next_deadline()?, *id))).min();
@@ -455,12 +457,12 @@ impl World {
         true
     }
 
-    /// What was seen of everything, in order.
+    /// All observations, in order.
     pub(crate) fn log(&self) -> Vec<Seen> {
         self.seen.iter().map(|(_, seen)| seen.clone()).collect()
     }
 
-    /// Ids that executed func, as often as they did, sorted.
+    /// Ids that executed func, once for each execution, sorted.
     pub(crate) fn executed(&self, call: CallId) -> Vec<Id> {
         let func = |(at, seen): &(CallId, Seen)| match seen {
             Seen::Func(id) if *at == call => Some(*id),
@@ -472,14 +474,14 @@ impl World {
     }
 }
 
-/// A limit that no test comes near unless it means to.
+/// A limit that no test reaches by accident.
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 
 fn refused(kind: CauseKind, message: String) -> JobResult {
     JobResult::Refused(Box::new(Reason::new(kind, message)))
 }
 
-/// What the runtime says of a token that is dropped.
+/// The runtime's reason for a dropped token.
 fn dropped() -> Box<Reason> {
     Box::new(Reason::new(CauseKind::NoAnswer, "dropped"))
 }
