@@ -1,4 +1,4 @@
-//! Functions that are restricted: from whom a node takes requests of them, on every path that a request may take.
+//! Restricted functions: from which peers a node accepts requests for them, on every path of a request.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use chained_gpc::{
 use super::common::{LIMIT, cause_of, ids, limited, replies_of};
 use super::raw::{EARLY, RawPeer, call, node, request};
 
-/// Registers a function of this name that counts its runs.
+/// Registers a function with this name that counts its runs.
 fn counting(functions: &Functions, name: &str) -> (FuncHandle, Arc<AtomicUsize>) {
     let runs = Arc::<AtomicUsize>::default();
     let counts = runs.clone();
@@ -31,7 +31,7 @@ fn only(list: &str) -> Access {
     Access::Ids(ids(list))
 }
 
-/// The answer to a call, whatever credit comes before it.
+/// The answer to a call, after any credit.
 fn answer(peer: &mut RawPeer, call: CallId) -> Answer {
     loop {
         match peer.next() {
@@ -51,7 +51,7 @@ fn failure(answer: Answer) -> Failure {
 
 const ACCESSES: [fn() -> Access; 3] = [|| Access::Proved, || Access::Listed, || only("7")];
 
-/// Over TCP without a secret nothing is proved. Inline functions would run where the request was read.
+/// Over TCP without a secret links are not authenticated. Inline functions would run where the request is read.
 #[test]
 fn who_proves_nothing_is_told_what_to_do_and_nothing_runs() {
     limited(|| {
@@ -63,7 +63,7 @@ fn who_proves_nothing_is_told_what_to_do_and_nothing_runs() {
                 let (closed, runs) = counting(&restricted, "closed");
                 let node = node(1, &functions, []);
                 let mut peer = RawPeer::greet(&node, 7, EARLY, 1);
-                // Each of them gives its credit back, and none is in the way of what is open.
+                // Each refusal gives its credit back, and none delays the open function.
                 for sequence in 0..u64::from(2 * HIWATER) {
                     let (closed_call, open_call) = (call(7, 2 * sequence), call(7, 2 * sequence + 1));
                     peer.request(closed_call, closed, &ids("1,2"));
@@ -84,7 +84,7 @@ fn who_proves_nothing_is_told_what_to_do_and_nothing_runs() {
     });
 }
 
-/// The root of a call is what the parent says: a request in the name of a permitted id is judged by who sends it.
+/// The root named in a request is the parent's claim: a request in the name of a permitted id is judged by its sender.
 #[test]
 fn the_root_that_a_request_names_counts_for_nothing() {
     limited(|| {
@@ -99,7 +99,7 @@ fn the_root_that_a_request_names_counts_for_nothing() {
     });
 }
 
-/// One that adopts a subtree is judged like a parent, though an answer may be there.
+/// An adopter is judged like a parent, even if an answer may exist.
 #[test]
 fn an_adopter_is_judged_as_well() {
     limited(|| {
@@ -115,7 +115,7 @@ fn an_adopter_is_judged_as_well() {
     });
 }
 
-/// A chain of three nodes: who sends the request to the last one is id 1, whoever began the call.
+/// In a chain of three nodes, id 1 sends the request to the last one, whatever the root of the call.
 #[test]
 fn over_unix_sockets_a_user_is_proof_and_the_parent_is_judged() {
     limited(|| {
@@ -137,7 +137,7 @@ fn over_unix_sockets_a_user_is_proof_and_the_parent_is_judged() {
                 let cause = cause_of(nodes.root().call(chain(root)).unwrap());
                 assert_eq!((cause.id, cause.kind), (2, CauseKind::NotAuthorised), "{cause}");
                 assert!(cause.message.contains("id 1 is of none of them"), "{cause}");
-                // What is refused is one id's failure, and the others go on.
+                // A refusal is one id's failure, and the others continue.
                 let partial = nodes.root().call(chain(root).partial()).unwrap().wait().unwrap();
                 assert_eq!(partial.status(2), Some(Status::Failed));
                 assert_eq!(partial.cause(2).map(|cause| cause.kind), Some(CauseKind::NotAuthorised));
@@ -147,7 +147,7 @@ fn over_unix_sockets_a_user_is_proof_and_the_parent_is_judged() {
     });
 }
 
-/// What a node starts itself is nobody's request.
+/// Calls that a node starts itself are not restricted.
 #[test]
 fn a_node_may_call_what_it_has_restricted() {
     limited(|| {
@@ -165,7 +165,7 @@ fn a_node_may_call_what_it_has_restricted() {
     });
 }
 
-/// At an id without children a callback does not run; at one with some it does.
+/// Without children a callback does not run at an id; with children it does.
 #[test]
 fn a_callback_is_restricted_where_it_would_run() {
     limited(|| {
@@ -181,7 +181,7 @@ fn a_callback_is_restricted_where_it_would_run() {
     });
 }
 
-/// Functions with phases, and those that answer later or take their data as they come, are restricted like any other.
+/// Functions with phases, deferring functions and streaming functions can be restricted like any other.
 #[test]
 fn every_kind_of_function_can_be_restricted() {
     limited(|| {
@@ -203,7 +203,7 @@ fn every_kind_of_function_can_be_restricted() {
     });
 }
 
-/// Data that are still arriving when their request is refused are not in the way of those behind them.
+/// Data that are still arriving when their request is refused do not block later data.
 #[test]
 fn long_data_of_a_refused_request_leave_the_link_as_it_was() {
     limited(|| {
@@ -224,7 +224,7 @@ fn long_data_of_a_refused_request_leave_the_link_as_it_was() {
     });
 }
 
-/// What the secret proves over TCP, and what it takes a listed key to prove.
+/// What the secret proves over TCP, and what requires a listed key.
 #[test]
 fn over_tcp_a_secret_proves_a_member_and_a_key_an_id() {
     limited(|| {
@@ -235,7 +235,7 @@ fn over_tcp_a_secret_proves_a_member_and_a_key_an_id() {
         let (other, _) = counting(&functions.access(only("5")), "other");
         let secret = Secret::random().unwrap();
         let keys = [0; 3].map(|_| PrivateKey::random().unwrap());
-        // Of ids 0 and 1 the keys are listed, of id 2 it is not.
+        // The keys of ids 0 and 1 are listed, that of id 2 is not.
         let listener = Listener::bind(&"127.0.0.1:0".parse().unwrap()).unwrap();
         let mut peers: Peers = [(1, listener.address().unwrap())].into_iter().collect();
         for id in [0, 1] {

@@ -1,4 +1,4 @@
-//! Ids that join and leave while all members are told by one call.
+//! Ids that join and leave while one call tells all members.
 #![cfg(feature = "noise")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -11,10 +11,11 @@ use gpc_trees::{Group, Layout, Limits, Registered, TreeName};
 use super::common::{assert_cause, assert_who, cause_of, limited, outcome_of, replies_of, who};
 use super::membership::{alone, peer};
 
-/// Members before the newcomer, which has the next id: in every tree but the flat one it stands below another id than the root.
+/// Members before the newcomer, which has the next id: in every tree but the flat one it is below another id than the
+/// root.
 const MEMBERS: Id = 9;
 
-/// Nodes that know each other, and nobody else.
+/// Nodes that know each other, and no others.
 fn members(functions: &Functions, link: LinkKind) -> Vec<Node> {
     let listeners: Vec<Listener> =
         (0..MEMBERS).map(|id| Listener::bind(&link.fresh_address(id)).unwrap()).collect();
@@ -36,7 +37,7 @@ fn trees(functions: &Functions) -> Vec<CallTree> {
     functions.tree(two.unwrap()).unwrap();
     let names = ["binary", "binomial", "kary:3", "knomial:3", "chain", "flat", "loggp:2", "two"];
     let named = names.map(|name| functions.named_tree(&name.parse::<TreeName>().unwrap()).unwrap());
-    // Position i stands below position (i - 1) / 2.
+    // Position i is below position (i - 1) / 2.
     let parents: Vec<Option<u32>> =
         (0..=MEMBERS).map(|place| place.checked_sub(1).map(|place| place / 2)).collect();
     let layout = Layout::from_parents(&parents, &Limits::default()).unwrap();
@@ -48,7 +49,8 @@ fn assert_told(outcome: &Outcome, ids: std::ops::Range<Id>) {
     assert_eq!(outcome.ids().len() as usize, ids.len());
 }
 
-/// A node that learned of a new id could call it as its own child alone: in every deeper tree the parent knew no address of it.
+/// A node that learned of a new id could call it only as its own child: in every deeper tree the parent had no address
+/// for it.
 #[test]
 fn an_announced_id_is_reached_in_every_tree_and_a_withdrawn_one_in_none() {
     limited(|| {
@@ -75,7 +77,7 @@ fn an_announced_id_is_reached_in_every_tree_and_a_withdrawn_one_in_none() {
     });
 }
 
-/// One that joins says itself where it listens; and what is not there when it does is named.
+/// A newcomer announces its own address; the outcome names members that are not there.
 #[test]
 fn a_newcomer_announces_itself_and_the_outcome_names_who_was_not_told() {
     limited(|| {
@@ -86,7 +88,7 @@ fn a_newcomer_announces_itself_and_the_outcome_names_who_was_not_told() {
         for node in &nodes {
             newcomer.learn(peer(node)).unwrap();
         }
-        // It dies without a word to the others.
+        // It ends without a goodbye to the others.
         drop(nodes.remove(4));
         let outcome = outcome_of(newcomer.announce(peer(&newcomer)).unwrap());
         let told: Vec<Id> = (0..=MEMBERS).filter(|id| *id != 4).collect();
@@ -98,7 +100,7 @@ fn a_newcomer_announces_itself_and_the_outcome_names_who_was_not_told() {
     });
 }
 
-/// An announcement with another key would have let any member put itself in the place of an id that is listed with one.
+/// An announcement with another key would have let any member replace an id that is listed with a key.
 #[test]
 fn no_announcement_replaces_a_key() {
     limited(|| {
@@ -127,13 +129,13 @@ fn no_announcement_replaces_a_key() {
             }
         };
         refused(&five.clone().known_by(other));
-        // To withdraw it before helps nobody.
+        // Withdrawing the id before does not help.
         assert_told(&outcome_of(nodes[0].withdraw(5).unwrap()), 0..2);
         refused(&five.clone().known_by(other));
         assert_told(&outcome_of(nodes[0].announce(five.clone().known_by(own)).unwrap()), 0..2);
         assert_told(&outcome_of(nodes[0].withdraw(5).unwrap()), 0..2);
         refused(&five.clone().known_by(other));
-        // What came by announcements alone goes with them.
+        // A key that was only announced is withdrawn with its id.
         let six = Peer::new(6, five.address);
         for key in [own, other] {
             assert_told(&outcome_of(nodes[0].announce(six.clone().known_by(key)).unwrap()), 0..2);

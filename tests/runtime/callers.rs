@@ -1,4 +1,5 @@
-//! Calls from anywhere: by callers on other threads and in functions, without a wait that never ends; what functions know of their call; and what becomes of calls whose handle is dropped.
+//! Calls from anywhere: by callers on other threads and in functions, without endless waits; what functions know of
+//! their call; and calls whose handle is dropped.
 #![allow(clippy::disallowed_methods, reason = "every wait has a limit")]
 
 use std::future::Future as _;
@@ -17,10 +18,10 @@ use gpc_trees::{IdList, Tree};
 
 use super::common::{LIMIT, limited};
 
-/// Longer than any test waits for an error that is to come at once.
+/// Longer than any test waits for an error that must be returned at once.
 const LONG: Duration = Duration::from_secs(60);
 
-/// A func that calls `inner` over its own id alone, waits for it, and says how that went.
+/// A func that calls `inner` over its own id, waits for it, and sends the result.
 fn waits(
     functions: &Functions,
     name: &str,
@@ -45,7 +46,7 @@ fn nodes(functions: &Functions, n: u32) -> LocalNodes {
     LocalNodes::start_with(n, LinkKind::Unix, functions, |_, node| node.executor("other", 1)).expect("nodes")
 }
 
-/// It hung until the time limit: the only worker waited for what only it could run.
+/// It hung until the time limit: the only worker waited for a function that only it could run.
 #[test]
 fn a_function_that_waits_for_its_own_worker_is_told_so_at_once() {
     limited(|| {
@@ -60,7 +61,7 @@ fn a_function_that_waits_for_its_own_worker_is_told_so_at_once() {
     });
 }
 
-/// What it returns of that is told by a kind of its own.
+/// Returning such a refusal has a failure kind of its own.
 #[test]
 fn a_function_that_returns_such_a_refusal_fails_by_its_kind() {
     limited(|| {
@@ -76,7 +77,7 @@ fn a_function_that_returns_such_a_refusal_fails_by_its_kind() {
     });
 }
 
-/// With the func on an executor of its own, or with workers to spare, the same wait is none for itself.
+/// If the func runs on another executor, or workers are free, the same wait is allowed.
 #[test]
 fn a_function_waits_for_what_another_worker_runs() {
     limited(|| {
@@ -96,7 +97,7 @@ fn a_function_waits_for_what_another_worker_runs() {
     });
 }
 
-/// An inline function that waited kept the thread that its call needed, for ever.
+/// An inline function that waited blocked the thread that its call needed, forever.
 #[test]
 fn nothing_waits_on_the_thread_that_drives_a_node() {
     limited(|| {
@@ -118,7 +119,7 @@ fn nothing_waits_on_the_thread_that_drives_a_node() {
     });
 }
 
-/// It hung for ever, limit or not, and the node with it.
+/// It hung forever, with or without a limit, and the node with it.
 #[test]
 fn nobody_waits_for_peers_on_the_thread_that_drives_a_node() {
     limited(|| {
@@ -134,7 +135,7 @@ fn nobody_waits_for_peers_on_the_thread_that_drives_a_node() {
     });
 }
 
-/// The last one to hold a node was a continuation of it: its thread panicked as it joined itself.
+/// The last owner of a node was a continuation of the node itself: its thread panicked as it joined itself.
 #[test]
 fn a_node_that_is_dropped_on_its_own_thread_ends() {
     limited(|| {
@@ -157,7 +158,8 @@ fn a_node_that_is_dropped_on_its_own_thread_ends() {
     });
 }
 
-/// Whatever a program hands over may panic where the node uses it: a continuation, what is told of a cancelled call, a waker, a value that is dropped, a split. It ended the node, which said that it had been shut down.
+/// Values from a program may panic where the node uses them: a continuation, a cancel handler, a waker, a drop, a
+/// split. A panic ended the node, which reported that it had been shut down.
 #[test]
 fn a_panic_in_what_a_program_hands_over_ends_no_node() {
     limited(|| {
@@ -193,7 +195,7 @@ fn a_panic_in_what_a_program_hands_over_ends_no_node() {
     });
 }
 
-/// Panics whatever is done with it.
+/// Panics on every use.
 struct Panics;
 
 impl Streaming for Panics {
@@ -253,7 +255,7 @@ fn a_caller_keeps_no_node_alive() {
     });
 }
 
-/// What is left of the call that is served, unless the call says otherwise.
+/// The rest of the time of the served call, unless the call sets its own limit.
 #[test]
 fn a_call_made_in_a_function_inherits_its_time() {
     limited(|| {
@@ -285,7 +287,8 @@ fn a_call_made_in_a_function_inherits_its_time() {
     });
 }
 
-/// No node can see it: each function waits for the other node's only worker. It ends by the limit, and who waits is named.
+/// No node can detect this: each function waits for the other node's only worker. It ends by the limit, and the waiting
+/// function is named.
 #[test]
 fn a_cycle_over_two_nodes_ends_by_the_inherited_limit_and_names_who_waits() {
     limited(|| {
@@ -390,7 +393,7 @@ fn a_dropped_handle_gives_its_call_up_and_a_detached_one_does_not() {
         let functions = Functions::new();
         let (say, said) = mpsc::channel();
         let say = Mutex::new(say);
-        // Runs until its call is over, or for as long as a test may.
+        // Runs until its call is over, or as long as a test may.
         let long = functions.func("long", move |request, _| {
             let say = say.lock().expect("one at a time").clone();
             say.send("runs")?;
@@ -417,7 +420,7 @@ fn a_dropped_handle_gives_its_call_up_and_a_detached_one_does_not() {
     });
 }
 
-/// Given up in the queue it never begins.
+/// A call that is given up in the queue never begins.
 #[test]
 fn a_call_that_is_given_up_before_it_begins_runs_nowhere() {
     limited(|| {
@@ -465,7 +468,7 @@ fn the_token_of_a_deferred_reply_learns_that_its_call_has_ended() {
     });
 }
 
-/// Many bytes that are there already go up as they lie, alone and beside those of others.
+/// Long replies of existing bytes are sent without a copy, alone and beside those of others.
 #[test]
 fn a_reply_shares_its_data() {
     limited(|| {
@@ -495,7 +498,7 @@ fn a_reply_shares_its_data() {
     });
 }
 
-/// Of a partial call it was never told, since its id's own part had failed by then.
+/// In a partial call the token was never told, because its id's own part had already failed.
 #[test]
 fn the_token_of_a_partial_call_learns_that_its_time_limit_has_passed() {
     limited(|| {
@@ -507,7 +510,7 @@ fn the_token_of_a_partial_call_learns_that_its_time_limit_has_passed() {
             deferred.on_cancel(move || {
                 let _ = say.send(());
             });
-            // Kept as long as the node lives.
+            // Kept until the node ends.
             std::mem::forget(deferred);
         });
         let nodes = nodes(&functions, 2);
@@ -518,7 +521,7 @@ fn the_token_of_a_partial_call_learns_that_its_time_limit_has_passed() {
     });
 }
 
-/// A function that runs until it is told to stop ran for ever when its node ended.
+/// A function that ran until it was told to stop ran forever after its node had ended.
 #[test]
 fn functions_are_told_that_their_node_ends() {
     limited(|| {
@@ -544,7 +547,7 @@ fn functions_are_told_that_their_node_ends() {
     });
 }
 
-/// A callback could not: it had to merge at once.
+/// A callback could not defer its reply: it had to merge at once.
 #[test]
 fn a_callback_answers_later() {
     limited(|| {
@@ -588,7 +591,8 @@ fn who_does_not_implement_a_function_calls_it_by_its_name() {
     });
 }
 
-/// Behind a function of the application that never ends a service waited for ever; one with an executor of its own does not.
+/// A service waited forever behind a function of the application that never ended; with an executor of its own it does
+/// not.
 #[test]
 fn a_service_does_not_starve_behind_an_application() {
     limited(|| {
@@ -625,7 +629,7 @@ fn an_executor_that_a_node_lacks_is_named() {
     });
 }
 
-/// The callback was left out without a word.
+/// The callback was silently ignored.
 #[test]
 fn a_func_with_phases_takes_no_callback_beside_it() {
     limited(|| {

@@ -1,4 +1,4 @@
-//! The forms of a call: reductions, phases, inline functions, deferred replies, no replies.
+//! The forms of a call: reductions, phases, inline functions, deferred replies, calls without replies.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -23,7 +23,7 @@ fn add(child: &ChildReply<'_>, reply: &mut Reply) {
     reply.header.extend_from_slice(child.header);
 }
 
-/// The three ways of adding up a number per id: callback, inline callback, phases.
+/// Three ways of adding up a number for each id: callback, inline callback, phases.
 fn sums(functions: &Functions) -> [Call; 3] {
     let own = |me: u32, reply: &mut Reply| {
         reply.data = u64::from(me + 1).to_le_bytes().to_vec();
@@ -82,7 +82,7 @@ fn every_form_of_a_reduction_adds_each_id_once() {
     });
 }
 
-/// A concatenation over five ids of a flat tree gave 0 4 3 2 1, or whatever order the replies came in.
+/// A concatenation over five ids of a flat tree gave 0 4 3 2 1, or any other order in which the replies arrived.
 #[test]
 fn callback_concatenates_in_list_order_though_the_last_answer_first() {
     limited(|| {
@@ -185,7 +185,7 @@ fn a_deferred_reply_may_come_from_any_thread_at_any_time() {
                 assert_eq!(reply.data, reply.id.to_string());
             }
         }
-        // Meanwhile the node's one worker is free: a second call passes while the first waits for its tokens.
+        // Meanwhile the node's only worker is free: a second call completes while the first waits for its tokens.
         let handle = nodes.root().call(Call::new(later.unwrap()).ids(0..8).tree(Tree::Flat)).unwrap();
         let held: Vec<_> = (0..8).map(|_| waiting.recv_timeout(LIMIT).expect("every id defers")).collect();
         let passing = Call::new(functions.named("at once").unwrap()).ids(0..8);
@@ -209,7 +209,8 @@ fn a_function_may_be_registered_while_the_nodes_run() {
     });
 }
 
-/// A function that runs in the node's own loop took longer than the limit of its call, at an id with nobody below it and at the root: the call ended well, since nobody looked at the time when the function was through.
+/// An inline function took longer than the limit of its call, at an id without children and at the root. The call ended
+/// well, since the time was not checked when the function ended.
 #[test]
 #[allow(clippy::disallowed_methods, reason = "that it takes longer than the limit is what is tested")]
 fn a_call_whose_inline_function_outlasts_its_limit_is_not_done() {
@@ -223,7 +224,7 @@ fn a_call_whose_inline_function_outlasts_its_limit_is_not_done() {
     let mut nodes = LocalNodes::start(2, LinkKind::Unix, &functions).expect("two nodes start");
     let root = nodes.root();
     for ids in [0..1, 0..2] {
-        // The first call of a kind takes the general path.
+        // The first call over a list of ids takes the general path.
         for _ in 0..3 {
             let error = root.call(call.clone().ids(ids.clone())).unwrap().wait().unwrap_err();
             assert_eq!(error.cause().map(|cause| cause.kind), Some(CauseKind::TimeLimit), "{error}");

@@ -1,4 +1,4 @@
-//! What the tests share: limits on every wait, and the functions that they call.
+//! Shared by the tests: limits on every wait, and the functions that they call.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -13,7 +13,7 @@ use chained_gpc::{
     Stage,
 };
 
-/// No wait in these tests takes a tenth of it; a wait that does is a hang.
+/// No wait in these tests takes a tenth of this; a longer one is a hang.
 pub(crate) const LIMIT: Duration = Duration::from_secs(30);
 
 /// A func whose replies the test gives.
@@ -26,14 +26,15 @@ pub(crate) fn hold(functions: &Functions) -> (FuncHandle, mpsc::Receiver<Deferre
     (hold.expect("a name of its own"), held)
 }
 
-/// What `LocalNodes` can be linked with.
+/// The kinds of links that `LocalNodes` supports.
 pub(crate) const LINKS: [LinkKind; 3] = [LinkKind::Tcp, LinkKind::Unix, LinkKind::Shm];
 
-/// Runs a test on a thread of its own, and fails if it does not end: shutting a node down joins its thread, which has no limit.
+/// Runs a test on a thread of its own, and fails if it does not end: shutting a node down joins its thread, which has
+/// no limit.
 pub(crate) fn limited(body: impl FnOnce() + Send + 'static) {
     let (done, ended) = mpsc::channel::<Result<(), Box<dyn Any + Send>>>();
     thread::spawn(move || {
-        // The receiver is there until a result comes or the test has failed.
+        // The receiver exists until a result arrives or the test has failed.
         let _ = done.send(catch_unwind(AssertUnwindSafe(body)));
     });
     match ended.recv_timeout(2 * LIMIT) {
@@ -48,18 +49,18 @@ pub(crate) fn end_of(mut handle: CallHandle) -> Result<Outcome, CallError> {
     handle.wait_for(LIMIT).expect("the call ends")
 }
 
-/// The outcome of a call that is to go well.
+/// The outcome of a call that must succeed.
 pub(crate) fn outcome_of(handle: CallHandle) -> Outcome {
     end_of(handle).unwrap_or_else(|error| panic!("the call is to go well, but: {error}"))
 }
 
-/// The replies of a call that is to go well.
+/// The replies of a call that must succeed.
 pub(crate) fn replies_of(handle: CallHandle) -> Vec<IdReply> {
     let outcome = outcome_of(handle);
     let replies = outcome.replies().expect("replies of this protocol");
     let lent = outcome.replies_ref().expect("as the others");
     assert!(replies.iter().map(|IdReply { id, header, data }| ReplyRef { id: *id, header, data }).eq(lent));
-    // Each part that the aggregate has, in tree order: whoever reads one without the other finds the same.
+    // Each part of the aggregate, in tree order: headers and data must have the same parts.
     if outcome.ids().len() as usize == replies.len() {
         let by_id = |id| replies.iter().find(|reply| reply.id == id).expect("every id has replied");
         let in_tree_order = || outcome.ids().iter().map(by_id);
@@ -68,7 +69,7 @@ pub(crate) fn replies_of(handle: CallHandle) -> Vec<IdReply> {
         assert!(leaves(outcome.header()).eq(in_tree_order().map(|reply| &reply.header[..])));
         assert!(leaves(outcome.data()).eq(in_tree_order().map(|reply| &reply.data[..])));
     }
-    // By id there is the same, but of values that could not be merged, which are nobody's.
+    // Lookup by id gives the same, except for values that could not be merged, which belong to no single id.
     let is_one_of_many = |id| replies.iter().filter(|reply| reply.id == id).count() > 1;
     for IdReply { id, header, data } in replies.iter().filter(|reply| !is_one_of_many(reply.id)) {
         assert_eq!(outcome.reply(*id), Some(ReplyRef { id: *id, header, data }));
@@ -81,7 +82,7 @@ pub(crate) fn ids_of(replies: &[IdReply]) -> Vec<Id> {
     replies.iter().map(|reply| reply.id).collect()
 }
 
-/// The first cause of a call that is to fail.
+/// The first cause of a call that must fail.
 pub(crate) fn cause_of(handle: CallHandle) -> Cause {
     match end_of(handle) {
         Err(CallError::Failed(failed)) => failed.cause().clone(),
@@ -89,18 +90,18 @@ pub(crate) fn cause_of(handle: CallHandle) -> Cause {
     }
 }
 
-/// Checks who failed and where, and that the message has these words.
+/// Checks id and stage of a failure, and that its message contains these words.
 pub(crate) fn assert_cause(cause: &Cause, id: Id, stage: Stage, words: &str) {
     assert_eq!((cause.id, cause.stage), (id, stage), "{cause}");
     assert!(cause.message.contains(words), "`{}` lacks `{words}`", cause.message);
 }
 
-/// An id list from its text.
+/// Parses an id list.
 pub(crate) fn ids(text: &str) -> IdList {
     text.parse().expect("an id list")
 }
 
-/// Each id replies with its id, and with the request's header behind its own mark.
+/// Each id replies with its id, and with the request's header after a mark of its own.
 pub(crate) fn who(functions: &Functions) -> FuncHandle {
     let who = functions.func("who", |request, reply| {
         reply.data = format!("id {}", request.me()).into_bytes();
@@ -110,14 +111,14 @@ pub(crate) fn who(functions: &Functions) -> FuncHandle {
     who.expect("a name of its own")
 }
 
-/// Nodes that know `who`.
+/// Nodes with the function `who`.
 pub(crate) fn nodes_of_who(n: u32, link: LinkKind) -> (LocalNodes, FuncHandle) {
     let functions = Functions::new();
     let who = who(&functions);
     (LocalNodes::start(n, link, &functions).expect("nodes start"), who)
 }
 
-/// Checks that each id has replied as `who` does, in this order.
+/// Checks that these ids have replied as `who` does, in this order.
 pub(crate) fn assert_who(replies: &[IdReply], ids: &[Id], header: &str) {
     assert_eq!(ids_of(replies), ids);
     for reply in replies {
@@ -126,14 +127,14 @@ pub(crate) fn assert_who(replies: &[IdReply], ids: &[Id], header: &str) {
     }
 }
 
-/// A number that differs where bytes differ: FNV-1a of 64 bits.
+/// Checksum of bytes: FNV-1a with 64 bits.
 pub(crate) fn checksum(bytes: &[u8]) -> u64 {
     bytes
         .iter()
         .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3))
 }
 
-/// Bytes that look alike nowhere, so that a part in the wrong place shows.
+/// Bytes without repetition, so that a part in the wrong place is detected.
 pub(crate) fn noise(len: usize, seed: u64) -> Vec<u8> {
     let mut state = seed | 1;
     let mut bytes = Vec::with_capacity(len + 8);

@@ -1,4 +1,4 @@
-//! When requests are acknowledged, as their sender sees it.
+//! Acknowledgement of requests, as their sender sees it.
 
 use chained_gpc::Functions;
 use chained_gpc::Placement;
@@ -8,7 +8,8 @@ use chained_gpc::wire::Message;
 use super::common::{ids, limited};
 use super::raw::{EARLY, RawPeer, call, listener, node};
 
-/// With 64 calls in flight each id with children woke its parent once in 64 calls for nothing but that: a sixth of all writes of a tree of 64 ids.
+/// With 64 calls in flight, each id with children woke its parent once in 64 calls just for an acknowledgement: a sixth
+/// of all writes of a tree of 64 ids.
 #[test]
 fn an_acknowledgement_waits_for_company_but_not_for_ever() {
     limited(|| {
@@ -22,7 +23,7 @@ fn an_acknowledgement_waits_for_company_but_not_for_ever() {
                 parent.request(call(0, number), func, &ids("1-2"));
             });
         };
-        // The child answers nothing, so that the node has nothing to say to the parent.
+        // The child does not answer, so the node has nothing else to send to the parent.
         ask(&mut parent, 1, 1);
         let mut child = RawPeer::answer(&listener, EARLY);
         ask(&mut parent, 2, 99);
@@ -31,7 +32,7 @@ fn an_acknowledgement_waits_for_company_but_not_for_ever() {
         let mut came = [parent.next(), parent.next()].map(|event| format!("{:?}", event.unwrap()));
         came.sort_unstable();
         assert_eq!(came, ["Credit(100)", "Pong"]);
-        // So many have nobody to go with.
+        // This many are acknowledged without another frame.
         ask(&mut parent, 101, ACKMARK);
         let came = parent.next();
         assert!(matches!(came, Some(Event::Credit(ACKMARK))), "{came:?}");

@@ -136,9 +136,9 @@ fn data_forwarded_first_flow_on_while_they_arrive_and_stop_with_their_parent() {
         parent.go_on();
         grow(&mut child, 3 << 20);
         assert_eq!(received.read(0, 4 << 20), bytes[..3 << 20]);
-        // The rest will never come.
+        // The rest never arrives.
         drop(parent);
-        // Of what came in one read, each piece is an event.
+        // Each piece of a read is an event.
         let last =
             std::iter::repeat_with(|| child.next()).find(|event| !matches!(event, Some(Event::DataGrew)));
         let cancelled = matches!(last, Some(Some(Event::Cancel(cancelled))) if cancelled == call(7, 1));

@@ -1,4 +1,4 @@
-//! What a program matches on: kinds and codes of causes through whole trees, and what became of each id, by id.
+//! Errors that a program matches on: kinds and codes of causes through whole trees, and the status of each id.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,7 +28,7 @@ impl Streaming for Full {
     }
 }
 
-/// The cause of a call at the last of four ids in a chain, told by three that pass it on.
+/// The cause of a call at the last of four ids in a chain, passed on by three ids.
 fn deepest(nodes: &LocalNodes, call: Call) -> Cause {
     let cause = cause_of(nodes.root().call(call.ids(0..4).tree(Tree::Chain)).expect("a good call"));
     assert_eq!(cause.id, 3, "{cause}");
@@ -67,7 +67,7 @@ fn what_a_function_says_reaches_the_caller_with_its_kind_and_code() {
         let full = functions.streaming("full", |_| Ok(Full)).unwrap();
         let nodes = LocalNodes::start(4, LinkKind::Unix, &functions).unwrap();
         let told = |func, kind, code, message: &str| {
-            // Twice, since the second of a kind may be taken inline.
+            // Twice, since the second call over a list may take the fast path.
             for _ in 0..2 {
                 let cause = deepest(&nodes, Call::new(func));
                 assert_eq!((cause.stage, cause.kind, cause.code), (Stage::Func, kind, code), "{cause}");
@@ -104,7 +104,7 @@ fn a_callback_that_fails_has_a_code_too() {
     });
 }
 
-/// Each refusal has its kind, so that a program need not read its words.
+/// Each refusal has its kind, so that a program need not parse its message.
 #[test]
 fn refusals_have_their_kinds() {
     limited(|| {
@@ -119,7 +119,7 @@ fn refusals_have_their_kinds() {
         assert_eq!((long.id, long.stage, long.kind), (1, Stage::Setup, CauseKind::OverLimit), "{long}");
 
         let late = cause(&nodes, Call::new(hold).ids(1..2).watch().limit(SHORT));
-        // On a machine that is busy its parent is the first to say so.
+        // On a busy machine its parent may report it first.
         assert_eq!((late.id, late.kind), (1, CauseKind::TimeLimit), "{late}");
         assert!(matches!(late.stage, Stage::Func | Stage::Reply), "{late}");
         let _late = held.recv_timeout(LIMIT).expect("it has begun");
@@ -131,7 +131,7 @@ fn refusals_have_their_kinds() {
         assert_eq!((given_up.stage, given_up.kind), (Stage::Cancelled, CauseKind::Cancelled), "{given_up}");
 
         nodes.take(1).shutdown(LIMIT);
-        // It has said goodbye before anything is sent.
+        // It has sent its goodbye before anything is sent to it.
         let gone = cause(&nodes, Call::new(who).ids(0..2));
         assert_eq!((gone.id, gone.stage), (1, Stage::Link), "{gone}");
         let gone = cause(&nodes, Call::new(who).ids(0..2));
@@ -141,7 +141,8 @@ fn refusals_have_their_kinds() {
     });
 }
 
-/// A failure of a kind that a relay did not know became one of its own words, or closed its link: a program above that knows the kind could do nothing with it.
+/// A failure of a kind that a relay did not know was changed to another kind, or closed its link: a program above that
+/// knew the kind could not use it.
 #[test]
 fn a_kind_that_nobody_on_the_way_knows_reaches_the_caller_as_it_is() {
     limited(|| {
@@ -172,7 +173,7 @@ fn a_kind_that_nobody_on_the_way_knows_reaches_the_caller_as_it_is() {
     });
 }
 
-/// A request may name a callback where a func is to run: the id has the name, and cannot do what it is called for.
+/// A request may name a callback where a func must run: the id has the name, but for another kind of function.
 #[test]
 fn a_callback_that_is_called_as_a_func_is_refused_and_not_unknown() {
     limited(|| {
@@ -197,7 +198,7 @@ fn a_callback_that_is_called_as_a_func_is_refused_and_not_unknown() {
     });
 }
 
-/// The caller of a failed call knew how many ids had got the request, and of none whether it had.
+/// The caller of a failed call knew how many ids had received the request, but not which.
 #[test]
 fn a_failed_call_tells_of_each_id_in_the_callers_order() {
     limited(|| {
@@ -219,14 +220,14 @@ fn a_failed_call_tells_of_each_id_in_the_callers_order() {
         assert_eq!((failed.done(), error.unknown()), (ids("0,7"), Some(IdList::default())));
         assert!(error.kind() == Some(CauseKind::Failed) && !error.is_refusal());
 
-        // None of that is known of a call that was refused here.
+        // For a call that was refused here none of that is known.
         let refused = nodes.root().call(Call::new(who(&Functions::new())).ids(asked)).unwrap_err();
         assert!(refused.is_refusal() && matches!(refused, CallError::Function(_)));
         assert_eq!((refused.never_reached(), refused.status(0), refused.cause()), (None, None, None));
     });
 }
 
-/// Of a list in the caller's own order, a tree laid out otherwise, and nodes that are gone.
+/// With a list in the caller's own order, a tree laid out otherwise, and nodes that are gone.
 #[test]
 fn an_outcome_answers_by_id_what_it_lists() {
     limited(|| {
@@ -260,7 +261,7 @@ fn an_outcome_answers_by_id_what_it_lists() {
     });
 }
 
-/// A call that ran out of its time says so by its kind, whoever it waited for.
+/// A call that exceeded its time has a kind of its own, whichever id it waited for.
 #[test]
 fn a_time_limit_is_told_from_a_failure() {
     limited(|| {

@@ -1,4 +1,4 @@
-//! What an application hears of the peers of its node: links that come up and are lost.
+//! Events about the peers of a node: links that come up and are lost.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::thread;
@@ -17,14 +17,14 @@ fn next(events: &Events) -> PeerEvent {
     events.recv_within(LIMIT).expect("an event comes")
 }
 
-/// The next event must be that this link is up; which run it is with.
+/// Expects the next event to be that this link is up; returns the incarnation of its peer.
 fn up(events: &Events, id: Id) -> u64 {
     let event = next(events);
     assert_eq!((event.id, &event.kind), (id, &PeerEventKind::Up), "{event:?}");
     event.incarnation
 }
 
-/// The next event must be that the link with this run is lost so.
+/// Expects the next event to be that the link with this run is lost in this way.
 fn lost(events: &Events, id: Id, incarnation: u64, how: Loss) -> String {
     match next(events) {
         PeerEvent { kind: PeerEventKind::Lost { loss, reason }, id: of, incarnation: run, .. } => {
@@ -54,7 +54,7 @@ fn runs_of_an_id_come_and_leave_in_order() {
                 let reason = lost(&events, 1, run, Loss::Left);
                 assert!(reason.contains("the node was shut down"), "{reason}");
                 runs.push(run);
-                // Nobody is there, which is no news of a link.
+                // A failed connection is not an event of a link.
                 let cause = cause_of(root.call(Call::new(who).ids(0..2)).unwrap());
                 assert_cause(&cause, 1, Stage::Link, "cannot connect to");
             }
@@ -78,14 +78,14 @@ fn each_way_to_lose_a_link_has_its_name() {
             assert_eq!(up(&events, 7), run);
             peer
         };
-        // It ends without a word, or with one, or breaks the protocol.
+        // It ends without a goodbye, or with one, or breaks the protocol.
         drop(greet(1, 1));
         lost(&events, 7, 1, Loss::Broken);
         greet(2, 1).goodbye();
         lost(&events, 7, 2, Loss::Left);
         greet(3, 1).bytes(&[0xff; 8]);
         lost(&events, 7, 3, Loss::Broken);
-        // It connects anew; another run of it comes while it does not answer.
+        // It reconnects; another run of it connects while it does not answer.
         let old = greet(4, 1);
         let new = greet_after(&node, &events, 4, 2, 4);
         let newer = greet_after(&node, &events, 5, 1, 4);
@@ -98,7 +98,7 @@ fn each_way_to_lose_a_link_has_its_name() {
     });
 }
 
-/// A connection of id 7 that takes the place of another one.
+/// A connection of id 7 that replaces another one.
 fn greet_after(node: &Node, events: &Events, run: u64, generation: u32, before: u64) -> RawPeer {
     let mut peer = RawPeer::connect(node);
     peer.hello(7, 1, run, generation);
@@ -123,7 +123,7 @@ fn a_peer_is_told_that_it_was_forgotten_or_that_it_is_silent() {
         let reason = lost(&heard, 0, run, Loss::Closed);
         assert!(reason.contains("id 0 was told to forget id 1"), "{reason}");
 
-        // One that listens, says hello, and nothing more.
+        // It listens, sends a hello, and nothing more.
         let (listener, address) = super::raw::listener();
         let heartbeat = Some(Heartbeat::dead_after(Duration::from_millis(200)));
         let asks = listening(Node::builder(3).functions(&functions).heartbeat(heartbeat));
@@ -169,7 +169,7 @@ fn events_have_a_bound_and_those_beyond_it_are_counted() {
             lost(&taken, 7, run, Loss::Broken);
         }
         assert_eq!((never.missed(), taken.missed()), (100, 0));
-        // The node goes on all the same.
+        // The node continues nevertheless.
         let mut peer = RawPeer::greet(&node, 9, EARLY, 1);
         peer.request(call(9, 1), who, &ids("1"));
         peer.expect_response(call(9, 1));
@@ -194,13 +194,13 @@ fn a_polled_node_tells_in_its_turns() {
         let run = up(&events, 1);
         let handle = root.call(Call::new(who).ids(0..2)).unwrap();
         assert!(root.wait(handle).unwrap().is_complete());
-        // Another thread may listen.
+        // Another thread may receive the events.
         let listens = thread::spawn(move || {
             lost(&events, 1, run, Loss::Left);
             assert_eq!(events.recv_within(LIMIT), Err(NoEvent::Ended));
         });
         one.shutdown(LIMIT);
-        // Ends: the goodbye is there. Nobody listens there any more, so the link cannot come back.
+        // This loop ends: the goodbye has arrived, and the link cannot come back, because there is no listener.
         while root.wait_for_peers(1..2, Duration::ZERO).is_ok() {
             root.progress(Duration::from_millis(10)).unwrap();
         }
@@ -209,7 +209,7 @@ fn a_polled_node_tells_in_its_turns() {
     });
 }
 
-/// Nothing hangs, and nothing is done that was not: a node leaves while calls go to it without a pause.
+/// No call hangs, and no outcome is wrong: a node leaves while it is called without a pause.
 #[test]
 fn calls_to_a_node_that_leaves_end_clearly() {
     limited(|| {
@@ -224,7 +224,7 @@ fn calls_to_a_node_that_leaves_end_clearly() {
             let run = up(&events, 1);
             let leaves = thread::spawn(move || one.shutdown(LIMIT));
             let mut left = None;
-            // Ends: it leaves.
+            // This loop ends: the node leaves.
             let error = loop {
                 let handles: Vec<_> = (0..50).map(|_| root.call(Call::new(who).ids(0..2)).unwrap()).collect();
                 let ends = handles.into_iter().map(end_of);

@@ -1,4 +1,4 @@
-//! Data by descriptor with a peer made by hand from docs/wire.md: one that keeps to it, and ones that lie.
+//! Data by descriptor with peers made by hand from docs/wire.md: one that follows it, and ones that lie.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -39,7 +39,7 @@ fn good(bytes: &[u8]) -> OwnedFd {
     memory(bytes, all_seals())
 }
 
-/// Says how many bytes came, and what they were, in one piece or as they came.
+/// Functions that reply with the length and checksum of their data, taken whole or as they arrive.
 fn sums(functions: &Functions) -> [FuncHandle; 2] {
     struct Sum(Vec<u8>);
     impl Streaming for Sum {
@@ -63,21 +63,21 @@ fn said(bytes: &[u8]) -> Vec<u8> {
     format!("{} {}", bytes.len(), checksum(bytes)).into_bytes()
 }
 
-/// Begins a call of so many bytes of data, of which none comes yet.
+/// Begins a call with data of this length, of which none is sent yet.
 fn begin(peer: &mut Peer, call: CallId, func: FuncHandle, len: usize) -> BodyWriter {
     let (data, writer) = Body::arriving(len as u64);
     peer.send(Message::Request(Arc::new(Request { data, ..request(LIMIT, call, func, &ids("1")) })));
     writer
 }
 
-/// Hands descriptors over with one byte.
+/// Passes descriptors with one byte.
 fn hand(peer: &Peer, descriptors: &[OwnedFd]) {
     let borrowed: Vec<BorrowedFd<'_>> = descriptors.iter().map(AsFd::as_fd).collect();
     // A node that has closed the link takes nothing.
     let _ = try_send_with(&peer.stream, &[1], &borrowed);
 }
 
-/// The frame that speaks of a descriptor.
+/// Sends the frame that announces a descriptor.
 fn speak(peer: &mut Peer, CallId { root, sequence }: CallId, length: u64) {
     let words = [&root.to_le_bytes()[..], &[0; 4], &sequence.to_le_bytes(), &length.to_le_bytes()].concat();
     peer.bytes(&[&[24, 0, 0, 0, 13, 0, 0, 0], &words[..]].concat());
@@ -89,7 +89,7 @@ fn segment(peer: &mut Peer, CallId { root, sequence }: CallId, bytes: &[u8]) {
     peer.bytes(&[&length[..], &[4, 0, 0, 0], &words].concat());
 }
 
-/// The reply to a call; windows that come before it are none of it.
+/// The reply to a call, after any windows.
 fn reply_to(peer: &mut Peer, call: CallId) -> Vec<u8> {
     loop {
         match peer.next() {
@@ -109,7 +109,7 @@ fn data_that_a_peer_hands_over_are_those_that_func_gets() {
         let funcs = sums(&functions);
         let one = node(1, &functions, []);
         let mut peer = Peer::with_rings(&one);
-        // With ends within pages, and bytes of the ring between.
+        // With ends within pages, and bytes of the ring in between.
         let lengths: [&[usize]; 4] = [
             &[MIB, MIB, MIB],
             &[MIB / 4 + 5, 17, MIB / 4 + 1, MIB, 3, 4096, MIB / 2],
@@ -138,7 +138,7 @@ fn data_that_a_peer_hands_over_are_those_that_func_gets() {
     });
 }
 
-/// Frames of several calls speak of descriptors that came long before, and of calls that have ended.
+/// Frames of several calls announce descriptors that came long before, and calls that have ended.
 #[test]
 fn descriptors_are_taken_in_the_order_of_the_frames() {
     limited(|| {
@@ -158,7 +158,7 @@ fn descriptors_are_taken_in_the_order_of_the_frames() {
         for _ in 0..2 {
             speak(&mut peer, calls[0], MIB as u64);
             speak(&mut peer, calls[1], MIB as u64);
-            // Nobody knows this one.
+            // This call is unknown.
             speak(&mut peer, call(7, 99), MIB as u64);
         }
         let mut replies = [None, None];
@@ -174,7 +174,7 @@ fn descriptors_are_taken_in_the_order_of_the_frames() {
     });
 }
 
-/// What a peer may do instead of handing over what it speaks of.
+/// A way to violate the protocol instead of passing the announced descriptor.
 type Lie = fn(&mut Peer, CallId);
 
 #[test]
@@ -235,7 +235,7 @@ fn who_hands_over_what_is_not_as_it_must_be_loses_its_link_and_no_other() {
     });
 }
 
-/// Descriptors that no frame speaks of, as many as the system takes: they fill no table of the node's, and hold up nobody else.
+/// As many unannounced descriptors as the system takes: they fill no table of the node, and delay no other peer.
 #[test]
 fn a_peer_that_only_hands_over_harms_nobody() {
     limited(|| {
@@ -248,14 +248,14 @@ fn a_peer_that_only_hands_over_harms_nobody() {
             let mut peer = Peer::with_rings(&one);
             peer.is_served(who, round);
             peer.stream.set_nonblocking(true).unwrap();
-            // It ends when the socket is full, or closed since they were too many.
+            // This loop ends when the socket is full, or closed because they were too many.
             while try_send_with(&peer.stream, &[1], &[piece.as_fd()]).is_ok() {}
             assert_who(&replies_of(zero.call(Call::new(who).ids(0..2)).unwrap()), &[0, 1], "");
         }
     });
 }
 
-/// Forty descriptors of which no frame speaks were left lying, since so few bells were not read.
+/// Forty unannounced descriptors were left unread, since so few bells were not read.
 #[test]
 fn a_peer_that_hands_over_more_than_its_frames_may_speak_of_is_put_out() {
     limited(|| {
@@ -266,11 +266,11 @@ fn a_peer_that_hands_over_more_than_its_frames_may_speak_of_is_put_out() {
         let mut peer = Peer::with_rings(&one);
         peer.is_served(who, 1);
         for _ in 0..40 {
-            // Closed, perhaps, before all have gone.
+            // The link may be closed before all have been sent.
             let _ = try_send_with(&peer.stream, &[1], &[piece.as_fd()]);
         }
         peer.is_closed();
-        // As many as may wait are nobody's fault.
+        // As many as may wait are allowed.
         let mut peer = Peer::with_rings(&one);
         peer.is_served(who, 2);
         for sequence in 3..35 {
@@ -280,7 +280,7 @@ fn a_peer_that_hands_over_more_than_its_frames_may_speak_of_is_put_out() {
     });
 }
 
-/// A link on which one side does not take descriptors has none, whatever comes.
+/// If one side of a link does not take descriptors, none are used, whatever arrives.
 #[test]
 fn who_has_not_said_that_it_takes_descriptors_gets_none_and_sends_none() {
     limited(|| {
@@ -301,14 +301,14 @@ fn who_has_not_said_that_it_takes_descriptors_gets_none_and_sends_none() {
     });
 }
 
-/// Where id 5 listens, which is made by hand.
+/// Address of id 5, whose peer is made by hand.
 fn place_of_five() -> (Address, UnixListener) {
     let address = LinkKind::Shm.fresh_address(5);
     let listener = UnixListener::bind_addr(&name_of(&address)).unwrap();
     (address, listener)
 }
 
-/// The data of the request that comes next, all of them.
+/// All data of the next request.
 fn body_of(peer: &mut Peer) -> Body {
     let mut request = None;
     loop {
@@ -324,7 +324,8 @@ fn body_of(peer: &mut Peer) -> Body {
     }
 }
 
-/// The memory comes sealed, each piece before its frame, which the peer checks; what one link has sent another gets as well.
+/// The memory arrives sealed, each piece before its frame, which the peer checks; memory sent on one link is sent on
+/// another, too.
 #[test]
 fn a_node_hands_its_data_over() {
     limited(|| {
@@ -354,7 +355,7 @@ fn a_node_hands_its_data_over() {
     });
 }
 
-/// A child that takes nothing more, and goes: the call ends, and the node goes on.
+/// A child takes nothing more, and goes: the call ends, and the node continues.
 #[test]
 fn a_child_that_goes_with_descriptors_on_their_way_fails_its_call_alone() {
     limited(|| {
@@ -373,13 +374,13 @@ fn a_child_that_goes_with_descriptors_on_their_way_fails_its_call_alone() {
     });
 }
 
-/// A parent that goes after it has handed over: what it said before it went counts.
+/// A parent goes after it has passed descriptors: what it sent before counts.
 #[test]
 fn what_a_parent_has_handed_over_before_it_went_is_there() {
     limited(|| {
         let functions = Functions::new();
         let (got, gets) = channel();
-        // Where it needs no worker: a call that still waits for one when its parent goes is given up with it.
+        // The function needs no worker: a call that still waits for one when its parent goes is given up with it.
         let inline = functions.at(Placement::Inline);
         let note = inline.func("note", move |request, _| Ok(got.send(request.data_bytes())?)).unwrap();
         let one = node(1, &functions, []);
@@ -398,7 +399,8 @@ fn what_a_parent_has_handed_over_before_it_went_is_there() {
     });
 }
 
-/// Long data come by socket, go on by descriptor, and leave by socket again, in one chain; whoever gets them, whole or as they come, gets them all.
+/// Long data arrive by socket, are forwarded by descriptor, and leave by socket again, in one chain; every id gets all
+/// of them, whole or as they arrive.
 #[test]
 fn data_go_by_socket_and_by_descriptor_in_turn() {
     limited(|| {

@@ -1,6 +1,6 @@
-//! Many in flight: nobody who calls is kept waiting by others who call more, and a link never stands idle for want of credit.
+//! Many calls in flight: no caller waits for others that call more, and no link is idle for want of credit.
 //!
-//! All nodes are driven in turns by one thread, so that the counts do not depend on which thread the system prefers.
+//! One thread drives all nodes in turn, so that the counts do not depend on the system's scheduler.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use super::common::{LINKS, limited};
 /// Far more turns than anything takes here.
 const TURNS_MAX: u32 = 1_000_000;
 
-/// Nodes, and how often each has executed the function.
+/// Nodes, and the number of executions of the function at each.
 struct Nodes {
     nodes: Vec<PolledNode>,
     func: FuncHandle,
@@ -53,7 +53,7 @@ impl Nodes {
         self.nodes[root as usize].call(call).expect("a good call")
     }
 
-    /// Gives each node its turn.
+    /// Drives each node once.
     fn turn(&mut self) {
         for node in &mut self.nodes {
             node.progress(Duration::ZERO).expect("the poll works");
@@ -65,7 +65,7 @@ impl Nodes {
     }
 }
 
-/// A root that keeps so many calls in flight, and how many have ended.
+/// A root that keeps a number of calls in flight, and counts those that have ended.
 struct Caller {
     root: Id,
     ids: IdList,
@@ -80,7 +80,7 @@ impl Caller {
         Caller { root, ids, tree, in_flight, flying: VecDeque::new(), ended: 0 }
     }
 
-    /// Takes what has ended, and calls anew.
+    /// Takes the outcomes, and makes new calls.
     fn go_on(&mut self, nodes: &Nodes) {
         let before = self.flying.len();
         self.flying.retain_mut(|handle| match handle.test() {
@@ -110,7 +110,7 @@ fn no_root_falls_far_behind_when_all_call_at_once() {
             let mut nodes = Nodes::new(NODES, link);
             let caller = |root| Caller::new(root, IdList::range(0..NODES).with_first(root), tree.clone(), 64);
             let mut callers: Vec<Caller> = (0..NODES).map(caller).collect();
-            // Ends: the first root has made its calls.
+            // This loop ends: the first root has made its calls.
             for turn in 0.. {
                 assert!(turn < TURNS_MAX, "the calls hang");
                 callers.iter_mut().for_each(|caller| caller.go_on(&nodes));
@@ -137,11 +137,11 @@ fn one_who_calls_without_end_does_not_keep_others_waiting() {
                 let flood = |root| Caller::new(root, IdList::from_ids([root, 4]).unwrap(), Tree::Flat, FLOOD);
                 let mut floods: Vec<Caller> = (1..=floods).map(flood).collect();
                 let (mut other, mut waited) = (None::<(CallHandle, u64)>, Vec::new());
-                // Ends: the other root's calls end.
+                // This loop ends: the other root's calls end.
                 for turn in 0.. {
                     assert!(turn < TURNS_MAX, "the calls hang");
                     floods.iter_mut().for_each(|flood| flood.go_on(&nodes));
-                    // The links are up, and the flood is there.
+                    // The links are up, and the flood has begun.
                     if turn >= 10 && other.is_none() {
                         let call = nodes.call(0, &IdList::from_ids([0, 4]).unwrap(), Tree::Flat);
                         other = Some((call, nodes.executed(4)));
@@ -158,7 +158,8 @@ fn one_who_calls_without_end_does_not_keep_others_waiting() {
                         break;
                     }
                 }
-                // The first call opens the link. Whoever floods has no more requests there than it has credit for: those before, and those that came while the call was under way.
+                // The first call opens the link. A flooding root has at most its credit of requests at the node: those
+                // before the call, and those that arrived during it.
                 let most = *waited[1..].iter().max().unwrap();
                 let bound = 3 * floods.len() as u64 * u64::from(HIWATER);
                 assert!(most <= bound, "{link:?}, {} floods: up to {most} calls before one", floods.len());

@@ -1,4 +1,4 @@
-//! One peer that asks for more than a node can do, and the others beside it.
+//! A peer that requests more than a node can do, and other peers beside it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use super::raw::{EARLY, RawPeer, call, node, request};
 /// Requests that one link has credit for.
 const REQUESTS: u64 = 250;
 
-/// Has a node adopt ids that nobody has, of four billion, in each of its requests.
+/// Has a node adopt ids that do not exist, of four billion, in each request.
 fn flood(peer: &mut RawPeer, func: chained_gpc::FuncHandle) {
     let unknown = IdList::range(1_000_000..u32::MAX - 1).with_first(1);
     for sequence in 0..REQUESTS {
@@ -23,7 +23,8 @@ fn flood(peer: &mut RawPeer, func: chained_gpc::FuncHandle) {
     }
 }
 
-/// 250 requests of 116 bytes, over ids that nobody has, were 29 s of work. All of it was done before the next link had its turn: another member's call took as long, the node did not end when it was told to, and the work went on when the
+/// 250 requests of 116 bytes, over ids that do not exist, were 29 s of work. All of it was done before the next link
+/// was served: another member's call took as long, the node did not end when told to, and the work continued after the
 /// peer was gone.
 #[test]
 fn a_peer_that_asks_for_much_work_does_not_keep_the_others_waiting() {
@@ -38,11 +39,11 @@ fn a_peer_that_asks_for_much_work_does_not_keep_the_others_waiting() {
             other.request(call(8, sequence), who, &ids("1"));
             other.expect_response(call(8, sequence));
         }
-        // What the flooder has asked for is far from done: it was not waited for.
+        // The flooder's requests are far from done: the others did not wait for them.
         other.request(call(8, 10), who, &ids("1"));
         other.expect_response(call(8, 10));
         assert!(node_is_busy(&mut flooder), "the flood was over before the others were served");
-        // What has not begun goes with the link, and the node ends when it is told to.
+        // Requests that have not begun are dropped with the link, and the node ends when told to.
         drop(flooder);
         other.request(call(8, 11), who, &ids("1"));
         other.expect_response(call(8, 11));

@@ -1,4 +1,5 @@
-//! Polled nodes in loops that are not theirs: their descriptor is readable when there is something to do, whatever it is, and only then; and a node that is given a budget keeps it and loses nothing.
+//! Polled nodes in foreign event loops: their descriptor is readable exactly when there is work of any kind. A node
+//! with a budget keeps to it and loses nothing.
 
 use std::net::TcpStream;
 use std::os::fd::AsFd;
@@ -27,7 +28,7 @@ fn is_readable(node: &PolledNode) -> bool {
         > 0
 }
 
-/// Waits until the descriptor is readable, which it is to become.
+/// Waits until the descriptor is readable.
 fn wait_readable(node: &PolledNode) {
     assert_eq!(
         poll(&mut [PollFd::new(node, PollFlags::IN)], Some(&SYSTEM_LIMIT)).expect("it works"),
@@ -36,14 +37,14 @@ fn wait_readable(node: &PolledNode) {
     );
 }
 
-/// Drives a node until there is nothing to do, and it may sleep.
+/// Drives a node until there is nothing to do and it may sleep.
 fn settle(node: &mut PolledNode) {
     while node.prepare_wait().expect("the poll works") == Prepared::Ready || is_readable(node) {
         node.progress(Duration::ZERO).expect("the poll works");
     }
 }
 
-/// The end of a call that is to go well, if it has come.
+/// The outcome of a call that must succeed, if it has ended.
 fn end(handle: &mut CallHandle) -> Option<Outcome> {
     handle.test().map(|end| end.unwrap_or_else(|error| panic!("the call is to go well, but: {error}")))
 }
@@ -61,7 +62,8 @@ fn nodes(n: u32, link: LinkKind, wait: Wait, functions: &Functions) -> Vec<Polle
     (0..n).zip(listeners).map(node).collect()
 }
 
-/// Drives nodes by their descriptors alone until a call has ended: when none has anything to do, the system says who has.
+/// Drives nodes by their descriptors alone until a call has ended; if none has work, the system reports which one gets
+/// some.
 fn drive(nodes: &mut [PolledNode], mut handle: CallHandle) -> Outcome {
     loop {
         for node in nodes.iter_mut() {
@@ -97,7 +99,7 @@ fn nodes_are_driven_by_their_descriptors_alone() {
                 let handle = nodes[0].call(Call::new(who).ids(0..4).tree(Tree::Chain)).unwrap();
                 assert_who(&drive(&mut nodes, handle).replies().unwrap(), &[0, 1, 2, 3], "");
             }
-            // More than sockets and rings hold: who writes has to be told of room.
+            // More than sockets and rings hold: the writer must learn of free room.
             let data = noise(3 << 20, 1);
             let handle = nodes[3].call(Call::new(echo).ids(0..4).data(data.clone()).forward_first()).unwrap();
             let replies = drive(&mut nodes, handle).replies().unwrap();
@@ -106,7 +108,7 @@ fn nodes_are_driven_by_their_descriptors_alone() {
     });
 }
 
-/// Runs a node in a loop around `wait`, which sleeps until its descriptor is readable, until `done`.
+/// Runs a node until `done`, in a loop around `wait`, which sleeps until its descriptor is readable.
 fn run(node: &mut PolledNode, mut wait: impl FnMut(&PolledNode), mut done: impl FnMut() -> bool) {
     while !done() {
         match node.prepare_wait().expect("the poll works") {
@@ -117,7 +119,7 @@ fn run(node: &mut PolledNode, mut wait: impl FnMut(&PolledNode), mut done: impl 
     }
 }
 
-/// Waits as tokio does: an epoll descriptor that tells only of what is new.
+/// Waits as tokio does, with an edge-triggered epoll descriptor.
 fn edge_triggered(node: &PolledNode) -> impl FnMut(&PolledNode) + use<> {
     let outer = epoll::create(epoll::CreateFlags::CLOEXEC).expect("it works");
     epoll::add(
@@ -136,7 +138,7 @@ fn edge_triggered(node: &PolledNode) -> impl FnMut(&PolledNode) + use<> {
     }
 }
 
-/// Two threads that wake each other for every message, with every chance to meet in between.
+/// Two threads wake each other for every message, so that every race between them can happen.
 #[test]
 fn no_wake_up_is_lost_between_two_loops() {
     limited(|| {
@@ -156,7 +158,7 @@ fn no_wake_up_is_lost_between_two_loops() {
                 false => run(&mut below, wait_readable, || ends.load(Ordering::SeqCst)),
             });
             for round in 0..2000 {
-                // The last one wakes the other loop to see that it is over.
+                // The last one wakes the other loop, which then sees the end.
                 over.store(round == 1999, Ordering::SeqCst);
                 let mut handle = root.call(Call::new(nothing).ids(0..2)).unwrap();
                 let mut outcome = None;
@@ -285,7 +287,8 @@ fn time_makes_a_node_readable() {
     });
 }
 
-/// Requests that have come at once are executed a few at a time, each once, and a peer that sends many keeps no other one out.
+/// Requests that have arrived together are executed a few at a time, each once, and a peer that sends many does not
+/// block others.
 #[test]
 fn a_budget_is_kept_and_nothing_is_lost() {
     limited(|| {
@@ -326,7 +329,7 @@ fn a_budget_is_kept_and_nothing_is_lost() {
                 other.get_or_insert(turns);
             }
         }
-        // What 1 KiB of requests holds may come on top.
+        // The contents of 1 KiB of requests may be added.
         assert!(most <= budget + 16, "{most} at a time");
         assert!(turns >= 201 / (budget + 16), "{turns} turns");
         assert!(other.is_some_and(|turn| turn <= 10), "another peer waits for {other:?} turns of {turns}");

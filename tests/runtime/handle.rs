@@ -20,7 +20,7 @@ use super::common::{
     LIMIT, assert_cause, assert_who, cause_of, end_of, ids, limited, nodes_of_who, outcome_of, who,
 };
 
-/// A func that ends only when the test lets it: it says that it runs, and then waits.
+/// A func that reports that it runs, and then waits until the test lets it end.
 struct Gate {
     open: mpsc::Sender<()>,
     running: mpsc::Receiver<u32>,
@@ -33,7 +33,7 @@ fn gate(functions: &Functions, at: u32) -> (chained_gpc::FuncHandle, Gate) {
     let func = functions.func("gate", move |request, _| {
         if request.me() == at {
             runs.send(at)?;
-            // Ends too when the test does.
+            // It also ends with the test.
             let _ = opened.lock().expect("one at a time").recv_timeout(LIMIT);
         }
         Ok(())
@@ -61,7 +61,7 @@ fn a_handle_waits_within_a_limit_and_gives_its_outcome_once() {
     });
 }
 
-/// Waiting on a handle whose outcome `test` had taken waited for an end that would never come again.
+/// Waiting on a handle whose outcome `test` had taken waited for a second end, which never came.
 #[test]
 fn waiting_for_an_outcome_that_was_taken_says_so() {
     limited(|| {
@@ -135,7 +135,7 @@ fn a_cancelled_call_ends_at_once_and_leaves_the_nodes_working() {
     });
 }
 
-/// A call over no ids went to its root alone, one over `8..0` too, and one over `0..=u32::MAX` left out the last id.
+/// A call over no ids went to its root alone, and so did one over `8..0`; one over `0..=u32::MAX` left out the last id.
 #[test]
 fn ids_that_are_no_list_are_refused_by_the_caller_and_any_list_is_taken() {
     limited(|| {
@@ -147,7 +147,7 @@ fn ids_that_are_no_list_are_refused_by_the_caller_and_any_list_is_taken() {
         let (start, end) = (8, 0);
         assert_eq!(refused((start..end).into()), IdsError::Backward { start: 8, end: 0 });
         assert_eq!(refused((0..=u32::MAX).into()), IdsError::TooMany);
-        // With the caller they would be all that there are.
+        // With the caller they would be all ids.
         assert_eq!(refused((1..=u32::MAX).into()), IdsError::TooMany);
         for empty in [Ids::from([]), (3..3).into(), Vec::new().into(), IdList::default().into()] {
             assert_eq!(refused(empty), IdsError::Empty);
@@ -224,7 +224,7 @@ fn a_tree_over_the_nodes_limits_is_refused() {
     });
 }
 
-/// Nodes of which one has functions of its own, so that it may lack some.
+/// Nodes of which one has its own functions, so that it may lack some.
 fn with_stranger(stranger: u32, here: &Functions, there: &Functions) -> LocalNodes {
     LocalNodes::start_with(4, LinkKind::Unix, here, |id, builder| {
         if id == stranger { builder.functions(there) } else { builder }
@@ -336,7 +336,7 @@ fn an_id_without_an_address_is_named_and_the_error_says_what_to_do() {
     });
 }
 
-/// The queue of calls is bounded: what finds no room within its time limit is told so.
+/// The queue of calls is bounded: a call without room within its time limit is refused.
 #[test]
 fn a_caller_waits_for_room_in_the_queue_for_its_time_limit_at_most() {
     limited(|| {
@@ -344,7 +344,7 @@ fn a_caller_waits_for_room_in_the_queue_for_its_time_limit_at_most() {
         let (release, released) = mpsc::channel::<()>();
         let (runs, running) = mpsc::channel();
         let released = std::sync::Mutex::new(released);
-        // Inline, against the rules: it blocks the event loop, so that nobody empties the queue.
+        // This inline function blocks the event loop, against the rules, so that the queue is not emptied.
         let block = functions.at(Placement::Inline).func("block", move |_, _| {
             runs.send(())?;
             let _ = released.lock().expect("one at a time").recv_timeout(LIMIT);
@@ -366,7 +366,7 @@ fn a_caller_waits_for_room_in_the_queue_for_its_time_limit_at_most() {
         release.send(()).unwrap();
         outcome_of(blocked);
         for handle in queued {
-            // Those that waited too long have failed, but each has ended.
+            // Calls that waited too long have failed, but each has ended.
             let _ = end_of(handle);
         }
         outcome_of(node.call(Call::new(who).ids([0])).unwrap());

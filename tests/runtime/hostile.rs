@@ -1,4 +1,4 @@
-//! Bytes that break the protocol: the connection they came on is closed, and the node goes on serving.
+//! Bytes that break the protocol: their connection is closed, and the node continues to serve.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ fn hello_but(place: usize, byte: u8) -> Vec<u8> {
     frame(Kind::Hello, &payload)
 }
 
-/// What a stranger may send instead of a hello.
+/// Bytes that an unknown peer may send instead of a hello.
 fn greetings() -> BTreeMap<&'static str, Vec<u8>> {
     let request_first = frame(Kind::Request, &[0; 64]);
     BTreeMap::from([
@@ -52,7 +52,7 @@ fn greetings() -> BTreeMap<&'static str, Vec<u8>> {
     ])
 }
 
-/// What a peer may send behind a good hello.
+/// Bytes that a peer may send after a good hello.
 fn frames() -> BTreeMap<&'static str, Vec<u8>> {
     BTreeMap::from([
         ("text", b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n".to_vec()),
@@ -97,7 +97,7 @@ fn a_stranger_who_goes_in_the_middle_of_a_hello_leaves_nothing_behind() {
         for len in 0..hello.len() {
             RawPeer::connect(&node).bytes(&hello[..len]);
         }
-        // Slowly, byte by byte, it is as good as any.
+        // Sent slowly, byte by byte, it is valid.
         let mut slow = RawPeer::connect(&node);
         hello.iter().for_each(|byte| slow.bytes(&[*byte]));
         slow.expect_hello();
@@ -138,7 +138,7 @@ fn a_peer_that_breaks_the_protocol_is_put_out_and_may_come_back() {
     });
 }
 
-/// A bad frame behind good ones in the same bytes: what came before it counts.
+/// A bad frame after good ones in the same bytes: the frames before it count.
 #[test]
 fn a_call_that_is_broken_off_by_bad_bytes_is_forgotten() {
     limited(|| {
@@ -191,7 +191,7 @@ fn a_peer_that_sends_more_requests_than_it_has_credit_for_is_put_out() {
     });
 }
 
-/// Everything that a peer can send of requests for others, with lists, shapes and trees that are wrong.
+/// Everything that a peer can send in requests for others, with invalid lists, shapes and trees.
 #[test]
 fn requests_that_make_no_sense_are_answered_with_failures_and_not_executed() {
     limited(|| {
@@ -209,7 +209,8 @@ fn requests_that_make_no_sense_are_answered_with_failures_and_not_executed() {
     });
 }
 
-/// Some ninety bytes with a run of a million ids made a node take a gigabyte, and remember a million ids that do not exist; it knew nobody new any more.
+/// Some ninety bytes with a run of a million ids made a node take a gigabyte, and remember a million ids that do not
+/// exist; then it accepted no new id any more.
 #[test]
 fn a_list_of_ids_that_do_not_exist_is_forgotten() {
     limited(|| {
@@ -232,7 +233,7 @@ fn a_list_of_ids_that_do_not_exist_is_forgotten() {
     });
 }
 
-/// A peer that only sent, and read nothing, had the node keep all its replies.
+/// A peer that only sent, and read nothing, made the node keep all its replies.
 #[test]
 fn a_peer_that_does_not_read_gets_no_more_credit() {
     limited(|| {
@@ -250,7 +251,7 @@ fn a_peer_that_does_not_read_gets_no_more_credit() {
                 Request { data: data.clone(), ..request(LIMIT, call(50, sequence), echo, &ids("1")) };
             !peer.can_send(Message::Request(Arc::new(request)))
         });
-        // What the system holds in its sockets, the backlog, and the requests that there was credit for.
+        // The system's socket buffers, the backlog, and the requests within the credit.
         assert!(cut_off.is_some_and(|sent| sent < 5000), "{cut_off:?}");
     });
 }

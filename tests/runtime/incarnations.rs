@@ -1,4 +1,4 @@
-//! Runs of an id, made by hand: which of two has the link, whatever their clocks say.
+//! Runs of an id, made by hand: which of two has the link, whatever their clocks.
 
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
@@ -12,10 +12,10 @@ use chained_gpc::{Call, CauseKind, FuncHandle, Functions, Node, Reply, Stage};
 use super::common::{LIMIT, cause_of, hold, ids, limited, who};
 use super::raw::{EARLY, RawPeer, call, node};
 
-/// How long a link may leave a PING unanswered, of docs/wire.md.
+/// Time limit for a PONG on a link, from docs/wire.md.
 const ANSWER_LIMIT: Duration = Duration::from_secs(2);
 
-/// Another run of id 7 says hello while one is linked; no answer is awaited.
+/// Another run of id 7 sends a hello while one is linked; its answer is not awaited.
 fn newcomer(node: &Node, incarnation: u64, generation: u32) -> RawPeer {
     let mut peer = RawPeer::connect(node);
     peer.hello(7, 1, incarnation, generation);
@@ -28,8 +28,9 @@ fn is_served(peer: &mut RawPeer, who: FuncHandle, sequence: u64) {
     assert!(matches!(answer, Answer::Reply(_)), "{answer:?}");
 }
 
-/// A process whose clock was behind that of its last run was refused until it had caught up; and one hello from the end of time locked its id out until the node was started again. Nor may
-/// it take as long as a process that does not answer: what a dead one leaves is closed.
+/// A process whose clock was behind that of its last run was refused until it had caught up. One hello with the highest
+/// time locked its id out until the node was restarted. A new run must not wait as long as for a silent process: the
+/// connections of a dead one are closed.
 #[test]
 #[allow(clippy::disallowed_methods, reason = "that nobody waits is what is tested")]
 fn a_run_of_any_time_takes_the_place_of_one_that_is_gone_at_once() {
@@ -41,7 +42,7 @@ fn a_run_of_any_time_takes_the_place_of_one_that_is_gone_at_once() {
         for _ in 0..20 {
             for incarnation in [u64::MAX, EARLY, EARLY - 1, 1 << 60, 0] {
                 let mut peer = RawPeer::greet(&node, 7, incarnation, 1);
-                // A root that counts from the same number as some run before it.
+                // A root that counts from the same number as some earlier run.
                 is_served(&mut peer, who, incarnation);
             }
         }
@@ -49,7 +50,7 @@ fn a_run_of_any_time_takes_the_place_of_one_that_is_gone_at_once() {
     });
 }
 
-/// A hello with another incarnation took the link of a process that lived, and failed its calls.
+/// A hello with another incarnation took the link of a live process, and failed its calls.
 #[test]
 fn a_run_that_answers_keeps_its_link() {
     limited(|| {
@@ -80,7 +81,7 @@ fn a_run_that_does_not_answer_loses_its_link_and_its_calls() {
         let token = held.recv_timeout(LIMIT).expect("func runs");
         let awaited = node.call(Call::new(who).ids(ids("1,7"))).unwrap();
         assert_eq!(first.expect_request().call.root, 1);
-        // The hello is answered when the first one has been asked, and has not answered.
+        // The hello is answered after the first run has been asked, and has not answered.
         let mut second = RawPeer::greet(&node, 7, EARLY - 1, 1);
         first.expect_ping();
         first.expect_goodbye(GoodbyeReason::Duplicate);
@@ -96,7 +97,7 @@ fn a_run_that_does_not_answer_loses_its_link_and_its_calls() {
     });
 }
 
-/// The first run's own word for being alive: it connects anew.
+/// The first run shows that it is alive by reconnecting.
 #[test]
 fn a_run_that_connects_anew_lives() {
     limited(|| {
@@ -124,12 +125,12 @@ fn one_waits_for_an_id_and_says_nothing_meanwhile() {
         first.expect_ping();
         let mut third = newcomer(&node, 6, 1);
         assert!(third.expect_goodbye(GoodbyeReason::Refused).contains("waits already"));
-        // Of the same run, which has given its first attempt up.
+        // Of the same run, which has given up its first attempt.
         let mut second_again = newcomer(&node, 5, 2);
         second.expect_closed();
         second_again.request(call(7, 1), who, &ids("1"));
         second_again.expect_closed();
-        // Nobody waits any more.
+        // No connection waits any more.
         let mut third = newcomer(&node, 6, 1);
         first.answer_pings(1);
         third.expect_goodbye(GoodbyeReason::Refused);
@@ -137,7 +138,8 @@ fn one_waits_for_an_id_and_says_nothing_meanwhile() {
     });
 }
 
-/// A PONG that a process had sent before it was killed was read when the next one had said hello already, and the id was locked out by a dead one.
+/// A PONG that a process had sent before it was killed was read after the next run's hello, and the dead run locked the
+/// id out.
 #[test]
 fn the_last_words_of_a_dead_run_are_no_sign_of_life() {
     limited(|| {
@@ -155,7 +157,7 @@ fn the_last_words_of_a_dead_run_are_no_sign_of_life() {
                 let mut next = RawPeer::connect_to(address.as_ref());
                 next.hello(7, 1, 100 + incarnation, 1);
                 peer.expect_ping();
-                // From here on the node does not look until all is there.
+                // From here on the node does not read until everything has arrived.
                 said.send(()).unwrap();
                 gone.recv().unwrap();
                 peer.send(Message::Pong);
@@ -164,7 +166,7 @@ fn the_last_words_of_a_dead_run_are_no_sign_of_life() {
                 next.expect_hello();
             }
         });
-        // Ends with the other thread.
+        // This loop ends with the other thread.
         while !runs.is_finished() {
             node.progress(Duration::from_millis(1)).unwrap();
             if heard.try_recv().is_ok() {
@@ -189,7 +191,7 @@ fn so_many_wait_at_a_node_and_no_more() {
             peer
         };
         let mut newcomers: Vec<RawPeer> = (100..101 + MOST).map(newcomer).collect();
-        // Ends: the others are answered in the end.
+        // This loop ends: the others are answered in the end.
         let refused = loop {
             if let Some(refused) = newcomers.iter_mut().find(|peer| peer.has_something()) {
                 break refused;

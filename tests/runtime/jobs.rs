@@ -1,4 +1,4 @@
-//! Nodes of different jobs meet: by a peers file that outlived its nodes, or by hand.
+//! Nodes of different jobs meet: by an outdated peers file, or by hand.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::time::Duration;
@@ -20,7 +20,7 @@ fn assert_names_both(text: &str) {
     assert!(text.contains("peers file"), "it says what to do: {text}");
 }
 
-/// Nodes of a job whose file has these addresses; those named are started.
+/// Nodes of a job whose file has these addresses; those in the range are started.
 fn start(
     job: Job,
     started: std::ops::Range<Id>,
@@ -36,7 +36,7 @@ fn start(
     started.map(start).collect()
 }
 
-/// A second job took the addresses of a first one that had ended, and a root of the first called functions of the second.
+/// A second job took the addresses of an ended one, and a root of the first called functions of the second.
 #[test]
 fn a_stale_peers_file_joins_no_two_jobs() {
     limited(|| {
@@ -74,7 +74,7 @@ fn a_hello_of_another_job_has_no_effect_but_its_answer() {
         let mut first = RawPeer::connect(&node);
         first.hello_of(job('a'), 7, 1, EARLY, 1);
         first.expect_hello();
-        // Of the same run and a later link, of another run, to another id, as the node itself.
+        // The same run with a later link, another run, another id, and the node's own id.
         for (from, to, incarnation, generation) in
             [(7, 1, EARLY, 9), (7, 1, EARLY + 1, 1), (7, 5, EARLY, 9), (1, 1, EARLY, 1), (8, 1, EARLY, 1)]
         {
@@ -87,14 +87,14 @@ fn a_hello_of_another_job_has_no_effect_but_its_answer() {
                 assert!(stranger.next().is_none());
             }
         }
-        // It was not asked for a heartbeat: the answer is the first that comes.
+        // It was not asked for a heartbeat: its answer is the first frame.
         first.request(call(7, 1), who, &ids("1"));
         first.expect_response(call(7, 1));
         assert!(!first.has_something());
     });
 }
 
-/// Who does not look at jobs itself.
+/// The answering side does not check jobs.
 #[test]
 fn an_answer_of_another_job_is_no_link() {
     limited(|| {

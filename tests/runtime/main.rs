@@ -1,6 +1,7 @@
-//! The runtime over real sockets, tried from outside: whole calls, and peers that misbehave.
+//! Tests of the runtime over real sockets, from outside: whole calls, and peers that misbehave.
 //!
-//! No test sleeps to win a race and none measures time. Every wait has a limit far above what any machine needs, so that a hang is a failure.
+//! No test sleeps to win a race, and none measures time. Every wait has a limit far above what any machine needs, so a
+//! hang is a failure.
 
 mod access;
 mod announcing;

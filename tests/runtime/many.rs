@@ -31,7 +31,7 @@ fn calls_of_many_threads_at_one_root_keep_apart() {
     });
 }
 
-/// Every node opens a link to every other at the same moment, so that most pairs connect from both sides at once.
+/// Every node opens a link to every other at the same time, so most pairs connect from both sides at once.
 #[test]
 fn all_nodes_call_all_others_at_the_same_moment() {
     const NODES: u32 = 10;

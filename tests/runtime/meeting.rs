@@ -1,4 +1,4 @@
-//! Nodes of a job start in any order: a root waits for those that its calls reach.
+//! Nodes of a job start in any order: a root waits for the nodes that its calls reach.
 
 use std::sync::mpsc;
 use std::thread;
@@ -11,10 +11,10 @@ use gpc_trees::Tree;
 use super::common::{LIMIT, ids, limited, outcome_of, who};
 use super::raw::listener;
 
-/// Short enough for a test of what does not come.
+/// Short enough for a test of a node that does not come up.
 const SHORT: Duration = Duration::from_millis(300);
 
-/// Ids 0 to n-1, where nobody listens yet.
+/// Ids 0 to n-1, without listeners yet.
 fn peers(n: u32) -> Peers {
     (0..n).map(|id| (id, LinkKind::Unix.fresh_address(id))).collect()
 }
@@ -26,7 +26,8 @@ fn start(id: u32, peers: &Peers, functions: &Functions) -> Node {
     builder.start().expect("a thread")
 }
 
-/// The README's program for a job failed where the process of the root came up before the others: its first call met nobody.
+/// The README's program for a job failed if the process of the root came up before the others: its first call reached
+/// no node.
 #[test]
 fn a_root_that_starts_first_waits_for_the_others() {
     limited(|| {
@@ -77,7 +78,7 @@ fn a_polled_root_waits_as_well() {
 fn who_does_not_come_is_named_with_the_reason() {
     limited(|| {
         let functions = Functions::new();
-        // One listens and says nothing.
+        // It listens and sends nothing.
         let (silent, address) = listener();
         let peers: Peers = [(1, address), (5, Address::Abstract("gpc-nobody".into()))].into_iter().collect();
         let root = Node::builder(0).functions(&functions).peers(peers).start().unwrap();

@@ -14,7 +14,7 @@ use super::common::{
 };
 use super::raw::{EARLY, RawPeer, call, listener, node};
 
-/// A node that knows nobody and listens where nobody else does.
+/// A node without peers, with a listener of its own.
 pub(crate) fn alone(id: Id, link: LinkKind, functions: &Functions) -> Node {
     at(id, &link.fresh_address(id), link, functions)
 }
@@ -32,7 +32,7 @@ fn over(func: FuncHandle, ids: impl IntoIterator<Item = Id>) -> Call {
     Call::new(func).ids(IdList::from_ids(ids).unwrap()).tree(Tree::Flat)
 }
 
-/// The set of ids was that of the start.
+/// The set of ids was fixed at the start.
 #[test]
 fn ids_join_leave_and_join_again() {
     limited(|| {
@@ -46,7 +46,7 @@ fn ids_join_leave_and_join_again() {
             for _ in 0..3 {
                 root.learn(peer(&five)).unwrap();
                 assert_who(&replies_of(root.call(over(who, [0, 5])).unwrap()), &[0, 5], "");
-                // What it knows already changes nothing.
+                // Learning it again changes nothing.
                 root.learn(peer(&five)).unwrap();
                 assert_who(&replies_of(root.call(over(who, [0, 5])).unwrap()), &[0, 5], "");
                 root.forget(5).unwrap();
@@ -94,7 +94,7 @@ fn a_link_that_stands_stays_where_a_new_address_is_learned_and_the_next_goes_the
             root.learn(peer(&first)).unwrap();
             let both = || root.call(over(who, [0, 1])).unwrap();
             assert_who(&replies_of(both()), &[0, 1], "");
-            // Nobody listens there yet.
+            // The new address has no listener yet.
             let listener = Listener::bind(&link.fresh_address(1)).unwrap();
             root.learn(Peer::new(1, listener.address().unwrap())).unwrap();
             assert_who(&replies_of(both()), &[0, 1], "");
@@ -111,14 +111,14 @@ fn a_link_that_stands_stays_where_a_new_address_is_learned_and_the_next_goes_the
     });
 }
 
-/// A call waited for the time that an attempt to connect may take, though the right address was known by then.
+/// A call waited for the whole time limit of a connection attempt, although the right address was known by then.
 #[test]
 fn an_attempt_at_a_former_address_is_given_up_and_its_calls_go_on() {
     limited(|| {
         let functions = Functions::new();
         let who = who(&functions);
         let root = alone(0, LinkKind::Tcp, &functions);
-        // Whoever listens there says nothing.
+        // The listener there sends nothing.
         let (silent, address) = listener();
         root.learn(Peer::new(1, address)).unwrap();
         let waits = root.call(over(who, [0, 1])).unwrap();
@@ -146,7 +146,7 @@ fn calls_through_a_peer_that_is_forgotten_fail_as_if_it_were_lost() {
             root.forget(2).unwrap();
             let failure = end_of(handle).unwrap_err().failure().expect("it got under way").clone();
             assert_cause(&failure.cause, 2, Stage::Link, "told to forget");
-            // Nobody waits for them any more.
+            // Their answers are not awaited any more.
             tokens.into_iter().for_each(|token| token.reply(Reply::default()));
             assert_who(&replies_of(root.call(over(who, 0..2)).unwrap()), &[0, 1], "");
             root.learn(peer(&nodes[1])).unwrap();
@@ -165,17 +165,17 @@ fn a_parent_that_is_forgotten_loses_its_calls_here() {
         root.learn(peer(&one)).unwrap();
         let handle = root.call(over(hold, 0..2)).unwrap();
         let tokens = [0, 1].map(|_| held.recv_timeout(LIMIT).expect("both run"));
-        // A stranger to it, which it never learned.
+        // Id 0 is not a peer of it: it never learned id 0.
         one.forget(0).unwrap();
         let cause = cause_of(handle);
         assert_cause(&cause, 1, Stage::Link, "id 1 was told to forget id 0");
-        // Its end has no call left to wait for.
+        // No call is left that its shutdown could wait for.
         one.shutdown(4 * LIMIT);
         drop(tokens);
     });
 }
 
-/// What a peer that is forgotten was sent before reaches it, with the goodbye behind it.
+/// Frames sent to a peer before it is forgotten reach it, followed by the goodbye.
 #[test]
 fn a_peer_is_told_that_it_is_forgotten_behind_what_was_sent_before() {
     limited(|| {
@@ -189,14 +189,15 @@ fn a_peer_is_told_that_it_is_forgotten_behind_what_was_sent_before() {
         let said = stranger.expect_goodbye(chained_gpc::wire::head::GoodbyeReason::LinkClosed);
         assert_eq!(said, "id 1 was told to forget id 7");
         assert!(stranger.next().is_none());
-        // It is no ban.
+        // Forgetting is not a ban.
         let mut again = RawPeer::greet(&one, 7, EARLY, 2);
         again.request(call(7, 2), who, &super::common::ids("1"));
         again.expect_response(call(7, 2));
     });
 }
 
-/// The links of an id that is learned again were counted from one, and the other side took the new one for an old one where it had not seen the end of that yet.
+/// The links of an id that was learned again were counted from one. If the other side had not seen the end of the last
+/// link, it took the new one for an old one.
 #[test]
 fn links_are_counted_on_when_a_peer_is_learned_again() {
     limited(|| {
@@ -216,7 +217,7 @@ fn links_are_counted_on_when_a_peer_is_learned_again() {
             peer.reply(request.call, b"there");
             assert_eq!(replies_of(handle)[1].data, "there");
             root.forget(1).unwrap();
-            // It does not look at the end of this one.
+            // It does not read the end of this one.
             standing.push(peer);
         }
     });
@@ -265,7 +266,7 @@ fn a_polled_node_learns_and_forgets_in_the_order_of_its_calls() {
             });
             root.forget(1).unwrap();
             let unknown = root.call(over(who, [0, 1])).unwrap();
-            // Each was under way when its peer was forgotten.
+            // Each was in flight when its peer was forgotten.
             for handle in [first, second, third] {
                 let cause = root.wait(handle).unwrap_err().failure().unwrap().cause.clone();
                 assert_cause(&cause, 1, Stage::Link, "told to forget");

@@ -12,11 +12,11 @@ const OTHERS: Id = 3;
 
 #[derive(Clone, Copy, Debug)]
 enum Deed {
-    /// A run of the id begins, at a new address.
+    /// A run of the id starts, at a new address.
     Start(Id),
-    /// It leaves in order.
+    /// It shuts down.
     Leave(Id),
-    /// The root learns where the id has begun last.
+    /// The root learns the last address of the id.
     Learn(Id),
     Forget(Id),
     /// The root calls this id.
@@ -35,13 +35,13 @@ fn deed() -> impl Strategy<Value = Deed> {
     ]
 }
 
-/// What is known of an id.
+/// State of an id.
 #[derive(Default)]
 struct Other {
     node: Option<Node>,
-    /// Where it has begun last.
+    /// Its last address.
     address: Option<Address>,
-    /// Where the root looks for it.
+    /// The address that the root has for it.
     learned: Option<Address>,
     linked: bool,
 }
@@ -65,7 +65,7 @@ impl World {
         World { link, functions, who, root, events, others }
     }
 
-    /// The next event must be this; `None` for one that the link is up.
+    /// Expects this event next; `None` means that the link is up.
     fn expect(&self, id: Id, loss: Option<Loss>) {
         let event = self.events.recv_within(LIMIT).expect("an event comes");
         let said = match event.kind {

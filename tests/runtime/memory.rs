@@ -1,4 +1,5 @@
-//! Peers that have a node hold what they send, or what they ask for and never read: it is counted, and what is beyond a bound is refused, or the link is closed. Others go on.
+//! Memory that peers take at a node with what they send, or request and never read: it is counted; beyond a bound
+//! requests are refused, or the link is closed. Other peers are not affected.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -16,12 +17,12 @@ use chained_gpc::{Call, CauseKind, FuncHandle, Functions, Id, IdList, Node, Stag
 use super::common::{LIMIT, assert_cause, cause_of, ids, limited, replies_of, who};
 use super::raw::{EARLY, RawPeer, SHORT, call, frame, listener, listening, node, request};
 
-/// A node of little memory.
+/// A node with little memory.
 fn small_node(id: Id, functions: &Functions, memory_max: u64) -> Node {
     listening(Node::builder(id).functions(functions).memory_max(memory_max))
 }
 
-/// The answers to the next calls of a peer, each its own; whatever else comes between them.
+/// The answers to the next calls of a peer, skipping other frames.
 fn answers_of(peer: &mut RawPeer, count: usize) -> Vec<Response> {
     let mut answers = Vec::new();
     while answers.len() < count {
@@ -35,7 +36,7 @@ fn answers_of(peer: &mut RawPeer, count: usize) -> Vec<Response> {
     answers
 }
 
-/// Checks that an answer is a failure by a limit of memory.
+/// Checks that an answer is a failure because of a limit of memory.
 fn assert_refused(answer: &Answer, id: Id, words: &str) {
     let Answer::Failed(failure) = answer else { panic!("it is to be refused: {answer:?}") };
     let late = words.contains("time limit");
@@ -44,7 +45,7 @@ fn assert_refused(answer: &Answer, id: Id, words: &str) {
     assert!(failure.cause.message.contains(words), "{failure}");
 }
 
-/// A func that is given a number of MiB, and replies with as many; and how often it has run.
+/// A func that is given a number of MiB and replies with as many; and the number of its runs.
 fn mebibytes(functions: &Functions) -> (FuncHandle, Arc<AtomicU32>) {
     let ran = Arc::new(AtomicU32::new(0));
     let runs = ran.clone();
@@ -61,7 +62,7 @@ fn request_of_mebibytes(call: CallId, func: FuncHandle, mebibytes: u8) -> Messag
     Message::Request(Arc::new(Request { header, ..request(LIMIT, call, func, &ids("1")) }))
 }
 
-/// 11 KB of requests for 64 MiB each, of a peer that read nothing, took 7.7 GiB.
+/// 11 KB of requests for 64 MiB each, from a peer that read nothing, took 7.7 GiB.
 #[test]
 fn replies_that_nobody_reads_are_bounded_and_what_would_be_beyond_is_refused() {
     limited(|| {
@@ -72,7 +73,7 @@ fn replies_that_nobody_reads_are_bounded_and_what_would_be_beyond_is_refused() {
         for sequence in 0..120 {
             greedy.send(request_of_mebibytes(call(50, sequence), func, 8));
         }
-        // Nobody else is held up, or refused.
+        // No other peer is delayed or refused.
         let mut modest = RawPeer::greet(&one, 51, EARLY, 1);
         modest.request(call(51, 1), who, &ids("1"));
         assert!(matches!(modest.expect_response(call(51, 1)), Answer::Reply(_)));
@@ -81,7 +82,8 @@ fn replies_that_nobody_reads_are_bounded_and_what_would_be_beyond_is_refused() {
             panic!("there is room for it")
         };
         assert!(reply.data.len() > 8 << 20);
-        // When it reads after all, it has as many replies as there was room for, and the others were not even executed.
+        // When it finally reads, it gets as many replies as there was room for; the other requests were not even
+        // executed.
         let answers = answers_of(&mut greedy, 120);
         let (replies, refused): (Vec<_>, Vec<_>) =
             answers.iter().partition(|response| matches!(response.answer, Answer::Reply(_)));
@@ -89,14 +91,14 @@ fn replies_that_nobody_reads_are_bounded_and_what_would_be_beyond_is_refused() {
         assert_eq!(replies.len(), 2, "of a little more than 8 MiB each");
         refused.iter().for_each(|response| assert_refused(&response.answer, 1, "one link of id 1 may hold"));
         assert!(ran.load(Ordering::Relaxed) <= 2 + 1 + 1, "{ran:?}");
-        // And now there is room again.
+        // Now there is room again.
         greedy.send(request_of_mebibytes(call(50, 120), func, 8));
         let again = answers_of(&mut greedy, 1);
         assert!(matches!(again[0].answer, Answer::Reply(_)), "{again:?}");
     });
 }
 
-/// Each PING had a PONG queued, however many waited for a peer that did not read: 678 MB in 14 s.
+/// Each PING queued a PONG, however many waited for a peer that did not read: 678 MB in 14 s.
 #[test]
 fn a_peer_that_asks_and_does_not_read_has_one_answer_waiting() {
     limited(|| {
@@ -116,12 +118,12 @@ fn a_peer_that_asks_and_does_not_read_has_one_answer_waiting() {
                 other => panic!("{other:?}"),
             }
         }
-        // As many as the system took for the peer, a few MB.
+        // As many as the system buffered for the peer, a few MB.
         assert!(pongs > 0 && pongs < each * times / 2, "{pongs} pongs");
     });
 }
 
-/// Every long response to a call that nobody made had a CANCEL queued: 2 GiB in 10 s.
+/// Every long response to an unknown call queued a CANCEL: 2 GiB in 10 s.
 #[test]
 fn a_peer_that_is_told_to_stop_and_does_not_read_loses_its_link() {
     limited(|| {
@@ -138,7 +140,7 @@ fn a_peer_that_is_told_to_stop_and_does_not_read_loses_its_link() {
             head.emit(&mut payload);
             frame(Kind::Response, &payload)
         };
-        // What the system takes for the peer is a few MB, and a CANCEL is half as long as what it answers.
+        // The system buffers a few MB for the peer, and a CANCEL is half as long as the response.
         let many: Vec<u8> = (0..1000).flat_map(long).collect();
         let sent = (0..2000).position(|_| !peer.can_send_bytes(&many));
         assert!(sent.is_some(), "the link is to be closed");
@@ -147,7 +149,7 @@ fn a_peer_that_is_told_to_stop_and_does_not_read_loses_its_link() {
     });
 }
 
-/// The first frame of a request of this peer, which is to have ids of so many bytes; none of them have come.
+/// The first frame of a request of this peer, with ids of this length, of which none is sent.
 fn begun(call: CallId, func: FuncHandle, limit: Duration, ids_len: usize) -> Vec<u8> {
     let scattered = IdList::from_ids((0..ids_len as u32 / 4).map(|id| 2 * id + 1)).expect("distinct");
     let whole = Request { ids: scattered, ..request(limit, call, func, &ids("1")) };
@@ -157,7 +159,7 @@ fn begun(call: CallId, func: FuncHandle, limit: Duration, ids_len: usize) -> Vec
     frame(Kind::Request, &payload)
 }
 
-/// More of it.
+/// More bytes of such a request.
 fn more(call: CallId, len: usize) -> Vec<u8> {
     let mut payload = Vec::with_capacity(CallRef::LENGTH + len);
     CallRef(call).emit(&mut payload);
@@ -165,7 +167,7 @@ fn more(call: CallId, len: usize) -> Vec<u8> {
     frame(Kind::Segment, &payload)
 }
 
-/// Requests whose ids did not all come were kept as long as the link, whatever their time limit: 512 of 64 MiB.
+/// Requests whose ids did not all arrive were kept as long as the link, whatever their time limit: 512 of 64 MiB.
 #[test]
 fn requests_that_never_come_whole_end_with_their_time_and_are_bounded_before() {
     limited(|| {
@@ -173,7 +175,7 @@ fn requests_that_never_come_whole_end_with_their_time_and_are_bounded_before() {
         let who = who(&functions);
         let one = small_node(1, &functions, 64 << 20);
         let mut peer = RawPeer::greet(&one, 50, EARLY, 1);
-        // Of 40 MiB of beginnings a link of this node may hold 24.
+        // Of 40 MiB of incomplete requests, a link of this node may hold 24.
         for sequence in 0..20 {
             peer.bytes(&begun(call(50, sequence), who, LIMIT, 4 << 20));
             (0..4).for_each(|_| peer.bytes(&more(call(50, sequence), 512 << 10)));
@@ -187,14 +189,14 @@ fn requests_that_never_come_whole_end_with_their_time_and_are_bounded_before() {
         }
         let refused = answers_of(&mut late, 10);
         refused.iter().for_each(|response| assert_refused(&response.answer, 1, "within its time limit"));
-        // Their bytes may come all the same, and the link is as good as before.
+        // Their bytes may still arrive, and the link stays usable.
         late.bytes(&more(call(51, 0), 100));
         late.request(call(51, 100), who, &ids("1"));
         assert!(matches!(late.expect_response(call(51, 100)), Answer::Reply(_)));
     });
 }
 
-/// Nothing but 8 GiB bounded the data of a request, or of those of a link together.
+/// Only 8 GiB bounded the data of a request, and of all requests of a link together.
 #[test]
 fn data_beyond_what_a_link_may_hold_are_refused_and_the_link_stays() {
     limited(|| {
@@ -207,7 +209,7 @@ fn data_beyond_what_a_link_may_hold_are_refused_and_the_link_stays() {
             data: Body::whole(vec![7; 16 << 20]),
             ..request(LIMIT, call(50, 1), func, &ids("1"))
         };
-        // More than the first window comes when it is granted, which the node does at once.
+        // Data beyond the first window are sent when it is extended, which the node does at once.
         peer.send(Message::Request(Arc::new(long)));
         let answer = loop {
             match peer.next() {
@@ -258,7 +260,7 @@ fn a_reply_beyond_what_a_link_may_hold_fails_its_call_alone() {
     });
 }
 
-/// Whoever had not said who it is could have a node keep a mebibyte for it, sixteen thousand times.
+/// A connection that had not sent its hello could make a node hold a mebibyte for it, sixteen thousand times.
 #[test]
 fn a_first_frame_is_short() {
     limited(|| {

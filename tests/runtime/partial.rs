@@ -16,7 +16,7 @@ use super::common::{
 };
 use super::raw::{EARLY, RawPeer, level_0, listener, request};
 
-/// Nodes that are taken to be older than any call: the tests begin their calls at once.
+/// Nodes that count as older than any call: the tests begin their calls at once.
 fn ageless(_: Id, builder: chained_gpc::runtime::Builder) -> chained_gpc::runtime::Builder {
     builder.restart_margin(Duration::ZERO)
 }
@@ -60,7 +60,7 @@ fn nodes_that_are_not_there_are_left_out() {
                 outcome.causes().iter().map(|cause| (cause.id, cause.stage)).collect::<Vec<_>>(),
                 [(1, Stage::Link), (3, Stage::Link)]
             );
-            // One that wants all fails.
+            // A call that is not partial fails.
             assert!(end_of(nodes.root().call(Call::new(who).ids(0..7)).unwrap()).is_err());
         }
     });
@@ -82,7 +82,8 @@ fn a_func_that_fails_is_left_out_and_the_others_reply() {
     });
 }
 
-/// An interior node ends while all below it are done and it still executes: what they have done counts, and is not done again.
+/// An interior node ends when all below it are done and it still executes: their results count, and are not computed
+/// again.
 #[test]
 fn a_node_that_ends_in_the_middle_is_left_out_alone() {
     limited(|| {
@@ -91,7 +92,7 @@ fn a_node_that_ends_in_the_middle_is_left_out_alone() {
             let (ran, runs) = mpsc::channel();
             let (tokens, held) = mpsc::channel();
             let work = functions.deferring("work", move |request, token| {
-                // The test hears of each in turn, or has ended.
+                // The test receives each in turn, or has ended.
                 let _ = ran.send(request.me());
                 match request.me() {
                     1 => drop(tokens.send(token)),
@@ -117,7 +118,7 @@ fn a_node_that_ends_in_the_middle_is_left_out_alone() {
     });
 }
 
-/// The data come half way with a parent that is lost then; an adopter sends them again.
+/// The data arrive half way from a parent that is then lost; an adopter sends them again.
 #[test]
 fn data_that_stop_in_the_middle_come_from_the_adopter() {
     limited(|| {
@@ -150,7 +151,7 @@ fn data_that_stop_in_the_middle_come_from_the_adopter() {
     });
 }
 
-/// A peer that says nothing on a connection that stands, and one that only answers pings.
+/// A silent peer on a connection that is up, and one that only answers PINGs.
 #[test]
 fn a_silent_peer_is_given_up_and_a_slow_one_is_not() {
     limited(|| {
@@ -168,7 +169,7 @@ fn a_silent_peer_is_given_up_and_a_slow_one_is_not() {
         let mut silent = RawPeer::answer(&silent, EARLY);
         let call = slow.expect_request().call;
         assert_eq!(silent.expect_request().call, call);
-        // It hears the pings, and answers each, until the other one's connection is closed.
+        // It reads and answers each PING until the other one's connection is closed.
         slow.answer_pings(60);
         silent.expect_closed();
         let reply = SubtreeReply { level: 0, header: level_0(b"").into(), data: level_0(b"late").into() };
@@ -182,7 +183,7 @@ fn a_silent_peer_is_given_up_and_a_slow_one_is_not() {
     });
 }
 
-/// A reply that comes byte by byte, and never a pong: what comes shows that its sender lives.
+/// A reply arrives byte by byte, and never a PONG: arriving bytes show that the sender is alive.
 #[test]
 fn a_slow_reply_is_a_sign_of_life() {
     limited(|| {
@@ -202,7 +203,7 @@ fn a_slow_reply_is_a_sign_of_life() {
         assert!(outbox.is_ready());
         let mut parts = SmallVec::new();
         outbox.parts(&mut parts);
-        // A byte for each ping: twice as long as silence would be suffered.
+        // A byte for each PING: twice as long as the time of silence until death.
         for byte in parts.iter().flat_map(|part| part.to_vec()).collect::<Vec<u8>>() {
             slow.expect_ping();
             slow.bytes(&[byte]);

@@ -1,4 +1,4 @@
-//! What the application finds at the root of a flat tree: the parts as they came, whether somebody wants them aggregated or not.
+//! Replies of a flat tree at the root: the parts as they arrived, whether the application wants them aggregated or not.
 
 use std::net::TcpListener;
 
@@ -13,7 +13,7 @@ use gpc_trees::{IdList, Tree};
 use super::common::{LINKS, limited, outcome_of};
 use super::raw::{EARLY, RawPeer, listener, node};
 
-/// A func that runs on the spot: only its calls have parts that lie as they came.
+/// An inline func: only its calls keep the parts as they arrived.
 fn say(functions: &Functions) -> FuncHandle {
     let say = functions.at(Placement::Inline).func("say", |request, reply| {
         reply.header = vec![request.me() as u8; request.me() as usize];
@@ -23,12 +23,12 @@ fn say(functions: &Functions) -> FuncHandle {
     say.expect("a name of its own")
 }
 
-/// Parts of one digit of length, of two and of three.
+/// Parts with lengths of one, two and three digits.
 fn said(id: Id) -> Vec<u8> {
     format!("{id}").repeat([0, 3, 40, 120][id as usize % 4]).into_bytes()
 }
 
-/// The parts are these ids', in this order, in every form in which they are to be had.
+/// Checks that the parts are those of these ids, in this order, in every form.
 fn assert_said(outcome: &Outcome, ids: &[Id]) {
     let as_it_came = outcome.clone();
     let expected: Vec<(Id, Vec<u8>, Vec<u8>)> =
@@ -57,7 +57,7 @@ fn the_parts_are_those_of_their_ids_aggregated_or_not() {
         let say = say(&functions);
         for link in LINKS {
             let nodes = LocalNodes::start(12, link, &functions).unwrap();
-            // The first call of its kind goes the long way.
+            // The first call over a list of ids takes the general path.
             for _ in 0..3 {
                 for listed in ["0-11", "5,0,3,11,1", "7,2,0", "0,9"] {
                     let list: IdList = listed.parse().unwrap();
@@ -72,7 +72,7 @@ fn the_parts_are_those_of_their_ids_aggregated_or_not() {
     });
 }
 
-/// A child that has answered a call of the root in this way, again and again.
+/// A child that answers calls of the root with these bytes, `times` times.
 fn answer_with(listener: &TcpListener, header: &'static [u8], data: &'static [u8], times: usize) {
     let mut child = RawPeer::answer(listener, EARLY);
     for _ in 0..times {
@@ -82,7 +82,7 @@ fn answer_with(listener: &TcpListener, header: &'static [u8], data: &'static [u8
     }
 }
 
-/// What is no part is an error, as where the replies are aggregated: with one byte too many it is not somebody else's part.
+/// An invalid part is an error, as with aggregated replies: an excess byte does not become another id's part.
 #[test]
 fn a_part_that_is_none_is_an_error_and_nobody_elses() {
     limited(|| {
@@ -103,7 +103,7 @@ fn a_part_that_is_none_is_an_error_and_nobody_elses() {
     });
 }
 
-/// Of a short call down a deeper tree the replies come aggregated, with the same parts.
+/// The replies of a short call down a deeper tree arrive aggregated, with the same parts.
 #[test]
 fn deeper_trees_have_the_same_parts() {
     limited(|| {

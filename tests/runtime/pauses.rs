@@ -1,4 +1,5 @@
-//! Announced pauses: an application that computes for long without a look at its node is not given up, as long as it keeps its word.
+//! Announced pauses: an application that computes for long without driving its node is not given up, as long as it
+//! keeps to its announcement.
 #![allow(clippy::disallowed_methods, reason = "to be silent for a while is what is tested")]
 
 use std::io::ErrorKind;
@@ -17,13 +18,13 @@ use chained_gpc::{
 use super::common::{LIMIT, LINKS, assert_cause, cause_of, limited, outcome_of, who};
 use super::raw::{EARLY, RawPeer, call, listener, node};
 
-/// How long a peer may be silent here: far longer than a busy machine keeps a thread waiting.
+/// Time of silence until death in these tests: far longer than a busy machine delays a thread.
 const DEAD_AFTER: Duration = Duration::from_millis(1500);
 
 /// How long applications compute here.
 const COMPUTES: Duration = Duration::from_secs(3);
 
-/// A node that drives itself and gives others up soon, and one that its application drives, linked with each other.
+/// A node with a thread that gives up silent peers soon, and one that its application drives, linked with each other.
 fn pair(link: LinkKind, functions: &Functions, who: FuncHandle) -> (Node, PolledNode) {
     let listeners = [0, 1].map(|id| Listener::bind(&link.fresh_address(id)).expect("it is free"));
     let addresses = listeners.iter().map(|listener| listener.address().expect("it is bound"));
@@ -74,7 +75,7 @@ fn who_computes_and_has_not_said_so_is_given_up() {
         let who = who(&functions);
         let (root, mut below) = pair(LinkKind::Unix, &functions, who);
         below.pause(LIMIT).unwrap();
-        // That was the last one's: its end is announced.
+        // That was the end of the announced pause, which is announced as well.
         below.progress(Duration::ZERO).unwrap();
         let cause = cause_of(root.call(Call::new(who).ids(0..2)).unwrap());
         assert_cause(&cause, 1, Stage::Link, "no heartbeat");
@@ -96,7 +97,7 @@ fn peers_hear_of_a_pause_and_of_its_end() {
             node.progress(Duration::from_millis(1)).unwrap();
         }
         peer.expect_hello();
-        // Each as long as it says, and one end for both.
+        // Each with its length, and one end for both.
         for seconds in [60, 600] {
             assert_eq!(node.pause(Duration::from_secs(seconds)).unwrap(), 1);
             let said = peer.next();
@@ -110,7 +111,7 @@ fn peers_hear_of_a_pause_and_of_its_end() {
     });
 }
 
-/// A peer made by hand, linked with a node that gives silent ones up soon, and a call that it is to answer.
+/// A peer made by hand, linked with a node that gives up silent peers soon, and a call that it has to answer.
 fn asked() -> (Node, RawPeer, CallHandle) {
     let functions = Functions::new();
     let who = who(&functions);
@@ -142,7 +143,8 @@ fn who_stays_away_for_longer_than_announced_is_given_up() {
     });
 }
 
-/// Another process said hello under the id of one that computed, and had said so: it took its link, and all calls there failed.
+/// Another process sent a hello with the id of one that computed and had announced it: it took over the link, and all
+/// calls there failed.
 #[test]
 fn another_run_of_a_paused_id_waits_for_the_end_of_the_pause() {
     limited(|| {
@@ -151,12 +153,12 @@ fn another_run_of_a_paused_id_waits_for_the_end_of_the_pause() {
         let node = node(1, &functions, []);
         let mut first = RawPeer::greet(&node, 7, EARLY, 1);
         first.send(Message::Pause(LIMIT));
-        // Read before the hello of the other one: its answer says so.
+        // It is read before the hello of the other one, as its answer shows.
         first.request(call(7, 1), who, &"1".parse().unwrap());
         first.expect_response(call(7, 1));
         let mut second = RawPeer::connect(&node);
         second.hello(7, 1, EARLY + 1, 1);
-        // Of one that has announced nothing two seconds are enough.
+        // Without an announcement two seconds would suffice.
         thread::sleep(COMPUTES);
         assert!(!second.has_something(), "it is neither taken nor refused");
         first.answer_pings(1);

@@ -1,4 +1,4 @@
-//! Peers made by hand: who may be a parent, what is ignored, how links are lost, refused and replaced.
+//! Peers made by hand: valid parents, ignored frames, and links that are lost, refused and replaced.
 
 use std::sync::mpsc;
 use std::time::Duration;
@@ -125,7 +125,7 @@ fn a_lost_parent_cancels_what_it_asked_for_down_the_tree() {
         child.expect_cancel(call(7, 1));
         token.reply(Reply::default());
         let mut parent = RawPeer::greet(&node, 7, EARLY, 2);
-        // The lost call is not executed again, and its name is not forgotten.
+        // The lost call is not executed again, and its name is remembered.
         parent.request(call(7, 1), who, &ids("1,5"));
         assert_cause(&failure(parent.expect_response(call(7, 1))), 1, Stage::Setup, "already ended");
         parent.request(call(7, 3), who, &ids("1"));
@@ -176,7 +176,7 @@ fn a_cancel_goes_down_and_brings_no_response() {
         parent.request(call(7, 1), who, &ids("1,5"));
         let mut child = RawPeer::answer(&listener, EARLY);
         child.expect_request();
-        // Of somebody else, and of a call that is not there.
+        // From another peer, and of an unknown call.
         RawPeer::greet(&node, 8, EARLY, 1).send(Message::Cancel(call(7, 1)));
         parent.send(Message::Cancel(call(7, 9)));
         parent.send(Message::Cancel(call(7, 1)));
@@ -206,7 +206,7 @@ fn a_second_link_of_a_pair_is_refused_unless_it_is_a_later_one() {
     });
 }
 
-/// The next link to a peer that has claimed the highest generation overflowed the count, and ended the event loop.
+/// After a peer had claimed the highest generation, the next link to it overflowed the count, and ended the event loop.
 #[test]
 fn a_peer_of_the_highest_generation_can_be_connected_to_again() {
     limited(|| {
@@ -252,7 +252,7 @@ fn of_two_connections_at_once_that_of_the_lower_id_stands() {
     limited(|| {
         let functions = Functions::new();
         let who = who(&functions);
-        // The node is the lower one: it refuses ours, and its own becomes the link.
+        // The node has the lower id: it refuses our connection, and its own becomes the link.
         let (listener_high, address) = listener();
         let low = node(1, &functions, [(5, address)]);
         let handle = low.call(Call::new(who).ids(ids("1,5"))).unwrap();
@@ -266,7 +266,7 @@ fn of_two_connections_at_once_that_of_the_lower_id_stands() {
         theirs.reply(id, b"high");
         assert_eq!(replies_of(handle)[1].data, "high");
 
-        // The node is the higher one: it gives its own connection up, and what waited for it goes over ours.
+        // The node has the higher id: it gives up its own connection, and pending messages go over ours.
         let (listener_low, address) = listener();
         let high = node(9, &functions, [(2, address)]);
         let handle = high.call(Call::new(who).ids(ids("9,2"))).unwrap();
@@ -299,7 +299,8 @@ fn a_node_that_is_told_to_wait_for_the_other_connection_sends_over_it() {
     });
 }
 
-/// A peer refused a hello, said goodbye and failed with sequences that a terminal obeys, and lines of its own: whoever printed the error obeyed, too.
+/// A peer refused a hello, sent a goodbye and failed with escape sequences of terminals, and with line breaks: a
+/// program that printed the error sent them to its terminal.
 #[test]
 fn what_a_peer_says_is_printed_on_one_line_of_harmless_characters() {
     limited(|| {
@@ -356,18 +357,18 @@ fn a_refused_hello_fails_the_call_with_the_peers_words() {
         let cause = cause_of(handle);
         assert_cause(&cause, 5, Stage::Link, "refused the connection: not you");
         assert!(cause.message.contains(&address.to_string()), "{cause}");
-        // Somebody else answers there.
+        // Another id answers there.
         let handle = call();
         let mut peer = RawPeer::accept(&listener);
         peer.expect_hello();
         peer.hello(6, 0, EARLY, 1);
         assert_cause(&cause_of(handle), 5, Stage::Link, "it is id 6");
-        // Somebody who speaks another language.
+        // A server of another protocol.
         let handle = call();
         let mut peer = RawPeer::accept(&listener);
         peer.bytes(b"HTTP/1.1 400 Bad Request\r\n\r\n");
         assert_cause(&cause_of(handle), 5, Stage::Link, "broke the protocol");
-        // Nobody who says anything.
+        // A server that sends nothing.
         let handle = call();
         drop(RawPeer::accept(&listener));
         assert_cause(&cause_of(handle), 5, Stage::Link, &address.to_string());
@@ -407,7 +408,7 @@ fn a_node_without_a_listener_can_call() {
         let root = root.start().unwrap();
         assert!(root.address().is_none());
         assert_who(&outcome_of(root.call(Call::new(who).ids(0..2)).unwrap()).replies().unwrap(), &[0, 1], "");
-        // The link is there now, and serves the other way too.
+        // The link exists now, and serves the other direction, too.
         assert_who(&replies_of(one.call(Call::new(who).ids(ids("1,0"))).unwrap()), &[1, 0], "");
     });
 }

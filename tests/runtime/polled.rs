@@ -104,7 +104,8 @@ fn a_polled_root_calls_nodes_that_have_threads() {
     });
 }
 
-/// Who keeps 64 calls in flight and takes their outcomes one by one had all 64 leave together, so that the children did nothing while he took outcomes, and he nothing while they worked.
+/// A caller that kept 64 calls in flight and took their outcomes one by one had all 64 sent together: the children were
+/// idle while it took outcomes, and it was idle while they worked.
 #[test]
 fn calls_leave_while_the_outcomes_of_others_are_taken() {
     limited(|| {
@@ -128,14 +129,14 @@ fn calls_leave_while_the_outcomes_of_others_are_taken() {
             }
         });
         let call = Call::new(nothing).ids(0..2);
-        // The first of its kind takes the long way.
+        // The first call over a list of ids takes the general path.
         let first = root.call(call.clone()).unwrap();
         assert!(root.wait(first).is_ok());
         let [second, third] = [0, 1].map(|_| root.call(call.clone()).unwrap());
         assert!(root.wait(third).is_ok());
         let flying: Vec<CallHandle> = (0..16).map(|_| root.call(call.clone()).unwrap()).collect();
         assert!(root.wait(second).is_ok(), "it has ended before the third");
-        // Nobody drives the root any more.
+        // The root is not driven any more.
         let calls: Vec<_> = flying.iter().map(|_| comes.recv_timeout(LIMIT).expect("it has left")).collect();
         assert!(calls.windows(2).all(|pair| pair[0].sequence < pair[1].sequence), "{calls:?}");
         root.shutdown(Duration::ZERO).unwrap();
@@ -162,7 +163,7 @@ fn a_polled_node_is_driven_no_longer_than_its_caller_wants() {
     });
 }
 
-/// However often it is driven in between: what waits to be started was once counted in one of two places.
+/// However often it is driven in between: calls that wait to be started were once counted in one of two places.
 #[test]
 fn a_polled_node_takes_no_more_calls_than_its_queue_holds() {
     limited(|| {
@@ -196,7 +197,7 @@ fn a_deferred_reply_is_taken_while_many_calls_wait_to_be_started() {
     });
 }
 
-/// Whoever looks and then sleeps waits no longer for both: each took all of the time once.
+/// Polling and then sleeping together wait only as long as the limit: each once took all of it.
 #[test]
 fn a_polled_node_that_looks_does_not_wait_twice() {
     limited(|| {
@@ -211,7 +212,8 @@ fn a_polled_node_that_looks_does_not_wait_twice() {
     });
 }
 
-/// A node that finds something whenever it reads from its only link asked the system for nothing else, and whoever connected meanwhile waited for ever.
+/// A node that found something at every read of its only link asked the system for nothing else, and a peer that
+/// connected meanwhile waited forever.
 #[test]
 fn a_peer_that_always_has_something_keeps_nobody_else_out() {
     limited(|| {
@@ -223,13 +225,14 @@ fn a_peer_that_always_has_something_keeps_nobody_else_out() {
         let mut node = builder.polled().unwrap();
         let mut busy = RawPeer::accepted(TcpStream::connect(at).unwrap());
         busy.hello(0, 1, EARLY, 1);
-        // The hello has to come, to be accepted and to be answered.
+        // The hello has to arrive, be accepted and be answered.
         for _ in 0..10 {
             node.progress(Duration::from_millis(10)).unwrap();
         }
         busy.expect_hello();
         let mut other = None;
-        // Each turn finds a request at its first look; from the second on it looks at once. The limit is for a node that never asks.
+        // Each turn finds a request when it first polls; from the second turn on it polls at once. The limit is for a
+        // node that never calls the system.
         for sequence in 1..200_000 {
             busy.request(call(0, sequence), nothing, &ids("1"));
             node.progress(LIMIT).unwrap();
@@ -267,7 +270,7 @@ fn a_deferred_reply_wakes_a_polled_node() {
     });
 }
 
-/// Calls over the queue's room waited for a minute, in the only thread that could have made room.
+/// Calls beyond the room of the queue waited for a minute, in the only thread that could have made room.
 #[test]
 fn a_polled_node_says_at_once_that_its_queue_is_full() {
     limited(|| {
@@ -314,8 +317,8 @@ fn calls_of_a_polled_node_that_is_dropped_have_ended() {
     });
 }
 
-/// A peer answered, and closed the connection. The node, about to write to it, found that it could not, and closed its own end with the answer
-/// still unread: a call failed that had been answered.
+/// A peer answered, and closed the connection. The node was about to write to it, found that it could not, and closed
+/// its own end with the answer still unread: a call failed that had been answered.
 #[test]
 fn an_answer_that_came_before_the_end_of_a_link_counts() {
     limited(|| {
@@ -324,7 +327,7 @@ fn an_answer_that_came_before_the_end_of_a_link_counts() {
         let (meet, met) = mpsc::channel::<RawPeer>();
         let (answers, answered) = mpsc::channel();
         let (met, answered) = (Mutex::new(met), Mutex::new(answered));
-        // Runs inside a turn of the node: behind its look at the sockets, before it writes.
+        // It runs within a turn of the node: after it has checked the sockets, before it writes.
         let answer = functions.func("answer and go", move |_, _| {
             let mut peer: RawPeer = met.lock().expect("one at a time").recv_timeout(LIMIT)?;
             peer.reply(answered.lock().expect("one at a time").recv_timeout(LIMIT)?, b"in time");
@@ -345,7 +348,7 @@ fn an_answer_that_came_before_the_end_of_a_link_counts() {
             root.progress(Duration::ZERO).unwrap();
         }
         let (peer, call) = accepted.join().unwrap();
-        // What the peer leaves unread makes the system refuse the next write.
+        // Bytes that the peer leaves unread make the system refuse the next write.
         let unread = root.call(asked()).unwrap();
         root.progress(Duration::ZERO).unwrap();
         let second = root.call(Call::new(answer).ids(ids("0,5"))).unwrap();

@@ -22,7 +22,7 @@ use super::common::LIMIT;
 /// An incarnation earlier than that of any node.
 pub(crate) const EARLY: u64 = 1000;
 
-/// Takes every body.
+/// Accepts every body.
 pub(crate) struct Everything;
 
 impl Context for Everything {
@@ -39,7 +39,7 @@ impl Context for Everything {
     }
 }
 
-/// One end of a TCP connection, with the protocol's two halves.
+/// One end of a TCP connection, with both halves of a link.
 pub(crate) struct RawPeer {
     stream: TcpStream,
     inbox: Inbox,
@@ -54,12 +54,12 @@ impl RawPeer {
         RawPeer { stream, inbox: Inbox::new(), outbox: Outbox::new(), events: VecDeque::new() }
     }
 
-    /// Connects to a node, and says nothing.
+    /// Connects to a node, and sends nothing.
     pub(crate) fn connect(node: &Node) -> RawPeer {
         RawPeer::connect_to(node.address())
     }
 
-    /// Connects to a node that listens there, and says nothing.
+    /// Connects to a node at this address, and sends nothing.
     pub(crate) fn connect_to(address: Option<&Address>) -> RawPeer {
         let Some(Address::Tcp(address)) = address else { panic!("the node listens on TCP") };
         RawPeer::new(TcpStream::connect(address).expect("the node listens"))
@@ -107,7 +107,7 @@ impl RawPeer {
         self.hello_of(Job::default(), from, to, incarnation, generation);
     }
 
-    /// Says hello as a node of some job.
+    /// Sends a hello as a node of this job.
     pub(crate) fn hello_of(&mut self, job: Job, from: Id, to: Id, incarnation: u64, generation: u32) {
         let (rings, extents) = (false, false);
         let hiwater = HIWATER;
@@ -115,20 +115,20 @@ impl RawPeer {
         self.flush();
     }
 
-    /// Sends a message, whatever credit there is.
+    /// Sends a message, ignoring credit.
     pub(crate) fn send(&mut self, message: Message) {
         self.outbox.grant(1);
         self.outbox.push(message);
         self.flush();
     }
 
-    /// Sends a message, whatever credit there is; says whether the node still takes it.
+    /// Sends a message, ignoring credit; returns whether the node still takes it.
     pub(crate) fn can_send(&mut self, message: Message) -> bool {
         self.send(message);
         !self.outbox.is_ready()
     }
 
-    /// Sends a request of this func to the node; its list is the node and whoever follows.
+    /// Sends a request for this func to the node; its list is the node and the ids after it.
     pub(crate) fn request(&mut self, call: CallId, func: FuncHandle, ids: &IdList) {
         self.request_within(LIMIT, call, func, ids);
     }
@@ -137,7 +137,7 @@ impl RawPeer {
         self.send(Message::Request(Arc::new(request(limit, call, func, ids))));
     }
 
-    /// Sends what has come of the bodies of requests that are on their way.
+    /// Sends the data that have arrived for requests in flight.
     pub(crate) fn go_on(&mut self) {
         self.flush();
     }
@@ -148,32 +148,32 @@ impl RawPeer {
         self.send(Message::Response(Response { call, answer }));
     }
 
-    /// Sends bytes of any kind.
+    /// Sends any bytes.
     pub(crate) fn bytes(&mut self, bytes: &[u8]) {
-        // The node may have closed the connection already; what it did is seen by reading.
+        // The node may have closed the connection already; reading shows what it did.
         let _ = self.stream.write_all(bytes);
     }
 
-    /// Goes on with a long body as far as the node takes it.
+    /// Sends more of a long body, up to the window.
     pub(crate) fn widen(&mut self, window: &WindowRef) {
         self.outbox.widen(window);
         self.flush();
     }
 
-    /// Sends no more of a request that is answered.
+    /// Stops sending a request that is answered.
     pub(crate) fn answered(&mut self, call: CallId) {
         self.outbox.answered(call);
         self.flush();
     }
 
-    /// Tells the node how far long replies may come, which have begun.
+    /// Extends the windows of long replies that have begun.
     pub(crate) fn grant(&mut self) {
         let RawPeer { inbox, outbox, .. } = self;
         inbox.windows(|window| outbox.window(&window));
         self.flush();
     }
 
-    /// Sends bytes of any kind; says whether the node still takes them.
+    /// Sends any bytes; returns whether the node still takes them.
     pub(crate) fn can_send_bytes(&mut self, bytes: &[u8]) -> bool {
         self.stream.write_all(bytes).is_ok()
     }
@@ -196,7 +196,7 @@ impl RawPeer {
         self.stream.write_vectored(&parts)
     }
 
-    /// The next thing that comes but a ping, which is answered; `None` when the node has closed the connection.
+    /// The next event except PINGs, which are answered; `None` when the node has closed the connection.
     pub(crate) fn next(&mut self) -> Option<Event> {
         loop {
             match self.next_event() {
@@ -206,7 +206,7 @@ impl RawPeer {
         }
     }
 
-    /// Answers so many pings, one after the other.
+    /// Answers this many PINGs, one after the other.
     pub(crate) fn answer_pings(&mut self, count: usize) {
         for _ in 0..count {
             self.expect_ping();
@@ -214,7 +214,7 @@ impl RawPeer {
         }
     }
 
-    /// Whether anything has come that was not read yet.
+    /// Whether unread bytes have arrived.
     pub(crate) fn has_something(&self) -> bool {
         self.stream.set_nonblocking(true).expect("a socket");
         let peeked = self.stream.peek(&mut [0]);
@@ -222,7 +222,7 @@ impl RawPeer {
         peeked.is_ok_and(|count| count > 0)
     }
 
-    /// Waits for a ping, and leaves it without an answer.
+    /// Waits for a PING, and does not answer it.
     pub(crate) fn expect_ping(&mut self) {
         assert!(matches!(self.next_event(), Some(Event::Ping)), "a ping is to come");
     }
@@ -285,9 +285,9 @@ impl RawPeer {
         }
     }
 
-    /// Checks that the node closes the connection, whatever it says before.
+    /// Checks that the node closes the connection, whatever it sends before.
     pub(crate) fn expect_closed(&mut self) {
-        // A node says little to a peer that it gives up.
+        // A node sends little to a peer that it gives up.
         for _ in 0..1000 {
             if self.next_event().is_none() {
                 return;
@@ -340,7 +340,7 @@ pub(crate) fn listener() -> (TcpListener, Address) {
     (listener, address)
 }
 
-/// A node that listens on TCP and knows these peers.
+/// A node that listens on TCP and has these peers.
 pub(crate) fn node(id: Id, functions: &Functions, peers: impl IntoIterator<Item = (Id, Address)>) -> Node {
     let peers: Peers = peers.into_iter().collect();
     listening(Node::builder(id).functions(functions).peers(peers))
@@ -352,10 +352,10 @@ pub(crate) fn listening(builder: Builder) -> Node {
     builder.listener(listener).start().expect("it starts")
 }
 
-/// A call that a node did not make, by a root made by hand.
+/// Name of a call whose root is made by hand.
 pub(crate) fn call(root: Id, sequence: u64) -> CallId {
     CallId { root, sequence }
 }
 
-/// A limit that a test waits for on purpose: calls fail by it and not by anything else.
+/// A limit that a test waits for on purpose: calls fail by it and by nothing else.
 pub(crate) const SHORT: Duration = Duration::from_millis(300);

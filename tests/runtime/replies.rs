@@ -1,4 +1,4 @@
-//! Long replies over real sockets: whole in every mode, and what becomes of calls that fail while they are under way.
+//! Long replies over real sockets: complete in every mode, and calls that fail while replies are in flight.
 
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
@@ -18,7 +18,7 @@ use gpc_trees::Tree;
 use super::common::{LIMIT, LINKS, assert_cause, cause_of, ids, limited, noise, outcome_of, replies_of, who};
 use super::raw::{EARLY, RawPeer, call, level_0, listener, node};
 
-/// Every third reply is longer than a window, every third than a segment, and the others are short.
+/// Every third reply is longer than a window, every third longer than a segment, and the others are short.
 fn own(id: Id) -> Vec<u8> {
     let len = [WINDOW as usize + 300_001, 100, 400_003][id as usize % 3];
     noise(len + id as usize, id.into())
@@ -63,7 +63,7 @@ fn long_replies_are_whole_in_every_mode() {
     });
 }
 
-/// Each call is over the limit at the id that would have to hand it on.
+/// Each call exceeds the limit at the id that would have to forward it.
 #[test]
 fn a_reply_over_the_limit_of_an_id_in_between_fails_there() {
     limited(|| {
@@ -80,7 +80,7 @@ fn a_reply_over_the_limit_of_an_id_in_between_fails_there() {
     });
 }
 
-/// Answers to `call`, whatever else comes.
+/// The answer to `call`, skipping other frames.
 fn answer_to(peer: &mut RawPeer, call: CallId) -> Answer {
     loop {
         match peer.next() {
@@ -91,7 +91,8 @@ fn answer_to(peer: &mut RawPeer, call: CallId) -> Answer {
     }
 }
 
-/// A parent that takes no more than a window of a reply: other calls go by it, and credit comes back for more than there is of it.
+/// A parent takes no more than a window of a reply: other calls pass it, and credit comes back for more of them than
+/// there is.
 #[test]
 fn a_reply_that_nobody_takes_holds_up_no_other_call() {
     limited(|| {
@@ -112,7 +113,7 @@ fn a_reply_that_nobody_takes_holds_up_no_other_call() {
     });
 }
 
-/// A parent and a child made by hand, and the node 1 between them, whose answer has begun to go up.
+/// A parent and a child made by hand, and node 1 between them, whose answer has begun to go up.
 struct Between {
     parent: RawPeer,
     child: RawPeer,
@@ -182,7 +183,7 @@ fn a_child_that_fails_behind_its_head_says_why() {
 #[test]
 fn a_child_that_lies_about_its_reply_loses_its_link() {
     limited(|| {
-        // The parent takes a window and no more, and the node between another one; what is beyond both has no leave.
+        // The parent takes only a window, and the node in between another one; bytes beyond both exceed the window.
         let Between { mut parent, mut child, writer: mut rest, _node, .. } = between(LIMIT);
         rest.push(&vec![1; WINDOW as usize]);
         child.go_on();
@@ -220,7 +221,7 @@ fn a_cancel_goes_down_to_a_child_whose_reply_is_under_way() {
     });
 }
 
-/// A cancel is to come, behind leave to go on.
+/// Expects a cancel, perhaps after windows.
 fn expect_cancel(child: &mut RawPeer) {
     loop {
         match child.next() {
@@ -231,7 +232,7 @@ fn expect_cancel(child: &mut RawPeer) {
     }
 }
 
-/// A reply that begins when nobody awaits it any more would wait for leave for ever.
+/// A reply that begins when it is no longer awaited would wait for a window forever.
 #[test]
 fn a_long_reply_that_comes_too_late_is_cancelled() {
     limited(|| {
@@ -250,7 +251,7 @@ fn a_long_reply_that_comes_too_late_is_cancelled() {
     });
 }
 
-/// The data of the second child wait in the second child, but for a window of them, while the first's do not come.
+/// While the data of the first child do not arrive, those of the second wait in the second child, except for a window.
 #[test]
 fn a_tardy_child_holds_back_the_other_and_nothing_else() {
     limited(|| {

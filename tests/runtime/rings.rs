@@ -1,4 +1,5 @@
-//! Rings in shared memory with a peer made by hand from docs/wire.md: one that keeps to it, and ones that do not. It maps nothing: it reads and writes the memory as a file.
+//! Rings in shared memory with peers made by hand from docs/wire.md: one that follows it, and ones that do not. They
+//! map nothing: they read and write the memory as a file.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -33,7 +34,7 @@ use smallvec::SmallVec;
 use super::common::{LIMIT, assert_cause, assert_who, cause_of, ids, limited, noise, replies_of, who};
 use super::raw::{EARLY, Everything, call, request};
 
-/// Of docs/wire.md, "Shared rings".
+/// From docs/wire.md, "Shared rings".
 const CAPACITY: u64 = 262_144;
 const LENGTH: u64 = 4096 + 2 * CAPACITY;
 pub(super) const PRODUCED: u64 = 0;
@@ -88,13 +89,13 @@ pub(super) fn try_send_with(
 /// A peer that does everything by hand.
 pub(super) struct Peer {
     pub(super) stream: UnixStream,
-    /// The memory; none when bytes go through the socket.
+    /// The shared memory; `None` when bytes go through the socket.
     memory: Option<File>,
-    /// Which of the two rings it writes.
+    /// Index of the ring that it writes.
     writes: u64,
     pub(super) sent: u64,
     got: u64,
-    /// Whether it says that it takes data by descriptor, and those that have come.
+    /// Whether it accepts data by descriptor, and those that have arrived.
     pub(super) by_descriptor: bool,
     pub(super) came: Came,
     inbox: Inbox,
@@ -110,7 +111,7 @@ impl Peer {
         Peer { stream, memory, writes, sent: 0, got: 0, by_descriptor, came, inbox, outbox, events }
     }
 
-    /// Connects as id 7, sends these descriptors along with its hello, and checks whether the node takes the memory.
+    /// Connects as id 7, sends these descriptors with its hello, and checks whether the node takes the memory.
     pub(super) fn connect(node: &Node, memory: Option<File>, descriptors: &[BorrowedFd<'_>]) -> Peer {
         let stream = UnixStream::connect_addr(&name_of(node.address().unwrap())).unwrap();
         let mut peer = Peer::new(stream, None, 0);
@@ -128,7 +129,7 @@ impl Peer {
         Peer::connect(node, Some(memory), &[descriptor.as_fd()])
     }
 
-    /// Accepts a node that connects, and takes the memory that it brings.
+    /// Accepts a node that connects, and takes the memory that it sends.
     pub(super) fn accept(listener: &UnixListener) -> Peer {
         let (stream, _) = listener.accept().unwrap();
         let mut peer = Peer::new(stream, None, 1);
@@ -167,7 +168,7 @@ impl Peer {
     }
 
     pub(super) fn bell(&mut self) {
-        // A node that has closed the link hears nothing.
+        // A node that has closed the link reads nothing.
         let _ = self.stream.write(&[1]);
     }
 
@@ -177,7 +178,7 @@ impl Peer {
         self.flush();
     }
 
-    /// Says how far the data of the requests that have begun may come: all of them.
+    /// Extends the windows of all requests that have begun to their full length.
     pub(super) fn grant(&mut self) {
         self.inbox.windows(|window| self.outbox.window(&window));
         self.flush();
@@ -224,7 +225,7 @@ impl Peer {
                     return bytes;
                 }
                 self.set(ring, READER_SLEEPS, 1);
-                // What came before the node could see that is there now.
+                // Bytes that were written before the node could see the flag are there now.
                 if self.word(ring, PRODUCED) == self.got
                     && !matches!(self.came.read(&self.stream, true), Ok(1..))
                 {
@@ -272,7 +273,7 @@ impl Peer {
         }
     }
 
-    /// Checks that the node closes the connection; it may say something before.
+    /// Checks that the node closes the connection; it may send something before.
     pub(super) fn is_closed(&mut self) {
         let mut rest = [0; 4096];
         let end = loop {
@@ -281,17 +282,17 @@ impl Peer {
                 end => break end,
             }
         };
-        // Reset, where bells were not taken.
+        // Reset, where bells were not read.
         let reset = |error: &std::io::Error| error.kind() == std::io::ErrorKind::ConnectionReset;
         assert!(end.as_ref().map_or_else(reset, |_| true), "the node does not close: {end:?}");
     }
 }
 
-/// The descriptors that have come on a socket.
+/// The descriptors that have arrived on a socket.
 #[derive(Default)]
 pub(super) struct Came {
     pub(super) waiting: RefCell<VecDeque<OwnedFd>>,
-    /// Bytes that were taken of those that were spoken of.
+    /// Bytes taken from the announced ones.
     pub(super) taken: Cell<usize>,
 }
 
@@ -313,7 +314,7 @@ impl Came {
     }
 }
 
-/// A peer that takes what lies beside its link.
+/// A peer that takes descriptors beside its link.
 struct Taking<'a> {
     stream: &'a UnixStream,
     came: &'a Came,
@@ -396,7 +397,7 @@ fn a_peer_made_from_the_document_is_served_through_the_memory() {
         let who = who(&functions);
         let one = node(1, &functions, []);
         let mut peer = Peer::with_rings(&one);
-        // Often enough that the node's ring begins anew more than once.
+        // Enough for the node's ring to wrap around more than once.
         (1..200).for_each(|sequence| peer.is_served(who, sequence));
         assert!(peer.word(1, BASE) > 0 && peer.got > 8192);
     });
@@ -420,7 +421,7 @@ fn a_node_brings_memory_that_nobody_can_truncate() {
         assert_eq!(request.ids, ids("5"));
         peer.set(0, CONSUMED, u64::MAX);
         peer.bell();
-        // Found when the node next writes there, at the latest when it asks for a heartbeat.
+        // The node detects it at its next write there, at the latest when it asks for a heartbeat.
         peer.set(1, PRODUCED, CAPACITY + 1);
         peer.bell();
         peer.is_closed();
@@ -461,7 +462,7 @@ fn memory_that_is_not_right_is_left_alone() {
     });
 }
 
-/// What a peer may do to the memory.
+/// A change of the memory by a peer.
 type Lie = fn(&mut Peer);
 
 #[test]
@@ -490,16 +491,16 @@ fn indices_that_cannot_be_close_the_link_and_no_other() {
             let replies = replies_of(zero.call(Call::new(who).ids(0..2)).unwrap());
             assert_eq!(replies.len(), 2, "after {what}");
         }
-        // What a node wants to write is where it finds that its own ring was broken.
+        // When it wants to write, a node detects that its own ring was broken.
         let mut peer = Peer::with_rings(&one);
         peer.set(1, CONSUMED, 2 * CAPACITY);
-        // Until it must look there, since it has written a page.
+        // Until it must check the index, since it has written a page.
         (11..200).for_each(|sequence| peer.request(call(7, sequence), who));
         peer.is_closed();
     });
 }
 
-/// Noise over all of the memory, and over the flags that say who sleeps, again and again while calls go on.
+/// Noise over all of the memory, including the flags of sleeping sides, repeatedly while calls continue.
 #[test]
 fn noise_in_the_memory_harms_nobody_but_its_own_link() {
     limited(|| {
@@ -520,7 +521,7 @@ fn noise_in_the_memory_harms_nobody_but_its_own_link() {
     });
 }
 
-/// A peer may ring as often as it likes, say that it sleeps while it does not, and write to the socket what it wants.
+/// A peer may ring as often as it likes, claim that it sleeps while it does not, and write anything to the socket.
 #[test]
 fn flags_and_bells_say_nothing_that_counts() {
     limited(|| {
@@ -547,13 +548,13 @@ fn flags_and_bells_say_nothing_that_counts() {
     });
 }
 
-/// What a peer has written before it goes counts, though it goes at once.
+/// Bytes that a peer writes before it goes count, even if it goes at once.
 #[test]
 fn the_last_words_of_a_peer_are_heard() {
     limited(|| {
         let functions = Functions::new();
         let (runs, ran) = std::sync::mpsc::channel();
-        // Inline: one that waits for a thread need not run any more when its parent has gone.
+        // Inline: a function that waits for a worker need not run any more when its parent has gone.
         let note = functions.at(Placement::Inline).func("note", move |_, _| Ok(runs.send(())?)).unwrap();
         let one = node(1, &functions, []);
         for sequence in 1..20 {
@@ -580,7 +581,7 @@ fn rings_that_nobody_has_offered_are_refused() {
         peer.answer(true);
         peer.is_closed();
         assert_cause(&cause_of(handle), 5, Stage::Link, "it takes rings that nobody has offered");
-        // Data by descriptor come beside rings alone: an answer that took them without was accepted.
+        // Data by descriptor require rings: an answer that accepted them without rings was accepted.
         for link in [LinkKind::Unix, LinkKind::Shm] {
             let address = LinkKind::Unix.fresh_address(5);
             let listener = UnixListener::bind_addr(&name_of(&address)).unwrap();
@@ -592,7 +593,7 @@ fn rings_that_nobody_has_offered_are_refused() {
             peer.is_closed();
             assert_cause(&cause_of(handle), 5, Stage::Link, "and no rings");
         }
-        // Nor does the first hello take any.
+        // The first hello must not accept any, either.
         let one = node(1, &functions, []);
         let mut stream = UnixStream::connect_addr(&name_of(one.address().unwrap())).unwrap();
         stream.write_all(&hello(7, 1, true, false)).unwrap();
@@ -602,7 +603,7 @@ fn rings_that_nobody_has_offered_are_refused() {
     });
 }
 
-/// A peer that wants sockets, of an earlier version or by choice, is talked to over its socket, whoever connects.
+/// A peer that uses sockets, as an earlier version or by choice, gets a link over its socket, whichever side connects.
 #[test]
 fn nodes_with_and_without_rings_understand_each_other() {
     limited(|| {

@@ -1,4 +1,5 @@
-//! Nodes that have a secret, over real TCP: whom they link with, what others are told, and that calls go through sealed links as through any.
+//! Nodes with a secret, over real TCP: the peers that they link with, what others are told, and calls through encrypted
+//! links.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 #![cfg(feature = "noise")]
 
@@ -31,14 +32,14 @@ fn key(byte: u8) -> PrivateKey {
     PrivateKey::new([byte; 32])
 }
 
-/// A node that listens on TCP, and does not use what is faster on one host.
+/// A node that listens on TCP, without the faster links of one host.
 fn node(id: Id, functions: &Functions, peers: Peers, change: impl FnOnce(Builder) -> Builder) -> Node {
     let listener = Listener::bind(&"127.0.0.1:0".parse().unwrap()).unwrap();
     let builder = Node::builder(id).functions(functions).link(LinkKind::Tcp).peers(peers).listener(listener);
     change(builder).start().unwrap()
 }
 
-/// Nodes of these ids that know each other; all are built in the same way.
+/// Nodes of these ids that know each other, all built in the same way.
 fn set(n: Id, functions: &Functions, change: impl Fn(Builder) -> Builder) -> Vec<Node> {
     let (listeners, row) = LinkKind::Tcp.listen(0..n).unwrap();
     let start = |(id, listener): (Id, Listener)| {
@@ -90,7 +91,8 @@ fn calls_go_through_links_that_are_proved_and_sealed() {
     });
 }
 
-/// Whoever reached a node's port called its functions, and who said an id in his hello took that id's links over.
+/// Any process that reached a node's port could call its functions, and a process that claimed an id in its hello took
+/// over that id's links.
 #[test]
 fn who_has_not_the_secret_is_refused_and_told_no_more() {
     limited(|| {
@@ -112,7 +114,7 @@ fn who_has_not_the_secret_is_refused_and_told_no_more() {
         }
         let trusted = node(0, &functions, knows(&one), |builder| builder.secret(secret(1)));
         assert_who(&replies_of(trusted.call(Call::new(who).ids(0..2)).unwrap()), &[0, 1], "");
-        // The other way round: a node that has a secret believes nobody who has none.
+        // In the other direction: a node with a secret trusts no node without one.
         let open = node(3, &functions, Peers::new(), |builder| builder);
         trusted.learn(Peer::new(3, open.address().unwrap().clone())).unwrap();
         let cause = cause_of(trusted.call(Call::new(who).ids([0, 3])).unwrap());
@@ -137,7 +139,7 @@ fn a_listed_id_is_known_by_its_key_alone() {
         let wrong = node(2, &functions, list(key(12).public()), member);
         let cause = cause_of(wrong.call(Call::new(who).ids([2, 1])).unwrap());
         assert_cause(&cause, 1, Stage::Link, "has not the key that is listed for id 1");
-        // A member that claims a listed id is refused in words, since he has proved to be one.
+        // A member that claims a listed id is refused with a reason, since it has proved to be a member.
         one.learn(Peer::new(5, "127.0.0.1:9".parse().unwrap()).known_by(key(15).public())).unwrap();
         let impostor = node(5, &functions, knows(&one), member);
         let cause = cause_of(impostor.call(Call::new(who).ids([5, 1])).unwrap());
@@ -147,7 +149,7 @@ fn a_listed_id_is_known_by_its_key_alone() {
     });
 }
 
-/// An id was linked before its key was known, and went on under whatever key it had.
+/// An id was linked before its key was known, and stayed linked with whatever key it had.
 #[test]
 fn a_link_does_not_outlive_a_key_that_it_has_not_proved() {
     limited(|| {
@@ -166,7 +168,8 @@ fn a_link_does_not_outlive_a_key_that_it_has_not_proved() {
     });
 }
 
-/// A neighbour that was linked by the secret, and whose key was listed later, stayed a mere member: what is restricted to known ids was refused it for as long as the link stood.
+/// A neighbour that was linked by the secret, and whose key was listed later, stayed a mere member: functions
+/// restricted to known ids were refused to it as long as the link was up.
 #[test]
 fn a_link_that_has_proved_a_key_is_known_by_it_once_it_is_listed() {
     limited(|| {
@@ -178,13 +181,14 @@ fn a_link_that_has_proved_a_key_is_known_by_it_once_it_is_listed() {
         let cause = cause_of(zero.call(Call::new(start).ids(0..2)).unwrap());
         assert_eq!(cause.kind, CauseKind::NotAuthorised);
         one.learn(Peer::new(0, zero.address().unwrap().clone()).known_by(key(10).public())).unwrap();
-        // It is learned before the next request is read: both go by the same loop, one after the other.
+        // It is learned before the next request is read: the same loop handles both, in order.
         one.wait_for_peers([0], LIMIT).unwrap();
         assert!(zero.call(Call::new(start).ids(0..2)).unwrap().wait().unwrap().is_complete());
     });
 }
 
-/// Who said hello over a Unix socket with rings, and was gone before the answer was written, stayed linked for ever as far as the node knew: calls to that id waited for nothing.
+/// A peer sent a hello over a Unix socket with rings, and was gone before the answer was written. The node kept the
+/// link forever: calls to that id waited in vain.
 #[test]
 fn who_is_gone_before_he_is_answered_is_not_linked() {
     limited(|| {
@@ -205,7 +209,7 @@ fn who_is_gone_before_he_is_answered_is_not_linked() {
             let mut session = handshake.into_session().unwrap();
             let mut record = vec![0; RECORD_MAX];
             let sealed = session.seal(&hello(0, 1), &mut record).unwrap();
-            // Reset, not closed: what the node writes then fails at once.
+            // Reset, not closed: the node's next write then fails at once.
             SockRef::from(&gone.stream).set_linger(Some(Duration::ZERO)).unwrap();
             gone.send(&message);
             gone.send(&record[..sealed]);
@@ -218,7 +222,7 @@ fn who_is_gone_before_he_is_answered_is_not_linked() {
     });
 }
 
-/// A peers file with keys, and no secret given: the keys would have meant nothing.
+/// A peers file with keys, without a secret: the keys would have had no effect.
 #[test]
 fn keys_that_nothing_proves_are_not_passed_over() {
     limited(|| {
@@ -251,7 +255,7 @@ fn beyond_this_host_nobody_goes_without_a_secret_unless_told_so() {
         assert!(error.to_string().contains("give all nodes of the job the same secret"), "{error}");
         assert!(listens(|builder| builder.insecure()).is_ok());
         assert!(listens(|builder| builder.secret(secret(1))).is_ok());
-        // An address of documentation: nobody is there, and nothing is sent.
+        // An address for documentation: no host has it, and nothing is sent.
         let beyond: Peers = [(1, "192.0.2.1:9".parse().unwrap())].into_iter().collect();
         let zero = node(0, &functions, beyond, |builder| builder);
         let cause = cause_of(zero.call(Call::new(who).ids(0..2).limit(LIMIT)).unwrap());
@@ -260,7 +264,7 @@ fn beyond_this_host_nobody_goes_without_a_secret_unless_told_so() {
     });
 }
 
-/// A side that asks for encryption gets it, or no link: on both ends.
+/// A side that requires encryption gets it, or no link: at both ends.
 #[test]
 fn encryption_is_not_dropped() {
     limited(|| {
@@ -277,7 +281,7 @@ fn encryption_is_not_dropped() {
     });
 }
 
-/// A peer that proves itself by hand.
+/// A peer that performs the proof by hand.
 struct Prover {
     stream: TcpStream,
     crypto: Noise,
@@ -302,7 +306,7 @@ impl Prover {
         self.stream.write_all(&[&length[..], bytes].concat()).unwrap();
     }
 
-    /// The next message; none of length 0, or at the end.
+    /// The next message; `None` for one of length 0, or at the end.
     fn receive(&mut self) -> Option<Vec<u8>> {
         let mut length = [0; LENGTH_BYTES];
         self.stream.read_exact(&mut length).ok()?;
@@ -311,9 +315,9 @@ impl Prover {
         (!bytes.is_empty()).then_some(bytes)
     }
 
-    /// Whether nothing but the end is left.
+    /// Whether only the end is left.
     fn is_over(&mut self) -> bool {
-        // A connection that is closed before all was read is reset.
+        // A connection that is closed before everything was read is reset.
         !matches!(self.stream.read(&mut [0; 1]), Ok(1..))
     }
 }
@@ -325,14 +329,14 @@ fn hello(from: Id, to: Id) -> Vec<u8> {
     frame(Kind::Hello, &hello.emit())
 }
 
-/// Written from docs/wire.md: what a member does, and what comes of each deviation.
+/// Written from docs/wire.md: the steps of a member, and the result of each deviation.
 #[test]
 fn a_proof_is_believed_when_all_of_it_is_right() {
     limited(|| {
         let functions = Functions::new();
         let node = node(1, &functions, Peers::new(), |builder| builder.secret(secret(1)));
         let preamble = *b"cGPC\x02\x00\x01\x00";
-        // Who speaks as in version 1, or as another protocol.
+        // A peer that speaks version 1, or another protocol.
         let mut clear = RawPeer::connect(&node);
         clear.hello(7, 1, EARLY, 1);
         assert_eq!(clear.expect_goodbye(GoodbyeReason::Refused), "refused");
@@ -389,7 +393,7 @@ fn a_proof_is_believed_when_all_of_it_is_right() {
     });
 }
 
-/// What a member has said can be recorded, and said again; what a node itself has said can be sent back to it.
+/// The bytes of a member can be recorded and sent again; a node's own bytes can be sent back to it.
 #[test]
 fn what_was_recorded_proves_nothing() {
     limited(|| {
@@ -397,7 +401,7 @@ fn what_was_recorded_proves_nothing() {
         let who = who(&functions);
         let one = node(1, &functions, Peers::new(), |builder| builder.secret(secret(1)));
         let Some(Address::Tcp(address)) = one.address().cloned() else { panic!("it listens on TCP") };
-        // Between id 0 and id 1 somebody passes everything on, and keeps it.
+        // A proxy between id 0 and id 1 forwards everything, and records it.
         let wire = TcpListener::bind("127.0.0.1:0").unwrap();
         let through: Peers = [(1, Address::Tcp(wire.local_addr().unwrap()))].into_iter().collect();
         let zero = node(0, &functions, through, |builder| builder.secret(secret(1)).encrypt_loopback());
@@ -436,18 +440,19 @@ fn what_was_recorded_proves_nothing() {
         for again in [said, heard] {
             let mut replayed = TcpStream::connect(address).unwrap();
             replayed.set_read_timeout(Some(LIMIT)).unwrap();
-            // The node may be through before all is said.
+            // The node may close before everything is sent.
             let _ = replayed.write_all(&again);
             let mut answered = Vec::new();
             let _ = replayed.read_to_end(&mut answered);
-            // The second message at most, a refusal, or a goodbye; no hello, and no reply.
+            // At most the second message, a refusal, or a goodbye; no hello, and no reply.
             assert!(answered.len() <= LENGTH_BYTES + SECOND_LENGTH + LENGTH_BYTES, "{}", answered.len());
         }
         assert_eq!(one.events().unwrap().try_recv().ok().map(|event| event.id), None, "nobody is up");
     });
 }
 
-/// Many who connect and say nothing, or begin to prove and stop: the others are served meanwhile, and they are gone in time.
+/// Many connections that send nothing, or begin a proof and stop: the others are served meanwhile, and these are closed
+/// in time.
 #[test]
 fn silence_and_half_a_proof_keep_nobody_out() {
     limited(|| {

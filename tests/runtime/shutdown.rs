@@ -127,13 +127,13 @@ fn requests_of_a_long_gone_parent_do_not_hold_a_node_up() {
         parent.request(call(7, 1), hold, &ids("1"));
         let token = held.recv_timeout(LIMIT).expect("it runs");
         drop(parent);
-        // Its only call is forgotten as soon as the loss is seen: the shutdown need not use up its limit.
+        // Its only call is forgotten as soon as the loss is seen: the shutdown need not use its whole limit.
         one.shutdown(4 * LIMIT);
         drop(token);
     });
 }
 
-/// The goodbye overtook a reply that was still on its way, and the call failed.
+/// The goodbye overtook a reply that was still in flight, and the call failed.
 #[test]
 fn a_long_reply_is_through_before_its_node_ends() {
     limited(|| {
@@ -164,7 +164,7 @@ fn a_node_that_is_ending_takes_no_calls_of_peers() {
         let tokens = [held.recv_timeout(LIMIT).unwrap(), held.recv_timeout(LIMIT).unwrap()];
         let leaf = nodes.take(1);
         let ending = thread::spawn(move || leaf.shutdown(LIMIT));
-        // It ends when it has taken the command; until then it serves.
+        // It ends once it has taken the command; until then it serves.
         let refused = std::iter::repeat_with(|| nodes.root().call(Call::new(who).ids(0..2)).unwrap().wait())
             .find_map(Result::err)
             .unwrap();
@@ -176,7 +176,7 @@ fn a_node_that_is_ending_takes_no_calls_of_peers() {
     });
 }
 
-/// A node that is all of its process: it lives as long as the link to its keeper.
+/// A node that is all of its process: it serves as long as its control link is open.
 #[test]
 fn a_node_that_is_served_ends_with_its_keeper() {
     for link in LINKS {
@@ -192,7 +192,7 @@ fn a_node_that_is_served_ends_with_its_keeper() {
             let root = builder(0).start().unwrap();
             let call = || root.call(Call::new(who).ids(0..2)).unwrap();
             assert_who(&replies_of(call()), &[0, 1], "");
-            // Not what ends it.
+            // Bytes do not end it.
             keeper.write_all(&[7; 3000]).unwrap();
             assert_who(&replies_of(call()), &[0, 1], "");
             drop(keeper);

@@ -1,4 +1,4 @@
-//! Functions that take their data as they come, over real sockets.
+//! Functions that take their data as they arrive, over real sockets.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -18,7 +18,7 @@ use super::common::{
 };
 use super::raw::{EARLY, RawPeer, call, listener, node, request};
 
-/// All that has come, to be compared.
+/// Collects all data, to be compared.
 struct Collect(Vec<u8>);
 
 impl Streaming for Collect {
@@ -99,7 +99,7 @@ fn short_data_and_none_are_taken_too() {
     });
 }
 
-/// Fails, or panics, in some step.
+/// Fails, or panics, in one of its steps.
 struct Bad {
     step: &'static str,
     taken: usize,
@@ -157,7 +157,7 @@ fn an_error_in_any_step_fails_the_call_at_that_id_and_the_nodes_go_on() {
     });
 }
 
-/// Counts what it takes; at one id it waits for leave after its first segment.
+/// Counts the data that it takes; at one id it waits for permission after its first segment.
 struct Slow {
     taken: Arc<[AtomicU64; 4]>,
     me: usize,
@@ -199,12 +199,12 @@ fn a_slow_id_holds_back_its_parents_and_no_small_call() {
         let call = Call::new(slow).ids(0..4).tree(Tree::Chain).data(vec![1; len as usize]).forward_first();
         let long = nodes.root().call(call).unwrap();
         has_begun.recv().unwrap();
-        // At id 2 functions wait for their turn, as behind any other that runs.
+        // At id 2 other functions wait, as behind any running function.
         for _ in 0..200 {
             let call = Call::new(small).ids(ids("0-1,3")).tree(Tree::Chain);
             assert_eq!(replies_of(nodes.root().call(call).unwrap()).len(), 3);
         }
-        // Id 2 has a window, id 1 another one and what its link and its socket have taken.
+        // Id 2 has a window, id 1 another one and the contents of its link and socket.
         let [_, one, two, _] = [0, 1, 2, 3].map(|id| taken[id].load(Ordering::SeqCst));
         assert!(one <= 3 * WINDOW && two <= SEGMENT as u64, "{one}, {two}");
         give.send(()).unwrap();
@@ -213,7 +213,8 @@ fn a_slow_id_holds_back_its_parents_and_no_small_call() {
     });
 }
 
-/// On a busy machine a process that had just been started was connected late, and its parent kept all of 64 MiB for it: what a node holds must not depend on who is scheduled when.
+/// On a busy machine a process that had just been started was connected late, and its parent kept all of 64 MiB for it:
+/// the memory of a node must not depend on scheduling.
 #[test]
 fn a_child_that_is_not_connected_yet_holds_back_its_parents() {
     limited(|| {
@@ -225,7 +226,7 @@ fn a_child_that_is_not_connected_yet_holds_back_its_parents() {
         let data = Body::whole(noise(4 * WINDOW as usize, 5));
         let request = request(LIMIT, call(0, 1), collect, &ids("1-2"));
         parent.send(Message::Request(Arc::new(Request { forward_first: true, data, ..request })));
-        // The second ping is read in a turn of its own: whatever the data had the node say comes before its answer.
+        // The second PING is read in a turn of its own: any frame that the data cause comes before its answer.
         for _ in 0..2 {
             parent.send(Message::Ping);
             let event = parent.next();
@@ -233,7 +234,7 @@ fn a_child_that_is_not_connected_yet_holds_back_its_parents() {
         }
         let mut child = RawPeer::answer(&listener, EARLY);
         assert_eq!(child.expect_request().call, call(0, 1));
-        // It takes what comes until the node closes the link.
+        // It takes everything until the node closes the link.
         std::thread::spawn(move || while child.next().is_some() {});
         match parent.next() {
             Some(Event::Window(window)) => {
@@ -271,7 +272,7 @@ fn a_caller_who_gives_up_ends_a_call_whose_data_wait_for_a_slow_id() {
     });
 }
 
-/// A callback of such a call sees the header, and no data below the root.
+/// Below the root, a callback of such a call sees the header, and no data.
 #[test]
 fn a_callback_merges_what_streaming_funcs_reply() {
     limited(|| {

@@ -1,4 +1,4 @@
-//! Every tree over every kind of link: who is reached, in which order the replies come.
+//! Every tree over every kind of link: the ids reached, and the order of replies.
 
 use std::num::NonZeroU32;
 

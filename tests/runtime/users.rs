@@ -1,4 +1,5 @@
-//! Processes of other users of the machine, who can connect to any abstract name, and take any that is free. They are threads that the system takes for another user's: that needs root.
+//! Processes of other users of the machine, which can connect to any abstract name and take any free one. Threads that
+//! the system counts as another user's take their part: that needs root.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -21,10 +22,10 @@ use rustix::thread::set_thread_res_uid;
 use super::common::{LIMIT, assert_cause, cause_of, ids, limited, who};
 use super::raw::{EARLY, Everything, frame};
 
-/// Nobody's number on most systems, and on no system this test's.
+/// The number of `nobody` on most systems, and never that of this test.
 const OTHER: u32 = 65_534;
 
-/// Does something as another user; `None` where this process may not.
+/// Runs `work` as another user; `None` if this process may not.
 fn as_other<T: Send>(work: impl FnOnce() -> T + Send) -> Option<T> {
     thread::scope(|scope| {
         let other = scope.spawn(|| {
@@ -44,7 +45,7 @@ fn skips() -> bool {
     skips
 }
 
-/// Abstract and at a path, where everybody may connect and listen.
+/// An abstract address, and a path where every user may connect and listen.
 fn addresses(folder: &tempfile::TempDir, name: &str) -> [Address; 2] {
     set_permissions(folder.path(), Permissions::from_mode(0o777)).unwrap();
     [LinkKind::Unix.fresh_address(1), Address::Unix(folder.path().join(name))]
@@ -58,7 +59,7 @@ fn place(address: &Address) -> SocketAddr {
     }
 }
 
-/// A node that listens there.
+/// A node that listens at this address.
 fn listening(builder: Builder, address: &Address) -> Node {
     let node = builder.listener(Listener::bind(address).unwrap()).start().unwrap();
     if let Address::Unix(path) = address {
@@ -81,7 +82,7 @@ fn hello() -> Vec<u8> {
     frame(Kind::Hello, &hello.emit())
 }
 
-/// What a node says to another user's hello, up to its first frame.
+/// The first frame that a node sends in answer to another user's hello.
 fn answer_to_other(address: &Address) -> Event {
     let said = as_other(|| {
         let mut stream = UnixStream::connect_addr(&place(address)).unwrap();
@@ -100,7 +101,8 @@ fn answer_to_other(address: &Address) -> Event {
     said.expect("root may")
 }
 
-/// Another user of the machine said hello as a deeper id before its parent connected, and forged the result of a call.
+/// Another user of the machine sent a hello as a deeper id before its parent connected, and forged the result of a
+/// call.
 #[test]
 fn another_user_who_connects_is_told_so_and_not_heard() {
     limited(|| {
@@ -125,7 +127,7 @@ fn another_user_who_connects_is_told_so_and_not_heard() {
     });
 }
 
-/// Who takes the name of a process that has ended would be sent what is meant for it.
+/// A process that takes the name of an ended one would be sent its messages.
 #[test]
 fn another_user_who_listens_where_an_id_should_gets_not_a_byte() {
     limited(|| {

@@ -1,4 +1,4 @@
-//! How many functions run at once at a node.
+//! Number of functions that run at once at a node.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,7 +8,7 @@ use gpc_trees::Tree;
 
 use super::common::{limited, outcome_of};
 
-/// Counts who is inside, and remembers the most.
+/// Counts the functions that are inside, and records the largest number.
 #[derive(Default)]
 struct Room {
     inside: AtomicUsize,
@@ -73,7 +73,7 @@ mod pool {
             let room = Arc::new(Room::default());
             let meeting = Arc::new((Mutex::new(0u32), Condvar::new()));
             let (of_func, met) = (room.clone(), meeting.clone());
-            // The first four can only leave when all four are there: fewer workers would never get that far.
+            // The first four can leave only when all four are inside: fewer workers would never get that far.
             let meet = functions.func("meet", move |_, _| {
                 of_func.visit(|| {
                     let (count, changed) = &*met;
