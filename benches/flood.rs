@@ -1,5 +1,5 @@
-//! Benchmark of calls beside a peer that requests as much work as its credit allows: 120 requests of 116 bytes in
-//! flight, each over four billion ids that do not exist.
+//! Benchmark of calls beside a peer that requests as much work as its credit allows. It has 120 requests of 116 bytes
+//! in flight, each over four billion ids that do not exist.
 #![allow(missing_docs)]
 #![allow(clippy::print_stdout, reason = "a benchmark says what it has measured")]
 #![allow(clippy::disallowed_methods, reason = "a benchmark measures time")]

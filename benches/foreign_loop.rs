@@ -2,7 +2,7 @@
 //! tokio, in alternation.
 //!
 //! `cargo bench --bench foreign_loop [CALLS]` prints the median and the 99th percentile of CALLS calls of each kind
-//! (20,000 by default), and the difference of each loop's median from that of `progress`.
+//! (20,000 by default). It also prints the difference of each loop's median from that of `progress`.
 #![allow(missing_docs, clippy::print_stdout)]
 #![allow(clippy::disallowed_methods, reason = "a benchmark measures time")]
 

@@ -1,7 +1,7 @@
 //! Streaming replies without sockets: two children, a node in the middle that forwards their replies, and a root that
 //! gathers all. Bytes move in random order.
 //!
-//! In any order of reads and writes, the root gets the aggregate of all replies, or the failure that ended it, and the
+//! In any order of reads and writes, the root gets the aggregate of all replies, or the failure that ended it. The
 //! middle holds at most a window of each child's reply.
 
 mod wire_support;

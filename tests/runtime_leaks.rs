@@ -66,8 +66,8 @@ fn broken(functions: &Functions) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// A node that connected to hundreds at once held the memory that it offered to each of them as a descriptor, beside
-/// the socket, and ran out of descriptors.
+/// A node that connected to hundreds of ids at once held, beside each socket, a descriptor of the memory that it
+/// offered. It ran out of descriptors.
 fn connecting_takes_one_descriptor_for_each_peer() -> Result<(), Box<dyn Error>> {
     const PEERS: u32 = 100;
     let functions = Functions::new();

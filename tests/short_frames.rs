@@ -1,5 +1,5 @@
-//! Short requests and responses: they are read in place with the same result as the parser of all frames, or left to
-//! it, and written like all others.
+//! Short requests and responses. They are read in place with the same result as by the parser of all frames, or left to
+//! that parser. They are written like all other frames.
 
 mod wire_support;
 

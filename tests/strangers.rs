@@ -86,7 +86,7 @@ fn come_and_go(node: &mut PolledNode, name: &SocketAddr, from: Id) {
     turn_until(node, || matches!(stranger.read(&mut answer), Ok(count) if count == answer.len()));
 }
 
-/// A million short hellos under as many ids left a million peers in the table forever, 120 MB of them; then the node
+/// A million short hellos under as many ids left a million peers in the table forever, 120 MB of them. Then the node
 /// accepted no new id any more.
 #[test]
 fn nobody_is_remembered_who_said_hello_and_went() {

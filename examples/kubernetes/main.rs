@@ -1,8 +1,8 @@
 //! The program of the pods in `job.yaml`, and a simulation of these pods as processes of this machine.
 //!
 //! In a pod, the program finds its id, exchanges addresses with the others, and id 0 prints the place of each. Started
-//! by hand (`cargo run --example kubernetes`), it starts itself four times, with the variables that Kubernetes would
-//! set for each, in an order other than that of their indices. A function takes the place of the cluster's name
+//! by hand (`cargo run --example kubernetes`), it starts itself four times, each time with the variables that
+//! Kubernetes would set. The order differs from that of the indices. A function takes the place of the cluster's name
 //! service.
 #![allow(clippy::print_stdout, reason = "it is a program")]
 

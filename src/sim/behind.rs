@@ -1,5 +1,5 @@
-//! History of the nodes of a run, and how much of it they remember: small tables, gaps between the calls of a root,
-//! calls of one kind, and replies whose data stall.
+//! History of the nodes of a run, and how much of it they remember. A run may have small tables, gaps between the calls
+//! of a root, calls of one kind, and replies whose data stall.
 //!
 //! These draws use their own stream of random numbers, so all other draws of a run are the same with and without them.
 
@@ -16,7 +16,7 @@ use crate::wire::message::Merging;
 const APART: u64 = 0x5deece66d;
 
 /// Gaps between two calls of a root. After such a gap a call lies one word of bits further in the window of completed
-/// calls, at its far end, or at the same place one window later.
+/// calls, or at its far end. Or it lies at the same place one window later.
 const BETWEEN: [u32; 5] = [63, 127, 1023, 4095, 4095];
 
 /// Ticket of the calls in the gaps; no planned call has it.

@@ -285,9 +285,10 @@ mod tests {
             let work = 4 * u64::from(n - 1) * overhead + u64::from(n) * func_ns;
             prop_assert!(few >= plain.max(work / u64::from(cores)), "{} {} {}", few, plain, work);
             let woken = took(&Scenario { sharing: sharing(2 * n, wake, 0), ..alone });
-            // A wake-up may be hidden while a link is still busy with the previous message: two calls with a gap of 597
-            // and a wake-up of 1 took as long as without. The root of a second call may also be awake since the first:
-            // without latency it is busy from its first message to its last, which hides the wake-ups of others.
+            // A wake-up may be hidden while a link is still busy with the previous message. Two calls with a gap of 597
+            // and a wake-up of 1 took as long as without the wake-up. The root of a second call may also be awake since
+            // the first. Without latency it is busy from its first message to its last, which hides the wake-ups of
+            // other ids.
             let hidden = if gap > overhead || calls > 1 { wake } else { 0 };
             prop_assert!(woken + hidden >= plain + wake, "{} {}", woken, plain);
         }

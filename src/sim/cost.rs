@@ -1,9 +1,9 @@
 //! Cost of messages: LogGP, for each class of links.
 //!
-//! A message of k bytes occupies the sender's processor for the overhead o, enters the network in (k - 1) G, travels
-//! for the latency L, and occupies the receiver's processor for o. Two messages of a node enter or leave the network at
-//! least the gap g apart. Source: Alexandrov, Ionescu, Schauser and Scheiman, "LogGP" (1995). Sizes are those of
-//! docs/wire.md; no message is encoded to find them.
+//! A message of k bytes occupies the sender's processor for the overhead o, and enters the network in (k - 1) G. It
+//! travels for the latency L, and occupies the receiver's processor for o. Two messages of a node enter or leave the
+//! network at least the gap g apart. Source: Alexandrov, Ionescu, Schauser and Scheiman, "LogGP" (1995). Sizes are
+//! those of docs/wire.md; no message is encoded to find them.
 
 use std::fmt;
 use std::num::NonZeroU32;

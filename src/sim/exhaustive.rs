@@ -1,11 +1,11 @@
 //! Exhaustive runs of small worlds: every process ends at every event of a call, and every pair of processes.
 //!
-//! A world is unchanged up to the event at which a process ends. So the events of a world without crashes give the
-//! points for a first crash, and those of a world with one crash give the points for a second. A single crash is tried
-//! after every event. Of two crashes, each is tried only after events in which its process took part: as sender, as
-//! receiver, or as owner of the link. Events among other processes neither observe the crash nor are observed by it. A
-//! crash before and a crash after such an event differ only in their time, and that is drawn: a peer learns of the loss
-//! some time later. Two crashes at the same event are tried in one order.
+//! A world is unchanged up to the event at which a process ends. So the events of a world without crashes are the
+//! points for a first crash. Those of a world with one crash are the points for a second. A single crash is tried after
+//! every event. Of two crashes, each is tried only after events in which its process took part: as sender, as receiver,
+//! or as owner of the link. Events among other processes neither observe the crash nor are observed by it. A crash
+//! before and a crash after such an event differ only in their time. That time is drawn anyway: a peer learns of the
+//! loss some time later. Two crashes at the same event are tried in one order.
 //!
 //! After one crash, further calls must reach every live id; after two crashes, only the state that is left is checked.
 

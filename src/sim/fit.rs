@@ -1,13 +1,16 @@
 //! Fits the cost of messages on a machine to the measured times of a few calls.
 //!
 //! The result is the set of constants with which the simulator predicts the *probes* best; a probe is a measured call.
-//! The distance is the sum over the probes of the squared logarithm of predicted over measured time, so 10 % of a short
+//! The distance is the sum over the probes of the squared logarithm of predicted over measured time. So 10 % of a short
 //! call counts as much as 10 % of a long one. The search is Levenberg and Marquardt over the logarithms of the
 //! constants, from several starts; it uses no random numbers.
 //!
-//! To separate the constants, the probes need: a pair of ids (latency), a chain (latency and waking, nothing in
-//! parallel), a flat tree of few and one of many ids (work, and the cost of cold caches), trees with few and with many
-//! inner nodes (waking), and for the cost of a byte a pair with much data.
+//! To separate the constants, the probes need:
+//! - a pair of ids, for the latency;
+//! - a chain, for latency and waking, with nothing in parallel;
+//! - a flat tree of few ids and one of many, for the work and the cost of cold caches;
+//! - trees with few and with many inner nodes, for waking;
+//! - a pair with much data, for the cost of a byte.
 
 use std::num::NonZeroU32;
 

@@ -183,8 +183,8 @@ impl World {
         self.queue.push(settled, Event::Settled);
         self.queue.push(settled, Event::Probe { partial: false });
         if self.scenario.n <= LARGE {
-            // In a large world two such calls would take most of the time, and a node with both in flight needs far
-            // more memory than a rested one.
+            // In a large world two such calls would take most of the time. A node with both in flight needs far more
+            // memory than an idle one.
             self.queue.push(settled, Event::Probe { partial: true });
         }
     }

@@ -1,10 +1,10 @@
-//! Malformed answers: a child reports too few or too many ids, blames an id that it was not sent to, or sends a reply
-//! that is not level-n data or has not one part for each id that is done.
+//! Malformed answers. A child reports too few or too many ids, or blames an id that it was not sent to. Or it sends a
+//! reply that is not level-n data, or that has not one part for each id that is done.
 //!
-//! Malformed input must be harmless: its reader learns nothing of the ids below, as if the answer had not arrived, and
-//! what it reports of other ids stays true. In a partial call without a callback every hop counts the parts of replies,
-//! and only the child is lost. In other calls the bytes of a reply may go up unread, and then the whole reply of the
-//! call cannot be parsed.
+//! Malformed input must be harmless. Its reader learns nothing of the ids below, as if the answer had not arrived. What
+//! it reports of other ids stays true. In a partial call without a callback every hop counts the parts of replies, and
+//! only the child is lost. In other calls the bytes of a reply may go up unread, and then the whole reply of the call
+//! cannot be parsed.
 
 use bytes::Bytes;
 use gpc_trees::Id;

@@ -227,8 +227,8 @@ impl World {
     pub(super) fn begin_pieces(&mut self, at: Id, from: Id, passage: Passage, message: Message) -> Message {
         let Message::Request(mut request) = message else { return message };
         let whole = request.data.is_whole();
-        // In a large world one in eight small subtrees is enough: an id that receives data in pieces forwards them in
-        // pieces, and each costs as many events as a message.
+        // In a large world one in eight small subtrees is enough. An id that receives data in pieces forwards them in
+        // pieces, and each piece costs as many events as a message.
         let (one_in, most) = if self.scenario.n > LARGE { (8, FEW_BELOW) } else { (2, u32::MAX) };
         let cuts = self.profile.in_pieces && request.ids.len() <= most;
         // Data that the sender does not have yet arrive later in any case; empty data have no pieces.

@@ -238,7 +238,7 @@ fn a_call_that_was_cancelled_or_lost_is_not_executed_again() {
 }
 
 /// A peer that named a future call of this root was believed. When the root then started a call with that name, the two
-/// shared one state, the peer's deadline stayed forever, and no other time limit of the node passed again.
+/// shared one state. The peer's deadline stayed forever, and no other time limit of the node passed again.
 #[test]
 fn no_peer_sends_a_call_that_this_id_starts() {
     let mut one = One::new(0);

@@ -150,8 +150,8 @@ fn a_call_that_wants_all_fails_with_the_silent_peer() {
     assert!(one.is_quiet());
 }
 
-/// Of two children one was given up, and the only call ended with it. The other was recorded as heard at that time. The
-/// first call that asked it again, minutes later, gave it up without a question.
+/// Of two children one was given up, and the only call ended with it. At that time the other was recorded as having
+/// answered. The first call that asked it again, minutes later, gave it up without a question.
 #[test]
 fn who_was_awaited_long_ago_is_asked_before_it_is_given_up() {
     let mut one = waiting(false);
@@ -239,8 +239,8 @@ fn a_peer_that_comes_back_is_ignored() {
     assert_eq!(one.node.calls(), 1);
 }
 
-/// An interior process is stopped in the middle of a call, and continues after it was given up: its children have
-/// another parent by then, and no id counts twice.
+/// An interior process is stopped in the middle of a call, and continues after it was given up. By then its children
+/// have another parent, and no id counts twice.
 #[test]
 fn a_process_that_is_stopped_is_left_out_and_comes_back_to_nothing() {
     let tree = Tree::Binary;
@@ -294,7 +294,7 @@ fn a_chain_that_is_cut_off_is_found_lost_after_one_detection() {
 }
 
 /// An id that was asked because of a silent id above was forgotten when it was given up, but the record of the question
-/// stayed: if the call ended with that, its name stayed as well. The simulator found this in the tables.
+/// stayed. If the call ended with that, its name stayed as well. The simulator found this in the tables.
 #[test]
 fn nobody_is_kept_in_mind_when_the_last_call_has_ended() {
     for (tree, partial) in [(Tree::Chain, true), (Tree::Binary, true), (Tree::Binary, false)] {

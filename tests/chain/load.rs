@@ -113,9 +113,9 @@ fn kary(k: u32) -> Result<Tree, u64> {
     Ok(Tree::Kary(NonZeroU32::new(k).expect("some children")))
 }
 
-/// 250 requests of 116 bytes over four billion ids that do not exist made another peer wait for 29 s: each adopted
-/// 65,536 ids, one after the other, before any other work. Now a turn takes a bounded number of children, and peers
-/// that request less do not wait.
+/// 250 requests of 116 bytes over four billion ids that do not exist made another peer wait for 29 s. Each adopted
+/// 65,536 ids, one after the other, before any other work. A turn must take a bounded number of children, and peers
+/// that request less must not wait.
 #[test]
 fn a_flood_of_requests_over_unknown_ids_leaves_each_turn_to_others() {
     let mut one = Driven::new(Config::new(ME, 5));

@@ -213,7 +213,7 @@ fn nobody_executes_again_after_a_restart() {
 }
 
 /// A link between two live ids breaks, and then a process dies or another link breaks. An id that was given up may be
-/// adopted again by an id that does not know that: it must not wait for children that have another parent.
+/// adopted again by an id that does not know that. The adopted id must not wait for children that have another parent.
 #[test]
 fn a_link_and_then_anything_may_be_lost_at_any_moments() {
     for (tree, n) in [(Tree::Chain, 4), (Tree::Binary, 5)] {

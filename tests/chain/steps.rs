@@ -1,5 +1,5 @@
-//! The steps of a call, in the source's order: the ARMCI design of chained GPC (2007), "A chained GPC's propagation
-//! works in the following steps" and "The action for any response to a chained_gpc".
+//! The steps of a call, in the order of the source. It is the ARMCI design of chained GPC (2007), "A chained GPC's
+//! propagation works in the following steps" and "The action for any response to a chained_gpc".
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ fn func_then_forward_then_callbacks_then_the_response() {
     assert!(one.is_quiet());
 }
 
-/// A concatenation over five ids in a flat tree gave 0 4 3 2 1 in one run and another order in the next: callback got
+/// A concatenation over five ids in a flat tree gave 0 4 3 2 1 in one run and another order in the next. callback got
 /// the replies as they arrived, which was not documented.
 #[test]
 fn callback_merges_in_list_order_whoever_answers_first() {

@@ -323,8 +323,8 @@ impl World {
             return;
         }
         let last_words_arrive = self.draw(2) == 0;
-        // A link ends with the process at either end, and a later run of this id starts without links: it reads no
-        // message to this one, not even the last messages of an id that died before.
+        // A link ends with the process at either end, and a later run of this id starts without links. It reads no
+        // message to this run, not even the last messages of an id that died before.
         self.links.retain(|(_, to), _| *to != id);
         self.broken.retain(|(from, _)| *from != id);
         for peer in self.nodes.keys().copied().collect::<Vec<_>>() {

@@ -561,7 +561,7 @@ fn bodies_that_do_not_come_hold_up_nobody() {
     assert!(outbox.is_idle() && inbox.is_idle());
 }
 
-/// 65,536 scattered ids are 256 KiB: the prefix filled its segment to the last byte, an empty part of data was left,
+/// 65,536 scattered ids are 256 KiB. The prefix filled its segment to the last byte, an empty part of data was left,
 /// and the outbox was never idle again.
 #[test]
 fn a_prefix_that_fills_its_segment_ends() {

@@ -8,8 +8,8 @@ use chained_gpc::wire::Message;
 use super::common::{ids, limited};
 use super::raw::{EARLY, RawPeer, call, listener, node};
 
-/// With 64 calls in flight, each id with children woke its parent once in 64 calls just for an acknowledgement: a sixth
-/// of all writes of a tree of 64 ids.
+/// With 64 calls in flight, each id with children woke its parent once in 64 calls just for an acknowledgement. That
+/// was a sixth of all writes of a tree of 64 ids.
 #[test]
 fn an_acknowledgement_waits_for_company_but_not_for_ever() {
     limited(|| {

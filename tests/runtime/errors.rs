@@ -141,7 +141,7 @@ fn refusals_have_their_kinds() {
     });
 }
 
-/// A failure of a kind that a relay did not know was changed to another kind, or closed its link: a program above that
+/// A failure of a kind that a relay did not know was changed to another kind, or closed its link. A program above that
 /// knew the kind could not use it.
 #[test]
 fn a_kind_that_nobody_on_the_way_knows_reaches_the_caller_as_it_is() {

@@ -399,7 +399,7 @@ fn what_a_parent_has_handed_over_before_it_went_is_there() {
     });
 }
 
-/// Long data arrive by socket, are forwarded by descriptor, and leave by socket again, in one chain; every id gets all
+/// In one chain long data arrive by socket, are forwarded by descriptor, and leave by socket again. Every id gets all
 /// of them, whole or as they arrive.
 #[test]
 fn data_go_by_socket_and_by_descriptor_in_turn() {

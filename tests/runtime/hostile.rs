@@ -210,7 +210,7 @@ fn requests_that_make_no_sense_are_answered_with_failures_and_not_executed() {
 }
 
 /// Some ninety bytes with a run of a million ids made a node take a gigabyte, and remember a million ids that do not
-/// exist; then it accepted no new id any more.
+/// exist. Then it accepted no new id any more.
 #[test]
 fn a_list_of_ids_that_do_not_exist_is_forgotten() {
     limited(|| {

@@ -1,4 +1,4 @@
-//! Memory that peers take at a node with what they send, or request and never read: it is counted; beyond a bound
+//! Memory that peers take at a node with what they send, or request and never read. It is counted; beyond a bound
 //! requests are refused, or the link is closed. Other peers are not affected.
 
 use std::sync::Arc;

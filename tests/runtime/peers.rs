@@ -299,7 +299,7 @@ fn a_node_that_is_told_to_wait_for_the_other_connection_sends_over_it() {
     });
 }
 
-/// A peer refused a hello, sent a goodbye and failed with escape sequences of terminals, and with line breaks: a
+/// A peer refused a hello, sent a goodbye and failed with escape sequences of terminals, and with line breaks. A
 /// program that printed the error sent them to its terminal.
 #[test]
 fn what_a_peer_says_is_printed_on_one_line_of_harmless_characters() {

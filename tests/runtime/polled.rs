@@ -104,8 +104,8 @@ fn a_polled_root_calls_nodes_that_have_threads() {
     });
 }
 
-/// A caller that kept 64 calls in flight and took their outcomes one by one had all 64 sent together: the children were
-/// idle while it took outcomes, and it was idle while they worked.
+/// A caller kept 64 calls in flight and took their outcomes one by one, and all 64 were sent together. The children
+/// were idle while it took outcomes, and it was idle while they worked.
 #[test]
 fn calls_leave_while_the_outcomes_of_others_are_taken() {
     limited(|| {
@@ -318,7 +318,7 @@ fn calls_of_a_polled_node_that_is_dropped_have_ended() {
 }
 
 /// A peer answered, and closed the connection. The node was about to write to it, found that it could not, and closed
-/// its own end with the answer still unread: a call failed that had been answered.
+/// its own end with the answer still unread. A call failed that had been answered.
 #[test]
 fn an_answer_that_came_before_the_end_of_a_link_counts() {
     limited(|| {

@@ -168,7 +168,7 @@ fn a_link_does_not_outlive_a_key_that_it_has_not_proved() {
     });
 }
 
-/// A neighbour that was linked by the secret, and whose key was listed later, stayed a mere member: functions
+/// A neighbour that was linked by the secret, and whose key was listed later, stayed a mere member. Functions
 /// restricted to known ids were refused to it as long as the link was up.
 #[test]
 fn a_link_that_has_proved_a_key_is_known_by_it_once_it_is_listed() {

@@ -213,8 +213,8 @@ fn a_slow_id_holds_back_its_parents_and_no_small_call() {
     });
 }
 
-/// On a busy machine a process that had just been started was connected late, and its parent kept all of 64 MiB for it:
-/// the memory of a node must not depend on scheduling.
+/// On a busy machine a process that had just been started was connected late, and its parent kept all of 64 MiB for it.
+/// The memory of a node must not depend on scheduling.
 #[test]
 fn a_child_that_is_not_connected_yet_holds_back_its_parents() {
     limited(|| {

@@ -1,5 +1,5 @@
 //! Tests of the checkers of blame. When its time limit has passed, an id must not blame its own function if that has
-//! ended, nor an id below that has answered or still has time to report.
+//! ended. Nor may it blame an id below that has answered or still has time to report.
 
 use chained_gpc::Tree;
 use chained_gpc::sim::check::{Held, Plan};

@@ -121,7 +121,7 @@ fn wrong_causes_are_seen() {
     assert_eq!(judged(&with(honest_partial(), 11, Seen::Finished(silent))), ["causes"], "no cause at all");
 }
 
-/// A kind that is not the fault's would make a program do the wrong thing, even with the right id and stage; so would
+/// A kind that is not the fault's would make a program do the wrong thing, even with the right id and stage. So would
 /// the code of another id.
 #[test]
 fn wrong_kinds_and_codes_are_seen() {

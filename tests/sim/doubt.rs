@@ -1,5 +1,5 @@
-//! Doctored histories of the flag for requests that may have been sent before, of credit, of the order in which
-//! functions begin, and of the levels of replies.
+//! Doctored histories of four things: the flag for requests that may have been sent before, credit, the order in which
+//! functions begin, and the levels of replies.
 
 use std::slice;
 use std::sync::Arc;

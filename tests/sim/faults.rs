@@ -74,7 +74,7 @@ fn limits_have_room_for_the_tree_of_the_last_calls() {
     holds(all(64, 1, true, 880_000_251_670));
 }
 
-/// Data came in pieces down a chain of 58 ids, each piece up to 0.8 ms after the one before, and every id waited for
+/// Data were sent in pieces down a chain of 58 ids, each piece up to 0.8 ms after the previous one. Every id waited for
 /// all of them. The call's limit of 59 ms did not include that. It passed, and ids that no fault had touched were
 /// unknown.
 #[test]

@@ -1,5 +1,5 @@
-//! Tests of the checkers of an id's duties: questions to the ids that it awaits, news for functions with tokens, merged
-//! values, retained answers, and a true status of its own func.
+//! Tests of the checkers of an id's duties. These are questions to the ids that it awaits, news for functions with
+//! tokens, merged values, retained answers, and a true status of its own func.
 
 use chained_gpc::sim::Fault;
 use chained_gpc::sim::check::{Carries, Held, Limits, Outcome, Plan};

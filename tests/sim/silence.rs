@@ -46,8 +46,8 @@ fn who_was_given_up_is_awaited_no_more() {
     assert!(found(5_000), "and now for six");
 }
 
-/// The silence of a peer that a second call awaited counted from when the peers of the first call had been asked: it
-/// was given up one question too early.
+/// The silence of a peer that a second call awaited counted from when the peers of the first call had been asked. The
+/// peer was given up one question too early.
 #[test]
 fn silence_counts_from_the_call_that_awaits_the_peer() {
     let found = |later| {

@@ -27,8 +27,8 @@ const ANSWER: u64 = 8 + 40;
 fn a_call_over_two_ids_costs_what_loggp_says() {
     let scenario = Scenario { costs: costs(), func_ns: 500, ..Scenario::new(2, Tree::Binary) };
     let report = well(&scenario);
-    // func at the root, o + 87 G + L + o, func at the child, o + 59 G + L + o: the child's own 8 bytes are "8 " and
-    // themselves, the header is "0 ".
+    // func at the root, o + 87 G + L + o, func at the child, o + 59 G + L + o. The child's own 8 bytes are "8 " and the
+    // bytes, the header is "0 ".
     let request = REQUEST - 4;
     let answer = ANSWER + 10 + 2;
     assert_eq!((report.messages, report.bytes), (2, request + answer));

@@ -3,8 +3,8 @@
 //!
 //! A young run of an id relies on the flag: an earlier run may have executed a request that was sent before. An id is
 //! in doubt in three cases: its own request has the flag, another id than before has asked it, or it has lost the link
-//! to its parent, which may have given it up. An adopter is in doubt of orphans unless it knows that each parent in
-//! between has surely asked none of them.
+//! to its parent. Such a parent may have given it up. An adopter is in doubt of orphans unless it knows that each
+//! parent in between has surely asked none of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,5 +1,5 @@
-//! Checks how calls end at each id: the id tells the ids below at once, and forwards news from below at once; it drops
-//! a call that its parent has ended.
+//! Checks how calls end at each id. The id informs the ids below at once, and forwards news from below at once. It
+//! drops a call that its parent has ended.
 //!
 //! An id that ends a call cancels the children that it still awaits. The root of a partial call releases those that
 //! have answered, and they forward the release. A failure goes up unchanged. If a child is lost, a partial call asks

@@ -3,8 +3,8 @@
 //! that awaits the peer, or later.
 //!
 //! Silence is detected within the time limit for it, counted from the request or the last message. A question that took
-//! long to leave reduces it a little. Several silent generations are detected together, in that time and a little more:
-//! the ids below a silent one are asked at once, not one generation after the other.
+//! long to leave reduces it a little. Several silent generations are detected together, in that time and a little more.
+//! All ids below a silent one are asked at once, not one generation after the other.
 //!
 //! After an announced pause, silence counts from the end of the pause, and the peer is not asked before.
 
@@ -491,7 +491,8 @@ impl Life {
             return;
         }
         let awake = book.resumed.get(&id).copied().unwrap_or_default();
-        // Ids below a peer that was itself below a silent one have been asked for as long, unless it was heard since.
+        // Ids below a peer that was itself below a silent one have been asked for as long, unless it has sent a message
+        // since.
         let suspected = self.suspected.get(&(id, peer)).copied();
         let silent =
             known.heard.max(known.awaited_since()).max(awake).max(known.left.get().unwrap_or_default());
@@ -503,7 +504,7 @@ impl Life {
         let begun = asked.saturating_sub(SUSPECTED_AFTER * every);
         for (call, since) in &known.awaited {
             let Some(record) = book.calls.get(call) else { continue };
-            // For a call that has just reached the peer, the ids below are asked at the next interval, unless the call
+            // If a call has just reached the peer, the ids below are asked at the next interval, unless the call
             // reached it because an id above was silent.
             let at_once = suspected.is_some_and(|(_, last)| last == *since);
             let asked = if at_once { asked } else { asked.max(since + every) };

@@ -1,5 +1,5 @@
 //! Checks time limits at every id. An id has answered by the limit of its request, or, if it waits for children, by the
-//! end of its extra time; then it holds nothing of the call. No call ends early, no hop withholds time, and no call is
+//! end of its extra time. Then it holds nothing of the call. No call ends early, no hop withholds time, and no call is
 //! done that took longer than its limit.
 //!
 //! A paused id is judged when it resumes. The limit counts from the arrival of the request: time on links is excluded.

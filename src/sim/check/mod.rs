@@ -274,7 +274,7 @@ pub enum Observation<'a> {
         /// Name of the call.
         call: CallId,
     },
-    /// The head of a long reply is dropped because its receiver does not await one; or the receiver asks for the head
+    /// The head of a long reply is dropped because its receiver does not await one. Or the receiver asks for the head
     /// of a partial call, whose data it needs whole.
     HeadDropped {
         /// Receiver.

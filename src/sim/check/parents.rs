@@ -1,5 +1,5 @@
-//! Checks the choice between two parents that ask an id for its part of a partial call: the one that stands higher
-//! counts, in whichever order they ask, because it has given up the other. The other is told MOVED, and no other id is.
+//! Checks the choice between two parents that ask an id for its part of a partial call. The higher parent counts, in
+//! whichever order they ask, because it has given up the other. Only the other parent receives MOVED.
 //!
 //! An id that has refused the higher parent accepts nothing from the other: the ids below are asked in its place.
 

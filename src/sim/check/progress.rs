@@ -273,8 +273,9 @@ impl Progress {
         causes.iter().find_map(|cause| self.blames(book, from, *call, cause, now))
     }
 
-    /// Checks the cause that an id gives when the time limit has passed. It is wrong if it names the id's own function,
-    /// and that has ended; or, in a whole call, a child that has answered, or that still has time to report.
+    /// Checks the cause that an id gives when the time limit has passed. The cause is wrong if it names the id's own
+    /// function, and that has ended. In a whole call it is wrong if it names a child that has answered, or that still
+    /// has time to report.
     fn blames(&self, book: &Book, id: Id, call: CallId, cause: &Cause, now: u64) -> Option<String> {
         let here = self.calls.get(&(id, call)).filter(|_| cause.kind == CauseKind::TimeLimit)?;
         let record = book.calls.get(&call)?;

@@ -1,4 +1,4 @@
-//! Checks the routes of messages: a request goes once from parent to child, with exactly the child's slice; in a
+//! Checks the routes of messages. A request goes once from parent to child, with exactly the child's slice; in a
 //! partial call also from an adopter further up. An answer goes once, to the sender of the request.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -121,7 +121,7 @@ impl Route {
                 "a request of call {call} with a limit of {limit} ns, its own was {own} ns"
             ));
         }
-        // A new run of an id may receive a copied request and forward it; so may an id that has forgotten the calls of
+        // A new run of an id may receive a copied request and forward it. So may an id that has forgotten the calls of
         // a root whose run has ended.
         let new_run = book.any(&[Fault::Duplicate]) && book.ended.contains_key(&from);
         let follows = record.is_forged(above) || new_run || book.may_run_anew(record);

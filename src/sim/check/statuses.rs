@@ -1,5 +1,5 @@
-//! Checks the statuses that ids report. An id reports as done every id that it has heard to be done. An id counts as
-//! failed only if it has reported its own failure. A child whose whole answer has arrived is not blamed.
+//! Checks the statuses that ids report. An id reports as done every id that has been reported to it as done. An id
+//! counts as failed only if it has reported its own failure. A child whose whole answer has arrived is not blamed.
 //!
 //! Each id is judged by what it received and what it sends up. An answer counts if its sender was awaited; of a child
 //! given up before, the parent reports nothing.

@@ -1,8 +1,8 @@
 //! Links that break: between two ids there is one link after another, and each end learns of a loss at its own time.
 //!
 //! Every link of a pair has a number, its *epoch*. A message belongs to the epoch of its sender and never arrives on a
-//! later one. Until an end learns of a loss, its messages vanish. Before anything of a new link reaches an end, that
-//! end is told that the old link is lost: the contract of [`chain`](crate::chain), "Order of use".
+//! later one. Until an end learns of a loss, its messages vanish. An end learns of the loss of the old link before it
+//! receives anything on a new one: the contract of [`chain`](crate::chain), "Order of use".
 
 use gpc_trees::Id;
 
@@ -62,8 +62,8 @@ struct End {
     seen: u32,
     /// One more than the last epoch whose link it knows to have been up; 0 for none.
     linked: u32,
-    /// The epoch of a loss that it has still to learn of, and the last of the epochs after it in which the other end
-    /// failed to connect. The end learns nothing of those.
+    /// The epoch of the loss that the end has still to learn of, and the last later epoch in which the other end failed
+    /// to connect. The end learns nothing of those later epochs.
     unheard: Option<Box<(u32, u32)>>,
     /// Arrival time of its last message; the next one does not overtake it.
     last_arrival: u64,

@@ -62,7 +62,7 @@ impl World {
         self.inject(Fault::Refused, &[id, peer]);
     }
 
-    /// Announces a fault where a process expects its peer's connection in vain: that connection has broken, or leads to
+    /// Announces a fault where a process expects its peer's connection in vain. That connection has broken, or leads to
     /// an earlier run whose end the peer has not noticed. Until the process gives up, the two cannot reach each other,
     /// though both are up.
     pub(super) fn owns_up_to_a_wait_in_vain(&mut self, id: Id, peer: Id) {
@@ -85,8 +85,8 @@ impl World {
         }
     }
 
-    /// Announces a fault where an end learns late that its link was given up: it continues with the requests received
-    /// meanwhile, and an adopter may have passed it, as with a copied request.
+    /// Announces a fault where an end learns late that its link was given up. It continues with the requests received
+    /// meanwhile. An adopter may have passed it, as with a copied request.
     pub(super) fn owns_up_to_a_late_end(&mut self, key: LinkKey) {
         let (pipe, side) = of_key(key);
         let [id, peer] = [side, 1 - side].map(|side| self.pipe(pipe).ends[side].id);

@@ -1,8 +1,8 @@
-//! Links made by the peering machine: every process of a world of calls has a [`Peering`], which decides what its chain
-//! is told of links.
+//! Links made by the peering machine: every process of a world of calls has a [`Peering`], which decides which links
+//! and losses its chain learns of.
 //!
 //! A connection is two ordered streams. Hellos travel as bytes, and messages of calls as parcels in order with them. As
-//! in the runtime, the machine decides in three cases: both ids connect at the same time, an id restarts before the
+//! in the runtime, the machine decides in three cases. Both ids connect at the same time, an id restarts before the
 //! loss of its old link is known, or only one end knows of a loss. Its outputs are carried out as in
 //! `runtime::greeting` and `runtime::links`.
 //!

@@ -50,7 +50,7 @@ faults! {
     Claim = "claim",
     /// A process with another secret, no secret, or another job takes part.
     Stranger = "stranger",
-    /// A member that violates the protocol answers the next connection; without proofs, anybody can do so.
+    /// A member that violates the protocol answers the next connection; without proofs, any process can do so.
     Answer = "answer",
     /// A host is gone, and another run of its id waits for the link. Meanwhile that run reconnects, a member claims to
     /// be it, or a key is listed.
@@ -311,7 +311,7 @@ impl World {
         self.open([owner, Owner::Process(process, None)], [id, id]);
     }
 
-    /// Makes a member; without proofs, anybody can play it.
+    /// Makes a member; without proofs, any process can play it.
     fn member(&mut self, hello: Hello, lie: Lie, first: bool) -> Box<Member> {
         let (private, random) = (self.random.draw() >> 4, Random::new(self.random.draw()));
         let model = self.config.psk.filter(|_| self.config.proves());

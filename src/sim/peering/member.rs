@@ -1,5 +1,5 @@
 //! A member that violates the protocol, as the connecting or the answering side: it claims another id, or sends an
-//! invalid hello. Without proofs, anybody can do so.
+//! invalid hello. Without proofs, any process can do so.
 
 use gpc_trees::Id;
 

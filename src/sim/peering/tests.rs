@@ -160,7 +160,7 @@ fn who_is_another_one_is_seen() {
         assert_eq!(with_up(proved(proof, listed))[0], "authentic", "{proof:?} {listed:?}");
     }
     assert_eq!(changed(|all| all[0] = Seen::Began(who(0, 8)))[0], "words", "another secret");
-    // A connection without a process at its other end, such as a replay: its first message is a member's, but the third
+    // A connection without a process at its other end, such as a replay. Its first message is a member's, but the third
     // does not answer this second one.
     let recorded = changed(|all| all[4] = opened(B, None, false));
     assert_eq!(recorded, ["words", "authentic"]);

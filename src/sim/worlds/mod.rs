@@ -2,8 +2,8 @@
 //! [`peering`](super::peering), worlds of domains in a crate of their own.
 //!
 //! A kind of worlds is identified by its faults. A crate lists them with [`faults!`] and implements [`Fault`]. It then
-//! has scenarios with faults drawn from a seed or listed at events ([`parse_acts`]), [many runs](run_all) on all cores,
-//! and [exhaustive](exhaustive) runs of small worlds.
+//! has scenarios with faults drawn from a seed or listed at events ([`parse_acts`]). It also has [many runs](run_all)
+//! on all cores, and [exhaustive](exhaustive) runs of small worlds.
 
 mod faults;
 mod many;

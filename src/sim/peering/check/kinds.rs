@@ -1,5 +1,5 @@
-//! Checks the kind of a loss when a link is closed for another: if another run of the peer replaces it, the incarnation
-//! is lost, not only a link.
+//! Checks the kind of a loss when another link replaces a link. If that link is with another run of the peer, the
+//! incarnation is lost, not only a link.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 //! Checkers of worlds of peers: they judge from observations of processes and connections alone, apart from the world
 //! and the machine under test.
 //!
-//! - `authentic`: a link is with a process of the given id and run, at the other end of the same connection: each side
+//! - `authentic`: a link is with a process of the given id and run, at the other end of the same connection. Each side
 //!   has read exactly what the other has written. So recorded, reflected or changed bytes never make a link. With
 //!   proofs, the peer is a member and has the key that is listed for its id. A process with another key never replaces
 //!   a link that answers.
