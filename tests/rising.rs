@@ -319,7 +319,7 @@ proptest! {
     }
 }
 
-/// Small messages pass a reply whose window is used up; the reply does not count as backlog, so credit comes back.
+/// Small messages pass a reply whose window is used up; the reply does not count as backlog, so credit is returned.
 #[test]
 fn a_reply_that_nobody_takes_is_a_window_and_holds_up_nothing_else() {
     let mut link = Link::new(PASSES_ON);

@@ -23,7 +23,7 @@ fn held() -> (usize, usize) {
     (count("/proc/self/fd"), count("/proc/self/task"))
 }
 
-/// Waits for threads that were told to end.
+/// Waits for threads that were requested to end.
 fn wait_until(done: impl Fn() -> bool, what: &str) {
     let until = Instant::now() + LIMIT;
     while !done() {

@@ -426,8 +426,8 @@ impl World {
         asked.into_iter().for_each(|call| self.more_below(to, call));
     }
 
-    /// The first message of a link tells an end which incarnation of the peer it is linked with. An end that receives
-    /// nothing on a link learns nothing of it.
+    /// From the first message of a link an end learns the incarnation of the peer. An end that receives nothing on a
+    /// link learns nothing of it.
     fn link_comes_up(&mut self, id: Id, peer: Id, passage: Passage, incarnation: u64) {
         let up = self.mishaps.as_mut().is_some_and(|mishaps| mishaps.links.comes_up(peer, id, passage));
         if up {

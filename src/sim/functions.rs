@@ -27,7 +27,7 @@ fn gives_two(id: Id, call: CallId) -> bool {
 }
 
 impl World {
-    /// Runs a function: its result is decided at once, and its cost says when it ends.
+    /// Runs a function: its result is decided at once, and its end follows from its cost.
     pub(super) fn execute(&mut self, id: Id, job: Job) {
         let call = job.call;
         let until = Some(job.until.as_nanos());

@@ -160,7 +160,7 @@ fn processes_that_know_no_id_get_one_when_they_meet() {
     assert_eq!((hosts.len(), hosts.host(1), hosts.host(4)), (3, Some("job-0"), Some("job-2")));
 }
 
-/// Processes of a launcher meet others through its space: the launcher is told of their end when they end.
+/// Processes of a launcher meet others through its space: the launcher learns of their end when they end.
 #[test]
 fn what_is_to_be_said_to_a_launcher_is_handed_on() {
     let count = 3u32;

@@ -111,8 +111,8 @@ fn a_process_that_dies_behind_the_fence_is_named() {
         });
         for (id, error) in (0..).zip(errors).filter(|(id, _)| *id != dead) {
             let error = error.unwrap_err().to_string();
-            // The ids below it report it as the lost one. The others learn of it from id 0, or see that the id above
-            // them has ended because of it.
+            // The ids below it name it as the lost one. The others learn of it from id 0, or see that the id above them
+            // has ended because of it.
             let ends = ["has gone", "did not come from id"].iter().any(|end| error.contains(end));
             let named = error.contains(&format!("id {dead}")) || ends;
             assert!(named, "id {id}, without id {dead}: {error}");

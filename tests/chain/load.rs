@@ -175,7 +175,7 @@ fn what_one_peer_has_adopted_is_bounded_over_all_of_its_calls() {
     let adopted = |call: CallId| one.asked.iter().filter(|(_, asked)| *asked == call).count() - 60;
     let calls = [named(FLOODER, 1), named(FLOODER, 2), named(OTHER, 1)];
     assert_eq!(calls.map(adopted), [60, 0, 60]);
-    // The peer is told the reason.
+    // The peer receives the reason.
     one.now += Duration::from_secs(61);
     one.turn();
     let of_second = one.answers.iter().find(|(_, call, _)| *call == named(FLOODER, 2));

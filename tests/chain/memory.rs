@@ -81,7 +81,7 @@ fn replies_that_wait_for_others_fail_their_call_when_there_is_no_memory_for_them
 }
 
 /// A func had deferred its reply, and then there was no memory for the list of children. The id's part of a partial
-/// call failed and went up, and the function with the token was not told that its answer was no longer wanted.
+/// call failed and went up, and the function with the token did not learn that its answer was no longer wanted.
 #[test]
 fn who_keeps_a_token_is_told_when_there_is_no_memory_to_pass_the_call_on() {
     for partial in [false, true] {

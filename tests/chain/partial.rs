@@ -386,7 +386,7 @@ fn a_callback_that_waits_until_its_call_is_over_is_blamed() {
     assert!(outputs.last().is_some_and(|last| last.ends_with(blamed)), "{outputs:?}");
 }
 
-/// An answer arrives after the time for reports, before the node was told the time.
+/// An answer arrives after the time for reports, before the node has received the new time.
 #[test]
 fn what_comes_when_its_call_is_over_is_not_merged() {
     let mut one = waiting(Request { callback: Some(9), ..partial("1-5") });
@@ -397,7 +397,7 @@ fn what_comes_when_its_call_is_over_is_not_merged() {
     assert!(outputs.last().is_some_and(|last| last.ends_with("it still waits for [4]")), "{outputs:?}");
 }
 
-/// A node that was told the time late answered a call and retained the answer, although no adopter would ask for it any
+/// A node that received the time late answered a call and retained the answer, although no adopter would ask for it any
 /// more. Its next deadline was in the past, and a driver that sleeps until then did not sleep.
 #[test]
 fn an_answer_that_comes_when_nobody_asks_any_more_is_not_kept() {

@@ -255,7 +255,7 @@ proptest! {
                     Input::Tick
                 }
                 Happens::TimePasses => {
-                    // The node is not told the time. Only the root decides by itself that a call took too long.
+                    // The node does not receive the time. Only the root decides by itself that a call took too long.
                     let Some(deadline) = long.node.next_deadline().filter(|_| here) else { continue };
                     (long.now, short.0.now) = (deadline.since(Time::default()), deadline.since(Time::default()));
                     continue;

@@ -355,7 +355,7 @@ impl World {
         self.nodes.insert(id, node);
     }
 
-    /// One side closes a link; the other one is told.
+    /// One side closes a link; the other side learns of it.
     fn abandon(&mut self, id: Id, peer: Id) {
         self.abandoned.push((id, peer));
         self.links.remove(&(peer, id));

@@ -33,7 +33,7 @@ fn long_data_lie_beside_the_link_and_what_is_left_of_them_goes_through_it() {
     assert!(inbox.is_idle());
 }
 
-/// A window ends within an extent that came by descriptor: it leaves once the window has room for all of it.
+/// A window ends within an extent that arrived by descriptor: the extent leaves once the window has room for all of it.
 #[test]
 fn what_came_by_descriptor_leaves_in_one_piece_when_the_window_has_room_for_it() {
     let (mut outbox, mut beside) = (outbox(), Beside::default());

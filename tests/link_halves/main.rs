@@ -1,4 +1,4 @@
-//! Both halves of a link, back to back: everything pushed into one comes out of the other once, in order, complete.
+//! Both halves of a link, back to back: everything pushed into one leaves the other once, in order, complete.
 //!
 //! A model of both nodes records what was pushed, fed, cancelled and consumed. The bytes between the halves are split
 //! at random positions. A reader that knows only frame headers counts the requests on the wire.

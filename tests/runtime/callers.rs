@@ -498,7 +498,7 @@ fn a_reply_shares_its_data() {
     });
 }
 
-/// In a partial call the token was never told, because its id's own part had already failed.
+/// In a partial call the token was never informed, because its id's own part had already failed.
 #[test]
 fn the_token_of_a_partial_call_learns_that_its_time_limit_has_passed() {
     limited(|| {
@@ -521,7 +521,7 @@ fn the_token_of_a_partial_call_learns_that_its_time_limit_has_passed() {
     });
 }
 
-/// A function that ran until it was told to stop ran forever after its node had ended.
+/// A function that ran until its node requested it to stop ran forever after the node had ended.
 #[test]
 fn functions_are_told_that_their_node_ends() {
     limited(|| {

@@ -138,7 +138,7 @@ fn data_that_a_peer_hands_over_are_those_that_func_gets() {
     });
 }
 
-/// Frames of several calls announce descriptors that came long before, and calls that have ended.
+/// Frames of several calls announce descriptors that arrived long before, and calls that have ended.
 #[test]
 fn descriptors_are_taken_in_the_order_of_the_frames() {
     limited(|| {

@@ -24,7 +24,7 @@ fn flood(peer: &mut RawPeer, func: chained_gpc::FuncHandle) {
 }
 
 /// 250 requests of 116 bytes, over ids that do not exist, were 29 s of work. All of it was done before the next link
-/// was served. Another member's call took as long, the node did not end when told to, and the work continued after the
+/// was served. Another member's call took as long, the node did not end on request, and the work continued after the
 /// peer was gone.
 #[test]
 fn a_peer_that_asks_for_much_work_does_not_keep_the_others_waiting() {
@@ -43,7 +43,7 @@ fn a_peer_that_asks_for_much_work_does_not_keep_the_others_waiting() {
         other.request(call(8, 10), who, &ids("1"));
         other.expect_response(call(8, 10));
         assert!(node_is_busy(&mut flooder), "the flood was over before the others were served");
-        // Requests that have not begun are dropped with the link, and the node ends when told to.
+        // Requests that have not begun are dropped with the link, and the node ends on request.
         drop(flooder);
         other.request(call(8, 11), who, &ids("1"));
         other.expect_response(call(8, 11));

@@ -61,7 +61,7 @@ fn a_handle_waits_within_a_limit_and_gives_its_outcome_once() {
     });
 }
 
-/// Waiting on a handle whose outcome `test` had taken waited for a second end, which never came.
+/// Waiting on a handle whose outcome `test` had taken waited for a second end, which never happened.
 #[test]
 fn waiting_for_an_outcome_that_was_taken_says_so() {
     limited(|| {

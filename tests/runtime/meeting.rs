@@ -26,7 +26,7 @@ fn start(id: u32, peers: &Peers, functions: &Functions) -> Node {
     builder.start().expect("a thread")
 }
 
-/// The README's program for a job failed if the process of the root came up before the others: its first call reached
+/// The README's program for a job failed if the process of the root started before the others: its first call reached
 /// no node.
 #[test]
 fn a_root_that_starts_first_waits_for_the_others() {

@@ -91,7 +91,7 @@ fn answer_to(peer: &mut RawPeer, call: CallId) -> Answer {
     }
 }
 
-/// A parent takes no more than a window of a reply: other calls pass it, and credit comes back for more of them than
+/// A parent takes no more than a window of a reply: other calls pass it, and credit is returned for more of them than
 /// there is.
 #[test]
 fn a_reply_that_nobody_takes_holds_up_no_other_call() {

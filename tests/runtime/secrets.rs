@@ -1,5 +1,5 @@
-//! Nodes with a secret, over real TCP: the peers that they link with, what others are told, and calls through encrypted
-//! links.
+//! Nodes with a secret, over real TCP: the peers that they link with, what other peers receive, and calls through
+//! encrypted links.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 #![cfg(feature = "noise")]
 

@@ -13,7 +13,7 @@ use chained_gpc::wire::{CallId, Cause, CauseKind, Failure, Message, Report, Requ
 
 use super::history::*;
 
-/// Sets whether a request says that another id may have sent it.
+/// Sets the flag of a request that another id may have sent it before.
 fn saying(adopted: bool, message: Message) -> Message {
     match message {
         Message::Request(request) => {

@@ -24,7 +24,7 @@ fn a_job_says_who_executes_for_whom_and_whose_reply_it_merges() {
     assert!(!is_wrong(1, 1, Some(0), Some(2)) && is_wrong(1, 1, Some(0), Some(1)));
 }
 
-/// A function that was running when its call ended was told only if it kept a token.
+/// A function that was running when its call ended was informed only if it kept a token.
 #[test]
 fn a_function_that_runs_when_its_call_ends_is_told() {
     let failing = |more: &[Seen]| {
@@ -78,7 +78,7 @@ fn what_is_no_request_is_refused_at_once() {
     assert!(twice.contains(&"route"), "{twice:?}");
 }
 
-/// An id told its parent MOVED in a call that is not partial.
+/// An id sent MOVED to its parent in a call that is not partial.
 #[test]
 fn in_a_whole_call_nobody_moves() {
     let moves = |partial| {

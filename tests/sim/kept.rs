@@ -66,7 +66,7 @@ fn whose_func_has_ended_has_asked_those_below() {
     assert!(!keeps_back(Seen::Ran(1, true), true) && !keeps_back(Seen::Took(1), false));
 }
 
-/// A node that was shutting down told an adopter that it had another parent, as it would any other id.
+/// A node that was shutting down answered an adopter that it had another parent, as it would any other id.
 #[test]
 fn one_that_stands_above_all_others_is_no_second_parent() {
     let refuses = |adopts: &[u32]| {

@@ -153,8 +153,9 @@ fn a_cancel_of_another_than_the_parent_ends_nothing() {
     assert_eq!(seen(&[&another[..], &lost, &fails].concat()), [""; 0]);
 }
 
-/// A second parent had been refused, and its cancel came late: the reply of one child was arriving, and the other child
-/// had not answered. The checker took the arriving reply for cancelled, and the failure that followed for one too many.
+/// A second parent had been refused, and its cancel arrived late: the reply of one child was arriving, and the other
+/// child had not answered. The checker took the arriving reply for cancelled, and the failure that followed for one too
+/// many.
 #[test]
 fn a_late_cancel_of_a_refused_parent_ends_nothing() {
     let cancelled = |by| {

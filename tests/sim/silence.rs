@@ -29,9 +29,9 @@ fn of_the_next_call(message: Message) -> Message {
     Message::Request(Arc::new(Request { call, ..Request::clone(&request) }))
 }
 
-/// A link broke, and the end that was not told gave up the peer, so no end of the link was observed there. When the
-/// peer was asked again, below a silent one of another call, its silence still counted from the call in which it had
-/// been given up.
+/// A link broke, and the end that had not learned of it gave up the peer, so no end of the link was observed there.
+/// When the peer was asked again, below a silent one of another call, its silence still counted from the call in which
+/// it had been given up.
 #[test]
 fn who_was_given_up_is_awaited_no_more() {
     let gives_up = [Seen::Received(0, 1, Message::Pong)];

@@ -443,7 +443,7 @@ impl Book {
     }
 
     /// Whether an adopter's request was followed by one of a parent that does not know that it was given up. A later
-    /// run of the id cannot tell this from a first request.
+    /// run of the id cannot distinguish this from a first request.
     pub(super) fn is_overtaken(&self, id: Id, call: CallId) -> bool {
         self.adopted.get(&(id, call)).is_some_and(|late| *late)
     }

@@ -115,7 +115,7 @@ impl Credit {
         }
     }
 
-    /// An id has told another the outcome of its request, or the other does not want it.
+    /// An id has reported the outcome to an id that asked, or that id does not want it.
     fn settles(&mut self, id: Id, asker: Id, call: CallId) {
         if let Some(waiting) = self.waiting.get_mut(&(id, call)).filter(|waiting| **waiting == Some(asker)) {
             *waiting = None;

@@ -21,7 +21,7 @@ const NAME: &str = "faithful";
 /// State of the calls.
 #[derive(Default)]
 pub(super) struct Faithful {
-    /// By position: whether its answer says that its whole subtree is done.
+    /// By position: whether its answer reports its whole subtree as done.
     done: ByCall<Vec<bool>>,
     /// By position: size of the subtree that it asked last.
     own: ByCall<Vec<u32>>,
@@ -136,7 +136,7 @@ impl Faithful {
         larger.then(|| format!("comes behind that of a smaller subtree, and has one of {size} ids"))
     }
 
-    /// Records an answer for a whole subtree; returns what is wrong, as that it comes too early.
+    /// Records an answer for a whole subtree; returns what is wrong, such as an answer that is too early.
     fn answered(&mut self, book: &Book, from: Id, response: &Response) -> Option<String> {
         let record = book.calls.get(&response.call)?;
         let carries = match &response.answer {

@@ -33,7 +33,7 @@ enum Tie {
     Asked,
     /// It has answered, and retains its answer in a partial call.
     Answered,
-    /// It has failed, its link is lost, or it has been told of the end.
+    /// It has failed, its link is lost, or the end of the call has been sent to it.
     Over,
 }
 
@@ -80,7 +80,7 @@ struct Ties {
 /// A duty of an id, due before its next input.
 #[derive(Clone, Debug)]
 enum Due {
-    /// Every id that it awaits has been told; if released, every id that has answered as well.
+    /// Send the end to every id that it awaits; if released, to every id that has answered as well.
     Tell { released: bool },
     /// The call has ended at this id.
     End(&'static str),
@@ -180,7 +180,7 @@ impl Farewell {
         state.into_iter().for_each(|state| state.full |= hidden || causes.iter().any(full));
     }
 
-    /// The call has ended at an id, which must tell the ids below.
+    /// The call has ended at an id, which must inform the ids below.
     fn end(&mut self, id: Id, call: CallId, position: u32, released: bool) {
         let Some(state) = self.calls.get_mut(&call).and_then(|ties| ties.upward.get_mut(position as usize))
         else {
@@ -483,7 +483,7 @@ impl Ties {
         self.by_others.range((id, 0)..=(id, u32::MAX)).count()
     }
 
-    /// An id that was asked and has not been told that the call has ended.
+    /// An id that was asked and to which the end of the call has not been sent.
     fn left(&self, record: &Record, id: Id, place: u32, released: bool) -> Option<Id> {
         let left = |tie: Tie| tie == Tie::Asked || released && tie == Tie::Answered;
         let own = record.groups(place).map(|group| group.start);

@@ -135,7 +135,7 @@ impl Limits {
         self.due.insert((here.last, at, call));
     }
 
-    /// An id has told another the outcome of its request, or the other does not want it.
+    /// An id has reported the outcome to an id that asked, or that id does not want it.
     fn told(&mut self, at: Id, asker: Id, call: CallId) {
         let here = self.calls.get_mut(&(at, call));
         here.into_iter().for_each(|here| here.askers.retain(|id| *id != asker));
@@ -193,8 +193,8 @@ impl Limits {
             }
             let Some(here) = self.calls.remove(&(id, call)) else { continue };
             if here.askers.is_empty() {
-                // It has told all asking ids, perhaps by a head whose data still arrive; it holds the call until that
-                // ends.
+                // It has answered all ids that asked, perhaps by a head whose data still arrive. It holds the call
+                // until they have arrived.
                 let held = self.held.get(&id).copied().unwrap_or_default();
                 self.holds_more(id, held, findings);
             }

@@ -258,14 +258,14 @@ pub enum Observation<'a> {
         /// The peer.
         from: Id,
     },
-    /// A node tells the running functions of a call that the call has ended.
+    /// A node informs the running functions of a call that the call has ended.
     Stopped {
         /// The node.
         id: Id,
         /// Name of the call.
         call: CallId,
     },
-    /// All data of a request that came in pieces have arrived.
+    /// All data of a request that was sent in pieces have arrived.
     DataCame {
         /// Receiver.
         at: Id,

@@ -347,7 +347,7 @@ impl Progress {
         None
     }
 
-    /// An id has told another the outcome of its request.
+    /// An id has reported the outcome of a request to the id that asked.
     fn answered(&mut self, id: Id, asker: Id, call: CallId) {
         let here = self.calls.get_mut(&(id, call));
         here.into_iter().for_each(|here| {

@@ -35,7 +35,7 @@ struct Here {
     gives: bool,
     /// Ids that have answered without failure.
     well: BTreeSet<Id>,
-    /// Causes that it was told; with the position of the reporting id, if a report of a partial call named it.
+    /// Causes reported to it; with the position of the reporting id, if a report of a partial call named it.
     causes: Vec<(Option<u32>, Cause)>,
     /// Ids to which no link came up since they were asked.
     unreached: BTreeSet<Id>,

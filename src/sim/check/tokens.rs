@@ -1,4 +1,4 @@
-//! Checks that deferred replies and running functions are told when their call ends without their answer.
+//! Checks that deferred replies and running functions are informed when their call ends without their answer.
 
 use std::collections::{BTreeMap, BTreeSet};
 

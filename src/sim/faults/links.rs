@@ -247,7 +247,8 @@ impl Links {
         std::mem::replace(&mut pair.end(to, from).linked, linked) != linked
     }
 
-    /// Tells an end of the loss of an epoch. Returns whether the link never came up, or `None` if the end knew.
+    /// Records that an end learns of the loss of an epoch. Returns whether the link never came up, or `None` if the end
+    /// knew of the loss.
     pub(in crate::sim) fn told(&mut self, id: Id, peer: Id, epoch: u32) -> Option<bool> {
         let pair = self.known_mut(id, peer)?;
         let unreached = pair.unreached[side(id, peer)];
@@ -270,15 +271,15 @@ impl Links {
         self.known(id, peer).map_or(0, |pair| pair.ends[side(id, peer)].seen)
     }
 
-    /// Breaks a link that is up; both ends are then to be told of the epoch.
+    /// Breaks a link that is up; the caller must then report the epoch to both ends.
     pub(in crate::sim) fn break_up(&mut self, a: Id, b: Id, hard: bool) -> Option<u32> {
         let epoch = self.known_mut(a, b).filter(|pair| pair.up)?.lose(hard);
         self.up.remove(&key(a, b));
         Some(epoch)
     }
 
-    /// Closes a link at one end; the other end is then to be told of the epoch. If the link had broken before, this end
-    /// learns no more of that, and `None` is returned.
+    /// Closes a link at one end; the caller must then report the epoch to the other end. If the link had broken before,
+    /// this end learns no more of that, and `None` is returned.
     pub(in crate::sim) fn abandon(&mut self, by: Id, peer: Id) -> Option<u32> {
         self.up.remove(&key(by, peer));
         let pair = self.known_mut(by, peer)?;
@@ -287,7 +288,8 @@ impl Links {
         closed
     }
 
-    /// Ends a process; returns the peers and epochs that are to be told. `hard`: its last messages are lost.
+    /// Ends a process; returns the peers that must learn of it, each with the epoch. `hard`: its last messages are
+    /// lost.
     pub(in crate::sim) fn end_of(&mut self, id: Id, hard: bool) -> Vec<(Id, u32)> {
         let mut told = Vec::new();
         for peer in self.talked_with(id) {
@@ -392,7 +394,7 @@ mod tests {
         assert_eq!(links.break_up(1, 2, false), None, "it is not up");
     }
 
-    /// The end kept sending into a lost link until it was told of the loss, and then also dropped its requests on the
+    /// The end kept sending into a lost link until it learned of the loss, and then also dropped its requests on the
     /// new link.
     #[test]
     fn who_gives_up_a_link_that_has_broken_hears_no_more_of_it() {
@@ -405,7 +407,7 @@ mod tests {
         assert_eq!(links.told(2, 1, epoch), Some(false), "the other end has its own time");
     }
 
-    /// An end that its peer could not connect to was never told of the earlier loss, and its messages vanished forever.
+    /// An end that its peer could not connect to never learned of the earlier loss, and its messages vanished forever.
     #[test]
     fn the_living_refuse_and_hear_of_what_was_before() {
         let (mut links, _) = opened();

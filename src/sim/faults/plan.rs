@@ -172,7 +172,7 @@ pub(in crate::sim) struct Mishaps {
     paused: BTreeMap<Id, u64>,
     /// Ids that have ever paused or refused: a quick test, made at every event.
     struck: IdSet,
-    /// Paused ids that have told their peers.
+    /// Paused ids that have announced the pause to their peers.
     announced: BTreeSet<Id>,
     slow: BTreeMap<Id, (u64, u64)>,
     cut: Option<(IdSet, u64)>,
@@ -371,7 +371,7 @@ impl Mishaps {
         self.struck.insert(id);
     }
 
-    /// Pauses a process that has told its peers.
+    /// Pauses a process that has announced it to its peers.
     pub(in crate::sim) fn announce(&mut self, id: Id, until: u64) {
         self.pause(id, until);
         self.announced.insert(id);

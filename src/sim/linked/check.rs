@@ -1,5 +1,5 @@
-//! Checks of links made by the peering machine: a chain is told the truth, in order; after all faults both ends agree
-//! and nothing waits.
+//! Checks of links made by the peering machine: the link events of a chain are true and in order. After all faults both
+//! ends agree and nothing waits.
 
 use std::collections::BTreeMap;
 

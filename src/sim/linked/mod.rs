@@ -127,7 +127,7 @@ pub(super) struct Process {
     open: BTreeSet<LinkKey>,
     /// Messages for links that are not up yet.
     pending: BTreeMap<Id, Vec<Leaving>>,
-    /// Links that its chain was told of.
+    /// Links that were announced to its chain.
     told: Told,
     /// Time of the scheduled event for its machine, if there is one.
     due: Option<u64>,

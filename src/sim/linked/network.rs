@@ -207,7 +207,7 @@ impl World {
         }
     }
 
-    /// Tells a process that a connection has ended.
+    /// Informs a process that a connection has ended.
     pub(super) fn connection_ended(&mut self, pipe: u32, side: usize, why: &str) {
         let [peer, id] = self.sender_and_receiver(pipe, side);
         let key = key_of(pipe, side);

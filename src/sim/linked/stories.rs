@@ -44,7 +44,7 @@ fn let_happen(world: &mut World, until: u64) {
     }
 }
 
-/// The link events that an id is told of, in order: up or lost.
+/// The link events of an id, in order: up or lost.
 fn told(world: &mut World, id: Id) -> Vec<&'static str> {
     let (up, lost) = (format!("us  {id} is linked with"), format!("us  {id} has lost its link"));
     let lines = world.trace.take_lines();

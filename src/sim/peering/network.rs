@@ -190,7 +190,7 @@ impl World {
         self.transmit(pipe, 1 - side, &said);
     }
 
-    /// Tells the connecting side that the connection is established.
+    /// Informs the connecting side that the connection is established.
     fn stands(&mut self, pipe: usize, chunk: &Chunk) {
         if *chunk == Chunk::Opens {
             self.convey(pipe, 1, Chunk::Stands);

@@ -75,8 +75,8 @@ impl Side {
 }
 
 /// A side gave up an attempt whose hello had arrived, and reconnected before the end of that attempt was seen. It sent
-/// the same generation again. It was told that another connection stood, which it had closed itself, waited ten seconds
-/// for that one, and lost its pending messages.
+/// the same generation again. The peer refused it as a duplicate of a connection that the side had closed itself. The
+/// side waited ten seconds for that connection, and lost its pending messages.
 #[test]
 fn an_attempt_that_was_given_up_counts() {
     let (mut one, mut two) = (side(1, &[2], None), side(2, &[1], None));
@@ -120,8 +120,8 @@ fn a_hello_that_crossed_is_no_later_one_however_high_it_counts() {
     assert_eq!((low.peering.state(2), &low.lost[..]), (State::Up(LinkKey(0)), &[][..]));
 }
 
-/// A lower id was still connecting to the old address of a peer when the restarted peer connected to it. The peer was
-/// told that another connection stood, and waited ten seconds for one that never came.
+/// A lower id was still connecting to the old address of a peer when the restarted peer connected to it. The peer's
+/// connection was refused as a duplicate, and the peer waited ten seconds for a connection that never arrived.
 #[test]
 fn an_attempt_that_has_said_nothing_is_in_nobodys_way() {
     let (mut low, mut high) = (side(1, &[2], None), side(2, &[1], None));
@@ -134,7 +134,8 @@ fn an_attempt_that_has_said_nothing_is_in_nobodys_way() {
     assert_eq!((high.peering.state(1), &low.lost[..]), (State::Up(LinkKey(0)), &[][..]));
 }
 
-/// A side that is told of another connection waits for it, but only for a limited time: the peer may be wrong, or lie.
+/// If a connection is refused as a duplicate, its side waits for the other connection, but only for a limited time: the
+/// peer may be wrong, or lie.
 #[test]
 fn a_connection_that_never_comes_is_awaited_for_a_while() {
     let mut high = side(2, &[1], None);

@@ -11,7 +11,7 @@
 //!   up with it.
 //! - `events`: links with a peer come up and are lost in alternation.
 //! - `ledger`: a connection is closed once, and gets no output after it is closed.
-//! - `rules`: a process handles each message and each hello as docs/wire.md says.
+//! - `rules`: a process handles each message and each hello as specified in docs/wire.md.
 //! - `standing`: the agreed properties of a link are those that both sides have sent.
 //! - `one-link`, `bounded`, `liveness`: at rest both ends of a link agree on it, no other state is left, and each
 //!   wanted peer is linked.

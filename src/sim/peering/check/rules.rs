@@ -1,5 +1,5 @@
-//! `rules`: a process handles each message and each hello as docs/wire.md says ("HELLO", "Proof", "One link per pair").
-//! Judged from the bytes of both sides and the other inputs of the process.
+//! `rules`: a process handles each message and each hello as specified in docs/wire.md ("HELLO", "Proof", "One link per
+//! pair"). Judged from the bytes of both sides and the other inputs of the process.
 //!
 //! Each input of the machine is a step: its expected outcome is determined at the input, and compared when all outputs
 //! are carried out.
@@ -77,7 +77,7 @@ pub(super) struct Known {
     vague: bool,
     /// Time until which its own connection is expected.
     pub(super) awaited: Option<u64>,
-    /// Its own connection may be expected: the answer that says so was changed in flight.
+    /// Its own connection may be expected: the answer that announces it was changed in flight.
     pub(super) perhaps_awaited: bool,
     /// How its link was proved.
     proof: Option<Proof>,
@@ -114,7 +114,7 @@ pub(super) enum Expected {
     Link,
     /// The outgoing connection fails.
     Fails,
-    /// The same, and the other side is told that the job differs.
+    /// The same, and the other side receives the reason that the job differs.
     FailsOfAnotherJob,
     /// A connection from the peer is expected.
     Waits,

@@ -242,7 +242,7 @@ fn links_that_are_not_what_was_said() {
     assert_eq!(hears(vec![Seen::Wrote(B, says(&hello(1, 1))), sealed]), ["sealed"], "nobody asks for it");
 }
 
-/// Calls that waited for a run of an id were told that a link was lost, although another run had replaced it.
+/// Calls that waited for a run of an id failed with a lost link, although another run had replaced it.
 #[test]
 fn as_what_a_link_is_lost_that_another_run_takes_the_place_of() {
     let c = End { process: 1, key: LinkKey(1) };
