@@ -1,4 +1,4 @@
-//! A node keeps nothing of peers that have linked and gone, however many ids they used.
+//! A node keeps no state of peers whose links have ended, however many ids they used.
 #![cfg(target_os = "linux")]
 
 use std::alloc::{GlobalAlloc, Layout, System};

@@ -443,7 +443,7 @@ impl World {
         if node.is_some() || rested.is_some() {
             self.trace.fold([self.now, 1, id.into(), 0]);
         }
-        // A rested node has nothing to do before its next deadline; the one that set this timer may be gone.
+        // A rested node has nothing to do before its next deadline; the deadline that set this timer may be gone.
         let later = match (node, rested) {
             (None, Some(rested)) => rested.next_deadline().map_or(u64::MAX, Time::as_nanos),
             _ => self.now,

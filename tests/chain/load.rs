@@ -137,8 +137,8 @@ fn a_flood_of_requests_over_unknown_ids_leaves_each_turn_to_others() {
     assert_eq!(one.asked.iter().filter(|(_, call)| call.root == OTHER).count(), 2);
 }
 
-/// After the peer that had sent the requests was gone, its node processed all of them for half a minute, and was
-/// unresponsive meanwhile. Requests that have not begun are dropped with their link.
+/// After the link to the peer that had sent the requests was lost, the node processed all of them for half a minute,
+/// and was unresponsive meanwhile. Requests that have not begun are dropped with their link.
 #[test]
 fn what_has_not_begun_goes_with_its_link() {
     let mut one = Driven::new(Config::new(ME, 5));

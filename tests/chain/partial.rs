@@ -301,7 +301,7 @@ fn an_adopter_gets_the_answer_that_was_given_and_nothing_is_executed_again() {
 }
 
 /// A parent that was cut off forwarded late, after its parent had adopted its children. They returned to it, and their
-/// answers went where no call waited.
+/// answers were sent to an id without a waiting call.
 #[test]
 fn the_higher_parent_counts_whichever_asks_first() {
     let mut one = old(3);

@@ -355,7 +355,7 @@ fn a_node_hands_its_data_over() {
     });
 }
 
-/// A child takes nothing more, and goes: the call ends, and the node continues.
+/// A child reads nothing more, and closes its link: the call ends, and the node continues.
 #[test]
 fn a_child_that_goes_with_descriptors_on_their_way_fails_its_call_alone() {
     limited(|| {
@@ -374,13 +374,13 @@ fn a_child_that_goes_with_descriptors_on_their_way_fails_its_call_alone() {
     });
 }
 
-/// A parent goes after it has passed descriptors: what it sent before counts.
+/// A parent closes its link after it has passed descriptors: the data that it sent before count.
 #[test]
 fn what_a_parent_has_handed_over_before_it_went_is_there() {
     limited(|| {
         let functions = Functions::new();
         let (got, gets) = channel();
-        // The function needs no worker: a call that still waits for one when its parent goes is given up with it.
+        // The function needs no worker: a call that still waits for one when its parent is lost is given up with it.
         let inline = functions.at(Placement::Inline);
         let note = inline.func("note", move |request, _| Ok(got.send(request.data_bytes())?)).unwrap();
         let one = node(1, &functions, []);

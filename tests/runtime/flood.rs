@@ -25,7 +25,7 @@ fn flood(peer: &mut RawPeer, func: chained_gpc::FuncHandle) {
 
 /// 250 requests of 116 bytes, over ids that do not exist, were 29 s of work. All of it was done before the next link
 /// was served. Another member's call took as long, the node did not end on request, and the work continued after the
-/// peer was gone.
+/// link to the peer was lost.
 #[test]
 fn a_peer_that_asks_for_much_work_does_not_keep_the_others_waiting() {
     limited(|| {

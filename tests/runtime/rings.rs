@@ -548,13 +548,13 @@ fn flags_and_bells_say_nothing_that_counts() {
     });
 }
 
-/// Bytes that a peer writes before it goes count, even if it goes at once.
+/// Bytes that a peer writes before it closes the connection count, even if it closes at once.
 #[test]
 fn the_last_words_of_a_peer_are_heard() {
     limited(|| {
         let functions = Functions::new();
         let (runs, ran) = std::sync::mpsc::channel();
-        // Inline: a function that waits for a worker need not run any more when its parent has gone.
+        // Inline: a function that waits for a worker need not run any more when the link to its parent is lost.
         let note = functions.at(Placement::Inline).func("note", move |_, _| Ok(runs.send(())?)).unwrap();
         let one = node(1, &functions, []);
         for sequence in 1..20 {

@@ -187,8 +187,8 @@ fn a_link_that_has_proved_a_key_is_known_by_it_once_it_is_listed() {
     });
 }
 
-/// A peer sent a hello over a Unix socket with rings, and was gone before the answer was written. The node kept the
-/// link forever: calls to that id waited in vain.
+/// A peer sent a hello over a Unix socket with rings, and ended before the answer was written. The node kept the link
+/// forever, and calls to that id waited forever.
 #[test]
 fn who_is_gone_before_he_is_answered_is_not_linked() {
     limited(|| {

@@ -129,7 +129,7 @@ fn is_true(book: &Book, record: &Record, cause: &Cause) -> bool {
         (Stage::Setup, CauseKind::SecondParent) if !record.plan.partial => {
             own.has_any(&[Fault::SecondParent, Fault::Duplicate])
         }
-        // With limits on retained answers, the one that is asked for again may be gone.
+        // With limits on retained answers, an answer that is requested again may have been dropped.
         (Stage::Setup, CauseKind::AlreadyEnded) => {
             asked_again || record.plan.partial && book.limits.is_some()
         }

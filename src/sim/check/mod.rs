@@ -291,7 +291,7 @@ pub enum Observation<'a> {
         /// The peer.
         peer: Id,
     },
-    /// The next data of a request were at their sender, and are gone.
+    /// The next data of a request were at their sender, and are dropped.
     DataGone {
         /// Receiver.
         at: Id,

@@ -28,7 +28,7 @@ impl World {
 
     /// Queues a message until its link is up, and opens the link if the message may do so.
     pub(in crate::sim) fn send_when_up(&mut self, from: Id, to: Id, leaving: Leaving) {
-        // As in the runtime: any other message is about calls of a link that is gone.
+        // As in the runtime: any other message is about calls of a link that is lost.
         let opens =
             matches!(leaving.message, Message::Request(_) | Message::Ping) || leaving.said != Said::ByNode;
         let process = self.process(from);
