@@ -1,6 +1,4 @@
-//! The arguments of `gpc`, as clap reads them.
-//!
-//! Text becomes a value here, with an error that says what is expected; what several arguments mean together is checked by the sub-command.
+//! Command-line arguments of `gpc`. Each is parsed here; the sub-commands check combinations of arguments.
 
 mod bench;
 #[cfg(feature = "impi")]
@@ -32,7 +30,7 @@ use chained_gpc::launch::PROCESSES_MAX;
 use chained_gpc::runtime::{Address, LinkKind};
 use chained_gpc::sim::{Crash, CrashError, FaultSet, LinkCost, Linking};
 
-/// Most positions of a tree that is drawn: a million, with room.
+/// Maximum number of positions of a drawn tree: a little over a million.
 pub const DRAWN_MAX: u32 = 1 << 20;
 
 /// Call a function on many processes with one call.
@@ -189,13 +187,11 @@ pub struct CallArgs {
     pub over: OverArgs,
 }
 
-/// What stands over the arguments of `OverArgs` in the help.
 const OVER_HEADING: &str = "Other hosts";
 
-/// What stands over the arguments of `TrustArgs` in the help.
 const TRUST_HEADING: &str = "With --peers: whom to link with over TCP";
 
-/// Most calls of one `--repeat`: the time of each is kept, 80 MB in all.
+/// Maximum calls of one `--repeat`: the time of each is kept in memory, 80 MB in all.
 const REPEAT_MAX: i64 = 10_000_000;
 
 const CALL_USAGE: &str = "\
@@ -230,7 +226,6 @@ Examples:
 
 The exit status is 0 only if every id is done; else standard error names the first cause.";
 
-/// A kind of link, by its name.
 pub(crate) fn link_parser() -> impl TypedValueParser<Value = LinkKind> {
     let named = |link: LinkKind, help: &'static str| PossibleValue::new(link.name()).help(help);
     PossibleValuesParser::new([
@@ -500,29 +495,29 @@ pub struct SimArgs {
     pub svg: Option<PathBuf>,
 }
 
-/// Processes that end.
+/// Crashes to simulate.
 pub type Crashes = Vec<Crash>;
 
 fn crashes(text: &str) -> Result<Crashes, CrashError> {
     Crash::parse_list(text)
 }
 
-/// Where fitted costs are kept unless another file is named.
+/// Default file of fitted costs.
 pub const FIT_FILE: &str = "gpc-link-cost.json";
 
 impl SimArgs {
-    /// How many ids; 1 where nothing is simulated but the machine measured.
+    /// Number of ids; 1 if this machine is measured instead.
     pub fn ids(&self) -> u32 {
         self.n.unwrap_or(1)
     }
 }
 
-/// A tree of a simulation.
+/// Tree of a simulation.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum SimTree {
-    /// By name.
+    /// A tree by name.
     Named(TreeName),
-    /// `loggp` alone: the fastest for the costs of the run.
+    /// `loggp` alone: the fastest tree for the costs of the run.
     Fastest,
 }
 
@@ -537,7 +532,7 @@ impl FromStr for SimTree {
     }
 }
 
-/// Most ids that are simulated: sixteen million, with tens of bytes each beside what is under way.
+/// Maximum number of simulated ids: sixteen million, with tens of bytes each beside the calls in flight.
 pub const SIMULATED_MAX: u32 = 1 << 24;
 
 /// What a simulation prints.
@@ -580,10 +575,10 @@ Examples:
 The exit status is 0 only if no checker complains; else standard error says what is wrong and how to replay it.";
 
 impl Args {
-    /// Reads arguments, the command's name first.
+    /// Parses the arguments; the first is the name of the command.
     ///
     /// # Errors
-    /// What clap has to say, help and version included.
+    /// The error of clap, which may also be help or version.
     pub fn read<I, T>(args: I) -> Result<Args, clap::Error>
     where
         I: IntoIterator<Item = T>,
@@ -640,7 +635,7 @@ mod tests {
         }
     }
 
-    /// Text that was broken at 90 columns by hand was broken again where a terminal has 80: every other line had one word.
+    /// Regression: text wrapped by hand at 90 columns wrapped again at 80, and every other line had one word.
     #[test]
     fn the_texts_fit_a_terminal() {
         #[cfg(feature = "rendezvous")]
@@ -688,7 +683,7 @@ mod tests {
         for line in ["secret", "secret a b", "secret a --key b", "secret a --show", "secret --show"] {
             assert!(read(line).is_err(), "{line}");
         }
-        // Of processes that are started here a secret is drawn.
+        // A secret is drawn for processes that are started here.
         for option in ["--key-file x", "--no-encrypt", "--insecure"] {
             let missing = [format!("call echo -n 2 {option}"), format!("bench -n 2 {option}")];
             assert!(missing.iter().all(|line| read(line).is_err_and(|error| error.contains("--peers"))));

@@ -14,16 +14,16 @@ use crate::wait::WaitName;
 use chained_gpc::launch::PROCESSES_MAX;
 use chained_gpc::runtime::LinkKind;
 
-/// Most calls in flight: what the queue between an application and its node holds.
+/// Maximum number of calls in flight: the capacity of the queue between an application and its node.
 pub const IN_FLIGHT_MAX: u32 = 4096;
 
-/// Most repetitions: the uncertainty falls with the square root of their number.
+/// Maximum number of repetitions: the uncertainty falls with the square root of their number.
 const REPEAT_MAX: i64 = 1000;
 
-/// Most calls of a turn: the time of each is kept until the turn is over, 80 MB.
+/// Maximum number of calls in a turn: the time of each is kept until the turn ends, 80 MB.
 pub const ROUNDS_MAX: u32 = 10_000_000;
 
-/// Largest request or reply, bytes.
+/// Largest request or reply, in bytes.
 const BYTES_MAX: u64 = 1 << 30;
 
 /// Arguments of `gpc bench`.
@@ -155,7 +155,7 @@ pub enum BenchOutput {
     Csv,
 }
 
-/// A number of bytes, with `k`, `M` or `G` for 2^10, 2^20 or 2^30; at most 1 GiB.
+/// Number of bytes, with `k`, `M` or `G` for 2^10, 2^20 or 2^30; at most 1 GiB.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Bytes(pub u32);
 

@@ -192,11 +192,11 @@ pub struct Values {
     pub hiwater: Option<Value<u32>>,
 }
 
-/// A value, or that its label is left out.
+/// A value, or `None` to omit its label.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Value<T>(pub Option<T>);
 
-/// `none`, or a number in these bounds.
+/// Parses `none`, or a number within these bounds.
 fn value<T: TryFrom<i64>>(text: &str, least: i64, most: i64) -> Result<Value<T>, String> {
     if text == "none" {
         return Ok(Value(None));
@@ -247,7 +247,7 @@ impl From<PortsKind> for Ports {
     }
 }
 
-// Lines are at most 96 characters long, so that they are not broken at the width of 100.
+// Lines have at most 96 characters, so that clap does not break them at its width of 100.
 const CLIENT_EXAMPLES: &str = "\
 A hosts file has a line for each process. Processes with one address are one host, whose port is
 that of its first process. - stands for no PID or key; a PID is chosen. # begins a comment:
@@ -262,14 +262,14 @@ Examples:
   gpc impi client 1 127.0.0.1:4100 --hosts other.txt --peers-out peers.txt --hosts-out all.txt
   gpc impi client 1 127.0.0.1:4100 --hosts other.txt --plain --tag-ub none --datalen 16384";
 
-/// Methods of proof, each at most once.
+/// Methods of authentication, each at most once.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AuthList(pub Vec<Method>);
 
 impl FromStr for AuthList {
     type Err = &'static str;
 
-    /// By name, or by the number that the method has on the wire.
+    /// Parses each method by its name, or by its number on the wire.
     fn from_str(text: &str) -> Result<AuthList, &'static str> {
         let mut methods = Vec::new();
         for name in text.split(',') {

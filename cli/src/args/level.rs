@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Subcommand;
 
-/// Highest level that is read from or written as JSON: readers of JSON do not follow lists that are nested deeper.
+/// Highest level read from or written as JSON: JSON readers do not accept deeper nesting.
 pub const LEVEL_MAX: u16 = 100;
 
 /// Arguments of `gpc level`.

@@ -1,4 +1,4 @@
-//! The arguments of commands that start processes on other hosts: which, and how they are reached.
+//! Arguments of commands that start processes on other hosts: which hosts, and how to reach them.
 
 use std::ffi::OsString;
 use std::num::NonZeroU32;
@@ -42,15 +42,15 @@ pub struct OverArgs {
     pub network: Option<Network>,
 }
 
-/// A command as words: at white space it is cut, quotes of either kind keep together what stands between them.
+/// A command as words, cut at white space. Quotes of either kind keep the text between them together.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Words(pub Vec<OsString>);
 
 impl OverArgs {
-    /// Refuses what says something of hosts where none are named.
+    /// Rejects options for hosts if `--hosts` is missing.
     ///
     /// # Errors
-    /// The argument, and what it goes with.
+    /// The option, and the one that it requires.
     pub fn check(&self) -> Result<(), String> {
         let given = [
             (self.per_host.is_some(), "--per-host"),
@@ -66,10 +66,10 @@ impl OverArgs {
         }
     }
 
-    /// What to start on the hosts, with the settings that the library has by default.
+    /// Returns the processes to start on the hosts; all other settings are the defaults of the library.
     ///
     /// # Errors
-    /// What is wrong with it, in words for the one who wrote the arguments.
+    /// What is wrong with the arguments, as a message for the user.
     pub fn plan(&self, hosts: &HostList) -> Result<RemotePlan, String> {
         let program = match &self.remote_gpc {
             Some(path) => path.clone(),

@@ -153,10 +153,10 @@ pub struct ServeArgs {
     pub lifetime_max: Option<Span>,
 }
 
-/// What stands over the limits in the help.
+/// Help heading of the limits.
 const LIMITS: &str = "Limits";
 
-/// A number of bytes, at least 1.
+/// Number of bytes, at least 1.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Size(pub u64);
 
@@ -224,7 +224,7 @@ pub struct AboveArgs {
     pub rank: Option<RankWanted>,
 }
 
-/// A rank, or any.
+/// A rank, or any rank.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RankWanted(pub Wanted);
 
@@ -268,7 +268,7 @@ pub struct RegisterArgs {
     pub access: AccessArgs,
 }
 
-/// Lifetimes are whole milliseconds.
+/// Parses a lifetime: at least 1 ms, since lifetimes are whole milliseconds.
 fn lifetime(text: &str) -> Result<Span, String> {
     let span: Span = text.parse().map_err(|error: crate::duration::SpanError| error.to_string())?;
     match span.duration().as_millis() {

@@ -1,4 +1,4 @@
-//! The arguments of `gpc run`, and of `gpc ps`, `gpc db` and `gpc kill`, which look at what it runs.
+//! Arguments of `gpc run`, and of `gpc ps`, `gpc db` and `gpc kill`, which work on running jobs.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
@@ -14,10 +14,9 @@ use super::TrustArgs;
 use crate::duration::Span;
 use crate::usage;
 
-/// Most processes of a program: what a group may have at most.
+/// Maximum number of processes of a program: the maximum of a group.
 const COUNT_MAX: i64 = 1 << 20;
 
-/// What stands over the arguments about nodes in the help.
 const NODES: &str = "Where the processes run";
 
 /// Arguments of `gpc run`.
@@ -175,7 +174,6 @@ pub struct DomainArgs {
     pub trust: TrustArgs,
 }
 
-/// What stands over the arguments that name running nodes.
 const BY_NODES: &str = "By running nodes";
 
 /// What is printed.
@@ -288,7 +286,7 @@ Examples:
   gpc kill g1 --domain 3f
   gpc kill g1 --peers peers.txt --id 9 --secret-file job.secret";
 
-/// How a program behind a `:` cannot be read.
+/// Error in the arguments of one program.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("program {place}: {why}")]
 pub struct ProgramError {
@@ -297,10 +295,10 @@ pub struct ProgramError {
 }
 
 impl RunArgs {
-    /// All programs, the words of each up to its `:`.
+    /// Returns all programs, each with the words up to its `:`.
     ///
     /// # Errors
-    /// When a program is missing, or the arguments in front of it are wrong.
+    /// If a program is missing, or the arguments before it are wrong.
     pub fn programs(&self) -> Result<Vec<ProgramArgs>, ProgramError> {
         let mut parts = self.first.words.split(|word| word == ":");
         let words = parts.next().unwrap_or_default().to_vec();
@@ -325,7 +323,8 @@ fn missing(place: usize) -> ProgramError {
 }
 
 impl ProgramArgs {
-    /// The variables: names and values. Of those that are only named, the values come from `own`, and those that are not there are left out.
+    /// Returns the names and values of the variables. If only a name is given, `own` returns the value; a name without
+    /// a value there is omitted.
     pub fn variables(&self, own: impl Fn(&OsStr) -> Option<OsString>) -> Vec<(Vec<u8>, Vec<u8>)> {
         let pair = |word: &OsString| {
             let bytes = word.as_bytes();

@@ -1,4 +1,4 @@
-//! The arguments that say whom a node links with, and those of `gpc secret`.
+//! Arguments that select the peers of a node, and the arguments of `gpc secret`.
 
 use std::path::PathBuf;
 
