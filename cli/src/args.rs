@@ -35,12 +35,11 @@ pub const DRAWN_MAX: u32 = 1 << 20;
 
 /// Call a function on many processes with one call.
 ///
-/// The call travels down a tree of processes, every process executes the function, and the replies come back up the same tree,
-/// combined at each process on the way.
+/// The call goes down a tree of processes, each executes the function, and the replies are combined on the way up.
 #[derive(Clone, PartialEq, Debug, Parser)]
 #[command(name = "gpc", version, max_term_width = 100, after_help = EXAMPLES)]
 pub struct Args {
-    /// What to do.
+    /// Sub-command.
     #[command(subcommand)]
     pub command: Command,
 }
@@ -65,37 +64,37 @@ GPC_LOG=debug in the environment logs to standard error what happens inside, of 
 pub enum Command {
     /// Call a function on many processes and print their replies
     Call(CallArgs),
-    /// Run one node until it is told to stop
+    /// Run one node until SIGINT, SIGTERM or SIGHUP
     Node(NodeArgs),
-    /// Draw a tree, or check the file of one
+    /// Draw a tree, or check a tree file
     Tree(TreeArgs),
     /// Simulate calls in virtual time, at any size and under any fault
     Sim(SimArgs),
-    /// Measure calls: a sweep over sizes, trees, links and more, with spread and comparison
+    /// Measure calls over sizes, trees, links and more, with spread and comparison
     Bench(BenchArgs),
-    /// Draw the secret of a job, or the key of a node, into a new file
+    /// Generate the secret of a job, or the key of a node, in a new file
     Secret(SecretArgs),
-    /// How tasks meet: serve rendezvous, create, register, wait, look
+    /// Run a rendezvous service, or use one
     #[cfg(feature = "rendezvous")]
     Rendezvous(rendezvous::RendezvousArgs),
-    /// IMPI: the server by which the clusters of one MPI job learn of each other
+    /// IMPI: run the server through which the clusters of one MPI job find each other, or a client
     #[cfg(feature = "impi")]
     Impi(impi::ImpiArgs),
-    /// Level-n data, what many processes have to say: from JSON, and to JSON
+    /// Convert level-n data, the data of many processes, from JSON and to JSON
     Level(LevelArgs),
     /// Run a program as many processes that find each other, such as those of MPI
     #[cfg(feature = "bnr")]
     Run(run::RunArgs),
-    /// Show what is run by `gpc run`: groups, where their processes are, and what has become of them
+    /// Show running jobs: groups, the nodes of their processes, and their state
     #[cfg(feature = "bnr")]
     Ps(run::PsArgs),
-    /// Look into the databases of what is run by `gpc run`
+    /// List and print the databases of running jobs
     #[cfg(feature = "bnr")]
     Db(run::DbArgs),
-    /// Kill a group of what is run by `gpc run`
+    /// Kill a group of a running job
     #[cfg(feature = "bnr")]
     Kill(run::KillArgs),
-    /// Keep the processes of a host: started by a node, whose socket is standard input.
+    /// Supervise the processes of a host. The node that starts it passes a socket as standard input.
     #[cfg(feature = "bnr")]
     #[command(hide = true)]
     Keep,
@@ -105,24 +104,26 @@ pub enum Command {
 #[derive(Clone, PartialEq, Debug, clap::Args)]
 #[command(after_help = CALL_EXAMPLES, override_usage = CALL_USAGE)]
 pub struct CallArgs {
-    /// The function to call: echo, facts, digest, sleep, fail, sum or fill
+    /// Function to call: echo, facts, digest, sleep, fail, sum or fill
     #[arg(value_name = "FUNC", value_parser = NonEmptyStringValueParser::new())]
     pub func: String,
 
-    /// How many ids: this process is id 0, and the others are started as processes on this machine. Without it, and without --peers, a launcher must have started this process as one of several
+    /// Number of ids: this process is id 0, the others are started as processes on this machine. Without it, and
+    /// without --peers, a launcher must have started this process as one of several
     #[arg(short = 'n', value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(PROCESSES_MAX)))]
     #[arg(conflicts_with_all = ["peers", "hosts"])]
     pub n: Option<u32>,
 
-    /// The tree: binary, binomial, kary:K, knomial:K, chain, flat, loggp:LAG, file:PATH, hosts:PATH+TREE or, where the hosts are known (with --hosts, a launcher, a rendezvous or IMPI), hosts+TREE; binary by default, hosts+binomial for clusters that meet by IMPI
+    /// Tree: binary, binomial, kary:K, knomial:K, chain, flat, loggp:LAG, file:PATH, hosts:PATH+TREE or, if the hosts
+    /// are known (--hosts, launcher, rendezvous, IMPI), hosts+TREE; default binary, hosts+binomial with IMPI
     #[arg(long, value_name = "TREE")]
     pub tree: Option<TreeName>,
 
-    /// Which ids take part and in which order, such as 0-3,7,5; all of them by default. This process, the root, always takes part, as the first if the list leaves it out, except with --watch
+    /// Ids in order, such as 0-3,7,5; all by default. This process comes first if it is not listed, except with --watch
     #[arg(long, value_name = "LIST")]
     pub ids: Option<IdList>,
 
-    /// This process only makes the call: it neither executes the function nor replies, and is not among the ids
+    /// Only make the call: this process is not among the ids, does not execute the function and does not reply
     #[arg(long)]
     pub watch: bool,
 
@@ -130,35 +131,35 @@ pub struct CallArgs {
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
     pub header: String,
 
-    /// File whose content is the request's data; - is standard input
+    /// File with the data of the request; - is standard input
     #[arg(long, value_name = "FILE")]
     pub data: Option<PathBuf>,
 
-    /// End the call after this time, such as 500ms, 10s or 1m30s; 1m by default. A call that fails ends at most 1% of it and 100ms later
+    /// Time limit, such as 500ms or 1m30s; 1m by default. A call that fails ends at most 1% of it and 100ms later
     #[arg(long, value_name = "TIME")]
     pub time_limit: Option<Span>,
 
-    /// Go on without ids that fail or are lost, and print what the others reply
+    /// Continue without ids that fail or are lost, and print the replies of the others
     #[arg(long)]
     pub partial: bool,
 
-    /// Give a process up when it has sent no heartbeat for this time; 10s by default
+    /// Give up a process that sends no heartbeat for this time; 10s by default
     #[arg(long, value_name = "TIME")]
     pub dead_after: Option<Span>,
 
-    /// Send the request on to the children before executing it; long data then stream through the tree
+    /// Forward the request to the children before executing it; long data then stream through the tree
     #[arg(long)]
     pub forward_first: bool,
 
-    /// How the processes are connected. With --peers, links with nodes of this host: shm and unix are used even where addresses are TCP, tcp uses what the addresses say
+    /// Links between the processes. With --peers, on this host: shm and unix replace TCP addresses, tcp keeps all
     #[arg(long, value_parser = link_parser(), default_value_t = LinkKind::DEFAULT)]
     pub link: LinkKind,
 
-    /// How each process waits for messages: block sleeps at once, spin:TIME polls for that time first, adaptive polls as long as that has lately been faster
+    /// How processes wait: block sleeps at once, spin:TIME polls first, adaptive polls while that was lately faster
     #[arg(long, value_name = "HOW", default_value = "adaptive")]
     pub wait: WaitName,
 
-    /// What to print: a table, one JSON object, or the raw level-n data of the reply
+    /// Output: a table, one JSON object, or the raw level-n data of the reply
     #[arg(long, value_enum, default_value_t = OutputKind::Table)]
     pub output: OutputKind,
 
@@ -166,19 +167,20 @@ pub struct CallArgs {
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..=REPEAT_MAX))]
     pub repeat: Option<u32>,
 
-    /// Start no process, but join the running nodes of this file (a line `ID ADDRESS` each) as root
+    /// Join the running nodes of this file (a line `ID ADDRESS` each) as root, and start no process
     #[arg(long, value_name = "FILE", requires = "id")]
     pub peers: Option<PathBuf>,
 
-    /// With --peers: the id of this process
+    /// With --peers: id of this process
     #[arg(long, value_name = "I", requires = "peers")]
     pub id: Option<Id>,
 
-    /// With --peers: wait at most this time, such as 30s, until the nodes that are called are up; without it, a node that is not up fails the call. Where a launcher has started this process: how long it waits for the others, 1m by default
+    /// With --peers: maximum time, such as 30s, to wait for the called nodes to start; without it, a missing node fails
+    /// the call. Under a launcher: maximum time to wait for the other processes, 1m by default
     #[arg(long, value_name = "TIME", conflicts_with = "n")]
     pub wait_for_peers: Option<Span>,
 
-    /// Whom the node of this process links with; with --peers.
+    /// Nodes that this node links with; used with --peers.
     #[command(flatten, next_help_heading = TRUST_HEADING)]
     pub trust: TrustArgs,
 
@@ -236,7 +238,7 @@ pub(crate) fn link_parser() -> impl TypedValueParser<Value = LinkKind> {
     .try_map(|name| name.parse())
 }
 
-/// What a call prints.
+/// Output of a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum OutputKind {
     /// A table and a summary, for people
@@ -251,27 +253,27 @@ pub enum OutputKind {
 #[derive(Clone, PartialEq, Debug, clap::Args)]
 #[command(after_help = NODE_EXAMPLES, override_usage = "gpc node --id <I> --peers <FILE> [OPTIONS]")]
 pub struct NodeArgs {
-    /// Required: the id of this node
+    /// Required: id of this node
     #[arg(long, value_name = "I")]
     pub id: Id,
 
-    /// Where to listen: HOST-IP:PORT, unix:PATH or unix:@NAME; by default where the peers file has this id
+    /// Address to listen at: HOST-IP:PORT, unix:PATH or unix:@NAME; by default that of this id in the peers file
     #[arg(long, value_name = "ADDR")]
     pub listen: Option<Address>,
 
-    /// Required: the peers file, a line `ID ADDRESS` for each node
+    /// Required: peers file, a line `ID ADDRESS` for each node
     #[arg(long, value_name = "FILE", required_unless_present = "launched")]
     pub peers: Option<PathBuf>,
 
-    /// Give a node up when it has sent no heartbeat for this time; 10s by default
+    /// Give up a node that sends no heartbeat for this time; 10s by default
     #[arg(long, value_name = "TIME")]
     pub dead_after: Option<Span>,
 
-    /// How the node waits for messages: block sleeps at once, spin:TIME polls for that time first, adaptive polls as long as that has lately been faster
+    /// How the node waits: block sleeps at once, spin:TIME polls first, adaptive polls while that was lately faster
     #[arg(long, value_name = "HOW", default_value = "adaptive")]
     pub wait: WaitName,
 
-    /// Links with nodes of this host: shm and unix are used even where addresses are TCP, tcp uses what the addresses say
+    /// Links with nodes of this host: shm and unix replace TCP addresses, tcp keeps all addresses
     #[arg(long, value_parser = link_parser(), default_value_t = LinkKind::DEFAULT)]
     pub link: LinkKind,
 
@@ -279,12 +281,12 @@ pub struct NodeArgs {
     #[arg(long, hide = true, conflicts_with_all = ["listen", "peers", "secret_file", "key_file", "no_encrypt", "insecure"])]
     pub launched: bool,
 
-    /// Start programs for `gpc run --hosts` of other nodes: of those alone that prove that they have the secret of this one, or are of this user on this machine
+    /// Start programs for `gpc run --hosts` of nodes that prove the same secret or are of this user on this machine
     #[cfg(feature = "bnr")]
     #[arg(long)]
     pub runs: bool,
 
-    /// Whom it links with.
+    /// Nodes that this node links with.
     #[command(flatten)]
     pub trust: TrustArgs,
 }
@@ -311,19 +313,19 @@ Example, each in a terminal of its own:
 #[derive(Clone, PartialEq, Debug, clap::Args)]
 #[command(after_help = TREE_EXAMPLES, group = ArgGroup::new("what").args(["tree", "check"]).required(true))]
 pub struct TreeArgs {
-    /// The tree: binary, binomial, kary:K, knomial:K, chain, flat, loggp:LAG, file:PATH or hosts:PATH+TREE
+    /// Tree: binary, binomial, kary:K, knomial:K, chain, flat, loggp:LAG, file:PATH or hosts:PATH+TREE
     #[arg(value_name = "TREE")]
     pub tree: Option<TreeName>,
 
-    /// How many ids; for file:PATH it may be left out
+    /// Number of ids; optional for file:PATH
     #[arg(value_name = "N", conflicts_with = "check", value_parser = clap::value_parser!(u32).range(1..=i64::from(DRAWN_MAX)))]
     pub n: Option<u32>,
 
-    /// Check a tree file and say what it is, or where it is wrong
+    /// Check a tree file, and print what it is or where it is wrong
     #[arg(long, value_name = "FILE")]
     pub check: Option<PathBuf>,
 
-    /// How to draw it; text by default, and with --check nothing is drawn by default
+    /// Output format; text by default, with --check nothing is drawn by default
     #[arg(long, value_enum)]
     pub format: Option<TreeFormat>,
 
@@ -344,14 +346,14 @@ Examples:
   gpc tree --check my.tree
   gpc tree file:my.tree --format json";
 
-/// How a tree is drawn.
+/// Format of a drawn tree.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum TreeFormat {
     /// Indented lines and a summary
     Text,
-    /// The language of Graphviz
+    /// Graphviz language
     Dot,
-    /// A picture that any browser shows
+    /// SVG picture for browsers
     Svg,
     /// One JSON object
     Json,
@@ -361,55 +363,57 @@ pub enum TreeFormat {
 #[derive(Clone, PartialEq, Debug, clap::Args)]
 #[command(after_help = SIM_EXAMPLES, override_usage = SIM_USAGE)]
 pub struct SimArgs {
-    /// How many ids; with --runs up to so many
+    /// Number of ids; with --runs, the maximum
     #[arg(short = 'n', value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(SIMULATED_MAX)), required_unless_present = "fit")]
     pub n: Option<u32>,
 
-    /// The tree: binary, binomial, kary:K, knomial:K, chain, flat, loggp (the fastest for this run's costs), loggp:LAG or file:PATH; binary by default, with --runs any
+    /// Tree: binary, binomial, kary:K, knomial:K, chain, flat, loggp (the fastest for the costs of this run), loggp:LAG
+    /// or file:PATH; binary by default, any with --runs
     #[arg(long, value_name = "TREE")]
     pub tree: Option<SimTree>,
 
-    /// How many calls: one after another, with faults at any time; with --runs up to so many
+    /// Number of calls: one after another, with faults at any time; with --runs, the maximum
     #[arg(long, value_name = "K", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub calls: u32,
 
-    /// What a message costs: latency, overhead, gap (nanoseconds), time per byte (nanoseconds, three decimal places)
+    /// Cost of a message: latency, overhead, gap (nanoseconds), time per byte (nanoseconds, three decimal places)
     #[arg(long, value_name = "L,o,g,G")]
     pub link_cost: Option<LinkCost>,
 
-    /// The same between hosts of one rack; with --hosts
+    /// Cost of a message between hosts of one rack; with --hosts
     #[arg(long, value_name = "L,o,g,G")]
     pub rack_cost: Option<LinkCost>,
 
-    /// The same on one host; with --hosts
+    /// Cost of a message on one host; with --hosts
     #[arg(long, value_name = "L,o,g,G")]
     pub host_cost: Option<LinkCost>,
 
-    /// With -n: take the costs of a host from this file. Without: measure them on this machine, write them into it, and show what they predict beside what was measured
+    /// With -n: take the costs of a host from this file. Without: measure them on this machine, write them to the file,
+    /// and print predicted beside measured times
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = FIT_FILE)]
     pub fit: Option<PathBuf>,
 
-    /// Cores that the processes of a host share; 0 for one each, which is the default without --fit
+    /// Cores that the processes of a host share; 0 for one each, the default without --fit
     #[arg(long, value_name = "C", requires = "n")]
     pub cores: Option<u32>,
 
-    /// With --cores: what it costs to wake a process
+    /// With --cores: cost of waking a process
     #[arg(long, value_name = "TIME", requires = "cores", conflicts_with = "fit")]
     pub wake_cost: Option<Span>,
 
-    /// With --cores: what it costs beyond that where 32 wake-ups of others have made the caches cold; with fewer in proportion
+    /// With --cores: extra cost of a wake-up if 32 others have made the caches cold; with fewer, in proportion
     #[arg(long, value_name = "TIME", requires = "cores", conflicts_with = "fit")]
     pub cold_cost: Option<Span>,
 
-    /// Measuring with --fit: how the processes are connected
+    /// Measuring with --fit: links between the processes
     #[arg(long, value_parser = link_parser(), default_value_t = LinkKind::DEFAULT, conflicts_with = "n")]
     pub link: LinkKind,
 
-    /// Measuring with --fit: how many processes there are, this one included
+    /// Measuring with --fit: number of processes, this one included
     #[arg(long, value_name = "N", default_value_t = 256, conflicts_with = "n", value_parser = clap::value_parser!(u32).range(4..=i64::from(PROCESSES_MAX)))]
     pub most: u32,
 
-    /// Measuring with --fit: how many times to go over all calls, some of each at a time
+    /// Measuring with --fit: number of passes over all calls, some of each at a time
     #[arg(long, value_name = "R", default_value_t = 20, conflicts_with = "n", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub rounds: u32,
 
@@ -417,11 +421,11 @@ pub struct SimArgs {
     #[arg(long, value_name = "H", requires = "n", value_parser = clap::value_parser!(u32).range(1..=i64::from(SIMULATED_MAX)))]
     pub hosts: Option<u32>,
 
-    /// What func costs at each id
+    /// Cost of func at each id
     #[arg(long, value_name = "TIME", default_value = "0s")]
     pub func_cost: Span,
 
-    /// What callback costs each time
+    /// Cost of each callback
     #[arg(long, value_name = "TIME", default_value = "0s")]
     pub callback_cost: Span,
 
@@ -433,19 +437,19 @@ pub struct SimArgs {
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(0..=1_073_741_824))]
     pub data_bytes: Option<u32>,
 
-    /// What may go wrong: all, none, or a list such as crash,delay; a run draws some of it
+    /// Faults that may occur: all, none, or a list such as crash,delay; each run draws some of them
     #[arg(long, value_name = "LIST", default_value = "none")]
     pub faults: FaultSet,
 
-    /// How links come about: modelled, or peering, by hellos over connections as real nodes make them
+    /// Links: modelled, or peering, made by hellos over connections as on real nodes
     #[arg(long, value_name = "HOW", default_value_t = Linking::Modelled, conflicts_with_all = ["world", "fit"])]
     pub links: Linking,
 
-    /// Calls go on without the ids that are lost; with faults, one call in five is of the other kind
+    /// Make calls that continue without lost ids; with faults, one call in five is of the other kind
     #[arg(long)]
     pub partial: bool,
 
-    /// Decides everything that is drawn
+    /// Seed of everything that is drawn
     #[arg(long, value_name = "S", default_value_t = 1)]
     pub seed: u64,
 
@@ -453,44 +457,45 @@ pub struct SimArgs {
     #[arg(long, value_name = "R", value_parser = clap::value_parser!(u64).range(1..), conflicts_with_all = ["trace", "svg"], requires = "n")]
     pub runs: Option<u64>,
 
-    /// End processes after so many events, and let nothing else go wrong: ID@EVENT, several with commas
+    /// End processes after a number of events, without other faults: ID@EVENT, several with commas
     #[arg(long, value_name = "LIST", value_parser = crashes, conflicts_with_all = ["faults", "runs", "compare", "svg"], requires = "n")]
     pub crash: Option<Crashes>,
 
-    /// Try every crash at every event (1), or every two (2), for up to N ids, each tree and both kinds of calls; with --peering every fault, or every two, for N ids and 8 seeds from S on, or one; with --groups for N nodes and one seed
+    /// Try every crash at every event (1), or every two (2), for up to N ids, each tree and both kinds of calls.
+    /// --peering: every fault (8 seeds from S on) or every two (one seed), N ids. --groups: N nodes, one seed
     #[arg(long, value_name = "1|2", value_parser = clap::value_parser!(u32).range(1..=2), conflicts_with_all = ["crash", "faults", "runs", "compare", "svg", "trace"], requires = "n")]
     pub exhaustive: Option<u32>,
 
-    /// Simulate who may come in, instead of calls: 2 to 16 nodes that link with each other, with faults and an attacker
+    /// Simulate who may link, instead of calls: 2 to 16 nodes that link with each other, with faults and an attacker
     #[arg(long, group = "world", conflicts_with_all = ["fit", "tree", "hosts", "faults", "crash", "compare", "svg", "partial"], requires = "n")]
     pub peering: bool,
 
-    /// Simulate process groups, instead of calls: 1 to N nodes, N up to 16, of a domain, whose processes fence, put, spawn and die, with faults
+    /// Simulate process groups, not calls: 1 to N (at most 16) nodes; processes fence, put, spawn, die, with faults
     #[cfg(feature = "bnr")]
     #[arg(long, group = "world", conflicts_with_all = ["peering", "fit", "tree", "hosts", "faults", "crash", "compare", "svg", "partial"], requires = "n")]
     pub groups: bool,
 
-    /// With --peering or --groups: what goes wrong after how many events, and nothing else: FAULT@EVENT, several with commas
+    /// With --peering or --groups: the only faults, each after a number of events: FAULT@EVENT, several with commas
     #[arg(long, value_name = "LIST", requires = "world", conflicts_with_all = ["runs", "exhaustive"])]
     pub acts: Option<String>,
 
-    /// What to print
+    /// Output format
     #[arg(long, value_enum, default_value_t = SimOutput::Table)]
     pub output: SimOutput,
 
-    /// Print what happens, a line for each event
+    /// Print a line for each event
     #[arg(long, requires = "n")]
     pub trace: bool,
 
-    /// Show several trees side by side
+    /// Compare several trees side by side
     #[arg(long, value_name = "TREES", value_delimiter = ',', conflicts_with = "tree", requires = "n")]
     pub compare: Vec<SimTree>,
 
-    /// With --runs: make the same runs with this build of gpc, too, and say in which one the two first do something else
+    /// With --runs: repeat the runs with this build of gpc, and report the first run in which the two differ
     #[arg(long, value_name = "GPC", requires = "runs", conflicts_with = "compare")]
     pub against: Option<PathBuf>,
 
-    /// Draw the time of a call over the number of ids, up to N, into this file; with --compare the table of N ids is printed, too
+    /// Plot the time of a call over the number of ids, up to N, to this file; --compare prints a table for N ids, too
     #[arg(long, value_name = "FILE", requires = "n")]
     pub svg: Option<PathBuf>,
 }
@@ -535,7 +540,7 @@ impl FromStr for SimTree {
 /// Maximum number of simulated ids: sixteen million, with tens of bytes each beside the calls in flight.
 pub const SIMULATED_MAX: u32 = 1 << 24;
 
-/// What a simulation prints.
+/// Output of a simulation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum SimOutput {
     /// Lines for people

@@ -30,23 +30,27 @@ const BYTES_MAX: u64 = 1 << 30;
 #[derive(Clone, PartialEq, Debug, clap::Args)]
 #[command(after_help = BENCH_EXAMPLES, override_usage = BENCH_USAGE)]
 pub struct BenchArgs {
-    /// The function to call; echo by default, which replies with what it got
+    /// Function to call; echo by default, which replies with what it received
     #[arg(value_name = "FUNC", value_parser = NonEmptyStringValueParser::new())]
     pub func: Option<String>,
 
-    /// How many ids: this process is id 0, and the others are started as processes on this machine. With --peers or --hosts, the first of those; all by default. Without any of these, a launcher must have started this process as one of several
+    /// Numbers of ids: this process is id 0, the others are started as processes on this machine. With --peers or
+    /// --hosts, the first of those; all by default. Without any of these, a launcher must have started this process as
+    /// one of several
     #[arg(short = 'n', value_name = "LIST", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=i64::from(PROCESSES_MAX)))]
     pub n: Vec<u32>,
 
-    /// Trees: binary, binomial, kary:K, knomial:K, chain, flat, loggp:LAG, file:PATH, hosts:PATH+TREE or, where the hosts are known (with --hosts, a launcher, a rendezvous or IMPI), hosts+TREE; binomial by default, hosts+binomial for clusters that meet by IMPI
+    /// Trees: binary, binomial, kary:K, knomial:K, chain, flat, loggp:LAG, file:PATH, hosts:PATH+TREE or, if the hosts
+    /// are known (--hosts, launcher, rendezvous, IMPI), hosts+TREE; binomial by default, hosts+binomial for clusters
+    /// that meet by IMPI
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub tree: Vec<TreeName>,
 
-    /// Data of a request, and of each id's reply, such as 64, 4k or 1M bytes
+    /// Bytes of the data of a request, and of the reply of each id, such as 64, 4k or 1M
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "64")]
     pub bytes: Vec<Bytes>,
 
-    /// Data of each id's reply, where they are not those of the request
+    /// Bytes of the reply of each id, if they differ from those of the request
     #[arg(long, value_name = "BYTES", conflicts_with_all = ["func", "header"])]
     pub reply_bytes: Option<Bytes>,
 
@@ -54,79 +58,80 @@ pub struct BenchArgs {
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
     pub header: String,
 
-    /// Calls in flight: when one has ended, the next is made
+    /// Calls in flight: the next call is made when one ends
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1", value_parser = clap::value_parser!(u32).range(1..=i64::from(IN_FLIGHT_MAX)))]
     pub in_flight: Vec<u32>,
 
-    /// How the processes are connected; not with --peers, whose nodes listen where they do
+    /// Links between the processes; not with --peers, whose nodes already listen
     #[arg(long, value_parser = link_parser(), value_name = "LIST", value_delimiter = ',', conflicts_with = "peers", default_values_t = [LinkKind::DEFAULT])]
     pub link: Vec<LinkKind>,
 
-    /// How the processes wait for messages: block, spin:TIME or adaptive. With --peers, this process alone
+    /// How the processes wait for messages: block, spin:TIME or adaptive. With --peers, this process only
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "adaptive")]
     pub wait: Vec<WaitName>,
 
-    /// Who drives the node of this process, the root
+    /// Thread that drives the node of this process, the root
     #[arg(long, value_enum, value_name = "LIST", value_delimiter = ',', default_value = "polled")]
     pub root: Vec<RootKind>,
 
-    /// Send requests on to the children before executing them; long data then stream through the tree
+    /// Forward requests to the children before executing them; long data then stream through the tree
     #[arg(long)]
     pub forward_first: bool,
 
-    /// End a call after this time; 1m by default
+    /// Time limit of a call; 1m by default
     #[arg(long, value_name = "TIME")]
     pub time_limit: Option<Span>,
 
-    /// How many repetitions: in each, every row has its turn, in another order
+    /// Number of repetitions; in each, every row has a turn, in another order
     #[arg(long, value_name = "R", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=REPEAT_MAX))]
     pub repeat: u32,
 
-    /// Calls of a turn
+    /// Number of calls in a turn
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..=i64::from(ROUNDS_MAX)))]
     pub rounds: Option<u32>,
 
-    /// How long a turn makes new calls, whatever --rounds says; 200ms without --rounds
+    /// Time during which a turn makes new calls, whatever --rounds says; 200ms without --rounds
     #[arg(long, value_name = "TIME")]
     pub time: Option<Span>,
 
-    /// Decides the order of the turns
+    /// Seed of the order of the turns
     #[arg(long, value_name = "S", default_value_t = 1)]
     pub seed: u64,
 
-    /// What to print
+    /// Output format
     #[arg(long, value_enum, default_value_t = BenchOutput::Table)]
     pub output: BenchOutput,
 
-    /// Below the table, how many calls of each row took how long
+    /// Print below the table how many calls of each row took how long
     #[arg(long)]
     pub histogram: bool,
 
-    /// Draw the times into this file: over n, or over the first other axis that has several values
+    /// Plot the times to this file: over n, or over the first other axis that has several values
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
 
-    /// Keep the results in this file, for --compare
+    /// Save the results to this file, for --compare
     #[arg(long, value_name = "FILE")]
     pub save: Option<PathBuf>,
 
-    /// Compare the results with those that --save kept in this file
+    /// Compare the results with those that --save wrote to this file
     #[arg(long, value_name = "FILE")]
     pub compare: Option<PathBuf>,
 
-    /// Start no process, but join the running nodes of this file (a line `ID ADDRESS` each) as root
+    /// Join the running nodes of this file (a line `ID ADDRESS` each) as root, and start no process
     #[arg(long, value_name = "FILE", requires = "id")]
     pub peers: Option<PathBuf>,
 
-    /// With --peers: the id of this process
+    /// With --peers: id of this process
     #[arg(long, value_name = "I", requires = "peers")]
     pub id: Option<Id>,
 
-    /// With --peers: wait at most this time, such as 30s, until the nodes that are called are up; without it, a node that is not up fails the call. Where a launcher has started this process: how long it waits for the others, 1m by default
+    /// With --peers: maximum time, such as 30s, to wait for the called nodes to start; without it, a missing node fails
+    /// the call. Under a launcher: maximum time to wait for the other processes, 1m by default
     #[arg(long, value_name = "TIME")]
     pub wait_for_peers: Option<Span>,
 
-    /// Whom the node of this process links with; with --peers.
+    /// Nodes that this node links with; used with --peers.
     #[command(flatten, next_help_heading = TRUST_HEADING)]
     pub trust: TrustArgs,
 
@@ -135,21 +140,21 @@ pub struct BenchArgs {
     pub over: OverArgs,
 }
 
-/// Who drives the root's node.
+/// Thread that drives the root's node.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, ValueEnum)]
 pub enum RootKind {
-    /// The thread that makes the calls, so that none is handed from one thread to another
+    /// The thread that makes the calls, so that no call passes between threads
     Polled,
-    /// A thread of its own, as in `gpc call`
+    /// A separate thread, as in `gpc call`
     Thread,
 }
 
-/// What a measurement prints.
+/// Output of a measurement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum BenchOutput {
     /// A line for each row, for people
     Table,
-    /// One JSON object, for programs: what --save keeps, and the comparison
+    /// One JSON object, for programs: the results as --save writes them, and the comparison
     Json,
     /// A line for each row, for spreadsheets
     Csv,

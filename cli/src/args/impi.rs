@@ -19,7 +19,7 @@ use crate::duration::Span;
 #[derive(Clone, PartialEq, Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct ImpiArgs {
-    /// What to do.
+    /// Sub-command.
     #[command(subcommand)]
     pub command: ImpiCommand,
 }
@@ -34,12 +34,12 @@ Examples:
   IMPI_AUTH_KEY=13577531 gpc impi server 3 --bind 0.0.0.0 --port 4100 --trace
   gpc impi client 0 127.0.0.1:4100 --hosts cluster.txt";
 
-/// What can be done.
+/// Sub-commands of `gpc impi`.
 #[derive(Clone, PartialEq, Debug, Subcommand)]
 pub enum ImpiCommand {
-    /// Serve the start-up of one job; standard output is the address, and nothing else
+    /// Serve the start-up of one job; print the address to standard output, and nothing else
     Server(ServerArgs),
-    /// Take part as a client: say what a cluster is, and print what the others are
+    /// Take part as a client: send the values of a cluster, and print those of the others
     Client(ClientArgs),
 }
 
@@ -47,35 +47,41 @@ pub enum ImpiCommand {
 #[derive(Clone, PartialEq, Eq, Debug, clap::Args)]
 #[command(after_help = SERVER_EXAMPLES)]
 pub struct ServerArgs {
-    /// How many clients there are, one for each cluster
+    /// Number of clients, one for each cluster
     #[arg(value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(CLIENTS_MAX)))]
     pub clients: u32,
 
-    /// The port to listen at; with 0 the system chooses one
+    /// Port to listen at; with 0 the system chooses one
     #[arg(long, value_name = "P", default_value_t = 0)]
     pub port: u16,
 
-    /// The address to listen at, an IP address of this machine or localhost, its loopback address. Of 0.0.0.0 or ::, all its addresses, the one on the route to the rest of the world is printed
+    /// Address to listen at: an IP address of this machine, or localhost for its loopback address. For 0.0.0.0 or ::,
+    /// all addresses, the address on the route to the rest of the world is printed
     #[arg(long, value_name = "ADDR", default_value_t = loopback(), value_parser = own_address)]
     pub bind: IpAddr,
 
-    /// How clients prove that they may take part: none, key, or both with a comma; where both sides have a key, it is used. The key is the number in IMPI_AUTH_KEY in the environment. By default key where that is set, and none where IMPI_AUTH_NONE is set; where neither is, none on loopback, and nothing beyond
+    /// Methods by which clients may authenticate: none, key, or both with a comma; if both sides have a key, it is
+    /// used. The key is the number in IMPI_AUTH_KEY in the environment. Default: key if that is set, and none if
+    /// IMPI_AUTH_NONE is set; if neither is set, none on loopback, and an error beyond it
     #[arg(long, value_name = "LIST")]
     pub auth: Option<AuthList>,
 
-    /// How long it may take until all clients have sent all their labels, such as 30s, 10m or 1h. Waiting for the end of the job has no limit
+    /// Time limit for all clients to send all their labels, such as 30s, 10m or 1h. The wait for the end of the job has
+    /// no limit
     #[arg(long, value_name = "TIME", default_value = "10m")]
     pub time_limit: Span,
 
-    /// What to do about values that cannot be, such as addresses that are not as many as the hosts
+    /// Reaction to impossible values, such as fewer or more addresses than hosts
     #[arg(long, value_enum, default_value_t = CheckKind::Warn)]
     pub check: CheckKind,
 
-    /// Broadcasts go through the clients' own nodes, along this tree: binary, binomial, kary:K, knomial:K, chain or flat. So the server sends them once, if all clients are of this project and at least two have nodes; by default it sends them to each client
+    /// Tree for broadcasts through the nodes of the clients: binary, binomial, kary:K, knomial:K, chain or flat. The
+    /// server then sends each broadcast once, if all clients are of this project and at least two have nodes; by
+    /// default it sends to each client
     #[arg(long, value_name = "TREE")]
     pub relay: Option<String>,
 
-    /// Show what happens, label by label, on standard error
+    /// Trace events on standard error, label by label
     #[arg(long)]
     pub trace: bool,
 }
@@ -93,77 +99,82 @@ Examples:
 #[derive(Clone, PartialEq, Eq, Debug, clap::Args)]
 #[command(after_help = CLIENT_EXAMPLES)]
 pub struct ClientArgs {
-    /// The rank of this client: 0 for the first one, and so on; it decides in which order clusters stand
+    /// Rank of this client, from 0; it decides the order of the clusters
     #[arg(value_name = "RANK", value_parser = clap::value_parser!(u32).range(0..i64::from(CLIENTS_MAX)))]
     pub rank: u32,
 
-    /// The address that the server has printed
+    /// Address that the server printed
     #[arg(value_name = "HOST:PORT", value_parser = NonEmptyStringValueParser::new())]
     pub server: String,
 
-    /// Required: the processes of this cluster, a line `ADDRESS:PORT [PID [KEY]]` for each, where the lines after the first one of a host may leave the port out; - is standard input
+    /// Required: file of the processes of this cluster, a line `ADDRESS:PORT [PID [KEY]]` for each; - is standard
+    /// input. The lines after the first one of a host may omit the port
     #[arg(long, value_name = "FILE")]
     pub hosts: PathBuf,
 
-    /// How this client can prove that it may take part: none, key, or both with a comma. The key is the number in IMPI_AUTH_KEY in the environment. By default key where that is set, and none where IMPI_AUTH_NONE is set, or neither is
+    /// Methods by which this client can authenticate: none, key, or both with a comma. The key is the number in
+    /// IMPI_AUTH_KEY in the environment. Default: key if that is set, and none if IMPI_AUTH_NONE is set or neither is
     #[arg(long, value_name = "LIST")]
     pub auth: Option<AuthList>,
 
-    /// How long it may take until all clients have sent all their labels, such as 30s, 10m or 1h
+    /// Time limit for all clients to send all their labels, such as 30s, 10m or 1h
     #[arg(long, value_name = "TIME", default_value = "10m")]
     pub time_limit: Span,
 
-    /// What to print
+    /// Output format
     #[arg(long, value_enum, default_value_t = ClientOutput::Table)]
     pub output: ClientOutput,
 
-    /// Write a peers file of all processes, too, as with --output peers
+    /// Also write a peers file of all processes, as with --output peers
     #[arg(long, value_name = "FILE")]
     pub peers_out: Option<PathBuf>,
 
-    /// Write a hosts file of all processes, too, as with --output hosts
+    /// Also write a hosts file of all processes, as with --output hosts
     #[arg(long, value_name = "FILE")]
     pub hosts_out: Option<PathBuf>,
 
-    /// Where processes after the first of a host listen, in files of peers and hosts, if their client does not say it
+    /// In peers and hosts files: ports of processes after the first of a host, if their client does not send them
     #[arg(long, value_enum, default_value_t = PortsKind::First)]
     pub ports: PortsKind,
 
-    /// Leave out the labels of this project: ports and public keys of processes
+    /// Omit the labels of this project: ports and public keys of processes
     #[arg(long)]
     pub plain: bool,
 
-    /// The secret of all nodes, which clients prove to each other where the server's broadcasts go through their own nodes (--relay); by default the file that GPC_SECRET_FILE names. Without one they come from the server beyond this machine
+    /// File with the secret of all nodes; by default the file that GPC_SECRET_FILE names. Clients prove it to each
+    /// other if broadcasts go through their nodes (--relay). Without a secret, broadcasts beyond this machine come from
+    /// the server
     #[arg(long, value_name = "FILE")]
     pub secret_file: Option<PathBuf>,
 
-    /// Show what happens, label by label, on standard error
+    /// Trace events on standard error, label by label
     #[arg(long)]
     pub trace: bool,
 
-    /// What this cluster says of itself.
+    /// Values of this cluster.
     #[command(flatten)]
     pub values: Values,
 
-    /// A program with its arguments, behind --: it runs when all clients have met, the session lasts until it ends, and its exit status is that of this command
+    /// Program with its arguments, after --. It runs when all clients have met; the session lasts until it ends, and
+    /// its exit status is that of this command
     #[arg(value_name = "PROGRAM", last = true)]
     pub command: Vec<OsString>,
 }
 
-/// What `gpc impi client` prints.
+/// Output of `gpc impi client`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum ClientOutput {
-    /// A line for each host, and what all have agreed on
+    /// A line for each host, and the values that all have agreed on
     Table,
     /// One JSON object with everything
     Json,
-    /// A peers file of all processes, as `gpc node --peers` reads it
+    /// A peers file of all processes, for `gpc node --peers`
     Peers,
-    /// A hosts file of all processes, which keeps those of a cluster together, as `--tree hosts:FILE+TREE` reads it
+    /// A hosts file of all processes, which keeps those of a cluster together, for `--tree hosts:FILE+TREE`
     Hosts,
 }
 
-/// What a client says beside its hosts.
+/// Values that a client sends beside its hosts.
 #[derive(Clone, PartialEq, Eq, Debug, clap::Args)]
 #[command(next_help_heading = "Values of the cluster; with none a label is left out")]
 pub struct Values {
@@ -175,19 +186,19 @@ pub struct Values {
     #[arg(long, value_name = "TAG", default_value = "2147483647", value_parser = tag_bound)]
     pub tag_ub: Value<i32>,
 
-    /// From how many bytes on collectives are long, -1 for the default of 1024 (C_COLL_XSIZE)
+    /// Smallest size of long collectives, in bytes; -1 for the default of 1024 (C_COLL_XSIZE)
     #[arg(long, value_name = "BYTES", default_value = "-1", value_parser = or_default, allow_negative_numbers = true)]
     pub coll_xsize: Value<i32>,
 
-    /// Up to how many hosts collectives are linear, -1 for the default of 4 (C_COLL_MAXLINEAR)
+    /// Largest number of hosts for linear collectives; -1 for the default of 4 (C_COLL_MAXLINEAR)
     #[arg(long, value_name = "HOSTS", default_value = "-1", value_parser = or_default, allow_negative_numbers = true)]
     pub coll_maxlinear: Value<i32>,
 
-    /// After how many packets each host acknowledges (H_ACKMARK); 16 by default, or --hiwater where that is less
+    /// Number of packets after which each host acknowledges (H_ACKMARK); 16 by default, or --hiwater if that is less
     #[arg(long, value_name = "PACKETS", value_parser = one_or_more)]
     pub ackmark: Option<Value<u32>>,
 
-    /// How many packets may be unacknowledged at each host (H_HIWATER); 32 by default, or --ackmark where that is more
+    /// Maximum number of unacknowledged packets at each host (H_HIWATER); 32 by default, or --ackmark if that is more
     #[arg(long, value_name = "PACKETS", value_parser = one_or_more)]
     pub hiwater: Option<Value<u32>>,
 }
@@ -229,12 +240,12 @@ fn own_address(text: &str) -> Result<IpAddr, &'static str> {
     }
 }
 
-/// Where processes listen whose client says nothing of their ports.
+/// Ports of processes whose client does not send them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum PortsKind {
-    /// The first one of a host at its port, the others nowhere: they are left out
+    /// The first process of a host listens at the port of the host; the others are omitted
     First,
-    /// Each at the port of its host plus its number there, from 0, where all have agreed on that
+    /// Each process listens at the port of its host plus its number there, from 0, if all clients agreed on that
     PlusRank,
 }
 
@@ -287,10 +298,10 @@ impl FromStr for AuthList {
     }
 }
 
-/// What is done about values that cannot be.
+/// Reaction to impossible values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum CheckKind {
-    /// Say so, and broadcast them
+    /// Warn, and broadcast them
     Warn,
     /// End the session
     Refuse,

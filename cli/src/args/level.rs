@@ -11,12 +11,12 @@ pub const LEVEL_MAX: u16 = 100;
 #[derive(Clone, PartialEq, Eq, Debug, clap::Args)]
 #[command(after_help = LEVEL_EXAMPLES)]
 pub struct LevelArgs {
-    /// Which way.
+    /// Direction.
     #[command(subcommand)]
     pub command: LevelCommand,
 }
 
-/// The directions.
+/// Directions of the conversion.
 #[derive(Clone, PartialEq, Eq, Debug, Subcommand)]
 pub enum LevelCommand {
     /// Read JSON, write level-n data
@@ -25,14 +25,15 @@ pub enum LevelCommand {
     Decode(LevelInput),
 }
 
-/// What is read, and of which level it is.
+/// Input, and its level.
 #[derive(Clone, PartialEq, Eq, Debug, clap::Args)]
 pub struct LevelInput {
-    /// The file to read; - is standard input
+    /// File to read; - is standard input
     #[arg(value_name = "FILE", default_value = "-")]
     pub file: PathBuf,
 
-    /// The level of the data, which they do not say themselves: 1 by default when they are read. When they are written, that of the JSON, which is refused if it is another one
+    /// Level of the data, which they do not contain. For decode, 1 by default; for encode, that of the JSON, and
+    /// another level is refused
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=i64::from(LEVEL_MAX)))]
     pub depth: Option<u16>,
 }

@@ -13,31 +13,34 @@ use chained_gpc::launch::remote::{Network, REMOTE_PROCESSES_MAX, RemotePlan};
 /// Processes on other hosts.
 #[derive(Clone, PartialEq, Debug, clap::Args)]
 pub struct OverArgs {
-    /// Start the processes on these hosts, such as a,b[01-64], through a tree of ssh: this process is id 0, and ids from 1 on follow the list
+    /// Start the processes on these hosts, such as a,b[01-64], through a tree of ssh; this process is id 0, and ids
+    /// from 1 on follow the list
     #[arg(long, value_name = "LIST", conflicts_with = "peers")]
     pub hosts: Option<HostList>,
 
-    /// Processes on each host; 1 by default
+    /// Number of processes on each host; 1 by default
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..=i64::from(REMOTE_PROCESSES_MAX)))]
     pub per_host: Option<u32>,
 
-    /// The command that runs another one on a host, in place of `ssh -o BatchMode=yes`: the host's name and that command are its next words. Quotes keep words together
+    /// Command that runs another one on a host, instead of `ssh -o BatchMode=yes`; the host's name and that command are
+    /// its next words. Quotes keep words together
     #[arg(long, value_name = "CMD")]
     pub rsh: Option<Words>,
 
-    /// Where gpc is on the hosts; by default where it is here
+    /// Path of gpc on the hosts; by default its path on this machine
     #[arg(long, value_name = "PATH")]
     pub remote_gpc: Option<PathBuf>,
 
-    /// How many hosts a process starts itself, each of which starts its share of the others; 8 by default
+    /// Number of hosts that a process starts itself, each of which starts its share of the others; 8 by default
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub fan_out: Option<u32>,
 
-    /// Give a host up when it has not answered for this time; 30s by default
+    /// Give up a host that does not answer within this time; 30s by default
     #[arg(long, value_name = "TIME")]
     pub start_limit: Option<Span>,
 
-    /// The network through which the processes reach each other, such as 10.1.0.0/16; by default the one by which ssh reached them
+    /// Network through which the processes reach each other, such as 10.1.0.0/16; by default the one by which ssh
+    /// reached them
     #[arg(long, value_name = "ADDR/BITS")]
     pub network: Option<Network>,
 }

@@ -18,65 +18,72 @@ use crate::duration::Span;
 #[derive(Clone, PartialEq, Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct RendezvousArgs {
-    /// What to do.
+    /// Sub-command.
     #[command(subcommand)]
     pub command: RendezvousCommand,
 }
 
-/// What can be done.
+/// Sub-commands of `gpc rendezvous`.
 #[derive(Clone, PartialEq, Debug, Subcommand)]
 pub enum RendezvousCommand {
-    /// Serve rendezvous over HTTP until told to stop; the first line of standard output is the URL
+    /// Serve rendezvous over HTTP until SIGINT, SIGTERM or SIGHUP; the first line of standard output is the URL
     Serve(ServeArgs),
     /// Create a resource where tasks meet, and print its handle
     Create(CreateArgs),
     /// Register data, and print the rank
     Register(RegisterArgs),
-    /// Wait until all have registered, and print the data of all
+    /// Wait until all tasks have registered, and print the data of all
     Wait(WaitArgs),
-    /// Show how far a rendezvous has come
+    /// Show the progress of a rendezvous
     Show(ShowArgs),
-    /// Destroy a resource, or those of a job
+    /// Destroy a resource, or all resources of a job
     Destroy(DestroyArgs),
-    /// Print the token of the services of a job: who sends it is let in
+    /// Print the token of the services of a job, which gives access to them
     Token(TokenArgs),
-    /// Start processes that meet: they find the handle in their environment
+    /// Start processes that meet at a resource; their environment has its handle
     ///
-    /// Each is the first of a process group, which ends with it: when `run` ends or is told to (SIGINT, SIGTERM, SIGHUP), whatever is left in the groups gets SIGTERM, and 3 s later SIGKILL. What has left its group (setsid) stays. When `run` itself is killed (kill -9), or gets a second signal while it ends, the processes that it has started die at once, but not what those have started; the resource lives until its lifetime ends.
+    /// Each process leads a process group, which ends with it. When `run` ends, or receives SIGINT, SIGTERM or SIGHUP,
+    /// the groups get SIGTERM, and 3 s later SIGKILL. Processes that have left their group (setsid) remain. If `run` is
+    /// killed (kill -9), or gets a second signal while it ends, the processes that it started die at once, but not the
+    /// processes that those started. The resource then lives until its lifetime ends.
     Run(RunArgs),
-    /// Become a program that ends when its parent does.
+    /// Execute a program that ends when its parent ends.
     #[command(hide = true)]
     Task(TaskArgs),
 }
 
-/// How a service is asked.
+/// Access to a service.
 #[derive(Clone, PartialEq, Eq, Debug, clap::Args)]
 pub struct AccessArgs {
     /// File with the token of the service. By default the file that GPC_RENDEZVOUS_TOKEN_FILE in the environment names
     #[arg(long, value_name = "FILE", conflicts_with = "secret_file")]
     pub token_file: Option<PathBuf>,
 
-    /// File with the secret of the job, from which the token is derived. By default the file that GPC_SECRET_FILE in the environment names
+    /// File with the secret of the job, from which the token is derived. By default the file that GPC_SECRET_FILE in
+    /// the environment names
     #[arg(long, value_name = "FILE")]
     pub secret_file: Option<PathBuf>,
 
-    /// File with the certificates (PEM) of the authority that has signed that of a service over https. By default the file that GPC_RENDEZVOUS_CA_FILE in the environment names
+    /// File with the certificates (PEM) of the authority that signed the certificate of a service over https. By
+    /// default the file that GPC_RENDEZVOUS_CA_FILE in the environment names
     #[arg(long, value_name = "FILE")]
     pub ca: Option<PathBuf>,
 
-    /// How long to try to reach the service, such as 500ms, 10s or 1h
+    /// Time to try to reach the service, such as 500ms, 10s or 1h
     #[arg(long, value_name = "TIME", default_value = "10s")]
     pub try_for: Span,
 }
 
-/// Which resource.
+/// Selects a resource.
 #[derive(Clone, PartialEq, Eq, Default, Debug, clap::Args)]
 pub struct HandleArgs {
-    /// The handle of the resource, in quotes: it has a `?`. By default that in GPC_JOB_HANDLE or GLOBUS_GRAM_JOB_HANDLE in the environment
+    /// Handle of the resource, in quotes, since it contains a `?`. By default that in GPC_JOB_HANDLE or
+    /// GLOBUS_GRAM_JOB_HANDLE in the environment
     #[arg(value_name = "HANDLE", conflicts_with = "multijob")]
     pub handle: Option<Handle>,
 
-    /// Take the handle of the resource above, where subjobs meet, from GPC_MULTIJOB_HANDLE or GLOBUS_GRAM_MULTIJOB_HANDLE
+    /// Use the handle of the resource above, where subjobs meet, from GPC_MULTIJOB_HANDLE or
+    /// GLOBUS_GRAM_MULTIJOB_HANDLE
     #[arg(long)]
     pub multijob: bool,
 }
@@ -84,27 +91,31 @@ pub struct HandleArgs {
 /// Arguments of `gpc rendezvous serve`.
 #[derive(Clone, PartialEq, Eq, Debug, clap::Args)]
 pub struct ServeArgs {
-    /// Where to listen; with port 0 the system chooses one
+    /// Address to listen at; with port 0 the system chooses one
     #[arg(long, value_name = "IP:PORT", default_value_t = SocketAddr::new(loopback(), 0))]
     pub listen: SocketAddr,
 
-    /// The URL by which clients reach the service, if it is not the address that it listens at; it stands in handles. Of a service at 0.0.0.0 or :: it is by default the address on the route to other networks; over https it is needed there
+    /// URL by which clients reach the service, if it differs from the address of --listen; handles contain it. At
+    /// 0.0.0.0 or ::, the default is the address on the route to other networks; over https the URL is required there
     #[arg(long, value_name = "URL")]
     pub url: Option<ServiceUrl>,
 
-    /// File with the secret of the job: clients need the token that is derived from it. By default the file that GPC_SECRET_FILE in the environment names
+    /// File with the secret of the job, from which the token that clients need is derived. By default the file that
+    /// GPC_SECRET_FILE in the environment names
     #[arg(long, value_name = "FILE")]
     pub secret_file: Option<PathBuf>,
 
-    /// Write the token that clients need to this new file, which its owner alone can read; without a secret one is drawn. If the file is there already, its token is used. It is deleted at the end, except with --store: the token is good for what is kept there
+    /// Write the token that clients need to this new file, which only its owner can read; without a secret one is
+    /// generated. If the file exists, its token is used. It is deleted at the end, except with --store, where the token
+    /// stays valid for the stored data
     #[arg(long, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
 
-    /// Keep what is registered in this file: it is there when the service is started again, however it has ended
+    /// Store registered data in this file, so that they survive every end and restart of the service
     #[arg(long, value_name = "FILE")]
     pub store: Option<PathBuf>,
 
-    /// File with the service's certificates (PEM), its own first: it is reached over https then
+    /// File with the service's certificates (PEM), its own first; clients then use https
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     pub tls_cert: Option<PathBuf>,
 
@@ -112,15 +123,16 @@ pub struct ServeArgs {
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub tls_key: Option<PathBuf>,
 
-    /// File with the certificates (PEM) of the authority that has signed those of services above that are reached over https
+    /// File with the certificates (PEM) of the authority that signed those of services above over https
     #[arg(long, value_name = "FILE")]
     pub ca: Option<PathBuf>,
 
-    /// A service on another host that gets the token over plain http, when the data of units are registered with it; may be given several times. Services over https and on this host get it, all others are asked without
+    /// Service on another host that gets the token over plain http when the data of units are registered there; may be
+    /// repeated. Services over https and on this host get the token; all others are asked without it
     #[arg(long, value_name = "URL")]
     pub above: Vec<ServiceUrl>,
 
-    /// Without a secret or token: listen beyond this machine all the same. Whoever reaches the port can do everything there
+    /// Listen beyond this machine without a secret or token. Every client that reaches the port can then do everything
     #[arg(long, conflicts_with_all = ["secret_file", "token_file"])]
     pub insecure: bool,
 
@@ -128,27 +140,27 @@ pub struct ServeArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = LIMITS)]
     pub capacity_max: Option<u32>,
 
-    /// Most data of a registrant, such as 64k or 16M; 64M by default
+    /// Maximum data of a registrant, such as 64k or 16M; 64M by default
     #[arg(long, value_name = "BYTES", help_heading = LIMITS)]
     pub data_max: Option<Size>,
 
-    /// Most data of all resources together; 2G by default
+    /// Maximum data of all resources together; 2G by default
     #[arg(long, value_name = "BYTES", help_heading = LIMITS)]
     pub held_max: Option<Size>,
 
-    /// Most resources; 65536 by default
+    /// Maximum number of resources; 65536 by default
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = LIMITS)]
     pub resources_max: Option<u32>,
 
-    /// Most who wait at a time; 131072 by default
+    /// Maximum number of waiting clients; 131072 by default
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = LIMITS)]
     pub waiting_max: Option<u32>,
 
-    /// Most connections; 16384 by default
+    /// Maximum number of connections; 16384 by default
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = LIMITS)]
     pub connections_max: Option<u32>,
 
-    /// Longest lifetime of a resource, such as 10m, 2h or 7d; 30d by default
+    /// Maximum lifetime of a resource, such as 10m, 2h or 7d; 30d by default
     #[arg(long, value_name = "TIME", help_heading = LIMITS)]
     pub lifetime_max: Option<Span>,
 }
@@ -179,35 +191,36 @@ impl FromStr for Size {
 /// Arguments of `gpc rendezvous create`.
 #[derive(Clone, PartialEq, Eq, Debug, clap::Args)]
 pub struct CreateArgs {
-    /// The URL of the service
+    /// URL of the service
     #[arg(long, value_name = "URL")]
     pub service: ServiceUrl,
 
-    /// How many registrants make it complete, at least 1
+    /// Number of registrants that complete the resource, at least 1
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub capacity: u64,
 
-    /// The level of its data: 1 where processes register, 2 where subjobs do, and so on; by default one below that of --parent, or 1
+    /// Level of its data: 1 if processes register, 2 if subjobs do, and so on; by default one below that of --parent,
+    /// or 1
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub level: Option<u64>,
 
-    /// How long it lives at most, such as 500ms, 10s or 2h; by default what the service says, 1h
+    /// Maximum lifetime, such as 500ms, 10s or 2h; by default that of the service, 1h
     #[arg(long, value_name = "TIME", value_parser = lifetime)]
     pub lifetime: Option<Span>,
 
-    /// Draw a job and a secret for those who meet, and give them with the completion
+    /// Generate a job and a secret for the registrants, and send them with the completion
     #[arg(long)]
     pub joint: bool,
 
-    /// The job that it belongs to, 32 hexadecimal digits: it is destroyed with it
+    /// Job of the resource, 32 hexadecimal digits; the resource is destroyed with it
     #[arg(long, value_name = "JOB")]
     pub job: Option<Job>,
 
-    /// Where it is registered when it is complete.
+    /// Resource above, where this one registers when it is complete.
     #[command(flatten)]
     pub above: AboveArgs,
 
-    /// How the service is asked.
+    /// Access to the service.
     #[command(flatten)]
     pub access: AccessArgs,
 }
@@ -215,16 +228,17 @@ pub struct CreateArgs {
 /// The resource above.
 #[derive(Clone, PartialEq, Eq, Default, Debug, clap::Args)]
 pub struct AboveArgs {
-    /// The handle of the resource above: the service registers the data there when they are complete
+    /// Handle of the resource above; the service registers the data there when they are complete
     #[arg(long, value_name = "HANDLE", requires = "parent_rank")]
     pub parent: Option<Handle>,
 
-    /// With --parent: the rank to register with there, or `assign`. With a number those who wait above are told when this unit is lost; with `assign` it has no rank there until it is complete, and its loss is told to nobody
+    /// With --parent: rank to register with there, or `assign`. With a number, clients that wait above are notified if
+    /// this unit is lost. With `assign` it has no rank there before it is complete, and its loss is not reported
     #[arg(long = "rank", id = "parent_rank", value_name = "R", requires = "parent")]
     pub rank: Option<RankWanted>,
 }
 
-/// A rank, or any rank.
+/// A rank, or a request to assign one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RankWanted(pub Wanted);
 
@@ -243,27 +257,29 @@ impl FromStr for RankWanted {
 /// Arguments of `gpc rendezvous register`.
 #[derive(Clone, PartialEq, Eq, Debug, clap::Args)]
 pub struct RegisterArgs {
-    /// Where.
+    /// Resource to register with.
     #[command(flatten)]
     pub at: HandleArgs,
 
-    /// What to register; - is standard input
+    /// Data to register; - is standard input
     #[arg(long, value_name = "FILE")]
     pub data: PathBuf,
 
-    /// The rank to register with, or `assign`
+    /// Rank to register with, or `assign`
     #[arg(long, value_name = "R", default_value = "assign", allow_hyphen_values = true)]
     pub rank: RankWanted,
 
-    /// What the registrant is known by when it asks again: with the same token it gets the same answer. By default one is drawn
+    /// Token that identifies the registrant in a repeated request: the same token gets the same answer. By default one
+    /// is generated
     #[arg(long, value_name = "T", value_parser = token)]
     pub token: Option<Token>,
 
-    /// Withdraw the registrant when it has not been heard of for this time, such as 10s or 1m; `wait --token T` is a word of it
+    /// Withdraw the registrant after this time without a request from it, such as 10s or 1m; `wait --token T` is such a
+    /// request
     #[arg(long, value_name = "TIME", requires = "token")]
     pub lease: Option<Span>,
 
-    /// How the service is asked.
+    /// Access to the service.
     #[command(flatten)]
     pub access: AccessArgs,
 }
@@ -284,32 +300,32 @@ fn token(text: &str) -> Result<Token, &'static str> {
 /// Arguments of `gpc rendezvous wait`.
 #[derive(Clone, PartialEq, Eq, Debug, clap::Args)]
 pub struct WaitArgs {
-    /// For what.
+    /// Resource to wait for.
     #[command(flatten)]
     pub at: HandleArgs,
 
-    /// Whose completion: that of the resource itself, or that of the highest above it
+    /// Completion to wait for: that of the resource itself, or that of the highest above it
     #[arg(long, value_enum, default_value_t = OfKind::Own)]
     pub of: OfKind,
 
-    /// Wait at most so long, such as 500ms, 10s or 1h
+    /// Maximum time to wait, such as 500ms, 10s or 1h
     #[arg(long, value_name = "TIME", default_value = "1m")]
     pub limit: Span,
 
-    /// The token of a registrant: its lease holds as long as this waits
+    /// Token of a registrant; its lease holds during this wait
     #[arg(long, value_name = "T", value_parser = token)]
     pub token: Option<Token>,
 
-    /// What to print
+    /// Output format
     #[arg(long, value_enum, default_value_t = WaitOutput::Level)]
     pub output: WaitOutput,
 
-    /// How the service is asked.
+    /// Access to the service.
     #[command(flatten)]
     pub access: AccessArgs,
 }
 
-/// Whose completion.
+/// Completion to wait for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum OfKind {
     /// That of the resource itself
@@ -327,32 +343,32 @@ impl From<OfKind> for Of {
     }
 }
 
-/// What `gpc rendezvous wait` prints.
+/// Output of `gpc rendezvous wait`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum WaitOutput {
-    /// The raw level-n data, alone
+    /// Only the raw level-n data
     Level,
-    /// One JSON object: the level, the data as nested arrays, and the job and secret of those who met
+    /// One JSON object: the level, the data as nested arrays, and the job and secret of the registrants
     Json,
 }
 
 /// Arguments of `gpc rendezvous show`.
 #[derive(Clone, PartialEq, Eq, Debug, clap::Args)]
 pub struct ShowArgs {
-    /// Which.
+    /// Resource to show.
     #[command(flatten)]
     pub at: HandleArgs,
 
-    /// What to print
+    /// Output format
     #[arg(long, value_enum, default_value_t = ShowOutput::Table)]
     pub output: ShowOutput,
 
-    /// How the service is asked.
+    /// Access to the service.
     #[command(flatten)]
     pub access: AccessArgs,
 }
 
-/// What `gpc rendezvous show` prints.
+/// Output of `gpc rendezvous show`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum ShowOutput {
     /// Lines for people
@@ -364,11 +380,11 @@ pub enum ShowOutput {
 /// Arguments of `gpc rendezvous destroy`.
 #[derive(Clone, PartialEq, Eq, Debug, clap::Args)]
 pub struct DestroyArgs {
-    /// Which.
+    /// Resource to destroy.
     #[command(flatten)]
     pub at: HandleArgs,
 
-    /// With --job: the URL of the service
+    /// With --job: URL of the service
     #[arg(long, value_name = "URL", requires = "job", conflicts_with_all = ["handle", "multijob"])]
     pub service: Option<ServiceUrl>,
 
@@ -376,7 +392,7 @@ pub struct DestroyArgs {
     #[arg(long, value_name = "JOB", requires = "service")]
     pub job: Option<Job>,
 
-    /// How the service is asked.
+    /// Access to the service.
     #[command(flatten)]
     pub access: AccessArgs,
 }
@@ -392,47 +408,49 @@ pub struct TokenArgs {
 /// Arguments of `gpc rendezvous run`.
 #[derive(Clone, PartialEq, Eq, Debug, clap::Args)]
 pub struct RunArgs {
-    /// How many processes
+    /// Number of processes
     #[arg(short = 'n', value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(PROCESSES_MAX)))]
     pub n: u32,
 
-    /// The URL of the service
+    /// URL of the service
     #[arg(long, value_name = "URL")]
     pub service: ServiceUrl,
 
-    /// Where the data of all are registered.
+    /// Resource above, where the data of all are registered.
     #[command(flatten)]
     pub above: AboveArgs,
 
-    /// Have the resource draw a job and a secret, so that the processes can become one set of nodes; with --parent the resource at the top does
+    /// Have the resource generate a job and a secret, so that the processes can become one set of nodes; with --parent
+    /// the resource at the top does
     #[arg(long, conflicts_with = "parent")]
     pub joint: bool,
 
-    /// End the processes after this time, such as 500ms, 10s or 1h; by default when they end by themselves
+    /// End the processes after this time, such as 500ms, 10s or 1h; by default they end by themselves
     #[arg(long, value_name = "TIME")]
     pub time_limit: Option<Span>,
 
-    /// Leave the others running when a process fails before all have registered; by default they are ended then, since they wait for one that may never come
+    /// Keep the others running if a process fails before all have registered. By default they are ended, since they
+    /// would wait for a process that may never register
     #[arg(long)]
     pub keep_going: bool,
 
-    /// How the service is asked.
+    /// Access to the service.
     #[command(flatten)]
     pub access: AccessArgs,
 
-    /// The program and its arguments, after `--`
+    /// Program and its arguments, after `--`
     #[arg(value_name = "PROGRAM", last = true, required = true)]
     pub command: Vec<OsString>,
 }
 
-/// Arguments of `gpc rendezvous task`, with which `run` starts what it starts.
+/// Arguments of `gpc rendezvous task`, by which `run` starts each process.
 #[derive(Clone, PartialEq, Eq, Debug, clap::Args)]
 pub struct TaskArgs {
-    /// The number of the parent's process.
+    /// Process number of the parent.
     #[arg(long, value_parser = clap::value_parser!(i32).range(1..))]
     pub parent: i32,
 
-    /// The program and its arguments.
+    /// Program and its arguments.
     #[arg(value_name = "PROGRAM", last = true, required = true)]
     pub command: Vec<OsString>,
 }

@@ -23,106 +23,113 @@ const NODES: &str = "Where the processes run";
 #[derive(Clone, PartialEq, Debug, clap::Args)]
 #[command(after_help = RUN_EXAMPLES, override_usage = RUN_USAGE)]
 pub struct RunArgs {
-    /// How the first program is run; those behind a `:` have arguments of their own
+    /// Number of processes, environment and words of the first program; each program after a `:` has its own
     #[command(flatten)]
     pub first: ProgramArgs,
 
-    /// Write in front of each line of output who has written it, such as `[g1.3] `: its group and its rank
+    /// Prefix each line of output with the group and rank that wrote it, such as `[g1.3] `
     #[arg(long)]
     pub tag_output: bool,
 
-    /// End the processes after this time, such as 500ms, 10s or 1h; the exit status is 124 then
+    /// End the processes after this time, such as 500ms, 10s or 1h; the exit status is then 124
     #[arg(long, value_name = "TIME")]
     pub time_limit: Option<Span>,
 
-    /// What is done when a process fails: status other than 0, a signal, or an end without goodbye while others count on it
+    /// What to do when a process fails: status other than 0, a signal, or an end without goodbye while others depend on
+    /// it
     #[arg(long, value_enum, default_value_t = OnDeathKind::Kill)]
     pub on_death: OnDeathKind,
 
-    /// Which rank reads the standard input of this command; the others read nothing
+    /// Rank that reads the standard input of this command; the others read nothing
     #[arg(long, value_name = "RANK", value_enum, default_value_t = StdinKind::First)]
     pub stdin: StdinKind,
 
-    /// Which cores processes run on
+    /// Cores that processes run on
     #[arg(long, value_enum, default_value_t = BindKind::None)]
     pub bind: BindKind,
 
-    /// PMI by a port of the loopback interface, PMI_PORT, and a secret PMI_ID for each process, in place of an inherited socket, PMI_FD
+    /// Offer PMI at a port of the loopback interface, PMI_PORT, with a secret PMI_ID for each process, instead of an
+    /// inherited socket, PMI_FD
     #[arg(long)]
     pub pmi_port: bool,
 
-    /// Start so many nodes on this machine, this process the first, and divide the processes among them: what several hosts would do, in small
+    /// Start this many nodes on this machine, this process the first, and divide the processes among them: a small
+    /// model of several hosts
     #[arg(long, value_name = "K", help_heading = NODES, conflicts_with = "peers")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(PROCESSES_MAX)))]
     pub nodes: Option<u32>,
 
-    /// Join the running nodes of this file (a line `ID ADDRESS` each), which were started by `gpc node --runs`, and divide the processes among them; this one runs none
+    /// Join the running nodes of this file (a line `ID ADDRESS` each), which were started by `gpc node --runs`, and
+    /// divide the processes among them; this node runs none
     #[arg(long = "hosts", value_name = "PEERS", help_heading = NODES, requires = "id")]
     pub peers: Option<PathBuf>,
 
-    /// With --hosts: the id of this process
+    /// With --hosts: id of this process
     #[arg(long, value_name = "I", help_heading = NODES, requires = "peers")]
     pub id: Option<Id>,
 
-    /// With --hosts: whom to link with.
+    /// Nodes that this node links with; used with --hosts.
     #[command(flatten, next_help_heading = "With --hosts: whom to link with over TCP")]
     pub trust: TrustArgs,
 }
 
-/// A program, how often it is started, and with what. Behind each `:` stands another one.
+/// A program, the number of its processes, and their environment. Another program follows each `:`.
 #[derive(Clone, PartialEq, Eq, Debug, clap::Args)]
 pub struct ProgramArgs {
-    /// How many processes of the program
+    /// Number of processes
     #[arg(short = 'n', value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=COUNT_MAX))]
     pub n: u32,
 
-    /// A variable for its processes, in place of one of the same name; without `=` the one of this command. May be given several times
+    /// Variable of the processes, which replaces one of the same name; without `=`, the value of this command. May be
+    /// repeated
     #[arg(long, value_name = "K[=V]", value_parser = clap::builder::OsStringValueParser::new())]
     pub env: Vec<OsString>,
 
-    /// The folder in which its processes start; by default the one of this command
+    /// Folder in which the processes start; by default that of this command
     #[arg(long, value_name = "FOLDER")]
     pub wdir: Option<PathBuf>,
 
-    /// The program, and its arguments. A word `:` ends them, and another program follows, with -n, --env and --wdir of its own in front of it
+    /// Program and its arguments. A word `:` ends them; another program follows, with its own -n, --env and --wdir
+    /// first
     #[arg(value_name = "PROGRAM", required = true, trailing_var_arg = true, num_args = 1..)]
     pub words: Vec<OsString>,
 }
 
-/// A program behind a `:`, read by itself.
+/// A program after a `:`, parsed separately.
 #[derive(Clone, PartialEq, Eq, Debug, Parser)]
 #[command(name = "gpc run", disable_help_flag = true, override_usage = RUN_USAGE)]
 pub(crate) struct NextProgram {
-    /// It.
+    /// The program.
     #[command(flatten)]
     program: ProgramArgs,
 }
 
-/// What one failed process means for its group.
+/// Effect of a failed process on its group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum OnDeathKind {
-    /// The others are killed, and so is whatever they have spawned
+    /// Kill the others, and all processes that they have spawned
     Kill,
-    /// The others go on, and are told if they have asked for it
+    /// Let the others continue, and notify those that asked for it
     Notify,
 }
 
-/// Which rank reads standard input.
+/// Rank that reads standard input.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum StdinKind {
     /// Rank 0
     #[value(name = "0")]
     First,
-    /// No rank: this command reads nothing, so that it can stand in a loop that reads the same input
+    /// No rank: this command reads nothing, and can stand in a loop that reads the same input
     None,
 }
 
-/// Which cores a process runs on.
+/// Cores that a process runs on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum BindKind {
-    /// Wherever the system puts it
+    /// Any core, as the system decides
     None,
-    /// On one core of its node: the first rank there on the first core that the node may use, and so on, from the first again when there are no more
+    /// One core of its node: the first rank there on the first core that the node may use, and so on; after the last
+    /// core, the first again
     Core,
 }
 
@@ -154,29 +161,30 @@ Examples:
   gpc run -n 64 --hosts peers.txt --id 0 --secret-file job.secret ./hello
   gpc ps                                         what runs, in another terminal";
 
-/// Which of the running domains.
+/// Selects a running domain.
 #[derive(Clone, PartialEq, Eq, Default, Debug, clap::Args)]
 pub struct DomainArgs {
-    /// The domain, one for each `gpc run`: its name or how that begins; needed where several run
+    /// Domain, one for each `gpc run`: its name or the beginning of it; required if several run
     #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub domain: Option<String>,
 
-    /// Look at the running nodes of this file (a line `ID ADDRESS` each), wherever they are, and not at what this user runs on this machine
+    /// Query the running nodes of this file (a line `ID ADDRESS` each), wherever they are, instead of the jobs of this
+    /// user on this machine
     #[arg(long, value_name = "FILE", requires = "id", help_heading = BY_NODES)]
     pub peers: Option<PathBuf>,
 
-    /// With --peers: the id of this process, which is that of no running node; the file need not have it
+    /// With --peers: id of this process, different from that of every running node; the file may omit it
     #[arg(long, value_name = "I", requires = "peers", help_heading = BY_NODES)]
     pub id: Option<Id>,
 
-    /// With --peers: whom to link with.
+    /// Nodes that this node links with; used with --peers.
     #[command(flatten, next_help_heading = "With --peers: whom to link with over TCP")]
     pub trust: TrustArgs,
 }
 
 const BY_NODES: &str = "By running nodes";
 
-/// What is printed.
+/// Output format.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum ShownAs {
     /// A table, for people
@@ -189,11 +197,11 @@ pub enum ShownAs {
 #[derive(Clone, PartialEq, Eq, Debug, clap::Args)]
 #[command(after_help = PS_EXAMPLES)]
 pub struct PsArgs {
-    /// Which domain; all of this user by default
+    /// Domain to show; all of this user by default
     #[command(flatten)]
     pub of: DomainArgs,
 
-    /// What to print
+    /// Output format
     #[arg(long, value_enum, default_value_t = ShownAs::Table)]
     pub output: ShownAs,
 }
@@ -211,7 +219,7 @@ Examples:
 #[derive(Clone, PartialEq, Debug, clap::Args)]
 #[command(after_help = DB_EXAMPLES)]
 pub struct DbArgs {
-    /// What to do.
+    /// Sub-command.
     #[command(subcommand)]
     pub command: DbCommand,
 }
@@ -222,23 +230,23 @@ Examples:
   gpc db show kvs_3f0c52ab91d7e684_1             the database of group g1
   gpc db show prices --domain 3f --output json";
 
-/// What can be done with databases.
+/// Sub-commands of `gpc db`.
 #[derive(Clone, PartialEq, Debug, Subcommand)]
 pub enum DbCommand {
     /// Print the names of the databases
     List(DbListArgs),
-    /// Print what is in a database, in the order of the keys
+    /// Print the content of a database in the order of the keys
     Show(DbShowArgs),
 }
 
 /// Arguments of `gpc db list`.
 #[derive(Clone, PartialEq, Eq, Debug, clap::Args)]
 pub struct DbListArgs {
-    /// Which domain; all of this user by default
+    /// Domain to list; all of this user by default
     #[command(flatten)]
     pub of: DomainArgs,
 
-    /// What to print
+    /// Output format
     #[arg(long, value_enum, default_value_t = ShownAs::Table)]
     pub output: ShownAs,
 }
@@ -247,15 +255,15 @@ pub struct DbListArgs {
 #[derive(Clone, PartialEq, Eq, Debug, clap::Args)]
 #[command(after_help = DB_SHOW)]
 pub struct DbShowArgs {
-    /// The name of the database
+    /// Name of the database
     #[arg(value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub name: String,
 
-    /// Which domain; by default the one that runs, or the one of the name
+    /// Domain; by default the running one, or the one in the name
     #[command(flatten)]
     pub of: DomainArgs,
 
-    /// What to print
+    /// Output format
     #[arg(long, value_enum, default_value_t = ShownAs::Table)]
     pub output: ShownAs,
 }
@@ -268,11 +276,11 @@ Keys and values are bytes. What is not text, and what a terminal would obey, is 
 #[derive(Clone, PartialEq, Eq, Debug, clap::Args)]
 #[command(after_help = KILL_EXAMPLES)]
 pub struct KillArgs {
-    /// The group, such as g1; `gpc ps` shows them
+    /// Group, such as g1; `gpc ps` lists them
     #[arg(value_name = "GROUP")]
     pub group: GroupId,
 
-    /// Which domain
+    /// Domain of the group
     #[command(flatten)]
     pub of: DomainArgs,
 }

@@ -2,22 +2,27 @@
 
 use std::path::PathBuf;
 
-/// Whom a node, or the root of a call on running nodes, links with over TCP.
+/// Nodes that a node, or the root of a call on running nodes, links with over TCP.
 #[derive(Clone, PartialEq, Eq, Default, Debug, clap::Args)]
 pub struct TrustArgs {
-    /// File with the secret of the job: over TCP the node links with those alone that have the same one. By default the file that GPC_SECRET_FILE in the environment names. With --peers, or where GPC_IMPI_SERVER in the environment names a server of IMPI
+    /// File with the secret of the job: over TCP the node links only with nodes that have the same one. By default the
+    /// file that GPC_SECRET_FILE in the environment names. With --peers, or if GPC_IMPI_SERVER in the environment names
+    /// an IMPI server
     #[arg(long, value_name = "FILE")]
     pub secret_file: Option<PathBuf>,
 
-    /// File with the private key of this id, where the peers file lists the public one. By default the file that GPC_KEY_FILE in the environment names
+    /// File with the private key of this id, if the peers file lists the public one. By default the file that
+    /// GPC_KEY_FILE in the environment names
     #[arg(long, value_name = "FILE", requires = "peers")]
     pub key_file: Option<PathBuf>,
 
-    /// Do not encrypt links between machines, with nodes that are told the same: the secret proves who links, but whoever can change what is on the wire can then inject anything
+    /// Do not encrypt links between machines, with nodes that have the same option. The secret still proves the peer,
+    /// but an attacker that can change bytes on the wire can then inject anything
     #[arg(long, requires = "peers")]
     pub no_encrypt: bool,
 
-    /// Without a secret: listen, and connect, beyond this machine all the same. Whoever reaches a node there can call its functions and forge replies
+    /// Listen and connect beyond this machine without a secret. Any process that reaches a node there can call its
+    /// functions and forge replies
     #[arg(long, requires = "peers")]
     pub insecure: bool,
 }
@@ -26,15 +31,15 @@ pub struct TrustArgs {
 #[derive(Clone, PartialEq, Eq, Debug, clap::Args)]
 #[command(after_help = SECRET_EXAMPLES, override_usage = SECRET_USAGE)]
 pub struct SecretArgs {
-    /// The new file of a job's secret
+    /// New file for the secret of a job
     #[arg(value_name = "FILE", required_unless_present = "key", conflicts_with = "key")]
     pub file: Option<PathBuf>,
 
-    /// Draw the key of a node instead: its private half goes to this new file, its public half is printed
+    /// Generate the key of a node instead: write its private half to this new file, and print its public half
     #[arg(long, value_name = "FILE")]
     pub key: Option<PathBuf>,
 
-    /// With --key: draw nothing, and print the public half of the key in the file
+    /// With --key: generate nothing, and print the public half of the key in the file
     #[arg(long, requires = "key", conflicts_with = "file")]
     pub show: bool,
 }
