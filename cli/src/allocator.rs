@@ -1,10 +1,12 @@
-//! The program's allocator: the system's, and for `gpc sim` another one.
+//! Allocator of the program: that of the system, or mimalloc for `gpc sim`.
 //!
-//! Worlds make and drop small things by the hundred million, and what takes time is memory that is far apart. mimalloc keeps things of one size together: small worlds take two thirds of the time with it, large ones four
-//! fifths ([docs/performance.md](../../docs/performance.md)). A node, which allocates nothing for a message, would only have 10 MB more with it and a gigabyte of addresses. So the command chooses when it knows what it will do, and what it
-//! has allocated until then goes back to where it came from.
+//! Simulated worlds allocate and free small objects by the hundred million, and most of the time goes into memory that
+//! is far apart. mimalloc keeps objects of one size together: small worlds then take two thirds of the time, large ones
+//! four fifths ([docs/performance.md](../../docs/performance.md)). A node allocates nothing for a message; mimalloc
+//! would only cost it 10 MB and a gigabyte of addresses. So the command chooses once it knows its sub-command. Memory
+//! that was allocated before goes back to the system's allocator.
 //!
-//! Memory is given out and taken back by what knows how; this decides only who. Hence the `unsafe`, which asks of the two what is asked of this.
+//! Both allocators do the work; this module only selects one. The `unsafe` passes on to them what the caller promises.
 #![allow(unsafe_code)]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -13,48 +15,50 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use libmimalloc_sys::mi_is_in_heap_region;
 use mimalloc::MiMalloc;
 
-/// Whether worlds have been announced. Never taken back. Who frees what another thread allocated has been given it after that thread saw this, so it sees it too.
+/// Whether the program simulates; never reset. A thread that frees memory of another thread received it after that
+/// thread had read this flag as set, so it reads the flag as set too.
 static WORLDS: AtomicBool = AtomicBool::new(false);
 
 /// The allocator of the program `gpc`.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Allocator;
 
-/// From now on the program allocates for worlds.
+/// Selects mimalloc for all later allocations.
 pub(super) fn for_worlds() {
     WORLDS.store(true, Ordering::Relaxed);
 }
 
-/// Whether what is new comes from mimalloc.
+/// Whether mimalloc serves new allocations.
 #[inline]
 fn worlds() -> bool {
     WORLDS.load(Ordering::Relaxed)
 }
 
-/// Whether mimalloc gave this memory out.
+/// Whether mimalloc allocated this memory.
 #[inline]
 fn of_worlds(memory: *mut u8) -> bool {
-    // SAFETY: looks the address up, and reads nothing there.
+    // SAFETY: looks up the address, and reads nothing there.
     worlds() && unsafe { mi_is_in_heap_region(memory.cast()) }
 }
 
-// SAFETY: both allocators keep the contract; each gets back only what it gave out, since every address belongs to one of them as long as it is in use.
+// SAFETY: both allocators keep the contract. Each gets back only memory that it allocated, since every address belongs
+// to one of them as long as it is in use.
 unsafe impl GlobalAlloc for Allocator {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller's layout, as it is.
+        // SAFETY: passes on the caller's layout.
         unsafe { if worlds() { MiMalloc.alloc(layout) } else { System.alloc(layout) } }
     }
 
     #[inline]
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller's layout, as it is.
+        // SAFETY: passes on the caller's layout.
         unsafe { if worlds() { MiMalloc.alloc_zeroed(layout) } else { System.alloc_zeroed(layout) } }
     }
 
     #[inline]
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        // SAFETY: goes back to who gave it out, with the layout that it was asked for with.
+        // SAFETY: the memory goes back to its allocator, with the layout of its allocation.
         unsafe {
             if of_worlds(memory) {
                 MiMalloc.dealloc(memory, layout);
@@ -66,7 +70,7 @@ unsafe impl GlobalAlloc for Allocator {
 
     #[inline]
     unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // SAFETY: who gave it out makes it larger, with the layout that it was asked for with.
+        // SAFETY: the allocator of the memory resizes it, with the layout of its allocation.
         unsafe {
             if of_worlds(memory) {
                 MiMalloc.realloc(memory, layout, size)
@@ -84,9 +88,9 @@ mod tests {
     const FEW: Layout = Layout::new::<[u8; 100]>();
     const MORE: Layout = Layout::new::<[u8; 5000]>();
 
-    /// Memory that is filled from its first byte on.
+    /// Allocates memory, and fills all of it.
     fn filled(byte: u8) -> *mut u8 {
-        // SAFETY: the layout has a size, and as much is written as it has.
+        // SAFETY: the layout has a size, and exactly that many bytes are written.
         unsafe {
             let memory = Allocator.alloc(FEW);
             assert!(!memory.is_null());
@@ -95,9 +99,9 @@ mod tests {
         }
     }
 
-    /// Makes it larger, looks whether it holds what it held, and gives it back.
+    /// Enlarges the memory, checks its content, and frees it.
     fn grow_and_drop(memory: *mut u8, byte: u8) {
-        // SAFETY: it came from `filled`, and nobody has another pointer to it.
+        // SAFETY: the memory came from `filled`, and no other pointer to it exists.
         unsafe {
             let larger = Allocator.realloc(memory, FEW, MORE.size());
             assert!(!larger.is_null());
@@ -118,7 +122,7 @@ mod tests {
         grow_and_drop(new, 3);
         let dropped = std::thread::spawn(|| filled(4) as usize).join().unwrap();
         grow_and_drop(dropped as *mut u8, 4);
-        // SAFETY: both layouts have a size, and each pointer goes back once.
+        // SAFETY: both layouts have a size, and each pointer is freed once.
         unsafe {
             Allocator.dealloc(stays, FEW);
             let blank = Allocator.alloc_zeroed(MORE);

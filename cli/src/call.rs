@@ -1,4 +1,4 @@
-//! `gpc call`: starts or joins the nodes, makes the calls, ends what it started, and prints what came of it.
+//! `gpc call`: starts or joins the nodes, makes the calls, ends the processes that it started, and prints the outcome.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use super::started::{Role, role};
 use super::{CommandResult, builtin, stdout};
 use chained_gpc::runtime::Functions;
 
-/// How long the processes have to end by themselves when the call is over.
+/// Time that the processes have to end by themselves after the call.
 const END_LIMIT: Duration = Duration::from_secs(2);
 
 /// Runs the sub-command.
@@ -35,7 +35,7 @@ pub(super) fn run(args: &CallArgs) -> CommandResult {
     };
     let result = session.and_then(|mut session| {
         let result = session.make_calls(&plan, &interrupt);
-        // Before anything is printed: whoever reads the output finds nothing running.
+        // Before printing, so that nothing runs any more when the output is read.
         session.close(END_LIMIT);
         result
     });
@@ -45,7 +45,7 @@ pub(super) fn run(args: &CallArgs) -> CommandResult {
     report(&plan, &result?)
 }
 
-/// Prints what the calls came to.
+/// Prints the outcome of the calls.
 fn report(plan: &CallPlan, made: &Made) -> CommandResult {
     stdout::write(|out| match plan.output {
         OutputKind::Table => write_table(&made.outcome, Width::of_stdout(), out),
@@ -54,7 +54,6 @@ fn report(plan: &CallPlan, made: &Made) -> CommandResult {
     })?;
     match &made.outcome.cause {
         None => Ok(ExitCode::SUCCESS),
-        // The table has the causes.
         Some(_) if plan.output == OutputKind::Table && made.outcome.lists_missing() => {
             let (missing, all) = (made.outcome.missing.len(), plan.ids.len());
             Err(format!("{missing} of {all} ids did not finish: the table says why").into())

@@ -1,4 +1,4 @@
-//! Why a call failed, with what this machine knows beyond the call itself.
+//! Explains why a call failed, with what this machine knows beyond the call itself.
 
 use std::time::Duration;
 
@@ -10,10 +10,11 @@ use chained_gpc::launch::remote::RemoteLaunch;
 use chained_gpc::runtime::{CallError, Peers};
 use chained_gpc::wire::{Cause, CauseKind, Stage};
 
-/// How long a process that lost a connection has to be seen as ended: it loses them one by one.
+/// Time to wait for the end of a process that lost a connection: a dying process loses its connections one by one.
 const DEATH_PATIENCE: Duration = Duration::from_millis(200);
 
-/// The first cause; of an id that was lost, how its process ended if it was started here, what its host or those on the way to it said if it was started there, or where a running one that was joined was looked for.
+/// Returns the first cause. If an id was lost, the message also says how its process ended (started here), what its
+/// host or the path to it reported (started there), or which address the peers file has for it (joined).
 pub(super) fn explain(
     first: &Cause,
     func: &str,
@@ -23,7 +24,7 @@ pub(super) fn explain(
 ) -> FirstCause {
     let mut cause = FirstCause::from(first);
     if first.kind == CauseKind::UnknownFunction {
-        // The wire has a number for the name.
+        // The wire has a number instead of the name.
         cause.message = format!(
             "its program has no function `{func}`: run the same version of gpc everywhere, or a program that registers it"
         );
@@ -35,7 +36,7 @@ pub(super) fn explain(
     let ended = launched.and_then(|launch| launch.exit_of(id, DEATH_PATIENCE));
     let ended = ended.map(|how| format!("its process ended: {how}"));
     if let Some(why) = remote.and_then(|remote| remote.why_lost(id, DEATH_PATIENCE)) {
-        // That it has no address is no news then.
+        // The process never started, so its missing address adds nothing.
         cause.message = match first.kind {
             CauseKind::Unreachable => why,
             _ => format!("{}; {why}", cause.message),
@@ -48,7 +49,8 @@ pub(super) fn explain(
     cause
 }
 
-/// What to do about a node that is not reached where the peers file has it; nothing more where it runs there, and has refused.
+/// Returns what to do about a node that does not answer at its address in the peers file. If a node runs there and has
+/// refused, there is no advice.
 fn advice(id: Id, address: &str, message: &str) -> Option<String> {
     let see = format!("see that `gpc node --id {id}` runs there");
     match (message.contains(": it refused "), message.contains(address)) {
@@ -58,7 +60,7 @@ fn advice(id: Id, address: &str, message: &str) -> Option<String> {
     }
 }
 
-/// A call that was given up because a process ended failed at that process.
+/// Attributes a call that was given up because a process ended to that process.
 pub(super) fn died(error: CallError, dead: Option<Id>) -> CallError {
     match (error, dead) {
         (CallError::Failed(failed), Some(id)) if failed.cause().kind == CauseKind::Cancelled => {
@@ -73,7 +75,8 @@ pub(super) fn died(error: CallError, dead: Option<Id>) -> CallError {
 mod tests {
     use super::*;
 
-    /// A node that had refused the proof was said to be missing: "see that `gpc node --id 1` runs there". The address stood in the line twice.
+    /// A node that had refused the proof was reported as missing: "see that `gpc node --id 1` runs there". The address
+    /// was in the line twice.
     #[test]
     fn what_to_do_fits_what_has_happened() {
         let at = "127.0.0.1:7001";
@@ -85,7 +88,7 @@ mod tests {
         assert_eq!(lost, format!("the peers file has it at {at}: {see}"));
     }
 
-    /// A node of another program was said to have no function "under the handle 0x5d6f0c5b7a8d1c3e".
+    /// A node of another program was reported to have no function "under the handle 0x5d6f0c5b7a8d1c3e".
     #[test]
     fn a_function_that_is_missing_is_named() {
         let first = Cause::new(3, Stage::Func, CauseKind::UnknownFunction, "the handle 0x5d6f");

@@ -1,12 +1,13 @@
-//! Lengths of time as people write them: `250ms`, `2s`, `1m30s`.
+//! Durations as text: `250ms`, `2s`, `1m30s`.
 //!
-//! Exact: no floating point between the text and the nanoseconds. What is printed parses to the same length.
+//! Conversion is exact: no floating point between the text and the nanoseconds. A printed duration parses to the same
+//! value.
 
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// The units, the largest first, in nanoseconds.
+/// Units in nanoseconds, the largest first.
 const UNITS: [(&str, u64); 7] = [
     ("d", 86_400_000_000_000),
     ("h", 3_600_000_000_000),
@@ -17,20 +18,20 @@ const UNITS: [(&str, u64); 7] = [
     ("ns", 1),
 ];
 
-/// The longest length of time that is taken: a year, so that adding it to the present never overflows a clock.
+/// Longest accepted duration: a year, so that adding it to the present never overflows a clock.
 const LONGEST: Duration = Duration::from_secs(365 * 86_400);
 
-/// Longest text that is quoted in an error, characters.
+/// Longest text that an error quotes, in characters.
 const QUOTED_MAX: usize = 40;
 
-/// A length of time, from 0 to 365 days.
+/// A duration from 0 to 365 days.
 ///
-/// As text: whole numbers or decimal fractions with their units, the largest unit first: `1.5s`, `1m30s`, `2h`, `250ms`. Units are
-/// `d`, `h`, `m`, `s`, `ms`, `us` (or `µs`) and `ns`.
+/// Its text is a list of whole numbers or decimal fractions with their units, the largest unit first: `1.5s`, `1m30s`,
+/// `2h`, `250ms`. Units are `d`, `h`, `m`, `s`, `ms`, `us` (or `µs`) and `ns`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Span(Duration);
 
-/// Text that is no length of time, and why.
+/// Text that is not a duration, and why.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("`{text}` is no length of time: {why}; write it as in 250ms, 2s, 1m30s or 1.5h")]
 pub struct SpanError {
@@ -39,7 +40,7 @@ pub struct SpanError {
 }
 
 impl Span {
-    /// The length.
+    /// Returns the standard type.
     pub fn duration(self) -> Duration {
         self.0
     }
@@ -61,7 +62,7 @@ impl FromStr for Span {
     }
 }
 
-/// A length of time as people take it in, to the second, by its two largest units: `1m30s`.
+/// Formats a duration to the second, by its two largest units, such as `1m30s`.
 pub fn brief(length: Duration) -> String {
     let seconds = length.as_secs();
     let (days, hours, minutes) = (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60);
@@ -95,7 +96,7 @@ fn parse(text: &str) -> Result<Duration, String> {
     Ok(total)
 }
 
-/// Which of the units that may still come this is.
+/// Returns the index of a unit among the units that may follow.
 fn place_of(number: &str, unit: &str, units: &[(&str, u64)]) -> Result<usize, String> {
     let unit = if unit == "µs" { "us" } else { unit };
     if number.is_empty() {
@@ -116,7 +117,7 @@ fn place_of(number: &str, unit: &str, units: &[(&str, u64)]) -> Result<usize, St
     }
 }
 
-/// A number with up to 9 places after the point, in a unit. What is smaller than a nanosecond is cut off.
+/// Parses a number with at most 9 decimal places, in a unit. Fractions of a nanosecond are cut off.
 fn part(number: &str, unit_ns: u64) -> Result<Duration, String> {
     let bad = || format!("`{number}` is no number");
     let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
@@ -126,7 +127,7 @@ fn part(number: &str, unit_ns: u64) -> Result<Duration, String> {
     if fraction.len() > 9 {
         return Err(format!("`{number}` has more than 9 places after the point"));
     }
-    // Only the number's size can be wrong from here on: all are digits.
+    // From here on all are digits, so only the size of the number can be wrong.
     let Ok(whole) = whole.parse::<u64>() else { return Ok(Duration::MAX) };
     let places = 10u128.pow(u32::try_from(fraction.len()).expect("at most 9"));
     let fraction = u128::from(fraction.parse::<u64>().map_err(|_| bad())?);

@@ -1,4 +1,4 @@
-//! Reading and writing the files that a user names, bounded, with the name in every error.
+//! Reads and writes files that a user names, within bounds, and with the name in every error.
 
 use std::borrow::Cow;
 use std::fs::{self, File, OpenOptions};
@@ -19,20 +19,22 @@ use signal_hook::consts::SIGXFSZ;
 use super::inherited;
 use chained_gpc::runtime::{Peers, request_data_max};
 
-/// How much is read of a file, and how long it may take.
+/// Bounds of reading a file: size and time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Bounds {
-    /// Most bytes.
+    /// Maximum size.
     pub(super) bytes: u64,
-    /// Why no more, and what to do.
+    /// Reason for the maximum, and what to do.
     pub(super) long: &'static str,
-    /// How long the end of a pipe, a FIFO or a device may take to come. A regular file is read as far as it went when it was opened.
+    /// Time limit for the end of a pipe, a FIFO or a device. A regular file is read up to the length that it had when
+    /// it was opened.
     pub(super) wait: Duration,
-    /// What to do where that is too short.
+    /// What to do if the time limit is too short.
     pub(super) late: &'static str,
 }
 
-/// Text: a tree of a million positions or the addresses of a million nodes, with room. A minute is long for what writes it to a pipe.
+/// Bounds of text: more than a tree of a million positions or the addresses of a million nodes. A minute is long for a
+/// program that writes such text to a pipe.
 const TEXT: Bounds = Bounds {
     bytes: 64 << 20,
     long: "name another file",
@@ -40,19 +42,20 @@ const TEXT: Bounds = Bounds {
     late: "write it to a file first",
 };
 
-/// Longest data that are read: more than any service takes, with room.
+/// Maximum size of data: more than any service accepts.
 const BYTES_MAX: u64 = 4 << 30;
 
-/// How long a filter waits for the end of what it is to convert, or a registrant for its data: another command may wait for tasks before it writes.
+/// Time limit for the end of a filter's input, or of a registrant's data: the command that writes it may have to wait
+/// for tasks first.
 const BYTES_WAIT: Duration = Duration::from_secs(60 * 60);
 
-/// How much of a pipe or a device is read at a time, bytes: what a pipe holds.
+/// Bytes read at a time from a pipe or a device: the capacity of a pipe.
 const CHUNK: usize = 64 << 10;
 
-/// Reads a text file; `-` is standard input. `what` it is, such as `peers file`, is for errors.
+/// Reads a text file; `-` is standard input. Errors name the kind of file by `what`, such as `peers file`.
 ///
 /// # Errors
-/// When it cannot be read, is longer than 64 MiB or not UTF-8; the text names the file.
+/// If the file cannot be read, is longer than 64 MiB or not UTF-8; the message names the file.
 pub(super) fn read_text(path: &Path, what: &str) -> Result<String, String> {
     let bytes = read(path, what, TEXT)?;
     String::from_utf8(bytes).map_err(|error| {
@@ -61,10 +64,10 @@ pub(super) fn read_text(path: &Path, what: &str) -> Result<String, String> {
     })
 }
 
-/// Reads a file of bytes of any kind; `-` is standard input.
+/// Reads a file of any bytes; `-` is standard input.
 ///
 /// # Errors
-/// When it cannot be read, or is longer than 4 GiB or what this process may hold; the text names the file.
+/// If the file cannot be read, or is longer than 4 GiB or than this process may hold; the message names the file.
 pub(super) fn read_bytes(path: &Path, what: &str) -> Result<Vec<u8>, String> {
     let bytes = BYTES_MAX.min(request_data_max(NonZeroU32::MIN));
     let long = "this process may hold no more of it: give less at a time";
@@ -74,12 +77,12 @@ pub(super) fn read_bytes(path: &Path, what: &str) -> Result<Vec<u8>, String> {
 /// Reads a file within bounds; `-` is standard input.
 ///
 /// # Errors
-/// When it cannot be read or is out of bounds; the text names the file.
+/// If the file cannot be read or is out of bounds; the message names the file.
 pub(super) fn read(path: &Path, what: &str, bounds: Bounds) -> Result<Vec<u8>, String> {
     let file = match path == Path::new("-") {
         true => inherited::input(),
         false => {
-            // A FIFO without a writer is opened at once so, and a terminal does not become this process's.
+            // A FIFO without a writer then opens at once, and a terminal does not become the controlling one.
             let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed();
             OpenOptions::new().read(true).custom_flags(flags).open(path)
         }
@@ -88,7 +91,7 @@ pub(super) fn read(path: &Path, what: &str, bounds: Bounds) -> Result<Vec<u8>, S
     bytes.map_err(|error| unreadable(path, what, &error.to_string()))
 }
 
-/// What a file is called where something is said of it.
+/// Returns the name of a file for messages.
 pub(super) fn shown(path: &Path) -> Cow<'_, str> {
     match path == Path::new("-") {
         true => "standard input".into(),
@@ -96,7 +99,7 @@ pub(super) fn shown(path: &Path) -> Cow<'_, str> {
     }
 }
 
-/// Says that a file cannot be read.
+/// Returns the message that a file cannot be read.
 pub(super) fn unreadable(path: &Path, what: &str, why: &str) -> String {
     match path == Path::new("-") {
         true => format!("cannot read the {what} from standard input: {why}"),
@@ -110,7 +113,7 @@ fn read_open(mut file: File, bounds: Bounds) -> io::Result<Vec<u8>> {
         true => there.len().saturating_sub(file.stream_position()?),
         false => 0,
     };
-    // Files of `/proc` have no length.
+    // Files in `/proc` have the length 0.
     if left == 0 {
         return read_stream(&file, bounds);
     }
@@ -123,12 +126,12 @@ fn read_open(mut file: File, bounds: Bounds) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Reads what has no length of its own.
+/// Reads a file without a length of its own.
 fn read_stream(mut file: &File, bounds: Bounds) -> io::Result<Vec<u8>> {
     let begun = Instant::now();
     let mut bytes = Vec::new();
     let mut chunk = vec![0; CHUNK];
-    // Ends: it takes a bounded time.
+    // Ends: the time is bounded.
     loop {
         let left = bounds.wait.saturating_sub(begun.elapsed());
         if left.is_zero() {
@@ -151,7 +154,7 @@ fn read_stream(mut file: &File, bounds: Bounds) -> io::Result<Vec<u8>> {
     }
 }
 
-/// Whether there is something to read, or an end, within a time.
+/// Whether data or the end of the file arrives within a time limit.
 fn is_ready(file: &File, limit: Duration) -> io::Result<bool> {
     let limit = Timespec::try_from(limit).map_err(io::Error::other)?;
     match poll(&mut [PollFd::new(file, PollFlags::IN)], Some(&limit)) {
@@ -168,7 +171,7 @@ fn too_long(bounds: Bounds) -> io::Error {
 /// Reads a peers file.
 ///
 /// # Errors
-/// When it cannot be read, has a fault, whose line is named, or names no node at all; the text names the file.
+/// If the file cannot be read, has a fault (the message names its line), or names no node; the message names the file.
 pub(super) fn read_peers(path: &Path) -> Result<Peers, String> {
     let text = read_text(path, "peers file")?;
     let peers: Peers = text.parse().map_err(|error| format!("{}: {error}", path.display()))?;
@@ -178,16 +181,17 @@ pub(super) fn read_peers(path: &Path) -> Result<Peers, String> {
     }
 }
 
-/// From here on a file that grows over the limit of `ulimit -f` is an error to be told of, and not the end of the process.
+/// Turns a write beyond the limit of `ulimit -f` into an error; by default it ends the process.
 pub(super) fn outlive_size_limit() -> io::Result<()> {
     signal_hook::flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false))).map(drop)
 }
 
-/// Writes a text file: all of it, or nothing. The text goes to a new file beside it, which takes the old one's place when it is complete; so a disk that is full, or a process that is
-/// killed, costs nobody what was there. What is no file, such as `/dev/stdout`, is written as it is.
+/// Writes a text file as a whole, or leaves it unchanged. The text goes to a new file in the same folder, which
+/// replaces the old file when it is complete. So a full disk or a killed process destroys nothing. A path that is not a
+/// regular file, such as `/dev/stdout`, is written directly.
 ///
 /// # Errors
-/// When it cannot be written; the text names the path, and the old file is as it was.
+/// If the file cannot be written; the message names the path, and the old file is unchanged.
 pub(super) fn write_text(path: &Path, text: &str) -> Result<(), String> {
     write_with(path, |file| file.write_all(text.as_bytes()))
         .map_err(|error| format!("cannot write {}: {error}", path.display()))
@@ -199,7 +203,7 @@ fn write_with(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> i
         Ok(there) if !there.is_file() => {
             OpenOptions::new().write(true).open(path).and_then(|mut file| write(&mut file))
         }
-        // Where the path is a link, what it leads to is replaced.
+        // If the path is a symbolic link, its target is replaced.
         there => replace(&path.canonicalize().unwrap_or_else(|_| path.into()), there.ok(), write),
     }
 }
@@ -213,17 +217,17 @@ fn replace(
     let mut file = OpenOptions::new().write(true).create_new(true).open(&beside)?;
     let written = write(&mut file)
         .and_then(|()| old.map_or(Ok(()), |old| file.set_permissions(old.permissions())))
-        // Some systems say only then that the disk is full.
+        // Some systems report a full disk only here.
         .and_then(|()| file.sync_all())
         .and_then(|()| fs::rename(&beside, path));
     if written.is_err() {
-        // What made it fail is what is said.
+        // The error of the write is the one to report.
         let _ = fs::remove_file(&beside);
     }
     written
 }
 
-/// A name beside a file that nobody else uses: that of this process is in it.
+/// Returns a name in the folder of a file that no other process uses: it contains the number of this process.
 fn beside(path: &Path) -> io::Result<PathBuf> {
     let name = path.file_name().ok_or_else(|| io::Error::other("it is no name of a file"))?;
     Ok(path.with_file_name(format!(".{}.{}.new", name.to_string_lossy(), std::process::id())))
@@ -254,7 +258,8 @@ mod tests {
         assert!(read_text(folder.path(), "text").unwrap_err().contains("Is a directory"));
     }
 
-    /// `gpc call digest -n 2 --data /dev/zero` read 22 GB, until the system killed it; a FIFO that no process wrote to held the command up for good.
+    /// `gpc call digest -n 2 --data /dev/zero` read 22 GB, until the system killed it; a FIFO without a writer held the
+    /// command up forever.
     #[test]
     fn what_has_no_end_is_read_within_bounds() {
         let bounds = Bounds {
@@ -280,12 +285,12 @@ mod tests {
         let path = folder.path().join("long");
         fs::write(&path, vec![7; 3 * CHUNK]).unwrap();
         assert_eq!(read(&path, "data", bounds).map(|bytes| bytes.len()), Ok(3 * CHUNK));
-        // Refused by its length, before anything is read.
+        // Rejected by its length, before anything is read.
         File::create(&path).unwrap().set_len(1 << 33).unwrap();
         assert!(read(&path, "data", bounds).unwrap_err().contains("longer than 192.00 KiB"));
     }
 
-    /// A call over an empty peers file went to its root alone and said that all was done.
+    /// A call over an empty peers file went to its root alone, and reported that all was done.
     #[test]
     fn a_peers_file_names_a_node() {
         let folder = tempfile::tempdir().unwrap();
@@ -297,7 +302,7 @@ mod tests {
         }
     }
 
-    /// A disk that was full when the results of a new measurement were written cost the earlier ones, too.
+    /// The disk was full when the results of a new measurement were written, and the earlier results were lost, too.
     #[test]
     fn what_cannot_be_written_whole_leaves_the_old_file_as_it_was() {
         let folder = tempfile::tempdir().unwrap();

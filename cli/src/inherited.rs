@@ -1,7 +1,9 @@
 //! Standard input and output as the process inherited them.
 //!
-//! Before `main`, Rust's runtime opens `/dev/null` in place of a standard descriptor that is closed, so that no file takes its number. A program that looks later sees a reader who takes everything, and reports success for output that
-//! is lost. So the two descriptors are looked at before that, by a function among those that the loader calls (`.init_array`, Linux). The `unsafe` is the name of that section.
+//! Before `main`, Rust's runtime opens `/dev/null` in place of a closed standard descriptor, so that no file takes its
+//! number. A program that checks later finds a working descriptor, and reports success for lost output. So a function
+//! in the section `.init_array` (Linux), which the loader calls earlier, checks both descriptors. The `unsafe` is the
+//! name of that section.
 #![allow(unsafe_code)]
 
 use std::fs::File;
@@ -15,7 +17,8 @@ use rustix::io::{Errno, fcntl_getfd};
 static INPUT_CLOSED: AtomicBool = AtomicBool::new(false);
 static OUTPUT_CLOSED: AtomicBool = AtomicBool::new(false);
 
-// SAFETY: the section holds pointers to functions of this type, which the loader calls once, on the only thread; the function needs nothing of Rust's runtime.
+// SAFETY: the section holds pointers to functions of this type, which the loader calls once, on the only thread. The
+// function needs nothing of Rust's runtime.
 #[cfg(target_os = "linux")]
 #[used]
 #[unsafe(link_section = ".init_array")]
@@ -30,16 +33,17 @@ extern "C" fn look() {
     OUTPUT_CLOSED.store(is_closed(rustix::stdio::stdout()), Ordering::Relaxed);
 }
 
-/// What `look` found. The pointer is named here so that the linker keeps the section.
+/// Returns what `look` found. Using `LOADED` here makes the linker keep the section.
 fn found(closed: &AtomicBool) -> bool {
     black_box(LOADED);
     closed.load(Ordering::Relaxed)
 }
 
-/// Standard input, unbuffered. Unlike [`io::stdin`], it reports a descriptor that cannot be read, where that one reports the end.
+/// Returns standard input, unbuffered. For a descriptor that cannot be read, it reports an error, where [`io::stdin`]
+/// reports the end.
 ///
 /// # Errors
-/// When it was closed.
+/// If it was closed.
 pub(super) fn input() -> io::Result<File> {
     if found(&INPUT_CLOSED) {
         return Err(io::Error::other("it is closed; redirect it from a file or a pipe"));
@@ -47,20 +51,21 @@ pub(super) fn input() -> io::Result<File> {
     Ok(File::from(io::stdin().as_fd().try_clone_to_owned()?))
 }
 
-/// Standard output, unbuffered. Unlike [`io::stdout`], it reports a descriptor that cannot be written, where that one reports success.
+/// Standard output, unbuffered. For a descriptor that cannot be written, it reports an error, where [`io::stdout`]
+/// reports success.
 #[derive(Debug)]
 pub(super) enum Output {
-    /// It takes what is written.
+    /// Open: writes go there.
     Open(File),
-    /// It was closed: each write fails.
+    /// Closed: each write fails.
     Closed,
 }
 
 impl Output {
-    /// That of this process.
+    /// Opens the standard output of this process.
     ///
     /// # Errors
-    /// When the process has no descriptor left.
+    /// If the process has no descriptor left.
     pub(super) fn new() -> io::Result<Output> {
         match found(&OUTPUT_CLOSED) {
             true => Ok(Output::Closed),

@@ -1,6 +1,8 @@
-//! The first process of a container (process number 1): the system makes it the parent of every process there that loses its own, and only it can take their exit statuses.
+//! Runs the command as a child, if this is the first process of a container (process number 1).
 //!
-//! So the command runs as a child of it. The first process hands signals on to the child, takes the statuses of all that end, and ends with the child's.
+//! The system makes the first process the parent of every process there that loses its own, and only the first can take
+//! their exit statuses. So it forwards signals to the command, takes the statuses of all processes that end, and ends
+//! with the status of the command.
 
 use std::env;
 use std::io;
@@ -14,7 +16,7 @@ use rustix::termios::tcsetpgrp;
 use signal_hook::consts::{SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH};
 use signal_hook::iterator::Signals;
 
-/// Signals that are handed on.
+/// Signals forwarded to the child.
 const HANDED_ON: [i32; 8] = [SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH];
 
 /// Whether this is the first process of a container, or of a machine.
@@ -22,18 +24,18 @@ pub(crate) fn is_first() -> bool {
     getpid().is_init()
 }
 
-/// Runs the command as a child of this process; the exit status of the child, 128 + N if signal N has killed it.
+/// Runs the command as a child of this process. Returns the exit status of the child, 128 + N if signal N killed it.
 ///
 /// # Errors
-/// The system's: the child cannot be started.
+/// If the child cannot be started.
 pub(crate) fn run() -> io::Result<ExitCode> {
     let mut signals = Signals::new(HANDED_ON.into_iter().chain([SIGCHLD]))?;
     let program = this_program()?;
     let mut command = Command::new(&program);
-    // A process group of its own: Ctrl-C at the terminal reaches the child once.
+    // The child leads its own process group, so that Ctrl-C at the terminal reaches it once.
     let child = command.arg0(name_of(&program)).args(env::args_os().skip(1)).process_group(0).spawn()?;
     let child = Pid::from_child(&child);
-    // Fails where standard input is no terminal.
+    // Fails if standard input is not a terminal.
     let _ = tcsetpgrp(io::stdin(), child);
     loop {
         if let Some(status) = reap(child) {
@@ -41,26 +43,26 @@ pub(crate) fn run() -> io::Result<ExitCode> {
         }
         for signal in signals.wait() {
             if let (true, Some(signal)) = (HANDED_ON.contains(&signal), Signal::from_named_raw(signal)) {
-                // It may have ended: the next turn sees it.
+                // If the child has ended, the next turn finds that.
                 let _ = kill_process(child, signal);
             }
         }
     }
 }
 
-/// Takes the statuses of all that have ended; that of the command, if it is among them.
+/// Takes the statuses of all processes that have ended; returns that of the command if it is among them.
 fn reap(child: Pid) -> Option<u8> {
     // Ends: each turn takes a process that has ended or is stopped, and there are finitely many.
     loop {
         match wait(WaitOptions::NOHANG | WaitOptions::UNTRACED) {
             Ok(Some((pid, status))) if pid == child && status.stopped() => {
-                // No shell is there that could continue it.
+                // There is no shell that could continue the command.
                 let _ = kill_process_group(child, Signal::CONT);
             }
             Ok(Some((pid, status))) if pid == child => return Some(status_of(status)),
             Ok(Some(_)) | Err(Errno::INTR) => {}
             Ok(None) => return None,
-            // The command cannot be a child no longer without having been seen to end.
+            // Not reached: the command remains a child until its end is seen here.
             Err(_) => return Some(crate::FAILED),
         }
     }

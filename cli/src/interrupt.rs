@@ -1,6 +1,8 @@
-//! Ctrl-C and its like: told to whoever waits, so that what was started is ended in order.
+//! Signals that end the command, such as Ctrl-C. The first one wakes the waiting thread, which ends the started
+//! processes in order.
 //!
-//! A second signal ends the process at once; the control links of its children close then, and they end as well.
+//! A second signal ends the process at once. The control links of its children then close, and the children end as
+//! well.
 
 use std::io;
 use std::sync::Arc;
@@ -20,10 +22,10 @@ pub struct Interrupt {
 }
 
 impl Interrupt {
-    /// From now on the first signal calls `wake`, on a thread of its own, once.
+    /// Starts to listen. The first signal calls `wake` once, on a separate thread.
     ///
     /// # Errors
-    /// When the system gives no thread or no signal handler.
+    /// If the system provides no thread or no signal handler.
     pub fn listen(wake: impl FnOnce() + Send + 'static) -> io::Result<Interrupt> {
         let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
         let handle = signals.handle();
@@ -41,12 +43,12 @@ impl Interrupt {
         Ok(Interrupt { signal, handle, thread: Some(thread) })
     }
 
-    /// The signal that came, if one did.
+    /// Returns the signal that arrived, if any.
     pub fn signal(&self) -> Option<i32> {
         Some(self.signal.load(Ordering::Acquire)).filter(|&signal| signal != 0)
     }
 
-    /// The exit status that tells a shell of the signal that came, such as 130 for SIGINT.
+    /// Returns the exit status that reports the signal to a shell, such as 130 for SIGINT.
     pub fn exit_status(&self) -> Option<u8> {
         self.signal().and_then(|signal| u8::try_from(status_of(signal)).ok())
     }
@@ -60,7 +62,7 @@ impl Drop for Interrupt {
     fn drop(&mut self) {
         self.handle.close();
         if let Some(thread) = self.thread.take() {
-            // It ends with the handle; a panic in `wake` has been reported where it happened.
+            // The thread ends with the handle; a panic in `wake` was reported where it happened.
             let _ = thread.join();
         }
     }

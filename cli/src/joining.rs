@@ -1,7 +1,7 @@
-//! What is done before a call on running nodes: the id of this process must be free, and those that are called must be up.
+//! Checks before a call on running nodes: the id of this process must be free, and the called nodes must be up.
 //!
-//! An id has one process. To the others a second one would be a later run of the same id, and they would not let the first one in any more.
-//! So a slip of the pen in `--id` is found before anything is said to anybody.
+//! An id belongs to one process. Other nodes take a second process for a later run of the same id, and refuse the first
+//! one from then on. So a wrong `--id` is rejected before any message is sent.
 
 use std::time::{Duration, Instant};
 
@@ -11,13 +11,13 @@ use super::interrupt::Interrupt;
 use super::say;
 use chained_gpc::runtime::{AbsentPeers, Peers};
 
-/// How long a node on another machine may take to show that it is there.
+/// Time limit for a node on another machine to answer the check.
 const PROBE_LIMIT: Duration = Duration::from_secs(1);
 
-/// Refuses an id that is running.
+/// Rejects an id that is in use.
 ///
 /// # Errors
-/// When a process answers where this id would listen; the text says what to do.
+/// If a process answers at the address of this id; the message says what to do.
 pub(super) fn refuse_taken(root: Id, peers: &Peers) -> Result<(), String> {
     match peers.address(root) {
         Some(address) if address.is_answered(PROBE_LIMIT) => Err(format!(
@@ -27,13 +27,13 @@ pub(super) fn refuse_taken(root: Id, peers: &Peers) -> Result<(), String> {
     }
 }
 
-/// How long a node waits for others at a time: somebody who presses Ctrl-C does not notice it.
+/// Longest wait for nodes between two checks for a signal: too short to be noticed after Ctrl-C.
 const TURN: Duration = Duration::from_millis(500);
 
-/// Waits until nodes are up, by means of something that waits for so long, and says whom it waits for.
+/// Calls `wait` with a time limit until the nodes are up, and prints the ids that are missing.
 ///
 /// # Errors
-/// When they are not within `patience`, which names them, or it is interrupted.
+/// If the nodes are not up within `patience` (the error names them), or the wait is interrupted.
 pub(super) fn until_up(
     patience: Duration,
     interrupt: &Interrupt,

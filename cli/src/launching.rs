@@ -1,4 +1,4 @@
-//! Processes of this program as nodes: how they are started, and what a terminal shows meanwhile.
+//! Starts processes of this program as nodes, and shows the progress on a terminal.
 
 use std::ops::{ControlFlow, Range};
 
@@ -11,29 +11,29 @@ use indicatif::{ProgressBar, ProgressStyle};
 use super::Failure;
 use super::interrupt::Interrupt;
 
-/// The arguments of such a process before its id.
+/// Arguments of a started node, before its id.
 pub(crate) const ARGUMENTS: [&str; 3] = ["node", "--launched", "--id"];
 
-/// The arguments of a node that runs programs, before its id.
+/// Arguments of a started node that runs programs, before its id.
 #[cfg(feature = "bnr")]
 pub(crate) const RUNNING: [&str; 4] = ["node", "--launched", "--runs", "--id"];
 
 /// The arguments of a process on another host.
 pub(crate) const AGENT: [&str; 2] = ["node", "--agent"];
 
-/// From how many processes on a terminal sees how many have been started; fewer take no noticeable time.
+/// Number of processes from which a terminal shows progress; fewer start in no noticeable time.
 const PROGRESS_MIN: usize = 128;
 
-/// Gives a process that was started by `/proc/self/exe` the name of the program, by which `ps` and `pgrep` find it.
+/// Sets the process name after a start through `/proc/self/exe`, so that `ps` and `pgrep` find the program.
 pub(crate) fn name_process() {
-    // Without its name it works as well.
+    // The name is a convenience only.
     let _ = std::fs::write("/proc/self/comm", "gpc");
 }
 
-/// Starts a process of this program for each id; gives up when it is interrupted.
+/// Starts a process of this program for each id, and gives up if it is interrupted.
 ///
 /// # Errors
-/// When one cannot be started, or it is interrupted; none is left running then.
+/// If a process cannot be started, or the start is interrupted; no process remains then.
 pub(crate) fn start(
     ids: Range<Id>,
     link: LinkKind,
@@ -45,10 +45,10 @@ pub(crate) fn start(
     Ok(start_plan(&plan, || interrupt.signal().is_some())?)
 }
 
-/// Starts the processes of a plan; gives up when `interrupted` says so.
+/// Starts the processes of a plan, and gives up if `interrupted` returns true.
 ///
 /// # Errors
-/// When one cannot be started, or it is interrupted; none is left running then.
+/// If a process cannot be started, or the start is interrupted; no process remains then.
 pub(crate) fn start_plan(plan: &Plan, interrupted: impl Fn() -> bool + Sync) -> Result<Launch, LaunchError> {
     let progress = progress_bar(plan.ids.len());
     let launch = Launch::start_observed(plan, |started| {
@@ -62,10 +62,11 @@ pub(crate) fn start_plan(plan: &Plan, interrupted: impl Fn() -> bool + Sync) -> 
     launch
 }
 
-/// Starts processes on other hosts; gives up when it is interrupted. With a partial plan, the outcome of a call names those that could not be started.
+/// Starts processes on other hosts, and gives up if it is interrupted. With a partial plan, the outcome of a call names
+/// the processes that could not be started.
 ///
 /// # Errors
-/// When a host does not answer and the plan is not partial, or it is interrupted; nothing is left running then.
+/// If a host does not answer and the plan is not partial, or the start is interrupted; no process remains then.
 pub(crate) fn start_remote(
     plan: &RemotePlan,
     settings: NodeSettings,
@@ -73,7 +74,7 @@ pub(crate) fn start_remote(
 ) -> Result<RemoteLaunch, RemoteError> {
     let mut plan = plan.clone();
     plan.settings = settings;
-    // Each takes as long as a connection does.
+    // Always shown: each start takes as long as a connection.
     let progress = progress_bar(PROGRESS_MIN.max(plan.processes() as usize));
     progress.set_length(plan.processes().into());
     let launch = RemoteLaunch::start_observed(&plan, |there| {
@@ -91,7 +92,7 @@ fn progress_bar(count: usize) -> ProgressBar {
     if count < PROGRESS_MIN {
         return ProgressBar::hidden();
     }
-    // Draws on standard error, and only where that is a terminal.
+    // Draws on standard error, and only if that is a terminal.
     let style = ProgressStyle::with_template("starting processes {wide_bar} {pos}/{len}");
     ProgressBar::new(count as u64).with_style(style.expect("the template is well formed"))
 }

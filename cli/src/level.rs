@@ -1,4 +1,4 @@
-//! `gpc level`: level-n data from and to JSON.
+//! `gpc level`: converts level-n data from and to JSON.
 //!
 //! Source: WS Rendezvous, "Data format".
 

@@ -1,8 +1,9 @@
 //! The command `gpc`: makes calls, runs nodes, draws trees, simulates, measures.
 //!
-//! The top floor: it uses the library [`chained_gpc`] as any other program would, and nothing of that uses it. It is a library so that
-//! the command and its tests share it; nothing of it is an interface for others. It never prints a panic at a user: whatever can go wrong outside is an error that says what to do.
-//! Answers go to standard output, all else to standard error; a reader who leaves early (`| head`) is no error.
+//! The top floor: it uses the library [`chained_gpc`] as any other program does, and no other crate uses it. It is a
+//! library only so that the command and its tests share the code. A user never sees a panic: every fault outside the
+//! program is an error that says what to do. Results go to standard output, all else to standard error; a reader that
+//! leaves early (`| head`) is no error.
 #![allow(clippy::disallowed_methods, reason = "the command waits, and measures")]
 #![deny(unsafe_code)]
 
@@ -60,30 +61,31 @@ use self::args::{Args, Command};
 use self::refused::Refused;
 use chained_gpc::wire::Shown;
 
-/// What went wrong, in words.
+/// The error of a command, as a message.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// What a sub-command ends with: the status to exit with, or what went wrong.
+/// Result of a sub-command: the exit status, or the error.
 pub type CommandResult = Result<ExitCode, Failure>;
 
-/// Exit status where a command could not do what it was asked to.
+/// Exit status of a command that failed.
 const FAILED: u8 = 1;
 
-/// Exit status where the arguments are wrong, clap's own.
+/// Exit status for wrong arguments, the same as clap's.
 const USAGE: u8 = 2;
 
-/// The command: reads the arguments, runs the sub-command, reports its error. Wrong arguments exit with 2, errors with 1.
+/// Runs the command: parses the arguments, runs the sub-command, and reports its error. The exit status is 2 for wrong
+/// arguments, and 1 for other errors.
 pub fn main() -> ExitCode {
     chained_gpc::runtime::one_heap();
     if init::is_first() {
         return init::run().unwrap_or_else(|error| failed(&error, USAGE));
     }
-    // What waits for the keeper of its processes waits for nothing that it does not need.
+    // Checked before anything else, since a node waits for its supervisor to start.
     #[cfg(feature = "bnr")]
     if run::is_keeper(env::args_os()) {
         return run::keep().unwrap_or_else(|error| failed(&*error, USAGE));
     }
-    // One of thousands, perhaps.
+    // Checked before clap parses the arguments, since a call may start thousands of these.
     let launched = own_id(env::args_os(), &launching::ARGUMENTS);
     #[cfg(feature = "bnr")]
     if let Some(id) = own_id(env::args_os(), &launching::RUNNING) {
@@ -103,7 +105,7 @@ pub fn main() -> ExitCode {
     result.unwrap_or_else(|error| failed(&*error, USAGE))
 }
 
-/// The command as a user has started it.
+/// Runs the command as a user started it.
 fn started() -> ExitCode {
     #[cfg(feature = "impi")]
     {
@@ -120,12 +122,12 @@ fn started() -> ExitCode {
     run(args.command).unwrap_or_else(|error| failed(&*error, USAGE))
 }
 
-/// What clap makes of arguments in place of values: help and version on standard output, or an error.
+/// Handles what clap returns instead of arguments: help and version on standard output, or an error.
 fn refused(error: &clap::Error, arguments: &[OsString]) -> ExitCode {
     match error.kind() {
-        // Without a sub-command the help is what to do.
+        // Without a sub-command, the help is the answer.
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-            // Nowhere is left to report that standard error is closed.
+            // If standard error is closed, nothing is left to report that to.
             let _ = error.print();
             ExitCode::from(USAGE)
         }
@@ -140,7 +142,7 @@ fn refused(error: &clap::Error, arguments: &[OsString]) -> ExitCode {
     }
 }
 
-/// `help --help` is `help`: clap has no help of that one, and says that it knows no `--help`.
+/// Reads `help --help` as `help`: clap has no help of its `help`, and rejects the `--help`.
 fn without_second_help(mut arguments: Vec<OsString>) -> Vec<OsString> {
     let is = |at: usize, words: &[&str]| {
         arguments.get(at).is_some_and(|word| words.iter().any(|known| word == known))
@@ -153,7 +155,7 @@ fn without_second_help(mut arguments: Vec<OsString>) -> Vec<OsString> {
     arguments
 }
 
-/// The command in the spelling of the field, or why it is none.
+/// Runs the command in the spelling of other implementations, or reports why it is invalid.
 #[cfg(feature = "impi")]
 fn started_in_the_field(arguments: Result<Vec<OsString>, impi::field::FieldError>) -> ExitCode {
     let arguments = match arguments {
@@ -179,7 +181,7 @@ fn started_in_the_field(arguments: Result<Vec<OsString>, impi::field::FieldError
     }
 }
 
-/// Reports an error. `usage` is the status where the arguments are wrong.
+/// Reports an error, and returns the exit status. `usage` is the status for wrong arguments.
 fn failed(error: &(dyn std::error::Error + Send + Sync + 'static), usage: u8) -> ExitCode {
     say(&error.to_string());
     ExitCode::from(match error.downcast_ref() {
@@ -188,10 +190,11 @@ fn failed(error: &(dyn std::error::Error + Send + Sync + 'static), usage: u8) ->
     })
 }
 
-/// Tells the one who waits, on standard error: results go to standard output, so that this is never in their way. Names of files and what peers say may be in it, so each line is harmless to a terminal.
+/// Prints a message to standard error; standard output has the results only. Each line is made harmless to a terminal,
+/// since it may contain file names and texts from peers.
 fn say(text: &str) {
     let lines: Vec<String> = text.lines().map(|line| Shown(line).to_string()).collect();
-    // Nowhere is left to report that standard error is closed.
+    // If standard error is closed, nothing is left to report that to.
     let _ = writeln!(io::stderr().lock(), "gpc: {}", lines.join("\n"));
 }
 

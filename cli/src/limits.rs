@@ -1,10 +1,10 @@
-//! Limits of this process that stand in its way, and what to do about them.
+//! Errors caused by limits of this process, with what to do about them.
 
 use std::io;
 
 use chained_gpc::launch::advice;
 
-/// An error of starting a thread, or something with threads of its own, with what to do about it.
+/// Adds what to do to the error of starting a thread, or something with threads of its own.
 pub(super) fn cannot_start(what: &str) -> impl FnOnce(io::Error) -> io::Error {
     move |error| io::Error::new(error.kind(), format!("cannot start {what}: {error}{}", advice(&error)))
 }
@@ -17,12 +17,12 @@ mod tests {
 
     use super::*;
 
-    /// Where `ulimit -u` was too low, all that was said was "Resource temporarily unavailable".
+    /// When `ulimit -u` was too low, the error was only "Resource temporarily unavailable".
     #[test]
     fn the_limit_on_processes_is_named() {
         let error = cannot_start("a thread")(ErrorKind::WouldBlock.into()).to_string();
         let limit = getrlimit(Resource::Nproc).current;
-        // In a control group that is full it is that one's limit.
+        // If a control group is full, the error names the limit of the group.
         assert!(
             limit.is_none_or(|limit| error.contains(&format!("limited to {limit} by `ulimit -u`"))),
             "{error}"

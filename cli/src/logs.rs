@@ -1,6 +1,8 @@
-//! Logs: to standard error, and unless the environment asks for them none at all, but for the warnings of nodes that people run: whom they refuse, and why.
+//! Logs to standard error. Unless the environment selects logs, only nodes that people run write any: warnings about
+//! peers that they refuse, with the reason.
 //!
-//! What peers say stands in them. A line of a log is one line, with nothing in it that a terminal obeys, and bounded, whatever they said.
+//! Logs contain text from peers. Each entry is one bounded line without terminal control sequences, whatever the peers
+//! sent.
 
 use std::env;
 use std::fmt::{self, Debug};
@@ -19,27 +21,28 @@ use super::Failure;
 use super::refused::Refused;
 use chained_gpc::wire::Shown;
 
-/// The variable that says what to log, such as `debug` or `chained_gpc::runtime=trace`. Processes that are started inherit it.
+/// Environment variable that selects the logs, such as `debug` or `chained_gpc::runtime=trace`. Started processes
+/// inherit it.
 const VARIABLE: &str = "GPC_LOG";
 
-/// Starts logging if [`VARIABLE`] says so.
+/// Starts logging if [`VARIABLE`] is set.
 ///
 /// # Errors
-/// When it says something that is no filter.
+/// If the value is not a filter.
 pub(super) fn start() -> Result<(), Failure> {
     let Some(wanted) = env::var_os(VARIABLE).filter(|wanted| !wanted.is_empty()) else { return Ok(()) };
     let filter = filter(&wanted.to_string_lossy()).map_err(Refused::Usage)?;
     Ok(subscriber(filter, io::stderr().is_terminal(), io::stderr).try_init()?)
 }
 
-/// Starts to log warnings, unless the environment has said what to log.
+/// Starts to log warnings, unless the environment selected other logs.
 pub(super) fn start_warnings() {
-    // It fails where logging has started already, which is just what is wanted.
+    // Fails if logging has already started, as intended.
     let _ = subscriber(Targets::new().with_default(Level::WARN), io::stderr().is_terminal(), io::stderr)
         .try_init();
 }
 
-/// Lines for people. Colours are for a terminal; in a file they would be rubbish.
+/// Returns a subscriber that writes lines for people, with colours only for a terminal.
 fn subscriber(
     filter: Targets,
     colours: bool,
@@ -65,7 +68,7 @@ fn filter(wanted: &str) -> Result<Targets, String> {
     if wanted.contains('[') {
         return Err(wrong(&"nothing here is logged by spans"));
     }
-    // Nothing between two commas is nothing wanted.
+    // Empty parts between commas are ignored.
     let parts: Vec<&str> = wanted.split(',').filter(|part| !part.trim().is_empty()).collect();
     parts.join(",").parse::<Targets>().map_err(|error| wrong(&error))
 }
@@ -93,7 +96,8 @@ mod tests {
         }
     }
 
-    /// A peer said goodbye with the sequences that clear a screen and write a line of their own, and whoever followed the log saw that line.
+    /// A peer sent a goodbye with the sequences that clear a screen and write another line, and people who followed the
+    /// log saw that line.
     #[test]
     fn what_a_peer_says_is_one_line_of_a_log() {
         let lines = Lines::default();

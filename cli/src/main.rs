@@ -1,4 +1,4 @@
-//! The `gpc` command; all of it is in [`gpc_cli`].
+//! The `gpc` program; its code is in [`gpc_cli`].
 
 use std::process::ExitCode;
 

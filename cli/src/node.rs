@@ -1,4 +1,4 @@
-//! `gpc node`: one node, run by hand or started by `gpc call`.
+//! `gpc node`: one node, started by hand or by `gpc call`.
 
 use std::io::{self, Write as _};
 use std::os::unix::fs::FileTypeExt as _;
@@ -22,10 +22,10 @@ use chained_gpc::launch::remote::{AgentError, Part};
 use chained_gpc::launch::{Launched, LaunchedError, NodeSettings};
 use chained_gpc::runtime::{Address, Functions, Listener, Node, Peers};
 
-/// How long the calls in flight get when a node is told to end.
+/// Time that calls in flight get when a node is stopped.
 const END_LIMIT: Duration = Duration::from_secs(1);
 
-/// What is said to who writes the hidden flag by hand.
+/// Error for a user who writes the hidden flag by hand.
 pub(super) const BY_HAND: &str = "--launched is for processes that `gpc call` starts; to run a node write gpc node --id I --listen ADDR --peers FILE";
 
 /// Runs the sub-command.
@@ -36,10 +36,10 @@ pub(super) fn run(args: &NodeArgs) -> CommandResult {
     }
 }
 
-/// Runs a node that `gpc call` has started until its parent ends it or dies.
+/// Runs a node that `gpc call` started, until its parent ends it or dies.
 pub(super) fn run_launched(id: Id) -> CommandResult {
     let launched = match Launched::take(id) {
-        // Nobody is left to tell, and hundreds of nodes would say the same to the terminal they share.
+        // The parent is gone, and hundreds of nodes would print the same to their common terminal.
         Err(LaunchedError::ParentGone) => return Ok(ExitCode::FAILURE),
         Err(LaunchedError::ByHand) => return Err(BY_HAND.into()),
         launched => launched?,
@@ -50,18 +50,18 @@ pub(super) fn run_launched(id: Id) -> CommandResult {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Runs a process that `gpc call --hosts` has started on a host, or is the command that starts one there, until it is ended.
+/// Runs a process that `gpc call --hosts` started on a host, or the command that starts one there, until it is ended.
 pub(super) fn run_part(part: Part) -> CommandResult {
     let functions = Functions::new();
     builtin::register(&functions)?;
     match part.run(&functions) {
-        // Nobody is left to tell.
+        // The parent is gone, so nothing is reported.
         Err(AgentError::ParentGone) => Ok(ExitCode::FAILURE),
         ended => Ok(ended.map(|()| ExitCode::SUCCESS)?),
     }
 }
 
-/// Runs a node until it is told to end.
+/// Runs a node until a signal stops it.
 fn serve(plan: NodePlan) -> CommandResult {
     let (wake, woken) = mpsc::channel::<()>();
     let _interrupt = Interrupt::listen(move || drop(wake))?;
@@ -81,7 +81,7 @@ fn serve(plan: NodePlan) -> CommandResult {
         serving.attach(node.caller());
     }
     writeln!(io::stderr().lock(), "gpc: id {} listens at {address}; Ctrl-C ends it", plan.id)?;
-    // Nothing is ever sent: the other end is dropped when a signal comes.
+    // Nothing is ever sent: a signal drops the other end.
     let _ = woken.recv();
     node.shutdown(END_LIMIT);
     match &address {
@@ -90,7 +90,7 @@ fn serve(plan: NodePlan) -> CommandResult {
     }
 }
 
-/// Removes the node's socket file, if nobody has done so.
+/// Removes the socket file of the node, if it still exists.
 fn remove(path: &Path) -> CommandResult {
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -100,12 +100,12 @@ fn remove(path: &Path) -> CommandResult {
     }
 }
 
-/// How the arguments say that a node is to look out for its peers.
+/// Returns the settings by which a node watches its peers.
 fn watching(args: &NodeArgs) -> NodeSettings {
     NodeSettings::new(args.dead_after.map(Duration::from), args.wait.0, args.link)
 }
 
-/// A node as it is to run: checked.
+/// A node to run, with checked arguments.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct NodePlan {
     id: Id,
@@ -113,7 +113,7 @@ struct NodePlan {
     peers: Peers,
     watching: NodeSettings,
     trust: Trust,
-    /// Whether it starts programs for others.
+    /// Whether the node starts programs for others.
     #[cfg(feature = "bnr")]
     runs: bool,
 }
@@ -157,7 +157,8 @@ impl NodePlan {
     }
 }
 
-/// A socket file that a node has left behind is replaced; any other file is somebody's, and a slip of the pen must not cost it.
+/// Rejects a path with a file that is not a socket. A socket file that a node left behind is replaced, but a typing
+/// error must not destroy any other file.
 fn refuse_file(listen: &Address) -> Result<(), String> {
     let Address::Unix(path) = listen else { return Ok(()) };
     match std::fs::symlink_metadata(path) {
@@ -168,7 +169,7 @@ fn refuse_file(listen: &Address) -> Result<(), String> {
     }
 }
 
-/// Whether it stands for all addresses of the machine, of which the peers file names one.
+/// Whether the address stands for all addresses of the machine; the peers file then names one of them.
 fn is_wildcard(address: &Address) -> bool {
     matches!(address, Address::Tcp(address) if address.ip().is_unspecified())
 }
@@ -226,7 +227,7 @@ mod tests {
         assert!(plan("127.0.0.1:7001", false, "1 here\n").unwrap_err().contains("line 1"));
     }
 
-    /// The address stood in the peers file, and had to be written again behind `--listen`.
+    /// The address was in the peers file, and had to be repeated after `--listen`.
     #[test]
     fn a_node_listens_where_the_peers_file_has_it() {
         let listens = |peers: &str| plan_of(None, false, peers).map(|plan| plan.listen.to_string());

@@ -1,4 +1,4 @@
-//! A call as `gpc call` is to make it: what the arguments mean together, checked before any process is started.
+//! Plan of a call for `gpc call`: checks combinations of arguments before any process starts.
 
 use std::num::NonZeroU32;
 use std::path::Path;
@@ -23,83 +23,84 @@ use chained_gpc::runtime::{
 };
 use chained_gpc::wire::frame::HEADER_MAX;
 
-/// Shortest silence that may be taken for death: some turns of a busy machine's scheduler.
+/// Shortest silence after which a process may count as dead: several scheduler turns of a busy machine.
 const DEAD_AFTER_MIN: Duration = Duration::from_millis(100);
 
-/// A call as it is to be made: checked, its files read.
+/// A call to make, with checked arguments and files already read.
 #[derive(Clone, Debug)]
 pub struct CallPlan {
     /// The function.
     pub func: FuncHandle,
-    /// Its name.
+    /// Name of the function.
     pub func_name: String,
     /// The nodes.
     pub nodes: Nodes,
-    /// The id of this process, the root.
+    /// Id of this process, the root.
     pub root: Id,
-    /// What the root is in the call.
+    /// Role of the root in the call.
     pub part: RootPart,
     /// All ids that take part, in tree order: the root first, unless it only watches.
     pub ids: IdList,
-    /// The same ids in the order in which the caller listed them, the root first where the list left it out and it takes part.
+    /// The same ids in the caller's order. A root that takes part and is not listed is first.
     pub order: IdList,
-    /// The tree over them.
+    /// Tree over the ids.
     pub tree: CallTree,
-    /// Its levels above the leaves.
+    /// Levels of the tree above the leaves.
     pub levels: u32,
-    /// Its name.
+    /// Name of the tree.
     pub tree_name: TreeName,
-    /// The request's header.
+    /// Header of the request.
     pub header: Bytes,
-    /// The request's data.
+    /// Data of the request.
     pub data: Bytes,
-    /// When the call must have ended, from its start; `None` leaves it to the library's default.
+    /// Time limit of the call, from its start; `None` selects the library's default.
     pub time_limit: Option<Duration>,
-    /// Go on without ids that fail or are lost.
+    /// Whether to continue without ids that fail or are lost.
     pub partial: bool,
-    /// How each process looks out for the others.
+    /// Settings by which each process watches the others.
     pub(super) watching: NodeSettings,
-    /// Forward before executing.
+    /// Whether to forward before executing.
     pub forward_first: bool,
-    /// What to print.
+    /// Output format.
     pub output: OutputKind,
-    /// How many calls to make and time, for `--repeat`.
+    /// Number of calls to make and time, for `--repeat`.
     pub repeat: Option<u32>,
 }
 
 /// The nodes of a call.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Nodes {
-    /// This process is id 0; the others, up to this number, are to be started.
+    /// This process is id 0, and starts the others on this machine.
     Start {
-        /// How many ids, this process included.
+        /// Number of ids, this process included.
         n: u32,
-        /// How they are connected.
+        /// Links between the processes.
         link: LinkKind,
     },
-    /// A launcher has started them, and this process is id 0.
+    /// A launcher has started the nodes, and this process is id 0.
     Started {
-        /// Where they are.
+        /// Addresses of the nodes.
         peers: Peers,
     },
-    /// This process is id 0; the others are to be started on other hosts.
+    /// This process is id 0, and starts the others on other hosts.
     Hosts(Box<RemotePlan>),
-    /// They are running already.
+    /// The nodes are already running.
     Join {
-        /// Where they listen.
+        /// Addresses of the nodes.
         peers: Peers,
-        /// How long they may take to come up.
+        /// Time limit for the nodes to come up.
         patience: Option<Duration>,
-        /// What proves to them who this is.
+        /// What this process proves to the nodes.
         trust: Trust,
     },
 }
 
 impl CallPlan {
-    /// Checks the arguments together, and reads the files that they name. `started`: those that a launcher has started with this process.
+    /// Checks the arguments together, and reads the files that they name. `started` has the processes that a launcher
+    /// started with this one.
     ///
     /// # Errors
-    /// Everything that can be wrong before anything is started or sent, in words for the one who wrote the arguments.
+    /// Every fault that can be found before anything is started or sent, as a message for the user.
     pub fn new(
         args: &CallArgs,
         functions: &Functions,
@@ -146,7 +147,7 @@ impl CallPlan {
             levels,
             tree_name,
             header: Bytes::from(args.header.clone()),
-            // Last, since it may be large.
+            // Read last, since the data may be large.
             data: data(args, on_a_machine)?,
             time_limit: args.time_limit.map(Duration::from),
             partial: args.partial,
@@ -159,7 +160,7 @@ impl CallPlan {
 }
 
 impl CallPlan {
-    /// The call, as the library takes it.
+    /// Returns the call in the form of the library.
     pub fn call(&self) -> Call {
         let call = Call::new(self.func).ids(self.order.clone()).tree(self.tree.clone());
         let call = call.header(self.header.clone()).data(self.data.clone());
@@ -170,10 +171,10 @@ impl CallPlan {
     }
 }
 
-/// The function of this name.
+/// Returns the function with this name.
 ///
 /// # Errors
-/// When there is none; the text has the one that was meant, and all there are.
+/// If there is none; the message suggests a similar name, and lists all names.
 pub(super) fn func_named(name: &str, functions: &Functions) -> Result<FuncHandle, String> {
     functions.named(name).map_err(|error| match error {
         FunctionsError::UnknownName(name, all) => {
@@ -184,16 +185,16 @@ pub(super) fn func_named(name: &str, functions: &Functions) -> Result<FuncHandle
     })
 }
 
-/// How each process looks out for the others.
+/// Returns the settings by which each process watches the others.
 ///
 /// # Errors
-/// When a silence is so short that a busy process would be taken for lost.
+/// If a silence is so short that a busy process would be taken for lost.
 pub(super) fn settings(args: &CallArgs) -> Result<NodeSettings, Refused> {
     check_dead_after(args.dead_after)?;
     Ok(NodeSettings::new(args.dead_after.map(Duration::from), args.wait.0, args.link))
 }
 
-/// Refuses a silence so short that a busy process would be taken for lost.
+/// Rejects a silence so short that a busy process would be taken for lost.
 pub(super) fn check_dead_after(dead_after: Option<Span>) -> Result<(), String> {
     match dead_after {
         Some(span) if span.duration() < DEAD_AFTER_MIN => Err(format!(
@@ -203,7 +204,7 @@ pub(super) fn check_dead_after(dead_after: Option<Span>) -> Result<(), String> {
     }
 }
 
-/// The nodes, the root, and all ids there are.
+/// Returns the nodes, the root, and all ids.
 fn nodes(args: &CallArgs, started: Option<&Started>) -> Result<(Nodes, Id, IdList), Refused> {
     args.over.check()?;
     if let Some(hosts) = &args.over.hosts {
@@ -236,7 +237,7 @@ fn nodes(args: &CallArgs, started: Option<&Started>) -> Result<(Nodes, Id, IdLis
     }
 }
 
-/// The ids in the caller's order, the root among them if it takes part, and what it is in the call.
+/// Returns the ids in the caller's order, with the root if it takes part, and the role of the root.
 fn order(args: &CallArgs, root: Id, all: &IdList) -> Result<(IdList, RootPart), Refused> {
     match &args.ids {
         Some(ids) if ids.is_empty() => Err("--ids names no id; leave it out to call all of them".into()),
@@ -256,13 +257,13 @@ fn order(args: &CallArgs, root: Id, all: &IdList) -> Result<(IdList, RootPart), 
     }
 }
 
-/// A list without the id that stands first.
+/// Returns the list without its first id.
 fn without_first(ids: &IdList) -> IdList {
     ids.slice(gpc_trees::Group { start: 1, len: ids.len() - 1 })
 }
 
 fn check_ids(ids: &IdList, nodes: &Nodes, root: Id) -> Result<(), String> {
-    // By runs: a list of 4 billion ids costs nothing.
+    // Checked by runs, so that a list of 4 billion ids costs nothing.
     let beyond = |n: u32| {
         let highest = |run: gpc_trees::Run| run.first + (run.count - 1);
         ids.runs().find(|&run| highest(run) >= n).map(|run| run.first.max(n))
@@ -292,7 +293,7 @@ fn check_ids(ids: &IdList, nodes: &Nodes, root: Id) -> Result<(), String> {
             )),
             None => Ok(()),
         },
-        // A longer list has an id that is not there, which is found after at most as many steps as there are peers.
+        // In a list longer than the peers file, an unknown id is found after at most as many steps as there are peers.
         Nodes::Join { peers, .. } => match ids.iter().find(|&id| id != root && !peers.contains(id)) {
             Some(id) => Err(format!("--ids names id {id}, which the peers file does not have")),
             None => Ok(()),
@@ -300,14 +301,14 @@ fn check_ids(ids: &IdList, nodes: &Nodes, root: Id) -> Result<(), String> {
     }
 }
 
-/// Which id is on which host; this process, the root, is on one of its own.
+/// Returns the host of each id. This process, the root, has a host of its own.
 pub(super) fn hosts_of(plan: &RemotePlan) -> Hosts {
     let others = (1..=plan.processes()).filter_map(|id| Some((id, plan.host_of(id)?)));
-    // No host has this name: it begins with a hyphen.
+    // No host has this name, since it begins with a hyphen.
     std::iter::once((0, "-")).chain(others).collect()
 }
 
-/// The tree, the ids in its order, and its levels. `ids` has the root first.
+/// Returns the tree, the ids in its order, and its levels. `ids` begins with the root.
 pub(super) fn tree(
     name: &TreeName,
     ids: &IdList,
@@ -336,16 +337,17 @@ pub(super) fn tree(
     Ok((tree.into(), ids.clone(), levels))
 }
 
-/// The data that the arguments name, for so many processes on each machine.
+/// Reads the data that the arguments name, for this number of processes on each machine.
 fn data(args: &CallArgs, processes: NonZeroU32) -> Result<Bytes, Refused> {
     let Some(path) = args.data.as_deref() else { return Ok(Bytes::new()) };
     read_data(path, args.time_limit.map(Duration::from), processes).map_err(Refused::File)
 }
 
-/// How long the data of a request may take to come through a pipe, where the call has not more time.
+/// Time limit for the data of a request that comes through a pipe, unless the call has a longer one.
 const DATA_WAIT: Duration = Duration::from_secs(60);
 
-/// The data of a request: a file's content, or what comes on standard input. They are within what a node takes, and come within a time.
+/// Reads the data of a request from a file or standard input, within the size that a node accepts and within a time
+/// limit.
 fn read_data(path: &Path, time_limit: Option<Duration>, processes: NonZeroU32) -> Result<Bytes, String> {
     let bounds = Bounds {
         bytes: request_data_max(processes),

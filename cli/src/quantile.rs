@@ -1,12 +1,14 @@
-//! Percentiles of what was measured.
+//! Percentiles of measured values.
 
-/// The least of the sorted values that at least so many in 100 of them do not exceed; `None` of no values.
+/// Returns the smallest of the sorted values such that at least `percent` in 100 values do not exceed it; `None` for no
+/// values.
 pub(super) fn percentile<T: Copy>(sorted: &[T], percent: usize) -> Option<T> {
     let rank = (sorted.len() * percent).div_ceil(100);
     sorted.get(rank.max(1) - 1).copied()
 }
 
-/// The middle of some values in any order, between the two middle ones where there is an even number; `None` of no values.
+/// Returns the median of values in any order: the mean of the two middle ones if their number is even, `None` for no
+/// values.
 pub(super) fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);

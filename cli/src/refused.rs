@@ -1,12 +1,13 @@
-//! Why a command does not begin, and whose fault that is: the exit status tells it.
+//! Reasons why a command does not begin; the exit status tells wrong arguments from bad files.
 
 /// Why a command does not begin.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Refused {
-    /// What the arguments say cannot be done, whatever is in files and whatever runs: exit status 2, as for arguments that cannot be read.
+    /// The arguments are impossible, whatever the files contain and whatever is running: exit status 2, as for
+    /// arguments that cannot be parsed.
     #[error("{0}")]
     Usage(String),
-    /// A file that they name cannot be read or written, has a fault, or does not fit: exit status 1.
+    /// A file that the arguments name cannot be read or written, has a fault, or does not fit: exit status 1.
     #[error("{0}")]
     File(String),
 }

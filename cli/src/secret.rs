@@ -1,4 +1,4 @@
-//! `gpc secret`: draws the secret of a job, or the key of a node, into a file of its own.
+//! `gpc secret`: generates the secret of a job, or the key of a node, in a new file.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -22,12 +22,12 @@ pub(super) fn run(args: &SecretArgs) -> CommandResult {
             ));
             Ok(ExitCode::SUCCESS)
         }
-        // The arguments are read so that there is one of them.
+        // Not reached: the arguments have one of the two.
         (None, None) => Err("name the file to write".into()),
     }
 }
 
-/// The public half of the key in a file, which is drawn before unless it is only shown.
+/// Returns the public half of the key in a file. Unless it is only shown, the key is generated first.
 fn key(path: &Path, show: bool) -> Result<PublicKey, Failure> {
     if show {
         return Ok(read_key(path)?.public());

@@ -1,4 +1,4 @@
-//! The nodes of `gpc call` while it runs: this process as the root, the others started or joined.
+//! The nodes of a running `gpc call`: this process is the root, the others are started or joined.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -24,28 +24,28 @@ use chained_gpc::launch::remote::RemoteLaunch;
 use chained_gpc::runtime::{self, CallError, Functions, Node};
 use chained_gpc::wire::{Cause, CauseKind, Coverage, Stage, Status};
 
-/// How often a waiting command looks whether it was interrupted: quicker than a person notices.
+/// Interval at which a waiting command checks for a signal: too short for a person to notice.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// How long a call may take before a terminal shows that it is under way.
+/// Time that a call may take before a terminal shows progress.
 const SILENCE: Duration = Duration::from_millis(500);
 
-/// Nodes that calls can be made on.
+/// The nodes to call.
 #[derive(Debug)]
 pub struct Session {
     node: Own,
-    /// The processes that were started for it; none when running nodes were joined.
+    /// The processes started for the session; `None` if running nodes were joined.
     launch: Option<Launch>,
-    /// Those that were started on other hosts.
+    /// The processes started on other hosts.
     remote: Option<RemoteLaunch>,
 }
 
 /// The node of this process.
 #[derive(Debug)]
 enum Own {
-    /// Started here.
+    /// Started by this command.
     Node(Node),
-    /// One of those that a launcher has started.
+    /// One of the processes that a launcher started.
     Member(Box<Member>),
 }
 
@@ -58,25 +58,26 @@ impl Own {
     }
 }
 
-/// What the calls of a session came to.
+/// Result of the calls of a session.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Made {
-    /// The last call, with the times of all.
+    /// The last call, with the times of all calls.
     pub outcome: Outcome,
-    /// The reply data of the last call, as they came.
+    /// Reply data of the last call, unchanged.
     pub data: Bytes,
 }
 
 impl Session {
-    /// Of the process that is id 0 of those that a launcher has started.
+    /// Returns the session of id 0 of the processes that a launcher started.
     pub fn of_member(member: Member) -> Session {
         Session { node: Own::Member(Box::new(member)), launch: None, remote: None }
     }
 
-    /// Starts the other processes if there are any to start, and this one as the root.
+    /// Starts the other processes if there are any to start, and the root's node in this process.
     ///
     /// # Errors
-    /// When a process or the root's node cannot be started, the root's id is taken, or it is interrupted; then nothing is left running.
+    /// If a process or the root's node cannot be started, the root's id is taken, or the start is interrupted. Nothing
+    /// is left running then.
     pub fn open(plan: &CallPlan, functions: &Functions, interrupt: &Interrupt) -> Result<Session, Failure> {
         let root = plan.root;
         let builder = Node::builder(root).functions(functions);
@@ -87,7 +88,7 @@ impl Session {
                 tell_secret(trust.secret());
                 trust.clone().apply(builder.peers(peers.clone()))
             }
-            // Whoever knows them is a member.
+            // A process with such peers is a member, and uses `of_member`.
             Nodes::Started { peers } => builder.peers(peers.clone()),
             Nodes::Start { n, link } => {
                 let started = launching::start(1..*n, *link, plan.watching, interrupt)?;
@@ -110,10 +111,10 @@ impl Session {
         Ok(Session { node: Own::Node(node), launch, remote })
     }
 
-    /// Makes the calls of a plan, one after the other; stops at the first that fails, and when interrupted.
+    /// Makes the calls of a plan one after the other. Stops at the first that fails, and if interrupted.
     ///
     /// # Errors
-    /// When a call is refused before it is sent, or the replies are bad. A call that fails is an outcome.
+    /// If a call is refused before it is sent, or the replies are malformed. A call that fails is an outcome.
     pub fn make_calls(&mut self, plan: &CallPlan, interrupt: &Interrupt) -> Result<Made, Failure> {
         let count = plan.repeat.unwrap_or(1);
         let mut times_us = Vec::new();
@@ -135,9 +136,9 @@ impl Session {
         }
     }
 
-    /// Ends the root's node, and every process that was started.
+    /// Ends the root's node, and all processes that were started.
     pub fn close(self, limit: Duration) {
-        // The processes are told at once; the root need not say goodbye to each.
+        // The processes end at once on this, so the root need not send a goodbye to each.
         if let Some(launch) = self.launch {
             let ended = launch.end(limit);
             for (id, how) in &ended.failed {
@@ -157,7 +158,8 @@ impl Session {
         }
     }
 
-    /// One call. A process that dies during it ends it at once, though its parent may not have got to it yet; a partial one goes on without it.
+    /// Makes one call. If a process dies, the call ends at once, even if its parent in the tree has not reached it yet;
+    /// a partial call continues.
     fn make_call(
         &mut self,
         plan: &CallPlan,
@@ -225,7 +227,7 @@ impl Session {
         Ok(Made { outcome, data: Bytes::new() })
     }
 
-    /// The ids that are not done, each with its cause if that is known.
+    /// Returns the ids that are not done, each with its cause if known.
     fn missing(&mut self, plan: &CallPlan, coverage: &Coverage, causes: &[Cause]) -> Vec<Missing> {
         if coverage.counts().done == plan.ids.len() {
             return Vec::new();
@@ -253,7 +255,7 @@ impl Session {
     }
 }
 
-/// Why a call is not done though each id is, if it has taken longer than the command was told.
+/// Returns a cause for a call that is done at every id, but took longer than its time limit.
 fn late(root: Id, time_limit: Option<Duration>, wall_us: u64) -> Option<FirstCause> {
     let took = Duration::from_micros(wall_us);
     let limit = time_limit.filter(|limit| took > *limit)?;
@@ -261,7 +263,7 @@ fn late(root: Id, time_limit: Option<Duration>, wall_us: u64) -> Option<FirstCau
     Some(FirstCause::from(&Cause::new(root, Stage::Reply, CauseKind::TimeLimit, message)))
 }
 
-/// What a status is called where people read it.
+/// Returns the printed name of a status.
 fn name_of(status: Status) -> &'static str {
     match status {
         Status::Done => "done",
@@ -280,7 +282,7 @@ fn replies(outcome: &runtime::Outcome) -> io::Result<Vec<Reply>> {
         .collect())
 }
 
-/// What a terminal shows while calls take long.
+/// Progress of long calls on a terminal.
 struct Progress {
     bar: ProgressBar,
     begun: Instant,
@@ -290,10 +292,10 @@ impl Progress {
     fn new(plan: &CallPlan, count: u32) -> Progress {
         let style = match count {
             1 => "{spinner} {msg}, {elapsed} so far",
-            // As wide as the terminal: a longer line would be broken, and left behind in pieces.
+            // As wide as the terminal: a longer line would wrap, and its pieces would remain.
             _ => "{msg} {wide_bar} {pos}/{len} calls",
         };
-        // Draws on standard error, and only where that is a terminal.
+        // Draws on standard error, and only if that is a terminal.
         let bar = ProgressBar::hidden();
         bar.set_style(ProgressStyle::with_template(style).expect("the templates are well formed"));
         bar.set_length(count.into());
@@ -332,7 +334,7 @@ impl Drop for Progress {
 mod tests {
     use super::*;
 
-    /// `gpc call sum --time-limit 1ms` printed that all were done in 5.5 ms, and ended with status 0.
+    /// `gpc call sum --time-limit 1ms` reported that all were done in 5.5 ms, and ended with status 0.
     #[test]
     fn a_call_that_took_longer_than_its_limit_has_a_cause() {
         let ms = Some(Duration::from_millis(1));

@@ -1,4 +1,7 @@
-//! This process as one of those that a launcher has started, such as `mpiexec -n 8 gpc call facts`, or that meet at a rendezvous or by IMPI: id 0 makes the calls and prints, the others serve until it leaves.
+//! Role of a process that a launcher started (`mpiexec -n 8 gpc call facts`), or that meets others at a rendezvous or
+//! by IMPI.
+//!
+//! Id 0 makes the calls and prints; the others serve until it leaves.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -18,20 +21,20 @@ use chained_gpc::bootstrap::from_env;
 #[cfg(feature = "pmix")]
 use gpc_pmix::from_env;
 
-/// How long what is under way may take to end where id 0 has left.
+/// Time that calls in flight get after id 0 has left.
 const END_LIMIT: Duration = Duration::ZERO;
 
-/// Where a secret is drawn, none is named.
+/// Error for a secret file where a secret is generated.
 const NO_SECRET_FILE: &str = "--secret-file goes with --peers FILE, or with GPC_IMPI_SERVER in the environment: for processes that are started here, or by a launcher, a secret is drawn";
 
-/// All that a plan needs to know of those that were started together.
+/// What a plan needs to know of processes that were started together.
 #[derive(Clone, Debug)]
 pub struct Started {
-    /// Where they are.
+    /// Their addresses.
     pub peers: Peers,
-    /// On which hosts.
+    /// Their hosts.
     pub hosts: Hosts,
-    /// Whether they are clusters that have met: what goes between two of them may be dear.
+    /// Whether the processes are clusters that have met: messages between clusters may be expensive.
     pub clusters: bool,
 }
 
@@ -40,7 +43,8 @@ impl Started {
         Started { peers: member.peers().clone(), hosts: member.hosts().clone(), clusters }
     }
 
-    /// The tree of a call for which none is named: this one, unless there are clusters, each of which a call enters once.
+    /// Returns the tree for a call that names none: `tree`, or with clusters a tree by which a call enters each cluster
+    /// once.
     pub fn tree_of(started: Option<&Started>, tree: TreeName) -> TreeName {
         match started {
             Some(Started { clusters: true, .. }) => TreeName::KnownHosts(Tree::Binomial),
@@ -48,27 +52,28 @@ impl Started {
         }
     }
 
-    /// All ids, id 0 first.
+    /// Returns all ids, id 0 first.
     pub fn ids(&self) -> IdList {
         IdList::range(0..u32::try_from(self.peers.len()).unwrap_or(u32::MAX))
     }
 }
 
-/// What this process is among those that were started together.
+/// Role of this process among those that were started together.
 pub(super) enum Role {
-    /// A launcher has not started it, or it is to start or join others by itself.
+    /// No launcher started it, or it starts or joins others by itself.
     Alone,
-    /// Id 0: it makes the calls.
+    /// Id 0, which makes the calls.
     Root(Box<Member>, Started),
-    /// It has served the others, and ends so.
+    /// It has served the others, and ends with this status.
     Served(ExitCode),
 }
 
-/// Finds out what this process is. `by_itself`: the arguments say with whom it works. `patience`: how long the others may take.
-/// `secret_file`: what is named for processes that are there already, but for running nodes.
+/// Determines the role of this process. `by_itself`: the arguments select the other processes. `patience`: time limit
+/// for the others. `secret_file`: the file of `--secret-file`, if no running nodes are joined.
 ///
 /// # Errors
-/// When a launcher has started this process, or a rendezvous or a server of IMPI is named, and it does not get to know the others; when a secret is named where one is drawn.
+/// If a launcher started this process, or the environment names a rendezvous or an IMPI server, and it cannot find the
+/// others. If a secret file is named where a secret is generated.
 pub(super) fn role(
     by_itself: bool,
     functions: &Functions,
@@ -98,11 +103,12 @@ pub(super) fn role(
     }
 }
 
-/// What the environment says of IMPI. It comes before a launcher, which has started the processes of one cluster.
+/// Returns the bootstrap by IMPI that the environment selects. It precedes a launcher, which started the processes of
+/// one cluster.
 #[cfg(feature = "impi")]
 fn impi(secret_file: Option<&Path>) -> Result<Option<Bootstrap>, Failure> {
     let Some(setup) = gpc_impi::bootstrap::Setup::from_env(secret_file)? else { return Ok(None) };
-    // What a server leaves out, and whose secret is another one, is said by warnings.
+    // Warnings report processes that a server leaves out, and clusters with another secret.
     super::logs::start_warnings();
     Ok(Some(gpc_impi::bootstrap::with_cluster(setup, from_env()?)))
 }
@@ -112,7 +118,8 @@ fn impi(_: Option<&Path>) -> Result<Option<Bootstrap>, Failure> {
     Ok(None)
 }
 
-/// What the environment says of others. A rendezvous comes before a launcher: the processes of one job, which a launcher has started, are there to meet those of others.
+/// Returns the bootstrap that the environment selects. A rendezvous precedes a launcher: the processes of one job,
+/// which a launcher started, meet those of other jobs there.
 fn launched() -> Result<Option<Bootstrap>, Failure> {
     #[cfg(feature = "rendezvous")]
     if let Some(bootstrap) = gpc_rendezvous::bootstrap::from_env()? {

@@ -1,18 +1,18 @@
-//! Standard output, where the reader may leave at any time.
+//! Standard output, whose reader may leave at any time.
 
 use std::io::{self, BufWriter, ErrorKind, IsTerminal as _, Write};
 
 use super::inherited::Output;
 
-/// Writes to standard output, buffered. A reader who has closed it (`| head`) wants no more, which is no error.
+/// Writes to standard output, buffered. If the reader has closed it (`| head`), the rest is dropped without an error.
 ///
 /// # Errors
-/// When it cannot be written: it was closed (`>&-`), it is not open for writing, or a disk is full.
+/// If it cannot be written: it was closed (`>&-`), it is not open for writing, or a disk is full.
 pub(super) fn write(text: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
     let written = Output::new().and_then(|output| {
         let mut out = BufWriter::new(output);
         let written = text(&mut out).and_then(|()| out.flush());
-        // Not flushed a second time when dropped.
+        // Avoids a second flush on drop.
         drop(out.into_parts());
         written
     });
@@ -23,10 +23,10 @@ pub(super) fn write(text: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::
     }
 }
 
-/// Prints help, with the styles of a terminal where standard output is one.
+/// Prints help, styled if standard output is a terminal.
 ///
 /// # Errors
-/// When it cannot be written.
+/// If it cannot be written.
 pub(super) fn print(help: &clap::Error) -> io::Result<()> {
     match io::stdout().is_terminal() {
         true => help.print(),

@@ -1,4 +1,4 @@
-//! `gpc tree`: draws a tree, or checks the file of one.
+//! `gpc tree`: draws a tree, or checks a tree file.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -69,10 +69,11 @@ fn sketch_of(name: &TreeName, n: Option<u32>) -> Result<Sketch, Refused> {
     Sketch::of_tree(name.to_string(), &tree, n).map_err(refused)
 }
 
-/// The names of trees, without what follows a colon.
+/// Names of trees, without what follows a colon.
 const TREES: [&str; 8] = ["binary", "binomial", "kary", "knomial", "chain", "flat", "loggp", "file"];
 
-/// What to say of a name that no tree has: nobody registers one with this command. A file of that name is what was meant.
+/// Returns the error for an unknown tree; this command registers none. If a file has that name, the error names the
+/// file instead.
 pub(super) fn no_such_tree(name: &TreeName) -> String {
     match Path::new(&name.to_string()).is_file() {
         true => format!("no tree is named `{name}`, but a file is: write file:{name}"),
@@ -83,10 +84,10 @@ pub(super) fn no_such_tree(name: &TreeName) -> String {
     }
 }
 
-/// Reads a hosts file and lays out a list by it, the root first.
+/// Reads a hosts file, and lays out a list of ids by it, the root first.
 ///
 /// # Errors
-/// When it cannot be read, has a fault or lacks an id; the text begins with the path.
+/// If the file cannot be read, has a fault or lacks an id; the message begins with the path.
 pub(super) fn read_hosts(path: &Path, ids: &IdList, tree: &Tree) -> Result<Layout, String> {
     let said = |error: HostsError| format!("{}: {error}", path.display());
     Hosts::parse(&read_text(path, "hosts file")?)
@@ -98,7 +99,7 @@ pub(super) fn read_hosts(path: &Path, ids: &IdList, tree: &Tree) -> Result<Layou
 /// Reads a tree file.
 ///
 /// # Errors
-/// When it cannot be read or is no tree; the text begins with the path.
+/// If the file cannot be read or is not a tree; the message begins with the path.
 pub(super) fn read_layout(path: &Path) -> Result<Layout, String> {
     Layout::parse(&read_text(path, "tree file")?, &Limits::default())
         .map_err(|error| format!("{}: {error}", path.display()))
@@ -117,7 +118,7 @@ mod tests {
         assert_eq!(sketch("binary", None).unwrap_err(), "say over how many ids, as in `gpc tree binary 16`");
         for n in [Some(7), None] {
             assert!(sketch("mine", n).unwrap_err().starts_with("no tree is named `mine`; write binary"));
-            // Tests run where the package is.
+            // Tests run in the folder of the package.
             assert!(
                 sketch("trees", n).unwrap_err().starts_with("no tree is named `trees`; "),
                 "it is a folder"

@@ -1,6 +1,7 @@
-//! Whom a node links with, as the arguments, the environment and the peers file say it: checked, and the files read.
+//! Peers that a node links with, by the arguments, the environment and the peers file: checks them, and reads the
+//! files.
 //!
-//! A secret is never an argument: everybody on a machine can read those.
+//! A secret is never an argument, since every user of a machine can read those.
 
 use gpc_trees::Id;
 
@@ -13,7 +14,7 @@ use chained_gpc::launch::Launch;
 use chained_gpc::runtime::{Address, Builder, Peers};
 use chained_gpc::{PrivateKey, Secret};
 
-/// What a node has to prove who it is, and what it asks of others.
+/// What a node proves to its peers, and what it requires of them.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Trust {
     secret: Option<Secret>,
@@ -22,14 +23,14 @@ pub struct Trust {
     insecure: bool,
 }
 
-/// What to do where a secret is missing.
+/// What to do about a missing secret.
 const WITHOUT: &str = "give all nodes the same secret with --secret-file FILE, which `gpc secret FILE` makes";
 
 impl Trust {
-    /// What the arguments say for the node of this id, and checks that it goes with its peers.
+    /// Reads what the arguments say about the node of this id, and checks it against the peers.
     ///
     /// # Errors
-    /// When a file cannot be used, they do not go together, or peers are beyond this machine and there is no secret.
+    /// If a file cannot be used, the arguments conflict, or peers are beyond this machine and there is no secret.
     pub fn read(args: &TrustArgs, id: Id, peers: &Peers) -> Result<Trust, Refused> {
         let secret = named_or_variable(args.secret_file.as_deref(), SECRET_VARIABLE);
         let secret = secret.map(|path| read_secret(&path)).transpose().map_err(refused)?;
@@ -57,15 +58,15 @@ impl Trust {
         }
     }
 
-    /// That of a launch's nodes.
+    /// Returns the settings for the nodes of a launch.
     pub fn of_launch(launch: &Launch) -> Trust {
         Trust { secret: launch.secret().cloned(), ..Trust::default() }
     }
 
-    /// Checks that a node may listen there.
+    /// Checks that a node may listen at this address.
     ///
     /// # Errors
-    /// When other machines can reach it, and there is no secret.
+    /// If other machines can reach it, and there is no secret.
     pub fn check_listen(&self, listen: &Address) -> Result<(), Refused> {
         match self.takes_anybody() && !listen.is_local() {
             true => Err(format!(
@@ -76,12 +77,12 @@ impl Trust {
         }
     }
 
-    /// The secret of the job.
+    /// Returns the secret of the job.
     pub fn secret(&self) -> Option<&Secret> {
         self.secret.as_ref()
     }
 
-    /// A node that has and asks for this.
+    /// Applies these settings to a node.
     pub fn apply(self, builder: Builder) -> Builder {
         let builder = self.secret.into_iter().fold(builder, Builder::secret);
         let builder = self.key.into_iter().fold(builder, Builder::key);
@@ -89,13 +90,14 @@ impl Trust {
         if self.insecure { builder.insecure() } else { builder }
     }
 
-    /// Whether it has nothing to tell members from strangers, which nobody has accepted.
+    /// Whether no secret tells members from strangers, and `--insecure` does not accept that.
     fn takes_anybody(&self) -> bool {
         self.secret.is_none() && !self.insecure
     }
 }
 
-/// The key of an id that is listed with one must be that one: the others would refuse the node otherwise, and say no more than that.
+/// Checks that the key is the one that is listed for the id: with another key, all others refuse the node, and give no
+/// reason.
 fn check_key(id: Id, peers: &Peers, key: Option<&PrivateKey>) -> Result<(), Refused> {
     match (peers.key(id), key.map(PrivateKey::public)) {
         (Some(_), None) => Err(format!(
@@ -128,7 +130,7 @@ mod tests {
         Trust::read(args, 1, &peers.parse().unwrap()).map_err(|refused| refused.to_string())
     }
 
-    /// A folder with a secret, a key, and arguments that name them.
+    /// Creates a folder with a secret, a key, and arguments that name them.
     fn files() -> (tempfile::TempDir, TrustArgs, PrivateKey) {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| -> Option<PathBuf> { Some(folder.path().join(name)) };

@@ -1,4 +1,4 @@
-//! What clap finds wrong with arguments, in the one line that every error of this command has: what is wrong, where, why, and what to do.
+//! Formats the errors of clap like all errors of this command, in one line: what is wrong, where, why, and what to do.
 
 use std::ffi::OsString;
 use std::net::AddrParseError;
@@ -9,10 +9,10 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use super::args::Args;
 
-/// How alike two words must be for one to be meant by the other: what clap asks of arguments.
+/// Similarity from which one word suggests another, the same as clap's for arguments.
 const ALIKE: f64 = 0.7;
 
-/// The line for an error that clap has found in these arguments, the command's name first.
+/// Returns the line for an error that clap found in these arguments, the name of the command first.
 pub(super) fn of(error: &clap::Error, arguments: &[OsString]) -> String {
     let one = |kind| strings(error, kind).into_iter().next();
     let argument = one(ContextKind::InvalidArg).unwrap_or_default();
@@ -41,9 +41,9 @@ pub(super) fn of(error: &clap::Error, arguments: &[OsString]) -> String {
     }
 }
 
-/// The word that was meant, of those there are.
+/// Returns the known word that was probably meant.
 pub(super) fn meant<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    // Of short words, one letter makes more of a difference than it should.
+    // In short words, one letter lowers the similarity more than it should.
     let alike = |known: &str| match strsim::osa_distance(word, known) {
         1 if word.len() > 1 => 1.0,
         _ => strsim::jaro(word, known),
@@ -53,12 +53,12 @@ pub(super) fn meant<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) ->
     best.map(|(_, known)| known)
 }
 
-/// The question after a word that is none of those there are; empty where none is close.
+/// Returns the question after an unknown word; empty if no known word is close.
 pub(super) fn did_you_mean(word: Option<impl AsRef<str>>) -> String {
     word.map_or_else(String::new, |word| format!(" (did you mean `{}`?)", word.as_ref()))
 }
 
-/// A value that is missing, or none that the argument takes.
+/// Returns the line for a value that is missing, or that the argument rejects.
 fn value(error: &clap::Error, argument: &str) -> String {
     let argument = bare(argument);
     let value = strings(error, ContextKind::InvalidValue).concat();
@@ -79,7 +79,7 @@ fn value(error: &clap::Error, argument: &str) -> String {
     }
 }
 
-/// Why a value is none, with what to write where its parser does not say.
+/// Returns why a value is invalid, and what to write if its parser does not say that.
 fn reason(source: &(dyn std::error::Error + 'static)) -> String {
     if let Some(error) = source.downcast_ref::<ParseIntError>() {
         return match error.kind() {
@@ -130,7 +130,7 @@ fn conflict(error: &clap::Error, argument: &str) -> String {
     }
 }
 
-/// What clap says of one thing.
+/// Returns the strings of one kind in an error.
 fn strings(error: &clap::Error, kind: ContextKind) -> Vec<String> {
     match error.get(kind) {
         Some(ContextValue::String(text)) => vec![text.clone()],
@@ -139,7 +139,8 @@ fn strings(error: &clap::Error, kind: ContextKind) -> Vec<String> {
     }
 }
 
-/// The name of an argument without its value, or of a value without its brackets: `--tree` of `--tree <TREE>`, `N` of `[N]`.
+/// Returns the name of an argument without its value, or of a value without its brackets: `--tree` of `--tree <TREE>`,
+/// `N` of `[N]`.
 fn bare(argument: &str) -> String {
     match argument.strip_prefix('-') {
         Some(_) => argument.split([' ', '=', '[']).next().unwrap_or_default().to_owned(),
@@ -147,7 +148,7 @@ fn bare(argument: &str) -> String {
     }
 }
 
-/// Words as a choice: `tcp, unix or shm`.
+/// Joins words as a choice: `tcp, unix or shm`.
 fn either(words: &[String]) -> String {
     match words {
         [rest @ .., last] if !rest.is_empty() => format!("{} or {last}", rest.join(", ")),
@@ -155,7 +156,7 @@ fn either(words: &[String]) -> String {
     }
 }
 
-/// The command that the arguments name, down to its sub-command.
+/// Returns the command that the arguments name, down to its sub-command.
 fn command(arguments: &[OsString]) -> String {
     let (mut command, mut line) = (Args::command(), "gpc".to_owned());
     for word in arguments.iter().skip(1) {
@@ -176,7 +177,8 @@ mod tests {
         of(&Args::read(words.clone()).unwrap_err(), &words)
     }
 
-    /// clap's errors had a form of their own, of several lines, with a tip that was wrong (`tip: to pass '-l' as a value, use '-- -l'`).
+    /// The errors of clap had another form, of several lines, with a wrong tip (`tip: to pass '-l' as a value, use '--
+    /// -l'`).
     #[test]
     fn what_clap_finds_is_one_line_with_what_to_do() {
         for (line, expected) in [

@@ -1,4 +1,4 @@
-//! How a node waits, as people write it: `block`, `adaptive` or `spin:50us`.
+//! Text forms of how a node waits: `block`, `adaptive` or `spin:50us`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -35,11 +35,11 @@ impl fmt::Display for WaitName {
             Wait::Block => write!(f, "block"),
             Wait::Spin(limit) => match format!("{}ns", limit.as_nanos()).parse::<Span>() {
                 Ok(limit) => write!(f, "spin:{limit}"),
-                // Longer than anybody can write.
+                // Longer than a `Span` can be.
                 Err(_) => write!(f, "spin:{}ns", limit.as_nanos()),
             },
             Wait::Adaptive => write!(f, "adaptive"),
-            // None that this command can read.
+            // A mode that this command cannot parse.
             other => write!(f, "{other:?}"),
         }
     }

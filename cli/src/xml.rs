@@ -1,8 +1,8 @@
-//! Text inside a picture: with the characters escaped that mean something in XML.
+//! Escapes text inside a picture for XML.
 
 use std::fmt;
 
-/// Text with the characters escaped that mean something in XML; control characters, which it cannot have, are replaced.
+/// Text with the special characters of XML escaped. Control characters, which XML cannot contain, are replaced.
 pub(super) struct Escaped<'a>(pub(super) &'a str);
 
 impl fmt::Display for Escaped<'_> {
