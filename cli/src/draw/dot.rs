@@ -1,4 +1,4 @@
-//! A tree in the language of Graphviz.
+//! Draws a tree in the language of Graphviz.
 
 use std::io::{self, Write};
 
@@ -17,7 +17,7 @@ pub(super) fn write(sketch: &Sketch, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "}}")
 }
 
-/// A string of the language: quotes and backslashes escaped.
+/// Returns a string of the language, with quotes and backslashes escaped.
 fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', " "))
 }

@@ -1,6 +1,6 @@
-//! A tree as one JSON object: `{"tree","nodes","depth","fan_out","levels","parents"}`.
+//! Writes a tree as one JSON object: `{"tree","nodes","depth","fan_out","levels","parents"}`.
 //!
-//! `parents` has the parent of each id, `null` for the root; `levels` how many ids stand at each depth.
+//! `parents` has the parent of each id, `null` for the root; `levels` has the number of ids at each depth.
 
 use std::io::{self, Write};
 

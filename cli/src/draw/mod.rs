@@ -1,7 +1,7 @@
-//! Drawings of a tree: as text, for Graphviz, as a picture, for programs.
+//! Drawings of a tree: as text, for Graphviz, as a picture, as JSON.
 //!
-//! A [`Sketch`] is the tree as it is drawn, whole and checked; each format is a pure function from it to text. Nothing here reads a file or
-//! recurses along a tree.
+//! A [`Sketch`] is the tree to draw, complete and checked; each format is a pure function from it to text. This module
+//! reads no file, and does not recurse along a tree.
 
 mod dot;
 mod json;
@@ -17,35 +17,35 @@ use gpc_trees::{Layout, Limits, Tree, TreeError, edges};
 
 use super::args::TreeFormat;
 
-/// A tree that is drawn: its positions in preorder, each with its parent, its depth and the number that it is called by.
+/// A tree to draw: its positions in preorder, each with its parent, depth and label.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Sketch {
     name: String,
-    /// By place in preorder: the place of its parent, which is before it; the root, at 0, has itself.
+    /// By place in preorder: the place of its parent, which comes before it. The root, at 0, has itself.
     parents: Vec<u32>,
     /// By place: levels below the root.
     depths: Vec<u32>,
-    /// By place: how many children.
+    /// By place: number of children.
     fan_outs: Vec<u32>,
-    /// By place: the number to call it by. The numbers are those from 0 to n-1, each once.
+    /// By place: its label. The labels are the numbers from 0 to n-1, each once.
     labels: Vec<u32>,
-    /// By depth: how many.
+    /// By depth: number of places.
     levels: Vec<u32>,
 }
 
 impl Sketch {
-    /// A tree over `n` ids, called by their places.
+    /// Returns a tree over `n` ids, labelled by their places.
     ///
     /// # Errors
-    /// When it is no tree over that many.
+    /// If it is not a tree over that many ids.
     pub fn of_tree(name: impl Into<String>, tree: &Tree, n: u32) -> Result<Sketch, TreeError> {
         Sketch::new(name.into(), tree, n, (0..n).collect())
     }
 
-    /// A user tree, called by the positions of its author.
+    /// Returns a user tree, labelled by the positions of its author.
     ///
     /// # Errors
-    /// When it is no tree, which a layout never is.
+    /// If it is not a tree, which a layout always is.
     pub fn of_layout(name: impl Into<String>, layout: &Layout) -> Result<Sketch, TreeError> {
         Sketch::new(name.into(), &layout.tree(), layout.len(), layout.order().to_vec())
     }
@@ -69,14 +69,14 @@ impl Sketch {
             sketch.fan_outs[parent as usize] += 1;
             match sketch.levels.get_mut(depth as usize) {
                 Some(count) => *count += 1,
-                // Children come behind their parents, so a level is begun right after the one above it.
+                // Children come after their parents, so a level begins right after the level above it.
                 None => sketch.levels.push(1),
             }
         }
         Ok(sketch)
     }
 
-    /// How many ids, at least 1.
+    /// Number of ids, at least 1.
     pub fn nodes(&self) -> u32 {
         u32::try_from(self.parents.len()).expect("made of a number of 32 bits")
     }
@@ -86,22 +86,22 @@ impl Sketch {
         u32::try_from(self.levels.len() - 1).expect("no more levels than ids")
     }
 
-    /// The most children of one id.
+    /// Maximum number of children of one id.
     pub fn fan_out(&self) -> u32 {
         self.fan_outs.iter().copied().max().unwrap_or_default()
     }
 
-    /// How many ids stand at each depth, the root's first.
+    /// Number of ids at each depth, that of the root first.
     pub fn levels(&self) -> &[u32] {
         &self.levels
     }
 
-    /// The name that it was given.
+    /// Name of the tree, as given to the constructor.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// In one line: `binary over 7 ids: depth 2, fan-out 2; ids per level 1 2 4`.
+    /// Returns a summary in one line: `binary over 7 ids: depth 2, fan-out 2; ids per level 1 2 4`.
     pub fn summary(&self) -> String {
         let n = self.nodes();
         let (ids, depth, fan_out) = (if n == 1 { "id" } else { "ids" }, self.depth(), self.fan_out());
@@ -112,7 +112,7 @@ impl Sketch {
         )
     }
 
-    /// The ids per level, the middle left out where there are many.
+    /// Returns the ids per level; of many levels, the middle is omitted.
     fn shown_levels(&self) -> String {
         let words = |levels: &[u32]| levels.iter().map(u32::to_string).collect::<Vec<_>>().join(" ");
         match self.levels.len() {
@@ -125,7 +125,7 @@ impl Sketch {
         }
     }
 
-    /// The places with their depths, labels and parents' labels (`None` at the root), in preorder.
+    /// Returns depth, label and the parent's label (`None` for the root) of each place, in preorder.
     fn nodes_in_preorder(&self) -> impl Iterator<Item = (u32, u32, Option<u32>)> + '_ {
         let label = |place: u32| self.labels[place as usize];
         (0..).zip(&self.parents).map(move |(place, &parent)| {
@@ -134,13 +134,13 @@ impl Sketch {
     }
 }
 
-/// Most levels that a summary lists: a line or two of a terminal.
+/// Maximum number of levels in a summary: a line or two of a terminal.
 const SHOWN_LEVELS: usize = 32;
 
-/// Whether a tree can be drawn so.
+/// Checks that a tree can be drawn in this format.
 ///
 /// # Errors
-/// A picture has at most [`SVG_MAX`] ids.
+/// If a picture would have more than [`SVG_MAX`] ids.
 pub fn check(sketch: &Sketch, format: TreeFormat) -> Result<(), String> {
     let n = sketch.nodes();
     match format {
@@ -151,10 +151,10 @@ pub fn check(sketch: &Sketch, format: TreeFormat) -> Result<(), String> {
     }
 }
 
-/// Draws a tree. `all` lifts the limit on the lines of text, and has a picture show every id.
+/// Draws a tree. `all` lifts the limit on the lines of text, and makes a picture show every id.
 ///
 /// # Errors
-/// When it cannot be written, or does not pass the [`check`].
+/// If the output fails, or the tree does not pass [`check`].
 pub fn draw(sketch: &Sketch, format: TreeFormat, all: bool, out: &mut dyn Write) -> io::Result<()> {
     check(sketch, format).map_err(|why| io::Error::new(io::ErrorKind::InvalidInput, why))?;
     match format {

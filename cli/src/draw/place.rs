@@ -1,55 +1,56 @@
-//! Where the ids of a tree stand in a picture: in layers, by a tidy algorithm.
+//! Places the ids of a tree in a picture: in layers, by a tidy-tree algorithm.
 //!
-//! After Reingold and Tilford: every subtree keeps the outline of its two sides, neighbouring subtrees are pushed together until their
-//! outlines touch, and a parent stands over the middle of its children. Outlines are kept deepest level first and are merged into the taller
-//! of the two, so the whole takes time in the order of the ids. Never recursive.
+//! The algorithm is that of Reingold and Tilford. Every subtree keeps the outline of its two sides. Neighbouring
+//! subtrees are pushed together until their outlines touch, and a parent is centred over its children. Outlines begin
+//! with the deepest level and are merged into the taller of the two, so the time is linear in the number of ids. No
+//! function recurses.
 //!
-//! A long run of children that have none themselves, or a long chain that ends in one, would make a picture too wide or too tall to look at:
-//! it is folded into a block of rows, which takes part in the algorithm as one wide id. So does a whole subtree, or a long run of them, that is
-//! drawn as a box with the number of its ids, where all ids have no room.
+//! A long run of leaf siblings, or a long chain that ends in a leaf, would make a picture too wide or too tall. It is
+//! folded into a block of rows, which the algorithm places like one wide id. If there is no room for all ids, a subtree
+//! or a long run of subtrees becomes a box with the number of its ids, placed in the same way.
 
 use super::Sketch;
 
-/// Shortest run that is folded: fewer stand well in a line.
+/// Shortest run that is folded; fewer ids fit in a line.
 const FOLDED_MIN: u32 = 24;
 
-/// Columns of a block per row, so that it is wider than tall.
+/// Columns per row of a block, so that it is wider than tall.
 const BLOCK_ASPECT: f64 = 1.8;
 
-/// Width of a character of a box's label, and of its margins, cells.
+/// Width of a character of a box's label, and of the margins of the label, in cells.
 const LETTER: f64 = 0.22;
 const LABEL_MARGIN: f64 = 0.5;
 
-/// One id, or what stands for many.
+/// An id, or a block or box that represents many.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Item {
-    /// Place in preorder of its first id; the others follow.
+    /// Place in preorder of its first id; its other ids follow.
     pub(super) first: u32,
-    /// How many ids.
+    /// Number of ids.
     pub(super) count: u32,
     pub(super) kind: Kind,
-    /// In how many columns they stand.
+    /// Number of columns of its ids.
     pub(super) columns: u32,
-    /// Half of its width, in cells; what stands for many has a margin.
+    /// Half of its width, in cells; a block or box includes a margin.
     pub(super) half_width: f64,
-    /// Its parent's item; the root has itself.
+    /// Index of its parent; the root has itself.
     pub(super) parent: usize,
     /// Levels below the root.
     pub(super) depth: u32,
-    /// Its middle, in cells.
+    /// Its centre, in cells.
     pub(super) x: f64,
 }
 
-/// What an item is.
+/// Kind of an item.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
-    /// An id.
+    /// One id.
     One,
-    /// A block of ids that have the same parent and no children.
+    /// A block of leaves with the same parent.
     Siblings,
-    /// A block of ids each of which is the only child of the one before.
+    /// A block of ids, each of which is the only child of the one before it.
     Chain,
-    /// A box for so many whole subtrees of the same parent.
+    /// A box for this number of whole subtrees of the same parent.
     Subtrees(u32),
 }
 
@@ -64,7 +65,7 @@ impl Item {
         matches!(self.kind, Kind::Siblings | Kind::Chain)
     }
 
-    /// How many rows it has.
+    /// Number of rows.
     pub(super) fn rows(&self) -> u32 {
         match self.kind {
             Kind::Subtrees(_) => 1,
@@ -72,7 +73,7 @@ impl Item {
         }
     }
 
-    /// What a box says.
+    /// Returns the label of a box.
     pub(super) fn label(&self) -> String {
         let ids = if self.count == 1 { "id" } else { "ids" };
         match self.kind {
@@ -82,28 +83,28 @@ impl Item {
     }
 }
 
-/// What of a tree is drawn as boxes.
+/// Which parts of a tree are drawn as boxes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Boxes {
-    /// Subtrees of so many ids at most; those of one id never are.
+    /// Maximum number of ids of a subtree in a box; a subtree of one id is never in a box.
     pub(super) most: u32,
-    /// Whether many beside each other make one box.
+    /// Whether many neighbouring subtrees share one box.
     pub(super) merged: bool,
 }
 
 impl Boxes {
-    /// Every id is drawn.
+    /// No boxes: every id is drawn.
     pub(super) const NONE: Boxes = Boxes { most: 1, merged: false };
 }
 
-/// All ids placed.
+/// All ids, placed.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Placed {
     /// In preorder.
     pub(super) items: Vec<Item>,
-    /// Width of the whole, in cells; the leftmost item begins at 0.
+    /// Total width, in cells; the leftmost item begins at 0.
     pub(super) width: f64,
-    /// By depth: how many rows the highest block there has.
+    /// By depth: number of rows of the tallest block.
     pub(super) rows: Vec<u32>,
 }
 
@@ -111,7 +112,7 @@ pub(super) struct Placed {
 pub(super) fn place(sketch: &Sketch, boxes: Boxes) -> Placed {
     let mut items = fold(sketch, boxes);
     let offsets = push_together(&items);
-    // Children come behind their parents.
+    // Children come after their parents.
     for index in 1..items.len() {
         items[index].x = items[items[index].parent].x + offsets[index];
     }
@@ -129,7 +130,7 @@ pub(super) fn place(sketch: &Sketch, boxes: Boxes) -> Placed {
     Placed { items, width: right - left, rows }
 }
 
-/// The items in preorder, without their middles.
+/// Returns the items in preorder, without their centres.
 fn fold(sketch: &Sketch, boxes: Boxes) -> Vec<Item> {
     let n = sketch.nodes();
     let (tails, sizes) = (tails(sketch), sizes(sketch));
@@ -157,7 +158,7 @@ fn fold(sketch: &Sketch, boxes: Boxes) -> Vec<Item> {
     items
 }
 
-/// What begins at a place, and how many ids it has.
+/// Returns the kind of the item that begins at a place, and its number of ids.
 fn kind_at(sketch: &Sketch, place: u32, tails: &[u32], sizes: &[u32], boxes: Boxes) -> (Kind, u32) {
     let at = place as usize;
     let (run, tail, size) = (leaves_from(sketch, place), tails[at], sizes[at]);
@@ -176,7 +177,8 @@ fn kind_at(sketch: &Sketch, place: u32, tails: &[u32], sizes: &[u32], boxes: Box
     if size > 1 { (Kind::Subtrees(1), size) } else { (Kind::One, 1) }
 }
 
-/// How many subtrees from this place on, one beside the other, have at most so many ids each; and how many ids in all.
+/// Returns the number of neighbouring subtrees from this place on that have at most `most` ids each, and their ids in
+/// all.
 fn subtrees_from(sketch: &Sketch, place: u32, sizes: &[u32], most: u32) -> (u32, u32) {
     let parent = sketch.parents[place as usize];
     let (mut subtrees, mut end) = (0, place);
@@ -187,7 +189,7 @@ fn subtrees_from(sketch: &Sketch, place: u32, sizes: &[u32], most: u32) -> (u32,
     (subtrees, end - place)
 }
 
-/// By place: ids of the subtree there.
+/// By place: number of ids in its subtree.
 fn sizes(sketch: &Sketch) -> Vec<u32> {
     let mut sizes = vec![1; sketch.parents.len()];
     for place in (1..sizes.len()).rev() {
@@ -196,7 +198,7 @@ fn sizes(sketch: &Sketch) -> Vec<u32> {
     sizes
 }
 
-/// How many siblings from this place on, one beside the other, have no children.
+/// Returns the number of neighbouring siblings from this place on that have no children.
 fn leaves_from(sketch: &Sketch, place: u32) -> u32 {
     let parent = sketch.parents[place as usize];
     let is_one = |&at: &u32| sketch.parents[at as usize] == parent && sketch.fan_outs[at as usize] == 0;
@@ -204,7 +206,7 @@ fn leaves_from(sketch: &Sketch, place: u32) -> u32 {
     u32::try_from(count).expect("no more than ids")
 }
 
-/// By place: the length of the chain from there to its end, if there is nothing but a chain; else 0.
+/// By place: length of the chain from there to its end, or 0 if the subtree is not a chain.
 fn tails(sketch: &Sketch) -> Vec<u32> {
     let mut tails = vec![0; sketch.parents.len()];
     for place in (0..tails.len()).rev() {
@@ -217,22 +219,22 @@ fn tails(sketch: &Sketch) -> Vec<u32> {
     tails
 }
 
-/// The two sides of a subtree, or of several beside each other.
+/// The two sides of a subtree, or of several neighbouring ones.
 struct Outline {
     /// Left and right side by level, the deepest first.
     rows: Vec<(f64, f64)>,
-    /// What is to be added to all of them.
+    /// Offset to add to all of them.
     shift: f64,
 }
 
-/// Subtrees of one parent from some child to the last, in the frame of the last child's middle.
+/// Subtrees of one parent from some child to the last, relative to the centre of the last child.
 struct Forest {
     outline: Outline,
-    /// The middle of the first one.
+    /// Centre of the first one.
     first_x: f64,
 }
 
-/// Each item's distance from its parent.
+/// Returns the distance of each item from its parent.
 fn push_together(items: &[Item]) -> Vec<f64> {
     let mut offsets = vec![0.0; items.len()];
     let mut middles = vec![0.0; items.len()];
@@ -259,7 +261,7 @@ fn push_together(items: &[Item]) -> Vec<f64> {
     offsets
 }
 
-/// Puts a subtree to the left of the others of its parent; returns its middle in their frame.
+/// Adds a subtree to the left of the other subtrees of its parent; returns its centre relative to theirs.
 fn with_first(forest: Option<Forest>, mut left: Outline) -> (Forest, f64) {
     let Some(Forest { outline: mut right, .. }) = forest else {
         return (Forest { outline: left, first_x: 0.0 }, 0.0);
@@ -293,12 +295,12 @@ mod tests {
         Sketch::of_layout("user", &Layout::from_parents(parents, &Limits::default()).unwrap()).unwrap()
     }
 
-    /// No two items of a level overlap, and all lie within the width.
+    /// Checks that no two items of a level overlap, and that all are within the width.
     fn check_room(placed: &Placed) {
         let mut right = vec![0.0; placed.rows.len()];
         for item in &placed.items {
             let edge: &mut f64 = &mut right[item.depth as usize];
-            // Sums of halves round a little.
+            // Sums of halves have a rounding error.
             assert!(item.x - item.half_width >= *edge - 1e-6, "{item:?} overlaps its left neighbour");
             *edge = item.x + item.half_width;
             assert!(*edge <= placed.width + 1e-6, "{item:?} is outside");
@@ -341,7 +343,8 @@ mod tests {
         }
     }
 
-    /// Where all ids have no room, what is small stands together: the picture of a binomial tree over 1,024 ids was 11,000 pixels wide.
+    /// The picture of a binomial tree over 1,024 ids was 11,000 pixels wide. If there is no room for all ids, small
+    /// subtrees share boxes.
     #[test]
     fn small_subtrees_become_boxes() {
         let boxed = |name, n, most, merged| place(&sketch(name, n), Boxes { most, merged });

@@ -1,8 +1,9 @@
-//! A tree as a picture: one SVG file that needs nothing else.
+//! Draws a tree as a picture: one self-contained SVG file.
 //!
-//! Ids are circles in layers, the root on top, coloured by their depth. Of a large tree small subtrees are boxes with the number of their ids, so that the picture fits a
-//! window and what is written can be read; unless all ids are asked for: then they are small where they stand close, and have no numbers where those could not be read. Pointing at
-//! one shows its number in any case.
+//! Ids are circles in layers, the root on top, coloured by depth. In a large tree, small subtrees are boxes with the
+//! number of their ids, so that the picture fits a window and its text is readable. If all ids are requested, circles
+//! are small where they are close, and have no numbers where those could not be read. A tooltip shows the number of an
+//! id in any case.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -11,64 +12,65 @@ use super::Sketch;
 use super::place::{Boxes, Item, Kind, Placed, place};
 use crate::xml::Escaped;
 
-/// Most ids of a picture: about 10 MB of text, which browsers still show.
+/// Maximum number of ids of a picture: about 10 MB of text, which browsers still show.
 pub const SVG_MAX: u32 = 1 << 16;
 
-/// Space around the tree, pixels.
+/// Space around the tree, in pixels.
 const MARGIN: f64 = 28.0;
 
-/// Height of the two lines of text on top, pixels.
+/// Height of the two lines of text on top, in pixels.
 const HEAD: f64 = 62.0;
 
-/// From a line of it to the next.
+/// Distance between two lines of the notes, in pixels.
 const NOTE_LINE: f64 = 20.0;
 
-/// Width of a letter of the title and of what stands below it, pixels: what is needed for the text to fit.
+/// Width of a letter of the title, and of the notes below it, in pixels: enough for the text to fit.
 const TITLE_LETTER: f64 = 12.2;
 const LETTER: f64 = 7.2;
 
-/// Largest tree of which every id is drawn unasked, pixels: about as wide as a screen, and some screens tall.
+/// Largest tree of which every id is drawn by default, in pixels: about as wide as a screen, and several screens tall.
 const WIDTH_MAX: f64 = 2000.0;
 const HEIGHT_MAX: f64 = 5000.0;
 
-/// Radius of an id and gap to the next, pixels: those that can be read, the larger first.
+/// Radius of an id and gap to the next, in pixels, that are readable; the larger first.
 const READABLE: [(f64, f64); 2] = [(15.0, 10.0), (11.0, 5.0)];
 
-/// The same where there are too many to be read.
+/// Radius and gap if there are too many ids to be readable.
 const SMALL: [(f64, f64); 2] = [(3.0, 2.0), (2.0, 1.5)];
 
-/// Most pixels between two levels: more is only empty.
+/// Maximum distance between two levels, in pixels: more would only be empty space.
 const LEVEL_GAP_MAX: f64 = 420.0;
 
-/// The colours from the root to the deepest level.
+/// Colours from the root to the deepest level.
 const COLOURS: [[f64; 3]; 3] = [[67.0, 56.0, 202.0], [8.0, 145.0, 178.0], [16.0, 160.0, 110.0]];
 
-/// Height of a box for subtrees, and of what is written in it, cells.
+/// Height of a box for subtrees, and of its text, in cells.
 const BOX_HEIGHT: f64 = 0.75;
 const BOX_FONT: f64 = 0.36;
 
-/// Smallest circle that a number is written in, pixels.
+/// Radius of the smallest circle with a number, in pixels.
 const LABELLED_RADIUS_MIN: f64 = 9.0;
 
-/// Width up to which a picture is shown at its own size; a wider one is scaled down to a window, so its lines and letters are larger.
+/// Width up to which a picture is shown at its own size. A wider one is scaled down to a window, so its lines and
+/// letters are larger.
 const WINDOW: f64 = 1600.0;
 
-/// The picture's measures, pixels.
+/// Measures of the picture, in pixels.
 struct Picture<'a> {
     sketch: &'a Sketch,
-    /// Below the title.
+    /// Lines below the title.
     notes: Vec<String>,
     placed: Placed,
-    /// Width and height for one id of the closest.
+    /// Width and height of an id where ids are closest.
     cell: f64,
-    /// By depth: of the circles.
+    /// By depth: radius of the circles.
     radii: Vec<f64>,
-    /// By depth: where the circles of the first row have their middle.
+    /// By depth: centre of the circles of the first row.
     tops: Vec<f64>,
     left: f64,
     width: f64,
     height: f64,
-    /// How much larger than in a small picture lines and letters are.
+    /// Factor by which lines and letters are larger than in a small picture.
     scale: f64,
 }
 
@@ -81,7 +83,7 @@ pub(super) fn write(sketch: &Sketch, all: bool, out: &mut dyn Write) -> io::Resu
     writeln!(out, "</svg>")
 }
 
-/// How a tree is drawn: what is in boxes, where everything stands, and how large it is.
+/// Layout of a tree: which parts are boxes, the places of all items, and their size.
 struct Scale {
     boxes: Boxes,
     placed: Placed,
@@ -90,7 +92,7 @@ struct Scale {
 }
 
 impl Scale {
-    /// As large as all ids have room: for so many.
+    /// Returns the layout of all ids, in the size for their number.
     fn of_all(sketch: &Sketch) -> Scale {
         let placed = place(sketch, Boxes::NONE);
         let (radius, gap) = match sketch.nodes() {
@@ -102,7 +104,8 @@ impl Scale {
         Scale { boxes: Boxes::NONE, placed, radius, gap }
     }
 
-    /// With as few boxes as let it fit a window and be read; small where boxes do not help, since what is left are blocks.
+    /// Returns the layout with as few boxes as let it fit a window and be readable. If boxes do not help, since only
+    /// blocks are left, the ids are small.
     fn fitting(sketch: &Sketch) -> Scale {
         let n = sketch.nodes();
         let mosts =
@@ -119,7 +122,7 @@ impl Scale {
     }
 }
 
-/// Whether a tree of circles of this radius and gap has room in a window.
+/// Whether a tree of circles of this radius and gap fits a window.
 fn fits(placed: &Placed, (radius, gap): (f64, f64)) -> bool {
     let cell = 2.0 * radius + gap;
     let rows: u32 = placed.rows.iter().sum();
@@ -138,7 +141,7 @@ impl Picture<'_> {
         let text_width = widest.max(title(sketch).chars().count() as f64 * TITLE_LETTER);
         let width = tree_width.max(text_width) + 2.0 * MARGIN;
         let scale = (width / WINDOW).max(1.0);
-        // A wide tree gets higher levels, so that its edges do not all run flat.
+        // A wide tree gets higher levels, so that its edges are not all flat.
         let level_gap = (tree_width / (4.0 * placed.rows.len() as f64)).clamp(radius * 2.4, LEVEL_GAP_MAX);
         let largest = (radius * scale).min(level_gap / 4.0).max(radius);
         let radii = radii(&placed, cell, radius, largest);
@@ -198,7 +201,7 @@ impl Picture<'_> {
         Ok(())
     }
 
-    /// All edges as one path: from under the parent to over the child, with a swing.
+    /// Writes all edges as one path, each a curve from below the parent to above the child.
     fn write_edges(&self, out: &mut dyn Write) -> io::Result<()> {
         let stroke = if self.cell > LABELLED_RADIUS_MIN { 1.4 } else { 0.7 } * self.scale.sqrt();
         write!(out, "<path fill=\"none\" stroke=\"#9ca3af\" stroke-width=\"{stroke:.1}\" d=\"")?;
@@ -255,7 +258,7 @@ impl Picture<'_> {
         writeln!(out, "</g>")
     }
 
-    /// A box for subtrees, with the number of their ids.
+    /// Writes a box for subtrees, with the number of their ids.
     fn write_box(&self, item: &Item, out: &mut dyn Write) -> io::Result<()> {
         let (x, y, cell) = (self.x(item), self.tops[item.depth as usize], self.cell);
         let (width, height) = ((item.half_width * 2.0 - 0.3) * cell, cell * BOX_HEIGHT);
@@ -273,7 +276,7 @@ impl Picture<'_> {
         )
     }
 
-    /// What is in a box, in words.
+    /// Describes the content of a box.
     fn inside(&self, item: &Item) -> String {
         let places = item.first as usize..(item.first + item.count) as usize;
         let (labels, depths) = (&self.sketch.labels[places.clone()], &self.sketch.depths[places]);
@@ -283,18 +286,18 @@ impl Picture<'_> {
             Kind::Subtrees(many @ 2..) => format!("{many} subtrees"),
             _ => "a subtree".into(),
         };
-        // Of a tree file the numbers may be scattered.
+        // In a tree from a file, the numbers may be scattered.
         let which =
             if most - least + 1 == item.count { format!("ids {least} to {most}") } else { item.label() };
         format!("{subtrees}: {which}, {levels} {}", if levels == 1 { "level" } else { "levels" })
     }
 
-    /// The middle of an item.
+    /// Centre of an item.
     fn x(&self, item: &Item) -> f64 {
         self.left + item.x * self.cell
     }
 
-    /// The middle of an id of an item. A chain turns at the end of each row.
+    /// Centre of one id of an item. A chain turns at the end of each row.
     fn in_block(&self, item: &Item, index: u32) -> (f64, f64) {
         let (row, column) = (index / item.columns, index % item.columns);
         let column =
@@ -305,7 +308,7 @@ impl Picture<'_> {
     }
 }
 
-/// By depth: the radius of the circles, as large as their distance allows, and not larger than the one above.
+/// By depth: radius of the circles, as large as their distance allows, and not larger than at the depth above.
 fn radii(placed: &Placed, cell: f64, least: f64, largest: f64) -> Vec<f64> {
     let mut room = vec![largest; placed.rows.len()];
     let mut left: Vec<Option<f64>> = vec![None; placed.rows.len()];
@@ -325,7 +328,7 @@ fn radii(placed: &Placed, cell: f64, least: f64, largest: f64) -> Vec<f64> {
     room.into_iter().map(&mut narrow).collect()
 }
 
-/// Size of a number's digits by the radius of its circle: many have less room.
+/// Size of the digits of a number relative to the radius of its circle; many digits have less room.
 fn font_of(label: u32) -> f64 {
     match label {
         0..1_000 => 0.8,
@@ -340,7 +343,7 @@ fn title(sketch: &Sketch) -> String {
     format!("{} tree over {n} {}", sketch.name(), if n == 1 { "id" } else { "ids" })
 }
 
-/// What stands below the title.
+/// Returns the lines below the title.
 fn notes(sketch: &Sketch, placed: &Placed, boxes: Boxes) -> Vec<String> {
     let (depth, fan_out) = (sketch.depth(), sketch.fan_out());
     let mut notes =
@@ -351,7 +354,7 @@ fn notes(sketch: &Sketch, placed: &Placed, boxes: Boxes) -> Vec<String> {
     notes
 }
 
-/// The colour of a depth, and the deepest.
+/// The colour of a depth; the second field is the deepest level.
 struct Colour(u32, u32);
 
 impl fmt::Display for Colour {
@@ -360,7 +363,7 @@ impl fmt::Display for Colour {
         let (from, to) = if way < 1.0 { (COLOURS[0], COLOURS[1]) } else { (COLOURS[1], COLOURS[2]) };
         let part = way - if way < 1.0 { 0.0 } else { 1.0 };
         f.write_str("#")?;
-        // Between two colours of 0 to 255, so the result is too.
+        // Between two values of 0 to 255, so the result is too.
         (0..3).try_for_each(|i| write!(f, "{:02x}", (from[i] + (to[i] - from[i]) * part).round() as u8))
     }
 }
@@ -404,7 +407,8 @@ mod tests {
         assert!(!large.contains(">1023</text>") && large.len() < 700_000, "{}", large.len());
     }
 
-    /// A binomial tree over 1,024 ids was 11,000 pixels wide, and in a window nothing of it could be read but the number of its root.
+    /// The picture of a binomial tree over 1,024 ids was 11,000 pixels wide. In a window, only the number of its root
+    /// was readable.
     #[test]
     fn a_picture_fits_a_window_and_says_what_it_leaves_out() {
         for (name, n) in [
@@ -434,7 +438,7 @@ mod tests {
         assert!(svg.contains(">1</text>") && svg.contains("<title>a subtree: ids "), "{svg}");
     }
 
-    /// Of a tree that is narrower than its title the picture had the middle of the title.
+    /// The picture of a tree that was narrower than its title showed only the middle of the title.
     #[test]
     fn a_title_has_room() {
         let svg = drawn(&sketch("knomial:4000000000", 1), TreeFormat::Svg);

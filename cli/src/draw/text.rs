@@ -1,20 +1,21 @@
-//! A tree as indented lines, and a summary.
+//! Draws a tree as indented lines, and a summary.
 
 use std::io::{self, Write};
 
 use super::Sketch;
 
-/// Most lines that are written without being asked for all: a few screens.
+/// Maximum number of lines unless all are requested: a few screens.
 const LINES_MAX: usize = 200;
 
-/// Deepest level that is indented; under it a line says how deep it is, so that a chain costs no more than its length.
+/// Deepest level with its own indentation. Deeper lines show their depth as a number, so that the size of a chain's
+/// drawing is linear in its length.
 const INDENTED_MAX: u32 = 64;
 
 pub(super) fn write(sketch: &Sketch, all: bool, out: &mut dyn Write) -> io::Result<()> {
-    // By place in preorder: whether it is the last child. The last children come last before their parent's subtree ends.
+    // By place in preorder: whether it is the last child of its parent.
     let last = last_children(sketch);
     let shown = if all { sketch.parents.len() } else { LINES_MAX };
-    // By depth: whether the branch at that depth goes on below the present line.
+    // By depth: whether the branch at that depth continues below the current line.
     let mut goes_on: Vec<bool> = Vec::new();
     for ((depth, label, _), is_last) in sketch.nodes_in_preorder().zip(&last).take(shown) {
         goes_on.truncate(depth as usize);
@@ -32,7 +33,7 @@ fn write_line(depth: u32, label: u32, goes_on: &[bool], out: &mut dyn Write) -> 
     if depth == 0 {
         return writeln!(out, "{label}");
     }
-    // The root has no branch of its own to draw.
+    // The root has no branch of its own.
     let indented = depth.min(INDENTED_MAX) as usize;
     for &on in &goes_on[1..indented] {
         out.write_all(if on { "│  " } else { "   " }.as_bytes())?;

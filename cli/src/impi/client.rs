@@ -1,4 +1,4 @@
-//! `gpc impi client`: speaks for the hosts of a file, and prints what it has learned of all.
+//! `gpc impi client`: takes part for the hosts of a file, and prints what it has learned of all clusters.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -20,11 +20,13 @@ use crate::files::{read_text, shown};
 use crate::refused::Refused;
 use crate::{CommandResult, Failure, logs, say};
 
-/// After how many packets a host acknowledges, and how many may be unacknowledged, where nothing is said: those of [`gpc_impi::client::Host::new`].
+/// Default number of packets after which a host acknowledges, and of unacknowledged packets: those of
+/// [`gpc_impi::client::Host::new`].
 const ACKMARK: u32 = 16;
 const HIWATER: u32 = 32;
 
-/// Runs the sub-command. Without a program of its own a signal ends the process at once: its connection closes, and the server tells of it.
+/// Runs the sub-command. Without a program to run, a signal ends the process at once: its connection closes, and the
+/// server reports that.
 pub(super) fn run(args: &ClientArgs) -> CommandResult {
     logs::start_warnings();
     if args.time_limit.duration().is_zero() {
@@ -42,7 +44,8 @@ pub(super) fn run(args: &ClientArgs) -> CommandResult {
         || true,
         |event| match args.trace {
             true => {
-                // Nowhere is left to report that standard error is closed. Texts of peers are escaped in events.
+                // If standard error is closed, nothing is left to report that to. Texts from peers are escaped in
+                // events.
                 let _ = writeln!(io::stderr().lock(), "{}", trace::client_line(began.elapsed(), event));
             }
             false if trace::is_doubt(event) => say(&event.to_string()),
@@ -55,7 +58,7 @@ pub(super) fn run(args: &ClientArgs) -> CommandResult {
         None => ExitCode::SUCCESS,
     };
     let finished = session.finish();
-    // The exit status is the program's where that has failed.
+    // If the program has failed, its exit status is that of the command.
     match finished {
         Err(error) if status == ExitCode::SUCCESS => return Err(error.into()),
         Err(error) => say(&error.to_string()),
@@ -68,7 +71,8 @@ pub(super) fn run(args: &ClientArgs) -> CommandResult {
     Ok(status)
 }
 
-/// What a node has for the server's broadcasts; a client without the labels of this project needs none.
+/// Returns the options of the node that relays the server's broadcasts. A client without the labels of this project
+/// needs none.
 fn relay(args: &ClientArgs) -> Result<Option<RelayOptions>, Failure> {
     if args.plain {
         return Ok(None);
@@ -87,7 +91,7 @@ fn relay(args: &ClientArgs) -> Result<Option<RelayOptions>, Failure> {
     Ok(Some(RelayOptions { secret, key, insecure: false }))
 }
 
-/// The cluster of a hosts file, with the values that are said of it.
+/// Returns the cluster of a hosts file, with the values from the arguments.
 fn cluster(args: &ClientArgs) -> Result<Cluster, Refused> {
     let (ackmark, hiwater) = flow(&args.values)?;
     let path = &args.hosts;
@@ -105,7 +109,7 @@ fn cluster(args: &ClientArgs) -> Result<Cluster, Refused> {
     Ok(cluster)
 }
 
-/// ackmark and hiwater: where one is not said, it fits the other.
+/// Returns ackmark and hiwater; the default of each fits the other.
 fn flow(values: &Values) -> Result<(Option<u32>, Option<u32>), Refused> {
     let said = |value: Option<Value<u32>>| value.and_then(|value| value.0);
     let (ackmark, hiwater) = (said(values.ackmark), said(values.hiwater));

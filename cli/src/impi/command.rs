@@ -11,21 +11,21 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use crate::Failure;
 use crate::interrupt::Interrupt;
 
-/// A program that runs.
+/// A running program.
 pub(super) struct Command {
     child: Child,
-    /// The first signal that would end this process ends the program instead, and the session with it in order.
+    /// Sends the first signal that would end this process to the program instead. The session then ends in order.
     _interrupt: Interrupt,
 }
 
 impl Command {
-    /// Starts the program, which has the standard input and output of this process.
+    /// Starts the program with the standard input and output of this process.
     pub(super) fn start(program: &OsStr, arguments: &[OsString]) -> Result<Command, Failure> {
         let process = Arc::new(OnceLock::<OwnedFd>::new());
         let told = Arc::clone(&process);
-        // Before the program, so that no signal comes between.
+        // Before the program starts, so that no signal is lost in between.
         let interrupt = Interrupt::listen(move || {
-            // A program that has ended already is not told.
+            // If the program has already ended, the signal is dropped.
             let _ = told.get().map(|process| pidfd_send_signal(process, Signal::TERM));
         })?;
         let child = std::process::Command::new(program).args(arguments).spawn();
@@ -36,12 +36,12 @@ impl Command {
             )
         })?;
         let opened = pidfd_open(Pid::from_child(&child), PidfdFlags::empty());
-        // It is not reaped yet, so the number is its own.
+        // The child is not reaped yet, so the process number is still its own.
         let _ = opened.map(|opened| process.set(opened));
         Ok(Command { child, _interrupt: interrupt })
     }
 
-    /// Waits until the program ends, and gives its exit status, as a shell does.
+    /// Waits until the program ends, and returns its exit status as a shell does.
     pub(super) fn wait(mut self) -> Result<ExitCode, Failure> {
         let status = self.child.wait()?;
         let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));

@@ -1,26 +1,29 @@
-//! The spelling that other implementations of IMPI have for their commands: `-server N -port P -auth LIST -v`, and `-client RANK HOST:PORT`.
+//! Translates the command spelling of other IMPI implementations: `-server N -port P -auth LIST -v`, and
+//! `-client RANK HOST:PORT`.
 //!
-//! It becomes this command's own before clap sees it: clap would take `-server` for `-s -e -r …`. What clap and this command say of mistakes is put back into that spelling. Scripts expect exit status 1 where it is wrong.
+//! The words are translated to the spelling of this command before clap reads them: clap would take `-server` for
+//! `-s -e -r …`. Error messages of clap and of this command are translated back. Scripts expect exit status 1 for wrong
+//! arguments.
 
 use std::ffi::{OsStr, OsString};
 
-/// Options of one letter behind the dash or more, and what they are here.
+/// Options in the other spelling, and in ours.
 const OPTIONS: [(&str, &str); 4] =
     [("-port", "--port"), ("-auth", "--auth"), ("-v", "--trace"), ("-help", "--help")];
 
-/// The sub-commands, and how many words follow them.
+/// Sub-commands in the other spelling and in ours, and the number of their words.
 const COMMANDS: [(&str, &str, usize); 2] = [("-server", "server", 1), ("-client", "client", 2)];
 
-/// How both are called, in the spelling of the field.
+/// Usage of both, in the other spelling.
 const USAGE: &str = "write `gpc impi -server N [-port P] [-auth LIST] [-v]` or `gpc impi -client RANK HOST:PORT --hosts FILE [-auth LIST] [-v]`";
 
-/// What is wrong before clap is asked.
+/// An error found before clap reads the words.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub(crate) enum FieldError {
-    /// An option that neither has.
+    /// An option that neither sub-command has.
     #[error("there is no argument `{}`: {USAGE}", chained_gpc::Shown(.0))]
     Unknown(String),
-    /// Two of -server and -client.
+    /// More than one of -server and -client.
     #[error("{0} comes after {1}, and one process is either: {USAGE}")]
     Twice(&'static str, &'static str),
     /// Neither -server nor -client.
@@ -28,13 +31,13 @@ pub(crate) enum FieldError {
     Neither,
 }
 
-/// Longest word that is quoted.
+/// Longest quoted word, in characters.
 const QUOTED_MAX: usize = 80;
 
-/// The arguments in this command's own spelling, where they are in that of the field: `None` where they are in our own.
+/// Translates the arguments to our spelling; `None` if they already have it.
 ///
 /// # Errors
-/// When an option is unknown that clap would read as several, or it is not said once what the process is to be.
+/// If an option is unknown that clap would read as several, or if -server and -client are missing or repeated.
 pub(crate) fn rewritten(arguments: &[OsString]) -> Option<Result<Vec<OsString>, FieldError>> {
     let [program, impi, words @ ..] = arguments else { return None };
     let is_field = words.first().is_some_and(|word| command(word).is_some() || option(word).is_some());
@@ -44,7 +47,7 @@ pub(crate) fn rewritten(arguments: &[OsString]) -> Option<Result<Vec<OsString>, 
     Some(rest(words).map(|rest| [vec![program.clone(), impi.clone()], rest].concat()))
 }
 
-/// The words behind `impi`: first the sub-command with its own, then the options.
+/// Returns the words after `impi`: first the sub-command with its words, then the options.
 fn rest(words: &[OsString]) -> Result<Vec<OsString>, FieldError> {
     let (mut first, mut rest) = (Vec::new(), Vec::new());
     let mut named = None;
@@ -56,7 +59,7 @@ fn rest(words: &[OsString]) -> Result<Vec<OsString>, FieldError> {
             (Some((theirs, ours, count)), _, None) => {
                 named = Some(theirs);
                 first.push(ours.into());
-                // What looks like an option is one: `-server -port 5` lacks its number.
+                // A word that looks like an option is one: `-server -port 5` lacks its number.
                 let following = words.as_slice().iter().take(count);
                 let count = following.take_while(|word| !word.as_encoded_bytes().starts_with(b"-")).count();
                 first.extend(words.by_ref().take(count).cloned());
@@ -75,7 +78,7 @@ fn rest(words: &[OsString]) -> Result<Vec<OsString>, FieldError> {
     }
 }
 
-/// What was said of our own spelling, in that of the field.
+/// Translates a message from our spelling to the other one.
 pub(crate) fn in_the_field(text: &str) -> String {
     let words = [("gpc impi -server", "gpc impi server"), ("gpc impi -client", "gpc impi client")];
     let all = words.iter().chain(&OPTIONS);
@@ -90,7 +93,7 @@ fn option(word: &OsStr) -> Option<&'static str> {
     OPTIONS.iter().find(|(theirs, _)| word == *theirs).map(|(_, ours)| *ours)
 }
 
-/// A word behind one dash, no number, and not `-h`.
+/// Whether a word has one dash, is not a number, and is not `-h`.
 fn is_unknown(word: &OsStr) -> bool {
     let is_option =
         matches!(word.as_encoded_bytes(), [b'-', second, ..] if !matches!(second, b'-' | b'0'..=b'9'));
@@ -123,7 +126,7 @@ mod tests {
         }
     }
 
-    /// clap complains of it, as it does of our own spelling.
+    /// clap reports the error, as in our own spelling.
     #[test]
     fn what_is_wrong_in_it_stays_wrong() {
         for (theirs, ours) in [
@@ -139,7 +142,7 @@ mod tests {
         }
     }
 
-    /// clap took `-bogus` for `-b -o …`, and spoke of `-b`.
+    /// clap read `-bogus` as `-b -o …`, and reported `-b`.
     #[test]
     fn what_clap_would_misread_is_said_in_the_spelling_of_the_field() {
         for (theirs, expected) in [

@@ -1,4 +1,4 @@
-//! What a client has learned: as a table, and as JSON.
+//! Prints what a client has learned, as a table and as JSON.
 
 use std::io::{self, Write};
 
@@ -8,10 +8,10 @@ use serde::Serialize;
 
 use crate::output::{Align, write_columns};
 
-/// Most PIDs, or ports, of a host that are shown in a table.
+/// Maximum number of PIDs, or ports, of a host in a table.
 const SHOWN_MAX: usize = 4;
 
-/// Writes a line for each host, and what all have agreed on.
+/// Writes a line for each host, and the values that all clients have agreed on.
 pub(super) fn write_table(learned: &Learned, out: &mut dyn Write) -> io::Result<()> {
     let columns = [
         ("client", Align::Right),
@@ -47,7 +47,7 @@ fn unsaid() -> String {
     "-".into()
 }
 
-/// A number of each process, the first ones of many.
+/// Returns a number of each process; of many processes, only the first ones.
 fn shown_of(host: &Host, number: impl Fn(&Proc) -> Option<u64>) -> String {
     let numbers = host.procs.iter().filter_map(number);
     let shown: Vec<String> = numbers.take(SHOWN_MAX).map(|number| number.to_string()).collect();
@@ -73,7 +73,7 @@ fn summary(learned: &Learned) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// The version that each pair speaks, the same for most of them.
+/// Returns the versions that this client speaks with the others, each once; most pairs speak the same one.
 fn versions(learned: &Learned) -> String {
     let mut found: Vec<Version> = (0..learned.clusters.len() as u32)
         .filter(|other| *other != learned.rank)
@@ -87,7 +87,7 @@ fn versions(learned: &Learned) -> String {
     }
 }
 
-/// The version of this project's clients has a large number for a name.
+/// Marks the version of this project's clients, which is a large number.
 fn shown(version: &Version) -> String {
     match *version == Version::OWN {
         true => format!("{version} (of gpc)"),
@@ -95,7 +95,7 @@ fn shown(version: &Version) -> String {
     }
 }
 
-/// A client's knowledge as JSON.
+/// What a client has learned, as JSON.
 #[derive(Serialize)]
 pub(super) struct LearnedShape {
     rank: u32,
@@ -111,7 +111,7 @@ pub(super) struct LearnedShape {
 #[derive(Serialize)]
 struct ClusterShape {
     versions: Vec<String>,
-    /// What this client and that one speak.
+    /// Version that this client speaks with that one.
     version: Option<String>,
     datalen: Option<u32>,
     tag_ub: Option<i32>,

@@ -1,6 +1,7 @@
-//! Which methods of proof a side of IMPI takes: by its arguments, or else by the environment, as other implementations do.
+//! Selects the authentication methods of an IMPI server or client: from the arguments, or else from the environment, as
+//! other implementations do.
 //!
-//! The key is in no message.
+//! No message contains the key.
 
 use std::env;
 use std::ffi::OsString;
@@ -10,14 +11,14 @@ use gpc_impi::wire::{KEY_VARIABLE as KEY, Key, Method, Methods, NONE_VARIABLE as
 use crate::args::impi::AuthList;
 use crate::refused::Refused;
 
-/// What the environment says. It stays there, where processes of the same user can read it.
+/// Settings from the environment. The variables remain there, and processes of the same user can read them.
 pub(super) struct Environment {
     none: bool,
     key: Option<OsString>,
 }
 
 impl Environment {
-    /// That of this process.
+    /// Reads the environment of this process.
     pub(super) fn of_this_process() -> Environment {
         Environment { none: env::var_os(NONE).is_some(), key: env::var_os(KEY) }
     }
@@ -30,7 +31,7 @@ impl Environment {
     }
 }
 
-/// What a server takes. `loopback`: none but those of this machine reach it.
+/// Returns the methods that a server accepts. `loopback`: only processes of this machine can connect.
 pub(super) fn of_server(
     list: Option<&AuthList>,
     environment: &Environment,
@@ -46,7 +47,7 @@ pub(super) fn of_server(
     }
 }
 
-/// What a client offers: the server decides what is enough.
+/// Returns the methods that a client offers; the server decides whether they are sufficient.
 pub(super) fn of_client(list: Option<&AuthList>, environment: &Environment) -> Result<Methods, Refused> {
     Ok(match list {
         Some(_) => of_list(list, environment)?,
@@ -119,7 +120,7 @@ mod tests {
         assert!(error.contains("IMPI_AUTH_KEY") && !error.contains("1234567"), "{error}");
         let error = server("key", &environment(false, None), true).unwrap_err();
         assert!(error.contains("which is not set"), "{error}");
-        // What is not asked for is not read.
+        // A key that is not needed is not read.
         assert_eq!(server("none", &environment(false, Some("x")), true), Ok((true, false)));
     }
 }

@@ -17,10 +17,11 @@ use crate::interrupt::Interrupt;
 use crate::refused::Refused;
 use crate::{CommandResult, FAILED, stdout};
 
-/// Most troubles that are told without a trace: strangers that come and go must not fill a disk.
+/// Maximum number of warnings without a trace: strangers that connect and leave must not fill a disk.
 const TOLD_MAX: usize = 100;
 
-/// Most lines of a trace that are of connections which come and go: they must not fill a disk either, and 32 clients that come again and again are few.
+/// Maximum number of trace lines about connections that come and go: they must not fill a disk either. For 32 clients
+/// that connect again and again, this is ample.
 const TRACED_MAX: usize = 10_000;
 
 /// Runs the sub-command.
@@ -47,7 +48,7 @@ pub(super) fn run(args: &ServerArgs) -> CommandResult {
         }
         (Err(error), _) => (ExitCode::from(FAILED), Some(error.to_string())),
     };
-    // Where nobody reads standard error, the status alone tells it.
+    // If standard error is not read, the exit status still reports the result.
     telling.teller.end(last.as_deref().map(said));
     Ok(status)
 }
@@ -64,7 +65,8 @@ fn settings(args: &ServerArgs) -> Result<Settings, Refused> {
     Ok(settings)
 }
 
-/// The address that clients are given: where it listens everywhere, the one on the route to the rest of the world.
+/// Returns the address for clients. If the server listens at all addresses, it is the one on the route to other
+/// networks.
 fn reached_at(listens: SocketAddr) -> Result<SocketAddr, String> {
     if !listens.ip().is_unspecified() {
         return Ok(listens);
@@ -76,32 +78,33 @@ fn reached_at(listens: SocketAddr) -> Result<SocketAddr, String> {
     Ok(SocketAddr::new(found, listens.port()))
 }
 
-/// The first address by which a socket is reached that listens at all of a kind: one of IPv6 is reached by IPv4, too.
+/// Returns the first address that reaches a socket at the wildcard address `all`; a wildcard socket of IPv6 is also
+/// reached by IPv4.
 fn of_kind(addresses: &[IpAddr], all: IpAddr) -> Option<IpAddr> {
     let same = addresses.iter().find(|address| address.is_ipv4() == all.is_ipv4());
     same.or_else(|| addresses.first().filter(|_| all.is_ipv6())).copied()
 }
 
-/// A line of the command's own.
+/// Returns a line of the command itself.
 fn said(text: &str) -> String {
     format!("gpc: {}", chained_gpc::Shown(text))
 }
 
-/// Tells on standard error what happens. Texts of peers are escaped in events.
+/// Prints events to standard error. Texts from peers are escaped in events.
 struct Telling {
     trace: bool,
-    /// Lines of those that are counted.
+    /// Number of lines that count toward the maximum.
     told: usize,
     lost: Lost,
     teller: Teller,
 }
 
-/// Clients that were lost after all were done. Why is told when it happens, which may be long before the end.
+/// Clients that were lost after all were done. The reason is printed when it happens, which may be long before the end.
 #[derive(Debug, Default)]
 struct Lost(Vec<u32>);
 
 impl Lost {
-    /// What is said at the end of a session that has failed.
+    /// Returns the message at the end of a failed session.
     fn summary(&self, failure: &Failure) -> String {
         let ranks: Vec<String> = self.0.iter().map(u32::to_string).collect();
         match &ranks[..] {
@@ -122,7 +125,7 @@ impl Telling {
             false if !trace::is_trouble(event) => return,
             false => (true, TOLD_MAX, "more of this kind is not told; --trace shows everything"),
         };
-        // Clients are few, and what becomes of them is always told.
+        // Clients are few, so their loss is always printed.
         let counted = counted && !matches!(event, Event::Lost(..));
         self.told += usize::from(counted);
         if !counted || self.told <= most {

@@ -1,4 +1,4 @@
-//! What a client prints of what it has learned, the files that it writes, and whom they leave out.
+//! Prints what a client has learned, writes the files, and reports processes that they omit.
 
 use gpc_impi::book::Book;
 use gpc_impi::client::Learned;
@@ -37,7 +37,7 @@ pub(super) fn show(learned: &Learned, args: &ClientArgs) -> Result<(), Failure> 
     Ok(())
 }
 
-/// What is said where files of peers and hosts do not have all processes, or name some that are no nodes of this project.
+/// Returns warnings if peers and hosts files omit processes, or list some that are not nodes of this project.
 fn left_out(learned: &Learned, book: &Book) -> Vec<String> {
     let listed = |client: u32| book.entries.iter().filter(|entry| entry.who.client == client).count();
     let mut missing = Vec::new();
@@ -47,7 +47,7 @@ fn left_out(learned: &Learned, book: &Book) -> Vec<String> {
         if listed < all {
             missing.push(format!("{} of {all} of client {client}", all - listed));
         }
-        // Whoever knows the labels of this project has named its version.
+        // A client that knows the labels of this project has sent its version.
         if listed > 0 && client != learned.rank && !cluster.versions.contains(&Version::OWN) {
             foreign.push(client.to_string());
         }
@@ -85,11 +85,11 @@ mod tests {
         left_out(learned, &Book::of(learned, Ports::OwnOrFirst).unwrap())
     }
 
-    /// A file of peers lacked processes, or named those of another MPI, without a word.
+    /// A peers file omitted processes, or listed those of another MPI, without a warning.
     #[test]
     fn who_is_not_in_the_files_is_said() {
         let mut learned = learned();
-        // This client is 1, the other one has not named gpc's version.
+        // This client is 1; the other one has not sent the version of gpc.
         let words = said(&learned);
         assert!(words.len() == 1 && words[0].contains("have not named gpc's version: 0."), "{words:?}");
         learned.clusters[0].versions.push(Version::OWN);

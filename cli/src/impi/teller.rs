@@ -1,4 +1,5 @@
-//! What a server says on standard error while it serves: from a thread of its own, so that whoever does not read that holds up no session.
+//! Prints the messages of a server on a separate thread, so that a slow reader of standard error does not delay the
+//! session.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
@@ -8,10 +9,11 @@ use std::time::Duration;
 
 use crate::limits::cannot_start;
 
-/// Lines that wait to be written. One read of the server leads to some thousands at most; a line has some hundred bytes.
+/// Maximum number of lines waiting to be written. One read of the server leads to some thousands at most; a line has
+/// some hundred bytes.
 const LINES_MAX: usize = 16_384;
 
-/// How long the end waits for what is left to be written: long enough for a slow terminal.
+/// Time that the end waits for the remaining lines: enough for a slow terminal.
 const END: Duration = Duration::from_secs(2);
 
 /// Writes lines in order.
@@ -21,26 +23,26 @@ pub(super) struct Teller(Arc<Shared>);
 #[derive(Debug, Default)]
 struct Shared {
     lines: Mutex<Lines>,
-    /// There are more lines, or no more will come.
+    /// Signals new lines, or the end of lines.
     more: Condvar,
-    /// All is written.
+    /// Signals that all lines are written.
     written: Condvar,
 }
 
 #[derive(Debug, Default)]
 struct Lines {
     waiting: VecDeque<String>,
-    /// Lines for which there was no room, since the last one that had some.
+    /// Lines dropped for lack of room since the last line that had room.
     dropped: u64,
     closed: bool,
     ended: bool,
 }
 
 impl Teller {
-    /// To standard error.
+    /// Starts to write to standard error.
     ///
     /// # Errors
-    /// When the system gives no thread.
+    /// If the system provides no thread.
     pub(super) fn start() -> io::Result<Teller> {
         Teller::to(io::stderr())
     }
@@ -49,12 +51,12 @@ impl Teller {
         let shared = Arc::new(Shared::default());
         let writes = Arc::clone(&shared);
         let thread = thread::Builder::new().name("gpc-teller".into()).spawn(move || writes.write(&mut out));
-        // Nobody waits for it: it may be in a write that never ends.
+        // The thread is not joined, since it may be in a write that never ends.
         thread.map_err(cannot_start("a thread"))?;
         Ok(Teller(shared))
     }
 
-    /// A line, without a line break. It is dropped, and counted, where too many wait.
+    /// Adds a line, without a line break. If too many wait, it is dropped and counted.
     pub(super) fn line(&self, line: String) {
         let mut lines = self.0.lock();
         if lines.waiting.len() >= LINES_MAX {
@@ -66,7 +68,8 @@ impl Teller {
         self.0.more.notify_one();
     }
 
-    /// The last line, if there is one, which is not dropped; waits until all is written, but not for ever. Whether it is.
+    /// Adds the last line, if any, which is never dropped, and waits a bounded time until all is written. Returns
+    /// whether all is written.
     pub(super) fn end(self, last: Option<String>) -> bool {
         let mut lines = self.0.lock();
         lines.say_dropped();
@@ -95,7 +98,7 @@ impl Shared {
     }
 
     fn write(&self, out: &mut impl Write) {
-        // Ends: when no more will come.
+        // Ends when no more lines are to come.
         loop {
             let waits = |lines: &mut Lines| lines.waiting.is_empty() && !lines.closed;
             let lines = self.more.wait_while(self.lock(), waits);
@@ -107,7 +110,7 @@ impl Shared {
             let some = std::mem::take(&mut lines.waiting);
             drop(lines);
             for line in some {
-                // Nowhere is left to report that standard error is closed.
+                // If standard error is closed, nothing is left to report that to.
                 let _ = out.write_all(format!("{line}\n").as_bytes());
             }
         }
@@ -120,12 +123,12 @@ mod tests {
 
     use super::*;
 
-    /// Takes nothing until it is told to; then passes everything on.
+    /// A writer that accepts nothing until it is released, and then passes everything on.
     struct Slow(Receiver<()>, Sender<String>);
 
     impl Write for Slow {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            // An error: whoever held it up has gone.
+            // An error: the sender is dropped, and nothing holds the writer any more.
             let _ = self.0.recv();
             self.1.send(String::from_utf8(bytes.to_vec()).unwrap()).unwrap();
             Ok(bytes.len())
@@ -144,7 +147,7 @@ mod tests {
         teller.line("first".into());
         go.send(()).unwrap();
         assert_eq!(lines.recv().unwrap(), "first\n");
-        // Some of them are taken, and wait to be written; as many as there is room for wait as well.
+        // Some lines are taken by the thread, and wait there; the queue holds as many as it has room for.
         let count = 3 * LINES_MAX;
         (0..count).for_each(|number| teller.line(number.to_string()));
         drop(go);
@@ -158,7 +161,7 @@ mod tests {
                 .strip_suffix(" lines were dropped: they are not read fast enough\n");
             rest?.parse::<usize>().ok()
         };
-        // They may have been dropped in several places: before those that wait to be written are taken, and afterwards.
+        // Lines may be dropped in several places: before and after the thread takes the waiting ones.
         assert_eq!(numbers + lines.iter().filter_map(of).sum::<usize>(), count);
         assert!((LINES_MAX..=2 * LINES_MAX).contains(&numbers), "{numbers}");
     }

@@ -1,4 +1,4 @@
-//! What happens in a session, in columns: when, who or which way, which command, and what of it.
+//! Formats the events of a session in columns: time, client or direction, command, and details.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use gpc_impi::client::ClientEvent;
 use gpc_impi::server::Event;
 use gpc_impi::wire::{Label, Method};
 
-/// A line of the server's trace, without a line break.
+/// Returns a line of the server's trace, without a line break.
 pub(super) fn line(at: Duration, event: &Event) -> String {
     let rest = match event {
         Event::Connected(conn, from) => row(&connection(conn.0), "", &format!("from {from}")),
@@ -59,7 +59,7 @@ pub(super) fn line(at: Duration, event: &Event) -> String {
     timed(at, &rest)
 }
 
-/// A line of a client's trace, without a line break.
+/// Returns a line of a client's trace, without a line break.
 pub(super) fn client_line(at: Duration, event: &ClientEvent) -> String {
     let (sent, received) = ("sent", "received");
     let rest = match event {
@@ -92,7 +92,7 @@ fn timed(at: Duration, rest: &str) -> String {
     format!("{:>10.6}  {}", at.as_secs_f64(), rest.trim_end())
 }
 
-/// What is said of a session without a trace: who is turned away, lost or doubted.
+/// Whether an event is printed without a trace: a client or connection is refused, lost or doubted.
 pub(super) fn is_trouble(event: &Event) -> bool {
     matches!(
         event,
@@ -107,7 +107,7 @@ pub(super) fn is_trouble(event: &Event) -> bool {
     )
 }
 
-/// What happens as often as strangers like.
+/// Whether strangers can cause the event any number of times.
 pub(super) fn is_coming_and_going(event: &Event) -> bool {
     matches!(
         event,
@@ -120,7 +120,7 @@ pub(super) fn is_coming_and_going(event: &Event) -> bool {
     )
 }
 
-/// What is said of a client's session without a trace.
+/// Whether an event of a client's session is printed without a trace.
 pub(super) fn is_doubt(event: &ClientEvent) -> bool {
     matches!(event, ClientEvent::Doubted(..) | ClientEvent::Ignored(..))
 }

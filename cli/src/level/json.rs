@@ -1,4 +1,5 @@
-//! Level-n data as JSON: nested arrays, whose leaves are strings, or `{"base64": "AQID"}` for bytes that are no plain text.
+//! Converts level-n data to and from JSON: nested arrays, whose leaves are strings, or `{"base64": "AQID"}` for bytes
+//! that are not plain text.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -12,10 +13,10 @@ use serde::{Deserializer, Serialize, Serializer};
 
 use crate::args::LEVEL_MAX;
 
-/// The key of a leaf that is no plain text.
+/// Key of a leaf that is not plain text.
 const BASE64: &str = "base64";
 
-/// Level-n data that are sound, to be written as JSON.
+/// Valid level-n data, to be written as JSON.
 #[derive(Debug)]
 pub(crate) struct Leveled<'a> {
     level: u16,
@@ -23,12 +24,12 @@ pub(crate) struct Leveled<'a> {
 }
 
 impl<'a> Leveled<'a> {
-    /// Data of a level from 1 on.
+    /// Checks data of a level from 1 on.
     ///
     /// # Errors
-    /// Where they are not level-n data of this level.
+    /// If they are not level-n data of this level.
     pub(crate) fn new(level: u16, data: &'a [u8]) -> Result<Leveled<'a>, LevelError> {
-        // Deeper than it may be nested it is refused as deep as that.
+        // A level above the maximum nesting of JSON is refused.
         let limits = Limits { level: LEVEL_MAX, ..Limits::default() };
         validate(level, data, limits)?;
         Ok(Leveled { level, data })
@@ -38,13 +39,13 @@ impl<'a> Leveled<'a> {
 impl Serialize for Leveled<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let tokens = RefCell::new(Tokens::new(self.level, self.data, Limits::default()));
-        // The outermost one opens; sound data have no other beginning.
+        // Skips the opening of the outermost list, with which valid data always begin.
         let _open = tokens.borrow_mut().next();
         List(&tokens).serialize(serializer)
     }
 }
 
-/// A list whose beginning has been read.
+/// A list whose opening has been read.
 struct List<'a, 'b>(&'b RefCell<Tokens<'a>>);
 
 impl Serialize for List<'_, '_> {
@@ -77,10 +78,11 @@ impl Serialize for Leaf<'_> {
     }
 }
 
-/// Reads JSON: gives the level and the level-n data.
+/// Parses JSON, and returns its level and the level-n data.
 ///
 /// # Errors
-/// Where it is no JSON, or none of level-n data of one level, the one that is wanted; with line and column.
+/// If it is not JSON, or not level-n data of one level, the wanted one if that is given. The message has line and
+/// column.
 pub(crate) fn encoded(json: &[u8], wanted: Option<u16>) -> Result<(u16, Vec<u8>), serde_json::Error> {
     let mut seen = Seen { leaves: wanted, lists: 0 };
     let mut reader = serde_json::Deserializer::from_slice(json);
@@ -97,7 +99,7 @@ enum Value {
     List(Vec<Value>),
 }
 
-/// As deep as lists are nested, which is bounded.
+/// Recurses only as deep as lists are nested, which is bounded.
 fn put(value: &Value, out: &mut Vec<u8>) {
     let count = match value {
         Value::Leaf(bytes) => bytes.len(),
@@ -111,15 +113,15 @@ fn put(value: &Value, out: &mut Vec<u8>) {
     }
 }
 
-/// In how many lists things stand.
+/// Nesting depths found so far.
 struct Seen {
-    /// All leaves; `None` until there is one, or it is said.
+    /// Depth of all leaves; `None` until there is one, unless the level is given.
     leaves: Option<u16>,
-    /// The deepest list, with itself.
+    /// Depth of the deepest list, which includes the list itself.
     lists: u16,
 }
 
-/// Where a value is read: inside so many lists.
+/// Position of a value: the number of lists around it.
 struct Place<'a> {
     depth: u16,
     seen: &'a mut Seen,
@@ -221,7 +223,7 @@ mod tests {
         encoded(json.as_bytes(), wanted).unwrap_err().to_string()
     }
 
-    /// The golden vector of the source: two subjobs of two processes, each with the bytes 1 2 3.
+    /// The golden vector of the source document: two subjobs of two processes, each with the bytes 1 2 3.
     #[test]
     fn the_golden_vector_goes_both_ways() {
         let data = STANDARD.decode("MiAyIDMgAQIDMyABAgMyIDMgAQIDMyABAgM=").unwrap();

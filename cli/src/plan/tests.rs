@@ -1,4 +1,4 @@
-//! Tests of the call as the command line describes it.
+//! Tests of the plan that the arguments of a call describe.
 
 use std::path::PathBuf;
 
@@ -24,7 +24,7 @@ fn refused(line: &str) -> String {
     plan(line).map(|plan| panic!("{plan:?}")).unwrap_err()
 }
 
-/// A folder with a file, and the file's path.
+/// Creates a folder with a file; returns the path of the file, too.
 fn file(text: impl AsRef<[u8]>) -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("file");
@@ -134,7 +134,7 @@ fn a_hosts_file_keeps_hosts_together() {
     assert!(missing.ends_with("id 4 has no line: say on which host it is"), "{missing}");
 }
 
-/// From a file or known: clusters x and y, in each of which there is a host a.
+/// The clusters x and y each have a host named a, read from a file or known.
 #[test]
 fn groups_of_hosts_are_kept_together() {
     let text = "0 x/a\n1 y/a\n2 x/b\n3 y/b\n4 x/a\n5 y/a\n";
@@ -142,14 +142,14 @@ fn groups_of_hosts_are_kept_together() {
     let from_file = plan(&format!("echo -n 6 --tree hosts:{}+chain", path.display())).unwrap();
     let peers = (0..6).map(|id| format!("{id} unix:@{id}\n")).collect::<String>().parse().unwrap();
     let started = Started { peers, hosts: gpc_trees::Hosts::parse(text).unwrap(), clusters: true };
-    // Where clusters have met they are kept together unless a tree is named.
+    // Clusters that have met are kept together unless a tree is named.
     for (line, tree) in [("echo", "hosts+binomial"), ("echo --tree flat", "flat")] {
         let plan = CallPlan::new(&args(line).unwrap(), &registered(), Some(&started));
         assert_eq!(plan.map_err(|refused| refused.to_string()).unwrap().tree_name.to_string(), tree);
     }
     let known = CallPlan::new(&args("echo --tree hosts+chain").unwrap(), &registered(), Some(&started));
     let known = known.map_err(|refused| refused.to_string()).unwrap();
-    // 0 leads cluster x, in which 2 is on another host and 4 on its own; so does 1 in cluster y.
+    // Id 0 leads cluster x, where 2 is on another host and 4 on the same one; id 1 leads cluster y in the same way.
     for plan in [from_file, known] {
         assert_eq!((plan.ids.to_string(), plan.levels), ("0-1,3,5,2,4".into(), 2));
     }
@@ -168,7 +168,7 @@ fn who_only_watches_is_not_among_the_ids() {
     assert!(refused("echo -n 4 --ids 0-2 --watch").contains("--ids names it: leave one out"));
 }
 
-/// Where a launcher has started the processes, neither their number nor where they are is said.
+/// After a start by a launcher, the arguments contain neither the number of processes nor their addresses.
 #[test]
 fn processes_of_a_launcher_are_a_whole_plan() {
     let functions = Functions::new();
@@ -184,7 +184,7 @@ fn processes_of_a_launcher_are_a_whole_plan() {
     let all = plan("echo").unwrap();
     assert_eq!((all.root, all.ids.to_string()), (0, "0-3".into()));
     assert!(matches!(all.nodes, Nodes::Started { peers } if peers.len() == 4));
-    // The leader of each host, then those on it.
+    // The leader of each host, then the other ids on it.
     let hosts = plan("echo --tree hosts+flat").unwrap();
     assert_eq!((hosts.ids.to_string(), hosts.levels), ("0-1,3,2".into(), 2));
     let error = plan("echo --ids 0-4").unwrap_err();

@@ -1,6 +1,8 @@
-//! `gpc sim --against BUILD`: the same runs with two builds, this one and that one. A change of the inside is to change nothing that happens; where it does, this says in which run first, and at which line of its trace.
+//! `gpc sim --against BUILD`: makes the same runs with this build and another one.
 //!
-//! Both builds run as processes, this one too, so that both do exactly the same.
+//! An internal change must not change what happens in a run. If it does, the output names the first run in which the
+//! builds differ, and the line of its trace. Both builds run as processes, including this one, so that both do exactly
+//! the same.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -13,27 +15,27 @@ use crate::args::{SimArgs, SimOutput};
 use crate::refused::Refused;
 use crate::{CommandResult, FAILED, stdout};
 
-/// The sub-command, and those of its arguments that each process is given anew. All of these take a value.
+/// The sub-command, and the arguments that each process is given anew; all of these take a value.
 const SIM: &str = "sim";
 const OURS: [&str; 4] = ["--against", "--runs", "--seed", "--output"];
 
-/// What a build says of many runs.
+/// Result of many runs of one build.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 struct Runs {
     runs: u64,
-    /// Of all events of all of them.
+    /// Hash over all events of all runs.
     hash: String,
 }
 
-/// One of the two.
+/// One of the two builds.
 struct Build<'a> {
     path: &'a Path,
-    /// What both are asked.
+    /// Arguments for both builds.
     words: &'a [OsString],
 }
 
 impl Build<'_> {
-    /// What so many runs come to.
+    /// Makes this number of runs.
     fn runs(&self, seed: u64, runs: u64) -> Result<Runs, Refused> {
         let (seed_word, runs_word) = (seed.to_string(), runs.to_string());
         let many = ["--seed", &seed_word, "--runs", &runs_word, "--output", "json"].map(OsStr::new);
@@ -46,13 +48,13 @@ impl Build<'_> {
         })
     }
 
-    /// The lines of one run's trace, without the summary behind them. A trace has a bound of its own.
+    /// Returns the lines of one run's trace, without the summary after it. The length of a trace is bounded.
     fn trace(&self, replay: &str) -> Result<Vec<String>, Refused> {
         let said = self.output(replay.split_whitespace().skip(2).map(OsStr::new))?;
         Ok(said.lines().take_while(|line| line.contains(" us  ")).map(str::to_owned).collect())
     }
 
-    /// What it writes. That runs fail is for its own command to say.
+    /// Runs the build, and returns its output. Failed runs are not an error here.
     fn output<'a>(&self, words: impl Iterator<Item = &'a OsStr>) -> Result<String, Refused> {
         let path = self.path.display();
         let mut command = Command::new(self.path);
@@ -71,7 +73,7 @@ impl Build<'_> {
     }
 }
 
-/// Makes the runs with both builds. `replay` gives the command that shows the run of a seed.
+/// Makes the runs with both builds. `replay` returns the command that shows the run of a seed.
 pub(super) fn run(
     args: &SimArgs,
     other: &Path,
@@ -93,7 +95,7 @@ pub(super) fn run(
     Ok(if same.difference.is_none() { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
 }
 
-/// The arguments without those that each process is given anew.
+/// Returns the arguments without those that each process is given anew.
 fn without_ours(mut words: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let mut left = Vec::new();
     while let Some(word) = words.next() {
@@ -108,7 +110,7 @@ fn without_ours(mut words: impl Iterator<Item = OsString>) -> Vec<OsString> {
     left
 }
 
-/// The seed of the first of so many runs that differs: halves what is left, until one is.
+/// Returns the seed of the first run that differs, by bisection.
 fn first_that_differs(
     seed: u64,
     runs: u64,
@@ -126,7 +128,7 @@ fn first_that_differs(
     Ok(Some(seed.wrapping_add(begin)))
 }
 
-/// Where the two traces of a run part.
+/// Returns where the two traces of a run begin to differ.
 fn difference(
     seed: u64,
     replay: String,
@@ -159,7 +161,7 @@ mod tests {
         assert_eq!(left, ["-n", "24", "--faults", "all", "--partial"]);
     }
 
-    /// A path that is no text ended the program.
+    /// A path that was not valid text ended the program.
     #[cfg(unix)]
     #[test]
     fn a_path_need_not_be_text() {

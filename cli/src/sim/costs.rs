@@ -1,4 +1,4 @@
-//! What messages cost in a run of `gpc sim`: as given, as fitted, or the usual.
+//! Costs of messages in a run of `gpc sim`: given, fitted, or the defaults.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -11,12 +11,12 @@ use crate::duration::Span;
 use crate::refused::Refused;
 use chained_gpc::sim::{Costs, HostCost, LinkCost, Sharing};
 
-/// What messages cost in a run.
+/// Costs of messages in a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct RunCosts {
-    /// By class of link.
+    /// Costs by class of link.
     pub(super) costs: Costs,
-    /// What the processes of a host share.
+    /// Resources that the processes of a host share.
     pub(super) sharing: Option<Sharing>,
 }
 
@@ -24,7 +24,7 @@ impl RunCosts {
     /// Reads the file of `--fit`, if there is one.
     ///
     /// # Errors
-    /// When that cannot be read, or two options say the same thing differently.
+    /// If the file cannot be read, or two options contradict each other.
     pub(super) fn new(args: &SimArgs) -> Result<RunCosts, Refused> {
         let host = match &args.fit {
             Some(path) => Some(read_fit(path).map_err(Refused::File)?.cost),
@@ -32,7 +32,8 @@ impl RunCosts {
         };
         refuse_doubles(args)?;
         let usual = Costs::default();
-        // Where one cost is given it is that of every link, unless others are given, too. A fitted host stands alone until hosts are told apart.
+        // `--link-cost` is the cost of every link without one of its own. So is that of a fitted host, unless `--hosts`
+        // tells hosts apart.
         let all = args.link_cost.or(host.map(|host| host.link).filter(|_| args.hosts.is_none()));
         let other = |given: Option<LinkCost>, usual| given.or(all).unwrap_or(usual);
         let costs = Costs {
@@ -43,7 +44,8 @@ impl RunCosts {
         Ok(RunCosts { costs, sharing: sharing(args, host) })
     }
 
-    /// The lag of these costs: how many messages a node can send until one has been received, its receiver woken. `None` where no time is between two messages.
+    /// Returns the lag of these costs: the number of messages that a node can send until one has been received and its
+    /// receiver is awake. `None` if there is no time between two messages.
     pub(super) fn lag(&self, data_bytes: u32) -> Option<Lag> {
         let LinkCost { latency_ns, overhead_ns, gap_ns, byte_ps } = self.costs.elsewhere;
         let waking = self.sharing.map_or(0, |sharing| sharing.wake_ns.saturating_add(sharing.cold_ns));
@@ -64,7 +66,7 @@ fn refuse_doubles(args: &SimArgs) -> Result<(), String> {
     }
 }
 
-/// `--cores` before what was fitted, 0 for no sharing.
+/// `--cores` takes precedence over the fit; 0 stands for no sharing.
 fn sharing(args: &SimArgs, host: Option<HostCost>) -> Option<Sharing> {
     let nanos = |span: Option<Span>| {
         let span = span.map(Duration::from).unwrap_or_default();

@@ -15,12 +15,12 @@ use crate::refused::Refused;
 use crate::{CommandResult, stdout};
 use chained_gpc::sim::{Exhaustive, Scenario, exhaustive, exhaustive_trees};
 
-/// What all the worlds came to.
+/// Result of all worlds.
 #[derive(Clone, Debug, Serialize)]
 struct Summary {
-    /// How many processes end in a world.
+    /// Number of processes that end in a world.
     crashes: u32,
-    /// Most ids.
+    /// Maximum number of ids.
     nodes: u32,
     trees: Vec<TreeSummary>,
     worlds: u64,
@@ -37,7 +37,7 @@ struct TreeSummary {
     failed: u64,
 }
 
-/// Tries every tree, or the one that is asked for, over 1 to n ids; a tree file over its own number of them.
+/// Tries every tree, or the given one, over 1 to n ids; a tree file only over its own number of ids.
 pub(super) fn run(args: &SimArgs, costs: &RunCosts, crashes: u32) -> CommandResult {
     let begun = Instant::now();
     let names = match args.tree {

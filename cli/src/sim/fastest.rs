@@ -1,6 +1,7 @@
-//! The tree that `loggp` alone names: of those that are optimal for some lag, the one that is fastest in this run.
+//! Finds the tree that `loggp` alone names: of the trees that are optimal for some lag, the fastest one in this run.
 //!
-//! The lag of the costs, (L + 2o) / g, makes the fastest *broadcast*. A call goes up again as well, its replies grow on the way, and processes may share cores; so the lag is tried out, from 1 to the number of ids.
+//! The lag of the costs, (L + 2o) / g, gives the fastest *broadcast*. A call also goes up again, its replies grow on
+//! the way, and processes may share cores. So lags from 1 to the number of ids are tried.
 
 use gpc_trees::{Lag, Limits, Tree, TreeName};
 
@@ -10,16 +11,16 @@ use crate::args::{SimArgs, SimTree};
 use crate::refused::Refused;
 use chained_gpc::sim::{FaultSet, Scenario, run as simulate};
 
-/// Most ids of a trial: some milliseconds each; with more ids the best lag hardly changes.
+/// Maximum number of ids of a trial, of some milliseconds each; with more ids the best lag hardly changes.
 const TRIAL_MAX: u32 = 1024;
 
-/// From one lag that is tried to the next.
+/// Ratio of one tried lag to the one before it.
 const RATIO: f64 = 1.12;
 
-/// A tree by its name.
+/// Returns a tree by its name.
 ///
 /// # Errors
-/// When the arguments do not fit together.
+/// If the arguments conflict.
 pub(super) fn named(tree: &SimTree, args: &SimArgs, costs: &RunCosts) -> Result<TreeName, Refused> {
     match tree {
         SimTree::Named(name) => Ok(name.clone()),
@@ -32,10 +33,11 @@ pub(super) fn named(tree: &SimTree, args: &SimArgs, costs: &RunCosts) -> Result<
     }
 }
 
-/// The lag with which a scenario ends first; of several the first that was tried, that of the costs before all others.
+/// Returns the lag with which a scenario ends first. Of equal ones it is the first tried, and the lag of the costs is
+/// tried first.
 fn fastest(trial: &Scenario, lag: Option<Lag>) -> Lag {
     let steps = std::iter::successors(Some(1.0), |lag| Some(lag * RATIO));
-    // The last one is beyond the number of ids: the flat tree.
+    // The last lag exceeds the number of ids, which gives the flat tree.
     let tried = steps.take_while(|lag| *lag <= f64::from(trial.n) * RATIO);
     let tried = tried.filter_map(|lag| Lag::from_1024ths((lag * 1024.0) as u32));
     let fits = |lag: &Lag| Tree::Loggp(*lag).check(trial.n, &Limits::default()).is_ok();

@@ -28,7 +28,7 @@ use costs::RunCosts;
 use output::{Compared, Measured, Summary, SwarmSummary};
 use progress::Progress;
 
-/// Runs the sub-command. A tree file gives its shape; the ids are in order.
+/// Runs the sub-command. Of a tree file only the shape counts; the ids are in order.
 pub(super) fn run(args: &SimArgs) -> CommandResult {
     #[cfg(feature = "mimalloc")]
     super::allocator::for_worlds();
@@ -66,7 +66,7 @@ pub(super) fn run(args: &SimArgs) -> CommandResult {
     }
 }
 
-/// A crash of an id that is not there would never happen, and the run would show a world in which all goes well.
+/// Rejects a crash of an unknown id: it would never happen, and the run would show a world without faults.
 fn check_crashes(args: &SimArgs) -> Result<(), Refused> {
     let n = args.ids();
     match args.crash.iter().flatten().find(|crash| crash.id >= n) {
@@ -77,7 +77,7 @@ fn check_crashes(args: &SimArgs) -> Result<(), Refused> {
     }
 }
 
-/// One run.
+/// Makes one run.
 fn one(args: &SimArgs, costs: &RunCosts) -> CommandResult {
     #[cfg(not(feature = "mimalloc"))]
     chained_gpc::runtime::large_apart();
@@ -87,7 +87,7 @@ fn one(args: &SimArgs, costs: &RunCosts) -> CommandResult {
     let progress = Progress::of_messages(std::slice::from_ref(&scenario));
     let (report, world) = run_observed(&scenario, |messages| progress.at(messages));
     drop(progress);
-    // The process ends soon, and with it what the world takes.
+    // The process ends soon, so the memory of the world is not freed.
     std::mem::forget(world);
     let measured = Measured::since(begun, report.events);
     let summary = Summary::new(&scenario, &name, &report, measured);
@@ -101,7 +101,7 @@ fn one(args: &SimArgs, costs: &RunCosts) -> CommandResult {
     judge(&scenario, &name, &report)
 }
 
-/// Independent seeds over all cores. When it is interrupted, what the first of them came to.
+/// Runs independent seeds over all cores. If it is interrupted, it reports the runs that were made.
 fn many(args: &SimArgs, costs: &RunCosts, runs: u64) -> CommandResult {
     let name = tree_name(args, costs)?;
     let most = scenario(args, costs, &name, args.ids())?;
@@ -109,7 +109,7 @@ fn many(args: &SimArgs, costs: &RunCosts, runs: u64) -> CommandResult {
     let begun = Instant::now();
     let progress = Progress::new(runs, "runs");
     let swarm = swarm_unless(&most, runs, args.tree.is_some(), || {
-        // Asked before each run.
+        // Called before each run.
         progress.one_more();
         interrupt.signal().is_some()
     });
@@ -133,7 +133,7 @@ fn many(args: &SimArgs, costs: &RunCosts, runs: u64) -> CommandResult {
     }
 }
 
-/// Several trees side by side.
+/// Compares several trees.
 fn compare(args: &SimArgs, costs: &RunCosts) -> CommandResult {
     let names = trees(args, costs)?;
     let scenarios = scenarios(args, costs, &names, &[args.ids()])?;
@@ -161,7 +161,7 @@ fn print_compared(args: &SimArgs, compared: &[Compared]) -> CommandResult {
     Ok(ExitCode::SUCCESS)
 }
 
-/// One for each tree and size, the sizes of a tree one after the other.
+/// Returns a scenario for each tree and size; the sizes of a tree follow each other.
 fn scenarios(
     args: &SimArgs,
     costs: &RunCosts,
@@ -172,7 +172,8 @@ fn scenarios(
     all.map(|(name, n)| scenario(args, costs, name, n)).collect()
 }
 
-/// The time of a call over the number of ids, for each tree, as a picture; with --compare the table of the largest size, too.
+/// Plots the time of a call over the number of ids, for each tree. With --compare it also prints the table of the
+/// largest size.
 fn chart(args: &SimArgs, costs: &RunCosts, path: &Path) -> CommandResult {
     let names = match (args.compare.is_empty(), &args.tree) {
         (false, _) => trees(args, costs)?,
@@ -209,7 +210,6 @@ fn chart(args: &SimArgs, costs: &RunCosts, path: &Path) -> CommandResult {
     }
 }
 
-/// Writes the picture.
 fn draw(args: &SimArgs, lines: Vec<Line>, path: &Path) -> Result<(), Failure> {
     let drawn = lines.len();
     let picture = chart::draw(&Chart {
@@ -229,7 +229,7 @@ fn draw(args: &SimArgs, lines: Vec<Line>, path: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// An error that names the violation and how to see it again.
+/// Returns an error that names the violation and how to reproduce it.
 fn judge(scenario: &Scenario, name: &TreeName, report: &Report) -> CommandResult {
     let may_fail = !scenario.faults.is_empty() || scenario.crashes.is_some();
     match report.violations.first() {
@@ -243,12 +243,12 @@ fn judge(scenario: &Scenario, name: &TreeName, report: &Report) -> CommandResult
     }
 }
 
-/// The command that runs a scenario again. A shape has no name of its own; the file that it comes from has.
+/// Returns the command that runs a scenario again. A shape has no name of its own, so the name of its file is used.
 fn replay(scenario: &Scenario, name: &TreeName) -> String {
     scenario.replay().replacen(" --tree explicit ", &format!(" --tree {name} "), 1)
 }
 
-/// The command that shows the run of a seed, of many.
+/// Returns the command that shows the run of one seed of many.
 fn replay_of(args: &SimArgs, seed: u64) -> Result<String, Refused> {
     if let Some(line) = worlds::replay_of(args, seed) {
         return Ok(line);
@@ -260,12 +260,12 @@ fn replay_of(args: &SimArgs, seed: u64) -> Result<String, Refused> {
     Ok(replay(&one, &drawn))
 }
 
-/// The tree that was asked for, binary by default.
+/// Returns the given tree, binary by default.
 fn tree_name(args: &SimArgs, costs: &RunCosts) -> Result<TreeName, Refused> {
     args.tree.as_ref().map_or(Ok(TreeName::Binary), |tree| fastest::named(tree, args, costs))
 }
 
-/// The trees that are to stand side by side.
+/// Returns the trees to compare.
 fn trees(args: &SimArgs, costs: &RunCosts) -> Result<Vec<TreeName>, Refused> {
     args.compare.iter().map(|tree| fastest::named(tree, args, costs)).collect()
 }

@@ -1,6 +1,6 @@
-//! What `gpc sim` prints, as tables and as JSON.
+//! Output of `gpc sim`, as tables and as JSON.
 //!
-//! The structs are exactly the JSON: their fields, their names and their order are read by programs.
+//! The structs are exactly the JSON: programs read their fields by name and order.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -15,17 +15,17 @@ use crate::output::{Counts, FirstCause};
 use chained_gpc::sim::check::Violation;
 use chained_gpc::sim::{Hop, Report, Scenario, Swarm};
 
-/// Hops of a critical path that a table shows at each end of it.
+/// Hops of a critical path that a table shows at each end of the path.
 const HOPS_SHOWN: usize = 12;
 
-/// What the simulator itself took.
+/// Cost of the simulation itself.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub(super) struct Measured {
-    /// Time of this process, milliseconds.
+    /// Time of this process, in milliseconds.
     wall_ms: u64,
-    /// Events of the world in a second.
+    /// Simulated events per second.
     events_per_s: u64,
-    /// Most memory that this process has held, KiB; `null` where the system does not say.
+    /// Peak memory of this process, in KiB; `null` if the system does not report it.
     peak_memory_kib: Option<u64>,
 }
 
@@ -49,10 +49,10 @@ fn peak_memory_kib() -> Option<u64> {
     line.split_whitespace().next()?.parse().ok()
 }
 
-/// A run that failed.
+/// A failed run.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Failure {
-    /// The command that runs it again.
+    /// Command that runs it again.
     pub(super) replay: String,
     pub(super) violations: Vec<String>,
 }
@@ -68,7 +68,7 @@ impl Failure {
     }
 }
 
-/// An error that names the first violation of the first run that failed, and how to see it again.
+/// Returns an error that names the first violation of the first failed run, and how to reproduce it.
 pub(super) fn judge_first(first: Option<&Failure>) -> CommandResult {
     match first {
         None => Ok(ExitCode::SUCCESS),
@@ -87,7 +87,7 @@ pub(super) struct Summary {
     partial: bool,
     faults: String,
     seed: u64,
-    /// A hash of every event.
+    /// Hash over all events.
     hash: String,
     messages: u64,
     bytes: u64,
@@ -102,7 +102,7 @@ pub(super) struct Summary {
 #[derive(Clone, Debug, Serialize)]
 struct CallSummary {
     root: Id,
-    /// `null` if the root did not live to see the end.
+    /// `null` if the root ended before the call.
     took_ns: Option<u64>,
     coverage: Counts,
     cause: Option<FirstCause>,
@@ -200,9 +200,9 @@ impl Summary {
 /// Many runs.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct SwarmSummary {
-    /// Those that were made.
+    /// Runs that were made.
     runs: u64,
-    /// Whether it was broken off before all were.
+    /// Whether the runs were interrupted before all were made.
     interrupted: bool,
     failed: u64,
     hash: String,
@@ -211,9 +211,9 @@ pub(super) struct SwarmSummary {
     calls_complete: u64,
     calls_incomplete: u64,
     measured: Measured,
-    /// Fault, how often, in how many runs.
+    /// Name of a fault, its number of times, and the number of runs with it.
     injected: Vec<(String, u64, u64)>,
-    /// Faults that are drawn together, in how many runs they were.
+    /// Name of a theme (faults drawn together), and the number of runs with it.
     themes: Vec<(String, u64)>,
     failures: Vec<FailureSummary>,
 }
@@ -274,15 +274,15 @@ impl SwarmSummary {
     }
 }
 
-/// What two builds did in the same runs.
+/// Comparison of two builds in the same runs.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Same {
     pub(super) runs: u64,
-    /// Of the first of them.
+    /// Seed of the first run.
     pub(super) seed: u64,
     /// The other build.
     pub(super) against: String,
-    /// `null` where they did the same.
+    /// `null` if both did the same.
     pub(super) difference: Option<FirstDifference>,
 }
 
@@ -290,12 +290,12 @@ pub(super) struct Same {
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct FirstDifference {
     pub(super) seed: u64,
-    /// Lines of both traces that are the same, before the first that is not.
+    /// Number of equal lines of both traces, before the first line that differs.
     pub(super) same_lines: u64,
-    /// That line with this build, and with the other: `null` where a trace has ended.
+    /// That line with this build, and with the other; `null` if a trace has ended.
     pub(super) here: Option<String>,
     pub(super) there: Option<String>,
-    /// What shows the run.
+    /// Command that shows the run.
     pub(super) replay: String,
 }
 
@@ -327,7 +327,7 @@ impl Same {
 pub(super) struct Compared {
     tree: String,
     nodes: u32,
-    /// Of the call that took longest.
+    /// Time of the longest call.
     took_ns: Option<u64>,
     depth: Option<u32>,
     fan_out: Option<u32>,
@@ -353,7 +353,7 @@ impl Compared {
     }
 }
 
-/// Several trees side by side, the quickest first.
+/// Writes the comparison of several trees, the fastest first.
 pub(super) fn write_compared(compared: &[Compared], out: &mut dyn Write) -> io::Result<()> {
     let mut rows: Vec<&Compared> = compared.iter().collect();
     rows.sort_by_key(|row| row.took_ns);
@@ -383,7 +383,7 @@ fn shown_counts(counts: Counts) -> String {
     format!("done {done}{}", others.collect::<String>())
 }
 
-/// A virtual time to the nanosecond, in microseconds.
+/// Formats a virtual time in microseconds, to the nanosecond.
 fn shown_ns(ns: u64) -> String {
     format!("{}.{:03} µs", ns / 1000, ns % 1000)
 }

@@ -1,4 +1,4 @@
-//! What a terminal shows while a simulation takes long.
+//! Progress of long simulations on a terminal.
 
 use std::time::{Duration, Instant};
 
@@ -6,17 +6,17 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use chained_gpc::sim::{Report, Scenario, run_observed};
 
-/// How long a simulation may take before a terminal shows that it is under way.
+/// Time that a simulation may take before a terminal shows progress.
 const SILENCE: Duration = Duration::from_millis(500);
 
-/// A bar on standard error, where that is a terminal.
+/// A progress bar on standard error, if that is a terminal.
 pub(super) struct Progress {
     bar: ProgressBar,
     begun: Instant,
 }
 
 impl Progress {
-    /// Of so many `things`; where their number is not known, it is 0, and they are counted.
+    /// Creates a bar for this number of `things`. If the number is not known, it is 0, and things are counted.
     pub(super) fn new(length: u64, things: &'static str) -> Progress {
         let template = match length {
             0 => "simulating: {pos} {msg}, {elapsed} so far",
@@ -29,7 +29,8 @@ impl Progress {
         Progress { bar, begun: Instant::now() }
     }
 
-    /// Of the messages of these runs. A call without faults has a request and an answer for each id but its root; with faults nobody knows.
+    /// Creates a bar for the messages of these runs. A call without faults has a request and an answer for each id but
+    /// its root; with faults the number is unknown.
     pub(super) fn of_messages(scenarios: &[Scenario]) -> Progress {
         let of = |scenario: &Scenario| 2 * u64::from(scenario.n - 1) * u64::from(scenario.calls);
         let is_known = |scenario: &Scenario| scenario.faults.is_empty() && scenario.crashes.is_none();
@@ -37,15 +38,15 @@ impl Progress {
         Progress::new(length, "messages")
     }
 
-    /// Shows how many there have been.
+    /// Sets the number of things so far.
     pub(super) fn at(&self, position: u64) {
-        // Long data have more messages than one for each request.
+        // Long data take more than one message per request.
         let most = self.bar.length().filter(|length| *length > 0).unwrap_or(u64::MAX);
         self.bar.set_position(position.min(most));
         self.show();
     }
 
-    /// Shows that there has been one more.
+    /// Counts one more.
     pub(super) fn one_more(&self) {
         self.bar.inc(1);
         self.show();
@@ -57,7 +58,7 @@ impl Progress {
         }
     }
 
-    /// Runs a scenario whose messages come after those of the runs before it; the messages of all.
+    /// Runs a scenario after `before` messages of earlier runs. Returns the report, and the messages of all runs.
     pub(super) fn run(&self, scenario: &Scenario, before: u64) -> (Report, u64) {
         let (report, _) = run_observed(scenario, |messages| self.at(before + messages));
         let all = before + report.messages;

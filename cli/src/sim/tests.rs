@@ -1,4 +1,4 @@
-//! `gpc sim` from its arguments to what it prints.
+//! Tests of `gpc sim` from its arguments to its output.
 
 use super::*;
 use crate::args::{Args, Command};
@@ -67,7 +67,7 @@ fn a_replay_has_the_cores() {
     assert_eq!(scenario_of("sim -n 9 --cores 0").sharing, None);
 }
 
-/// The file of a host that nobody has.
+/// Writes the costs file of an imaginary host.
 fn fitted() -> (tempfile::TempDir, String) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("fit.json");

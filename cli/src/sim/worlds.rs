@@ -1,4 +1,5 @@
-//! `gpc sim --peering`: who may come in; `gpc sim --groups`: groups, fences, databases and death notices. Worlds of some nodes with faults, and of those of peers with an attacker.
+//! `gpc sim --peering` (which nodes may link) and `gpc sim --groups` (groups, fences, databases and death notices):
+//! worlds of a few nodes with faults, and for peers with an attacker.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -14,53 +15,54 @@ use crate::{CommandResult, stdout};
 use chained_gpc::sim::peering;
 use chained_gpc::sim::worlds::{Fault, Scenario, Swarm, exhaustive, parse_acts, run as simulate, run_all};
 
-/// How one kind of worlds is spoken of.
+/// Words for one kind of worlds.
 struct Words {
     ids: &'static str,
-    /// Before the number of ids.
+    /// Text before the number of ids.
     most: &'static str,
     /// What passes between them.
     passed: &'static str,
-    /// Worlds in which every fault is tried at every event, of seeds one after the other. Of those with every two faults there is one: its pairs are some hundred thousand.
+    /// Number of worlds, with consecutive seeds, in which every fault is tried at every event. If every two faults are
+    /// tried there is only one, since it has some hundred thousand pairs.
     exhaustive: u64,
 }
 
-/// Each world has its own kind of job, keys and moments.
+/// Each world draws its kind of job, its keys and its times.
 const PEERING: Words = Words { ids: "ids", most: "", passed: "connections", exhaustive: 8 };
 
 #[cfg(feature = "bnr")]
 const GROUPS: Words = Words { ids: "nodes", most: "up to ", passed: "messages", exhaustive: 1 };
 
-/// What one run came to.
+/// Result of one run.
 #[derive(Clone, Debug, Serialize)]
 struct One {
     nodes: u32,
     seed: u64,
-    /// A hash of every event.
+    /// Hash over all events.
     hash: String,
     events: u64,
-    /// What passed, and how much of it.
+    /// What passed between the nodes, and how often.
     #[serde(flatten)]
     passed: BTreeMap<&'static str, u64>,
     measured: Measured,
     violations: Vec<String>,
 }
 
-/// What many came to.
+/// Result of many runs.
 #[derive(Clone, Debug, Serialize)]
 struct Many {
     nodes: u32,
     seed: u64,
-    /// A hash of the runs' hashes, in their order.
+    /// Hash over the hashes of the runs, in their order.
     hash: String,
     runs: u64,
     failed: u64,
     events: u64,
-    /// What passed, and how much of it.
+    /// What passed between the nodes, and how often.
     #[serde(flatten)]
     passed: BTreeMap<&'static str, u64>,
     injected: Vec<Injected>,
-    /// Where it is counted.
+    /// Present only if it is counted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     happened: Vec<Happened>,
     measured: Measured,
@@ -73,7 +75,7 @@ struct Injected {
     times: u64,
 }
 
-/// How often something happened.
+/// Number of times that something happened.
 #[derive(Clone, Debug, Serialize)]
 struct Happened {
     what: String,
@@ -91,7 +93,7 @@ pub(super) fn groups(args: &SimArgs) -> CommandResult {
     run::<gpc_bnr::sim::Fault>(args, &GROUPS)
 }
 
-/// The command that shows one of these worlds, with its trace; `None` if others are asked for.
+/// Returns the command that shows one of these worlds, with its trace; `None` for another kind of world.
 pub(super) fn replay_of(args: &SimArgs, seed: u64) -> Option<String> {
     let n = args.ids();
     #[cfg(feature = "bnr")]

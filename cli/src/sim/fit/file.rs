@@ -1,4 +1,4 @@
-//! The file of fitted costs: one JSON object, whose fields carry their units.
+//! The file of fitted costs: one JSON object, whose field names carry the units.
 
 use std::num::NonZeroU32;
 use std::path::Path;
@@ -9,7 +9,7 @@ use crate::files::read_text;
 use chained_gpc::runtime::LinkKind;
 use chained_gpc::sim::{HostCost, LinkCost, Sharing};
 
-/// The fields with a number, in their order, each with the least and the most that it may be.
+/// The fields with a number in their order, each with its minimum and maximum.
 const NUMBERS: [(&str, u64, u64); 8] = [
     ("machine_cores", 1, u32::MAX as u64),
     ("cores", 1, u32::MAX as u64),
@@ -24,24 +24,24 @@ const NUMBERS: [(&str, u64, u64); 8] = [
 /// A thousand seconds: no message takes longer, and sums of many do not overflow.
 const TIME_MAX_NS: u64 = 1_000_000_000_000;
 
-/// The field that says how the processes were connected.
+/// The field with the kind of links.
 const LINK: &str = "link";
 
-/// What was fitted, and where.
+/// Fitted costs, and the machine of the measurement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::sim) struct FitFile {
-    /// How the processes were connected.
+    /// Kind of the links.
     pub(in crate::sim) link: LinkKind,
-    /// Cores of the machine; the processes may have got fewer.
+    /// Cores of the machine; the processes may have had fewer.
     pub(in crate::sim) machine_cores: NonZeroU32,
-    /// What messages cost.
+    /// Costs of messages.
     pub(in crate::sim) cost: HostCost,
 }
 
 /// Reads a file of fitted costs.
 ///
 /// # Errors
-/// When it cannot be read or has a fault; the text begins with the path, names the field and says what to do.
+/// If the file cannot be read or has a fault. The message begins with the path, names the field and says what to do.
 pub(in crate::sim) fn read_fit(path: &Path) -> Result<FitFile, String> {
     if !path.exists() {
         let shown = path.display();
@@ -53,10 +53,10 @@ pub(in crate::sim) fn read_fit(path: &Path) -> Result<FitFile, String> {
 }
 
 impl FitFile {
-    /// Reads the text of a file.
+    /// Parses the text of a file.
     ///
     /// # Errors
-    /// When it is no JSON object, a field is missing, unknown, or no number within its bounds.
+    /// If it is not a JSON object, or a field is missing, unknown, or not a number within its bounds.
     pub(super) fn parse(text: &str) -> Result<FitFile, String> {
         let value: Value = serde_json::from_str(text).map_err(|error| format!("no JSON: {error}"))?;
         let Value::Object(fields) = value else { return Err("no JSON object".into()) };
@@ -86,7 +86,7 @@ impl FitFile {
         Ok(FitFile { link, machine_cores: cores_of(machine_cores)?, cost })
     }
 
-    /// The same as text that parses back.
+    /// Formats the costs as text that parses back to the same value.
     pub(super) fn emit(&self) -> String {
         let HostCost { link: LinkCost { latency_ns, overhead_ns, gap_ns, byte_ps }, sharing } = self.cost;
         let Sharing { cores, wake_ns, cold_ns } = sharing;
@@ -110,7 +110,7 @@ fn is_field(name: &str) -> bool {
     name == LINK || NUMBERS.iter().any(|(field, ..)| *field == name)
 }
 
-/// A field with another unit is taken for a slip of the pen.
+/// Suggests the known field if only the unit differs.
 fn unknown_field(name: &str) -> String {
     let stem = |name: &str| name.rsplit_once('_').map_or(name.to_owned(), |(stem, _)| stem.to_owned());
     let short: String = name.chars().take(60).collect();
@@ -137,7 +137,7 @@ fn number_of(fields: &Map<String, Value>, (name, least, most): (&str, u64, u64))
     })
 }
 
-/// A value in an error, shortened.
+/// Formats a value for an error, shortened.
 fn shown(value: Option<&Value>) -> String {
     value.map_or("missing".into(), |value| value.to_string().chars().take(40).collect())
 }

@@ -1,7 +1,7 @@
-//! Calls on node processes of this machine, and how long they take.
+//! Makes calls on node processes of this machine, and measures their times.
 //!
-//! One set of processes serves all calls: a call over n ids is one over the first n of them, which is what `gpc call -n N` makes. The calls are made in rounds, some of each kind at a time, so that whatever else the machine
-//! does strikes all kinds alike.
+//! One set of processes serves all calls: a call over n ids goes to the first n of them, as with `gpc call -n N`. The
+//! calls are made in rounds, some of each kind at a time, so that other load on the machine affects all kinds alike.
 
 use std::time::{Duration, Instant};
 
@@ -17,13 +17,13 @@ use chained_gpc::launch::Launch;
 use chained_gpc::launch::NodeSettings;
 use chained_gpc::runtime::{Call, FuncHandle, Functions, LinkKind, Node, Wait};
 
-/// How long the processes have to end by themselves.
+/// Time that the processes have to end by themselves.
 const END_LIMIT: Duration = Duration::from_secs(2);
 
-/// How often a waiting command looks whether it was interrupted.
+/// Interval at which a waiting command checks for a signal.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Calls of a kind that a round makes before it measures: they open links and bring the processes' memory back.
+/// Calls of a kind that a round makes before it measures. They open links, and bring the memory of the processes back.
 const WARM_UP: u32 = 3;
 
 /// A kind of call.
@@ -34,20 +34,20 @@ pub(super) struct Kind {
     pub(super) data_bytes: u32,
 }
 
-/// How long the calls of a kind took.
+/// Times of the calls of a kind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Times {
     pub(super) calls: usize,
-    /// A quarter of the calls took no longer, nanoseconds.
+    /// A quarter of the calls took at most this time, in nanoseconds.
     pub(super) quarter_ns: u64,
-    /// Half of them.
+    /// Half of the calls.
     pub(super) median_ns: u64,
-    /// Three quarters.
+    /// Three quarters of the calls.
     pub(super) three_quarters_ns: u64,
 }
 
 impl Times {
-    /// Of at least one call.
+    /// Computes the quartiles of at least one call.
     fn of(mut times_ns: Vec<u64>) -> Times {
         times_ns.sort_unstable();
         let at = |percent| percentile(&times_ns, percent).unwrap_or_default();
@@ -62,10 +62,11 @@ struct Live {
     echo: FuncHandle,
 }
 
-/// Starts so many processes, this one included, and measures; they have ended when this returns. `None` when it was interrupted.
+/// Starts this number of processes, this one included, and measures. All have ended when it returns. `None` if it was
+/// interrupted.
 ///
 /// # Errors
-/// When a process cannot be started or a call fails.
+/// If a process cannot be started or a call fails.
 pub(super) fn measure(
     kinds: &[Kind],
     most: u32,
@@ -96,13 +97,13 @@ impl Live {
         interrupt: &Interrupt,
     ) -> Result<Option<Vec<Times>>, Failure> {
         let mut times_ns = vec![Vec::new(); kinds.len()];
-        // Draws on standard error, and only where that is a terminal.
+        // Draws on standard error, and only if that is a terminal.
         let style = ProgressStyle::with_template("measuring {wide_bar} {pos}/{len} rounds");
         let progress =
             ProgressBar::new(rounds.into()).with_style(style.expect("the template is well formed"));
         for round in 0..rounds {
             for place in 0..kinds.len() {
-                // There and back: what a call leaves behind in the scheduler strikes other kinds the next time.
+                // The order alternates: the effect of a call on the scheduler then reaches other kinds the next time.
                 let place = if round % 2 == 0 { place } else { kinds.len() - 1 - place };
                 let (kind, times_ns) = (&kinds[place], &mut times_ns[place]);
                 for call in 0..WARM_UP + calls_of(kind.n) {
@@ -140,7 +141,8 @@ impl Live {
     }
 }
 
-/// Measured calls of a round over so many ids: about as much work for every kind, and some where that is much.
+/// Returns the number of measured calls of a round over this many ids: about the same work for every kind, and at least
+/// a few calls.
 fn calls_of(n: u32) -> u32 {
     (600 / (n + 20)).max(5)
 }

@@ -1,6 +1,7 @@
-//! `gpc sim --fit`: what messages cost on this machine, and how well the simulator predicts calls on it.
+//! `gpc sim --fit`: measures the costs of messages on this machine, and how well the simulator predicts calls on it.
 //!
-//! Some calls are measured as *probes* and give the constants; others, over another tree, are only measured, so that prediction and measurement can be held side by side.
+//! Some calls are *probes*, from which the costs are fitted. Others, over another tree, are only measured, to compare
+//! prediction and measurement.
 
 mod file;
 mod live;
@@ -27,10 +28,10 @@ use chained_gpc::sim::{Probe, fit};
 /// Bytes of data of most calls.
 const SMALL: u32 = 8;
 
-/// Bytes of data of the probe that shows what a byte costs: as much as a frame holds, so that it is one message.
+/// Bytes of data of the probe for the cost of a byte: the capacity of a frame, so that it is one message.
 const LARGE: u32 = 60_000;
 
-/// Measures, writes the file, and shows prediction and measurement.
+/// Measures, writes the file, and prints predicted and measured times.
 pub(super) fn run(args: &SimArgs, path: &Path) -> CommandResult {
     refuse_other(path).map_err(Refused::File)?;
     let (tree, tree_name) = tree(args).map_err(Refused::Usage)?;
@@ -70,7 +71,8 @@ pub(super) fn run(args: &SimArgs, path: &Path) -> CommandResult {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A file of fitted costs is replaced; any other is somebody's, and a slip of the pen must not cost it. Nor is anything measured for a file that cannot be.
+/// Rejects a path that cannot be written, before anything is measured. A file of fitted costs is replaced, but a typing
+/// error must not destroy any other file.
 fn refuse_other(path: &Path) -> Result<(), String> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     if folder.is_some_and(|folder| !folder.is_dir()) {
@@ -82,7 +84,7 @@ fn refuse_other(path: &Path) -> Result<(), String> {
     }
 }
 
-/// The tree whose calls are shown: binomial, unless another built-in one is named.
+/// Returns the tree of the calls to compare: binomial, unless another built-in one is named.
 fn tree(args: &SimArgs) -> Result<(Tree, String), String> {
     let tree = match &args.tree {
         None => Tree::Binomial,
@@ -98,7 +100,7 @@ fn tree(args: &SimArgs) -> Result<(Tree, String), String> {
     Ok((tree, name))
 }
 
-/// The calls that the constants are taken from; see [`fit`].
+/// Returns the calls from which the costs are fitted; see [`fit`].
 fn probes(most: u32) -> Vec<Kind> {
     let few = most.min(8);
     let all = [
@@ -120,7 +122,7 @@ fn probes(most: u32) -> Vec<Kind> {
     kinds
 }
 
-/// Sizes that are shown: powers of two.
+/// Returns the sizes of the calls to compare: powers of two.
 fn sizes(most: u32) -> impl Iterator<Item = u32> {
     (1..32).map(|power| 1 << power).take_while(move |&n| n <= most)
 }

@@ -1,4 +1,4 @@
-//! What `gpc sim --fit` prints. The structs are exactly the JSON.
+//! Output of `gpc sim --fit`. The structs are exactly the JSON.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -9,18 +9,18 @@ use super::file::FitFile;
 use super::live::{Kind, Times};
 use chained_gpc::sim::{HostCost, LinkCost, Sharing};
 
-/// What was measured, fitted and predicted.
+/// Measured, fitted and predicted values.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Fitted {
     file: String,
     link: &'static str,
     machine_cores: u32,
     costs: CostsSummary,
-    /// The calls that the costs were taken from.
+    /// The calls from which the costs were fitted.
     probes: Vec<Row>,
-    /// The tree of the calls below.
+    /// Tree of the calls below.
     tree: String,
-    /// Calls that the costs predict.
+    /// The calls that the costs predict.
     calls: Vec<Row>,
 }
 
@@ -46,7 +46,7 @@ pub(super) struct Row {
     live_median_ns: u64,
     live_three_quarters_ns: u64,
     predicted_ns: u64,
-    /// How much longer than the median the prediction is.
+    /// Difference between the prediction and the median, in percent of the median.
     error_percent: f64,
 }
 
