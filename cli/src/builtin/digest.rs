@@ -1,4 +1,4 @@
-//! `digest`: the SHA-256 and the length of the data received, made while they arrive.
+//! `digest`: computes SHA-256 and length of the data received, while they arrive.
 
 use std::fmt::Write as _;
 
@@ -8,11 +8,11 @@ use chained_gpc::runtime::{FunctionResult, Functions, FunctionsError, Streaming}
 use chained_gpc::{Reply, Request};
 
 pub(super) fn register(functions: &Functions) -> Result<(), FunctionsError> {
-    // Long data take their time: not on the event loop.
+    // Long data take time, so this does not run on the event loop.
     functions.streaming("digest", |_| Ok(Digest::default())).map(drop)
 }
 
-/// The digest of what has come.
+/// Digest of the data received so far.
 #[derive(Default)]
 struct Digest {
     sha: Sha256,
@@ -43,7 +43,7 @@ impl Digest {
     }
 }
 
-/// SHA-256 in 64 lower-case hexadecimal digits as `sha256sum` prints it, a space, and the length in bytes.
+/// Returns SHA-256 in 64 lower-case hexadecimal digits as `sha256sum` prints it, a space, and the length in bytes.
 pub fn digest(data: &[u8]) -> String {
     Digest { sha: Sha256::new_with_prefix(data), length: data.len() as u64 }.text()
 }
@@ -54,7 +54,7 @@ mod tests {
 
     #[test]
     fn digests_are_those_of_the_standard() {
-        // FIPS 180-2, appendix B, and the well-known one of nothing.
+        // FIPS 180-2, appendix B, and the well-known digest of no data.
         let nothing = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855 0";
         assert_eq!(digest(b""), nothing);
         assert_eq!(digest(b"abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad 3");

@@ -1,8 +1,10 @@
-//! `facts`: what a node says about its process and its machine.
+//! `facts`: reports about the process of a node and its machine.
 //!
-//! It reads what is not everybody's business, and so replies to links that are proved alone: over TCP to those of nodes that have the secret of the job.
+//! The facts are not public, so only proved links get a reply: over TCP, those to nodes that have the secret of the
+//! job.
 //!
-//! Read from /proc as Linux keeps it. What cannot be read, as on another system, is `unknown`: a missing fact fails no call.
+//! The facts come from /proc, as Linux provides it. A fact that cannot be read, as on another system, is `unknown`: a
+//! missing fact fails no call.
 
 use std::fmt;
 use std::fs;
@@ -22,48 +24,52 @@ pub(super) fn register(functions: &Functions) -> Result<(), FunctionsError> {
         .map(drop)
 }
 
-/// The mark of this process's secret, where its user has named one or left it out. A secret that a launch has drawn has none: all its nodes have the same.
+/// Mark of this process's secret, or `none` if its user named no secret. Unset for a secret that a launch generated,
+/// since all its nodes have the same one.
 static MARK: OnceLock<String> = OnceLock::new();
 
-/// What is hashed before the secret, so that its mark is no other hash of it.
+/// Hashed before the secret, so that the mark differs from every other hash of it.
 const LABEL: &[u8] = b"gpc facts secret mark 1";
 
-/// From now on facts tell the mark of this secret, or that there is none. Nodes of one host do not compare secrets, and so link with a wrong one.
+/// Adds the mark of this secret to the facts, or that there is no secret. Nodes of one host do not compare secrets, and
+/// so link with a wrong one.
 pub(crate) fn tell_secret(secret: Option<&Secret>) {
-    // A process has one node that its user has set up.
+    // A process has one node that its user set up.
     let _ = MARK.set(mark(secret));
 }
 
-/// Eight hexadecimal digits that differ for different secrets: of a hash, which tells nothing of 32 random bytes.
+/// Returns eight hexadecimal digits that differ for different secrets. They are part of a hash, which reveals nothing
+/// of 32 random bytes.
 fn mark(secret: Option<&Secret>) -> String {
     let Some(secret) = secret else { return "none".into() };
     let hash = Sha256::new().chain_update(LABEL).chain_update(secret.as_bytes()).finalize();
     hash.iter().take(4).map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Facts about this process and its machine; `None` is what could not be read.
+/// Facts about this process and its machine; `None` for a fact that could not be read.
 ///
-/// As text one line: `host=NAME pid=N load=1.05 rss=3.1MiB mem=1.2GiB/7.8GiB`, and ` secret=5d0c2e9a` where its user has set the node up.
+/// Formatted in one line: `host=NAME pid=N load=1.05 rss=3.1MiB mem=1.2GiB/7.8GiB`, with ` secret=5d0c2e9a` if a user
+/// set up the node.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Facts {
     /// Name of the machine.
     pub host: Option<String>,
-    /// This process.
+    /// Process number of this process.
     pub pid: u32,
     /// Load average of the last minute.
     pub load: Option<f64>,
-    /// Resident memory of this process, KiB.
+    /// Resident memory of this process, in KiB.
     pub resident_kib: Option<u64>,
-    /// Memory of the machine in use: all but what is available to new programs, KiB.
+    /// Memory in use on the machine: all but what is available to new programs, in KiB.
     pub used_kib: Option<u64>,
-    /// All memory of the machine, KiB.
+    /// Total memory of the machine, in KiB.
     pub total_kib: Option<u64>,
-    /// The mark of the node's secret, or `none`; `None` where a launch has set the node up.
+    /// Mark of the node's secret, or `none`; `None` if a launch set up the node.
     pub secret: Option<String>,
 }
 
 impl Facts {
-    /// Reads them now.
+    /// Reads the current facts.
     pub fn read() -> Facts {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
         Facts {
@@ -78,7 +84,7 @@ impl Facts {
         }
     }
 
-    /// From the texts of the four files.
+    /// Parses the texts of the four files.
     fn parse(hostname: &str, load: &str, status: &str, memory: &str) -> Facts {
         let host = hostname.trim();
         let total_kib = field_kib(memory, "MemTotal:");
@@ -95,7 +101,7 @@ impl Facts {
     }
 }
 
-/// The number of a line `NAME:   123 kB`.
+/// Returns the number in a line `NAME:   123 kB`.
 fn field_kib(text: &str, name: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     line.trim().strip_suffix("kB")?.trim().parse().ok()
@@ -114,12 +120,12 @@ impl fmt::Display for Facts {
     }
 }
 
-/// An amount of memory in the unit that fits, with one decimal.
+/// An amount of memory, formatted in a suitable unit with one decimal.
 struct Memory(Option<u64>);
 
 impl fmt::Display for Memory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Amounts far under 2^53 KiB: exact enough for one decimal.
+        // Amounts are far below 2^53 KiB, so one decimal is exact enough.
         match self.0 {
             None => f.write_str("unknown"),
             Some(kib) if kib < 1 << 10 => write!(f, "{kib}KiB"),
@@ -145,7 +151,8 @@ mod tests {
         assert_eq!(text, "host=box pid=7 load=1.05 rss=3.1MiB mem=1.2GiB/7.8GiB");
     }
 
-    /// Nodes of one host with different secrets linked, since the user of the other process proves a Unix socket, and neither log nor facts told it.
+    /// Nodes of one host with different secrets linked, since the user of the other process proves a Unix socket.
+    /// Neither log nor facts reported it.
     #[test]
     fn different_secrets_have_different_marks() {
         let secret = |byte| Secret::new(&[byte; 32]).unwrap();

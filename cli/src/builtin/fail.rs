@@ -1,7 +1,8 @@
-//! `fail`: fails at one id, to see what a failure does to a call.
+//! `fail`: fails at one id, to show the effect of a failure on a call.
 //!
-//! The request's header is `ID`, `ID:func` or `ID:callback`; `ID` alone means func. Every other id replies with a line `ID ok`, and merges its
-//! children's lines behind its own. An id that has no children merges nothing, so as the id of `ID:callback` a leaf does not fail.
+//! The header of the request is `ID`, `ID:func` or `ID:callback`; `ID` alone stands for func. Every other id replies
+//! with a line `ID ok`, followed by the lines of its children. A leaf merges nothing, so `ID:callback` does not fail at
+//! a leaf.
 
 use std::fmt;
 use std::str::FromStr;
@@ -24,7 +25,7 @@ pub(super) fn register(functions: &Functions) -> Result<(), FunctionsError> {
                 }
                 Phase::Wait(child) => {
                     at.check(request.me(), Where::Callback)?;
-                    // Whoever only watches has no line.
+                    // A root that only watches has no line.
                     if !own.data.is_empty() {
                         own.data.push(b'\n');
                     }
@@ -36,16 +37,16 @@ pub(super) fn register(functions: &Functions) -> Result<(), FunctionsError> {
         .map(drop)
 }
 
-/// At which of its two steps an id is to fail.
+/// Step at which an id fails.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Where {
-    /// When it executes.
+    /// While it executes.
     Func,
-    /// When it merges the reply of its first child.
+    /// While it merges the reply of its first child.
     Callback,
 }
 
-/// Who is to fail, and where.
+/// The id that fails, and the step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FailAt {
     /// The id.
@@ -59,7 +60,7 @@ impl FailAt {
         String::from_utf8_lossy(header).parse().map_err(FunctionError::from)
     }
 
-    /// Fails where it is to fail.
+    /// Fails if the header names this id and step.
     fn check(self, me: Id, at: Where) -> FunctionResult {
         if self == (FailAt { id: me, at }) { Err("it was asked to fail here".into()) } else { Ok(()) }
     }

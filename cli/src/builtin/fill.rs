@@ -1,16 +1,17 @@
-//! `fill`: replies with as many bytes as the request's header says, whatever the data are. For measuring replies of another size than the requests.
+//! `fill`: replies with the number of bytes in the request's header, whatever the data are. It measures replies of
+//! another size than the requests.
 
 use super::room;
 use chained_gpc::runtime::{FunctionError, Functions, FunctionsError};
 
-/// What replies are full of.
+/// The byte that fills replies.
 pub(crate) const FILL: u8 = b'.';
 
-/// Longest reply, bytes: a few bytes of a request must not take a node's memory.
+/// Longest reply, in bytes: a request of a few bytes must not take all memory of a node.
 pub(crate) const FILL_MAX: u32 = 64 << 20;
 
 pub(super) fn register(functions: &Functions) -> Result<(), FunctionsError> {
-    // 64 MiB take their time: not on the event loop.
+    // 64 MiB take time, so this does not run on the event loop.
     functions
         .func("fill", |request, reply| {
             let length = length(request.header())? as usize;
@@ -21,7 +22,7 @@ pub(super) fn register(functions: &Functions) -> Result<(), FunctionsError> {
         .map(drop)
 }
 
-/// The number of bytes that a header asks for.
+/// Returns the number of bytes in a header.
 fn length(header: &[u8]) -> Result<u32, FunctionError> {
     let digits = !header.is_empty() && header.iter().all(u8::is_ascii_digit);
     let length = str::from_utf8(header).ok().filter(|_| digits).map(|text| text.parse().unwrap_or(u32::MAX));

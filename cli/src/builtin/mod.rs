@@ -1,7 +1,8 @@
 //! The functions that every `gpc` node knows.
 //!
-//! They try out and measure a tree, and show how functions are written: one file each, and in each a plain function over plain data
-//! beside the few lines that read a request and fill a reply. None of them touches files, other processes or the network.
+//! They test and measure a tree, and show how functions are written. Each is one file with a plain function over plain
+//! data, beside the few lines that read a request and fill a reply. None accesses files, other processes or the
+//! network.
 
 mod digest;
 mod facts;
@@ -31,17 +32,17 @@ pub const BUILT_IN: [(&str, &str); 7] = [
     ("fill", "replies with as many bytes as the header says"),
 ];
 
-/// Data of `echo`, bytes, from which on they are shared and not copied: those of calls on the fast path are shorter.
+/// Size from which `echo` shares its data instead of a copy, in bytes; data of calls on the fast path are shorter.
 const SHARED_MIN: usize = 16 << 10;
 
-/// Registers the built-in functions. Inline are those whose work is bounded, whatever a request says.
+/// Registers the built-in functions. A function is inline if its work is bounded for every request.
 ///
 /// # Errors
-/// When one of their names is taken.
+/// If one of their names is taken.
 pub fn register(functions: &Functions) -> Result<(), FunctionsError> {
     functions.at(Placement::Inline).func("echo", |request, reply| {
         reply.header = request.header().to_vec();
-        // Long data are shared: on the event loop a copy of them would keep everyone else waiting.
+        // Long data are shared: a copy of them on the event loop would delay all other work.
         match request.data().len() {
             0..=SHARED_MIN => reply.data.extend_from_slice(request.data()),
             _ => reply.shared = request.data_bytes(),
@@ -56,7 +57,8 @@ pub fn register(functions: &Functions) -> Result<(), FunctionsError> {
     fill::register(functions)
 }
 
-/// Makes room for a reply whose length a peer has chosen: where there is no memory for it, the call fails and the process goes on.
+/// Reserves memory for a reply whose length a peer chose. If there is not enough memory, the call fails and the process
+/// continues.
 fn room(reply: &mut Vec<u8>, length: usize) -> Result<(), FunctionError> {
     reply
         .try_reserve_exact(length)

@@ -1,4 +1,4 @@
-//! `sleep`: replies when the time in the request's header has passed.
+//! `sleep`: replies after the time in the request's header.
 
 use crate::duration::Span;
 use chained_gpc::runtime::{FunctionError, Functions, FunctionsError};
@@ -14,7 +14,7 @@ pub(super) fn register(functions: &Functions) -> Result<(), FunctionsError> {
         .map(drop)
 }
 
-/// The length of time that a header asks for.
+/// Returns the duration in a header.
 fn length(header: &[u8]) -> Result<Span, FunctionError> {
     if header.is_empty() {
         return Err("sleep needs a length of time in the header, such as --header 250ms".into());

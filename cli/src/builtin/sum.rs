@@ -1,6 +1,7 @@
-//! `sum`: a reduction. Every id brings the square of its id plus one, and every id adds up what its children reply.
+//! `sum`: a reduction. Every id contributes the square of its id plus one, and adds the replies of its children.
 //!
-//! Over the ids 0 to N-1 the root has N(N+1)(2N+1)/6, so a missing id or one counted twice shows. Numbers travel as decimal text.
+//! Over the ids 0 to N-1 the result is N(N+1)(2N+1)/6, which reveals a missing id or one counted twice. Numbers are
+//! sent as decimal text.
 
 use chained_gpc::Placement;
 use chained_gpc::runtime::{FunctionError, Functions, FunctionsError, Phase};
@@ -20,22 +21,22 @@ pub(super) fn register(functions: &Functions) -> Result<(), FunctionsError> {
     functions.commutative(sum).map(drop)
 }
 
-/// Digits of the largest number of 64 bits.
+/// Number of digits of the largest 64-bit number.
 const DIGITS_MAX: usize = 20;
 
-/// What an id brings to the sum: `(id + 1)` squared.
+/// Returns the contribution of an id: `(id + 1)` squared.
 ///
 /// # Errors
-/// When that does not fit in 64 bits, which is so for the highest id alone.
+/// If the square does not fit in 64 bits, which is so only for the highest id.
 pub fn number_of(id: Id) -> Result<u64, FunctionError> {
     let number = u64::from(id) + 1;
     number.checked_mul(number).ok_or_else(|| format!("the square of {number} does not fit in 64 bits").into())
 }
 
-/// Adds two numbers in decimal text. Whoever only watches brings none: its own is empty.
+/// Adds two numbers in decimal text. `own` is empty at a root that only watches.
 ///
 /// # Errors
-/// When one is not a number of 64 bits, or the sum is not.
+/// If a number or the sum does not fit in 64 bits, or the text is not a number.
 pub fn add(own: &[u8], more: &[u8]) -> Result<u64, FunctionError> {
     let own = if own.is_empty() { 0 } else { number(own)? };
     let more = number(more)?;

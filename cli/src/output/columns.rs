@@ -1,20 +1,20 @@
-//! Tables whose columns are as wide as what stands in them.
+//! Writes tables whose columns are as wide as their content.
 
 use std::io::{self, Write};
 
-/// On which side of its column a text stands.
+/// Alignment of a text in its column.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Align {
-    /// Words.
+    /// For words.
     Left,
-    /// Numbers.
+    /// For numbers.
     Right,
 }
 
 /// Writes a heading and lines; each line has a text for every column.
 ///
 /// # Errors
-/// When it cannot be written.
+/// If the output fails.
 pub(crate) fn write_columns(
     columns: &[(&str, Align)],
     lines: &[Vec<String>],

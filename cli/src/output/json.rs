@@ -1,4 +1,5 @@
-//! JSON for programs, which also lands on terminals: characters that these obey are written as `\u....`, which means the same.
+//! Writes JSON for programs. It may also be shown on a terminal, so terminal control characters are written as
+//! `\u....`, which means the same.
 
 use std::io::{self, Write};
 
@@ -11,13 +12,13 @@ use chained_gpc::wire::shown::is_obeyed;
 /// Writes a JSON value and a line feed.
 ///
 /// # Errors
-/// When it cannot be written.
+/// If the output fails.
 pub(crate) fn write_json(value: &impl Serialize, out: &mut dyn Write) -> io::Result<()> {
     value.serialize(&mut Serializer::with_formatter(&mut *out, Harmless))?;
     writeln!(out)
 }
 
-/// As short as serde_json's own; the control characters of ASCII are escaped by the serializer itself.
+/// Formats as compactly as serde_json. The serializer itself escapes the control characters of ASCII.
 struct Harmless;
 
 impl Formatter for Harmless {

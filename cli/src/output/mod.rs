@@ -1,6 +1,7 @@
-//! What a call came to, as plain data, and how it is printed.
+//! The outcome of a call as plain data, and its output.
 //!
-//! [`Outcome`] is exactly the JSON object that `gpc call --output json` prints: its fields, their names and their order are read by programs.
+//! [`Outcome`] is exactly the JSON object that `gpc call --output json` prints: programs read its fields by name and
+//! order.
 
 mod columns;
 mod json;
@@ -24,74 +25,75 @@ use serde::{Serialize, Serializer};
 use super::quantile::percentile;
 use chained_gpc::wire::{Cause, CoverageCounts, Shown};
 
-/// What a call came to.
+/// Outcome of a call.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Outcome {
-    /// The function's name.
+    /// Name of the function.
     pub func: String,
-    /// The tree's name.
+    /// Name of the tree.
     pub tree: String,
-    /// Ids that take part.
+    /// Number of ids that take part.
     pub nodes: u32,
     /// The id that made the call.
     pub root: Id,
-    /// What it is in the call.
+    /// Role of the root in the call.
     pub root_part: RootPart,
-    /// Whether it goes on without ids that fail or are lost.
+    /// Whether the call continues without ids that fail or are lost.
     pub partial: bool,
-    /// Levels of the tree above its leaves: the level of an aggregated reply.
+    /// Levels of the tree above its leaves, which is the level of an aggregated reply.
     pub level: u32,
-    /// Time from the start of the call to its end at the root, microseconds; the last call's where there were several.
+    /// Time from the start of the call to its end at the root, in microseconds; of several calls, that of the last.
     pub wall_us: u64,
-    /// How many ids fared how; the four add up to `nodes`.
+    /// Number of ids by status; the four add up to `nodes`.
     pub coverage: Counts,
-    /// Why it failed; `null` if it did not.
+    /// Cause of the failure; `null` if the call did not fail.
     pub cause: Option<FirstCause>,
     /// The ids that are not done, in tree order.
     pub missing: Vec<Missing>,
-    /// The replies in the caller's order; one alone, the root's, where the function combines them.
+    /// The replies in the caller's order; only the root's reply if the function combines them.
     pub replies: Vec<Reply>,
-    /// The times of many calls; `null` for a single one.
+    /// Times of many calls; `null` for a single one.
     pub repeat: Option<Repeat>,
 }
 
-/// What the root is in a call.
+/// Role of the root in a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RootPart {
-    /// One of the ids that are called.
+    /// One of the listed ids.
     Listed,
-    /// Not listed, and added, since whoever makes a call takes part in it.
+    /// Not listed, and added, since the process that makes a call takes part in it.
     Added,
-    /// It only makes the call.
+    /// Only makes the call.
     Watching,
 }
 
-/// How many ids fared how.
+/// Number of ids by status.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
 pub struct Counts {
     /// Done.
     pub done: u32,
     /// Failed.
     pub failed: u32,
-    /// Never asked.
+    /// The request never reached them.
     pub unreached: u32,
-    /// Asked and not heard of: they may have executed.
+    /// The request was sent and no answer arrived: they may have executed.
     pub unknown: u32,
 }
 
-/// The first cause of a failure.
+/// First cause of a failure.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct FirstCause {
     /// The id that failed.
     pub id: Id,
     /// The stage of the call, such as `func` or `link`.
     pub stage: String,
-    /// What kind of failure it is, such as `failed` or `time-limit`: the name of a [`CauseKind`](chained_gpc::wire::CauseKind).
+    /// Kind of the failure, such as `failed` or `time-limit`: the name of a
+    /// [`CauseKind`](chained_gpc::wire::CauseKind).
     pub kind: String,
-    /// The application's number; 0 where its function gave none.
+    /// Number from the application; 0 if its function gave none.
     pub code: i64,
-    /// In words.
+    /// Message for people.
     pub message: String,
 }
 
@@ -102,11 +104,11 @@ pub struct Missing {
     pub id: Id,
     /// `failed`, `unreached` or `unknown`.
     pub status: &'static str,
-    /// Where and why; `null` where nothing is known of this id itself.
+    /// Stage and reason; `null` if nothing is known of this id itself.
     pub cause: Option<FirstCause>,
 }
 
-/// One id's reply.
+/// Reply of one id.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Reply {
     /// The id.
@@ -117,30 +119,31 @@ pub struct Reply {
     pub data: Content,
 }
 
-/// Bytes that are text most of the time. As JSON a string, or `{"base64":"..."}` where they are not UTF-8.
+/// Bytes that are usually text. In JSON a string, or `{"base64":"..."}` if they are not UTF-8.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Content(pub Vec<u8>);
 
-/// The times of many calls, microseconds.
+/// Times of many calls, in microseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct Repeat {
-    /// How many calls.
+    /// Number of calls.
     pub calls: u32,
-    /// Half of them took no longer.
+    /// Half of the calls took at most this time.
     pub median_us: u64,
-    /// 90 of 100 took no longer.
+    /// 90 of 100 calls took at most this time.
     pub p90_us: u64,
-    /// 99 of 100 took no longer.
+    /// 99 of 100 calls took at most this time.
     pub p99_us: u64,
 }
 
 impl Outcome {
-    /// Whether every id is done: only then the command succeeds.
+    /// Whether every id is done; only then the command succeeds.
     pub fn is_complete(&self) -> bool {
         self.cause.is_none() && self.coverage.done == self.nodes
     }
 
-    /// Whether a table lists the ids that are not done. Where one failure ends the call, all the others say nothing that the coverage does not.
+    /// Whether a table lists the ids that are not done. If one failure ends the call, a list of the others adds nothing
+    /// to the coverage.
     pub fn lists_missing(&self) -> bool {
         self.partial && !self.missing.is_empty()
     }
@@ -148,7 +151,7 @@ impl Outcome {
     /// Writes the JSON object and a line feed.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// If the output fails.
     pub fn write_json(&self, out: &mut dyn Write) -> io::Result<()> {
         write_json(self, out)
     }
@@ -173,7 +176,7 @@ impl From<&Cause> for FirstCause {
         FirstCause {
             id: cause.id,
             stage: cause.stage.name().into(),
-            // Of a kind that is not known its number.
+            // An unknown kind is shown as its number.
             kind: cause.kind.to_string(),
             code: cause.code,
             message: cause.message.clone(),
@@ -182,7 +185,7 @@ impl From<&Cause> for FirstCause {
 }
 
 impl FirstCause {
-    /// Kind and code, where they say more than the stage and the words do.
+    /// Returns kind and code, if they add something to the stage and the message.
     fn detail(&self) -> String {
         match (self.kind.as_str(), self.code) {
             ("failed" | "cancelled", 0) => String::new(),
@@ -193,7 +196,7 @@ impl FirstCause {
 }
 
 impl Content {
-    /// As text, what is not UTF-8 replaced.
+    /// Returns text, with all that is not UTF-8 replaced.
     pub fn to_text(&self) -> Cow<'_, str> {
         String::from_utf8_lossy(&self.0)
     }
@@ -224,7 +227,7 @@ impl Serialize for Content {
 }
 
 impl Repeat {
-    /// From the time of each call, in any order; `None` for no calls.
+    /// Computes percentiles from the time of each call, in any order; `None` for no calls.
     pub fn of_times_us(times_us: &mut [u64]) -> Option<Repeat> {
         times_us.sort_unstable();
         let calls = u32::try_from(times_us.len()).ok()?;

@@ -1,6 +1,7 @@
-//! The replies as a table for people, and a summary.
+//! Writes the replies as a table for people, and a summary.
 //!
-//! A reply is a stranger's bytes: control characters are escaped, so that none reaches the terminal, and long data are cut at its width.
+//! A reply contains foreign bytes: control characters are escaped before they reach the terminal, and long data are cut
+//! at its width.
 
 use std::io::{self, IsTerminal as _, Write};
 
@@ -8,26 +9,26 @@ use super::{Content, FirstCause, Missing, Outcome, Repeat, RootPart, shown_us};
 use chained_gpc::wire::Shown;
 use chained_gpc::wire::shown::is_obeyed;
 
-/// Most characters of a header's column: the data matter more.
+/// Maximum width of the header column, in characters: the data are more important.
 const HEADER_MAX: usize = 32;
 
-/// Fewest characters of the data's column, however narrow the terminal.
+/// Minimum width of the data column, in characters, however narrow the terminal.
 const DATA_MIN: usize = 20;
 
-/// Space between columns, characters.
+/// Space between columns, in characters.
 const GAP: usize = 2;
 
-/// How wide lines may be.
+/// Maximum width of a line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Width {
-    /// So many characters.
+    /// This number of characters.
     Columns(usize),
-    /// As wide as they are: for files and pipes.
+    /// No maximum: for files and pipes.
     Unlimited,
 }
 
 impl Width {
-    /// The width of the terminal that standard output is, if it is one.
+    /// Returns the width of the terminal on standard output, if it is one.
     pub fn of_stdout() -> Width {
         let out = io::stdout();
         if !out.is_terminal() {
@@ -57,7 +58,7 @@ impl Width {
 /// Writes the replies by id, in the caller's order, and the summary.
 ///
 /// # Errors
-/// When it cannot be written.
+/// If the output fails.
 pub fn write_table(outcome: &Outcome, width: Width, out: &mut dyn Write) -> io::Result<()> {
     if !outcome.replies.is_empty() {
         write_replies(outcome, width, out)?;
@@ -98,7 +99,7 @@ fn write_replies(outcome: &Outcome, width: Width, out: &mut dyn Write) -> io::Re
     Ok(())
 }
 
-/// The ids that are not done, each with what is known of it.
+/// Writes the ids that are not done, each with what is known of it.
 fn write_missing(missing: &[Missing], out: &mut dyn Write) -> io::Result<()> {
     let widest = missing.iter().map(|missing| missing.id.to_string().len()).max().unwrap_or(0);
     let id_width = widest.max("id".len());
@@ -137,7 +138,7 @@ fn write_summary(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
     }
     write!(out, " in {}", shown_us(*wall_us))?;
     match level {
-        // A call that failed did not go through all its levels.
+        // A call that failed did not pass through all its levels.
         _ if !outcome.is_complete() => writeln!(out)?,
         0 => writeln!(out)?,
         _ => writeln!(out, ", {} per level", shown_us(wall_us / u64::from(*level)))?,
@@ -150,7 +151,7 @@ fn write_summary(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-/// Bytes in one line: control characters escaped, `…` at the end where it is cut.
+/// Formats bytes in one line, with control characters escaped, and `…` at the end if it is cut.
 fn shown(content: &Content, width: Width) -> String {
     let max = match width {
         Width::Columns(max) => max,
@@ -158,9 +159,9 @@ fn shown(content: &Content, width: Width) -> String {
     };
     let mut shown = String::new();
     let mut count = 0;
-    // Where to cut so that the sign for it still fits.
+    // Place to cut, such that the `…` still fits.
     let mut cut = 0;
-    // A character takes one byte at least, so what comes later would be cut in any case.
+    // A character takes at least one byte, so later bytes would be cut in any case.
     let head = &content.0[..content.0.len().min(max.saturating_mul(4).saturating_add(4))];
     for piece in String::from_utf8_lossy(head).chars().map(escaped) {
         count += piece.chars().count();
@@ -177,7 +178,7 @@ fn shown(content: &Content, width: Width) -> String {
     shown
 }
 
-/// What would move the cursor, change colours or the direction of writing is written as its escape.
+/// Escapes a character that would move the cursor, or change colours or the text direction.
 fn escaped(c: char) -> String {
     if is_obeyed(c) { c.escape_default().to_string() } else { c.to_string() }
 }

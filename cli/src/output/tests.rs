@@ -81,7 +81,8 @@ fn the_json_is_that_of_the_documentation() {
     assert!(json(&Outcome { repeat, ..outcome() }).trim_end().ends_with(expected));
 }
 
-/// The JSON of a partial call counted what was missing, and said of no id that it was: its programs had to guess from the replies, which a reduction does not have.
+/// The JSON of a partial call counted the missing ids without naming them: programs had to guess from the replies,
+/// which a reduction does not have.
 #[test]
 fn what_is_missing_of_a_partial_call_has_its_reasons() {
     let cause = Cause::new(5, chained_gpc::wire::Stage::Func, CauseKind::Failed, "it\u{1b} was asked to")
@@ -104,7 +105,8 @@ fn what_is_missing_of_a_partial_call_has_its_reasons() {
     assert!(!table(&Outcome { partial: false, ..outcome }, Width::Unlimited).contains("unknown"));
 }
 
-/// A node said why it failed with the sequences that clear a screen, and with lines of its own: the terminal of whoever made the call obeyed.
+/// The message of a failed node contained the sequences that clear a screen, and lines of its own. The terminal of the
+/// caller executed them.
 #[test]
 fn a_hostile_cause_is_escaped_and_bounded() {
     let message =
@@ -127,7 +129,7 @@ fn a_hostile_cause_is_escaped_and_bounded() {
     assert_eq!(value["cause"]["message"], cause.message, "programs get what was said");
 }
 
-/// `--ids 1-3` called four ids, and nothing said which one it had added.
+/// `--ids 1-3` called four ids, and the output did not name the added one.
 #[test]
 fn the_summary_says_what_the_root_is() {
     let of = |root_part| table(&Outcome { root: 7, root_part, ..outcome() }, Width::Unlimited);
@@ -198,7 +200,8 @@ fn percentiles_are_those_of_the_sorted_times() {
     assert_eq!(Repeat::of_times_us(&mut [1, 2, 3]).map(|repeat| repeat.median_us), Some(2));
 }
 
-/// What a program can match on stands in the JSON under names that do not change, and in the text for people behind the stage; of kinds that nobody knows the number.
+/// Kinds that programs match have stable names in the JSON; text for people has kind and code after the stage. An
+/// unknown kind is shown as its number.
 #[test]
 fn kinds_and_codes_are_shown() {
     let shown = |cause: Cause| FirstCause::from(&cause).to_string();

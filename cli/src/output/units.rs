@@ -1,6 +1,6 @@
-//! Times in the unit that fits.
+//! Formats times in suitable units.
 
-/// A time with three digits in the unit that fits: `850 µs`, `12.3 ms`, `4.56 s`, `3m20s`.
+/// Formats a time with three digits in a suitable unit: `850 µs`, `12.3 ms`, `4.56 s`, `3m20s`.
 pub fn shown_us(us: u64) -> String {
     match us {
         0..1_000 => format!("{us} µs"),
@@ -13,7 +13,8 @@ pub fn shown_us(us: u64) -> String {
     }
 }
 
-/// A time with three digits in the unit that fits: `850 ns`, `1.25 µs`, and as [`shown_us`] from a millisecond on.
+/// Formats a time with three digits in a suitable unit: `850 ns`, `1.25 µs`, and like [`shown_us`] from a millisecond
+/// on.
 pub fn shown_ns(ns: u64) -> String {
     match ns {
         0..1_000 => format!("{ns} ns"),
@@ -22,7 +23,7 @@ pub fn shown_ns(ns: u64) -> String {
     }
 }
 
-/// Three digits, those that are left cut off, so that a time never shows as one of the next unit.
+/// Returns three digits. The rest is cut off, so that a time never rounds up to the next unit.
 fn digits(us: u64, unit: u64, name: &str) -> String {
     let (whole, hundredths) = (us / unit, us % unit * 100 / unit);
     match whole {

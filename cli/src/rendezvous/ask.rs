@@ -1,4 +1,4 @@
-//! What is asked of a service: `create`, `register`, `wait` and `destroy`.
+//! Requests to a service: `create`, `register`, `wait` and `destroy`.
 
 use std::process::ExitCode;
 

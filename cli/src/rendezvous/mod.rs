@@ -1,6 +1,6 @@
-//! `gpc rendezvous`: how tasks meet.
+//! `gpc rendezvous`: runs and uses services where tasks meet.
 //!
-//! Source: WS Rendezvous; what each part asks of a service is in `gpc_rendezvous::client`.
+//! Source: WS Rendezvous; the requests to a service are in `gpc_rendezvous::client`.
 
 mod ask;
 mod private;
@@ -39,7 +39,7 @@ pub(super) fn run(args: &RendezvousArgs) -> CommandResult {
     })
 }
 
-/// A client, with the token and the authority that the arguments name, or the environment does.
+/// Returns a client with the token and the authority from the arguments, or from the environment.
 fn client(access: &AccessArgs, variables: &Variables) -> Result<Client, Failure> {
     let mut options = ClientOptions::default();
     options.token = token::of(access, variables)?;
@@ -48,7 +48,7 @@ fn client(access: &AccessArgs, variables: &Variables) -> Result<Client, Failure>
     Ok(Client::new(&options)?)
 }
 
-/// The resource that the arguments name, or the environment does.
+/// Returns the resource from the arguments, or from the environment.
 fn handle(args: &HandleArgs, variables: &Variables) -> Result<Handle, Refused> {
     let (found, names) = match (&args.handle, args.multijob) {
         (Some(handle), _) => return Ok(handle.clone()),
@@ -61,7 +61,7 @@ fn handle(args: &HandleArgs, variables: &Variables) -> Result<Handle, Refused> {
     })
 }
 
-/// What is to be registered above.
+/// Adds the resource above, with which this one is to register.
 fn above(spec: Spec, above: &AboveArgs) -> Spec {
     let parent = above.parent.clone().zip(above.rank);
     let parent = parent.map(|(handle, rank)| gpc_rendezvous::Parent { handle, rank: rank.0 });

@@ -1,6 +1,7 @@
-//! Files with a token, for nobody else to read, which are gone with whoever has made them.
+//! Files with a token, readable only by their owner, and removed by the process that made them.
 //!
-//! A process that is killed leaves its folder: the next one removes it. The lock of a folder tells whether its process is there, since the system takes it back with the process, and no other can have its number.
+//! A killed process leaves its folder, which the next process removes. The lock of a folder shows whether its process
+//! is alive: the system releases the lock with the process, and a lock, unlike a process number, is not reused.
 
 use std::fs::{self, DirBuilder};
 use std::io;
@@ -18,16 +19,16 @@ use rustix::process::geteuid;
 
 use super::{Failure, token};
 
-/// Rights of a folder that its owner alone enters.
+/// Mode of a folder that only its owner can enter.
 const MODE: u32 = 0o700;
 
-/// How names of folders begin; 32 hexadecimal digits follow.
+/// Prefix of folder names; 32 hexadecimal digits follow.
 const PREFIX: &str = "gpc-rendezvous-";
 
-/// The file in a folder.
+/// Name of the file in a folder.
 const TOKEN: &str = "token";
 
-/// How many names are looked at for folders that were left, and how many names are tried for a new one.
+/// Maximum number of names that are checked for abandoned folders, and of names that are tried for a new one.
 const LOOKED_AT: usize = 100_000;
 const TRIED: usize = 8;
 
@@ -41,19 +42,19 @@ pub(super) struct TokenFile {
 
 #[derive(Debug)]
 enum Made {
-    /// The file, and the folder that it stands in.
+    /// The file and its folder.
     Folder {
         path: PathBuf,
-        /// Open as long as this process has it, and locked.
+        /// Open and locked as long as this process uses the folder.
         _locked: OwnedFd,
     },
     File,
-    /// It was there, or is to stay.
+    /// Nothing: the file existed before, or is to stay.
     Nothing,
 }
 
 impl TokenFile {
-    /// Writes a token to a new file in a new folder, both of which are removed at the end.
+    /// Writes a token to a new file in a new folder. Both are removed at the end.
     pub(super) fn somewhere(token: &ServiceToken) -> Result<TokenFile, Failure> {
         let (folder, locked) = new_folder(&place())?;
         let path = folder.join(TOKEN);
@@ -62,7 +63,8 @@ impl TokenFile {
         Ok(file)
     }
 
-    /// Writes a token to this file, which is removed at the end unless it is to stay. One that has the same token, as another run may have left it, stays.
+    /// Writes a token to this file, which is removed at the end unless it is to stay. A file that already has the same
+    /// token, as another run may have left it, stays.
     pub(super) fn at(path: &Path, token: &ServiceToken, stays: bool) -> Result<TokenFile, Failure> {
         if path.exists() && token::read(path).is_ok_and(|there| there == *token) {
             return Ok(TokenFile { path: path.to_owned(), made: Made::Nothing });
@@ -79,7 +81,7 @@ impl TokenFile {
 
 impl Drop for TokenFile {
     fn drop(&mut self) {
-        // Nobody is left to be told that it is gone already.
+        // The file may already be gone, which is no error.
         if !matches!(self.made, Made::Nothing) {
             let _ = fs::remove_file(&self.path);
         }
@@ -89,26 +91,26 @@ impl Drop for TokenFile {
     }
 }
 
-/// Where folders are made.
+/// Returns the folder for new folders.
 fn place() -> PathBuf {
     let own = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|own| own.is_dir());
     own.unwrap_or_else(std::env::temp_dir)
 }
 
-/// A new folder, and what holds its lock.
+/// Creates a new folder, and returns it with its lock.
 fn new_folder(place: &Path) -> io::Result<(PathBuf, OwnedFd)> {
     for _ in 0..TRIED {
-        // A name that nobody can have taken before.
+        // A random name that cannot exist yet.
         let folder = place.join(format!("{PREFIX}{}", Job::random()));
         let made = DirBuilder::new().mode(MODE).create(&folder).and_then(|()| {
             let opened = open_folder(&folder)?;
-            // Where there are no locks, nobody else gets one either, and the folder stays.
+            // On a file system without locks no other process gets one either, and the folder stays.
             let _ = flock(&opened, FlockOperation::LockExclusive);
             Ok(opened)
         });
         let opened =
             made.map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", folder.display())))?;
-        // Another process may have found it without a lock, and removed it.
+        // Another process may have found the folder before it was locked, and removed it.
         if folder.is_dir() {
             return Ok((folder, opened));
         }
@@ -121,7 +123,7 @@ fn open_folder(folder: &Path) -> io::Result<OwnedFd> {
     Ok(open(folder, flags, Mode::empty())?)
 }
 
-/// Removes the folders that processes of this user have left which were killed.
+/// Removes the folders that killed processes of this user left.
 pub(super) fn remove_left() {
     remove_left_at(&place());
 }
@@ -132,18 +134,19 @@ fn remove_left_at(place: &Path) {
         let name = entry.file_name();
         let drawn = name.to_str().and_then(|name| name.strip_prefix(PREFIX));
         if drawn.is_some_and(is_drawn) {
-            // What cannot be removed harms nobody: it is for its owner alone.
+            // A folder that cannot be removed does no harm: only its owner can enter it.
             let _ = remove_folder(&entry.path());
         }
     }
 }
 
-/// Whether it is a number as [`Job::random`] draws it.
+/// Whether the text is a number as [`Job::random`] draws it.
 fn is_drawn(text: &str) -> bool {
     text.len() == 32 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// Removes a folder if it is this user's, nobody else can enter it, its process is gone, and a token is all that is in it.
+/// Removes a folder if it belongs to this user, only its owner can enter it, its process is gone, and it contains
+/// nothing but a token.
 fn remove_folder(path: &Path) -> io::Result<()> {
     let folder = open_folder(path)?;
     let found = fstat(&folder)?;
@@ -196,7 +199,7 @@ mod tests {
         assert!(!path.exists());
     }
 
-    /// What `kill -9` leaves was never removed.
+    /// The folder of a process killed by `kill -9` was never removed.
     #[test]
     fn what_a_killed_process_has_left_is_removed_and_nothing_else() {
         let place = tempfile::tempdir().unwrap();
@@ -207,7 +210,7 @@ mod tests {
         };
         let digits = |digit: &str| format!("{PREFIX}{}", digit.repeat(32));
         make(&digits("0"), MODE);
-        // Other names, other rights, other content, a link.
+        // Another name, another mode, other content, a symbolic link.
         let stay = [&digits("1")[..40], &digits("A"), "mine", &digits("2"), &digits("3"), &digits("4")];
         for name in &stay[..5] {
             make(name, if *name == digits("2") { 0o755 } else { MODE });

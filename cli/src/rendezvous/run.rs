@@ -1,4 +1,5 @@
-//! `gpc rendezvous run`: processes of a program that meet. They end with this one, and so does the resource where they meet.
+//! `gpc rendezvous run`: starts processes of a program that meet. They end with this process, and so does the resource
+//! where they meet.
 
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{ExitCode, ExitStatus};
@@ -19,20 +20,20 @@ use crate::interrupt::Interrupt;
 use crate::refused::Refused;
 use crate::{CommandResult, say};
 
-/// How long the service has to say how many have registered when a process has failed.
+/// Time limit for the service to report how many have registered after a process has failed.
 const ASK: Duration = Duration::from_secs(1);
 
-/// Exit status where the time is over, as of `timeout`.
+/// Exit status after the time limit, the same as that of `timeout`.
 const TIMED_OUT: u8 = 124;
 
 /// Runs the sub-command.
 pub(super) fn run(args: &RunArgs) -> CommandResult {
     let rank = rank(args)?;
     let (tell, events) = mpsc::channel();
-    // Before anything is started, so that nothing is left over.
+    // Before anything is started, so that nothing remains after a signal.
     let stop = tell.clone();
     let interrupt = Interrupt::listen(move || {
-        // Who waits for it is there as long as it is listened for.
+        // The receiver lives as long as the handler.
         let _ = stop.send(Event::Stop);
     })?;
     watch_children(tell.clone())?;
@@ -71,7 +72,8 @@ fn shown(limit: Option<crate::duration::Span>) -> String {
     limit.map(|limit| limit.to_string()).unwrap_or_default()
 }
 
-/// Why there is no resource for so long: the argument that was given is the limit of the processes.
+/// Returns the error of creating the resource. If its lifetime is too long, the error names the option for it, the time
+/// limit of the processes.
 fn too_long(args: &RunArgs, error: ClientError) -> Failure {
     match (args.time_limit, error.fault()) {
         (Some(limit), Some(fault)) if fault.kind == FaultKind::LifetimeOutOfRange => {
@@ -86,7 +88,7 @@ fn too_long(args: &RunArgs, error: ClientError) -> Failure {
     }
 }
 
-/// The resource where they meet, which ends with this.
+/// The resource where the processes meet; it is destroyed when this is dropped.
 struct Meeting<'a> {
     client: &'a Client,
     service: &'a ServiceUrl,
@@ -102,14 +104,14 @@ impl Drop for Meeting<'_> {
     }
 }
 
-/// The rank above, where it is one that the processes can be told.
+/// Returns the rank above, if it is one that can be passed to the processes.
 fn rank(args: &RunArgs) -> Result<Option<u32>, Refused> {
     let Some(Wanted::Rank(rank)) = args.above.rank.map(|rank| rank.0) else { return Ok(None) };
     let told = u32::try_from(rank).map(Some);
     told.map_err(|_| Refused::Usage(format!("--rank {rank}: ranks go from 0 to {}", u32::MAX)))
 }
 
-/// What each process is told by its environment.
+/// Returns the environment variables of each process.
 fn told(
     args: &RunArgs,
     rank: Option<u32>,
@@ -123,21 +125,22 @@ fn told(
         multijob: args.above.parent.clone(),
         rank,
         token_file: token.map(|file| file.path().to_owned()),
-        // A process may go to another folder before it reads it.
+        // Absolute, since a process may change its folder before it reads the file.
         ca_file: ca.map(std::path::absolute).transpose()?,
     })
 }
 
-/// What is said of processes that fail.
+/// Reports processes that fail.
 struct Failures {
-    /// Who is told when one has failed before all have registered.
+    /// Receives an event if a process failed before all had registered.
     tell: Option<Sender<Event>>,
-    /// The service is asked how many have, of the first alone.
+    /// The thread that asks the service how many have registered, for the first failure only.
     asking: Option<JoinHandle<()>>,
 }
 
 impl Failures {
-    /// A process has ended that did not succeed: says so, and of the first how far they have come. The service may be gone: nobody waits for what it says.
+    /// Reports a process that ended without success, and for the first one how many have registered. The service may be
+    /// gone, so its answer is awaited on another thread.
     fn said(&mut self, task: usize, status: ExitStatus, meeting: &Meeting<'_>) {
         let how = match (status.code(), status.signal()) {
             (Some(code), _) => format!("with exit status {code}"),
@@ -158,18 +161,18 @@ impl Failures {
                 Err(error) => format!("{text}; how many have registered is not known: {error}"),
             });
             if let (Some(tell), Ok(false)) = (tell, found.map(|found| found.completed)) {
-                // Who waits for it may have ended.
+                // The receiver may be gone.
                 let _ = tell.send(Event::Unmet);
             }
         });
         match asking {
             Ok(asking) => self.asking = Some(asking),
-            // The system has no thread for it.
+            // If the system provides no thread, the number is omitted.
             Err(_) => say(&alone),
         }
     }
 
-    /// All has been said, which takes no longer than the service has.
+    /// Waits until all is reported, at most for the time limit of the service.
     fn end(self) {
         if let Some(asking) = self.asking {
             // A panic was reported where it happened.

@@ -1,4 +1,4 @@
-//! `gpc rendezvous serve`: a service over HTTP, until it is told to stop.
+//! `gpc rendezvous serve`: a service over HTTP, until a signal stops it.
 
 use std::process::ExitCode;
 use std::sync::mpsc;
@@ -17,10 +17,10 @@ use crate::args::rendezvous::ServeArgs;
 use crate::interrupt::Interrupt;
 use crate::{CommandResult, files, logs, say, stdout};
 
-/// How long those have who are being answered when the service is told to stop.
+/// Time that requests in progress get when the service is stopped.
 const END: Duration = Duration::from_secs(3);
 
-/// Descriptors that are no connection's: the store, the listener, connections to services above.
+/// Descriptors that are not connections: the store, the listener, connections to services above.
 const OTHERS: u64 = 256;
 
 /// Runs the sub-command.
@@ -28,7 +28,7 @@ pub(super) fn run(args: &ServeArgs) -> CommandResult {
     logs::start_warnings();
     let (wake, woken) = mpsc::channel();
     let _interrupt = Interrupt::listen(move || {
-        // Who waits for it is there as long as it is listened for.
+        // The receiver lives as long as the handler.
         let _ = wake.send(());
     })?;
     private::remove_left();
@@ -63,14 +63,15 @@ pub(super) fn run(args: &ServeArgs) -> CommandResult {
     if let Some(file) = page_file.as_ref() {
         say(&format!("the page of the service asks for a token, which is in {}", file.path().display()));
     }
-    // Ends: with a signal. The sender lives as long as it is listened for.
+    // Ends with a signal. The sender lives as long as the handler.
     let _ = woken.recv();
     server.shutdown(END);
     drop((file, page_file));
     Ok(ExitCode::SUCCESS)
 }
 
-/// Has the system let this process have a descriptor for each connection: so many of them as it allows.
+/// Raises the limit so that this process can have a descriptor for each connection; returns the number of connections
+/// that the system allows.
 fn provided(connections: usize) -> usize {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let needed = connections as u64 + OTHERS;
@@ -90,7 +91,7 @@ fn provided(connections: usize) -> usize {
     usize::try_from(fewer).unwrap_or(connections)
 }
 
-/// The token that clients need, and the file where those find it who are started here.
+/// Returns the token that clients need, and the file where processes started here find it.
 fn tokens(args: &ServeArgs) -> Result<(Option<ServiceToken>, Option<TokenFile>), Failure> {
     let of_secret = match args.insecure {
         true => None,
@@ -99,11 +100,11 @@ fn tokens(args: &ServeArgs) -> Result<(Option<ServiceToken>, Option<TokenFile>),
     let Some(path) = &args.token_file else { return Ok((of_secret, None)) };
     let token = match of_secret {
         Some(token) => token,
-        // Another run has left it, and handles that tasks have: they still have the token, too.
+        // Another run left the token together with handles; tasks still have both.
         None if path.exists() => token::read(path)?,
         None => ServiceToken::of(&Secret::random()?),
     };
-    // What is kept in a store outlives this run, and handles are good for those alone who have the token.
+    // A store outlives this run, and its handles are useful only with this token.
     let file = TokenFile::at(path, &token, args.store.is_some())?;
     Ok((Some(token), Some(file)))
 }

@@ -1,4 +1,4 @@
-//! `gpc rendezvous show`: how far a rendezvous has come.
+//! `gpc rendezvous show`: prints the progress of a rendezvous.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -36,7 +36,7 @@ fn write_lines(lines: &[(&str, String)], out: &mut dyn Write) -> io::Result<()> 
     lines.iter().try_for_each(|(name, text)| writeln!(out, "{name:<width$}  {text}"))
 }
 
-/// What is shown at a time, milliseconds since 1970.
+/// Returns the lines to print; `now` is in milliseconds since 1970.
 fn lines(found: &Properties, now: u64) -> Vec<(&'static str, String)> {
     let state = match (&found.failed, found.completed) {
         (Some(fault), _) => format!("failed ({}): {}", fault.kind, Shown(&fault.message)),
@@ -63,7 +63,7 @@ fn lines(found: &Properties, now: u64) -> Vec<(&'static str, String)> {
     lines
 }
 
-/// The ranks that are missing, as far as they are known.
+/// Returns the missing ranks, as far as they are known.
 fn missing(found: &Properties) -> String {
     let ranks: Vec<String> = found.missing.iter().map(u32::to_string).collect();
     let all = u64::from(found.capacity - found.tally);

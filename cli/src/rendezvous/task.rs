@@ -1,6 +1,8 @@
-//! The processes that `gpc rendezvous run` starts: each the first of a process group of its own, which is signalled as a whole, so that what a process has started ends with it.
+//! The processes that `gpc rendezvous run` starts. Each leads a process group, which is signalled as a whole, so that
+//! the descendants of a process end with it.
 //!
-//! This process adopts what they leave when they end ("subreaper"). So it is told when the last of a group has ended, and no group is signalled whose number may be another's by now: one of its own children is in it.
+//! This process is the subreaper of all descendants. So it learns when the last process of a group ends. It never
+//! signals a reused group number, since one of its own children is still in the group.
 
 use std::io;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
@@ -22,26 +24,26 @@ use super::Failure;
 use crate::args::rendezvous::{RunArgs, TaskArgs};
 use crate::{CommandResult, say};
 
-/// How long processes that are told to end have for it.
+/// Time that processes have to end after SIGTERM.
 pub(super) const END: Duration = Duration::from_secs(3);
 
-/// How long it may take that the system tells of a process that has been killed.
+/// Time limit for the system to report the end of a killed process.
 pub(super) const KILLED: Duration = Duration::from_secs(10);
 
-/// Exit status where a program cannot be started, as of shells.
+/// Exit status if a program cannot be started, the same as that of shells.
 const NOT_STARTED: u8 = 127;
 
-/// What the main thread waits for.
+/// Events for the main thread.
 pub(super) enum Event {
-    /// A process has changed.
+    /// A child has changed its state.
     Child,
-    /// A signal has come.
+    /// A signal has arrived.
     Stop,
-    /// A process has failed before all had registered.
+    /// A process failed before all had registered.
     Unmet,
 }
 
-/// Why nobody is waited for any longer.
+/// Why the wait for processes is over.
 pub(super) enum Over {
     Ended,
     Interrupted,
@@ -49,12 +51,12 @@ pub(super) enum Over {
     Unmet,
 }
 
-/// The processes that were started.
+/// The started processes.
 pub(super) struct Tasks {
     running: Vec<(usize, Pid)>,
-    /// The groups of those that have ended, where others may have been left.
+    /// Groups whose leader has ended, and which may have other processes.
     left: Vec<Pid>,
-    /// The exit status of the first that failed.
+    /// Exit status of the first process that failed.
     pub(super) failed: Option<u8>,
 }
 
@@ -73,21 +75,21 @@ impl Tasks {
                     None => command.env_remove(name),
                 };
             }
-            // Those that were started end when they are dropped.
+            // On an error, the processes that were started end when `tasks` is dropped.
             let child = command.spawn().map_err(|error| format!("cannot start process {task}: {error}"))?;
             tasks.running.extend(Pid::from_raw(child.id().cast_signed()).map(|pid| (task, pid)));
         }
         Ok(tasks)
     }
 
-    /// Waits until all have ended.
+    /// Waits until all processes have ended.
     pub(super) fn wait(
         &mut self,
         events: &Receiver<Event>,
         until: Option<Instant>,
         mut failed: impl FnMut(usize, ExitStatus),
     ) -> Over {
-        // Ends: with the last process, a signal, or the time; each event is of a process or a signal.
+        // Ends with the last process, a signal, or the time limit; each event is from a process or a signal.
         loop {
             for (task, status) in self.ended() {
                 if !status.success() {
@@ -111,7 +113,7 @@ impl Tasks {
         }
     }
 
-    /// Ends those that still run, and what others have left in their groups: asks them to, then makes them.
+    /// Ends the processes that still run, and the rest of their groups: first with SIGTERM, then with SIGKILL.
     pub(super) fn end(&mut self, events: &Receiver<Event>) {
         for (signal, limit) in [(Signal::TERM, END), (Signal::KILL, KILLED)] {
             if self.all_gone() {
@@ -119,18 +121,18 @@ impl Tasks {
             }
             self.signal(signal);
             let until = Instant::now() + limit;
-            // Ends: with the last process, a signal, or the time.
+            // Ends with the last process, a signal, or the time limit.
             while !self.all_gone() {
                 match events.recv_timeout(until.saturating_duration_since(Instant::now())) {
                     Ok(Event::Child | Event::Unmet) => {}
-                    // Who asks again does not want to wait.
+                    // The second signal of a user skips the wait.
                     Ok(Event::Stop) | Err(_) => break,
                 }
             }
         }
     }
 
-    /// Whether no process runs, and none is left in a group.
+    /// Whether no process runs, and no group has processes left.
     fn all_gone(&mut self) -> bool {
         for (_, status) in self.ended() {
             if !status.success() {
@@ -145,23 +147,23 @@ impl Tasks {
     }
 
     fn signal(&self, signal: Signal) {
-        // The first of a group is there, as a zombie if not otherwise; or else another child of this process.
+        // A leader still exists, at least as a zombie; otherwise the group has another child of this process.
         let left = self.left.iter().filter(|group| has_processes(**group));
         for group in self.running.iter().map(|(_, pid)| pid).chain(left) {
-            // Those that have ended meanwhile need none.
+            // A group that ended in the meantime needs no signal.
             let _ = kill_process_group(*group, signal);
         }
     }
 
-    /// Those that have ended since the last time. What they have left, and this process has adopted, is seen off with them.
+    /// Returns the processes that have ended since the last call. Adopted processes that have ended are reaped, too.
     fn ended(&mut self) -> Vec<(usize, ExitStatus)> {
         let mut ended = Vec::new();
-        // Ends: each turn takes a child that has ended; the system has no more than it lets run.
+        // Ends: each turn reaps a child that has ended, and the system bounds their number.
         loop {
             let (pid, status) = match wait(WaitOptions::NOHANG) {
                 Ok(Some(found)) => found,
                 Err(Errno::INTR) => continue,
-                // None has; or there are no children.
+                // None has ended, or there are no children.
                 Ok(None) | Err(_) => return ended,
             };
             if let Some(at) = self.running.iter().position(|(_, running)| *running == pid) {
@@ -175,12 +177,12 @@ impl Tasks {
 
 impl Drop for Tasks {
     fn drop(&mut self) {
-        // Nobody is left to wait for them: they end without.
+        // There is no time to wait, so they are killed.
         self.signal(Signal::KILL);
     }
 }
 
-/// Whether a child of this process is in the group, so that its number is no other's.
+/// Whether a child of this process is in the group, so that its number is not reused.
 fn has_processes(group: Pid) -> bool {
     let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
     waitid(WaitId::Pgid(Some(group)), look).is_ok()
@@ -191,7 +193,7 @@ fn status_of(status: ExitStatus) -> u8 {
     code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
 }
 
-/// Tells whenever a process that was started has changed, as long as this one runs.
+/// Sends an event whenever a started process changes, as long as this process runs.
 pub(super) fn watch_children(tell: Sender<Event>) -> io::Result<()> {
     let mut signals = Signals::new([SIGCHLD])?;
     thread::Builder::new().name("gpc-children".into()).spawn(move || {
@@ -204,10 +206,10 @@ pub(super) fn watch_children(tell: Sender<Event>) -> io::Result<()> {
     Ok(())
 }
 
-/// `gpc rendezvous task`: becomes the program, which the system kills when the parent ends.
+/// `gpc rendezvous task`: executes the program, which the system kills when the parent ends.
 pub(super) fn task(args: &TaskArgs) -> CommandResult {
     set_parent_process_death_signal(Some(Signal::KILL)).map_err(io::Error::from)?;
-    // It may have ended before.
+    // The parent may have ended before.
     if getppid().map(|parent| parent.as_raw_nonzero().get()) != Some(args.parent) {
         return Ok(ExitCode::FAILURE);
     }

@@ -1,4 +1,4 @@
-//! The token of a service: where it comes from, and `gpc rendezvous token`.
+//! The token of a service: its sources, and `gpc rendezvous token`.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -25,7 +25,7 @@ pub(super) fn run(args: &TokenArgs) -> CommandResult {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The token with which services are asked, if there is one.
+/// Returns the token for requests to services, if there is one.
 pub(super) fn of(access: &AccessArgs, variables: &Variables) -> Result<Option<ServiceToken>, Failure> {
     if let Some(file) = &access.token_file {
         return read(file).map(Some);
@@ -39,19 +39,19 @@ pub(super) fn of(access: &AccessArgs, variables: &Variables) -> Result<Option<Se
     }
 }
 
-/// The token of the job whose secret is in this file, or in the one that the environment names.
+/// Returns the token derived from the secret in this file, or in the one that the environment names.
 pub(super) fn of_secret(file: Option<&Path>) -> Result<Option<ServiceToken>, Failure> {
     let Some(file) = named_or_variable(file, SECRET_VARIABLE) else { return Ok(None) };
     Ok(Some(ServiceToken::of(&read_secret(&file)?)))
 }
 
-/// Reads the file of a token, which nobody else may read: it is a secret like that of a job, of 32 bytes.
+/// Reads the file of a token. Only its owner may read it: the token is a secret of 32 bytes, like that of a job.
 pub(super) fn read(file: &Path) -> Result<ServiceToken, Failure> {
     let text = read_token(file)?.to_text();
     text.parse().map_err(|error| format!("{}: {error}", file.display()).into())
 }
 
-/// The token as what is written to files.
+/// Returns the token in the form that is written to files.
 pub(super) fn as_secret(token: &ServiceToken) -> Result<Secret, Failure> {
     Ok(token.to_text().parse()?)
 }

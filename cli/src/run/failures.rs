@@ -1,4 +1,4 @@
-//! Who has failed: what is said of it, and the exit status of the job.
+//! Failures of a job: their messages, and the exit status.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -11,66 +11,66 @@ use rustix::io::Errno;
 use super::{ranks, signals};
 use crate::say;
 
-/// How many kinds of failure are told of; the first cause is the first of them.
+/// Maximum number of reported kinds of failure; the first cause is the first of them.
 const TOLD_MAX: usize = 8;
 
 /// The group that `gpc run` starts; processes spawn all others.
 const FIRST: GroupId = GroupId(1);
 
-/// The signals by which a group is ended after one of its processes has failed.
+/// The signals that end a group after one of its processes has failed.
 const ENDED_BY: [Exit; 2] = [Exit::Signal(15), Exit::Signal(9)];
 
-/// What has failed, in the order in which it became known.
+/// Failures in the order in which they became known.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(super) struct Failures {
-    /// The status of the first.
+    /// Status of the first failure.
     status: Option<u8>,
     told: Vec<Told>,
-    /// Kinds beyond those that are told of.
+    /// Number of further kinds, which are not reported.
     more: usize,
-    /// Processes that were ended since another one of their group had failed.
+    /// Number of processes that were ended because another one of their group failed.
     ended: BTreeMap<GroupId, u32>,
-    /// Groups that a process has had killed, in that order.
+    /// Groups that a process killed, in that order.
     killed: Vec<Killed>,
-    /// How many processes of each group have ended.
+    /// Number of processes of each group that have ended.
     dead: BTreeMap<GroupId, usize>,
-    /// Whether ends still count: not those of processes that this command has killed itself.
+    /// Whether later ends are ignored, since this command kills the processes itself.
     closed: bool,
-    /// Whether one death in a group is the end of it.
+    /// Whether one death ends the group.
     kills: bool,
 }
 
-/// A group that a process has had killed: how its processes end from then on is no failure.
+/// A group that a process killed: the ends of its processes from then on are not failures.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Killed {
     group: GroupId,
     by: Member,
-    /// How many of its processes had ended before.
+    /// Number of its processes that had ended before.
     dead: usize,
-    /// How many have ended since.
+    /// Number of its processes that have ended since.
     ended: usize,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Told {
-    /// Processes of a group have ended in the same way.
+    /// Processes of a group that ended in the same way.
     Ended { group: GroupId, exit: Exit, finalized: bool, ranks: BTreeSet<Rank> },
-    /// One has asked for the end of its job.
+    /// A process that requested the end of its job.
     Aborted { member: Member, code: u8, message: String },
 }
 
 impl Failures {
-    /// Nothing has failed. `kills`: one death takes its group along, so that what follows is its consequence.
+    /// No failures. `kills`: one death ends its group, so that later deaths are its consequence.
     pub(super) fn new(kills: bool) -> Failures {
         Failures { kills, ..Failures::default() }
     }
 
-    /// The exit status of the job, if it is that of a process that has failed.
+    /// Returns the exit status of the job, if a process that failed determines it.
     pub(super) fn status(&self) -> Option<u8> {
         self.status
     }
 
-    /// From now on processes end because this command kills them.
+    /// Ignores the ends of processes from now on, since this command kills them.
     pub(super) fn close(&mut self) {
         self.closed = true;
     }
@@ -83,25 +83,25 @@ impl Failures {
         })
     }
 
-    /// Whether a process has asked for the end of its job, so that its own end is no consequence of another's.
+    /// Whether a process has requested the end of its job, so that its own end is not a consequence of another's.
     fn has_aborted(&self, of: Member) -> bool {
         self.told.iter().any(|told| matches!(told, Told::Aborted { member, .. } if *member == of))
     }
 
-    /// A process has asked for the end of its job.
+    /// Records that a process requested the end of its job.
     pub(super) fn aborted(&mut self, member: Member, code: u8, message: String) {
         self.status.get_or_insert(code);
         self.tell(Told::Aborted { member, code, message });
     }
 
-    /// A process has asked for the end of a group of which so many processes had ended before.
+    /// Records that a process requested the end of a group, of which `dead` processes had ended before.
     pub(super) fn killed(&mut self, group: GroupId, by: Member, dead: usize) {
         if self.killed.iter().all(|killed| killed.group != group) {
             self.killed.push(Killed { group, by, dead, ended: 0 });
         }
     }
 
-    /// A process has ended.
+    /// Records the end of a process.
     pub(super) fn ended(&mut self, death: &Death) {
         let Death { member, exit, finalized } = *death;
         let dead = self.dead.entry(member.group).or_default();
@@ -111,7 +111,7 @@ impl Failures {
             killed.ended += 1;
             return;
         }
-        // Of one that was never started, whoever wanted it was told.
+        // If a process was never started, the process that spawned it already has the error.
         if death.is_clean() || self.closed || exit == Exit::Never {
             return;
         }
@@ -122,7 +122,7 @@ impl Failures {
             *self.ended.entry(member.group).or_default() += 1;
             return;
         }
-        // Who leaves others waiting has not succeeded, whatever its status says.
+        // A process that left others waiting has failed, whatever its status.
         self.status.get_or_insert(exit.status().max(1));
         for told in &mut self.told {
             if let Told::Ended { group, exit: how, finalized: said, ranks } = told
@@ -142,7 +142,7 @@ impl Failures {
         }
     }
 
-    /// Tells of them, on standard error.
+    /// Prints the failures to standard error.
     pub(super) fn say(&self) {
         self.lines().iter().for_each(|line| say(line));
     }
@@ -199,13 +199,14 @@ impl Told {
     }
 }
 
-/// Says why the first group was not started; the exit status. `errors`: for each rank 0, or the number of the system's error.
+/// Reports why the first group was not started, and returns the exit status. `errors` has for each rank 0, or the
+/// number of the system's error.
 pub(super) fn say_not_started(failures: &[StartFailure], errors: &[i32], nodes: usize) -> u8 {
     for failure in failures.iter().take(TOLD_MAX) {
         say(&not_started(failure, nodes));
     }
     let told = |rank: Rank| failures.iter().any(|failure| failure.ranks.contains(&rank));
-    // Those that were not started because of others say nothing.
+    // Ranks that were not started because of others are not reported.
     let own = |error: i32| error != 0 && error != Errno::CANCELED.raw_os_error();
     let untold = (0..).zip(errors).filter(|&(rank, &error)| own(error) && !told(rank));
     let untold: Vec<(Rank, i32)> = untold.map(|(rank, error)| (rank, *error)).collect();
@@ -216,7 +217,7 @@ pub(super) fn say_not_started(failures: &[StartFailure], errors: &[i32], nodes: 
     failures.first().map_or(crate::FAILED, |failure| failure.error.status)
 }
 
-/// What is said of processes that could not be started: which program, which ranks, where, and why.
+/// Describes processes that could not be started: program, ranks, node, and reason.
 pub(super) fn not_started(failure: &StartFailure, nodes: usize) -> String {
     let StartFailure { group, node, ranks, program, error } = failure;
     let program = String::from_utf8_lossy(program);
@@ -268,7 +269,8 @@ mod tests {
         assert_eq!((lines.len(), lines[TOLD_MAX].as_str()), (9, "193 more have failed in other ways"));
     }
 
-    /// A folder that was missing on one node was told as "there is no such program", without the host and the folder; of a group that a process had spawned nothing was said.
+    /// A missing folder on one node was reported as "there is no such program", without the host and the folder. For a
+    /// group that a process had spawned nothing was reported.
     #[test]
     fn a_failed_start_names_program_ranks_host_node_and_reason() {
         let error = StartError { host: "c2".into(), ..StartError::new(2, 126, "cannot enter the folder /x") };
@@ -299,7 +301,8 @@ mod tests {
         assert!(failures.lines()[0].contains("without finalizing"));
     }
 
-    /// After an abort in a group of 3, "3 more processes" were killed: the one that had asked for it was counted.
+    /// After an abort in a group of 3, "3 more processes" were killed: the count included the process that had
+    /// requested it.
     #[test]
     fn an_abort_says_why_and_harms_no_terminal() {
         let mut failures = Failures::new(true);
@@ -314,7 +317,7 @@ mod tests {
         assert_eq!(failures.lines(), lines);
     }
 
-    /// A rank that the kernel had killed for want of memory was "killed by signal 9", and no reason was said.
+    /// A rank that the kernel killed for lack of memory was "killed by signal 9", and no reason was given.
     #[test]
     fn a_process_that_the_kernel_kills_for_memory_is_told_so() {
         let mut failures = Failures::new(true);
@@ -326,7 +329,7 @@ mod tests {
         assert!(lines[0].contains("out of memory"), "{lines:?}");
     }
 
-    /// A program that had got the error of a spawn, and had gone on, was a failed job at its end.
+    /// A program that received the error of a spawn, and continued, was a failed job at its end.
     #[test]
     fn what_was_never_started_has_not_failed() {
         let mut failures = Failures::new(true);
@@ -334,7 +337,7 @@ mod tests {
         assert_eq!((failures.status(), failures.lines()), (None, vec![]));
     }
 
-    /// A program started a group, and ended it by `kill` when it needed it no longer: the run ended with status 143.
+    /// A program started a group, and ended it by `kill` when it was no longer needed: the run ended with status 143.
     #[test]
     fn what_a_process_has_killed_has_not_failed() {
         let mut failures = Failures::new(true);
@@ -345,13 +348,13 @@ mod tests {
         }
         assert_eq!(failures.status(), None);
         assert_eq!(failures.lines(), ["g1.0 has killed g2: 3 processes ended by that"]);
-        // The rest decides, and what had failed before is a failure.
+        // The other processes still decide, and earlier failures remain failures.
         failures.ended(&death(1, Exit::Code(3)));
         failures.killed(GroupId(1), member(0), 1);
         failures.ended(&death(0, Exit::Signal(15)));
         assert_eq!(failures.status(), Some(3));
         assert_eq!(failures.lines()[0], "g1.1: ended with status 3");
-        // Deaths may be reported after the kill that they came before.
+        // Deaths before a kill may be reported after it.
         failures.killed(GroupId(3), member(0), 1);
         let early = Member { group: GroupId(3), rank: 1 };
         failures.ended(&Death { member: early, ..death(0, Exit::Code(4)) });

@@ -1,6 +1,7 @@
-//! Which domains of this user run on this machine: a folder with the socket of each head, `PID-DOMAIN.sock`.
+//! Finds the domains of this user on this machine: a folder has the socket of each head, `PID-DOMAIN.sock`.
 //!
-//! Whoever reaches a socket can end processes of the domain. So the folder is its owner's alone, and one that another user may have made is not used.
+//! A process that reaches a socket can end the processes of the domain. So only its owner may enter the folder, and a
+//! folder that another user may have made is not used.
 
 use std::fs::{self, DirBuilder};
 use std::io::{self, ErrorKind};
@@ -11,36 +12,37 @@ use std::path::{Path, PathBuf};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 use rustix::process::{geteuid, getpid};
 
-/// Rights of the folder.
+/// Mode of the folder.
 const MODE: u32 = 0o700;
 
-/// How many names of the folder are looked at: more than domains that a machine can run.
+/// Maximum number of names that are checked: more than the domains that a machine can run.
 const LOOKED_AT: usize = 100_000;
 
-/// Longest name of a file there that is taken for a socket's.
+/// Longest file name that may be that of a socket.
 const NAME_MAX: usize = 100;
 
-/// The socket of a head that answers.
+/// Socket of a head that answers.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct Head {
-    /// The domain.
+    /// Name of the domain.
     pub(super) domain: String,
-    /// The process of the head.
+    /// Process number of the head.
     pub(super) pid: u32,
-    /// Where it listens.
+    /// Path of the socket.
     pub(super) path: PathBuf,
 }
 
-/// The socket of this process, which goes with it.
+/// Socket of this process; it is removed when this is dropped.
 #[derive(Debug)]
 pub(super) struct Listening {
     path: PathBuf,
 }
 
-/// Listens under a name that tools do not look at yet: they do not know the domain before [`Listening::name`].
+/// Listens under a name that tools ignore, since the name of the domain is not known before [`Listening::name`].
 ///
 /// # Errors
-/// When the folder cannot be made or is not this user's alone, or the system gives no socket; the text says which folder.
+/// If the folder cannot be made or other users can enter it, or the system provides no socket; the message names the
+/// folder.
 pub(super) fn listen() -> io::Result<(UnixListener, Listening)> {
     listen_in(&folders()[0])
 }
@@ -48,20 +50,20 @@ pub(super) fn listen() -> io::Result<(UnixListener, Listening)> {
 fn listen_in(folder: &Path) -> io::Result<(UnixListener, Listening)> {
     let told = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", folder.display()));
     make(folder).map_err(told)?;
-    // Those of runs that were killed: they would stay until somebody looks.
+    // Removes the sockets of killed runs, which would otherwise stay until a tool runs.
     let _ = running_in(folder);
     let path = folder.join(format!("{}.new", getpid().as_raw_nonzero()));
-    // Of a process that had this number before.
+    // Left by an earlier process with the same number.
     let _ = fs::remove_file(&path);
     let listener = UnixListener::bind(&path).map_err(told)?;
     Ok((listener, Listening { path }))
 }
 
 impl Listening {
-    /// Shows the socket to tools: it listens already, so one that nobody answers at is one that was left behind.
+    /// Makes the socket visible to tools. It already listens, so a socket that does not answer is an abandoned one.
     ///
     /// # Errors
-    /// The system's.
+    /// The system's error.
     pub(super) fn name(&mut self, domain: &str) -> io::Result<()> {
         let path = self.path.with_file_name(format!("{}-{domain}.sock", getpid().as_raw_nonzero()));
         fs::rename(&self.path, &path)?;
@@ -72,12 +74,12 @@ impl Listening {
 
 impl Drop for Listening {
     fn drop(&mut self) {
-        // Nobody is left to be told that it is gone already.
+        // The socket may already be gone, which is no error.
         let _ = fs::remove_file(&self.path);
     }
 }
 
-/// The heads that run, those of all folders; sockets that were left behind are removed.
+/// Returns the running heads of all folders, and removes abandoned sockets.
 pub(super) fn running() -> Vec<Head> {
     let mut heads: Vec<Head> = folders()
         .iter()
@@ -100,7 +102,7 @@ fn running_in(folder: &Path) -> Vec<Head> {
                 heads.push(Head { domain: domain.to_owned(), pid, path });
             }
             (Some(_), _) => remove_left(&path),
-            // One that listens in a moment is not there for longer than that.
+            // A socket that is about to listen is at most a moment old.
             (None, true) if is_old(&path) && !is_answered(&path) => remove_left(&path),
             (None, _) => {}
         }
@@ -108,44 +110,44 @@ fn running_in(folder: &Path) -> Vec<Head> {
     heads
 }
 
-/// The process and the domain of a socket's name.
+/// Returns the process number and the domain in a socket's name.
 fn parts(name: &str) -> Option<(u32, &str)> {
     let (pid, domain) = name.strip_suffix(".sock")?.split_once('-')?;
     let hex = !domain.is_empty() && domain.bytes().all(|byte| byte.is_ascii_hexdigit());
     pid.parse().ok().filter(|_| hex).map(|pid| (pid, domain))
 }
 
-/// Whether somebody listens there, without waiting for a head that is stopped.
+/// Whether a process listens there, without waiting for a head that is stopped.
 fn is_answered(path: &Path) -> bool {
     let reached = || {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
         connect(&socket, &SocketAddrUnix::new(path)?)
     };
-    // Where too many wait already, somebody listens.
+    // If the queue of connections is full, a process listens.
     !matches!(
         reached(),
         Err(rustix::io::Errno::CONNREFUSED | rustix::io::Errno::NOENT | rustix::io::Errno::NOTSOCK)
     )
 }
 
-/// Whether a file has been there for a minute.
+/// Whether a file is at least a minute old.
 fn is_old(path: &Path) -> bool {
     let age = fs::symlink_metadata(path).and_then(|found| found.modified());
     age.is_ok_and(|made| made.elapsed().is_ok_and(|age| age.as_secs() >= 60))
 }
 
-/// Removes the socket of a process that is gone. Anything else that has such a name stays.
+/// Removes the socket of a process that is gone. Any other file with such a name stays.
 fn remove_left(path: &Path) {
     use std::os::unix::fs::FileTypeExt as _;
     let is_socket = fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket());
     if is_socket {
-        // What cannot be removed is in nobody's way.
+        // A socket that cannot be removed does no harm.
         let _ = fs::remove_file(path);
     }
 }
 
-/// Where sockets are: first where new ones go.
+/// Returns the folders of sockets; new sockets go to the first one.
 fn folders() -> Vec<PathBuf> {
     let own = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
     let own = own.filter(|own| own.is_absolute() && own.is_dir()).map(|own| own.join("gpc-bnr"));
@@ -153,7 +155,7 @@ fn folders() -> Vec<PathBuf> {
     own.into_iter().chain([shared]).collect()
 }
 
-/// Makes the folder if it is not there, and checks it.
+/// Makes the folder if it does not exist, and checks it.
 fn make(folder: &Path) -> io::Result<()> {
     match DirBuilder::new().mode(MODE).create(folder) {
         Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(error),
@@ -161,7 +163,7 @@ fn make(folder: &Path) -> io::Result<()> {
     }
 }
 
-/// Checks that a folder is one, that it is this user's, and that nobody else enters it.
+/// Checks that a folder is one, that it belongs to this user, and that no other user can enter it.
 fn check(folder: &Path) -> io::Result<()> {
     let found = fs::symlink_metadata(folder)?;
     let wrong = match found.is_dir() {
@@ -198,7 +200,7 @@ mod tests {
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);
     }
 
-    /// Sockets of runs that were killed stayed in the folder until the next `gpc ps`, however many runs followed.
+    /// Sockets of killed runs stayed in the folder until the next `gpc ps`, however many runs followed.
     #[test]
     fn a_run_removes_what_killed_ones_have_left() {
         let place = tempfile::tempdir().unwrap();
@@ -226,12 +228,12 @@ mod tests {
         let mut left: Vec<_> =
             fs::read_dir(place.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         left.sort();
-        // What was made in this minute may be about to listen.
+        // A file made within the last minute may be about to listen.
         assert_eq!(left, ["17.new", "18-abc.sock", "19-abc.sock", "20-abc.sock", "mine.sock"]);
         drop(held);
     }
 
-    /// A head that is stopped takes nobody in, and a tool would wait for it.
+    /// A head that is stopped accepts no connection, and a tool would have waited for it.
     #[test]
     fn a_head_with_many_who_wait_is_there_and_not_waited_for() {
         let place = tempfile::tempdir().unwrap();

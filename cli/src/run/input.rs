@@ -1,4 +1,4 @@
-//! Standard input, which is that of rank 0.
+//! Reads standard input for rank 0.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, IsTerminal as _, Read, Stdin};
@@ -17,19 +17,20 @@ use rustix::termios::tcgetpgrp;
 use crate::refused::Refused;
 use crate::say;
 
-/// How much is read at a time, bytes: what a pipe holds.
+/// Bytes to read at a time: the capacity of a pipe.
 const CHUNK: usize = 64 << 10;
 
-/// How often a command in the background looks whether it is in the foreground again: quicker than a person types.
+/// Interval at which a command in the background checks whether it is in the foreground: shorter than a person needs to
+/// type.
 const BACKGROUND_PAUSE: Duration = Duration::from_millis(100);
 
-/// What to do where standard input cannot be read.
+/// What to do if standard input cannot be read.
 const ADVICE: &str = "redirect it from a file or a pipe, or say --stdin none";
 
-/// Standard input while rank 0 reads it.
+/// State of standard input while rank 0 reads it.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Reading {
-    /// It could not be read to its end, which has been said.
+    /// Reading failed before the end, which has been reported.
     failed: Arc<AtomicBool>,
 }
 
@@ -39,10 +40,10 @@ impl Reading {
     }
 }
 
-/// Refuses a standard input that rank 0 cannot read, before anything is started.
+/// Rejects a standard input that rank 0 cannot read, before anything is started.
 ///
 /// # Errors
-/// When it is a directory.
+/// If it is a directory.
 pub(super) fn check() -> Result<(), Refused> {
     let is_folder = io::stdin().as_fd().try_clone_to_owned().and_then(|input| File::from(input).metadata());
     match is_folder.is_ok_and(|there| there.is_dir()) {
@@ -53,13 +54,14 @@ pub(super) fn check() -> Result<(), Refused> {
     }
 }
 
-/// Reads standard input on a thread of its own, as fast as rank 0 takes it. It ends with this process, whatever it waits for.
+/// Reads standard input on a separate thread, as fast as rank 0 takes it. The thread ends with this process, whatever
+/// it waits for.
 pub(super) fn read(feeder: Feeder) -> Reading {
     let reading = Reading::default();
     let (unread, state) = (feeder.clone(), reading.clone());
     let thread = thread::Builder::new().name("gpc-input".into());
     if thread.spawn(move || feed(&feeder, &state)).is_err() {
-        // The system has no thread: what rank 0 reads is at its end.
+        // If the system provides no thread, the input of rank 0 ends at once.
         let _ = unread.feed(Vec::new());
     }
     reading
@@ -79,12 +81,13 @@ fn feed(feeder: &Feeder, state: &Reading) {
         say(&format!("rank 0 has not got all of standard input, which cannot be read: {error}: {ADVICE}"));
     }
     if copied.unwrap_or(true) {
-        // The end. Nobody is left to be told that it came too late.
+        // The end of the input. If rank 0 has ended before, that is no error.
         let _ = feeder.feed(Vec::new());
     }
 }
 
-/// A terminal, which is read in the foreground only: the system stops a process that reads it in the background, and here the whole command with it (SIGTTIN).
+/// A terminal, which is read only in the foreground. A process that reads it in the background is stopped by the system
+/// (SIGTTIN), and here the whole command with it.
 struct Terminal(Stdin);
 
 impl Terminal {
@@ -95,14 +98,14 @@ impl Terminal {
 
 impl Read for Terminal {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        // Ends: with a line, the end of the terminal, or this process.
+        // Ends with a line, the end of the terminal, or this process.
         loop {
             if !self.is_foreground() {
                 thread::sleep(BACKGROUND_PAUSE);
                 continue;
             }
             match poll(&mut [PollFd::new(&self.0, PollFlags::IN)], None) {
-                // Who types at a shell meanwhile does not type for rank 0.
+                // Input that is typed at a shell in the meantime is not for rank 0.
                 Ok(_) if self.is_foreground() => return Ok(rustix::io::read(&self.0, buffer)?),
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
@@ -111,10 +114,10 @@ impl Read for Terminal {
     }
 }
 
-/// Hands on what can be read, to its end; whether somebody reads it that far.
+/// Forwards input to its end; returns whether rank 0 reads it to the end.
 ///
 /// # Errors
-/// When it cannot be read.
+/// If the input cannot be read.
 fn copy(stdin: &mut impl Read, feeder: &Feeder) -> io::Result<bool> {
     let mut chunk = vec![0; CHUNK];
     loop {

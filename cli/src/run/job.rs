@@ -1,4 +1,4 @@
-//! A job while it runs: it is started, and watched until all that it has started has ended.
+//! A running job: starts it, and watches it until all processes that it started have ended.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -19,19 +19,19 @@ use super::plan::RunPlan;
 use super::signals::{self, Signals};
 use crate::say;
 
-/// How often a waiting command looks for signals: quicker than a person notices.
+/// Interval at which a waiting command checks for signals: too short for a person to notice.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// How long the start may take before a terminal shows that it is under way.
+/// Time that the start may take before a terminal shows progress.
 const SILENCE: Duration = Duration::from_secs(1);
 
-/// How long the head may take to answer what it knows itself, or what other nodes say of their processes.
+/// Time limit for the head to answer, also about the processes of other nodes.
 const ASK: Duration = Duration::from_secs(70);
 
-/// How long processes that are killed may take to end, beyond what they are given between SIGTERM and SIGKILL.
+/// Time that killed processes may take to end, in addition to the time between SIGTERM and SIGKILL.
 const KILLED: Duration = Duration::from_secs(10);
 
-/// How many warnings are told.
+/// Maximum number of printed warnings.
 const WARNINGS_MAX: usize = 16;
 
 /// How a job has ended.
@@ -39,17 +39,17 @@ const WARNINGS_MAX: usize = 16;
 pub(super) enum Over {
     /// All its processes have ended.
     Ended,
-    /// They could not be started: why, and for each rank the number of the system's error, or 0.
+    /// The processes could not be started: the reasons, and for each rank the number of the system's error, or 0.
     NotStarted(Vec<StartFailure>, Vec<i32>),
-    /// The domain does not start them.
+    /// The domain refuses to start the processes.
     Refused(Fault),
-    /// The domain does not say what becomes of them.
+    /// The domain does not report how the processes end.
     Unseen(Fault),
-    /// Its time limit has passed.
+    /// The time limit has passed.
     TimedOut,
-    /// Somebody wants it to end at once.
+    /// A signal requests an immediate end.
     Signalled(i32),
-    /// Its output cannot be written.
+    /// The output cannot be written.
     Unread(io::Error),
     /// The domain has ended by itself.
     Lost,
@@ -62,20 +62,20 @@ pub(super) struct Job<'a> {
     signals: &'a Signals,
     deadline: Option<Instant>,
     failures: Failures,
-    /// How many processes of each group that is known have not ended.
+    /// Number of processes of each known group that have not ended.
     left: BTreeMap<GroupId, u32>,
-    /// The signal that has asked for the end of the job.
+    /// The signal that requested the end of the job.
     asked: Option<i32>,
     /// Why processes of the first group could not be started.
     not_started: Vec<StartFailure>,
-    /// How many warnings there were.
+    /// Number of warnings.
     warned: usize,
-    /// Standard input, as far as rank 0 reads it.
+    /// State of standard input, which rank 0 reads.
     reading: Reading,
 }
 
 impl<'a> Job<'a> {
-    /// A job that is not started yet; its time begins now.
+    /// Returns a job that is not started yet; its time limit runs from now on.
     pub(super) fn new(host: &'a Host, plan: &'a RunPlan, signals: &'a Signals) -> Job<'a> {
         Job {
             host,
@@ -96,12 +96,12 @@ impl<'a> Job<'a> {
         self.reading.has_failed()
     }
 
-    /// Who has failed.
+    /// Returns the failures.
     pub(super) fn into_failures(self) -> Failures {
         self.failures
     }
 
-    /// Starts it, and waits until all that it has started has ended and what was written is out.
+    /// Starts the job, and waits until all processes that it started have ended and their output is written.
     pub(super) fn run(&mut self) -> Over {
         let over = self.start().and_then(|group| self.watch(group));
         let (Ok(over) | Err(over)) = over;
@@ -133,7 +133,7 @@ impl<'a> Job<'a> {
             input: self.plan.input,
         };
         self.host.ask_then(request, move |answer| {
-            // Nobody waits any more.
+            // The receiver may be gone.
             let _ = tell.send(answer);
         });
         let progress = Progress::new(self.plan);
@@ -163,7 +163,7 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// Takes what the domain has said of a start that has failed.
+    /// Collects what the domain has reported about a failed start.
     fn hear_why(&mut self) {
         while let Ok(event) = self.host.events().try_recv() {
             match event {
@@ -175,7 +175,7 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// Waits until the group, and all that it has spawned, has ended.
+    /// Waits until the group, and all groups that it has spawned, have ended.
     fn watch(&mut self, first: GroupId) -> Result<Over, Over> {
         self.subscribe(first, self.plan.count())?;
         if self.plan.input {
@@ -185,9 +185,9 @@ impl<'a> Job<'a> {
             while self.left.values().any(|&left| left > 0) {
                 self.step()?;
             }
-            // One process that has failed is the end of the job, whatever else it has spawned.
+            // One failed process ends the job, whatever else it has spawned.
             if self.plan.on_death == OnDeath::Kill && self.failures.has(first) {
-                // What it has spawned would hold its output open for as long as it likes.
+                // Spawned processes could hold the output of the job open for any time.
                 self.kill();
                 return Ok(Over::Ended);
             }
@@ -197,7 +197,7 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// One turn: an event, or what signals and the clock say.
+    /// Handles one event, and checks signals and the time limit.
     fn step(&mut self) -> Result<(), Over> {
         match self.host.events().recv_timeout(self.turn()) {
             Ok(event) => self.event(event)?,
@@ -223,7 +223,7 @@ impl<'a> Job<'a> {
                 }
             }
             HostEvent::Aborted { member, code, message } => self.failures.aborted(member, code, message),
-            // Of a group that a process spawns: MPI libraries drop the reason.
+            // The failed start of a spawned group is reported here, since MPI libraries drop the reason.
             HostEvent::NotStarted(failure) if !self.left.is_empty() => {
                 let line = not_started(&failure, self.plan.node_count());
                 self.warn(&line);
@@ -233,13 +233,13 @@ impl<'a> Job<'a> {
             HostEvent::Warning(text) => self.warn(&text),
             HostEvent::Output(error) => return Err(Over::Unread(error)),
             HostEvent::Ended => return Err(Over::Lost),
-            // What a later version tells of.
+            // An event of a later version.
             _ => {}
         }
         Ok(())
     }
 
-    /// Says what a person may want to know; a thousand nodes may say the same.
+    /// Prints a warning; the number is bounded, since a thousand nodes may send the same one.
     fn warn(&mut self, text: &str) {
         self.warned += 1;
         match self.warned {
@@ -249,28 +249,28 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// Sends a signal on.
+    /// Forwards a signal.
     fn signal(&mut self, signal: i32) -> Result<(), Over> {
         if signals::ends(signal) && self.asked.replace(signal).is_some() {
             return Err(Over::Signalled(signal));
         }
         let Ok(number) = u8::try_from(signal) else { return Ok(()) };
         self.host.signal(None, number);
-        // Other nodes would take a head that is stopped for one that is lost.
+        // If the head is stopped, other nodes take it for lost.
         if signal == SIGTSTP && self.plan.node_count() == 1 {
-            // Answered when the signal has left.
+            // The answer arrives after the signal has been sent.
             let _ = self.host.ask(Request::Databases, KILLED);
             signals::stop();
         }
         Ok(())
     }
 
-    /// Has the ends of a group's processes told, those of the past as well.
+    /// Subscribes to the ends of a group's processes, including past ones.
     fn subscribe(&mut self, group: GroupId, count: u32) -> Result<(), Over> {
         self.left.insert(group, count);
         match self.host.ask(Request::Subscribe(group), ASK) {
             Ok(_) => Ok(()),
-            // It has been freed: nobody is left of it.
+            // The group has been freed: all its processes have ended.
             Err(fault) if fault.kind == FaultKind::NoGroup => {
                 self.left.insert(group, 0);
                 Ok(())
@@ -279,7 +279,7 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// Looks for groups that were spawned meanwhile; whether there are some that have not ended.
+    /// Looks for groups that were spawned in the meantime; returns whether some have not ended.
     fn find_more(&mut self) -> Result<bool, Over> {
         let groups = match self.host.ask(Request::Groups, ASK) {
             Ok(Answer::Groups(groups)) => groups,
@@ -291,9 +291,9 @@ impl<'a> Job<'a> {
             groups.into_iter().filter(|found| !self.left.contains_key(&found.group)).collect();
         for found in &new {
             match found.state {
-                // There is nobody who could close it.
+                // No process is left that could close it.
                 GroupState::Open | GroupState::Merged => {}
-                // Whoever wanted to spawn it was told, and has seen to it.
+                // The process that spawned it has received the error and handled it.
                 _ if found.members.iter().any(never_started) => {}
                 _ => self.subscribe(found.group, found.members.len() as u32)?,
             }
@@ -301,13 +301,13 @@ impl<'a> Job<'a> {
         Ok(self.left.values().any(|&left| left > 0))
     }
 
-    /// Kills all groups: in two steps, so that processes which want to can end in order.
+    /// Kills all groups in two steps, so that processes can end in order.
     fn kill(&mut self) {
         self.failures.close();
         let (tell, told) = mpsc::channel();
         let groups = match self.host.ask(Request::Groups, ASK) {
             Ok(Answer::Groups(groups)) => groups,
-            // It ends by force.
+            // The domain ends by force.
             _ => return,
         };
         for found in
@@ -315,7 +315,7 @@ impl<'a> Job<'a> {
         {
             let tell = tell.clone();
             self.host.ask_then(Request::Kill(found.group), move |_| {
-                // Nobody waits any more.
+                // The receiver may be gone.
                 let _ = tell.send(());
             });
         }
@@ -323,7 +323,7 @@ impl<'a> Job<'a> {
         self.wait_killed(&told, Instant::now() + self.plan.limits.grace + KILLED);
     }
 
-    /// Waits until all groups are killed; gives up when another signal comes.
+    /// Waits until all groups are killed; gives up at another signal.
     fn wait_killed(&mut self, told: &Receiver<()>, end: Instant) {
         while Instant::now() < end {
             match told.recv_timeout(LOOK) {
@@ -336,13 +336,13 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// Waits until what the processes have written is out. Whoever reads it may be slow.
+    /// Waits until the output of the processes is written; its reader may be slow.
     fn drain(&mut self) -> Result<(), Over> {
         while !self.host.drain(LOOK) {
             while let Ok(event) = self.host.events().try_recv() {
                 self.event(event)?;
             }
-            // Nobody is left whom a signal could be sent on to.
+            // No process is left to receive a signal.
             while let Some(signal) = self.signals.next(Duration::ZERO) {
                 if signals::ends(signal) {
                     return Err(Over::Signalled(signal));
@@ -363,7 +363,7 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// How long a turn may wait.
+    /// Returns how long a turn may wait.
     fn turn(&self) -> Duration {
         let left = self.deadline.map_or(LOOK, |deadline| deadline.saturating_duration_since(Instant::now()));
         left.min(LOOK)
@@ -379,7 +379,7 @@ fn unexpected(answer: &Answer) -> Fault {
     Fault::new(FaultKind::System, format!("the domain answers something else: {}", Shown(&text)))
 }
 
-/// What a terminal shows while starting takes long.
+/// Progress of a long start on a terminal.
 struct Progress {
     bar: ProgressBar,
     begun: Instant,
@@ -397,7 +397,7 @@ impl Progress {
     fn waiting(&self) {
         self.bar.tick();
         if self.bar.is_hidden() && self.begun.elapsed() >= SILENCE {
-            // Draws only where that is a terminal.
+            // Draws only if standard error is a terminal.
             self.bar.set_draw_target(ProgressDrawTarget::stderr());
         }
     }

@@ -1,6 +1,7 @@
-//! `gpc run`: programs as process groups, on this machine or on running nodes; and `gpc ps`, `gpc db` and `gpc kill`, which look at what runs.
+//! `gpc run` runs programs as process groups, on this machine or on running nodes; `gpc ps`, `gpc db` and `gpc kill`
+//! work on what is running.
 //!
-//! Source: BNR; the groups, their databases and their nodes are `gpc_bnr`'s.
+//! Source: BNR; the groups, their databases and their nodes are in `gpc_bnr`.
 
 mod failures;
 mod heads;
@@ -41,21 +42,21 @@ use super::{CommandResult, say};
 pub(super) use self::nodes::{run_launched, serving};
 pub(super) use self::tools::{db, kill, ps};
 
-/// The argument of a keeper.
+/// The argument of a supervisor.
 const KEEP: &str = "keep";
 
-/// Exit status where the time is over, as of `timeout`.
+/// Exit status after the time limit, the same as that of `timeout`.
 const TIMED_OUT: u8 = 124;
 
-/// How long the end of a domain may take: it kills, and so waits for nobody's program.
+/// Time limit for the end of a domain: it kills, and waits for no program.
 const END_LIMIT: Duration = Duration::from_secs(10);
 
-/// Whether this process was started as the keeper of a host's processes.
+/// Whether this process was started as the supervisor of a host's processes.
 pub(super) fn is_keeper(arguments: impl IntoIterator<Item = OsString>) -> bool {
     arguments.into_iter().skip(1).eq([KEEP])
 }
 
-/// Keeps the processes of a host, until the socket at standard input is closed.
+/// Supervises the processes of a host, until the socket at standard input is closed.
 pub(super) fn keep() -> CommandResult {
     let control = File::from(io::stdin().as_fd().try_clone_to_owned()?);
     if !control.metadata()?.file_type().is_socket() {
@@ -66,7 +67,7 @@ pub(super) fn keep() -> CommandResult {
     Ok(ExitCode::SUCCESS)
 }
 
-/// How nodes start their keepers: this program, whose file may have been replaced since.
+/// Returns the command by which nodes start their supervisors: this program, whose file may have been replaced since.
 fn keeper_command() -> io::Result<KeeperCommand> {
     Ok(KeeperCommand { program: this_program()?, args: vec![KEEP.into()] })
 }
@@ -74,7 +75,7 @@ fn keeper_command() -> io::Result<KeeperCommand> {
 /// Runs `gpc run`.
 pub(super) fn run(args: &RunArgs) -> CommandResult {
     let plan = RunPlan::new(args)?;
-    // Before anything is started, so that nothing is left over.
+    // Before anything is started, so that nothing remains after a signal.
     let signals = Signals::listen()?;
     let (nodes, settings) = match Nodes::open(&plan, &signals) {
         Ok(opened) => opened,
@@ -94,7 +95,7 @@ pub(super) fn run(args: &RunArgs) -> CommandResult {
     let over = job.run();
     let lacks_input = job.lacks_input();
     let failures = job.into_failures();
-    // Nobody finds a domain that ends.
+    // A domain that ends is not visible to tools.
     drop(listening);
     let written = !matches!(over, Over::Signalled(_) | Over::Unread(_));
     end(host, written);
@@ -104,7 +105,7 @@ pub(super) fn run(args: &RunArgs) -> CommandResult {
     Ok(ExitCode::from(status(over, &plan, failed)))
 }
 
-/// The exit status, after what is to be said of the end.
+/// Reports how the job ended, and returns the exit status.
 fn status(over: Over, plan: &RunPlan, failed: Option<u8>) -> u8 {
     match over {
         Over::Ended => failed.unwrap_or(0),
@@ -142,7 +143,7 @@ fn status(over: Over, plan: &RunPlan, failed: Option<u8>) -> u8 {
     }
 }
 
-/// Has tools of this user find the domain. It runs all the same where they cannot.
+/// Makes the domain visible to tools of this user. If that fails, the run continues without.
 fn with_tools(mut settings: HostSettings) -> (HostSettings, Option<Listening>) {
     match heads::listen() {
         Ok((listener, listening)) => {
@@ -162,12 +163,13 @@ fn with_output(mut settings: HostSettings, tags: bool) -> io::Result<HostSetting
     Ok(settings)
 }
 
-/// Ends the domain: nothing of it is left. What its processes have written is written if `written`; the thread that writes it may wait for a reader who never reads, and is left behind then.
+/// Ends the domain, and all its processes. If `written`, their output is written first. Otherwise the writing thread
+/// may wait for a reader that never reads, and is abandoned.
 fn end(host: Host, written: bool) {
     let (tell, told) = mpsc::channel();
     let ending = thread::Builder::new().name("gpc-end".into()).spawn(move || {
         let ended = host.end(END_LIMIT);
-        // Nobody waits any more.
+        // The receiver may be gone.
         let _ = tell.send(ended);
     });
     let limit = if written { END_LIMIT + END_LIMIT } else { END_LIMIT };

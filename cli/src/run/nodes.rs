@@ -1,4 +1,5 @@
-//! The nodes of a run: this process, those that it starts on this machine, and those that run already. And the other side: a node that runs programs for others.
+//! The nodes of a run: this process, nodes that it starts on this machine, and nodes that already run. Also the other
+//! side: a node that runs programs for others.
 
 use std::io::Read as _;
 use std::process::ExitCode;
@@ -17,10 +18,10 @@ use crate::joining::refuse_taken;
 use crate::limits::cannot_start;
 use crate::{CommandResult, Failure, builtin, launching, node};
 
-/// How long nodes that were started have to end, once their domain has.
+/// Time that started nodes have to end after their domain.
 const END_LIMIT: Duration = Duration::from_secs(2);
 
-/// What stands as long as a run does.
+/// Resources that live as long as a run.
 #[derive(Debug)]
 pub(super) struct Nodes {
     node: Option<Node>,
@@ -28,10 +29,10 @@ pub(super) struct Nodes {
 }
 
 impl Nodes {
-    /// Starts or joins the nodes of a plan, and says what the head of the domain is to know of them.
+    /// Starts or joins the nodes of a plan, and returns the settings of the domain's head.
     ///
     /// # Errors
-    /// When one cannot be started, the id is taken, or a signal comes that ends it; nothing is left running then.
+    /// If a node cannot be started, the id is taken, or a signal ends the start; nothing is left running then.
     pub(super) fn open(plan: &RunPlan, signals: &Signals) -> Result<(Nodes, HostSettings), Failure> {
         let mut settings = HostSettings::new(keeper_command()?);
         settings.limits = plan.limits;
@@ -48,7 +49,7 @@ impl Nodes {
                 refuse_taken(*me, peers)?;
                 settings.me = *me;
                 settings.nodes = head_first(*me, peers.ids());
-                // Programs run on the nodes that were there before, not where the command was given.
+                // Programs run on the nodes that were already running, not where the command was given.
                 settings.runs = false;
                 let builder = Node::builder(*me).peers(peers.clone()).listener(Listener::bind(listen)?);
                 (trust.clone().apply(builder), None)
@@ -77,7 +78,7 @@ fn head_first(me: Id, ids: impl Iterator<Item = Id>) -> Vec<Id> {
     [me].into_iter().chain(ids.filter(|id| *id != me)).collect()
 }
 
-/// Starts nodes 1 and on as processes of this program, which know where this one listens.
+/// Starts nodes from 1 on as processes of this program, which know the address of this node.
 fn launch(count: u32, signals: &Signals) -> Result<(Builder, Launch), Failure> {
     let kind = LinkKind::DEFAULT;
     let listener = Listener::bind(&kind.fresh_address(0))?;
@@ -91,20 +92,21 @@ fn launch(count: u32, signals: &Signals) -> Result<(Builder, Launch), Failure> {
     Ok((builder, launch))
 }
 
-/// What a node that runs programs registers beside its other functions.
+/// Registers the functions of a node that runs programs, in addition to its other functions.
 ///
 /// # Errors
-/// When the names are taken.
+/// If the names are taken.
 pub(crate) fn serving(functions: &Functions) -> Result<Serving, Failure> {
     let registered: Result<Serving, FunctionsError> =
         Serving::register(functions, keeper_command()?, Limits::default());
     Ok(registered?)
 }
 
-/// Runs a node that `gpc run --nodes` has started until its parent ends it or dies. What its domains have started ends with it.
+/// Runs a node that `gpc run --nodes` started, until its parent ends it or dies. The processes of its domains end with
+/// it.
 pub(crate) fn run_launched(id: Id) -> CommandResult {
     let launched = match Launched::take(id) {
-        // Nobody is left to tell.
+        // The parent is gone, so nothing is reported.
         Err(LaunchedError::ParentGone) => return Ok(ExitCode::FAILURE),
         Err(LaunchedError::ByHand) => return Err(node::BY_HAND.into()),
         launched => launched?,
@@ -115,10 +117,10 @@ pub(crate) fn run_launched(id: Id) -> CommandResult {
     let (builder, mut control) = launched.into_node();
     let node = builder.functions(&functions).start().map_err(cannot_start("this node"))?;
     serving.attach(node.caller());
-    // The orders came with a limit.
+    // Removes the time limit under which the orders were read.
     control.set_nonblocking(false)?;
     control.set_read_timeout(None)?;
-    // Nothing is ever sent there: the end of the link is the end of the node.
+    // Nothing is ever sent there: the end of the link ends the node.
     let _ = control.read(&mut [0; 1]);
     node.shutdown(Duration::ZERO);
     Ok(ExitCode::SUCCESS)

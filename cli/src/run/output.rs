@@ -1,4 +1,5 @@
-//! What processes write goes to standard output and standard error, whole lines at a time, with the name of the writer in front if that is wanted.
+//! Writes the output of processes to standard output and standard error, in whole lines, with a prefix that names the
+//! process if requested.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -9,7 +10,7 @@ use gpc_bnr::streams::{Piece, Stream};
 
 use crate::inherited::Output;
 
-/// Both ways out.
+/// The two outputs.
 #[derive(Debug)]
 pub(super) struct Sink {
     out: Way<Output>,
@@ -17,21 +18,21 @@ pub(super) struct Sink {
 }
 
 impl Sink {
-    /// The ways out of this process. `tags`: each line begins with `[g1.3] `, its group and rank.
+    /// Opens the outputs of this process. With `tags`, each line begins with `[g1.3] `, its group and rank.
     ///
     /// # Errors
-    /// When this process has no descriptor left. Where standard output is closed, what is written to it fails.
+    /// If this process has no descriptor left. If standard output is closed, only writing to it fails.
     pub(super) fn new(tags: bool) -> io::Result<Sink> {
-        // Not through the buffers of this process: what is written is out.
+        // Not through the buffers of this process, so that a write is complete when it returns.
         let out = Output::new()?;
         let err = File::from(io::stderr().as_fd().try_clone_to_owned()?);
         Ok(Sink { out: Way::new(out, tags), err: Way::new(err, tags) })
     }
 
-    /// Writes a piece; waits as long as the reader does not read.
+    /// Writes a piece; blocks while the reader does not read.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// If the output fails.
     pub(super) fn write(&mut self, piece: &Piece) -> io::Result<()> {
         match piece.stream {
             Stream::Out => self.out.write(piece.member, &piece.bytes),
@@ -40,14 +41,14 @@ impl Sink {
     }
 }
 
-/// One way out.
+/// One output.
 #[derive(Debug)]
 struct Way<W> {
     to: W,
     tags: bool,
-    /// Who has written the beginning of a line whose end is not there yet.
+    /// The process whose last line has no end yet.
     open: Option<Member>,
-    /// Lines with their tags; its memory is used again.
+    /// Lines with their tags; the memory is reused.
     tagged: Vec<u8>,
 }
 
@@ -63,7 +64,7 @@ impl<W: Write> Way<W> {
         self.tagged.clear();
         let mut goes_on = self.open == Some(member);
         if self.open.is_some() && !goes_on {
-            // Else a tag would stand in the middle of a line.
+            // Otherwise a tag would be in the middle of a line.
             self.tagged.push(b'\n');
         }
         for line in bytes.split_inclusive(|&byte| byte == b'\n') {

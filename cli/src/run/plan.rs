@@ -1,4 +1,4 @@
-//! A run as it is to be: what the arguments mean together, checked before anything is started.
+//! Plan of a run: checks combinations of arguments before anything is started.
 
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, absolute};
@@ -18,28 +18,28 @@ use crate::trust::Trust;
 /// Where the processes run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Where {
-    /// In this node alone.
+    /// In this node only.
     Here,
-    /// In so many nodes of this machine, this one among them.
+    /// In this number of nodes on this machine, including this one.
     Launched(u32),
-    /// In running nodes, and in this one.
+    /// In running nodes that this node joins.
     Joined(Box<Joined>),
 }
 
-/// Nodes that run, and this one.
+/// Running nodes, and this one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Joined {
-    /// The id of this one.
+    /// Id of this node.
     pub(super) me: Id,
-    /// Where it listens.
+    /// Address of this node.
     pub(super) listen: Address,
-    /// All of them.
+    /// All nodes.
     pub(super) peers: Peers,
-    /// What is proved to them, and asked of them.
+    /// What this node proves to the others, and requires of them.
     pub(super) trust: Trust,
 }
 
-/// A run: checked.
+/// A run, with checked arguments.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct RunPlan {
     /// The programs.
@@ -58,7 +58,7 @@ impl RunPlan {
     /// Checks the arguments together, and reads the files that they name.
     ///
     /// # Errors
-    /// Everything that can be wrong before anything is started, in words for the one who wrote the arguments.
+    /// Every fault that can be found before anything is started, as a message for the user.
     pub(super) fn new(args: &RunArgs) -> Result<RunPlan, Refused> {
         let programs = args.programs().map_err(|error| Refused::Usage(error.to_string()))?;
         let limits = Limits::default();
@@ -91,12 +91,12 @@ impl RunPlan {
         })
     }
 
-    /// How many processes there are.
+    /// Number of processes.
     pub(super) fn count(&self) -> u32 {
         self.specs.iter().map(|spec| spec.count).sum()
     }
 
-    /// How many nodes there are.
+    /// Number of nodes.
     pub(super) fn node_count(&self) -> usize {
         match &self.nodes {
             Where::Here => 1,
@@ -106,7 +106,7 @@ impl RunPlan {
     }
 }
 
-/// A program as nodes know it. `far`: other nodes are not in the folder of this process.
+/// Returns a program in the form for nodes. `far`: other nodes are not in the folder of this process.
 fn spec(program: &ProgramArgs, bind: BindKind, far: bool) -> Result<Spec, Refused> {
     let (name, args) = program.words.split_first().ok_or("no program is named")?;
     if name.is_empty() {

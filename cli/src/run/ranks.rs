@@ -1,13 +1,13 @@
-//! Ranks as people read them: `0-3,7`.
+//! Formats ranks for people: `0-3,7`.
 
 use std::fmt::Write as _;
 
 use gpc_bnr::names::Rank;
 
-/// How many ranges are written: a terminal's line.
+/// Maximum number of printed ranges: they fit a line of a terminal.
 const RANGES_MAX: usize = 8;
 
-/// Ascending ranks as ranges, of which the first 8 are written, and how many there are in the rest.
+/// Formats ascending ranks as ranges: the first 8, and the number of ranks in the rest.
 pub(super) fn shown(ranks: impl IntoIterator<Item = Rank>) -> String {
     let mut ranges: Vec<(Rank, Rank)> = Vec::new();
     let mut more = 0_usize;

@@ -1,4 +1,4 @@
-//! How tools find domains and ask them: at the sockets of heads on this machine, or by running nodes, wherever those are.
+//! How tools find and query domains: at the sockets of heads on this machine, or through running nodes on any host.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -22,21 +22,21 @@ use crate::limits::cannot_start;
 use crate::refused::Refused;
 use crate::trust::Trust;
 
-/// How long nodes may take to say which domains they have a part in. Those that do not run are mostly known to at once.
+/// Time limit for nodes to list their domains. Nodes that do not run are usually detected at once.
 const LISTED: Duration = Duration::from_secs(10);
 
-/// How many nodes an error names.
+/// Maximum number of nodes that an error names.
 const NAMED_MAX: usize = 4;
 
-/// Where domains are looked for.
+/// Where to look for domains.
 pub(super) enum Reach {
-    /// On this machine, what this user runs.
+    /// On this machine, among the jobs of this user.
     Here,
     /// At the running nodes of a peers file.
     There(Nodes),
 }
 
-/// Running nodes, and the one of this process, which has no part in what they run.
+/// Running nodes, and the node of this process, which takes no part in what they run.
 pub(super) struct Nodes {
     node: Node,
     serving: Serving,
@@ -49,29 +49,29 @@ pub(super) struct Nodes {
 pub(super) struct Found {
     /// Its name.
     pub(super) domain: String,
-    /// How it is asked.
+    /// How to query it.
     pub(super) way: Way,
 }
 
-/// How a domain is asked.
+/// How to query a domain.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Way {
     /// At the socket of its head, a process of this machine.
     Head {
-        /// The process.
+        /// Process number of the head.
         pid: u32,
-        /// Where it listens.
+        /// Path of the socket.
         path: PathBuf,
     },
-    /// By these nodes, the first one that answers.
+    /// Through the first of these nodes that answers.
     By(Vec<Id>),
 }
 
 impl Reach {
-    /// What the arguments say. With a peers file, this process becomes a node.
+    /// Opens what the arguments select. With a peers file, this process becomes a node.
     ///
     /// # Errors
-    /// When the file or the secret cannot be used, the id runs already, or the node cannot be started.
+    /// If the file or the secret cannot be used, the id is in use, or the node cannot be started.
     pub(super) fn open(of: &DomainArgs) -> Result<Reach, Failure> {
         let (Some(file), Some(me)) = (&of.peers, of.id) else {
             return match of.trust.secret_file {
@@ -96,10 +96,10 @@ impl Reach {
         Ok(Reach::There(Nodes { node, serving, ids, file: file.clone() }))
     }
 
-    /// The domains that are there.
+    /// Returns the running domains.
     ///
     /// # Errors
-    /// When no node answers.
+    /// If no node answers.
     pub(super) fn domains(&self) -> Result<Vec<Found>, Failure> {
         match self {
             Reach::Here => Ok(heads::running()
@@ -110,13 +110,13 @@ impl Reach {
         }
     }
 
-    /// Whether a domain that was found has ended since then.
+    /// Whether a domain has ended since it was found.
     pub(super) fn has_ended(&self, found: &Found) -> bool {
         let domains = self.domains();
         domains.is_ok_and(|domains| !domains.iter().any(|other| other.domain == found.domain))
     }
 
-    /// Where this looks, for an error that says that nothing is there.
+    /// Returns the error for the case that no domain is found.
     pub(super) fn nothing(&self) -> String {
         match self {
             Reach::Here => {
@@ -126,10 +126,10 @@ impl Reach {
         }
     }
 
-    /// Asks a domain.
+    /// Sends a request to a domain.
     ///
     /// # Errors
-    /// Those of the request; the text names the domain.
+    /// The error of the request; the message names the domain.
     pub(super) fn ask(&self, found: &Found, request: &Request, limit: Duration) -> Result<Answer, Failure> {
         let refused = |fault: Fault| -> Failure {
             let text = fault.to_string();
@@ -180,7 +180,7 @@ impl Nodes {
         Ok(by.into_iter().map(|(domain, ids)| Found { domain, way: Way::By(ids) }).collect())
     }
 
-    /// By the first node that still has a part in the domain: one may have been lost since it was found.
+    /// Asks the first node that is still in the domain: a node may have been lost since the domain was found.
     fn ask(&self, ids: &[Id], domain: &str, request: &Request, limit: Duration) -> Result<Answer, Fault> {
         let mut last = Fault::new(FaultKind::NodeLost, "no node has a part in it");
         for id in ids {

@@ -1,4 +1,4 @@
-//! What tools show: groups, databases and pairs, as tables for people and as JSON for programs.
+//! Output of the tools: groups, databases and pairs, as tables for people and as JSON for programs.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -17,14 +17,14 @@ use crate::duration::brief;
 use crate::output::{Align, Width, write_columns, write_json};
 use crate::stdout;
 
-/// Fewest characters of a value on a terminal, however long its key is.
+/// Minimum width of a value on a terminal, in characters, however long its key is.
 const VALUE_MIN: usize = 20;
 
 /// The groups of a domain.
 #[derive(Clone, Debug)]
 pub(super) struct Groups {
     pub(super) domain: String,
-    /// The process of its head, where that is on this machine.
+    /// Process number of its head, if that is on this machine.
     pub(super) pid: Option<u32>,
     pub(super) groups: Vec<GroupStatus>,
 }
@@ -39,7 +39,7 @@ pub(super) struct Databases {
 /// Prints groups.
 ///
 /// # Errors
-/// When they cannot be written.
+/// If the output fails.
 pub(super) fn groups(found: &[Groups], shown_as: ShownAs) -> io::Result<()> {
     stdout::write(|out| match shown_as {
         ShownAs::Table => write_groups(found, out),
@@ -52,7 +52,7 @@ pub(super) fn groups(found: &[Groups], shown_as: ShownAs) -> io::Result<()> {
 /// Prints the names of databases.
 ///
 /// # Errors
-/// When they cannot be written.
+/// If the output fails.
 pub(super) fn databases(found: &[Databases], shown_as: ShownAs) -> io::Result<()> {
     stdout::write(|out| match shown_as {
         ShownAs::Table => {
@@ -69,10 +69,10 @@ pub(super) fn databases(found: &[Databases], shown_as: ShownAs) -> io::Result<()
     })
 }
 
-/// Prints what is in a database.
+/// Prints the content of a database.
 ///
 /// # Errors
-/// When it cannot be written.
+/// If the output fails.
 pub(super) fn pairs(found: &[Pair], shown_as: ShownAs) -> io::Result<()> {
     let pair = |pair: &Pair| PairShape { key: escaped(&pair.key), value: escaped(&pair.value) };
     let pairs: Vec<PairShape> = found.iter().map(pair).collect();
@@ -120,7 +120,7 @@ fn write_groups(found: &[Groups], out: &mut dyn Write) -> io::Result<()> {
     write_columns(&columns, &lines, out)
 }
 
-/// The ranks of a group by their nodes and states.
+/// Returns the ranks of a group by node and state.
 fn parts(group: &GroupStatus) -> BTreeMap<(Id, String), Vec<Rank>> {
     let mut parts = BTreeMap::<(Id, String), Vec<Rank>>::new();
     for member in &group.members {
@@ -166,7 +166,7 @@ fn write_pairs(pairs: &[PairShape], width: Width, out: &mut dyn Write) -> io::Re
     Ok(())
 }
 
-/// A text of at most so many characters, with `…` in place of the rest.
+/// Cuts a text to at most this number of characters, the last of which is then `…`.
 fn cut(text: &str, most: usize) -> String {
     match text.chars().nth(most) {
         Some(_) => text.chars().take(most.saturating_sub(1)).chain(['…']).collect(),
@@ -174,7 +174,8 @@ fn cut(text: &str, most: usize) -> String {
     }
 }
 
-/// Bytes as text from which they can be made again, with nothing in it that a terminal obeys: bytes that are not UTF-8 are `\xff`, a backslash is two.
+/// Formats bytes as reversible text without terminal control characters: a byte that is not UTF-8 is `\xff`, a
+/// backslash is written twice.
 fn escaped(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
@@ -354,7 +355,7 @@ domain  group  ranks  state     node   time  program
         assert_eq!(text(Width::Unlimited), format!("a     {}\nlong  y\n", "x".repeat(50)));
     }
 
-    /// The bytes that a text was made of.
+    /// Returns the bytes of an escaped text.
     fn unescaped(text: &str) -> Vec<u8> {
         let mut bytes = Vec::new();
         let mut rest = text;

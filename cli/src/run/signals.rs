@@ -1,4 +1,4 @@
-//! Signals that this command is sent: they are the job's.
+//! Signals for this command, which are forwarded to the job.
 
 use std::io;
 use std::sync::Arc;
@@ -12,22 +12,23 @@ use signal_hook::low_level::{emulate_default_handler, signal_name};
 
 use crate::limits::cannot_start;
 
-/// Those that are sent on.
+/// Signals that are forwarded.
 const SENT_ON: [i32; 7] = [SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT];
 
-/// Signals as they come.
+/// Signals in order of arrival.
 #[derive(Debug)]
 pub(super) struct Signals {
     come: Receiver<i32>,
-    /// The last one by which somebody wants the job to end; 0 before.
+    /// The last signal that requests the end of the job; 0 before.
     ending: Arc<AtomicI32>,
 }
 
 impl Signals {
-    /// From now on signals do not end this process, but those that it was started to ignore, which it goes on to ignore (`nohup`).
+    /// Starts to receive signals, which then no longer end this process. Signals that were ignored at its start stay
+    /// ignored (`nohup`).
     ///
     /// # Errors
-    /// When the system gives no thread or no signal handler.
+    /// If the system provides no thread or no signal handler.
     pub(super) fn listen() -> io::Result<Signals> {
         let ignored = ignored();
         let heard = SENT_ON.into_iter().filter(|signal| ignored & (1 << (signal - 1)) == 0);
@@ -36,7 +37,7 @@ impl Signals {
         let ending = Arc::new(AtomicI32::new(0));
         let seen = Arc::clone(&ending);
         let thread = thread::Builder::new().name("gpc-signals".into()).spawn(move || {
-            // Ends with this process: whoever listens may have gone before.
+            // Ends with this process; the receiver may be gone before.
             for signal in &mut signals {
                 if ends(signal) {
                     seen.store(signal, Ordering::Release);
@@ -48,46 +49,46 @@ impl Signals {
         Ok(Signals { come, ending })
     }
 
-    /// The last one by which somebody wants the job to end.
+    /// Returns the last signal that requests the end of the job.
     pub(super) fn ending(&self) -> Option<i32> {
         Some(self.ending.load(Ordering::Acquire)).filter(|&signal| signal != 0)
     }
 
-    /// The same for other threads: its number, or 0.
+    /// Returns the same for other threads: the number of the signal, or 0.
     pub(super) fn ending_flag(&self) -> Arc<AtomicI32> {
         Arc::clone(&self.ending)
     }
 
-    /// The next one, if one comes within the limit.
+    /// Returns the next signal, if one arrives within the limit.
     pub(super) fn next(&self, limit: Duration) -> Option<i32> {
         self.come.recv_timeout(limit).ok()
     }
 }
 
-/// The signals that this process ignores, a bit for each; none where the system does not say it.
+/// Returns the signals that this process ignores, as a bit mask; none if the system does not report them.
 fn ignored() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
 }
 
-/// Whether somebody who sends it wants the job to end.
+/// Whether a signal requests the end of the job.
 pub(super) fn ends(signal: i32) -> bool {
     matches!(signal, SIGINT | SIGTERM | SIGHUP)
 }
 
-/// Stops this process, as the terminal wants it, until it is continued.
+/// Stops this process, as the terminal requests, until it is continued.
 pub(super) fn stop() {
-    // Where the system refuses that, the command goes on.
+    // If the system refuses that, the command continues.
     let _ = emulate_default_handler(SIGTSTP);
 }
 
-/// The exit status that tells a shell of a signal.
+/// Returns the exit status that reports a signal to a shell.
 pub(super) fn status_of(signal: i32) -> u8 {
     u8::try_from(128 + signal).unwrap_or(u8::MAX)
 }
 
-/// Its number and name, such as `9 (SIGKILL)`.
+/// Returns the number and name of a signal, such as `9 (SIGKILL)`.
 pub(super) fn name(signal: i32) -> String {
     match signal_name(signal) {
         Some(name) => format!("{signal} ({name})"),

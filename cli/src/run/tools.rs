@@ -1,4 +1,5 @@
-//! `gpc ps`, `gpc db` and `gpc kill`: they ask the heads of the domains that this user runs on this machine, or, by running nodes, those of others.
+//! `gpc ps`, `gpc db` and `gpc kill`: they query the domains of this user on this machine, or through running nodes
+//! those on other hosts.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -13,13 +14,13 @@ use crate::args::run::{DbArgs, DbCommand, DbListArgs, DbShowArgs, DomainArgs, Ki
 use crate::refused::Refused;
 use crate::{CommandResult, Failure, say};
 
-/// How long a head may take to answer: it may ask all its nodes.
+/// Time limit for a head to answer: it may query all its nodes.
 const ASK: Duration = Duration::from_secs(70);
 
-/// How long processes that are killed may take to end, beyond what they are given between SIGTERM and SIGKILL.
+/// Time that killed processes may take to end, in addition to the time between SIGTERM and SIGKILL.
 const KILLED: Duration = Duration::from_secs(60);
 
-/// How many domains an error names.
+/// Maximum number of domains that an error names.
 const NAMED_MAX: usize = 8;
 
 /// Runs `gpc ps`.
@@ -60,7 +61,7 @@ fn db_list(args: &DbListArgs) -> CommandResult {
 }
 
 fn db_show(args: &DbShowArgs) -> CommandResult {
-    // The name of a group's database says whose it is.
+    // The name of a group's database contains the name of its domain.
     let domain = args.of.domain.as_deref().or_else(|| named_by(&args.name));
     let pairs = with(&args.of, |reach| {
         let found = one_of(reach.domains()?, domain, &reach.nothing())?;
@@ -73,7 +74,7 @@ fn db_show(args: &DbShowArgs) -> CommandResult {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Does something by what the arguments say, and leaves nothing of it.
+/// Opens what the arguments select, uses it, and closes it.
 fn with<T>(of: &DomainArgs, act: impl FnOnce(&Reach) -> Result<T, Failure>) -> Result<T, Failure> {
     let reach = Reach::open(of)?;
     let done = act(&reach);
@@ -81,7 +82,7 @@ fn with<T>(of: &DomainArgs, act: impl FnOnce(&Reach) -> Result<T, Failure>) -> R
     done
 }
 
-/// The domain of a group's database, which its name says.
+/// Returns the domain in the name of a group's database.
 fn named_by(database: &str) -> Option<&str> {
     let (domain, group) = database.strip_prefix("kvs_")?.rsplit_once('_')?;
     let plain = |text: &str, is: fn(u8) -> bool| !text.is_empty() && text.bytes().all(is);
@@ -100,7 +101,8 @@ pub(crate) fn kill(args: &KillArgs) -> CommandResult {
     })
 }
 
-/// Asks each domain that is meant, and takes what is expected of the answers. One that does not answer is said, and the exit status tells it.
+/// Sends a request to each selected domain, and collects the expected answers. A domain that does not answer is
+/// reported, and the exit status is then that of a failure.
 fn of_each<T>(
     reach: &Reach,
     of: &DomainArgs,
@@ -117,7 +119,7 @@ fn of_each<T>(
     for found in &domains {
         match reach.ask(found, request, ASK) {
             Ok(answer) => taken.extend(take(found, answer)),
-            // It may have ended in this moment, like those that are not there any more.
+            // It may have ended just now, like the domains that are no longer listed.
             Err(_) if reach.has_ended(found) => {}
             Err(error) => {
                 say(&error.to_string());
@@ -128,7 +130,7 @@ fn of_each<T>(
     Ok((taken, status))
 }
 
-/// The one domain that is meant. `nothing`: what is said where there is none at all.
+/// Returns the one selected domain. `nothing` is the error for the case that there is none at all.
 fn one_of(domains: Vec<Found>, domain: Option<&str>, nothing: &str) -> Result<Found, Refused> {
     let mut found: Vec<Found> = domains
         .into_iter()
