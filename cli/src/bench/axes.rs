@@ -1,24 +1,25 @@
-//! The axes of a sweep: what tells one row from another, by name. Tables show those that vary, and say the others once.
+//! The axes of a sweep, which distinguish its rows. Tables have a column for each axis that varies, and state the
+//! others once.
 
 use super::report::Key;
 use crate::args::Bytes;
 use crate::output::Align;
 
-/// What a row is told by.
+/// One axis.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Axis {
-    /// Above its column.
+    /// Heading of its column.
     pub(super) name: &'static str,
     pub(super) align: Align,
     /// Its value in a table.
     pub(super) value: fn(&Key) -> String,
-    /// Its value in words, where there is no column.
+    /// Its value in words, if it has no column.
     pub(super) said: fn(&Key) -> String,
     /// Its value as a number, if it is one.
     pub(super) number: Option<fn(&Key) -> u32>,
 }
 
-/// All of them, in the order of the columns.
+/// All axes, in the order of the columns.
 pub(super) const AXES: [Axis; 8] = [
     Axis {
         name: "n",
@@ -82,16 +83,16 @@ fn reply(key: &Key) -> String {
     key.reply_bytes.map_or("?".into(), |bytes| Bytes(bytes).to_string())
 }
 
-/// Those that vary among some rows, n always; and those that do not.
+/// Returns the axes that vary among some rows, n always, and the axes that do not vary.
 pub(super) fn varying(keys: &[&Key]) -> (Vec<Axis>, Vec<Axis>) {
     let varies = |axis: &Axis| keys.iter().any(|key| (axis.value)(key) != (axis.value)(keys[0]));
-    // Replies are as long as requests unless somebody has asked for another length.
+    // Replies are as long as requests unless another length was requested.
     let echoes = keys.iter().all(|key| key.reply_bytes == Some(key.bytes));
     let shown = AXES.iter().copied().filter(|axis| !(axis.name == "reply" && echoes));
     shown.partition(|axis| axis.name == "n" || varies(axis))
 }
 
-/// A row in the words of some axes.
+/// Describes a row by its values on some axes.
 pub(super) fn described(key: &Key, axes: &[Axis]) -> String {
     axes.iter().map(|axis| (axis.said)(key)).collect::<Vec<_>>().join(", ")
 }

@@ -1,4 +1,4 @@
-//! This run held against an earlier one that `--save` has kept.
+//! Compares this run with an earlier one that `--save` wrote to a file.
 
 use std::path::Path;
 
@@ -17,14 +17,14 @@ pub(super) struct Earlier {
     report: Report,
 }
 
-/// Both runs, row by row.
+/// Comparison of both runs, row by row.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub(super) struct Comparison {
-    /// The file of the earlier run.
+    /// File of the earlier run.
     pub(super) against: String,
-    /// When that began, seconds since 1970.
+    /// Start of the earlier run, in seconds since 1970.
     pub(super) began_unix_s: u64,
-    /// What makes the ratios doubtful.
+    /// Reasons to doubt the ratios.
     pub(super) warnings: Vec<String>,
     pub(super) rows: Vec<Compared>,
     /// Rows that the earlier run does not have.
@@ -33,14 +33,14 @@ pub(super) struct Comparison {
     pub(super) only_earlier: Vec<Key>,
 }
 
-/// A row of both.
+/// A row of both runs.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub(super) struct Compared {
     #[serde(flatten)]
     pub(super) key: Key,
     pub(super) earlier_ns: u64,
     pub(super) now_ns: u64,
-    /// Now by earlier, thousandths kept.
+    /// The new time divided by the earlier one, to three decimal places.
     pub(super) ratio: f64,
     pub(super) low: f64,
     pub(super) high: f64,
@@ -48,7 +48,7 @@ pub(super) struct Compared {
     pub(super) verdict: Verdict,
 }
 
-/// What a ratio says.
+/// Meaning of a ratio.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Verdict {
@@ -73,7 +73,7 @@ impl Earlier {
     /// Reads the file of a run.
     ///
     /// # Errors
-    /// When it cannot be read or is none; the text begins with the path.
+    /// If the file cannot be read or is not that of a run; the message begins with the path.
     pub(super) fn read(path: &Path) -> Result<Earlier, String> {
         let text = read_text(path, "earlier results")?;
         let path = path.display().to_string();
@@ -95,10 +95,10 @@ impl Earlier {
         Ok(Earlier { path, report })
     }
 
-    /// The same, of calls that can be held against others.
+    /// Reads the file of a run with comparable calls.
     ///
     /// # Errors
-    /// The same, and when it measured something else.
+    /// As for [`Earlier::read`], and if it measured something else.
     pub(super) fn matching(path: &Path, what: &What) -> Result<Earlier, String> {
         let earlier = Earlier::read(path)?;
         let Report { func, header, forward_first, .. } = &earlier.report;
@@ -118,7 +118,7 @@ impl Earlier {
         Ok(earlier)
     }
 
-    /// Holds a later run against this one.
+    /// Compares a later run with this one.
     pub(super) fn compare(&self, now: &Report) -> Comparison {
         let Earlier { path, report: earlier } = self;
         let earlier_of = |key: &Key| earlier.rows.iter().find(|row| row.key == *key);

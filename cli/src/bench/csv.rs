@@ -1,11 +1,12 @@
-//! The results as comma-separated values (RFC 4180), a line for each row; times in nanoseconds. What is unknown is empty.
+//! Writes the results as comma-separated values (RFC 4180), a line for each row. Times are in nanoseconds; an unknown
+//! value is empty.
 
 use std::io::{self, Write};
 
 use super::comparison::Compared;
 use super::report::{Report, Row};
 
-/// The columns; the last four are filled with `--compare`.
+/// The columns; `--compare` fills the last four.
 const COLUMNS: [&str; 24] = [
     "func",
     "n",
@@ -36,7 +37,7 @@ const COLUMNS: [&str; 24] = [
 /// Writes the heading and the rows.
 ///
 /// # Errors
-/// When it cannot be written.
+/// If the output fails.
 pub(super) fn write_csv(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     write_line(&COLUMNS.map(str::to_owned), out)?;
     for row in &report.rows {
@@ -85,7 +86,7 @@ fn write_line(fields: &[String], out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{}", fields.join(","))
 }
 
-/// In quotes where something in it would be taken for the end of the field.
+/// Quotes a field if it contains a character that would end it.
 fn quoted(field: &str) -> String {
     match field.contains([',', '"', '\n', '\r']) {
         true => format!("\"{}\"", field.replace('"', "\"\"")),

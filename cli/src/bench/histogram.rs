@@ -1,4 +1,4 @@
-//! How many calls took how long, in buckets that are an eighth of an octave wide: exact to 12 %, from a nanosecond to centuries.
+//! Histogram of call times, in buckets of an eighth of an octave: exact to 12 %, from a nanosecond to centuries.
 
 use std::io::{self, Write};
 
@@ -6,28 +6,28 @@ use serde::{Deserialize, Serialize};
 
 use crate::output::shown_ns;
 
-/// Buckets of an octave, as a power of two.
+/// Buckets per octave, as a power of two.
 const SUB_BITS: u32 = 3;
 
-/// Buckets of all times of 64 bits.
+/// Number of buckets for all 64-bit times.
 const BUCKETS: usize = (64 - SUB_BITS as usize + 1) << SUB_BITS;
 
-/// Most lines of a drawing: a screen. Buckets are drawn together until they fit.
+/// Maximum number of lines of a drawing: a screen. Buckets are merged until they fit.
 const LINES_MAX: usize = 20;
 
-/// Longest bar, characters.
+/// Longest bar, in characters.
 const BAR_MAX: u64 = 50;
 
-/// Counts of times.
+/// Number of times in each bucket.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Histogram(Vec<u64>);
 
 /// A bucket that is not empty.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(super) struct Bucket {
-    /// The shortest time in it, nanoseconds.
+    /// Shortest time of the bucket, in nanoseconds.
     pub(super) from_ns: u64,
-    /// How many calls.
+    /// Number of calls.
     pub(super) calls: u64,
 }
 
@@ -40,24 +40,24 @@ impl Histogram {
         self.0[bucket_of(ns)] += 1;
     }
 
-    /// Those that are not empty, in order.
+    /// Returns the buckets that are not empty, in order.
     pub(super) fn buckets(&self) -> Vec<Bucket> {
         let counts = self.0.iter().enumerate().filter(|(_, calls)| **calls > 0);
         counts.map(|(bucket, &calls)| Bucket { from_ns: from_ns(bucket), calls }).collect()
     }
 }
 
-/// The bucket of a time.
+/// Returns the bucket of a time.
 fn bucket_of(ns: u64) -> usize {
     let octave = ns.max(1).ilog2();
     match octave.checked_sub(SUB_BITS) {
-        // The first ones are a nanosecond wide.
+        // The first buckets are a nanosecond wide.
         None => ns as usize,
         Some(shift) => ((shift as usize) << SUB_BITS) + (ns >> shift) as usize,
     }
 }
 
-/// The shortest time of a bucket.
+/// Returns the shortest time of a bucket.
 fn from_ns(bucket: usize) -> u64 {
     let width = 1 << SUB_BITS;
     match (bucket / width).checked_sub(1) {
@@ -66,13 +66,15 @@ fn from_ns(bucket: usize) -> u64 {
     }
 }
 
-/// Of so many calls one at each end may be drawn with others in a line for all that took less or more: a few stragglers are far away from the rest.
+/// At each end, one call in this many may be merged into a line `under` or `over`: a few stragglers are far from the
+/// rest.
 const STRAGGLERS: u64 = 100;
 
-/// Draws the buckets as bars, a line for some of them together. All lines but the first and last are as wide on the logarithmic scale.
+/// Draws the buckets as bars; a line may cover several buckets. All lines but the first and last have the same width on
+/// the logarithmic scale.
 ///
 /// # Errors
-/// When it cannot be written.
+/// If the output fails.
 pub(super) fn draw(buckets: &[Bucket], out: &mut dyn Write) -> io::Result<()> {
     let lines = lines(buckets);
     let all = lines.iter().fold(0u64, |sum, line| sum.saturating_add(line.calls)).max(1);
@@ -128,7 +130,7 @@ fn lines(buckets: &[Bucket]) -> Vec<Line> {
 }
 
 fn calls_of<'a>(places: impl Iterator<Item = &'a (usize, u64)>) -> u64 {
-    // A file may say anything.
+    // Counts from a file may have any value.
     places.fold(0, |sum, (_, calls)| sum.saturating_add(*calls))
 }
 

@@ -1,10 +1,10 @@
-//! What the machine is, and what else it does meanwhile: read from /proc as Linux keeps it. What cannot be read is unknown.
+//! The machine and its other load, read from /proc as Linux provides it. A value that cannot be read is unknown.
 
 use std::fs;
 
 use serde::{Deserialize, Serialize};
 
-/// Time that /proc counts in ticks, nanoseconds: 100 of them a second on every architecture that counts.
+/// Length of a tick of /proc, in nanoseconds: there are 100 a second on every relevant architecture.
 const TICK_NS: u64 = 10_000_000;
 
 /// The machine of a run.
@@ -12,9 +12,9 @@ const TICK_NS: u64 = 10_000_000;
 pub(super) struct Machine {
     /// Cores that this process may use.
     pub(super) cores: usize,
-    /// The processor's name.
+    /// Name of the processor.
     pub(super) processor: Option<String>,
-    /// The kernel's release.
+    /// Release of the kernel.
     pub(super) kernel: Option<String>,
 }
 
@@ -35,7 +35,7 @@ fn processor(cpuinfo: &str) -> Option<String> {
     Some(line.trim_start_matches(|c: char| c == ':' || c.is_whitespace()).to_owned())
 }
 
-/// Processes that want a core at this moment, this one left out.
+/// Returns the number of processes that currently want a core, without this one.
 pub(super) fn others_runnable() -> Option<u32> {
     runnable(&fs::read_to_string("/proc/loadavg").ok()?)
 }
@@ -50,7 +50,7 @@ fn runnable(loadavg: &str) -> Option<u32> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct AllCores {
     busy_ns: u64,
-    /// Idle included.
+    /// Idle time included.
     all_ns: u64,
 }
 
@@ -59,7 +59,8 @@ impl AllCores {
         AllCores::parse(&fs::read_to_string("/proc/stat").ok()?)
     }
 
-    /// From the line `cpu user nice system idle iowait irq softirq steal`. Interrupts are nobody's; what another guest of the host has taken counts as busy.
+    /// Parses the line `cpu user nice system idle iowait irq softirq steal`. Interrupts belong to no process; time
+    /// taken by another guest of the host counts as busy.
     fn parse(stat: &str) -> Option<AllCores> {
         let line = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
         let mut ticks = [0u64; 8];
@@ -72,7 +73,8 @@ impl AllCores {
         Some(AllCores { busy_ns: busy.saturating_mul(TICK_NS), all_ns: rest.saturating_mul(TICK_NS) })
     }
 
-    /// The part of all cores, 0 to 1, that others than these processes have taken since an earlier moment; `None` where the time was too short to tell.
+    /// Returns the fraction of all cores, 0 to 1, that other processes have used since an earlier moment; `None` if the
+    /// time is too short to tell.
     pub(super) fn taken_by_others(self, earlier: AllCores, own_ns: u64) -> Option<f64> {
         let all = self.all_ns.saturating_sub(earlier.all_ns);
         let others = self.busy_ns.saturating_sub(earlier.busy_ns).saturating_sub(own_ns);
@@ -80,9 +82,9 @@ impl AllCores {
     }
 }
 
-/// CPU time of a process since it started, nanoseconds.
+/// Returns the CPU time of a process since it started, in nanoseconds.
 pub(super) fn cpu_ns(pid: u32) -> Option<u64> {
-    // To the nanosecond where the kernel says it; but of each thread alone.
+    // The kernel may report nanoseconds, but only for each thread.
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten();
     let exact =
         tasks.filter_map(|task| schedstat(&fs::read_to_string(task.path().join("schedstat")).ok()?)).sum();
@@ -96,7 +98,7 @@ fn schedstat(text: &str) -> Option<u64> {
     text.split_whitespace().next()?.parse().ok()
 }
 
-/// User and system time, fields 14 and 15. The name, field 2, may have anything in it.
+/// Parses user and system time, fields 14 and 15. The name, field 2, may contain any character.
 fn stat(text: &str) -> Option<u64> {
     let (_, behind_name) = text.rsplit_once(')')?;
     let mut fields = behind_name.split_whitespace().skip(11);

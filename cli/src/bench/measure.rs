@@ -1,4 +1,4 @@
-//! The order of a measurement: groups of processes, warm-up, repetitions in which every row has its turn.
+//! Performs a measurement: groups of processes, warm-up, and repetitions in which every row has a turn.
 
 use std::time::Duration;
 
@@ -18,40 +18,43 @@ use chained_gpc::launch;
 use chained_gpc::runtime::Functions;
 use chained_gpc::sim::Random;
 
-/// Calls of a row before anything is measured: they open links, bring the processes' memory, and teach them how to wait.
+/// Calls of a row before the measurement. They open links, bring in the memory of the processes, and let adaptive
+/// polling adjust.
 const WARM_UP: Bound = Bound { rounds: None, time: Some(Duration::from_millis(100)) };
 
-/// Calls of a turn before it counts: other rows have had the caches meanwhile. Not so many calls but so long, since the system needs some of its ticks to place processes that look for messages:
-/// two that it woke on one core take twice as long until then.
+/// Calls of a turn that do not count, since other rows have used the caches in the meantime. They have a minimum time,
+/// not a number: the system needs some of its ticks to place processes that poll. If it woke two of them on one core,
+/// calls take twice as long until then.
 const SETTLE: Bound = Bound { rounds: None, time: Some(Duration::from_millis(20)) };
 
-/// What was measured.
+/// Result of a measurement.
 #[derive(Debug)]
 pub(super) struct Measured {
-    /// Of each row, its turns.
+    /// The turns of each row.
     pub(super) turns: Vec<Vec<Turn>>,
     pub(super) histograms: Vec<Histogram>,
-    /// The part of all cores that others took, 0 to 1: the most of any group.
+    /// Fraction of all cores that other processes used, 0 to 1: the maximum over the groups.
     pub(super) others: Option<f64>,
 }
 
-/// What a turn came to.
+/// Result of a turn.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Turn {
     pub(super) calls: u64,
-    /// Of one call after the other the median of their times; of several in flight the time of all by their number. Nanoseconds.
+    /// For one call after another, the median of their times. For several in flight, the total time divided by their
+    /// number. In nanoseconds.
     pub(super) round_ns: u64,
     pub(super) p50_ns: u64,
     pub(super) p90_ns: u64,
     pub(super) p99_ns: u64,
     pub(super) most_ns: u64,
     pub(super) calls_per_s: f64,
-    /// CPU time of all processes by calls and ids, nanoseconds.
+    /// CPU time of all processes divided by calls and ids, in nanoseconds.
     pub(super) cpu_ns: Option<u64>,
 }
 
 impl Turn {
-    /// From the time of each call, which is sorted here; `None` of no calls.
+    /// Computes a turn from the times of its calls, which are sorted here; `None` for no calls.
     pub(super) fn of(times_ns: &mut [u64], elapsed: Duration, in_flight: u32) -> Option<Turn> {
         times_ns.sort_unstable();
         let at = |percent| percentile(times_ns, percent);
@@ -59,7 +62,7 @@ impl Turn {
         let each_ns = u64::try_from(elapsed.as_nanos() / u128::from(calls.max(1))).ok()?;
         Some(Turn {
             calls,
-            // A ratio is made of it: a clock that stands still must not make it infinite.
+            // At least 1: a ratio with a clock that stands still must not be infinite.
             round_ns: if in_flight == 1 { at(50)? } else { each_ns }.max(1),
             p50_ns: at(50)?,
             p90_ns: at(90)?,
@@ -71,10 +74,10 @@ impl Turn {
     }
 }
 
-/// Measures all rows. When it is interrupted, what there is by then.
+/// Measures all rows. If it is interrupted, it returns the results so far.
 ///
 /// # Errors
-/// When processes cannot be started or a call fails. Nothing is left running.
+/// If processes cannot be started or a call fails. Nothing is left running.
 pub(super) fn measure(
     plan: &BenchPlan,
     functions: &Functions,
@@ -163,7 +166,7 @@ fn measure_group(
     Ok(())
 }
 
-/// CPU time of this process and of all that it started.
+/// Returns the CPU time of this process and of all processes that it started.
 fn own_cpu_ns(sets: &[Option<Set<'_>>]) -> Option<u64> {
     let started: Option<u64> = sets.iter().flatten().map(Set::all_cpu_ns).sum();
     Some(started? + cpu_ns(std::process::id())?)
@@ -173,7 +176,7 @@ fn set_of<'a, 'm>(sets: &'a mut [Option<Set<'m>>], row: &Row) -> Result<&'a mut 
     sets[row.set].as_mut().ok_or_else(|| "the processes of a row are not there".into())
 }
 
-/// A turn of a row: some calls that do not count, and those that do. `None` when it was interrupted.
+/// Makes a turn of a row: some calls that do not count, then those that do. `None` if it was interrupted.
 fn turn(
     set: &mut Set<'_>,
     row: &Row,
@@ -195,14 +198,14 @@ fn turn(
     Ok(Some(Turn { cpu_ns: cpu_ns.map(|cpu_ns| cpu_ns / share.max(1)), ..turn }))
 }
 
-/// The order of the rows in a repetition: the same for the same seed.
+/// Returns the order of the rows in a repetition; it is determined by the seed.
 fn order(seed: u64, repetition: u32, places: &[usize]) -> Vec<usize> {
     let mut order = places.to_vec();
     Random::new(seed ^ u64::from(repetition) << 32).shuffle(&mut order);
     order
 }
 
-/// About how long a turn lasts, from how long the calls of the warm-up took.
+/// Estimates the length of a turn from the calls of the warm-up.
 fn lasting(bound: Bound, took: Duration, calls: usize) -> Duration {
     let each = took / u32::try_from(calls.max(1)).unwrap_or(u32::MAX);
     let by_rounds = bound.rounds.map(|rounds| each.saturating_mul(rounds));
@@ -211,7 +214,7 @@ fn lasting(bound: Bound, took: Duration, calls: usize) -> Duration {
     [by_rounds, by_time].into_iter().flatten().min().unwrap_or_default().saturating_add(settle)
 }
 
-/// What is going to happen, before the first process is started.
+/// Prints the plan before the first process is started.
 fn announce(plan: &BenchPlan) {
     let processes: u32 = plan.groups.iter().map(|group| plan.processes_of(group)).sum();
     let rows = counted(plan.rows.len(), "row");
@@ -243,7 +246,7 @@ fn counted(count: usize, what: &str) -> String {
 }
 
 fn progress_bar(turns: u32) -> ProgressBar {
-    // Draws on standard error, and only where that is a terminal.
+    // Draws on standard error, and only if that is a terminal.
     let style = ProgressStyle::with_template("measuring {wide_bar} {pos}/{len} turns, {eta} left");
     ProgressBar::new(turns.into()).with_style(style.expect("the template is well formed"))
 }

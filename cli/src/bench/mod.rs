@@ -1,8 +1,9 @@
-//! `gpc bench`: how long calls take, over sizes, trees, payloads, calls in flight, links and ways of waiting.
+//! `gpc bench`: measures calls over sizes, trees, payloads, calls in flight, links and wait modes.
 //!
-//! `plan` makes rows of the arguments, `measure` gives each its turns, `set` has the processes and makes the calls; `statistics` and `histogram`
-//! know no call. `report` is what comes of it, and is what files keep; `comparison` holds two of them against each other. What is left prints.
-//! Never measures what it cannot end: every call, turn and repetition has a bound, and every process is ended before anything is printed.
+//! `plan` makes rows of the arguments, `measure` gives each row its turns, `set` has the processes and makes the calls.
+//! `statistics` and `histogram` do not know calls. `report` has the results, in the form of the files; `comparison`
+//! compares two of them. The other modules print. Every call, turn and repetition has a bound, and every process is
+//! ended before anything is printed.
 
 mod axes;
 mod comparison;
@@ -41,7 +42,7 @@ pub(super) fn run(args: &BenchArgs) -> CommandResult {
     let functions = Functions::new();
     builtin::register(&functions)?;
     let by_itself = !args.n.is_empty() || args.peers.is_some() || args.over.hosts.is_some();
-    // What else they say is checked with the plan.
+    // The plan checks the other values of these arguments.
     let (link, wait) = (args.link.first().copied().unwrap_or_default(), args.wait.first().map(|wait| wait.0));
     let settings = NodeSettings::new(None, wait.unwrap_or_default(), link);
     let secret_file = args.trust.secret_file.as_deref().filter(|_| args.peers.is_none());
@@ -78,7 +79,7 @@ pub(super) fn run(args: &BenchArgs) -> CommandResult {
 
 /// Writes the files and prints the results.
 fn finish(args: &BenchArgs, plan: &BenchPlan, mut report: Report) -> Result<(), Failure> {
-    // Of a run that was broken off before its first turn there is nothing to keep.
+    // A run that was interrupted before its first turn has no results.
     if report.rows.is_empty() {
         return Ok(());
     }

@@ -1,11 +1,12 @@
-//! The results as a chart: times over n, or over the first other number that varies; a line for every other combination.
+//! The results as a chart: times over n, or over the first other number that varies, with a line for every other
+//! combination.
 
 use super::axes::{AXES, Axis, described, varying};
 use super::report::{Key, Report, Row};
 use crate::args::Bytes;
 use crate::chart::{Chart, Line, Point};
 
-/// The chart of all rows.
+/// Returns the chart of all rows.
 pub(super) fn picture(report: &Report) -> Chart {
     let keys: Vec<&Key> = report.rows.iter().map(|row| &row.key).collect();
     let (shown, _) = varying(&keys);
@@ -35,7 +36,7 @@ pub(super) fn picture(report: &Report) -> Chart {
     Chart { title, notes, axis, number: written, lines }
 }
 
-/// What is shown, and what a point is: of calls one after the other something else than of several in flight.
+/// Returns the title, and notes on the meaning of a point, which differs between sequential calls and calls in flight.
 fn titles(report: &Report) -> (String, Vec<String>) {
     let flying = |wanted: fn(u32) -> bool| report.rows.iter().any(|row| wanted(row.key.in_flight));
     let (title, of) = match (flying(|calls| calls == 1), flying(|calls| calls > 1)) {
@@ -60,7 +61,7 @@ fn varies(axis: &Axis, keys: &[&Key]) -> bool {
     keys.iter().any(|key| (axis.value)(key) != (axis.value)(keys[0]))
 }
 
-/// The axis that lies at the bottom.
+/// Returns the axis at the bottom.
 fn lower(keys: &[&Key]) -> (Axis, fn(&Key) -> u32) {
     let numbers = AXES.iter().filter_map(|axis| Some((*axis, axis.number?)));
     let mut varying = numbers.clone().filter(|(axis, _)| varies(axis, keys));

@@ -1,6 +1,7 @@
-//! A measurement as it is to be made: what the arguments mean together, checked before any process is started.
+//! Plan of a measurement: checks combinations of arguments before any process starts.
 //!
-//! Every combination of the lists is a [`Row`]. Rows that need the same processes share a [`SetPlan`]; sets whose processes can stand at the same time make a group.
+//! Every combination of the lists is a [`Row`]. Rows that need the same processes share a [`SetPlan`]; sets whose
+//! processes can run at the same time form a group.
 
 use std::path::Path;
 use std::time::Duration;
@@ -22,34 +23,34 @@ use chained_gpc::launch::remote::RemotePlan;
 use chained_gpc::runtime::{Call, CallTree, Functions, LinkKind, Peers};
 use chained_gpc::wire::frame::HEADER_MAX;
 
-/// Most rows: with a second for each turn, five repetitions of so many take most of an hour.
+/// Maximum number of rows: with a second for each turn, five repetitions of all rows take most of an hour.
 const ROWS_MAX: usize = 500;
 
-/// Most processes that stand at the same time, unless one row alone needs more: each holds 5 MiB.
+/// Maximum number of processes that run at the same time, unless one row alone needs more: each has 5 MiB of memory.
 const TOGETHER_MAX: u32 = 1100;
 
-/// How long a turn lasts that no argument bounds.
+/// Length of a turn without a bound in the arguments.
 const TURN: Duration = Duration::from_millis(200);
 
-/// Most memory that the requests and replies in flight of a row may need at the root, bytes.
+/// Maximum memory for the requests and replies in flight of a row at the root, in bytes.
 const FLYING_MAX: u64 = 4 << 30;
 
-/// All that is to be measured.
+/// Everything to be measured.
 #[derive(Debug)]
 pub(super) struct BenchPlan {
     pub(super) what: What,
     pub(super) rows: Vec<Row>,
     pub(super) sets: Vec<SetPlan>,
-    /// Sets that stand at the same time, as places in `sets`.
+    /// Sets that run at the same time, as indices into `sets`.
     pub(super) groups: Vec<Vec<usize>>,
     pub(super) repeat: u32,
     pub(super) bound: Bound,
     pub(super) seed: u64,
-    /// The results to hold these against.
+    /// Results to compare with.
     pub(super) earlier: Option<Earlier>,
 }
 
-/// What all calls have in common.
+/// Common properties of all calls.
 #[derive(Clone, Debug)]
 pub(super) struct What {
     pub(super) func: String,
@@ -61,18 +62,18 @@ pub(super) struct What {
 #[derive(Clone, Debug)]
 pub(super) struct Row {
     pub(super) key: Key,
-    /// The name of the function.
+    /// Name of the function.
     pub(super) func: String,
     pub(super) call: Call,
     pub(super) ids: IdList,
     pub(super) in_flight: u32,
-    /// The reply of every id, where it is known.
+    /// Reply of every id, if it is known.
     pub(super) reply: Option<Bytes>,
-    /// The processes that it needs, as a place in the plan's sets.
+    /// The processes for the row, as an index into the sets of the plan.
     pub(super) set: usize,
 }
 
-/// Processes that calls are made on.
+/// Processes for calls.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct SetPlan {
     pub(super) nodes: Nodes,
@@ -80,20 +81,20 @@ pub(super) struct SetPlan {
     pub(super) root: RootKind,
 }
 
-/// Where they come from.
+/// Where the processes come from.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Nodes {
-    /// Ids 1 to n-1 are to be started; this process is id 0.
+    /// Ids 1 to n-1 are started; this process is id 0.
     Start { n: u32, link: LinkKind },
-    /// A launcher has started them, and this process is id 0.
+    /// A launcher has started them; this process is id 0.
     Started,
-    /// Those of other hosts are to be started; this process is id 0.
+    /// They are started on other hosts; this process is id 0.
     Hosts { plan: Box<RemotePlan>, link: LinkKind },
-    /// They are running already.
+    /// They are already running.
     Join { peers: Peers, root: Id, patience: Option<Duration>, trust: Trust },
 }
 
-/// How many calls a turn makes, and for how long; one of them at least is given.
+/// Maximum calls and time of a turn; at least one is given.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Bound {
     pub(super) rounds: Option<u32>,
@@ -104,17 +105,18 @@ impl SetPlan {
     fn processes(&self) -> u32 {
         match &self.nodes {
             Nodes::Start { n, .. } => n - 1,
-            // Elsewhere, or not started here.
+            // On other hosts, or not started here.
             Nodes::Hosts { .. } | Nodes::Join { .. } | Nodes::Started => 0,
         }
     }
 }
 
 impl BenchPlan {
-    /// Checks the arguments together, and reads the files that they name. `started`: those that a launcher has started with this process.
+    /// Checks the arguments together, and reads the files that they name. `started` has the processes that a launcher
+    /// started with this one.
     ///
     /// # Errors
-    /// Everything that can be wrong before anything is started, in words for the one who wrote the arguments.
+    /// Every fault that can be found before anything is started, as a message for the user.
     pub(super) fn new(
         args: &BenchArgs,
         functions: &Functions,
@@ -146,12 +148,12 @@ impl BenchPlan {
         Ok(BenchPlan { what, rows, sets, groups, repeat: args.repeat, bound, seed: args.seed, earlier })
     }
 
-    /// The rows whose processes are in a group, as places in `rows`.
+    /// Returns the rows whose processes are in a group, as indices into `rows`.
     pub(super) fn rows_of(&self, group: &[usize]) -> Vec<usize> {
         (0..self.rows.len()).filter(|&row| group.contains(&self.rows[row].set)).collect()
     }
 
-    /// Processes of a group, this one left out.
+    /// Returns the number of processes of a group, without this one.
     pub(super) fn processes_of(&self, group: &[usize]) -> u32 {
         group.iter().map(|&set| self.sets[set].processes()).sum()
     }
@@ -175,18 +177,18 @@ fn what(args: &BenchArgs) -> Result<What, Refused> {
     Ok(What { func, header, forward_first: args.forward_first })
 }
 
-/// What the ids are, for each number of them.
+/// The ids for each size of a call.
 struct Source<'a> {
-    /// The ids that run already, the root first, and where; none where they are to be started.
+    /// Ids that already run, the root first, and their addresses; `None` if they are to be started.
     joined: Option<(IdList, Peers)>,
-    /// Those that are to be started on other hosts.
+    /// Processes to start on other hosts.
     over: Option<RemotePlan>,
-    /// What proves to those who this is.
+    /// What this process proves to running nodes.
     trust: Trust,
-    /// Those that a launcher has started.
+    /// Processes that a launcher started.
     started: Option<&'a Started>,
     root: Id,
-    /// How long those may take to come up that run already.
+    /// Time limit for running nodes to come up.
     patience: Option<Duration>,
     sizes: Vec<u32>,
 }
@@ -302,7 +304,7 @@ impl<'a> Source<'a> {
     }
 }
 
-/// Where the processes run already, there is one root, with settings of its own.
+/// Rejects several values for the root: running processes have one root, with its own settings.
 fn check_one_root(args: &BenchArgs, who: &str) -> Result<(), Refused> {
     let waits = distinct(&args.wait.iter().map(|wait| wait.0).collect::<Vec<_>>());
     match waits.len() > 1 || distinct(&args.root).len() > 1 || distinct(&args.link).len() > 1 {
@@ -313,14 +315,15 @@ fn check_one_root(args: &BenchArgs, who: &str) -> Result<(), Refused> {
     }
 }
 
-/// All combinations, in the order of the lists, and the processes that they need.
+/// Returns all combinations, in the order of the lists, and the processes for them.
 fn rows(
     args: &BenchArgs,
     what: &What,
     source: &Source<'_>,
     functions: &Functions,
 ) -> Result<(Vec<Row>, Vec<SetPlan>), Refused> {
-    // Each axis makes every combination so far as many as it has values; a list is at most as long as a command line.
+    // Each axis multiplies the number of combinations by its number of values; a list is at most as long as a command
+    // line.
     let trees = match distinct(&args.tree) {
         trees if trees.is_empty() => vec![Started::tree_of(source.started, TreeName::Binomial)],
         trees => trees,
@@ -328,7 +331,7 @@ fn rows(
     let (bytes, in_flight) = (distinct(&args.bytes), distinct(&args.in_flight));
     let (links, waits) = (distinct(&args.link), distinct(&args.wait));
     let roots = match source.started {
-        // The node of a member has a thread of its own.
+        // The node of a member has its own thread.
         Some(_) => vec![RootKind::Thread],
         None => distinct(&args.root),
     };
@@ -355,7 +358,7 @@ fn rows(
     let mut made = Vec::with_capacity(count);
     for place in 0..count {
         let mut rest = place;
-        // The last axis turns the fastest.
+        // The last axis varies fastest.
         let mut pick = [0; 7];
         for axis in (0..7).rev() {
             pick[axis] = rest % lengths[axis];
@@ -384,7 +387,7 @@ fn rows(
     Ok((made, sets))
 }
 
-/// The data of an id's reply, where it is known before.
+/// Returns the length of the reply of each id, if it is known in advance.
 fn reply_bytes(args: &BenchArgs, what: &What, bytes: u32) -> Option<u32> {
     match args.reply_bytes {
         Some(reply) => Some(reply.0),
@@ -423,7 +426,7 @@ fn row(
     Ok(Row { in_flight: key.in_flight, key, func: what.func.clone(), call, ids, reply, set })
 }
 
-/// Sets in their order, as many together as their processes allow.
+/// Groups the sets in their order, as many together as their processes allow.
 fn groups(sets: &[SetPlan]) -> Vec<Vec<usize>> {
     let mut groups: Vec<Vec<usize>> = Vec::new();
     let mut together = 0;
@@ -442,7 +445,7 @@ fn groups(sets: &[SetPlan]) -> Vec<Vec<usize>> {
     groups
 }
 
-/// The values of a list, each where it stands first.
+/// Returns the distinct values of a list, in the order of their first occurrence.
 fn distinct<T: Clone + PartialEq>(list: &[T]) -> Vec<T> {
     let mut distinct: Vec<T> = Vec::new();
     for value in list {
@@ -453,12 +456,12 @@ fn distinct<T: Clone + PartialEq>(list: &[T]) -> Vec<T> {
     distinct
 }
 
-/// The name that an argument's value has on the command line.
+/// Returns the name of an argument's value on the command line.
 fn name_of(value: &impl clap::ValueEnum) -> String {
     value.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
 }
 
-/// Nothing is measured for a file that cannot be written.
+/// Rejects a file that cannot be written, before anything is measured.
 fn check_folder(path: &Path) -> Result<(), String> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     match folder.is_some_and(|folder| !folder.is_dir()) {

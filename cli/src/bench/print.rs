@@ -1,4 +1,4 @@
-//! The results as tables for people.
+//! Prints the results as tables for people.
 
 use std::io::{self, Write};
 
@@ -8,10 +8,10 @@ use super::histogram;
 use super::report::{Key, Report, Row};
 use crate::output::{Align, write_columns};
 
-/// Writes the figures, the comparison if there is one, and the histograms if they are wanted.
+/// Writes the figures, the comparison if there is one, and the histograms if they are requested.
 ///
 /// # Errors
-/// When it cannot be written.
+/// If the output fails.
 pub(super) fn write_table(report: &Report, histograms: bool, out: &mut dyn Write) -> io::Result<()> {
     if report.rows.is_empty() {
         return Ok(());
@@ -46,7 +46,7 @@ fn heading(report: &Report, same: &str) -> String {
         (None, ms) => format!("{} ms", ms.unwrap_or(0)),
     };
     let turns = if *repeat == 1 { "turn" } else { "turns" };
-    // Of a run that was broken off some rows have fewer turns than others: the least says what can be relied on.
+    // In an interrupted run some rows have fewer turns than others. The lowest confidence holds for all rows.
     let percent = report.rows.iter().map(|row| row.confidence_percent).fold(100.0, f64::min);
     let intervals = if percent > 0.0 { format!("{percent:.0} % intervals") } else { "no intervals".into() };
     format!("{func}{forward_first}: {same}; {repeat} {turns} of {turn} for each row, {intervals}")
@@ -95,7 +95,7 @@ fn write_comparison(comparison: &Comparison, shown: &[Axis], out: &mut dyn Write
         let lines: Vec<Vec<String>> = rows.iter().map(|row| line(shown, &row.key, compared(row))).collect();
         write_columns(&columns(shown, &figures), &lines, out)?;
     }
-    // In these words the rows of both runs are told from each other.
+    // These axes distinguish the rows of both runs.
     let both: Vec<&Key> = rows.iter().map(|row| &row.key).chain(only_now).chain(only_earlier).collect();
     let (telling, _) = varying(&both);
     for (which, keys) in [("this run", only_now), ("the earlier run", only_earlier)] {
@@ -114,7 +114,7 @@ fn compared(row: &Compared) -> [String; 5] {
     ]
 }
 
-/// Microseconds with one decimal, all in one unit so that a column can be read down.
+/// Formats microseconds with one decimal. All have one unit, so that the values of a column are comparable.
 fn us(ns: u64) -> String {
     let tenths = ns.saturating_add(50) / 100;
     format!("{}.{}", tenths / 10, tenths % 10)

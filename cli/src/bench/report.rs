@@ -1,4 +1,5 @@
-//! What a measurement came to. The structs are exactly the JSON that `--output json` prints and `--save` keeps: programs read their fields, and later runs compare with them.
+//! Results of a measurement. The structs are exactly the JSON that `--output json` prints and `--save` writes: programs
+//! read their fields, and later runs compare with them.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,92 +11,92 @@ use super::measure::{Measured, Turn};
 use super::plan::BenchPlan;
 use super::statistics::estimate;
 
-/// Of the format. Another number is another format.
+/// Version of the format.
 pub(super) const VERSION: u32 = 1;
 
-/// From how much on the interval of a row is called wide: a quarter of its median.
+/// Half width from which the interval of a row is reported as wide: a quarter of its median.
 const WIDE: f64 = 0.25;
 
-/// From how much on others are called in the way: a tenth of all cores.
+/// Load from which other processes are reported: a tenth of all cores.
 const OTHERS: f64 = 0.1;
 
-/// The results of a run.
+/// Results of a run.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(super) struct Report {
-    /// [`VERSION`].
+    /// Always [`VERSION`].
     pub(super) version: u32,
-    /// The program's version.
+    /// Version of the program.
     pub(super) gpc: String,
-    /// The arguments, as they were given.
+    /// The arguments as given.
     pub(super) command: Vec<String>,
-    /// When it began, seconds since 1970.
+    /// Start of the run, in seconds since 1970.
     pub(super) began_unix_s: u64,
     pub(super) machine: Machine,
-    /// The function.
+    /// Name of the function.
     pub(super) func: String,
-    /// The request's header.
+    /// Header of the request.
     pub(super) header: String,
     pub(super) forward_first: bool,
-    /// Repetitions that were to be made.
+    /// Planned number of repetitions.
     pub(super) repeat: u32,
     pub(super) rounds: Option<u32>,
     pub(super) time_ms: Option<u64>,
     pub(super) seed: u64,
-    /// Whether it was broken off; rows without a turn are left out then.
+    /// Whether the run was interrupted; rows without a turn are then omitted.
     pub(super) interrupted: bool,
-    /// Part of all cores that others took, percent.
+    /// Share of all cores that other processes used, in percent.
     pub(super) others_percent: Option<f64>,
-    /// What makes the figures doubtful.
+    /// Reasons to doubt the figures.
     pub(super) warnings: Vec<String>,
     pub(super) rows: Vec<Row>,
-    /// With `--compare`; `--save` keeps none.
+    /// Present with `--compare`; `--save` does not write it.
     #[serde(skip_deserializing)]
     pub(super) comparison: Option<Comparison>,
 }
 
-/// A kind of call: what tells it from the others.
+/// The values that distinguish a kind of call.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(super) struct Key {
     pub(super) n: u32,
     pub(super) tree: String,
-    /// Of a request's data.
+    /// Size of the data of a request.
     pub(super) bytes: u32,
-    /// Of an id's reply, where it is known.
+    /// Size of the reply of an id, if it is known.
     pub(super) reply_bytes: Option<u32>,
     pub(super) in_flight: u32,
-    /// `joined` of nodes that ran already.
+    /// Name of the link, or `joined` for nodes that already ran.
     pub(super) link: String,
     pub(super) wait: String,
     pub(super) root: String,
 }
 
-/// The figures of a kind of call.
+/// Figures of a kind of call.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(super) struct Row {
     #[serde(flatten)]
     pub(super) key: Key,
-    /// Of all turns.
+    /// Number of calls in all turns.
     pub(super) calls: u64,
-    /// The median of the turns.
+    /// Median of the turns.
     pub(super) round_ns: u64,
     pub(super) low_ns: u64,
     pub(super) high_ns: u64,
-    /// That it lies from low to high, percent.
+    /// Probability that the median lies between low and high, in percent.
     pub(super) confidence_percent: f64,
     pub(super) p50_ns: u64,
     pub(super) p90_ns: u64,
     pub(super) p99_ns: u64,
     pub(super) most_ns: u64,
     pub(super) calls_per_s: f64,
-    /// Of each node for a call.
+    /// CPU time of each node per call.
     pub(super) cpu_ns: Option<u64>,
-    /// Of every turn.
+    /// Time of every turn.
     pub(super) rounds_ns: Vec<u64>,
     pub(super) histogram: Vec<Bucket>,
 }
 
 impl Row {
-    /// `None` where no turn was made.
+    /// Returns the row; `None` if it has no turn.
     fn new(key: &Key, turns: &[Turn], histogram: &Histogram) -> Option<Row> {
         let figures = |of: fn(&Turn) -> f64| turns.iter().map(of).collect::<Vec<f64>>();
         let round = estimate(&figures(|turn| turn.round_ns as f64))?;
@@ -120,13 +121,13 @@ impl Row {
         })
     }
 
-    /// Half the width of the interval by the median, 0 to 1 or more.
+    /// Returns half the width of the interval divided by the median, 0 to 1 or more.
     pub(super) fn spread(&self) -> f64 {
         (self.high_ns - self.low_ns) as f64 / 2.0 / self.round_ns.max(1) as f64
     }
 }
 
-/// When and where a run was made.
+/// Time and place of a run.
 #[derive(Clone, Debug)]
 pub(super) struct Circumstances {
     pub(super) command: Vec<String>,
@@ -162,7 +163,7 @@ impl Report {
     }
 }
 
-/// What makes the figures doubtful, and what to do about it.
+/// Returns reasons to doubt the figures, and what to do about them.
 fn warnings(rows: &[Row], others: Option<f64>) -> Vec<String> {
     let busy = others.filter(|&others| others > OTHERS).map(|others| {
         format!(
@@ -187,7 +188,7 @@ fn warnings(rows: &[Row], others: Option<f64>) -> Vec<String> {
     busy.into_iter().chain(spread).collect()
 }
 
-/// With one decimal: more is noise, and files stay short.
+/// Rounds to one decimal: more would be noise, and files stay short.
 pub(super) fn tenths(value: f64) -> f64 {
     (value * 10.0).round() / 10.0
 }

@@ -1,4 +1,4 @@
-//! Results for tests of what reads and prints them.
+//! Results for tests of the modules that read and print them.
 
 use super::axes::tests::key;
 use super::histogram::Histogram;
@@ -6,7 +6,7 @@ use super::machine::Machine;
 use super::report::{Key, Report, Row, VERSION};
 use super::statistics::estimate;
 
-/// A row whose turns took so long, nanoseconds.
+/// Returns a row with these times of its turns, in nanoseconds.
 pub(super) fn row(key: Key, rounds_ns: &[u64]) -> Row {
     let values: Vec<f64> = rounds_ns.iter().map(|&ns| ns as f64).collect();
     let round = estimate(&values).unwrap();
@@ -30,7 +30,7 @@ pub(super) fn row(key: Key, rounds_ns: &[u64]) -> Row {
     }
 }
 
-/// A run of two rows.
+/// Returns a run of two rows.
 pub(super) fn report() -> Report {
     let turns = |ns: u64| [ns, ns + 1_000, ns + 2_000, ns + 3_000, ns + 40_000];
     Report {

@@ -1,4 +1,4 @@
-//! Processes that calls are measured on, and the calls of a turn.
+//! The processes of a measurement, and the calls of a turn.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -23,32 +23,32 @@ use chained_gpc::runtime::{
     AbsentPeers, Call, CallError, CallHandle, Functions, LinkKind, Node, Outcome, Peers, PolledNode, ReplyRef,
 };
 
-/// How long the processes have to end by themselves.
+/// Time that the processes have to end by themselves.
 const END_LIMIT: Duration = Duration::from_secs(2);
 
-/// How often a waiting command looks whether it was interrupted or a process has ended.
+/// Interval at which a waiting command checks for a signal or for the end of a process.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Calls that a turn bounded by time makes at least: one would be no median.
+/// Minimum number of calls of a turn with a time limit: one call would be no median.
 const ROUNDS_MIN: u32 = 3;
 
-/// Processes that are running, and this one as their root.
+/// Running processes, and this one as their root.
 #[derive(Debug)]
 pub(super) struct Set<'a> {
     root: Root<'a>,
     launch: Option<Launch>,
-    /// Those that were started on other hosts.
+    /// Processes that were started on other hosts.
     remote: Option<RemoteLaunch>,
-    /// Where those are that were joined.
+    /// Addresses of the nodes that were joined.
     joined: Option<Peers>,
 }
 
-/// Who drives the root's node: the thread that measures, or the node's own.
+/// The root's node, by the thread that drives it: the measuring thread, or a thread of the node.
 #[derive(Debug)]
 enum Root<'a> {
     Polled(Box<PolledNode>),
     Threaded(Node),
-    /// One of those that a launcher has started: it leaves when all is measured.
+    /// One of the processes that a launcher started; it leaves when all is measured.
     Member(&'a Member),
 }
 
@@ -69,7 +69,7 @@ impl Root<'_> {
         }
     }
 
-    /// The end of a call, if it comes within [`LOOK`].
+    /// Returns the end of a call, if it comes within [`LOOK`].
     fn wait_for(&mut self, handle: &mut CallHandle) -> Option<Result<Outcome, CallError>> {
         match self {
             Root::Polled(node) => node.wait_for(handle, LOOK),
@@ -79,7 +79,7 @@ impl Root<'_> {
 
     fn shutdown(self) {
         match self {
-            // All that it can say is that the poll failed, on the way out.
+            // The only possible error is a failed poll, which does not matter at the end.
             Root::Polled(node) => drop(node.shutdown(Duration::ZERO)),
             Root::Threaded(node) => node.shutdown(Duration::ZERO),
             Root::Member(_) => {}
@@ -88,10 +88,11 @@ impl Root<'_> {
 }
 
 impl<'a> Set<'a> {
-    /// Starts the processes if there are any to start, and this one as their root.
+    /// Starts the processes if there are any to start, and the root's node in this process.
     ///
     /// # Errors
-    /// When one cannot be started, the root's id is taken, or it is interrupted; then nothing of it is left running.
+    /// If a process or node cannot be started, the root's id is taken, or the start is interrupted. Nothing is left
+    /// running then.
     pub(super) fn open(
         plan: &SetPlan,
         functions: &Functions,
@@ -108,7 +109,7 @@ impl<'a> Set<'a> {
         let watching = NodeSettings::new(None, plan.wait.0, link);
         let (mut launch, mut remote, mut joined) = (None, None, None);
         let builder = match &plan.nodes {
-            // Whoever knows them is a member.
+            // A process with such nodes is a member, and returned above.
             Nodes::Started => Node::builder(0),
             Nodes::Join { peers, root, trust, .. } => {
                 refuse_taken(*root, peers)?;
@@ -141,7 +142,7 @@ impl<'a> Set<'a> {
         Ok(Set { root, launch, remote, joined })
     }
 
-    /// Ends all of it.
+    /// Ends the processes and the root's node.
     pub(super) fn close(self) {
         if let Some(launch) = self.launch {
             launch.end(END_LIMIT);
@@ -152,22 +153,25 @@ impl<'a> Set<'a> {
         self.root.shutdown();
     }
 
-    /// CPU time of all its processes since they started, nanoseconds, this one left out; `None` where they were not started here.
+    /// Returns the CPU time of all its processes since they started, in nanoseconds, without this one; `None` if they
+    /// were not started here.
     pub(super) fn all_cpu_ns(&self) -> Option<u64> {
         let launch = self.launch.as_ref()?;
         launch.processes().map(cpu_ns).sum()
     }
 
-    /// CPU time of the processes of some ids since they started, nanoseconds, this one left out; `None` where they were not started here.
+    /// Returns the CPU time of the processes of some ids since they started, in nanoseconds, without this one; `None`
+    /// if they were not started here.
     pub(super) fn cpu_ns(&self, ids: &IdList) -> Option<u64> {
         let launch = self.launch.as_ref()?;
         ids.iter().filter_map(|id| launch.process_of(id)).map(cpu_ns).sum()
     }
 
-    /// Makes calls of a row up to a bound, as many in flight as it wants, and adds how long each took, nanoseconds. How long all took; `None` when it was interrupted.
+    /// Makes calls of a row up to a bound, with the number in flight that the row has, and adds the time of each in
+    /// nanoseconds. Returns the time of all calls; `None` if it was interrupted.
     ///
     /// # Errors
-    /// The first cause, when a call fails or replies are not what they must be.
+    /// The first cause, if a call fails or the replies are not the expected ones.
     pub(super) fn turn(
         &mut self,
         row: &Row,
@@ -195,7 +199,7 @@ impl<'a> Set<'a> {
         }
     }
 
-    /// Waits for the end of a call; `None` when it was interrupted. A process that dies ends the call.
+    /// Waits for the end of a call; `None` if it was interrupted. If a process dies, the call ends.
     fn wait(
         &mut self,
         mut handle: CallHandle,
@@ -234,14 +238,14 @@ impl<'a> Set<'a> {
 }
 
 impl Bound {
-    /// Whether a turn that has made so many calls makes another one.
+    /// Whether a turn that has made this many calls makes another one.
     fn wants(self, made: u32, begun: Instant) -> bool {
         let in_time = || self.time.is_none_or(|time| made < ROUNDS_MIN || begun.elapsed() < time);
         made < self.rounds.unwrap_or(ROUNDS_MAX) && in_time()
     }
 }
 
-/// Every id must have replied what it was asked for.
+/// Checks that every id has sent the expected reply.
 fn check(row: &Row, replies: &[ReplyRef<'_>]) -> Result<(), String> {
     let Some(expected) = &row.reply else { return Ok(()) };
     match replies.iter().find(|reply| reply.data != *expected) {

@@ -1,47 +1,48 @@
-//! Intervals around medians and ratios, from repetitions alone: nothing is assumed of how times are distributed.
+//! Intervals around medians and ratios, from repetitions alone: no distribution of the times is assumed.
 //!
-//! Both count ranks. A median lies between the lowest and the highest of n repetitions unless all of them fell on one side of it, which happens
-//! twice in 2^n. A ratio of two runs lies among the ratios of their repetitions in pairs, and how far from the ends follows from how the ranks of
-//! two equal samples are mixed (Mann and Whitney's U; the estimate is Hodges and Lehmann's).
+//! Both kinds count ranks. A median lies between the lowest and the highest of n repetitions unless all of them are on
+//! one side of it, which has the probability 2 / 2^n. A ratio of two runs lies among the ratios of all pairs of their
+//! repetitions. How far from the ends follows from how the ranks of two equal samples mix (Mann and Whitney's U; the
+//! estimate is that of Hodges and Lehmann).
 
 use crate::quantile::median;
 
-/// The least confidence that the interval of a median is to have: what five repetitions from the lowest to the highest give, 93.75 %.
+/// Minimum confidence of the interval of a median: that of five repetitions from the lowest to the highest is 93.75 %.
 const MEDIAN_CONFIDENCE: f64 = 0.93;
 
-/// The least confidence that the interval of a ratio is to have.
+/// Minimum confidence of the interval of a ratio.
 const RATIO_CONFIDENCE: f64 = 0.95;
 
-/// Under this, a ratio's interval says nothing: that of three repetitions against three has 90 %.
+/// Confidence below which the interval of a ratio is meaningless: that of three repetitions against three is 90 %.
 pub(super) const WORTH_SAYING: f64 = 0.89;
 
-/// Repetitions of each run up to which ranks are counted; above, their sum is as good as normal.
+/// Number of repetitions of a run up to which ranks are counted; with more, their sum is nearly normal.
 const COUNTED_MAX: usize = 20;
 
-/// An estimate, and where what it estimates lies.
+/// An estimate with its interval.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Estimate {
     pub(super) value: f64,
     pub(super) low: f64,
     pub(super) high: f64,
-    /// How probably it lies there: 0 to 1.
+    /// Probability that the interval contains the estimated value, 0 to 1.
     pub(super) confidence: f64,
 }
 
-/// The median of repetitions; `None` of none.
+/// Estimates the median of repetitions; `None` for none.
 pub(super) fn estimate(values: &[f64]) -> Option<Estimate> {
     let value = median(values)?;
     let mut sorted = values.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
     let n = sorted.len();
     let confidence = |cut: usize| 1.0 - 2.0 * at_most_heads(cut, n);
-    // From the ends inward, as long as the confidence allows it.
+    // Moves inward from the ends as long as the confidence allows.
     let cut = (1..n / 2).take_while(|&cut| confidence(cut) >= MEDIAN_CONFIDENCE).last().unwrap_or(0);
     let (low, high) = (sorted[cut], sorted[n - 1 - cut]);
     Some(Estimate { value, low, high, confidence: confidence(cut).max(0.0) })
 }
 
-/// How probable it is that of `n` coins at most so many show heads.
+/// Returns the probability that at most this many of `n` coins show heads.
 fn at_most_heads(heads: usize, n: usize) -> f64 {
     let mut term = 0.5f64.powi(i32::try_from(n).unwrap_or(i32::MAX));
     let mut sum = term;
@@ -52,7 +53,7 @@ fn at_most_heads(heads: usize, n: usize) -> f64 {
     sum
 }
 
-/// The ratio of one run's repetitions to another's, all of them positive; `None` where one has none.
+/// Estimates the ratio of one run's repetitions to another's, all of them positive; `None` if a run has none.
 pub(super) fn ratio(now: &[f64], before: &[f64]) -> Option<Estimate> {
     let pairs = now.iter().flat_map(|now| before.iter().map(move |before| now / before));
     let mut ratios: Vec<f64> = pairs.collect();
@@ -62,13 +63,13 @@ pub(super) fn ratio(now: &[f64], before: &[f64]) -> Option<Estimate> {
     Some(Estimate { value, low: ratios[cut], high: ratios[ratios.len() - 1 - cut], confidence })
 }
 
-/// How many of the pairs at each end the interval of a ratio leaves out, and the confidence that remains.
+/// Returns the number of pairs at each end outside the interval of a ratio, and the confidence of the interval.
 fn cut(one: usize, other: usize) -> (usize, f64) {
     let pairs = one * other;
     if one.max(other) > COUNTED_MAX {
         let (one, other) = (one as f64, other as f64);
         let deviation = (one * other * (one + other + 1.0) / 12.0).sqrt();
-        // Of 95 in 100 normal values none is farther out.
+        // 95 in 100 normal values are within 1.96 deviations.
         let cut = (one * other / 2.0 - 1.96 * deviation).floor().max(0.0) as usize;
         return (cut.min((pairs - 1) / 2), RATIO_CONFIDENCE);
     }
@@ -87,9 +88,10 @@ fn cut(one: usize, other: usize) -> (usize, f64) {
     best
 }
 
-/// In how many ways two samples can be mixed so that in u of their pairs the one is above the other, for every u.
+/// Returns for every u the number of ways to mix two samples such that one exceeds the other in u of their pairs.
 ///
-/// These are the coefficients of a Gaussian binomial: the product over i of (1 - q^(other + i)) / (1 - q^i). Whole numbers below 2^53, so exact.
+/// These are the coefficients of a Gaussian binomial: the product over i of (1 - q^(other + i)) / (1 - q^i). They are
+/// whole numbers below 2^53, so the values are exact.
 fn ways(one: usize, other: usize) -> Vec<f64> {
     let pairs = one * other;
     let mut ways = vec![0.0; pairs + 1];
@@ -133,7 +135,7 @@ mod tests {
         assert_eq!(ways(1, 3), [1.0; 4]);
         assert_eq!(ways(2, 2), [1.0, 1.0, 2.0, 1.0, 1.0]);
         assert!(close(ways(20, 20).iter().sum(), 137_846_528_820.0));
-        // Critical values of U at 5 %, from two sides.
+        // Critical values of U at 5 %, two-sided.
         for (one, other, critical) in
             [(4, 4, 0), (5, 5, 2), (6, 6, 5), (8, 10, 17), (10, 10, 23), (20, 20, 127)]
         {
@@ -142,7 +144,7 @@ mod tests {
         }
         assert!(close(cut(3, 3).1, 0.9) && close(cut(2, 2).1, 1.0 - 2.0 / 6.0));
         assert_eq!(cut(1, 1), (0, 0.0));
-        // The normal approximation goes on where counting ends.
+        // The normal approximation continues where counting ends.
         assert!((130..=145).contains(&cut(21, 20).0), "{:?}", cut(21, 20));
     }
 
@@ -156,11 +158,11 @@ mod tests {
         assert_eq!(ratio(&[], &[1.0]), None);
     }
 
-    /// Of samples that differ by a factor, the interval has the factor about as often as it says.
+    /// For samples that differ by a factor, the interval contains the factor about as often as its confidence says.
     #[test]
     fn intervals_are_as_wide_as_they_must_be() {
         let mut random = Random::new(7);
-        // Skewed, as times are.
+        // A skewed distribution, as that of times.
         let mut sample = |factor: f64| -> Vec<f64> {
             (0..6)
                 .map(|_| factor * (1.0 + random.below(1000) as f64 * random.below(1000) as f64 / 1e6))

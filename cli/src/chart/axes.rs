@@ -1,8 +1,8 @@
-//! The axes of a chart: where a number and a time stand, and what is written beside them.
+//! The axes of a chart: positions of numbers and times, and their labels.
 
 use super::{Chart, LEFT, Line, PLOT_HEIGHT, PLOT_WIDTH, Point, TOP};
 
-/// Digits of the times that are written, from many to few: the first that does not give too many of them.
+/// Digits of the labelled times, from many to few. The first set with few enough labels is used.
 const STEPS: [&[f64]; 4] = [
     &[
         1.0, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 1.7, 1.8, 1.9, 2.0, 2.2, 2.4, 2.6, 2.8, 3.0, 3.5, 4.0, 4.5, 5.0,
@@ -13,26 +13,27 @@ const STEPS: [&[f64]; 4] = [
     &[1.0],
 ];
 
-/// How many times its first time an axis ends at, at least, as an exponent of 10: differences that are noise look like it.
+/// Minimum ratio of the last time of an axis to the first, as an exponent of 10: differences that are noise then look
+/// like it.
 const RANGE_MIN: f64 = 0.2;
 
-/// Most times that are written beside the axis: closer, they could not be told apart.
+/// Maximum number of labelled times: closer ones would be hard to distinguish.
 const TIMES_MAX: usize = 12;
 
-/// Powers of ten of a nanosecond that a time of 64 bits can have.
+/// Number of powers of ten of a nanosecond in 64-bit times.
 const POWERS: i32 = 20;
 
-/// Least distance of two numbers at the lower axis, and what a digit takes, pixels.
+/// Minimum distance of two numbers at the lower axis, and the width of a digit, in pixels.
 const NUMBER_GAP: f64 = 14.0;
 const DIGIT: f64 = 8.0;
 
 /// The axes.
 pub(super) struct Axes {
-    /// The numbers that there are, each once, in order.
+    /// The numbers of all points, each once, in order.
     numbers: Vec<u32>,
-    /// What the lower one shows from and to, as exponents of 2.
+    /// First and last value of the lower axis, as exponents of 2.
     range: (f64, f64),
-    /// The times that are written, as exponents of 10 of a nanosecond; the first and the last are the ends of the axis.
+    /// The labelled times, as exponents of 10 of a nanosecond; the first and the last are the ends of the axis.
     times: Vec<f64>,
 }
 
@@ -44,46 +45,46 @@ impl Axes {
         numbers.dedup();
         let range = match numbers[..] {
             [] => (0.0, 1.0),
-            // A single number stands in the middle.
+            // A single number is in the middle.
             [one] => (exponent(one) - 1.0, exponent(one) + 1.0),
             [first, .., last] => (exponent(first), exponent(last)),
         };
-        // Two numbers below 2 have one exponent.
+        // Two numbers below 2 have the same exponent.
         let range = if range.1 > range.0 { range } else { (range.0 - 1.0, range.1 + 1.0) };
         let times = || points().copied().flat_map(Point::times_ns).map(decimal);
         let (least, most) = (times().fold(f64::INFINITY, f64::min), times().fold(0.0, f64::max));
         Axes { numbers, range, times: times_between(if least.is_finite() { least } else { 0.0 }, most) }
     }
 
-    /// Where a number stands, pixels.
+    /// Position of a number, in pixels.
     pub(super) fn x(&self, number: u32) -> f64 {
         let (from, to) = self.range;
-        // Nothing stands on the very edge.
+        // No point is on the very edge.
         let inner = PLOT_WIDTH - 40.0;
         LEFT + 20.0 + (exponent(number) - from) / (to - from) * inner
     }
 
-    /// Where a time stands, pixels.
+    /// Position of a time, in pixels.
     pub(super) fn y_of(&self, ns: u64) -> f64 {
         self.y(decimal(ns))
     }
 
-    /// The same of an exponent.
+    /// Position of the exponent of a time, in pixels.
     pub(super) fn y(&self, time: f64) -> f64 {
         let (from, to) = (self.times[0], self.times[self.times.len() - 1]);
         TOP + PLOT_HEIGHT - (time - from) / (to - from) * PLOT_HEIGHT
     }
 
-    /// The times that are written.
+    /// Labels of times, each with its exponent.
     pub(super) fn time_labels(&self) -> impl Iterator<Item = (f64, String)> + '_ {
         self.times.iter().map(|&time| (time, shown(10f64.powf(time))))
     }
 
-    /// The numbers that are written, and where: those of the points, as many as have room.
+    /// Labels of the points' numbers, as many as fit, each with its position.
     pub(super) fn number_labels(&self, written: fn(u32) -> String) -> Vec<(f64, String)> {
         let mut labels: Vec<(f64, String)> = Vec::new();
         let mut free = f64::INFINITY;
-        // The last one matters most.
+        // The last number matters most.
         for &number in self.numbers.iter().rev() {
             let (x, label) = (self.x(number), written(number));
             let half = label.chars().count() as f64 * DIGIT / 2.0;
@@ -95,19 +96,20 @@ impl Axes {
         labels
     }
 
-    /// How far apart the closest numbers are, pixels.
+    /// Distance of the closest numbers, in pixels.
     pub(super) fn closest(&self) -> f64 {
         let gaps = self.numbers.windows(2).map(|pair| self.x(pair[1]) - self.x(pair[0]));
         gaps.fold(PLOT_WIDTH / 4.0, f64::min)
     }
 
-    /// Whether there is one number alone, so that all points stand above each other.
+    /// Whether there is only one number, so that all points are above each other.
     pub(super) fn is_single(&self) -> bool {
         self.numbers.len() == 1
     }
 }
 
-/// Round times from the last that is not above `least` to the first that is not below `most`, two at least.
+/// Returns round times from the last one that does not exceed `least` to the first one that is not below `most`, at
+/// least two.
 fn times_between(least: f64, most: f64) -> Vec<f64> {
     let more = (RANGE_MIN - (most - least)).max(0.0) / 2.0;
     let (least, most) = (least - more, most + more);
@@ -115,7 +117,7 @@ fn times_between(least: f64, most: f64) -> Vec<f64> {
         let all: Vec<f64> = (-1..=POWERS)
             .flat_map(|power| digits.iter().map(move |digit| f64::from(power) + digit.log10()))
             .collect();
-        // A hair's breadth, since logarithms round.
+        // A small tolerance, since logarithms are rounded.
         let first = all.iter().rposition(|&time| time <= least + 1e-9).unwrap_or(0);
         let last = all.iter().position(|&time| time >= most - 1e-9).unwrap_or(all.len() - 1).max(1);
         all[first.min(last - 1)..=last].to_vec()
@@ -125,21 +127,21 @@ fn times_between(least: f64, most: f64) -> Vec<f64> {
     few.unwrap_or_else(|| of(STEPS[STEPS.len() - 1]))
 }
 
-/// A number as the exponent of 2; none is less than 1.
+/// Returns a number as an exponent of 2; a number below 1 counts as 1.
 fn exponent(number: u32) -> f64 {
     f64::from(number.max(1)).log2()
 }
 
-/// A time as the exponent of 10; nothing is shorter than a nanosecond.
+/// Returns a time as an exponent of 10; a time below a nanosecond counts as one.
 fn decimal(ns: u64) -> f64 {
     (ns.max(1) as f64).log10()
 }
 
-/// A round time in the unit that fits: `1.5 µs`.
+/// Formats a round time in a suitable unit: `1.5 µs`.
 fn shown(ns: f64) -> String {
     let units = [(1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns")];
     let (unit, name) = units.into_iter().find(|(unit, _)| ns >= unit * 0.999).unwrap_or((1.0, "ns"));
-    // One decimal place at most: all that is written is round.
+    // One decimal is enough, since all labelled times are round.
     format!("{} {name}", (ns / unit * 10.0).round() / 10.0)
 }
 

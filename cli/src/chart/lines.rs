@@ -1,49 +1,50 @@
-//! How the lines of a chart look: so that each can be told from every other, also where several have the same times.
+//! Styles of the lines of a chart. Each line can be distinguished from every other, even where several have the same
+//! times.
 
 use super::axes::Axes;
 use super::{Chart, Line, Point};
 
-/// Colours of lines; with more lines they are used again, with dashes.
+/// Colours of lines; further lines reuse them with dashes.
 const COLOURS: [&str; 12] = [
     "#4338ca", "#10a06e", "#d97706", "#0891b2", "#be185d", "#525252", "#84cc16", "#dc2626", "#a855f7",
     "#78350f", "#38bdf8", "#f0abfc",
 ];
 
-/// Width of a line, and radius of a point, pixels.
+/// Width of a line, and radius of a point, in pixels.
 const WIDTH: f64 = 2.0;
 const RADIUS: f64 = 3.0;
 
-/// How much larger each point is that lies under another, pixels; and how many are told apart so.
+/// Difference in radius of points that lie upon each other, in pixels, and the number of such steps.
 const RING: f64 = 1.6;
 const RINGS_MAX: usize = 6;
 
-/// Points that are closer lie upon each other, pixels.
+/// Distance below which points count as lying upon each other, in pixels.
 const CLOSE: f64 = 1.5;
 
-/// Length of a stripe where lines lie upon each other, at most and at least, pixels.
+/// Maximum and minimum length of a stripe where lines lie upon each other, in pixels.
 const STRIPE: f64 = 8.0;
 const STRIPE_MIN: f64 = 2.0;
 
-/// How far lines with error bars stand beside each other, pixels.
+/// Distance between neighbouring lines with error bars, in pixels.
 const BESIDE: f64 = 8.0;
 
-/// How a line looks.
+/// Style of a line.
 pub(super) struct Style {
     pub(super) colour: &'static str,
-    /// Lengths of the dash and the gap; none of a whole line.
+    /// Length of the dashes; `None` for a solid line.
     dash: Option<u32>,
-    /// How far it is drawn to the right of its numbers, so that error bars stand beside each other. Pixels.
+    /// Shift to the right, in pixels, so that error bars are beside each other.
     pub(super) shift: f64,
 }
 
 impl Style {
-    /// The attributes of its path.
+    /// Returns the attributes of its path.
     pub(super) fn stroke(&self) -> String {
         let dashes = self.dash.map_or(String::new(), |dash| format!(" stroke-dasharray=\"{dash} 4\""));
         format!("stroke=\"{}\" stroke-width=\"{WIDTH}\"{dashes}", self.colour)
     }
 
-    /// The same of a piece of so many pixels that shares its place with others.
+    /// Returns the attributes of a piece of this length, in pixels, that shares its place with other lines.
     pub(super) fn stroke_among(&self, shared: Shared, length: f64) -> String {
         let Shared { rank, count } = shared;
         if count == 1 {
@@ -59,7 +60,7 @@ impl Style {
     }
 }
 
-/// The look of each line.
+/// Returns the style of each line.
 pub(super) fn styles(chart: &Chart, axes: &Axes) -> Vec<Style> {
     let lines = &chart.lines;
     let uncertain = lines.iter().flat_map(|line| &line.points).any(|point| point.interval_ns.is_some());
@@ -79,7 +80,7 @@ pub(super) fn styles(chart: &Chart, axes: &Axes) -> Vec<Style> {
     (0..lines.len()).map(style).collect()
 }
 
-/// Of things that lie upon each other, how many there are, and how many of them are drawn before this one.
+/// Number of things that lie upon each other, and the number of them that are drawn before this one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Shared {
     rank: usize,
@@ -87,16 +88,16 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    /// With nothing else.
+    /// No other thing in the same place.
     pub(super) const ALONE: Shared = Shared { rank: 0, count: 1 };
 
-    /// Radius of a point: those that are drawn later are smaller, so that a ring of each is seen.
+    /// Radius of a point. Points that are drawn later are smaller, so that a ring of each is visible.
     pub(super) fn radius(self) -> f64 {
         RADIUS + RING * (self.count - 1 - self.rank).min(RINGS_MAX) as f64
     }
 }
 
-/// Who else is where some points of a line are, one after the other.
+/// Returns which other lines pass through some consecutive points of a line.
 pub(super) fn shared(lines: &[Line], place: usize, points: &[Point], axes: &Axes) -> Shared {
     let is_there = |line: &&Line| points.iter().all(|point| passes(line, point, axes));
     let others = |lines: &[Line]| lines.iter().filter(is_there).count();

@@ -1,6 +1,8 @@
-//! The chart of `gpc sim --svg` and `gpc bench --svg`: times over a number, both on logarithmic axes, a line for each tree or other kind of call.
+//! The chart of `gpc sim --svg` and `gpc bench --svg`: times over a number, both on logarithmic axes, with a line for
+//! each tree or other kind of call.
 //!
-//! A [`Chart`] is what is shown; [`draw`] is a pure function from it to the text of an SVG file that needs nothing else. `axes` says where a number and a time stand, `lines` how a line looks.
+//! A [`Chart`] is the content; [`draw`] is a pure function from it to the text of a self-contained SVG file. `axes` has
+//! the positions of numbers and times, `lines` the styles of lines.
 
 mod axes;
 mod lines;
@@ -12,74 +14,74 @@ use self::lines::{Shared, Style, shared, styles};
 use super::output::shown_ns;
 use super::xml::Escaped;
 
-/// Of the part with the lines, pixels.
+/// Size of the plot, in pixels.
 const PLOT_WIDTH: f64 = 620.0;
 const PLOT_HEIGHT: f64 = 410.0;
-/// Around it.
+/// Margins of the plot.
 const LEFT: f64 = 90.0;
 const TOP: f64 = 86.0;
 const BOTTOM: f64 = 60.0;
 
-/// Of the legend: what its samples and margins take, a line, and a character at most, pixels.
+/// Size of the legend, in pixels: its samples and margins, a line, and the maximum of a character.
 const LEGEND: f64 = 70.0;
 const LEGEND_LINE: f64 = 20.0;
 const CHARACTER: f64 = 7.6;
 
-/// Most characters of a name in the legend; those of built-in trees are short.
+/// Maximum number of characters of a name in the legend; names of built-in trees are short.
 const NAME_MAX: usize = 48;
 
-/// A character of the title and of the notes below it at most, pixels.
+/// Maximum width of a character of the title and of the notes below it, in pixels.
 const TITLE_CHARACTER: f64 = 9.6;
 const NOTE_CHARACTER: f64 = 7.0;
 
-/// What is drawn.
+/// Content of a chart.
 #[derive(Clone, Debug)]
 pub(super) struct Chart {
-    /// Above it.
+    /// Title above the plot.
     pub(super) title: String,
-    /// Below the title, smaller: what a point is, in two lines at most.
+    /// Notes below the title, smaller: the meaning of a point, in at most two lines.
     pub(super) notes: Vec<String>,
     /// What the lower axis counts.
     pub(super) axis: &'static str,
-    /// How a number of the lower axis is written.
+    /// Formats a number of the lower axis.
     pub(super) number: fn(u32) -> String,
-    /// One for each kind of call.
+    /// One line for each kind of call.
     pub(super) lines: Vec<Line>,
 }
 
-/// A kind of call, and how long its calls took.
+/// A kind of call, and the times of its calls.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Line {
-    /// For the legend.
+    /// Name in the legend.
     pub(super) name: String,
-    /// In order.
+    /// Points in order of their numbers.
     pub(super) points: Vec<Point>,
 }
 
-/// How long calls took.
+/// Time of calls.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Point {
-    /// What the lower axis counts, at least 1.
+    /// Number on the lower axis, at least 1.
     pub(super) at: u32,
-    /// Nanoseconds.
+    /// Time in nanoseconds.
     pub(super) ns: u64,
-    /// How uncertain that is: from and to, nanoseconds.
+    /// Uncertainty of the time: lower and upper end, in nanoseconds.
     pub(super) interval_ns: Option<(u64, u64)>,
 }
 
 impl Point {
-    /// Where nothing is uncertain.
+    /// Returns a point without uncertainty.
     pub(super) fn exact(at: u32, ns: u64) -> Point {
         Point { at, ns, interval_ns: None }
     }
 
-    /// The times that it shows.
+    /// Returns the times that the point shows.
     fn times_ns(self) -> impl Iterator<Item = u64> {
         let (from, to) = self.interval_ns.unwrap_or((self.ns, self.ns));
         [from, self.ns, to].into_iter()
     }
 
-    /// In words: `4 ids: 70.0 µs (69.1 µs to 71.2 µs)`.
+    /// Describes the point: `4 ids: 70.0 µs (69.1 µs to 71.2 µs)`.
     fn said(&self, chart: &Chart) -> String {
         let interval =
             self.interval_ns.map(|(from, to)| format!(" ({} to {})", shown_ns(from), shown_ns(to)));
@@ -88,23 +90,23 @@ impl Point {
     }
 }
 
-/// Numbers of ids up to `most`: powers of two, and `most` itself.
+/// Returns numbers of ids up to `most`: powers of two, and `most` itself.
 pub(super) fn sizes(most: u32) -> Vec<u32> {
     let powers = (1..32).map(|power| 1u32 << power).take_while(|&n| n < most);
     powers.chain([most]).collect()
 }
 
-/// The picture.
+/// Returns the text of the picture.
 pub(super) fn draw(chart: &Chart) -> String {
     let Chart { title, notes, lines, .. } = chart;
     let axes = Axes::of(chart);
     let styles = styles(chart, &axes);
     let names: Vec<String> = lines.iter().map(|line| shortened(&line.name)).collect();
     let width = width(chart, &names);
-    // A long legend goes on below the axes.
+    // A long legend continues below the axes.
     let height = (TOP + PLOT_HEIGHT + BOTTOM).max(TOP + LEGEND_LINE * (lines.len() as f64 + 1.0));
     let mut svg = String::new();
-    // A string takes everything.
+    // Writing to a string never fails.
     let _ = write!(
         svg,
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" viewBox=\"0 0 {width} {height}\" \
@@ -128,7 +130,7 @@ pub(super) fn draw(chart: &Chart) -> String {
     svg
 }
 
-/// As wide as the legend and the title need it to be.
+/// Returns the width that the legend and the title need.
 fn width(chart: &Chart, names: &[String]) -> f64 {
     let wide = |text: &str, character: f64| text.chars().count() as f64 * character;
     let legend = names.iter().map(|name| wide(name, CHARACTER)).fold(0.0, f64::max);
@@ -171,14 +173,14 @@ fn draw_grid(chart: &Chart, axes: &Axes, svg: &mut String) {
     );
 }
 
-/// A line in pieces, from point to point: where others have the same piece, it is striped.
+/// Draws a line in pieces, from point to point. If other lines have the same piece, it is striped.
 fn draw_line(chart: &Chart, axes: &Axes, place: usize, style: &Style, svg: &mut String) {
     let line = &chart.lines[place];
     let Style { colour, shift, .. } = style;
     let at = |point: &Point| (axes.x(point.at) + shift, axes.y_of(point.ns));
     let shared =
         |points: &[Point]| match axes.is_single() || points.iter().any(|point| point.interval_ns.is_some()) {
-            // They stand beside each other.
+            // The lines are beside each other.
             true => Shared::ALONE,
             false => shared(&chart.lines, place, points, axes),
         };
@@ -206,7 +208,7 @@ fn draw_line(chart: &Chart, axes: &Axes, place: usize, style: &Style, svg: &mut 
     }
 }
 
-/// A sample of the line as it is drawn, and its name.
+/// Draws a sample of the line, and its name.
 fn draw_legend(place: usize, name: &str, style: &Style, svg: &mut String) {
     let (x, y) = (LEFT + PLOT_WIDTH + 16.0, TOP + LEGEND_LINE * (place as f64 + 0.5));
     let _ = writeln!(

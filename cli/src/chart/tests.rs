@@ -11,7 +11,7 @@ fn chart(lines: Vec<Line>) -> Chart {
     Chart { title, notes, axis: "ids", number: |n| n.to_string(), lines }
 }
 
-/// The values of an attribute, in order.
+/// Returns the values of an attribute, in order.
 fn values<'a>(svg: &'a str, attribute: &str) -> Vec<&'a str> {
     let before = format!(" {attribute}=\"");
     let parts = svg.split(before.as_str()).skip(1);
@@ -28,7 +28,7 @@ fn a_chart_has_a_point_for_every_size_and_tree() {
     assert!(svg.contains(">4</text>") && !svg.contains("NaN") && !svg.contains("inf"), "{svg}");
 }
 
-/// The seventh line had the colour of the first, and its sample in the legend said nothing of its dashes.
+/// The seventh line had the colour of the first, and its sample in the legend did not show its dashes.
 #[test]
 fn every_line_is_told_from_every_other_in_the_legend_too() {
     let lines = (0..30).map(|number| line(&number.to_string(), &[(2, number + 1), (4, 900 * (number + 1))]));
@@ -46,7 +46,7 @@ fn every_line_is_told_from_every_other_in_the_legend_too() {
     assert!(svg.contains("height=\"706\""), "a long legend has room");
 }
 
-/// Chain and flat over two ids take the same time, and the picture had one of them.
+/// Chain and flat over two ids take the same time, and the picture showed only one of them.
 #[test]
 fn equal_lines_do_not_hide_each_other() {
     let same = [(2, 100), (4, 200), (8, 400)];
@@ -57,13 +57,13 @@ fn equal_lines_do_not_hide_each_other() {
     let stripes = |piece: usize| {
         ["stroke-dasharray", "stroke-dashoffset"].map(|name| values(pieces[piece], name).concat())
     };
-    // Of three that share a place each has a third of it.
+    // Each of three lines in the same place has a third of it.
     for first in [0, 1] {
         let of = ["-0.0", "-8.0", "-16.0"].map(|offset| ["8.0 16.0".to_owned(), offset.to_owned()]);
         assert_eq!([first, first + 4, first + 6].map(stripes), of);
     }
     assert_eq!(stripes(2).concat(), "", "one point in common hides no line");
-    // Where points lie upon each other a ring of each is seen.
+    // Where points lie upon each other, a ring of each is visible.
     let at_two: Vec<&str> = svg.lines().filter(|line| line.contains(", 2 ids: ")).collect();
     let radii: Vec<&str> = at_two.iter().map(|line| values(line, "r")[0]).collect();
     assert_eq!(radii, ["7.8", "6.2", "4.6", "3.0"]);
@@ -78,7 +78,7 @@ fn error_bars_stand_beside_each_other() {
     };
     let svg = draw(&chart(vec![uncertain("a"), uncertain("b"), uncertain("c")]));
     let mut places = values(&svg, "cx");
-    // The last three are samples.
+    // The last three are samples of the legend.
     places.truncate(6);
     let at_two: Vec<f64> = [0, 2, 4].iter().map(|&place: &usize| places[place].parse().unwrap()).collect();
     assert!(at_two[1] - at_two[0] >= 7.0 && at_two[2] - at_two[1] >= 7.0, "{at_two:?}");
@@ -86,7 +86,7 @@ fn error_bars_stand_beside_each_other() {
     assert!(svg.contains("2 ids: 100 ns (50 ns to 200 ns)"), "{svg}");
 }
 
-/// A row alone stood at the left edge of an axis from its number to twice that.
+/// A single row was at the left edge of an axis from its number to twice that.
 #[test]
 fn a_single_number_stands_in_the_middle() {
     let svg = draw(&chart(vec![line("a", &[(8, 24_000)])]));

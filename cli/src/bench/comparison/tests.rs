@@ -1,4 +1,4 @@
-//! Two runs against each other.
+//! Tests of the comparison of two runs.
 
 use super::super::axes::tests::key;
 use super::super::sample::{report, row};

@@ -1,4 +1,4 @@
-//! What the arguments mean together.
+//! Tests of combinations of arguments.
 
 use super::*;
 use crate::args::{Args, Command};

@@ -1,4 +1,4 @@
-//! What people and programs read.
+//! Tests of the output for people and programs.
 
 use super::super::axes::tests::key;
 use super::super::comparison::Verdict;
@@ -132,7 +132,7 @@ fn a_picture_has_a_line_for_every_combination() {
     assert_eq!(picture(&report()).axis, "ids");
 }
 
-/// The title said "the median of turns, and where it lies" of a time that several in flight had shared.
+/// The title said "the median of turns, and where it lies" of a time that several calls in flight had shared.
 #[test]
 fn a_picture_says_what_its_times_are() {
     let of = |flying: &[u32]| {
