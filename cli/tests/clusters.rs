@@ -1,4 +1,4 @@
-//! The command in clusters that meet by IMPI: real processes, the real server, and what happens when some of them are killed.
+//! The command in clusters that meet by IMPI: real processes and the real server, with some processes killed.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 #![allow(clippy::print_stdout, reason = "a test that is skipped says so")]
 #![cfg(feature = "impi")]
@@ -15,7 +15,7 @@ const EXE: &str = env!("CARGO_BIN_EXE_gpc");
 
 const LAUNCHER: &str = "mpiexec.mpich";
 
-/// Long enough for any machine: it only passes where something is broken.
+/// Enough for any machine: this time passes only if something is broken.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A folder with a secret, for the clusters of one test.
@@ -48,7 +48,7 @@ fn gpc(arguments: &[&str]) -> Command {
 struct Server {
     process: Child,
     address: String,
-    /// What it says on standard error, by line.
+    /// Lines of its standard error.
     said: Receiver<String>,
 }
 
@@ -57,7 +57,7 @@ impl Server {
         Server::of(gpc(&["impi", "server", &clients.to_string(), "--trace"])).unwrap()
     }
 
-    /// One that prints its address.
+    /// Starts a server that prints its address.
     fn of(mut command: Command) -> std::io::Result<Server> {
         let mut process = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
         let mut address = String::new();
@@ -68,7 +68,7 @@ impl Server {
         Ok(Server { process, address: address.trim_end().to_owned(), said: lines })
     }
 
-    /// Waits until it says of each of these clients that it has sent this.
+    /// Waits until the server reports for each of these clients that it has sent this.
     fn hears(&self, clients: &[u32], what: &str) {
         let mut missing = clients.to_vec();
         while !missing.is_empty() {
@@ -86,10 +86,10 @@ impl Server {
     }
 }
 
-/// A process of a cluster as a step of Slurm on one node starts it: no launcher ends the others when it fails.
+/// Starts a process of a cluster as a step of Slurm on one node does: no launcher ends the other processes if it fails.
 fn process(server: &Server, place: &Place, (cluster, count): (u32, u32), id: u32) -> Child {
     let mut command = gpc(&["call", "facts", "--tree", "hosts+binomial", "--wait-for-peers", "50s"]);
-    // Steps of other sessions have other names.
+    // Steps of other sessions need other names.
     let job = u32::from(server.port()) * 64 + cluster;
     command.env("GPC_IMPI_SERVER", &server.address).env("GPC_IMPI_RANK", cluster.to_string());
     command.env("GPC_SECRET_FILE", place.secret());
@@ -120,7 +120,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// What those say that have failed.
+/// Returns the error output of processes that have failed.
 fn failures(processes: Vec<Child>) -> Vec<String> {
     let failure = |process| {
         let output = ended(process);
@@ -130,7 +130,7 @@ fn failures(processes: Vec<Child>) -> Vec<String> {
     processes.into_iter().map(failure).collect()
 }
 
-/// Kills one process, and waits until it is gone.
+/// Kills one process, and waits until it is gone. Returns its number.
 fn kill(processes: &mut Vec<Child>, id: usize) -> u32 {
     let mut process = processes.remove(id);
     process.kill().unwrap();
@@ -174,11 +174,11 @@ fn clusters_of_a_launcher_make_one_call() {
         assert!(other.status.success(), "{}", text(&other.stderr));
         assert_eq!(text(&other.stdout) + &text(&other.stderr), "");
     }
-    // It has heard FINI of all three.
+    // The server has received FINI from all three.
     assert!(server.ends());
 }
 
-/// A process that nobody has started is a cluster by itself.
+/// A process without a launcher is a cluster by itself.
 #[test]
 fn processes_alone_are_clusters() {
     let (place, server) = (Place::new(), Server::start(2));
@@ -193,7 +193,7 @@ fn processes_alone_are_clusters() {
     assert!(ended(other).status.success() && server.ends());
 }
 
-/// Who is lost before all clusters are there ends its own cluster, and another one can come in its place.
+/// A process that is lost before all clusters are there ends its own cluster. Another cluster can take its place.
 #[test]
 fn a_cluster_that_is_lost_can_come_again() {
     let (place, server) = (Place::new(), Server::start(2));
@@ -217,7 +217,7 @@ fn a_cluster_that_is_lost_can_come_again() {
     assert!(server.ends());
 }
 
-/// A client that says nothing once all have joined: the others wait for it.
+/// Starts a client that is silent after all have joined, so that the others wait for it.
 fn silent(server: &Server, rank: u8) -> TcpStream {
     let mut stream = TcpStream::connect(&server.address).unwrap();
     stream.write_all(b"AUTH\0\0\0\x04\0\0\0\x01IMPI\0\0\0\x04\0\0\0").unwrap();
@@ -257,7 +257,7 @@ fn whoever_is_lost_within_the_session_ends_it_for_all() {
     }
 }
 
-/// The reference server takes the labels of this project, and answers none of them.
+/// The reference server accepts the labels of this project, but does not return them.
 #[test]
 fn a_server_that_carries_no_ports_is_enough_for_one_process_on_each_host() {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../impi/tests/peers/reference_like.py");
@@ -269,7 +269,7 @@ fn a_server_that_carries_no_ports_is_enough_for_one_process_on_each_host() {
     let (Ok(server), place) = (start(), Place::new()) else { return println!("skipped: needs python3") };
     let clusters = [processes(&server, &place, 0, 3), processes(&server, &place, 1, 2)];
     let mut outputs: Vec<Output> = clusters.into_iter().flatten().map(ended).collect();
-    // The root of each cluster says what that means.
+    // The root of each cluster reports the effect.
     for root in [0, 3] {
         let err = text(&std::mem::take(&mut outputs[root].stderr));
         let missed = "has not carried the labels of this project: the public keys of processes are not known";
@@ -279,7 +279,7 @@ fn a_server_that_carries_no_ports_is_enough_for_one_process_on_each_host() {
     assert!(outputs[1..].iter().all(|output| output.status.success() && output.stderr.is_empty()));
     assert!(server.ends());
 
-    // Two processes of one host have one port there.
+    // Two processes of one host share one port there.
     let server = start().unwrap();
     let start = |rank: &str| {
         let mut command = Command::new(LAUNCHER);

@@ -1,4 +1,5 @@
-//! Clusters that a real launcher starts, and that meet by IMPI: which shapes become one set of nodes, along which tree, and what is said where they do not.
+//! Clusters that a real launcher starts and that meet by IMPI: which shapes become one set of nodes, by which tree, and
+//! the errors if they do not.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 #![allow(clippy::print_stdout, reason = "a test that is skipped says so")]
 #![cfg(feature = "impi")]
@@ -27,7 +28,7 @@ fn command(program: &str) -> Command {
     command
 }
 
-/// Whether the launcher is there; says so if it is not.
+/// Whether the launcher exists; prints a note if it does not.
 fn launches() -> bool {
     match command(LAUNCHER).arg("--version").output() {
         Err(error) if error.kind() == ErrorKind::NotFound => {
@@ -38,14 +39,14 @@ fn launches() -> bool {
     }
 }
 
-/// A secret in this folder.
+/// Creates a secret in this folder.
 fn secret(folder: &Path, name: &str) -> String {
     let path = folder.join(name);
     assert!(command(EXE).arg("secret").arg(&path).status().unwrap().success());
     path.to_str().unwrap().to_owned()
 }
 
-/// The server of `gpc impi server`, which ends with the test at the latest.
+/// The server of `gpc impi server`; it ends with the test at the latest.
 struct Server {
     process: Child,
     address: String,
@@ -68,13 +69,13 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may have ended.
+        // The process may have ended.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
 }
 
-/// A cluster of so many processes, each with an address of its own; they run `gpc call` with these arguments.
+/// Starts a cluster of this number of processes, each with its own address. They run `gpc call` with these arguments.
 fn cluster(server: &Server, secret: &str, (rank, count): (usize, u32), arguments: &str) -> Child {
     let script = format!("GPC_HOST_ADDRESS=127.3.{rank}.$((PMI_RANK+1)) exec {EXE} call {arguments}");
     let mut command = command(LAUNCHER);
@@ -84,14 +85,14 @@ fn cluster(server: &Server, secret: &str, (rank, count): (usize, u32), arguments
     command.spawn().unwrap()
 }
 
-/// What came of clusters of so many processes, whose processes all have these arguments.
+/// Returns the outputs of clusters of these sizes, whose processes all have these arguments.
 fn clusters(shape: &[u32], arguments: &str) -> Vec<Output> {
     let (folder, server) = (tempfile::tempdir().unwrap(), Server::start(shape.len()));
     let secret = secret(folder.path(), "secret");
     let start = |cluster_of| cluster(&server, &secret, cluster_of, arguments);
     let clusters: Vec<Child> = shape.iter().copied().enumerate().map(start).collect();
     let outputs = clusters.into_iter().map(|cluster| cluster.wait_with_output().unwrap()).collect();
-    // It has heard FINI of all.
+    // The server has received FINI from all clients.
     assert!(server.ends_well());
     outputs
 }
@@ -100,7 +101,8 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// The root of a cluster of one process under a launcher kept nobody waiting, and that call ended at once: the second time it looked, the root took this for a loss, and left the session before the others had come. Whoever is alone holds nobody.
+/// The root of a cluster of one process under a launcher held no other process, and the call that holds them ended at
+/// once. At its second check the root took this for a loss, and left the session before the other clusters had joined.
 #[test]
 fn a_cluster_of_one_process_meets_the_others() {
     if !launches() {
@@ -121,7 +123,7 @@ fn a_cluster_of_one_process_meets_the_others() {
     }
 }
 
-/// Along the default tree of other calls messages went to and fro between the clusters.
+/// With the default tree of other calls, messages went back and forth between the clusters.
 #[test]
 fn clusters_are_kept_together_where_no_tree_is_named() {
     if !launches() {
@@ -134,7 +136,7 @@ fn clusters_are_kept_together_where_no_tree_is_named() {
     }
 }
 
-/// Two clusters with a secret each: whoever refused the other said nothing of why, and its log was not there.
+/// Of two clusters with different secrets, the one that refused the other reported no reason, and wrote no log.
 #[test]
 fn clusters_with_different_secrets_say_so() {
     if !launches() {
@@ -152,7 +154,7 @@ fn clusters_with_different_secrets_say_so() {
             text(&output.stderr)
         })
         .collect();
-    // Which of them has called the other is not the same each time.
+    // Which cluster connects to the other differs from run to run.
     let all = said.concat();
     assert!(all.contains("it refused the proof"), "{said:?}");
     assert!(

@@ -1,4 +1,4 @@
-//! The command as a user runs it: what it prints, where, and its exit status.
+//! The command as users run it: its output and its exit status.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -10,7 +10,7 @@ fn gpc(line: &str) -> Command {
     command
 }
 
-/// Exit status, standard output and standard error.
+/// Returns exit status, standard output and standard error.
 fn run(line: &str) -> (Option<i32>, String, String) {
     let Output { status, stdout, stderr } = gpc(line).output().unwrap();
     (status.code(), String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap())
@@ -40,7 +40,7 @@ fn a_tree_file_is_checked() {
     assert_eq!(run(&format!("tree --check {path}")), (Some(1), String::new(), error));
 }
 
-/// The example file: clusters of 3, 2 and 2 hosts. Each is entered once, and so is each host in it.
+/// The example file has clusters of 3, 2 and 2 hosts. A call enters each cluster once, and each host in it once.
 #[test]
 fn a_hosts_file_keeps_clusters_together() {
     let drawn = |tree: &str| {
@@ -66,7 +66,7 @@ fn a_hosts_file_keeps_clusters_together() {
 
 #[test]
 fn a_reader_who_leaves_is_no_error() {
-    // More than a pipe holds, so that writing meets the closed end.
+    // More than a pipe holds, so that the writer meets the closed end.
     let mut child =
         gpc("tree flat 100000 --all").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     drop(child.stdout.take());
@@ -92,7 +92,7 @@ fn trees_that_are_drawn_are_compared_too() {
     assert!(json.starts_with('[') && json.contains("\"tree\":\"flat\""), "{json}");
 }
 
-/// A name with a slip was refused with all names there are, and none of them was said to be the one that was meant.
+/// A misspelled name was rejected with a list of all names, without the one that was probably meant.
 #[test]
 fn a_name_with_a_slip_has_the_one_that_was_meant() {
     for (line, said) in [
@@ -110,7 +110,7 @@ fn a_name_with_a_slip_has_the_one_that_was_meant() {
     }
 }
 
-/// A line of a shell, in a folder of its own: exit status, standard output and standard error.
+/// Runs a shell line in a folder of its own. Returns exit status, standard output and standard error.
 fn shell(line: &str) -> (Option<i32>, String, String) {
     let folder = tempfile::tempdir().unwrap();
     let mut command = Command::new("sh");
@@ -120,7 +120,8 @@ fn shell(line: &str) -> (Option<i32>, String, String) {
     (output.status.code(), text(output.stdout), text(output.stderr))
 }
 
-/// `gpc tree binary 4 >&-` lost its output and exited with 0: the runtime of the language had put `/dev/null` in place of the closed descriptor. A descriptor that cannot be written lost it, too.
+/// `gpc tree binary 4 >&-` lost its output and exited with 0: Rust's runtime had opened `/dev/null` in place of the
+/// closed descriptor. With a descriptor that could not be written the output was lost, too.
 #[test]
 fn output_that_is_lost_is_an_error() {
     for line in [
@@ -144,14 +145,15 @@ fn output_that_is_lost_is_an_error() {
             assert!(error.contains(why), "{line} {closed}: {error}");
         }
     }
-    // What writes nothing loses nothing.
+    // A command that writes nothing loses nothing.
     let (status, _, error) = shell("exec $gpc secret job.secret >&-");
     assert_eq!(status, Some(0), "{error}");
     let (status, _, error) = shell("exec $gpc tree binary 4 >/dev/null");
     assert_eq!((status, error.as_str()), (Some(0), ""));
 }
 
-/// A standard input that was a directory, or closed, counted as empty: the digest of nothing, and status 0.
+/// A standard input that was a directory, or closed, counted as empty: the result was the digest of no data, and status
+/// 0.
 #[test]
 fn input_that_cannot_be_read_is_an_error() {
     for (line, said) in [
@@ -167,12 +169,12 @@ fn input_that_cannot_be_read_is_an_error() {
         let (status, out, error) = shell(&format!("exec $gpc {line}"));
         assert!(status == Some(1) && out.is_empty() && error.contains(said), "{line}: {status:?} {error}");
     }
-    // It is not read.
+    // Standard input is not read.
     assert_eq!(shell("exec $gpc run --stdin none echo a </"), (Some(0), "a\n".into(), String::new()));
     assert_eq!(shell("exec $gpc run cat <&-"), (Some(0), String::new(), String::new()));
 }
 
-/// `--data /dev/zero` took 22 GB, until the system killed something.
+/// `--data /dev/zero` took 22 GB, until the system killed a process.
 #[test]
 fn data_without_an_end_are_within_the_budget() {
     let (status, out, error) = shell("ulimit -v 1000000; exec $gpc call digest -n 2 --data /dev/zero");
@@ -181,7 +183,8 @@ fn data_without_an_end_are_within_the_budget() {
     assert!(error.starts_with(said) && error.contains(": send less"), "{error}");
 }
 
-/// `printf 'a\nb\nc\n' | while read h; do gpc run -n 1 echo $h; done` printed `a`: the first run had read the rest of the list.
+/// `printf 'a\nb\nc\n' | while read h; do gpc run -n 1 echo $h; done` printed `a`: the first run had read the rest of
+/// the list.
 #[test]
 fn a_loop_keeps_its_list_where_a_run_reads_no_input() {
     let lines = |option: &str| {
@@ -208,7 +211,8 @@ fn wrong_arguments_are_told_from_failures() {
     );
 }
 
-/// Some wrong arguments ended with 1, as if a call had failed, others were taken as they came: a script could not tell a slip of the pen from a process that had died.
+/// Some wrong arguments ended with status 1, like a failed call, and others were accepted. A script could not tell a
+/// typing error from a dead process.
 #[test]
 fn every_slip_of_the_pen_exits_with_2_and_says_what_to_write() {
     for (line, said) in [
@@ -238,7 +242,7 @@ fn every_slip_of_the_pen_exits_with_2_and_says_what_to_write() {
     }
 }
 
-/// `gpc tree ok.tree` said that this names no tree, and listed every word but the one that was missing.
+/// `gpc tree ok.tree` reported an unknown tree, and listed every word but the missing one.
 #[test]
 fn a_tree_file_that_lacks_its_word_is_recognised() {
     let folder = tempfile::tempdir().unwrap();
@@ -260,13 +264,13 @@ fn a_tree_file_that_lacks_its_word_is_recognised() {
     }
 }
 
-/// Hours of simulated worlds were for nothing where somebody ended them before the last.
+/// An interrupt before the last run discarded hours of simulated worlds.
 #[test]
 fn a_swarm_that_is_interrupted_prints_what_it_has() {
     let mut swarm = gpc("sim -n 8 --runs 1000000000 --output json");
     let swarm = swarm.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let pid = rustix::process::Pid::from_raw(swarm.id().try_into().unwrap()).unwrap();
-    // From the moment it hears signals on it is interrupted; before that one would end it.
+    // Once the process catches the signal, it is interrupted; before, the signal would end it.
     let hears = || {
         let status = std::fs::read_to_string(format!("/proc/{}/status", swarm.id())).unwrap();
         let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap().trim();
@@ -285,7 +289,8 @@ fn a_swarm_that_is_interrupted_prints_what_it_has() {
     assert_eq!(error, format!("gpc: interrupted after {runs} of 1000000000 runs\n"));
 }
 
-/// The old picture was gone where there was no room for the new one. The limit on the size of files stands for a full disk, and a signal that ended the process without a word came on top.
+/// If there was no room for the new picture, the old one was lost. The limit on file sizes stands for a full disk; its
+/// signal also ended the process without a message.
 #[test]
 fn a_file_that_cannot_be_written_whole_stays_as_it_was() {
     let folder = tempfile::tempdir().unwrap();
@@ -304,7 +309,7 @@ fn a_file_that_cannot_be_written_whole_stays_as_it_was() {
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "what was begun is gone");
 }
 
-/// It was refused for the 64 descriptors that it had no use for.
+/// The call was refused because of the 64 descriptors that it did not need.
 #[test]
 fn a_call_over_one_id_needs_few_descriptors() {
     let script = format!("ulimit -n 24 && exec {} call echo -n 1", env!("CARGO_BIN_EXE_gpc"));
@@ -321,7 +326,7 @@ fn the_help_says_what_a_node_needs() {
     assert!(words.join(" ").contains("by default where the peers file has this id"), "{help}");
 }
 
-/// The whole way: processes, probes, the search, the file, the table; then the file is used.
+/// The complete path: processes, probes, the search, the file, the table; then the file is used.
 #[test]
 fn links_are_measured_and_the_costs_are_used() {
     let folder = tempfile::tempdir().unwrap();

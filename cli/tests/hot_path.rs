@@ -1,4 +1,5 @@
-//! What a hop costs: allocations and calls of the system, counted, so that a message takes no more than docs/performance.md says.
+//! Cost of a hop: allocations and system calls are counted, so that a message takes no more than docs/performance.md
+//! states.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -10,18 +11,18 @@ use chained_gpc::Placement;
 use chained_gpc::{Call, FuncHandle, Functions, LinkKind, Listener, Node, Peers, PolledNode};
 use gpc_trees::{IdList, Tree};
 
-/// The system's allocator, with the calls of the current thread counted.
+/// The system's allocator, with a count of the calls by the current thread.
 struct Counting;
 
 thread_local! {
     static TAKEN: Cell<u64> = const { Cell::new(0) };
 }
 
-// SAFETY: every call goes on to the system's allocator as it came; counting neither allocates nor panics.
+// SAFETY: every call is passed on to the system's allocator unchanged; counting neither allocates nor panics.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         TAKEN.set(TAKEN.get() + 1);
-        // SAFETY: the caller's promises are those that `System` asks for.
+        // SAFETY: the caller's promises are those that `System` requires.
         unsafe { System.alloc(layout) }
     }
 
@@ -40,20 +41,20 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-/// Calls before counting begins: links are up, and every list has found its size.
+/// Calls before counting begins: links are up, and every list has its final size.
 const WARM_UP: u32 = 300;
 
-/// Calls that are counted; what happens once in hundreds, such as a list that grows, is spread over them.
+/// Calls that are counted. A rare event, such as the growth of a list once in hundreds of calls, is spread over them.
 const COUNTED: u32 = 500;
 
-/// Nodes that are all driven by this thread; the first one is the root.
+/// Nodes that this thread drives; the first one is the root.
 struct Group {
     nodes: Vec<PolledNode>,
     func: FuncHandle,
     tree: Tree,
-    /// Allocations in each node's turns.
+    /// Number of allocations in the turns of each node.
     taken: Vec<u64>,
-    /// Allocations of the root's application to have all replies, lent.
+    /// Number of allocations of the root's application to borrow all replies.
     lent: u64,
 }
 
@@ -79,7 +80,7 @@ impl Group {
         Group { taken: vec![0; nodes.len()], nodes, func, tree, lent: 0 }
     }
 
-    /// Allocations for a call when nothing is new any more: in each node's turns, and for the replies.
+    /// Returns the allocations per call in the steady state: in the turns of each node, and for the replies.
     fn each(mut self) -> (Vec<f64>, f64) {
         (0..WARM_UP).for_each(|_| self.call());
         self.taken.fill(0);
@@ -89,7 +90,7 @@ impl Group {
         (self.taken.into_iter().map(each).collect(), each(self.lent))
     }
 
-    /// One call with 64 bytes each way.
+    /// Makes one call with 64 bytes each way.
     fn call(&mut self) {
         let n = self.nodes.len();
         let call =
@@ -117,7 +118,7 @@ impl Group {
 fn a_call_allocates_no_more_than_it_must() {
     for link in [LinkKind::Tcp, LinkKind::Unix, LinkKind::Shm] {
         let each = Group::new(link, Tree::Chain, 3).each().0;
-        // Of docs/performance.md, "What a hop costs".
+        // From docs/performance.md, "What a hop costs".
         let most = [1.0, 0.0, 0.0];
         let roles = ["root", "one in the middle", "leaf"];
         for ((role, each), most) in roles.iter().zip(each).zip(most) {
@@ -134,13 +135,13 @@ fn a_call_allocates_no_more_than_it_must() {
                 each[1..].iter().all(|&each| each == 0.0),
                 "{link:?}: of {children} leaves one allocates: {each:?}"
             );
-            // The list itself: the parts lie where they came.
+            // Only the list itself: its parts stay where they were received.
             assert!(lent <= 1.0, "{link:?}: to have {children} replies takes {lent} allocations");
         }
     }
 }
 
-/// Calls of the system that one run of `gpc call` made, by name; `None` without strace.
+/// Returns the number of system calls of one run of `gpc call`, by name; `None` without strace.
 fn system_calls(link: &str, repeat: u32) -> Option<BTreeMap<String, f64>> {
     let summary = tempfile::NamedTempFile::new().expect("a file");
     let mut strace = Command::new("strace");
@@ -166,15 +167,18 @@ fn system_calls(link: &str, repeat: u32) -> Option<BTreeMap<String, f64>> {
     Some(rows.collect())
 }
 
-/// A Unix socket once told its writer of every read of the peer: each node was woken one and a half times for every message.
+/// A Unix socket reported every read of the peer to its writer: each node was woken one and a half times for every
+/// message.
 #[test]
 fn a_hop_is_one_write_one_read_and_one_wait() {
-    // Two hops; the root is woken once more, by its caller, and now and then after it has seen the call by itself.
+    // Two hops. The root is woken once more by its caller, and sometimes after it has already found the call while
+    // polling.
     let sockets = [("writev", 0.0), ("recvfrom", 2.0), ("sendto", 2.0), ("epoll_wait", 3.0), ("write", 1.0)];
-    // The bell is a write, too; and bells are read by the dozen.
+    // A wake-up of the peer is a write to its socket, too, and many wake-ups are read at once.
     let rings = [("writev", 0.0), ("recvfrom", 0.1), ("sendto", 2.0), ("epoll_wait", 3.0), ("write", 1.0)];
     for (link, each) in [("tcp", sockets), ("unix", sockets), ("shm", rings)] {
-        // Who is scheduled when can only add to them: a process that is put off between two steps is rung, or asks, once more. What is made too often is so each time.
+        // Scheduling can only add calls: a process that is preempted between two steps is woken, or polls, once more. A
+        // real excess occurs in every attempt.
         let mut wrong = Vec::new();
         for _ in 0..3 {
             let Some(made) = of_a_call(link) else {
@@ -194,10 +198,10 @@ fn a_hop_is_one_write_one_read_and_one_wait() {
     }
 }
 
-/// Calls of the system that one call over two ids makes, by name.
+/// Returns the number of system calls for one call over two ids, by name.
 fn of_a_call(link: &str) -> Option<BTreeMap<String, f64>> {
     let (few, mut many) = (system_calls(link, 200)?, system_calls(link, 1200)?);
-    // Those of the start and the end are in both.
+    // The calls at the start and the end are in both counts.
     for (name, count) in &mut many {
         *count = (*count - few.get(name).copied().unwrap_or_default()) / 1000.0;
     }

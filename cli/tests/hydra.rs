@@ -1,4 +1,5 @@
-//! The command in the processes that a launcher starts: MPICH's hydra, which speaks PMI-1 and PMI-2. Debian: `apt-get install mpich`.
+//! The command in the processes of a launcher: MPICH's hydra, which speaks PMI-1 and PMI-2. Debian:
+//! `apt-get install mpich`.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 #![allow(clippy::print_stdout, reason = "a test that is skipped says so")]
 #![allow(clippy::disallowed_methods, reason = "a process of another program tells of itself in /proc alone")]
@@ -10,13 +11,13 @@ use std::time::{Duration, Instant};
 
 const EXE: &str = env!("CARGO_BIN_EXE_gpc");
 
-/// The launcher by the name that Debian gives it, so that no other one is taken for it.
+/// Debian's name of the launcher, so that no other launcher is used by mistake.
 const LAUNCHER: &str = "mpiexec.mpich";
 
-/// Long enough for any machine: it only passes where something is broken.
+/// Enough for any machine: this time passes only if something is broken.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A launcher's run, with what comes before the command itself; `None` where there is no such launcher.
+/// Runs the launcher with these words before the command; `None` if there is no such launcher.
 fn launch(before: &[&str], line: &str) -> Option<Output> {
     launch_with(before, line, &[])
 }
@@ -38,7 +39,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// What the command prints, once, where it ends well.
+/// Returns the output of a command that has succeeded.
 #[track_caller]
 fn printed(output: &Output) -> String {
     let (out, err) = (text(&output.stdout), text(&output.stderr));
@@ -82,7 +83,8 @@ fn numbers_of_processes_ways_to_the_server_and_links_are_all_the_same() {
     }
 }
 
-/// As on several hosts: addresses, secret and keys instead of abstract names. The launcher is told that there are two hosts.
+/// As on several hosts: addresses, secret and keys instead of abstract names. The launcher is told that there are two
+/// hosts.
 #[test]
 fn hosts_are_known_and_processes_on_several_reach_each_other_over_tcp() {
     let before = ["-launcher", "fork", "-hosts", "a,b", "-ppn", "3", "-n", "6"];
@@ -120,7 +122,7 @@ fn the_launcher_sees_that_a_call_fails() {
     assert_eq!(text(&output.stderr).matches("no tree is named `nonsense`").count(), 1);
 }
 
-/// One process does what a shell line says before it becomes the command, or does not become it at all.
+/// Each process runs a shell line before it becomes the command, or instead.
 fn shell(before: &str, line: &str) -> Option<Output> {
     let script = format!("{before}; exec {EXE} {line}");
     let mut command = Command::new(LAUNCHER);
@@ -157,7 +159,7 @@ fn a_process_that_is_killed_has_the_launcher_end_the_others() {
     assert_eq!(text(&output.stdout).matches("done").count(), 0);
 }
 
-/// A program that was started by `gpc call -n` took itself for a process of the launcher of `gpc call`.
+/// A program started by `gpc call -n` took itself for a process of the launcher of `gpc call`.
 #[test]
 fn what_a_launcher_says_does_not_reach_processes_that_are_started_here() {
     let mut outer = Command::new(EXE);

@@ -1,4 +1,4 @@
-//! Node processes as `gpc call` starts and ends them: real processes of the real command.
+//! Node processes that `gpc call` starts and ends: real processes of the real command.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -19,7 +19,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 const EXE: &str = env!("CARGO_BIN_EXE_gpc");
 
-/// Long enough for any machine: it only passes where something is broken.
+/// Enough for any machine: this time passes only if something is broken.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn plan(ids: Range<u32>, link: LinkKind, others: Peers) -> Plan {
@@ -37,7 +37,7 @@ fn pid(launch: &Launch, id: u32) -> Pid {
     Pid::from_raw(launch.process_of(id).unwrap().cast_signed()).unwrap()
 }
 
-/// Whether there is no such process any more; a zombie would still be one.
+/// Whether the process is gone; a zombie would still exist.
 fn is_gone(pid: Pid) -> bool {
     rustix::process::test_kill_process(pid).is_err()
 }
@@ -89,7 +89,7 @@ fn a_launch_has_a_secret_of_its_own_or_that_of_its_plan() {
     }
 }
 
-/// Orders that the control link does not hold at once were given to a process that read them only when it had been started.
+/// Orders that exceed the buffer of the control link were written before the process that reads them was started.
 #[test]
 fn orders_of_any_length_are_taken() {
     let others: Peers = (10..30_000).map(|id| (id, format!("unix:@other-{id}").parse().unwrap())).collect();
@@ -99,10 +99,10 @@ fn orders_of_any_length_are_taken() {
     assert_eq!((ended.killed, ended.failed), (vec![], vec![]));
 }
 
-/// Several threads start them: whoever fails, all that were started end.
+/// Several threads start processes: if one fails, all processes that were started end.
 #[test]
 fn a_launch_that_is_stopped_leaves_nothing() {
-    /// No other test has these ids.
+    /// No other test uses these ids.
     const FIRST: u32 = 700_000;
     let asked = AtomicU32::new(0);
     let plan = plan(FIRST..FIRST + 64, LinkKind::DEFAULT, Peers::new());
@@ -149,7 +149,7 @@ fn a_process_that_does_not_end_is_killed() {
     assert!(is_gone(stopped));
 }
 
-/// A process like those of a launch, and the parent's end of its control link.
+/// Starts a process like those of a launch. Returns it with the parent's end of its control link.
 fn by_hand(id: u32, input: Stdio) -> (Child, UnixStream) {
     let (control, theirs) = UnixStream::pair().unwrap();
     let child = Command::new(EXE)
@@ -167,7 +167,9 @@ fn refused(output: Output) -> String {
     String::from_utf8(output.stderr).unwrap()
 }
 
-/// What the node held is gone with it: of a connection to it, this side reads the end. (This test asked whether the port still took connections, and once in many runs it did: a process that another test was starting held a copy of the listening socket for a moment.)
+/// The resources of a node end with it, so its connections read the end. (This test used to check that the port accepts
+/// no connection. In one of many runs it did: a process that another test was starting held a copy of the listening
+/// socket for a moment.)
 #[test]
 fn a_node_ends_when_its_parent_dies() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -176,7 +178,7 @@ fn a_node_ends_when_its_parent_dies() {
     control.write_all(format!("ports 5 127.0.0.1 {}\nend\n", address.port()).as_bytes()).unwrap();
     let mut link = TcpStream::connect(address).unwrap();
     link.set_read_timeout(Some(PATIENCE)).unwrap();
-    // What the system does with the links of a parent that is killed.
+    // The system does the same to the links of a killed parent.
     drop(control);
     assert!(child.wait_with_output().unwrap().status.success());
     let ended = link.read_to_end(&mut Vec::new()).map_err(|error| error.kind());
@@ -195,7 +197,7 @@ fn a_node_that_is_launched_wrongly_says_why() {
         assert!(nothing.is_empty(), "nothing is written to the control link");
         refused(child.wait_with_output().unwrap())
     };
-    // A parent that has gone is told nothing.
+    // If the parent is gone, nothing is reported.
     assert_eq!(with_orders(socket(), "ports 5 127.0.0.1 1\n"), "");
     assert_eq!(with_orders(socket(), ""), "");
     assert_eq!(

@@ -1,6 +1,7 @@
-//! Partial calls over real processes: some are killed, some are stopped and go on, and the others' replies count.
+//! Partial calls over real processes: some are killed, some are stopped and continued, and the replies of the others
+//! count.
 //!
-//! Nothing is timed: every wait is for a condition, and its limit only passes where something is broken.
+//! Nothing is timed: every wait is for a condition, and its limit passes only if something is broken.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
@@ -12,10 +13,10 @@ mod support;
 use rustix::process::Signal;
 use support::{Ended, Gpc, coverage, ids, run};
 
-/// Sleeps long enough to be seen asleep, everywhere at once.
+/// Every process sleeps long enough to be seen asleep, all at once.
 const ASLEEP: &str = "--forward-first --partial --time-limit 10m --output json";
 
-/// Each executes before it forwards, so that those below have their request later.
+/// Each process executes before it forwards, so that its descendants receive the request later.
 const FIRST_AWAKE: &str = "--partial --time-limit 10m --output json";
 
 fn all_asleep(call: &Gpc, n: u32) {
@@ -54,8 +55,9 @@ fn a_process_that_is_killed_in_the_middle_is_left_out_alone() {
     }
 }
 
-/// Twelve runs of twelve reported some 27 living ids as unknown: they were younger than the call plus its age as every hop rounded it up, and took an adopter's request for one that an earlier process of the
-/// id might have executed.
+/// Twelve of twelve runs reported some 27 living ids as unknown. The ids were younger than the call plus its age, which
+/// every hop rounds up. So they treated an adopter's request as one that an earlier process of the id might have
+/// executed.
 #[test]
 fn processes_that_have_just_started_are_not_lost_with_their_parent() {
     for tree in ["chain", "binary", "binomial"] {
@@ -84,7 +86,8 @@ fn a_process_that_is_killed_before_the_call_gets_to_it_is_unreached() {
     check_without(&call.end(), 7, &[1], [6, 0, 1, 0], "link");
 }
 
-/// Its children are adopted when it has been silent for long enough; that it goes on later, in the middle of the same call, changes nothing.
+/// The children of a stopped process are adopted after its silence. If it continues later, during the same call,
+/// nothing changes.
 #[test]
 fn a_process_that_is_stopped_is_given_up_and_comes_back_to_nothing() {
     for link in ["tcp", "unix", "shm"] {
@@ -138,11 +141,11 @@ fn a_function_that_fails_is_left_out_alone() {
         "{table}"
     );
     assert_eq!(ended.code(), Some(1));
-    // It said once more what the table says.
+    // The table has the reason, so the error only refers to it.
     assert!(ended.said().contains("gpc: 1 of 8 ids did not finish: the table says why"), "{}", ended.said());
 }
 
-/// 1 + 4 + 9 + ...: what a failed id would have added is missing, and nothing else.
+/// The sum is 1 + 4 + 9 + ...: a failed id would reduce it by its own number, and by nothing else.
 #[test]
 fn a_whole_partial_call_is_like_any_other() {
     let ended = run("call sum -n 16 --partial --output json");

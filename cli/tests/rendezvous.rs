@@ -1,4 +1,4 @@
-//! `gpc rendezvous` and `gpc level` as their users run them: real services, real tasks, some of which are killed.
+//! `gpc rendezvous` and `gpc level` as users run them: real services and real tasks, some of which are killed.
 
 #![cfg(feature = "rendezvous")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
@@ -15,7 +15,7 @@ use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
 
 const EXE: &str = env!("CARGO_BIN_EXE_gpc");
 
-/// The golden vector of the source, in base64: two subjobs of two processes, each with the bytes 1 2 3.
+/// The golden vector of the source document, in base64: two subjobs of two processes, each with the bytes 1 2 3.
 const GOLDEN: &str = "MiAyIDMgAQIDMyABAgMyIDMgAQIDMyABAgM=";
 
 fn gpc(words: &[&str]) -> Command {
@@ -27,17 +27,17 @@ fn gpc(words: &[&str]) -> Command {
     command
 }
 
-/// Exit status, standard output and standard error.
+/// Returns exit status, standard output and standard error.
 fn finished(mut command: Command, input: &[u8]) -> (Option<i32>, Vec<u8>, String) {
     let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
-    // Who does not read it has closed it.
+    // A command that does not read its input has closed it.
     let _ = child.stdin.take().unwrap().write_all(input);
     let Output { status, stdout, stderr } = child.wait_with_output().unwrap();
     (status.code(), stdout, String::from_utf8(stderr).unwrap())
 }
 
-/// What a command prints that does what it is asked.
+/// Returns the output of a command that succeeds.
 fn done(command: Command, input: &[u8]) -> String {
     let (status, out, error) = finished(command, input);
     assert_eq!(status, Some(0), "{error}");
@@ -64,7 +64,7 @@ impl Job {
         self.path("secret").display().to_string()
     }
 
-    /// A command that knows the secret.
+    /// Returns a command that knows the secret.
     fn gpc(&self, words: &[&str]) -> Command {
         let mut command = gpc(words);
         command.env("GPC_SECRET_FILE", self.secret());
@@ -88,7 +88,7 @@ impl Job {
         done(self.gpc(&words), data.as_bytes())
     }
 
-    /// Waits in another process.
+    /// Starts a wait in another process.
     fn waiting(&self, handle: &str, more: &[&str]) -> Child {
         let mut words = vec!["rendezvous", "wait", handle];
         words.extend(more);
@@ -102,7 +102,7 @@ fn ended(child: Child) -> (Option<i32>, String, String) {
     (status.code(), String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap())
 }
 
-/// A service that serves.
+/// A running service.
 struct Service {
     child: Child,
     url: String,
@@ -121,7 +121,7 @@ impl Service {
         Service { child, url: url.trim_end().to_owned() }
     }
 
-    /// Where it listens, as `--listen` takes it.
+    /// Returns its address in the form of `--listen`.
     fn address(&self) -> String {
         self.url.trim_start_matches("http://").trim_end_matches("/rendezvous").to_owned()
     }
@@ -130,7 +130,7 @@ impl Service {
         kill_process(Pid::from_raw(self.child.id().cast_signed()).unwrap(), signal).unwrap();
     }
 
-    /// How it ends when it is told to, and what it has said.
+    /// Ends the service with a signal. Returns its exit status and its error output.
     fn end(mut self, signal: Signal) -> (Option<i32>, String) {
         self.signal(signal);
         let status = self.child.wait().unwrap().code();
@@ -170,7 +170,7 @@ fn wrong_arguments_are_told_from_what_cannot_be_done() {
         ("rendezvous create --service ftp://a --capacity 1", "neither http:// nor https://"),
         ("rendezvous create --service http://a --capacity 1 --rank 0", "--parent <HANDLE>"),
         ("rendezvous register --data x --rank -2", "write a number from 0 on, or `assign`"),
-        // The service was asked before, and what it said was no word of the argument.
+        // The service was asked first, and its answer did not name the argument.
         ("rendezvous create --service http://a --capacity 0", "--capacity 0: write a number of at least 1"),
         (
             "rendezvous create --service http://a --capacity 1 --level 0",
@@ -178,7 +178,7 @@ fn wrong_arguments_are_told_from_what_cannot_be_done() {
         ),
         ("rendezvous create --service http://a --capacity 1 --lifetime 0s", "lives for 1ms at least"),
         ("rendezvous run -n 2 --service http://a", "<PROGRAM>"),
-        // It was dropped: the processes were told of no rank.
+        // The rank was dropped without an error, and the processes had none.
         (
             "rendezvous run -n 2 --service http://a --parent http://a/rendezvous?00112233445566778899aabbccddeeff --rank 4294967296 -- true",
             "--rank 4294967296: ranks go from 0 to 4294967295",
@@ -209,7 +209,7 @@ fn wrong_arguments_are_told_from_what_cannot_be_done() {
     assert!(status == Some(1) && error.contains("mean the same, and have different values"), "{error}");
 }
 
-/// Two services, one of which has the top and the other the units: the service of the units is their controlling task.
+/// Two services: one has the top and the other the units. The service of the units is their controlling task.
 #[test]
 fn three_levels_meet_over_two_services() {
     let job = Job::new();
@@ -243,7 +243,8 @@ fn three_levels_meet_over_two_services() {
     }
 }
 
-/// Between registering and completing the service is killed, and started again at the same place: no registration is lost, handles stay good, and those who wait go on.
+/// The service is killed between registration and completion, and restarted at the same address. No registration is
+/// lost, handles stay valid, and waiting clients continue.
 #[test]
 fn a_service_that_is_killed_goes_on_from_its_store() {
     let job = Job::new();
@@ -252,17 +253,17 @@ fn a_service_that_is_killed_goes_on_from_its_store() {
     let handle = job.create(&service.url, &["--capacity", "2"]);
     assert_eq!(job.register(&handle, "first", "assign"), "0");
     let waiting = job.waiting(&handle, &[]);
-    // From then on it has asked.
+    // From then on the client is waiting.
     let waits =
         || done(job.gpc(&["rendezvous", "show", &handle, "--output", "json"]), b"").contains("\"waiting\":1");
     while !waits() {}
     let address = service.address();
     assert_eq!(service.end(Signal::KILL).0, None);
-    // What asks while nobody is there tries again.
+    // A client that finds no service tries again.
     let words = ["rendezvous", "register", &handle, "--data", "/dev/null", "--try-for", "1m"];
     let second = job.gpc(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let service = job.serve(&["--listen", &address, "--store", &store]);
-    // The answer of the first was lost, as far as it knows.
+    // The client repeats the request, as if the first answer had been lost.
     assert_eq!(job.register(&handle, "first", "assign"), "0");
     let (status, out, error) = ended(second);
     assert_eq!((status, out.as_str()), (Some(0), "1\n"), "{error}");
@@ -271,7 +272,8 @@ fn a_service_that_is_killed_goes_on_from_its_store() {
     drop(service);
 }
 
-/// A store that grew over the limit on the size of files ended the service by a signal, without a word: it is a full disk like any other.
+/// A store that grew over the limit on file sizes ended the service by a signal, without a message; the limit is like a
+/// full disk.
 #[test]
 fn a_service_outlives_the_limit_on_the_size_of_its_store() {
     let job = Job::new();
@@ -294,7 +296,7 @@ fn a_service_outlives_the_limit_on_the_size_of_its_store() {
     assert_eq!(service.end(Signal::TERM).0, Some(0));
 }
 
-/// The end of a unit's resource is told above with the name of its controlling task, which is its service.
+/// The end of a unit's resource is reported above with the name of its controlling task, which is its service.
 #[test]
 fn a_unit_that_ends_is_named_to_those_who_wait_above() {
     let job = Job::new();
@@ -312,7 +314,7 @@ fn a_unit_that_ends_is_named_to_those_who_wait_above() {
     );
 }
 
-/// Nobody but its lease tells that a service is gone; it takes half a minute.
+/// Only the lease reveals that a service is gone, which takes half a minute.
 #[test]
 fn a_controlling_service_that_is_killed_is_named_to_those_who_wait_above() {
     let job = Job::new();
@@ -324,7 +326,8 @@ fn a_controlling_service_that_is_killed_is_named_to_those_who_wait_above() {
     let client = Client::new(&options).unwrap();
     let (handle, token) = (top.parse().unwrap(), draw_token().unwrap());
     client.control(&handle, Unit::Rank(0), "the test", &token, None).unwrap();
-    // A token is for one unit, so that it is refused in either case; by the other fault once the service is there.
+    // A token is for one unit, so the request is refused in either case; the fault differs once the service has
+    // registered.
     let refused = || client.control(&handle, Unit::Rank(1), "the test", &token, None).unwrap_err();
     while refused().fault().unwrap().kind != FaultKind::ControllerTaken {}
     let waiting = job.waiting(&top, &["--limit", "2m"]);
@@ -379,7 +382,7 @@ fn the_token_of_the_page_stands_in_a_file_that_goes_with_the_service() {
     assert_eq!((status, Path::new(file).exists()), (Some(0), false), "{said}");
 }
 
-/// What a task of `run` does: registers, waits for all, and prints what it gets.
+/// Script of a task of `run`: registers, waits for all, and prints the result.
 const TASK: &str = "printf %s \"$GPC_SUBJOB_RANK\" | \"$GPC\" rendezvous register --data - >&2 && \"$GPC\" rendezvous wait --of top";
 
 #[test]
@@ -390,7 +393,7 @@ fn processes_that_are_started_meet() {
     let run = |rank: &str| {
         let words = ["rendezvous", "run", "-n", "3", "--service", &service.url, "--parent", &top];
         let mut command = job.gpc(&words);
-        // They have the token by its file alone, and what this process has inherited is not theirs.
+        // The processes get the token only through its file, not through variables inherited from this process.
         command
             .args(["--rank", rank, "--", "env", "-u", "GPC_SECRET_FILE", "sh", "-c", TASK])
             .env("GPC", EXE);
@@ -420,12 +423,12 @@ fn a_process_that_fails_is_named_and_its_status_is_that_of_the_run() {
     assert!(status == Some(127) && error.contains("cannot start /nowhere/program: No such file"), "{error}");
     let (status, _, error) = run(&["--time-limit", "200ms", "--", "sleep", "600"]);
     assert!(status == Some(124) && error.contains("longer than 200ms"), "{error}");
-    // The service's word of lifetimes was all that was said.
+    // The error was only the service's message about lifetimes.
     let (status, _, error) = run(&["--time-limit", "30d", "--", "true"]);
     assert!(status == Some(2) && error.contains("--time-limit 30d: ") && error.contains("13 s"), "{error}");
 }
 
-/// The others waited for the one that had failed, until somebody ended the run.
+/// The other processes waited for the one that had failed, until the run was ended by hand.
 #[test]
 fn the_others_are_ended_when_one_fails_before_all_have_registered() {
     let job = Job::new();
@@ -446,7 +449,8 @@ fn the_others_are_ended_when_one_fails_before_all_have_registered() {
     assert!(status == Some(3) && !error.contains("are ended"), "{error}");
 }
 
-/// The service was asked with the whole `--try-for` where signals are waited for: a run whose service was down was deaf.
+/// The service was queried with the whole limit of `--try-for` on the thread that handles signals: a run whose service
+/// was down ignored signals.
 #[test]
 fn a_run_whose_service_is_down_heeds_signals_when_a_process_fails() {
     let job = Job::new();
@@ -461,7 +465,7 @@ fn a_run_whose_service_is_down_heeds_signals_when_a_process_fails() {
     let mut run = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut line = String::new();
     BufReader::new(run.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    // It is down, and does not refuse connections either.
+    // The service is down, but does not refuse connections.
     service.signal(Signal::STOP);
     fs::write(&go, "\n").unwrap();
     let mut said = BufReader::new(run.stderr.take().unwrap());
@@ -473,12 +477,12 @@ fn a_run_whose_service_is_down_heeds_signals_when_a_process_fails() {
     assert_eq!(run.wait().unwrap().code(), Some(143));
 }
 
-/// Signals went to the process alone: what it had started lived on.
+/// Signals went to the process alone, and its descendants lived on.
 #[test]
 fn what_a_process_has_started_ends_with_the_run() {
     let job = Job::new();
     let service = job.serve(&[]);
-    // The second does not end when it is asked to, and the third is left by its parent.
+    // The second ignores SIGTERM, and the third is an orphan.
     for script in [
         "sleep 600 & echo $!; wait",
         "(trap '' TERM; exec sleep 600) & echo $!; wait",
@@ -493,7 +497,7 @@ fn what_a_process_has_started_ends_with_the_run() {
         let (status, _, error) = ended(run);
         assert_eq!((status, is_gone(pid)), (Some(143), true), "{script}: {error}");
     }
-    // What is left by one that ends by itself.
+    // A process that remains after its parent ended by itself.
     let words = ["rendezvous", "run", "-n", "1", "--service", &service.url, "--", "sh", "-c"];
     let mut command = job.gpc(&words);
     command.arg("sleep 600 >/dev/null 2>&1 & echo $!");
@@ -501,7 +505,7 @@ fn what_a_process_has_started_ends_with_the_run() {
     assert!(is_gone(pid));
 }
 
-/// Without a secret a restart drew another token, and whoever had a handle was refused.
+/// Without a secret, a restart generated another token, and every client with a handle was refused.
 #[test]
 fn a_service_with_a_store_keeps_its_token() {
     let job = Job::new();
@@ -522,7 +526,7 @@ fn a_service_with_a_store_keeps_its_token() {
     assert!(done(show, b"").contains("registered  0 of 1"));
 }
 
-/// The folder with the token stayed for ever.
+/// The folder with the token was never removed.
 #[test]
 fn what_a_killed_service_has_left_is_removed_by_the_next() {
     let folder = tempfile::tempdir().unwrap();
@@ -537,11 +541,11 @@ fn what_a_killed_service_has_left_is_removed_by_the_next() {
     assert_eq!(killed.end(Signal::KILL).0, None);
     assert_eq!(count(), 2);
     let _next = start();
-    // That of the other, which is there, and its own.
+    // The folder of the other running service, and its own.
     assert_eq!(count(), 2);
 }
 
-/// Processes that become nodes under `run` needed a resource above, since only `create` knew `--joint`.
+/// Processes that become nodes under `run` needed a resource above, since only `create` had `--joint`.
 #[test]
 fn processes_of_one_run_become_one_set() {
     let job = Job::new();
@@ -553,7 +557,7 @@ fn processes_of_one_run_become_one_set() {
     assert_eq!((&printed["nodes"], &printed["coverage"]["done"]), (&3.into(), &3.into()), "{printed}");
 }
 
-/// Starts a run whose process says its number and its handle, then stays.
+/// Starts a run whose process prints its number and its handle, and stays.
 fn staying(job: &Job, service: &Service) -> (Child, Pid, String) {
     let words = ["rendezvous", "run", "-n", "1", "--service", &service.url, "--", "sh", "-c"];
     let mut command = job.gpc(&words);
@@ -565,7 +569,7 @@ fn staying(job: &Job, service: &Service) -> (Child, Pid, String) {
     (run, Pid::from_raw(pid.parse().unwrap()).unwrap(), handle.to_owned())
 }
 
-/// Whether there is no such process any more, or only what is left for its parent to see.
+/// Whether the process is gone, or a zombie.
 fn is_gone(pid: Pid) -> bool {
     let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).unwrap_or_default();
     stat.rsplit(')').next().is_none_or(|rest| rest.trim().is_empty() || rest.trim().starts_with('Z'))

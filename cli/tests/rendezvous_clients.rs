@@ -1,4 +1,5 @@
-//! The clients of a rendezvous in other languages (rendezvous/examples/clients): tasks of shell, Python and C meet through `gpc rendezvous serve`, and each ends with the contacts of all.
+//! Clients of a rendezvous in other languages (rendezvous/examples/clients): tasks in shell, Python and C meet through
+//! `gpc rendezvous serve`, and each receives the contacts of all.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 #![allow(clippy::print_stdout, reason = "a test that is skipped says so")]
@@ -17,10 +18,10 @@ use tempfile::TempDir;
 
 const EXE: &str = env!("CARGO_BIN_EXE_gpc");
 
-/// How long a client tries, seconds: it only passes where something is broken.
+/// Time limit of a client, in seconds: it passes only if something is broken.
 const PATIENCE: &str = "100";
 
-/// Where the clients are.
+/// Returns the folder of the clients.
 fn sources() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../rendezvous/examples/clients")
 }
@@ -31,11 +32,11 @@ fn is_there(program: &str, argument: &str) -> bool {
     command.status().is_ok_and(|status| status.success())
 }
 
-/// A client: the name of its language, and how it is called.
+/// A client: the name of its language, and its path.
 #[derive(Clone)]
 struct Client(&'static str, PathBuf);
 
-/// The clients that can run here; what the others need is said.
+/// Returns the clients that can run here; prints what the others need.
 fn clients() -> &'static [Client] {
     static CLIENTS: OnceLock<(Vec<Client>, Option<TempDir>)> = OnceLock::new();
     let build = || {
@@ -66,12 +67,12 @@ fn clients() -> &'static [Client] {
     &CLIENTS.get_or_init(build).0
 }
 
-/// What a client makes of level-n data: the lines that it prints, or what it complains about.
+/// Returns what a client decodes from level-n data: its lines, or its error.
 fn decoded(client: &Client, level: u16, data: &[u8]) -> Result<String, String> {
     let mut command = Command::new(&client.1);
     command.args(["--decode", &level.to_string()]).stdin(Stdio::piped());
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    // Whoever has seen enough of bad data reads no more of them.
+    // A client that rejects the data early closes its input.
     let _ = child.stdin.take().unwrap().write_all(data);
     let Output { status, stdout, stderr } = child.wait_with_output().unwrap();
     match status.success() {
@@ -147,7 +148,7 @@ fn each_client_refuses_bad_data() {
     }
 }
 
-/// A service of this test's own; its end is the service's.
+/// A service of this test; it ends with this value.
 struct Service {
     process: Child,
     url: String,
@@ -168,7 +169,7 @@ impl Service {
         Service { process, url, folder }
     }
 
-    /// A service that keeps what it acknowledges in this folder, and its URL.
+    /// Starts a service that stores acknowledged data in this folder. Returns it with its URL.
     fn serve(folder: &Path, listen: &str, more: &[&str]) -> (Child, String) {
         let mut serve = Command::new(EXE);
         serve.args(["rendezvous", "serve", "--listen", listen, "--token-file"]).arg(folder.join("token"));
@@ -181,7 +182,7 @@ impl Service {
         (process, url.trim().to_owned())
     }
 
-    /// Where it listens.
+    /// Returns its address.
     fn address(&self) -> &str {
         self.url.strip_prefix("http://").unwrap().strip_suffix("/rendezvous").unwrap()
     }
@@ -190,7 +191,7 @@ impl Service {
         self.folder.path().join("token")
     }
 
-    /// What a subcommand of `gpc rendezvous` prints.
+    /// Returns the output of a sub-command of `gpc rendezvous`.
     fn gpc(&self, arguments: &[&str]) -> String {
         let mut command = Command::new(EXE);
         command.arg("rendezvous").args(arguments).env("GPC_RENDEZVOUS_TOKEN_FILE", self.token_file());
@@ -204,7 +205,7 @@ impl Service {
         self.gpc(&[&arguments[..], more].concat())
     }
 
-    /// Starts a task of this rank.
+    /// Starts a task with this rank.
     fn task(&self, client: &Client, rank: &str, contact: &str, variables: &[(&str, &str)]) -> Child {
         let mut command = Command::new(&client.1);
         command.args([contact, rank]).env("MEET_SECONDS", PATIENCE);
@@ -213,7 +214,7 @@ impl Service {
     }
 }
 
-/// Every task ends well, with these lines.
+/// Checks that every task succeeds, with these lines.
 #[track_caller]
 fn all_print(tasks: Vec<Child>, lines: &str) {
     for task in tasks {
@@ -223,7 +224,7 @@ fn all_print(tasks: Vec<Child>, lines: &str) {
     }
 }
 
-/// Each client alone, and all of them mixed: the languages of the tasks, one after the other.
+/// Returns the languages of the tasks, in order: each client alone, and all of them mixed.
 fn mixtures() -> Vec<Vec<Client>> {
     let mut all: Vec<Vec<Client>> = clients().iter().map(|client| vec![client.clone()]).collect();
     all.push(clients().to_vec());
@@ -231,7 +232,7 @@ fn mixtures() -> Vec<Vec<Client>> {
     all
 }
 
-/// The code blocks of a page, each with its language.
+/// Returns the code blocks of a page, each with its language.
 fn blocks(page: &str) -> Vec<(String, String)> {
     let blocks = page.split("\n```").skip(1).step_by(2);
     blocks
@@ -240,7 +241,7 @@ fn blocks(page: &str) -> Vec<(String, String)> {
         .collect()
 }
 
-/// What docs/rendezvous.md tells people to type has the outcome that it shows.
+/// The commands in docs/rendezvous.md have the output that the page shows.
 #[test]
 fn the_rendezvous_by_hand_is_true() {
     if !clients().iter().any(|client| client.0 == "shell") {
@@ -296,7 +297,8 @@ fn two_subjobs_of_three_meet_through_two_levels() {
     }
 }
 
-/// The original way: the task of rank 0 is the controlling task of its subjob, and the service does nothing by itself.
+/// As in the source document, the task of rank 0 is the controlling task of its subjob; the service does nothing by
+/// itself.
 #[test]
 fn the_task_of_rank_0_registers_its_subjob_above() {
     let service = Service::start();
@@ -342,7 +344,8 @@ fn two_by_two_by_two_meet_through_three_levels() {
     all_print(tasks, &contacts);
 }
 
-/// Passes what clients ask on to the service, and keeps every other answer for itself, after the service has given it. Returns its address; ends with the test's process.
+/// Forwards requests of clients to the service, and drops every other answer after the service has sent it. Returns its
+/// address; ends with the process of the test.
 fn lossy(service: &str) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let (address, service) = (listener.local_addr().unwrap().to_string(), service.to_owned());
@@ -380,15 +383,15 @@ fn who_asks_again_after_a_lost_answer_is_no_second_registrant() {
         let job = service.create("1", &[]);
         let (at, rest) = job.strip_prefix("http://").unwrap().split_once('/').unwrap();
         let through = format!("http://{}/{rest}", lossy(at));
-        // The first answer to the registration is lost, and the first to the wait.
+        // The first answer to the registration is lost, and the first one to the wait.
         let task = service.task(client, "assign", "a:7000", &[("GPC_JOB_HANDLE", &through)]);
         all_print(vec![task], "a:7000\n");
     }
 }
 
-/// Looks again until a rendezvous has so many registrants.
+/// Polls until a rendezvous has this number of registrants.
 fn until_there_are(service: &Service, tally: u64, handle: &str) {
-    // Each look is a process, so that all of them take minutes.
+    // Each poll starts a process, so all of them take minutes.
     for _ in 0..10_000 {
         let shown = service.gpc(&["show", handle, "--output", "json"]);
         let shown: serde_json::Value = serde_json::from_str(&shown).unwrap();
@@ -421,7 +424,7 @@ fn tasks_meet_though_the_service_is_killed_between() {
     }
 }
 
-/// An authority, and a certificate for 127.0.0.1 that it has signed.
+/// Creates an authority, and a certificate for 127.0.0.1 that it has signed.
 const CERTIFICATES: &str = "
 exec 2>/dev/null
 openssl req -x509 -newkey rsa:2048 -nodes -keyout ca.key -out ca.pem -days 2 -subj /CN=ca -addext keyUsage=critical,keyCertSign

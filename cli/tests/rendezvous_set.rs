@@ -1,4 +1,5 @@
-//! Processes of two jobs become one set by their handles: `gpc call` under `GPC_JOB_HANDLE`, through `gpc rendezvous serve`, some of them killed.
+//! Processes of two jobs become one set by their handles: `gpc call` with `GPC_JOB_HANDLE`, through
+//! `gpc rendezvous serve`, with some processes killed.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -9,7 +10,7 @@ use serde_json::Value;
 
 const EXE: &str = env!("CARGO_BIN_EXE_gpc");
 
-/// Ends with the test.
+/// A process that ends with the test.
 struct Process(Option<Child>);
 
 impl Process {
@@ -37,7 +38,7 @@ impl Drop for Process {
     }
 }
 
-/// A service on a port of its own, without a token: loopback.
+/// A service on its own port, without a token: on loopback.
 struct Service {
     _process: Process,
     url: String,
@@ -60,7 +61,7 @@ impl Service {
     }
 }
 
-/// A process of a job, which is to call `facts` if it becomes id 0; others reach it on this host alone.
+/// Starts a process of a job, which calls `facts` if it becomes id 0; others reach it only on this host.
 fn task(variables: &[(&str, &str)]) -> Process {
     let mut command = Command::new(EXE);
     command.args(["call", "facts", "--output", "json", "--wait-for-peers", "60s"]);
@@ -68,7 +69,7 @@ fn task(variables: &[(&str, &str)]) -> Process {
     Process::start(command.envs(variables.iter().copied()))
 }
 
-/// One process, id 0, has called all ids and printed what they say; the others have served it.
+/// Checks that one process, id 0, has called all ids and printed their replies, and that the others have served it.
 fn one_set(processes: Vec<Process>) -> Value {
     let count = processes.len();
     let outputs: Vec<Output> = processes.into_iter().map(Process::output).collect();
@@ -90,7 +91,7 @@ fn two_subjobs_of_three_processes_become_six_ids() {
     let top = service.create(&["--capacity", "2", "--level", "2", "--joint"]);
     let subjob = |rank| service.create(&["--capacity", "3", "--parent", &top, "--rank", rank]);
     let jobs = [subjob("0"), subjob("1")];
-    // Neutral names and those of the source.
+    // Neutral names, and those of the source document.
     let of = |process: usize| match process % 2 {
         0 => vec![("GPC_JOB_HANDLE", jobs[0].as_str())],
         _ => vec![("GLOBUS_GRAM_JOB_HANDLE", jobs[1].as_str())],
@@ -98,7 +99,7 @@ fn two_subjobs_of_three_processes_become_six_ids() {
     one_set((0..6).map(|process| task(&of(process))).collect());
 }
 
-/// The process with rank 0 of each subjob registers above, as in the source.
+/// The process with rank 0 of each subjob registers above, as in the source document.
 #[test]
 fn subjobs_whose_tasks_control_them_become_one_set() {
     let service = Service::start();
@@ -110,7 +111,7 @@ fn subjobs_whose_tasks_control_them_become_one_set() {
     one_set(vec![of(&jobs[1]), of(&jobs[0]), of(&jobs[0]), of(&jobs[0])]);
 }
 
-/// Two of three are there when one of them is killed; its rank is missed when the limit is over.
+/// Of three processes one is killed before all are there; the others report its rank as missing when the limit expires.
 #[test]
 fn a_process_that_is_killed_before_all_are_there_is_missed() {
     let service = Service::start();
@@ -118,7 +119,7 @@ fn a_process_that_is_killed_before_all_are_there_is_missed() {
     let tally = |wanted: u32| {
         let shows =
             || Command::new(EXE).args(["rendezvous", "show", "--output", "json", &own]).output().unwrap();
-        // Ends: it has come, or the test has a limit.
+        // Ends: the process registers, or the time limit of the test expires.
         while serde_json::from_slice::<Value>(&shows().stdout).unwrap()["tally"] != wanted {}
     };
     let mut killed = task(&[("GPC_JOB_HANDLE", &own)]);
@@ -152,7 +153,7 @@ fn what_is_missing_or_wrong_is_said() {
     }
 }
 
-/// What a process starts by itself is not of the rendezvous.
+/// Processes that the command starts itself do not take part in the rendezvous.
 #[test]
 fn with_a_number_of_processes_the_handles_do_not_count() {
     let mut command = Command::new(EXE);

@@ -1,4 +1,4 @@
-//! Programs that use BNR's Rust interface, under `gpc run`: real processes of one node and of three.
+//! Programs that use BNR's Rust interface, under `gpc run`: real processes on one node and on three.
 #![cfg(all(feature = "bnr", target_os = "linux"))]
 #![allow(
     clippy::unwrap_used,
@@ -16,13 +16,13 @@ use gpc_bnr::names::{Member, Set};
 use gpc_bnr::request::{GroupState, Pair};
 use gpc_bnr::{Exit, FaultKind, Limits, OnDeath, Spec};
 
-/// What a started process does.
+/// Variable with the role of a started process.
 const ROLE: &str = "GPC_TEST_ROLE";
 
-/// How long anything may take before a test has failed.
+/// Time limit of every step, after which a test has failed.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The test that does what [`ROLE`] says.
+/// The test that performs the role in [`ROLE`].
 const ENTRY: &str = "each_finds_all_others";
 
 fn this_program() -> String {
@@ -33,7 +33,7 @@ fn arguments() -> [&'static str; 4] {
     ["--exact", ENTRY, "--nocapture", "--test-threads=1"]
 }
 
-/// Runs this test again, as so many processes that do this.
+/// Runs this test again, as this number of processes with this role.
 fn run(options: &[&str], count: u32, role: &str) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_gpc"));
     command.args(["run", "--time-limit", "120s", "-n", &count.to_string()]).args(options);
@@ -41,7 +41,7 @@ fn run(options: &[&str], count: u32, role: &str) -> Output {
     command.output().unwrap()
 }
 
-/// They all end well.
+/// Checks that all processes succeed.
 fn ends_well(options: &[&str], count: u32, role: &str) {
     let output = run(options, count, role);
     let said = [output.stdout, output.stderr].concat();
@@ -50,7 +50,7 @@ fn ends_well(options: &[&str], count: u32, role: &str) {
 
 const NODES: [&[&str]; 2] = [&[], &["--nodes", "3"]];
 
-/// What the processes do.
+/// Performs a role.
 fn role(name: &str) {
     let process = Process::init().unwrap();
     match name {
@@ -73,7 +73,7 @@ fn key(rank: u32, round: u32) -> String {
     format!("{rank}-{round}")
 }
 
-/// Every fence brings what all have put since the one before.
+/// Every fence delivers all that was put since the last one.
 fn exchange(process: &Process) {
     let (database, everybody) = (process.database(), process.everybody());
     for round in 0..20 {
@@ -84,7 +84,7 @@ fn exchange(process: &Process) {
             assert_eq!(process.get(database, key(rank, round)), Ok(vec![round as u8; 1000]));
         }
     }
-    // The halves fence apart.
+    // Each half fences separately.
     let half = |rank: u32| rank < process.size() / 2;
     let mine = process.some((0..process.size()).filter(|rank| half(*rank) == half(process.rank())));
     for _ in 0..5 {
@@ -116,7 +116,7 @@ fn databases(process: &Process) {
     let mut snapshot = process.iterate("shared").unwrap();
     assert_eq!(snapshot.len(), process.size() as usize + 1);
     assert_eq!(snapshot.first().unwrap().key, key(0, 0).into_bytes());
-    // Of all that put it the highest rank counts, on all nodes.
+    // If several ranks put a key, the highest rank wins, on all nodes.
     assert_eq!(process.get("shared", "of all"), Ok(key(process.size() - 1, 1).into_bytes()));
     assert_eq!(process.get("shared", "nothing").unwrap_err().kind, FaultKind::NotFound);
     process.barrier().unwrap();
@@ -131,7 +131,7 @@ fn databases(process: &Process) {
     assert!(process.get("shared", "of all").is_err());
 }
 
-/// Threads fence at the same time, each by its tag.
+/// Threads fence at the same time, each with its tag.
 fn threads(process: &Process) {
     thread::scope(|scope| {
         for number in 0..4_u32 {
@@ -151,7 +151,7 @@ fn threads(process: &Process) {
     });
 }
 
-/// The last rank kills itself: all others learn of that before their fence fails, and fence on without it.
+/// The last rank kills itself: all others learn of that before their fence fails, and then fence without it.
 fn death(process: &Process) {
     let last = process.size() - 1;
     let deaths = process.subscribe(process.group()).unwrap();
@@ -165,7 +165,7 @@ fn death(process: &Process) {
     assert_eq!(told.member, Member { group: process.group(), rank: last });
     assert_eq!((told.exit, fault.deaths.first()), (Exit::Signal(6), Some(&told)));
     assert_eq!(process.barrier().unwrap_err().kind, FaultKind::MemberDied);
-    // Before all of them meet, nobody else ends.
+    // Until all of them meet, no other process ends.
     assert_eq!(deaths.try_next(), None);
     process.fence(&process.some(0..last), Some(PATIENCE)).unwrap();
 }
@@ -184,7 +184,7 @@ fn preput() -> Vec<Pair> {
     vec![Pair { key: b"greeting".to_vec(), value: b"hello".to_vec() }]
 }
 
-/// All open and close a group, into which two of them spawn; then they merge with it, and meet.
+/// All processes open and close a group, into which two of them spawn. Then they merge with it, and meet.
 fn spawns(process: &Process) {
     let everybody = process.everybody();
     let group = process.open(&everybody, Some(PATIENCE)).unwrap();
@@ -211,7 +211,7 @@ fn spawns(process: &Process) {
     process.barrier().unwrap();
 }
 
-/// What cannot be started is no fault, and told.
+/// A program that cannot be started is reported, and is no fault.
 fn missing(process: &Process) {
     let missing = Spec { program: b"/there/is/no/such/program".to_vec(), ..spec(2) };
     let failed = process.spawn_multiple(vec![missing], Vec::new(), OnDeath::Kill).unwrap();
@@ -221,7 +221,8 @@ fn missing(process: &Process) {
     println!("it goes on");
 }
 
-/// Starts a group that merges with its parents; one of it dies, and all parents learn of that by the merged group.
+/// Starts a group that merges with its parents. One of its processes dies, and all parents learn of that through the
+/// merged group.
 fn merged(process: &Process) {
     if process.parent().is_some() {
         let both = process.merge(process.group(), process.parent().unwrap(), Some(PATIENCE)).unwrap();
@@ -245,7 +246,7 @@ fn merged(process: &Process) {
     println!("told of both");
 }
 
-/// Starts a group, and kills it when it needs it no longer.
+/// Starts a group, and kills it when it is no longer needed.
 fn kills(process: &Process) {
     let child = Spec { env: vec![(ROLE.into(), b"waits".to_vec())], ..spec(2) };
     let child = Spec { count: 1, ..child };
@@ -289,7 +290,7 @@ fn groups_are_spawned_and_merged() {
     NODES.iter().for_each(|nodes| ends_well(nodes, 3, "spawns"));
 }
 
-/// `subscribe` of a merged group was answered with success, and no death was ever told.
+/// `subscribe` for a merged group returned success, but no death was ever reported.
 #[test]
 fn the_deaths_of_a_merged_group_are_told() {
     for nodes in NODES {
@@ -299,7 +300,7 @@ fn the_deaths_of_a_merged_group_are_told() {
     }
 }
 
-/// A program that had killed a group of its own made `gpc run` end with status 143.
+/// A program that killed one of its own groups made `gpc run` end with status 143.
 #[test]
 fn a_group_that_a_process_kills_is_no_failure() {
     for nodes in NODES {
@@ -323,7 +324,8 @@ fn a_death_is_told_before_the_fence_fails() {
         let options = [nodes, &["--on-death", "notify"]].concat();
         let output = run(&options, 5, "death");
         let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
-        // The first that has failed is the one that has killed itself; the assertions of the others would fail by status 101.
+        // The first failure is that of the process that killed itself; failed assertions of the others would give
+        // status 101.
         assert_eq!(output.status.code(), Some(134), "{options:?}: {said}");
         assert!(!said.contains("g1.0:") && !said.contains("panicked"), "{said}");
     }

@@ -1,4 +1,5 @@
-//! Who sees the secret of a job: the real command under `strace`, its arguments and environment in /proc, and files with wrong rights.
+//! Who can see the secret of a job: the real command under `strace`, its arguments and environment in /proc, and files
+//! with wrong modes.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 #![allow(
@@ -22,13 +23,13 @@ use rustix::process::{Pid, Signal, kill_process};
 
 const EXE: &str = env!("CARGO_BIN_EXE_gpc");
 
-/// Long enough for any machine: it only passes where something is broken.
+/// Enough for any machine: this time passes only if something is broken.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Between two looks at what nothing announces.
+/// Interval between checks of a condition that sends no event.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Calls by which bytes come or go, and those by which a program is started or a file opened.
+/// System calls that receive or send bytes, start a program or open a file.
 const TRACED: &str = "trace=execve,execveat,open,openat,creat,read,readv,pread64,recvfrom,recvmsg,recvmmsg,write,writev,pwrite64,pwritev,sendto,sendmsg,sendmmsg";
 
 #[track_caller]
@@ -43,7 +44,7 @@ fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// The command, without variables that would name files.
+/// Returns the command, without variables that name files.
 fn gpc(line: &str) -> Command {
     clean(Command::new(EXE), line)
 }
@@ -57,7 +58,8 @@ fn clean(mut command: Command, line: &str) -> Command {
     command
 }
 
-/// The same under `strace`, each thread's calls in a file of its own: `PREFIX.TID`, strings in hexadecimal, descriptors with what they are.
+/// Returns the command under `strace`. Each thread's calls are in their own file `PREFIX.TID`, with strings in
+/// hexadecimal and descriptors explained.
 fn traced(line: &str, prefix: &Path) -> Command {
     let mut strace = Command::new("strace");
     strace.args(["-ff", "-v", "-xx", "-yy", "-s", "100000", "-e", "signal=none", "-e", TRACED, "-o"]);
@@ -80,7 +82,7 @@ fn run(mut command: Command) -> (Option<i32>, String, String) {
     (status.code(), String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap())
 }
 
-/// A command under `strace`, and all processes that inherit its mark: none of them outlives the test, however that ends.
+/// A command under `strace`, and all processes that inherit its mark. All of them end with the test, however it ends.
 struct Running {
     strace: Child,
     mark: String,
@@ -92,12 +94,13 @@ impl Running {
         Running { strace: strace.env("GPC_TEST_MARK", folder).spawn().unwrap(), mark }
     }
 
-    /// Arguments and environments of its processes, which others on the machine can read.
+    /// Returns arguments and environments of its processes, which other processes on the machine can read.
     fn told(&self) -> Vec<(u32, Vec<u8>)> {
         told_in_proc(&self.mark)
     }
 
-    /// Sends a signal to those of its processes that are the command itself, and not strace; to all, or to those with this argument.
+    /// Sends a signal to the processes of the command, but not to strace: to all of them, or to those with this
+    /// argument.
     fn signal(&self, argument: Option<&str>, signal: Signal) {
         for (pid, told) in self.told() {
             let mut words = told.split(|&byte| byte == 0);
@@ -108,7 +111,8 @@ impl Running {
         }
     }
 
-    /// Interrupts the command that has this argument, and waits until nothing is left, so that all of the trace is written.
+    /// Interrupts the command with this argument, and waits until all processes are gone, so that the trace is
+    /// complete.
     fn end(self, argument: &str) {
         self.signal(Some(argument), Signal::INT);
         until("the command ends", || self.told().is_empty().then_some(()));
@@ -123,14 +127,14 @@ impl Drop for Running {
     }
 }
 
-/// One call of the system.
+/// One system call.
 #[derive(Debug)]
 struct Called {
     thread: String,
     name: String,
-    /// What stands before its first string: the descriptor, and what it is.
+    /// Text before its first string: the descriptor and its explanation.
     on: String,
-    /// All strings of it, one behind the other.
+    /// All its strings, concatenated.
     bytes: Vec<u8>,
 }
 
@@ -155,13 +159,13 @@ impl Called {
         self.bytes.windows(part.len()).any(|window| window == part)
     }
 
-    /// Whether the secret is in it, as text or as it is.
+    /// Whether it contains the secret, as text or in binary.
     fn shows(&self, secret: &Secret) -> bool {
         self.has(secret.to_text().as_bytes()) || self.has(secret.as_bytes())
     }
 }
 
-/// All calls that were traced so far.
+/// Returns all calls that were traced so far.
 fn calls(prefix: &Path) -> Vec<Called> {
     let name = format!("{}.", prefix.file_name().unwrap().to_str().unwrap());
     let entries = fs::read_dir(prefix.parent().unwrap()).unwrap().flatten();
@@ -179,14 +183,14 @@ fn parse(thread: &str, line: &str) -> Option<Called> {
     let (name, rest) = line.split_once('(')?;
     let mut parts = rest.split('"');
     let on = parts.next()?.to_owned();
-    // Every other part is in quotation marks; in hexadecimal none of them has one of its own.
+    // Every other part is in quotation marks; hexadecimal strings contain none.
     let strings: String = parts.step_by(2).collect();
     let digits: Vec<&str> = strings.split("\\x").skip(1).collect();
     let bytes = digits.iter().map(|digits| u8::from_str_radix(&digits[..2], 16).unwrap()).collect();
     Some(Called { thread: thread.into(), name: name.into(), on, bytes })
 }
 
-/// The secret of a launch, as its orders have it.
+/// Returns the secret of a launch, from its orders.
 fn of_orders(calls: &[Called]) -> Option<Secret> {
     let orders = calls.iter().find(|call| call.has(b"\nsecret "))?;
     let text = String::from_utf8_lossy(&orders.bytes).into_owned();
@@ -194,7 +198,8 @@ fn of_orders(calls: &[Called]) -> Option<Secret> {
     digits.parse().ok()
 }
 
-/// What everybody on a machine, or whoever runs as the same user, can read of processes: their arguments and environments.
+/// Returns what other users of a machine, or processes of the same user, can read of processes: their arguments and
+/// environments.
 fn told_in_proc(mark: &str) -> Vec<(u32, Vec<u8>)> {
     let pids = fs::read_dir("/proc").unwrap().flatten();
     let pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
@@ -205,7 +210,7 @@ fn told_in_proc(mark: &str) -> Vec<(u32, Vec<u8>)> {
     told.filter(|(_, told)| told.windows(mark.len()).any(|window| window == mark.as_bytes())).collect()
 }
 
-/// Whether a worker of a node has been started: it has had a request.
+/// Whether a worker of a node has been started, because the node has had a request.
 fn has_worker(pid: u32) -> bool {
     let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     let mut names = threads.filter_map(|thread| fs::read_to_string(thread.path().join("comm")).ok());
@@ -260,7 +265,7 @@ fn the_secret_of_a_launch_is_on_control_links_alone() {
     assert_eq!(readers.collect::<BTreeSet<_>>().len(), 3, "each reads its own");
 }
 
-/// A secret and a peers file with an id at a free port of loopback.
+/// Creates a secret, and a peers file with an id at a free port of loopback.
 fn standing() -> (tempfile::TempDir, PathBuf, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let (secret, peers) = (folder.path().join("job.secret"), folder.path().join("peers"));
@@ -303,12 +308,12 @@ fn the_secret_of_a_file_is_read_there_and_told_to_nobody() {
     }
 }
 
-/// As strace writes names with `-xx`, in some of its versions.
+/// Formats names as some versions of strace do with `-xx`.
 fn hex_of(text: &str) -> String {
     text.bytes().map(|byte| format!("\\x{byte:02x}")).collect()
 }
 
-/// A node without a tracer, which listens at its address by then.
+/// A node without a tracer that listens at its address.
 struct Serving(Child);
 
 impl Serving {
@@ -351,7 +356,7 @@ fn another_secret_and_none_are_refused_over_tcp() {
     assert_eq!(status, Some(0), "{error}");
 }
 
-/// A known id is one that has the private half of the key that is listed for it: the secret alone is not enough.
+/// A known id is one that has the private half of its listed key: the secret alone is not enough.
 #[test]
 fn a_listed_id_needs_its_key() {
     let (folder, secret, peers) = standing();
@@ -362,7 +367,7 @@ fn a_listed_id_needs_its_key() {
     let [node_address, root_address] = [line.trim().split_once(' ').unwrap().1, "127.0.0.1:9"];
     let listed = format!("0 {root_address} {key}\n1 {node_address} {node_key}\n");
     fs::write(&peers, listed).unwrap();
-    // Whoever leaves the keys out of his file of peers claims the id all the same.
+    // A process with a peers file without the keys can still claim the id.
     fs::write(path("without"), format!("1 {node_address}\n")).unwrap();
     let secret = format!("--secret-file {} --link tcp", secret.display());
     let keyed = format!("--peers {} {secret}", peers.display());
@@ -372,13 +377,13 @@ fn a_listed_id_needs_its_key() {
     assert_eq!(status, Some(0), "{error}");
     let (status, _, error) = call(0, &format!("--peers {} {secret}", path("without")));
     assert!(status == Some(1) && error.contains("id 1 failed at stage link"), "{error}");
-    // An id that nobody has listed is a member.
+    // An id that is not listed is accepted as a member.
     assert_eq!(call(7, &format!("--peers {} {secret}", path("without"))).0, Some(0));
     let (status, _, error) = call(0, &keyed);
     assert!(status == Some(2) && error.contains("--key-file FILE"), "{error}");
 }
 
-/// What a node tells of its machine is for members.
+/// The facts of a node about its machine are for members.
 #[test]
 fn facts_are_for_links_that_are_proved() {
     let (_folder, _, peers) = standing();
@@ -392,7 +397,8 @@ fn facts_are_for_links_that_are_proved() {
     assert!(error.contains("`facts` is restricted") && error.contains("--secret-file"), "{error}");
 }
 
-/// Nodes of one host with different secrets linked, and neither side told its user: a Unix socket proves a user, and no secret.
+/// Nodes of one host with different secrets linked, and neither side reported that: a Unix socket proves a user, not a
+/// secret.
 #[test]
 fn facts_tell_secrets_apart_that_one_host_does_not_compare() {
     let (folder, secret, peers) = standing();
@@ -457,7 +463,7 @@ fn the_option_wins_over_the_environment() {
 fn beyond_this_machine_nothing_is_done_without_a_secret() {
     let (folder, secret, _) = standing();
     let peers = folder.path().join("beyond");
-    // An address for documents, which nobody has.
+    // An address for documentation, which no host has.
     fs::write(&peers, "0 127.0.0.1:9\n1 192.0.2.1:9\n").unwrap();
     let (secret, peers) = (secret.display(), peers.display());
     for line in [

@@ -1,6 +1,8 @@
-//! Slow links: long data take their time there, and nobody is given up for it, nor does anything else have to wait for them.
+//! Slow links: long data take time there, but no peer is given up because of that, and no other message has to wait for
+//! them.
 //!
-//! These tests take seconds, since what they hold is about time; every bound leaves room for a machine that is busy with others. Real links of a limited rate are tried by `.ci/system`.
+//! These tests take seconds, since they check times. Every bound allows for a busy machine. Real links of a limited
+//! rate are tested by `.ci/system`.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 #![allow(
@@ -25,16 +27,16 @@ use chained_gpc::{
 use rustix::process::{Pid, Signal, kill_process};
 use wire::Wire;
 
-/// A third of the usual, with rates three times those that are promised.
+/// A third of the default, with rates three times as high as the documented ones.
 const DEAD_AFTER: Duration = Duration::from_secs(3);
 
-/// What a busy machine may add to anything.
+/// Delay that a busy machine may add.
 const SLACK: Duration = Duration::from_secs(3);
 
-/// No call here takes half of it.
+/// No call here takes half of this time.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// One at a time: each needs the machine to be what it says.
+/// Serializes the tests, since each needs an idle machine.
 static ALONE: Mutex<()> = Mutex::new(());
 
 /// Id 0, and id 1 at the other end of a wire.
@@ -82,7 +84,7 @@ impl Pair {
         self.root.call(self.call(self.length).data(vec![1; bytes])).unwrap()
     }
 
-    /// How long a small call takes.
+    /// Returns the time of a small call.
     fn small_call(&self) -> Duration {
         let begun = Instant::now();
         self.root.call(self.call(self.small)).unwrap().wait().unwrap();
@@ -94,7 +96,8 @@ fn end_of(mut handle: CallHandle) -> Result<Outcome, CallError> {
     handle.wait_for(LIMIT).expect("the call ends")
 }
 
-/// Of a megabyte at 20 kB/s, as of six at 200, all was in the socket when the first question went behind it: ten seconds later the peer was given up, while it read.
+/// Of a megabyte at 20 kB/s, or six at 200 kB/s, all was in the socket when the first PING was queued behind it. Ten
+/// seconds later the peer was given up, while it was still reading.
 #[test]
 fn long_data_on_a_slow_link_are_no_silence() {
     let _alone = ALONE.lock();
@@ -114,7 +117,7 @@ fn a_long_reply_on_a_slow_link_is_no_silence() {
     assert_eq!(outcome.replies().unwrap()[1].data.len(), 600_000);
 }
 
-/// The same through a Unix socket, where what lies in the socket lies with the reader.
+/// The same through a Unix socket, whose buffered data are on the reader's side.
 #[test]
 fn a_slow_reader_of_a_unix_socket_is_not_given_up() {
     let _alone = ALONE.lock();
@@ -123,7 +126,7 @@ fn a_slow_reader_of_a_unix_socket_is_not_given_up() {
     assert_eq!(end_of(pair.long_data(3_000_000)).unwrap().ids().len(), 2);
 }
 
-/// The other side of it: what the wire still takes for a while is a heartbeat, and no more than that.
+/// The opposite case: bytes that the wire still accepts for a while count as a heartbeat, but no longer than that.
 #[test]
 fn a_peer_that_is_cut_off_under_long_data_is_found() {
     let _alone = ALONE.lock();
@@ -139,7 +142,8 @@ fn a_peer_that_is_cut_off_under_long_data_is_found() {
     assert!(found < DEAD_AFTER + SLACK, "{found:?}");
 }
 
-/// Segments of 256 KiB, two of them ahead of the socket and up to 4 MiB in it: a small call beside long data took up to five seconds on a link of 1 MB/s.
+/// With segments of 256 KiB, two of them ahead of the socket and up to 4 MiB in it, a small call beside long data took
+/// up to five seconds on a link of 1 MB/s.
 #[test]
 fn small_calls_do_not_wait_for_long_data_on_a_slow_link() {
     let _alone = ALONE.lock();
@@ -162,14 +166,15 @@ fn small_calls_do_not_wait_for_long_data_on_a_slow_link() {
             alone[10],
             beside.len()
         );
-        // What the wire's own buffer holds, and what may lie before it.
+        // The buffer of the wire, and the data that may be queued before it.
         assert!(median < alone[10] + Duration::from_millis(250), "{way}: {median:?}");
         assert!(most < alone[10] + Duration::from_millis(600), "{way}: {most:?}");
     }
 }
 
-/// A reader that stands still now and then is slow, too, through whatever it reads: its process is stopped for most of the time. One that was stopped for good while it took data from shared memory was never found: the
-/// questions found room in the ring, and that they did counted as a heartbeat.
+/// A reader that stops now and then is slow, too, on every kind of link: its process is stopped most of the time. A
+/// peer that was stopped for good while it took data from shared memory was never detected. The PINGs found room in the
+/// ring, and that counted as a heartbeat.
 #[test]
 fn a_process_that_stands_still_now_and_then_is_not_given_up_and_one_that_stands_still_is() {
     let _alone = ALONE.lock();
@@ -185,7 +190,7 @@ fn a_process_that_stands_still_now_and_then_is_not_given_up_and_one_that_stands_
         let process = Command::new(env!("CARGO_BIN_EXE_gpc")).args(arguments).arg(&file).spawn().unwrap();
         let process = Stopped(process);
         let functions = Functions::new();
-        // One of the command's own, that does not look at its data.
+        // A replacement of the command's function that ignores its data.
         let sum = functions.at(Placement::Inline).func("sum", |_, _| Ok(())).unwrap();
         let address: Address = address.parse().unwrap();
         wait_until_listening(&address);
@@ -224,13 +229,13 @@ impl Stopped {
 
 impl Drop for Stopped {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The process may have ended by itself.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// A port that nobody has, for the moment.
+/// Returns a port that is free at the moment.
 fn free_port() -> u16 {
     std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
@@ -243,7 +248,8 @@ fn wait_until_listening(address: &Address) {
     }
 }
 
-/// A root takes a long reply as fast as it comes, so all of it waits for the wire at once: as long as that was more than 4 MiB the child gave no credit, and after 256 small calls the next one waited for seconds.
+/// A root takes a long reply as fast as it arrives, so all of it waits for the wire at once. While that was more than 4
+/// MiB, the child returned no credit, and after 256 small calls the next one waited for seconds.
 #[test]
 fn a_long_reply_does_not_hold_back_the_credit_of_small_calls() {
     let _alone = ALONE.lock();

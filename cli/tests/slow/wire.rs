@@ -1,4 +1,4 @@
-//! A slow wire: a proxy that lets so many bytes a second through each way, with little room before it.
+//! A slow wire: a proxy that passes a limited number of bytes per second each way, with little buffer space before it.
 
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
@@ -11,18 +11,18 @@ use std::time::{Duration, Instant};
 use chained_gpc::runtime::Address;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
-/// What the system keeps before the wire, bytes: it doubles that, and lets the peer send about half.
+/// Size of the system's buffer before the wire, in bytes: the system doubles it, and lets the peer send about half.
 const BUFFER: usize = 16 << 10;
 
-/// Bytes of a TCP segment, as on Ethernet: that of the loopback interface is longer than the buffer.
+/// Bytes of a TCP segment, as on Ethernet; a segment of the loopback interface is longer than the buffer.
 const MSS: u32 = 1448;
 
-/// How often bytes pass.
+/// Interval at which bytes pass.
 const TICK: Duration = Duration::from_millis(10);
 
 /// A wire to a node. Its threads end with the connections.
 pub(crate) struct Wire {
-    /// Where to connect to.
+    /// Address of the near end.
     pub(crate) address: Address,
     passed: Arc<AtomicU64>,
     cut: Arc<AtomicBool>,
@@ -34,7 +34,7 @@ enum Listening {
 }
 
 impl Wire {
-    /// A wire to whoever listens at an address, of the same kind.
+    /// Creates a wire to a listening node; both ends have the same kind of address.
     pub(crate) fn to(node: &Address, bytes_per_s: u64) -> io::Result<Wire> {
         let (listening, address) = match node {
             Address::Tcp(_) => {
@@ -56,7 +56,7 @@ impl Wire {
         let wire = Wire { address, passed: passed.clone(), cut: cut.clone() };
         let node = node.clone();
         thread::spawn(move || {
-            // Ends with the test's process: a wire is there as long as somebody may connect.
+            // Ends with the process of the test: connections may arrive at any time.
             while let Ok((near, far)) = listening.next_pair(&node) {
                 let Ok((near_too, far_too)) = near.try_clone().and_then(|near| Ok((near, far.try_clone()?)))
                 else {
@@ -71,21 +71,21 @@ impl Wire {
         Ok(wire)
     }
 
-    /// Waits until so many bytes have passed.
+    /// Waits until this number of bytes has passed.
     pub(crate) fn wait_for(&self, bytes: u64) {
         while self.passed.load(Ordering::Relaxed) < bytes {
             thread::sleep(TICK);
         }
     }
 
-    /// From now on nothing passes, and nobody is told.
+    /// Stops all bytes from now on, without an error at either end.
     pub(crate) fn cut(&self) {
         self.cut.store(true, Ordering::Relaxed);
     }
 }
 
 impl Listening {
-    /// The next connection, and one to the node.
+    /// Accepts the next connection, and opens one to the node.
     fn next_pair(&self, node: &Address) -> io::Result<(Socket, Socket)> {
         match (self, node) {
             (Listening::Tcp(socket), Address::Tcp(to)) => {
@@ -107,13 +107,13 @@ impl Listening {
     }
 }
 
-/// Passes bytes on at the wire's rate until one side is through.
+/// Passes bytes on at the rate of the wire until one side closes.
 fn pass(mut from: Socket, mut to: Socket, bytes_per_s: u64, passed: &AtomicU64, cut: &AtomicBool) {
     let most = (bytes_per_s * TICK.as_millis() as u64 / 1000).max(1) as usize;
     let mut buffer = vec![0; most];
     let mut free = Instant::now();
     while let Ok(count @ 1..) = from.read(&mut buffer) {
-        // The wire is busy with what came before, and then with this.
+        // The wire is busy with the bytes before, and then with these.
         free = free.max(Instant::now()) + Duration::from_nanos(count as u64 * 1_000_000_000 / bytes_per_s);
         thread::sleep(free.saturating_duration_since(Instant::now()));
         while cut.load(Ordering::Relaxed) {
@@ -124,7 +124,7 @@ fn pass(mut from: Socket, mut to: Socket, bytes_per_s: u64, passed: &AtomicU64, 
         }
         passed.fetch_add(count as u64, Ordering::Relaxed);
     }
-    // Whoever has closed already needs no more.
+    // A side that is already closed needs nothing more.
     let _ = to.shutdown(Shutdown::Write);
     let _ = from.shutdown(Shutdown::Read);
 }
