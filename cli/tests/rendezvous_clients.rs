@@ -424,7 +424,7 @@ fn tasks_meet_though_the_service_is_killed_between() {
     }
 }
 
-/// Creates an authority, and a certificate for 127.0.0.1 that it has signed.
+/// Script that creates an authority, and a certificate for 127.0.0.1 that it has signed.
 const CERTIFICATES: &str = "
 exec 2>/dev/null
 openssl req -x509 -newkey rsa:2048 -nodes -keyout ca.key -out ca.pem -days 2 -subj /CN=ca -addext keyUsage=critical,keyCertSign

@@ -1,4 +1,4 @@
-//! What hostile clients take: memory, descriptors, time.
+//! Resources that hostile clients may take: memory, descriptors, time.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
@@ -9,7 +9,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::support::*;
 
-/// Memory that a server has of its own, with room: KiB.
+/// More than a server's own memory, in KiB.
 const ROOM: u64 = 40 << 10;
 
 #[test]
@@ -17,18 +17,18 @@ fn a_length_is_no_reason_to_take_memory() {
     let mut server = Server::start("server 3 --trace");
     let before = (server.kib("VmPeak"), server.kib("VmHWM"));
     let mut clients = server.clients(3);
-    // As long as a client may send; none of it comes.
+    // The maximum that a client may announce; no data follow.
     for client in &mut clients {
         let head = [&b"COLL"[..], &(250u32 << 20).to_be_bytes(), &C_VERSION.to_be_bytes(), &[7; 1000]];
         client.send(&head.concat());
     }
-    // The answer to a stranger comes when what was sent before has been read.
+    // A stranger gets an answer when all earlier bytes have been read.
     drop(server.client());
     server.until("all clients have joined");
     server.until("closed");
     let now = (server.kib("VmPeak"), server.kib("VmHWM"));
     assert!(now.0 < before.0 + ROOM && now.1 < before.1 + ROOM, "{before:?} KiB, then {now:?}");
-    // More than that, or less than nothing, is no length.
+    // A longer or a negative length is invalid.
     clients.remove(1);
     let (status, said) = server.ended();
     assert!(status == Some(1) && said.contains("client 1 was lost"), "{said}");
@@ -42,7 +42,8 @@ fn a_length_is_no_reason_to_take_memory() {
     }
 }
 
-/// What waits for a client that does not read is what the others wait for, too: it is there once. At the end it gets some seconds, and no more.
+/// Data queued for a client that does not read are shared with the other clients, so they exist once. At the end the
+/// client gets some more seconds.
 #[test]
 fn a_client_that_never_reads_takes_no_memory_of_its_own_and_delays_nobody() {
     const LABELS: u32 = 64;
@@ -73,10 +74,10 @@ fn a_client_that_never_reads_takes_no_memory_of_its_own_and_delays_nobody() {
 #[test]
 fn connections_that_end_leave_no_descriptor() {
     let mut server = Server::start("server 2 --trace");
-    // One that has been answered has been taken in.
+    // A client that has received an answer has been accepted.
     server.client().auth(1, 0);
     server.until("closed");
-    // What was told to be closed is closed when another one gets its answer.
+    // A connection that the trace reports as closed is really closed once another one gets its answer.
     let settled = |server: &Server| {
         let mut other = server.client();
         other.auth(1, 0);
@@ -95,7 +96,8 @@ fn connections_that_end_leave_no_descriptor() {
     assert_eq!(server.ended().0, Some(0));
 }
 
-/// Where there are no descriptors left a server that asked again and again did nothing else. One that waited for silent strangers to be late let its clients wait as long, 10 s for each batch.
+/// A server without free descriptors that retried in a loop did no other work. One that waited for the time limit of
+/// silent strangers delayed its clients by 10 s for each batch.
 #[test]
 fn a_server_without_descriptors_waits_for_some() {
     let mut shell = Command::new("sh");
@@ -103,7 +105,7 @@ fn a_server_without_descriptors_waits_for_some() {
     let mut server = Server::of(clean(shell, "impi server 2"));
     let silent: Vec<TcpStream> = (0..60).map(|_| TcpStream::connect(server.address).unwrap()).collect();
     server.until("no connection can be accepted");
-    // Those before them make room.
+    // Earlier connections make room.
     let mut clients = [server.joining(0), server.joining(1)];
     for client in &mut clients {
         assert_eq!(client.frame(), frame("IMPI", &[2]));
@@ -115,14 +117,15 @@ fn a_server_without_descriptors_waits_for_some() {
     assert_eq!(server.ended().0, Some(0));
 }
 
-/// Time that a process has worked, in ticks of 10 ms.
+/// Returns the CPU time of a process, in ticks of 10 ms.
 fn cpu(server: &Server) -> u64 {
     let stat = fs::read_to_string(format!("/proc/{}/stat", server.pid())).unwrap();
     let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
     fields[11..13].iter().map(|ticks| ticks.parse::<u64>().unwrap()).sum()
 }
 
-/// The trace was written where the sockets are served: standard error that nobody read held up the server for good, its time limit and signals with it.
+/// The trace was written by the thread that serves the sockets. If standard error was not read, the server hung, with
+/// its time limit and signals.
 #[test]
 fn standard_error_that_nobody_reads_holds_up_nothing() {
     let mut child =
@@ -130,7 +133,7 @@ fn standard_error_that_nobody_reads_holds_up_nothing() {
     let mut first = String::new();
     BufReader::new(child.stdout.take().unwrap()).read_line(&mut first).unwrap();
     let address = first.trim_end().parse().unwrap();
-    // More lines than a pipe holds, two for each: each is told before its end is seen.
+    // More lines than a pipe holds, two for each stranger: each is printed before its end is seen.
     for _ in 0..800 {
         let mut stranger = Client::to(address);
         stranger.send(b"GET / HTTP/1.0\r\n\r\n");

@@ -1,14 +1,14 @@
-//! Who may take part, and that keys are shown nowhere.
+//! Authentication, and keys that are shown nowhere.
 
 use std::fs;
 use std::process::Command;
 
 use super::support::*;
 
-/// As people write it.
+/// The key as people write it.
 const KEY: &str = "1311768467294899695";
 
-/// As it is on the wire.
+/// The key on the wire.
 const BYTES: [u8; 8] = 0x1234_5678_90ab_cdef_u64.to_be_bytes();
 
 fn server(words: &str, more: &[(&str, &str)]) -> Server {
@@ -17,7 +17,7 @@ fn server(words: &str, more: &[(&str, &str)]) -> Server {
     Server::of(command)
 }
 
-/// A client that has sent this key.
+/// Connects a client that has sent this key.
 fn with_key(server: &Server, mask: u32, key: &[u8]) -> Client {
     let mut client = server.client();
     client.auth(mask, 1);
@@ -28,7 +28,7 @@ fn with_key(server: &Server, mask: u32, key: &[u8]) -> Client {
 #[test]
 fn strangers_are_turned_away_and_the_session_goes_on() {
     let mut server = server("server 2", &[("GPC_LOG", "trace")]);
-    // Another key, no method in common, no AUTH at all, ranks that there are not.
+    // Another key, no common method, no AUTH, and unknown ranks.
     let mut wrong = with_key(&server, 2, &1u64.to_be_bytes());
     wrong.closed();
     server.until("the key is another one");
@@ -62,7 +62,7 @@ fn strangers_are_turned_away_and_the_session_goes_on() {
     assert!(!said.contains(KEY) && !said.to_lowercase().contains("1234567890abcdef"), "{said}");
 }
 
-/// By strace, as far as it is there: the server writes its key nowhere, and the client to the server alone.
+/// Checked by strace, if there is one: the server writes its key nowhere, and the client only to the server.
 #[test]
 #[allow(clippy::print_stderr, reason = "whoever runs the tests is to know")]
 fn a_key_is_written_nowhere_but_to_the_server() {
@@ -130,7 +130,7 @@ fn beyond_loopback_somebody_must_have_asked_for_no_proof() {
     assert!(error.contains("IMPI_AUTH_KEY") && error.contains("--auth none"), "{error}");
 }
 
-/// Of all addresses the one is printed by which others reach the machine.
+/// If the server listens at all addresses, it prints the one by which others reach the machine.
 #[test]
 #[allow(clippy::print_stderr, reason = "whoever runs the tests is to know")]
 fn a_server_that_listens_everywhere_prints_one_address() {

@@ -7,7 +7,7 @@ use rustix::process::Signal;
 
 use super::support::*;
 
-/// A cluster, in a file.
+/// A cluster, described by a file.
 struct Cluster(tempfile::TempDir);
 
 impl Cluster {
@@ -22,7 +22,7 @@ impl Cluster {
         Cluster(folder)
     }
 
-    /// A client of this command, as rank 0. What it prints waits until it is read.
+    /// Starts a client of this command, as rank 0. Its output waits until it is read.
     fn client(&self, server: &Server) -> Child {
         let hosts = self.0.path().join("hosts");
         let words = format!("impi client 0 {} --output json --hosts {}", server.address, hosts.display());
@@ -30,13 +30,13 @@ impl Cluster {
     }
 }
 
-/// `kill -9`.
+/// Like `kill -9`.
 fn killed(mut client: Child) {
     client.kill().unwrap();
     client.wait().unwrap();
 }
 
-/// The reference server never freed the seat of a lost client.
+/// The reference server never freed the rank of a lost client.
 #[test]
 fn a_client_that_is_lost_before_all_have_joined_is_replaced() {
     let mut server = Server::start("server 2");
@@ -51,14 +51,14 @@ fn a_client_that_is_lost_before_all_have_joined_is_replaced() {
     traced.until("client  0             lost, another may come in its place");
     leave(&mut traced.clients(2));
     assert_eq!(traced.ended().0, Some(0));
-    // Without a trace it is said, too.
+    // The loss is also printed without a trace.
     drop(server.joining(0));
     server.until("client 0 is lost before all have joined, another may come in its place");
     leave(&mut server.clients(2));
     assert_eq!(server.ended().0, Some(0));
 }
 
-/// The other client has moved past all labels below one that nobody knows.
+/// The other client has passed all labels below an unknown one.
 #[test]
 fn a_client_that_is_killed_fails_the_session_where_it_stood() {
     for (said, seen, expected) in [
@@ -81,11 +81,11 @@ fn a_client_that_is_killed_fails_the_session_where_it_stood() {
     }
 }
 
-/// After DONE the others go on, and the loss is told at the end.
+/// After DONE the other clients continue, and the loss is reported at the end.
 #[test]
 fn a_client_that_is_killed_after_all_are_done_is_told_at_the_end() {
     let mut server = Server::start("server 2 --trace --check off");
-    // What it prints is more than a pipe holds, so that it waits before its FINI.
+    // The output is more than a pipe holds, so the client blocks before its FINI.
     let cluster = Cluster::new(4000);
     let client = cluster.client(&server);
     let mut other = server.joining(1);
@@ -129,7 +129,7 @@ fn a_server_that_is_told_to_stop_exits_as_shells_expect() {
     }
 }
 
-/// The same reason stood there twice, and of the second client that was lost nothing at the end.
+/// The same reason was printed twice, and the end did not mention the second lost client.
 #[test]
 fn losses_after_all_are_done_are_told_once_and_counted_at_the_end() {
     let mut server = Server::start("server 3");
@@ -166,7 +166,7 @@ fn time_limits_name_whom_the_session_waits_for() {
     assert!(said.contains("C_VERSION") && said.contains('1'), "{said}");
 }
 
-/// It said that the session was not over within 0 s.
+/// The error said that the session was not over within 0 s.
 #[test]
 fn a_time_limit_of_nothing_is_refused() {
     let (status, out, said) = finished(gpc("impi server 2 --time-limit 0s"));

@@ -1,4 +1,5 @@
-//! `gpc impi` as its users run it: real servers and clients, some of which are killed, and clients in plain sockets, some of which lie.
+//! `gpc impi` as users run it: real servers and clients, some of which are killed, and clients in plain sockets, some
+//! of which lie.
 #![cfg(all(feature = "impi", target_os = "linux"))]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

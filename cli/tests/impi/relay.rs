@@ -5,7 +5,7 @@ use std::process::Stdio;
 
 use super::support::*;
 
-/// What each of these clients prints, of hosts that differ by rank.
+/// Returns the output of each of these clients, whose hosts differ by rank.
 fn printed(server: &Server, clients: u32, more: impl Fn(u32) -> String) -> Vec<String> {
     let folder = tempfile::tempdir().unwrap();
     let start = |rank: u32| {
@@ -37,7 +37,7 @@ fn broadcasts_go_through_the_clients_nodes() {
     let folder = tempfile::tempdir().unwrap();
     let secret = folder.path().join("secret");
     assert_eq!(finished(gpc(&format!("secret {}", secret.display()))).0, Some(0));
-    // With a secret they prove that they have it; on loopback none is needed.
+    // With a secret, clients prove it; on loopback it is optional.
     for more in [String::new(), format!("--secret-file {}", secret.display())] {
         let server = Server::start("server 5 --relay binomial --trace");
         let job =
@@ -52,7 +52,7 @@ fn broadcasts_go_through_the_clients_nodes() {
         assert_eq!(through.count(), 14, "{said}");
         assert!(said.contains("NODE  ::ffff:127.0.0.1, port "), "{said}");
     }
-    // One that does not know how.
+    // One client cannot relay.
     let server = Server::start("server 5 --relay flat --trace");
     printed(&server, 5, |rank| if rank == 3 { "--plain".into() } else { String::new() });
     let (status, said) = server.ended();

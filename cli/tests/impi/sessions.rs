@@ -1,4 +1,4 @@
-//! Sessions that end well.
+//! Sessions that succeed.
 
 use std::process::Stdio;
 use std::thread;
@@ -16,7 +16,7 @@ fn two_clients_learn_of_each_other() {
     for client in &mut clients {
         assert_eq!(client.frame(), answer(C_VERSION, 3, &[0; 16]));
     }
-    // Of two clients one leaves the ports out.
+    // One of the two clients omits the ports.
     clients[0].send(&coll(C_NHOSTS, &[0, 0, 0, 1]));
     clients[1].send(&coll(C_NHOSTS, &[0, 0, 0, 2]));
     clients[1].send(&coll(H_PORT, &[0, 0, 16, 0, 0, 0, 16, 1]));
@@ -25,7 +25,7 @@ fn two_clients_learn_of_each_other() {
         let versions = answer(C_VERSION, 3, &[0; 16]);
         let hosts = answer(C_NHOSTS, 3, &[0, 0, 0, 1, 0, 0, 0, 2]);
         let ports = answer(H_PORT, 2, &[0, 0, 16, 0, 0, 0, 16, 1]);
-        // C_VERSION came before.
+        // C_VERSION was received before.
         let expected = all(&[versions, hosts, ports])[1..].to_vec();
         assert_eq!(client.until_done(), expected);
     }
@@ -42,7 +42,7 @@ fn two_clients_learn_of_each_other() {
     );
 }
 
-/// A client that sends everything at once, its FINI too, and another that begins when the first one is done.
+/// One client sends everything at once, including its FINI; the other begins when the first one is done.
 #[test]
 fn what_was_sent_before_an_early_done_is_not_lost() {
     let server = Server::start("server 2 --check off");
@@ -58,12 +58,12 @@ fn what_was_sent_before_an_early_done_is_not_lost() {
     assert_eq!(server.ended(), (Some(0), String::new()));
 }
 
-/// The reference server served one connection after the other, so that a silent one held up all.
+/// The reference server served one connection after another, so a silent one delayed all.
 #[test]
 fn thirty_two_clients_are_not_delayed_by_a_hundred_that_say_nothing() {
     let server = Server::start("server 32 --time-limit 5m");
     let mut silent: Vec<Client> = (0..100).map(|_| server.client()).collect();
-    // Half a head is no word either.
+    // Half a command head counts as silence, too.
     silent.iter_mut().skip(90).for_each(|silent| silent.send(b"AUT"));
     let address = server.address;
     let client = move |rank: u32| {
@@ -162,7 +162,7 @@ fn two_clients_of_gpc_print_what_they_have_learned() {
         hosts_file,
         "0 client-0/10.0.0.1\n1 client-0/10.0.0.1\n2 client-0/10.0.0.2\n3 client-1/fd00::2\n"
     );
-    // Without the ports of processes the first of a host stands for it.
+    // Without the ports of processes, only the first process of a host is listed.
     let [(peers, said), (json, silence)] = run(["peers", "json"], "--plain");
     assert_eq!(
         (peers.as_str(), silence.as_str()),
@@ -174,8 +174,8 @@ fn two_clients_of_gpc_print_what_they_have_learned() {
     assert_eq!((&json["clients"][1]["version"], &json["own_labels"]), (&"0.0".into(), &false.into()));
 }
 
-/// One session has one run of the command at each cluster, so that what it learns once is to come in all forms.
-/// The session of a client ended as soon as all had met, and with it the only sign that its cluster was there: a cluster runs its own program meanwhile. FINI comes when that has ended, and its exit status is the client's.
+/// The session of a client ended as soon as all had met, and the server lost the only sign of its cluster, which then
+/// runs its own program. FINI now follows the end of the program, whose exit status is that of the client.
 #[test]
 fn a_session_lasts_as_long_as_the_program_of_its_client() {
     let folder = tempfile::tempdir().unwrap();
@@ -197,6 +197,7 @@ fn a_session_lasts_as_long_as_the_program_of_its_client() {
     }
 }
 
+/// A session has one run of the command at each cluster, so one run must write all forms of output.
 #[test]
 fn files_of_peers_and_hosts_come_beside_the_output() {
     let folder = tempfile::tempdir().unwrap();
@@ -215,7 +216,7 @@ fn files_of_peers_and_hosts_come_beside_the_output() {
     assert_eq!(server.ended(), (Some(0), String::new()));
     assert!(out.starts_with('{'), "{out}");
     let read = |name: &str| std::fs::read_to_string(path(name)).unwrap();
-    // What its own file says of its second process is not sent by IMPI.
+    // IMPI does not send the port that the file has for the second process.
     assert_eq!(read("peers"), "0 10.0.0.1:7000\n1 10.0.0.1:7001\n");
     assert_eq!(read("groups"), "0 client-0/10.0.0.1\n1 client-0/10.0.0.1\n");
     let server = Server::start("server 1");
@@ -229,7 +230,7 @@ fn files_of_peers_and_hosts_come_beside_the_output() {
     assert!(status == Some(1) && out.is_empty() && error.contains("cannot write"), "{error}");
 }
 
-/// As MetaMPICH does, whose client has no C_TAGUB, H_ACKMARK and H_HIWATER.
+/// Like MetaMPICH, whose client has no C_TAGUB, H_ACKMARK and H_HIWATER.
 #[test]
 fn a_client_says_the_values_that_it_is_told_and_leaves_labels_out() {
     let folder = tempfile::tempdir().unwrap();

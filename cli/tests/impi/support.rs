@@ -12,25 +12,25 @@ use rustix::process::{Pid, Signal, kill_process};
 
 pub(crate) const EXE: &str = env!("CARGO_BIN_EXE_gpc");
 
-/// Long enough for any machine: it only passes where something is broken.
+/// Enough for any machine: this time passes only if something is broken.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) const C_VERSION: u32 = 0x1000;
 pub(crate) const C_NHOSTS: u32 = 0x1100;
 pub(crate) const H_PORT: u32 = 0x2100;
 
-/// The labels of the source, in the order in which a client sends them.
+/// The labels of the source document, in the order in which a client sends them.
 pub(crate) const KNOWN: [u32; 14] = [
     0x1000, 0x1100, 0x1200, 0x1300, 0x1400, 0x1500, 0x1600, 0x2000, 0x2100, 0x2200, 0x2300, 0x2400, 0x3000,
     0x3100,
 ];
 
-/// The command, in an environment that says nothing of IMPI.
+/// Returns the command, in an environment without IMPI variables.
 pub(crate) fn gpc(line: &str) -> Command {
     clean(Command::new(EXE), line)
 }
 
-/// Another program that becomes the command.
+/// Returns another program that becomes the command.
 pub(crate) fn clean(mut command: Command, line: &str) -> Command {
     command.args(line.split_whitespace()).stdin(Stdio::null());
     for name in ["IMPI_AUTH_NONE", "IMPI_AUTH_KEY", "GPC_LOG"] {
@@ -39,7 +39,7 @@ pub(crate) fn clean(mut command: Command, line: &str) -> Command {
     command
 }
 
-/// Exit status, standard output and standard error.
+/// Returns exit status, standard output and standard error.
 pub(crate) fn finished(mut command: Command) -> (Option<i32>, String, String) {
     told(command.output().unwrap())
 }
@@ -49,13 +49,13 @@ pub(crate) fn told(output: Output) -> (Option<i32>, String, String) {
     (status.code(), String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap())
 }
 
-/// A server that listens.
+/// A listening server.
 pub(crate) struct Server {
     child: Child,
     pub(crate) address: SocketAddr,
-    /// The rest of standard output.
+    /// Rest of standard output.
     out: Option<JoinHandle<String>>,
-    /// Lines of standard error, as they come.
+    /// Lines of standard error as they arrive.
     lines: Receiver<String>,
     said: String,
 }
@@ -102,14 +102,14 @@ impl Server {
         Client::to(self.address)
     }
 
-    /// Clients of all ranks, which have joined.
+    /// Connects clients of all ranks, which have joined.
     pub(crate) fn clients(&self, count: u32) -> Vec<Client> {
         let mut clients: Vec<Client> = (0..count).map(|rank| self.joining(rank)).collect();
         clients.iter_mut().for_each(|client| assert_eq!(client.frame(), frame("IMPI", &[count])));
         clients
     }
 
-    /// A client that has named its rank.
+    /// Connects a client that has sent its rank.
     pub(crate) fn joining(&self, rank: u32) -> Client {
         let mut client = self.client();
         client.auth(1, 0);
@@ -125,7 +125,7 @@ impl Server {
         kill_process(Pid::from_raw(self.child.id().cast_signed()).unwrap(), signal).unwrap();
     }
 
-    /// A number from its `/proc/PID/status`, KiB.
+    /// Returns a number from its `/proc/PID/status`, in KiB.
     pub(crate) fn kib(&self, name: &str) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
@@ -136,7 +136,7 @@ impl Server {
         fs::read_dir(format!("/proc/{}/fd", self.pid())).unwrap().count()
     }
 
-    /// Exit status, and what it has said; nothing more may be on standard output.
+    /// Returns exit status and error output; the rest of standard output must be empty.
     pub(crate) fn ended(mut self) -> (Option<i32>, String) {
         let status = self.child.wait().unwrap().code();
         assert_eq!(self.out.take().unwrap().join().unwrap(), "");
@@ -153,7 +153,7 @@ impl Drop for Server {
     }
 }
 
-/// A command of four letters with 4-byte integers.
+/// Returns a command of four letters with 4-byte integers.
 pub(crate) fn frame(name: &str, words: &[u32]) -> Vec<u8> {
     let payload: Vec<u8> = words.iter().flat_map(|word| word.to_be_bytes()).collect();
     bytes_frame(name, &payload)
@@ -163,12 +163,12 @@ fn bytes_frame(name: &str, payload: &[u8]) -> Vec<u8> {
     [name.as_bytes(), &(payload.len() as u32).to_be_bytes(), payload].concat()
 }
 
-/// A client's COLL.
+/// Returns a COLL command of a client.
 pub(crate) fn coll(label: u32, values: &[u8]) -> Vec<u8> {
     bytes_frame("COLL", &[&label.to_be_bytes()[..], values].concat())
 }
 
-/// The server's COLL.
+/// Returns a COLL command of the server.
 pub(crate) fn answer(label: u32, mask: u32, values: &[u8]) -> Vec<u8> {
     bytes_frame("COLL", &[&label.to_be_bytes()[..], &mask.to_be_bytes(), values].concat())
 }
@@ -195,7 +195,7 @@ impl Client {
         bytes
     }
 
-    /// A whole command, with its head.
+    /// Reads a complete command, with its head.
     pub(crate) fn frame(&mut self) -> Vec<u8> {
         let mut head = self.bytes(8);
         let len = u32::from_be_bytes(*head.last_chunk().unwrap());
@@ -203,13 +203,13 @@ impl Client {
         head
     }
 
-    /// AUTH with this mask, which the server answers so.
+    /// Sends AUTH with this mask, and checks the method that the server selects.
     pub(crate) fn auth(&mut self, mask: u32, which: u32) {
         self.send(&frame("AUTH", &[mask]));
         assert_eq!(self.bytes(8), [which.to_be_bytes(), [0; 4]].concat());
     }
 
-    /// All that is broadcast until DONE. What others have sent comes as they have sent it: by label it is here.
+    /// Reads all broadcasts until DONE, and sorts them by label, since their order follows that of the senders.
     pub(crate) fn until_done(&mut self) -> Vec<Vec<u8>> {
         let frames = std::iter::repeat_with(|| self.frame());
         let mut frames: Vec<Vec<u8>> = frames.take_while(|found| *found != frame("DONE", &[])).collect();
@@ -225,12 +225,12 @@ impl Client {
         self.send(&frame("FINI", &[]));
     }
 
-    /// Waits until the server has closed the connection, without another word.
+    /// Waits until the server closes the connection without further bytes.
     pub(crate) fn closed(&mut self) {
         assert_eq!(String::from_utf8_lossy(&self.rest()), "");
     }
 
-    /// Waits until the server has closed the connection, which may be by a reset; what comes before.
+    /// Waits until the server closes the connection, possibly by a reset; returns the bytes before.
     pub(crate) fn rest(&mut self) -> Vec<u8> {
         let mut rest = Vec::new();
         match self.0.read_to_end(&mut rest) {
@@ -242,7 +242,8 @@ impl Client {
     }
 }
 
-/// What is broadcast in a session in which these labels were sent, by label: of the other known ones that no client has sent them.
+/// Returns the broadcasts of a session in which these labels were sent, by label. Other known labels are broadcast as
+/// sent by no client.
 pub(crate) fn all(sent: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let has = |label: &u32| sent.iter().any(|frame| frame[8..12] == label.to_be_bytes());
     let nobodys = KNOWN.into_iter().filter(|label| !has(label)).map(|label| answer(label, 0, &[]));
@@ -251,7 +252,7 @@ pub(crate) fn all(sent: &[Vec<u8>]) -> Vec<Vec<u8>> {
     frames
 }
 
-/// What clients do who have nothing to say.
+/// Performs the rest of a session for clients without values.
 pub(crate) fn leave(clients: &mut [Client]) {
     clients.iter_mut().for_each(Client::done);
     for client in clients {

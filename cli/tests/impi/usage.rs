@@ -1,4 +1,4 @@
-//! Spellings, exit statuses, and what help says.
+//! Spellings, exit statuses, and the help.
 
 use std::fs;
 use std::net::TcpListener;
@@ -44,7 +44,7 @@ fn wrong_usage_exits_with_2_and_in_the_spelling_of_the_field_with_1() {
     }
 }
 
-/// clap spoke of `--auth`, or of `-b` where `-bogus` was meant.
+/// clap reported `--auth`, or `-b` for `-bogus`.
 #[test]
 fn mistakes_in_the_spelling_of_the_field_are_said_in_it() {
     for (words, expected) in [
@@ -146,7 +146,7 @@ fn help_says_what_there_is() {
     for word in ["--hosts", "--output", "--peers-out", "--ports", "--tag-ub", "--plain", "PID", "FINI"] {
         assert!(client.contains(word), "{word}: {client}");
     }
-    // A line of the examples that is too long for the width is broken after a word or two.
+    // A line of the examples that exceeds the width is broken after a word or two.
     let broken = |line: &&str| !line.starts_with(' ') && line.split(' ').count() < 3 && line.ends_with('.');
     assert_eq!(client.lines().find(broken), None);
 }

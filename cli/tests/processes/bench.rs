@@ -1,11 +1,11 @@
-//! Measurements over real processes: every form of output, and every way to end.
+//! Measurements over real processes: every output format, and every way to end.
 
 use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::support::{Ended, Gpc, run};
 
-/// Small enough to take no time.
+/// Few enough calls to take no time.
 const SMALL: &str = "--rounds 5 --repeat 2";
 
 #[track_caller]

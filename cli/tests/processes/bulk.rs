@@ -1,4 +1,4 @@
-//! Long data through chains of processes: the memory that they take, and processes that die meanwhile.
+//! Long data through chains of processes: their memory, and processes that die meanwhile.
 
 use std::fs::File;
 
@@ -9,14 +9,15 @@ use crate::support::{Gpc, coverage, ids, until};
 
 const MIB: u64 = 1 << 20;
 
-/// A file of zeros that takes no room.
+/// Creates a sparse file of zeros.
 fn zeros(len: u64) -> tempfile::NamedTempFile {
     let file = tempfile::NamedTempFile::new().unwrap();
     File::options().write(true).open(file.path()).unwrap().set_len(len).unwrap();
     file
 }
 
-/// What a node may hold of a body: a window of 4 MiB; the two segments that its link to the child has cut and those that it reads to; and what the allocator adds.
+/// Maximum memory of a node for a body, in KiB: a window of 4 MiB, the two segments that its link to the child has cut,
+/// the two segments that it reads into, and overhead of the allocator.
 const IN_PASSING_KIB_MAX: u64 = 8 << 10;
 
 #[test]
@@ -51,7 +52,7 @@ fn a_process_that_is_killed_while_data_pass_through_it_ends_the_call() {
             "call digest -n 6 --tree chain --link {link} --forward-first --time-limit 5m --output json --data {}",
             data.path().display()
         ));
-        // Mapped data are read without a word to the system: that its func is at work is what tells.
+        // Reading mapped data makes no system call, so the CPU time of the function shows its progress.
         until("data pass", || call.find_node(killed).and_then(|node| node.ticks()) >= Some(10));
         call.node(killed).kill(Signal::KILL);
         let ended = call.end();
@@ -61,7 +62,7 @@ fn a_process_that_is_killed_while_data_pass_through_it_ends_the_call() {
     }
 }
 
-/// Nothing is dropped that an adopter may ask for: the data are kept, and the others end well.
+/// Data that an adopter may request are retained, and the other processes succeed.
 #[test]
 fn a_partial_call_goes_on_without_a_process_that_is_killed_while_data_pass() {
     let data = zeros(24 * MIB);
@@ -88,7 +89,8 @@ fn a_partial_call_goes_on_without_a_process_that_is_killed_while_data_pass() {
     }
 }
 
-/// They cannot make sealed memory, nor keep what comes: what comes is mapped and let go, and goes on through the rings.
+/// Processes without descriptors can neither create sealed memory nor keep what they receive. They map received data,
+/// release them, and forward them through the rings.
 #[test]
 fn processes_without_a_descriptor_to_spare_pass_data_on_all_the_same() {
     let data = zeros(48 * MIB);

@@ -1,4 +1,4 @@
-//! What calls answer: in every tree, over both links, in every form of output.
+//! Results of calls: in every tree, over both links, in every output format.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -7,16 +7,16 @@ use sha2::{Digest as _, Sha256};
 
 use crate::support::{Gpc, coverage, ids, json_of, run};
 
-/// A file of this package, of some 20 KB.
+/// A file of this package, of some 30 KB.
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/args.rs");
 
-/// What `digest` must reply: computed here.
+/// Returns the expected reply of `digest`.
 fn digest_of(data: &[u8]) -> String {
     let hex: String = Sha256::digest(data).iter().map(|byte| format!("{byte:02x}")).collect();
     format!("{hex} {}", data.len())
 }
 
-/// A tree file over 8 positions whose preorder is not 0 to 7, in a folder of its own.
+/// Creates a tree file over 8 positions whose preorder is not 0 to 7, in its own folder.
 fn tree_file() -> (tempfile::TempDir, String) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("my.tree");
@@ -57,7 +57,7 @@ fn every_tree_and_link_carries_a_call() {
 
 #[test]
 fn replies_stand_in_the_callers_order() {
-    // The root takes part: it is put first where the list leaves it out.
+    // The root takes part. It is put first if the list omits it.
     for (list, expected) in [
         ("5,0-2,7", vec![5, 0, 1, 2, 7]),
         ("7,3", vec![0, 7, 3]),
@@ -68,7 +68,7 @@ fn replies_stand_in_the_callers_order() {
             let value = json_of(&format!("call facts -n 8 --ids {list} --tree {tree}"));
             assert_eq!(ids(&value), expected, "{list} {tree}");
             assert_eq!(coverage(&value), [expected.len() as u64, 0, 0, 0]);
-            // Every reply is that of another process, so none stands under a wrong id twice.
+            // Every reply comes from another process, so no reply has two ids.
             let pid = |reply: &serde_json::Value| {
                 reply["data"].as_str().unwrap().split(' ').nth(1).unwrap().to_owned()
             };
@@ -78,7 +78,7 @@ fn replies_stand_in_the_callers_order() {
             assert_eq!(pids.len(), expected.len(), "{value}");
         }
     }
-    // Over a tree file whose preorder is another one; `fail` says who answers.
+    // Over a tree file with another preorder; `fail` names the ids that reply.
     let (_folder, path) = tree_file();
     let value = json_of(&format!("call facts -n 8 --ids 3,1,0,2,4-7 --tree file:{path}"));
     assert_eq!(ids(&value), [3, 1, 0, 2, 4, 5, 6, 7]);
@@ -86,7 +86,7 @@ fn replies_stand_in_the_callers_order() {
 
 #[test]
 fn an_id_answers_for_itself() {
-    // A merged reply names each id in the order of the tree.
+    // A merged reply names each id in tree order.
     let value = json_of("call fail -n 6 --tree chain --header 5:callback");
     assert_eq!(value["replies"][0]["data"], "0 ok\n1 ok\n2 ok\n3 ok\n4 ok\n5 ok");
     let value = json_of("call sum -n 20 --tree kary:3");
@@ -99,7 +99,7 @@ fn header_and_data_go_both_ways() {
     for reply in value["replies"].as_array().unwrap() {
         assert_eq!((&reply["header"], &reply["data"]), (&"h\u{e9}llo".into(), &"".into()));
     }
-    // What is not UTF-8 comes back as base64; it comes in by a pipe.
+    // Data that are not UTF-8 are returned as base64; they are sent through a pipe.
     let bytes: Vec<u8> = (0..=255).cycle().take(20_000).collect();
     let ended = Gpc::start_with("call echo -n 5 --data - --output json", &bytes).end();
     let value = ended.json();
@@ -116,7 +116,7 @@ fn many_calls_are_made_on_the_same_processes() {
         ["calls", "median_us", "p90_us", "p99_us"].map(|name| value["repeat"][name].as_u64().unwrap());
     assert_eq!(repeat[0], 50);
     assert!(repeat[1] <= repeat[2] && repeat[2] <= repeat[3], "{value}");
-    // The first call that fails is the last.
+    // The first failed call is the last one.
     let ended = run("call fail -n 4 --header 3 --repeat 50 --output json");
     assert_eq!((ended.code(), &ended.json()["repeat"]["calls"]), (Some(1), &1.into()));
 }
@@ -132,12 +132,12 @@ fn the_level_output_is_level_n_data_and_nothing_else() {
         let leaves: Result<Vec<&[u8]>, _> = Leaves::new(level, &ended.stdout, Limits::default()).collect();
         assert_eq!(leaves.unwrap(), vec![expected.as_bytes(); 16]);
     }
-    // A call that fails has none.
+    // A failed call has no level-n data.
     let ended = run("call fail -n 4 --header 2 --output level");
     assert_eq!((ended.code(), ended.stdout.len()), (Some(1), 0));
 }
 
-/// `--ids 1-3` called four ids, and nothing said so; nor was there a way to call just these.
+/// `--ids 1-3` called four ids without saying so, and it was impossible to call just these three.
 #[test]
 fn a_root_that_the_list_leaves_out_takes_part_and_is_named_unless_it_watches() {
     let value = json_of("call echo -n 4 --ids 1-3");
@@ -178,7 +178,7 @@ fn the_table_is_for_people() {
         "id  header  data\n 0  hello\n 1  hello\n 2  hello\n\necho over 3 ids: binary tree, 1 level\n"
     ));
     assert!(text.contains("done 3 of 3 in ") && text.ends_with(" per level\n"), "{text}");
-    // No progress where no terminal is.
+    // No progress is shown without a terminal.
     assert_eq!((ended.status.code(), ended.stderr.as_str()), (Some(0), ""));
     let alone = String::from_utf8(run("call sum -n 1").stdout).unwrap();
     assert!(
@@ -198,7 +198,7 @@ fn the_table_is_for_people() {
 fn logs_go_to_standard_error_when_they_are_asked_for() {
     let ended = Gpc::start_in("call echo -n 4 --output json", b"", &[("GPC_LOG", "debug")]).end();
     assert_eq!((ended.code(), coverage(&ended.json())), (Some(0), [4, 0, 0, 0]));
-    // Those of the processes that are started are there, too, and a file has no use for colours.
+    // Logs of started processes are included, and a file gets no colours.
     assert!(ended.stderr.contains("call ended") && ended.stderr.contains("link up id=3"), "{}", ended.stderr);
     assert!(!ended.stderr.contains('\u{1b}'), "{}", ended.stderr);
     let ended = Gpc::start_in("call echo -n 4", b"", &[("GPC_LOG", "a=b=c")]).end();
@@ -248,7 +248,7 @@ fn what_cannot_be_called_is_said_before_anything_starts() {
         "{}",
         ended.stderr
     );
-    // Without any of them, all ways to say which nodes are named.
+    // Without any of them, the error names all ways to select nodes.
     let ended = run("call echo");
     assert!(ended.code() == Some(2) && ended.stderr.contains("-n N"), "{}", ended.stderr);
     for way in ["--hosts LIST", "--peers FILE --id I", "mpiexec"] {

@@ -1,4 +1,4 @@
-//! A node that may have few file descriptors, and strangers who hold as many as they get.
+//! A node with few file descriptors, and strangers that hold as many as they get.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
@@ -15,26 +15,26 @@ use smallvec::SmallVec;
 use crate::joined::Set;
 use crate::support::{Gpc, Process, until};
 
-/// Descriptors of the node.
+/// Number of descriptors of the node.
 const LIMIT: u64 = 256;
 
-/// Strangers, each with a connection.
+/// Number of strangers, each with a connection.
 const STRANGERS: u32 = 400;
 
-/// The first of their ids.
+/// The first id of the strangers.
 const UNLISTED: u32 = 1000;
 
-/// Longest wait for anything that a node is to say.
+/// Longest wait for any message from a node.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Whoever speaks to a node by hand.
+/// A peer that speaks to a node by hand.
 struct Stranger {
     stream: UnixStream,
     inbox: Inbox,
     outbox: Outbox,
 }
 
-/// Takes everything.
+/// Accepts everything.
 struct Everything;
 
 impl Context for Everything {
@@ -51,7 +51,7 @@ impl Context for Everything {
     }
 }
 
-/// The next run of whoever says hello.
+/// Incarnation of the next peer that sends a hello.
 static RUNS: AtomicU64 = AtomicU64::new(1);
 
 impl Stranger {
@@ -61,13 +61,13 @@ impl Stranger {
         Stranger { stream, inbox: Inbox::new(), outbox: Outbox::new() }
     }
 
-    /// Connects, and says hello under this id: from [`UNLISTED`] on one that stands in no file.
+    /// Connects, and sends a hello with this id: an id from [`UNLISTED`] on is in no peers file.
     fn greet(set: &Set, id: u32) -> Stranger {
         let mut stranger = Stranger::connect(set);
         let hello = Hello {
             from: id,
             to: 1,
-            // A later run than any before: the node may not have seen yet that the last one has closed.
+            // A later run than any before: the node may not have seen the end of the last one yet.
             incarnation: RUNS.fetch_add(1, Ordering::Relaxed),
             generation: 1,
             hiwater: HIWATER,
@@ -87,12 +87,12 @@ impl Stranger {
             let bytes: Vec<u8> = parts.iter().flat_map(|part| part.to_vec()).collect();
             drop(parts);
             self.outbox.written(bytes.len());
-            // A node that has closed the connection takes nothing.
+            // If the node has closed the connection, the write fails.
             let _ = self.stream.write_all(&bytes);
         }
     }
 
-    /// What the node says next; nothing if it has closed the connection.
+    /// Returns the next event from the node; `None` if it has closed the connection.
     fn next(&mut self) -> Option<Event> {
         let (mut buffer, mut events) = ([0; 4096], Vec::new());
         while events.is_empty() {
@@ -111,7 +111,7 @@ impl Stranger {
         assert!(matches!(answer, Some(Event::Hello(_))), "{answer:?}");
     }
 
-    /// Asks for a built-in function at the node.
+    /// Calls a built-in function at the node.
     fn ask(&mut self, id: u32, func: &str, header: &str) {
         let func = Functions::new().func(func, |_, _| Ok(())).unwrap().number();
         let limit = 10 * PATIENCE;
@@ -135,7 +135,7 @@ impl Stranger {
     }
 }
 
-/// Nodes of which the first may have so few descriptors.
+/// Starts nodes, of which the first has few descriptors.
 fn crowded() -> Set {
     let set = Set::over_unix();
     let limit = Rlimit { current: Some(LIMIT), ..getrlimit(Resource::Nofile) };
@@ -147,11 +147,12 @@ fn first(set: &Set) -> Process {
     set.nodes[0].process()
 }
 
-/// Four hundred connections that had said hello locked new roots out while they were held, and a root learned no more than that no reply came.
+/// Four hundred connections that had sent a hello locked out new roots while they were held, and a root only learned
+/// that no reply came.
 #[test]
 fn who_is_idle_longest_makes_room_for_a_new_root() {
     let set = crowded();
-    // An id of the file is idle longer than anybody else.
+    // An id of the file has been idle longest.
     let mut listed = Stranger::greet(&set, 0);
     listed.is_greeted();
     let mut strangers: Vec<Stranger> = (UNLISTED..UNLISTED + STRANGERS)
@@ -175,7 +176,7 @@ fn who_is_idle_longest_makes_room_for_a_new_root() {
     for root in [7, 8] {
         assert_eq!(set.call(root, "--ids 1-3"), [root.into(), 1, 2, 3]);
     }
-    // Nor do those keep anybody out who say nothing.
+    // Silent connections do not lock out any id either.
     let _silent: Vec<Stranger> = (0..STRANGERS).map(|_| Stranger::connect(&set)).collect();
     for root in [7, 8] {
         assert_eq!(set.call(root, "--ids 1-3"), [root.into(), 1, 2, 3]);
@@ -184,7 +185,7 @@ fn who_is_idle_longest_makes_room_for_a_new_root() {
     set.end();
 }
 
-/// Where all links are in use, a stranger is told so, and the ids of the file are served from what is kept for them.
+/// If all links are in use, a stranger is told so, and the ids of the file are served from reserved descriptors.
 #[test]
 fn where_all_links_are_in_use_a_new_root_is_told_so_and_listed_ids_are_served() {
     let set = crowded();
@@ -207,7 +208,7 @@ fn where_all_links_are_in_use_a_new_root_is_told_so_and_listed_ids_are_served() 
     }
     let said = said.expect("some are too many");
     assert!(said.contains("id 1 has no file descriptor left") && said.contains("ulimit -n 256"), "{said}");
-    // By then the node has looked once more whether one is idle.
+    // In the meantime the node has checked again for an idle link.
     until("an unlisted root is told", || {
         let ended =
             Gpc::start(&format!("call echo --peers {} --id 7 --ids 1 --time-limit 1s", set.peers())).end();

@@ -1,4 +1,4 @@
-//! Processes that are killed, signals, and time limits: the call ends, says why, and leaves nothing.
+//! Killed processes, signals, and time limits: the call ends, gives the reason, and leaves nothing.
 
 use rustix::process::Signal;
 use serde_json::Value;
@@ -8,7 +8,7 @@ use crate::support::{Ended, Gpc, coverage, until};
 /// A call that lasts far longer than any test.
 const LONG: &str = "--header 10m --time-limit 20m --output json";
 
-/// Kills the process of id 1, and returns what the call then comes to.
+/// Kills the process of id 1, and returns the result of the call.
 fn kill_the_first(call: Gpc) -> (Ended, Value) {
     call.node(1).kill(Signal::KILL);
     let ended = call.end();
@@ -32,7 +32,7 @@ fn a_process_that_is_killed_while_all_are_at_work_ends_the_call() {
                 Gpc::start(&format!("call sleep -n 12 --tree {tree} --link {link} --forward-first {LONG}"));
             (0..12).for_each(|id| call.until_asleep(id));
             let (_, value) = kill_the_first(call);
-            // All have been sent the request, and none has answered.
+            // All have received the request, and none has answered.
             assert_eq!(coverage(&value), [0, 0, 0, 12], "{tree} {link}");
         }
     }
@@ -69,7 +69,7 @@ fn a_process_that_takes_no_part_may_die() {
     let ended = call.end();
     assert_eq!((ended.code(), &ended.json()["cause"]["id"]), (Some(1), &1.into()));
 
-    // A dead id that is not called once hid the death of a higher one that is.
+    // A dead id that was not called hid the death of a higher one that was.
     let call = Gpc::start("call sleep -n 4 --ids 0,3 --header 10m --time-limit 20m --output json");
     call.until_asleep(0);
     call.node(1).kill(Signal::KILL);
@@ -119,7 +119,8 @@ fn a_node_that_does_not_end_is_killed() {
 
 #[test]
 fn what_ends_the_command_while_it_starts_processes_ends_those_there_are() {
-    // So many that some are still to be started, or told where the others are, when the first ones are seen.
+    // So many processes that, when the first ones are seen, others are still to be started or to receive their
+    // addresses.
     let start = || {
         let call = Gpc::start("call echo -n 400 --repeat 1000000");
         until("some nodes run", || call.processes().len() > 10);
@@ -129,7 +130,7 @@ fn what_ends_the_command_while_it_starts_processes_ends_those_there_are() {
     call.process().kill(Signal::TERM);
     let ended = call.end();
     assert_eq!((ended.code(), ended.stderr.as_str()), (Some(143), ""));
-    // The nodes have nobody to complain to.
+    // The nodes have no parent to report to.
     let call = start();
     call.process().kill(Signal::KILL);
     let ended = call.end_soon();
@@ -149,7 +150,7 @@ fn the_time_limit_names_an_id_that_hangs() {
         "{}",
         ended.said()
     );
-    // A process that stands still is named by the one that waits for it.
+    // A stopped process is named by the process that waits for it.
     let call = Gpc::start("call sleep -n 2 --header 300ms --time-limit 4s --repeat 1000 --output json");
     call.until_asleep(0);
     call.node(1).kill(Signal::STOP);

@@ -1,4 +1,5 @@
-//! Processes on other hosts: started through a tree by a command that stands in for ssh and runs what it is given on this machine. Hosts that do not answer are named; whatever is ended, nothing is left.
+//! Processes on other hosts, started through a tree by a replacement of ssh that runs its command on this machine.
+//! Hosts that do not answer are named; whatever ends, nothing is left.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -8,7 +9,7 @@ use rustix::process::Signal;
 
 use crate::support::{Ended, Gpc, Process, coverage, ids, until};
 
-/// The name of a host says what becomes of it.
+/// The name of a host selects its behaviour.
 const STAND_IN: &str = r#"#!/bin/sh
 host=$1
 shift
@@ -61,7 +62,7 @@ impl StandIn {
     }
 }
 
-/// The process that is an id's node, which has a thread of that name.
+/// Returns the process of an id's node, which has a thread of that name.
 fn agent(call: &Gpc, id: u32) -> Process {
     let name = format!("gpc-{id}\n");
     let has = |process: &Process| process.thread_names().contains(&name);
@@ -99,7 +100,7 @@ fn the_tree_knows_the_hosts_and_the_root_may_watch() {
     let stand_in = StandIn::new();
     let ended = stand_in.run("call sum --hosts a,b[1-3] --per-host 4 --tree hosts+flat --output json");
     let value = ended.json();
-    // Flat over the root and four hosts, and within each.
+    // Flat over the root and four hosts, and flat within each.
     assert_eq!(
         (ended.code(), value["level"].as_u64(), &value["tree"]),
         (Some(0), Some(2), &"hosts+flat".into())
@@ -110,7 +111,7 @@ fn the_tree_knows_the_hosts_and_the_root_may_watch() {
     assert_eq!(ids(&some), [0, 3, 1]);
 }
 
-/// How hosts fail, and what is said of them.
+/// Kinds of failing hosts, and their messages.
 const FAILING: [(&str, &str); 7] = [
     ("down1", "host down1: exit status 255: ssh: connect to host down1 port 22: No route to host"),
     ("hang1", "host hang1: it did not answer within 2 s"),
@@ -135,7 +136,7 @@ fn a_host_that_does_not_answer_is_named_with_what_was_said_there() {
     assert!(FAILING.iter().all(|(_, why)| ended.stderr.contains(why)), "{}", ended.stderr);
 }
 
-/// Each at the head of a share, so that others start what it would have started.
+/// Each host is at the head of a share, so that another host starts its share.
 #[test]
 fn a_partial_call_goes_on_without_them_and_one_lost_host_costs_no_other() {
     let stand_in = StandIn::new();
@@ -150,7 +151,7 @@ fn a_partial_call_goes_on_without_them_and_one_lost_host_costs_no_other() {
             let missing = &value["missing"][0];
             assert_eq!((&missing["id"], &missing["status"]), (&1.into(), &"unreached".into()));
             assert_eq!(missing["cause"]["message"], why);
-            // It stood there a second time, before the call.
+            // The same message was also printed before the call.
             assert_eq!(ended.stderr, format!("gpc: id 1 failed at stage link (unreachable): {why}\n"));
         }
     }
@@ -178,7 +179,7 @@ fn an_agent_in_the_middle_that_is_killed_ends_the_call_and_all_below_it() {
         let call = stand_in.start(&format!("call sleep --hosts {hosts} --fan-out 2 --forward-first {LONG}"));
         (0..8).for_each(|id| call.until_asleep(id));
         agent(&call, 1).kill(signal);
-        // Those below it see the end of their input, and nobody waits for that.
+        // The agents below see the end of their input, and no process waits for that.
         let ended = call.end_soon();
         let value = ended.json();
         assert_eq!((ended.code(), &value["cause"]["stage"]), (Some(1), &"link".into()), "{}", ended.stderr);
@@ -219,7 +220,7 @@ fn a_caller_that_is_killed_leaves_nothing() {
     }
 }
 
-/// The command reads nothing while it tries to reach its host, so it sees no end of its input.
+/// The command reads nothing while it connects to its host, so it sees no end of its input.
 #[test]
 fn a_caller_that_is_killed_while_hosts_are_being_reached_leaves_nothing() {
     let stand_in = StandIn::new();
@@ -233,7 +234,7 @@ fn a_caller_that_is_killed_while_hosts_are_being_reached_leaves_nothing() {
     }
 }
 
-/// It lives, and answers nothing: those that it would have started are started by the one above it.
+/// The agent is alive, but does not answer: the agent above it starts its share.
 #[test]
 fn an_agent_that_is_stopped_while_it_starts_others_is_given_up() {
     let stand_in = StandIn::new();
@@ -242,7 +243,7 @@ fn an_agent_that_is_stopped_while_it_starts_others_is_given_up() {
     until("an agent tries to reach a host", || {
         call.processes().iter().any(|process| process.arguments() == ["sleep", "1000"])
     });
-    // Of the first host: nobody else is there yet.
+    // Only the first host has an agent so far.
     let is_agent =
         |process: &Process| process.arguments().get(1..) == Some(&["node".into(), "--agent".into()]);
     let agents: Vec<Process> = call.processes().into_iter().filter(is_agent).collect();
@@ -271,7 +272,7 @@ fn nobody_sees_the_secret_and_nobody_inherits_an_outer_launchers_variables() {
     let secret =
         told.lines().find_map(|line| line.strip_prefix("secret ")).expect("it is told by standard input");
     assert_eq!(secret.len(), 64);
-    // Of each copy of the command two processes, and the commands and agents themselves.
+    // Two processes for each copy of the command, and the commands and agents themselves.
     let processes = call.processes();
     assert!(processes.len() > 10, "{}", processes.len());
     for process in &processes {
@@ -309,7 +310,7 @@ fn wrong_arguments_are_refused_before_anything_is_started() {
 
 #[test]
 fn processes_of_one_machine_need_no_address_beyond_it() {
-    // With the root they are all of one machine, so they need none.
+    // All of them and the root are on one machine, so they need no address of the network.
     let ended = StandIn::new().run("call echo --hosts a,b --network 203.0.113.0/24");
     assert_eq!(ended.code(), Some(0), "{}", ended.stderr);
 }

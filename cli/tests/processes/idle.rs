@@ -1,4 +1,4 @@
-//! What a node costs that has nothing to do: no link, no wake-up, no look at the clock.
+//! Cost of an idle node: no link, no wake-up, no reading of the clock.
 #![allow(
     clippy::disallowed_methods,
     reason = "an idle node wakes every ten seconds, so that it is told how many have passed"
@@ -12,7 +12,7 @@ use rustix::process::Signal;
 
 use crate::support::{Gpc, run};
 
-/// Calls of the system that each process of a run made, and the arguments that it was started with; `None` without strace.
+/// Returns the system calls of each process of a run, and the arguments of the process; `None` without strace.
 fn traced(line: &str) -> Option<Vec<(String, Vec<String>)>> {
     let folder = tempfile::tempdir().unwrap();
     let mut strace = Command::new("strace");
@@ -39,7 +39,7 @@ fn traced(line: &str) -> Option<Vec<(String, Vec<String>)>> {
     Some(calls.collect())
 }
 
-/// How often a call of the system stands there.
+/// Returns the number of times that a system call occurs.
 fn count(calls: &[String], name: &str) -> usize {
     calls.iter().filter(|call| call.starts_with(&format!("{name}("))).count()
 }
@@ -59,7 +59,7 @@ fn a_process_that_is_never_called_sleeps_from_its_start_to_its_end() {
         let begun = calls.iter().position(|call| call.starts_with("epoll_wait(")).expect("it waits");
         let waits = |call: &&String| call.starts_with("epoll_wait(") || call.starts_with("timerfd_settime(");
         let sleeps: Vec<&String> = calls[begun..].iter().take_while(waits).collect();
-        // Its alarm rings after ten seconds, and is set anew; the last sleep ends with the process.
+        // The timer expires after ten seconds, and is set again; the last sleep ends with the process.
         let begins = |name: &str| sleeps.iter().filter(|call| call.starts_with(name)).count();
         assert_eq!(begins("timerfd_settime") + 1, begins("epoll_wait"), "{sleeps:?}");
         assert!(calls[..begun].iter().any(|call| call.contains("it_value={tv_sec=10, ")), "{calls:?}");
@@ -68,7 +68,7 @@ fn a_process_that_is_never_called_sleeps_from_its_start_to_its_end() {
     }
 }
 
-/// How often the threads of a process have been put aside, by themselves or by the system: each time they had the core.
+/// Returns the number of context switches of the threads of a process, voluntary or not: each time they had the core.
 fn switches(pid: u32) -> u64 {
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).unwrap().map(|task| task.unwrap().path());
     let of_task = |path: std::path::PathBuf| {
@@ -101,7 +101,7 @@ fn a_node_that_has_worked_is_idle_again() {
         let (begun, before) = (Instant::now(), [switches(worker), switches(idle)]);
         call("--ids 0-1 --repeat 3000 --wait block");
         let after = [switches(worker), switches(idle)];
-        // It may have been seen before it slept, and it wakes every ten seconds.
+        // The node may have been seen before it slept, and it wakes every ten seconds.
         let most = 100 + begun.elapsed().as_secs() / Duration::from_secs(10).as_secs();
         let [worked, woken] = [after[0] - before[0], after[1] - before[1]];
         assert!(woken <= most, "{wait}: an idle node has had the core {woken} times, the other {worked}");

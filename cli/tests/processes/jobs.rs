@@ -1,4 +1,4 @@
-//! Nodes of different jobs, run by hand: a peers file that outlived its nodes joins nobody.
+//! Nodes of different jobs, run by hand: a peers file that outlived its nodes joins no other nodes.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ fn peers_file(folder: &tempfile::TempDir, name: &str, job: Option<&str>) -> Path
     path
 }
 
-/// Nodes 1 and 2 of a file.
+/// Starts nodes 1 and 2 of a file.
 fn nodes(peers: &Path) -> Vec<Gpc> {
     let start = |id: u32| {
         let line = format!("node --id {id} --peers {}", peers.display());
@@ -30,7 +30,8 @@ fn nodes(peers: &Path) -> Vec<Gpc> {
     vec![start(1), start(2)]
 }
 
-/// A second job had taken the addresses of a first one, whose file was still there: whoever used it called functions of the second.
+/// A second job had taken the addresses of a first one, whose peers file still existed: a call with that file called
+/// functions of the second job.
 #[test]
 fn a_stale_peers_file_joins_nobody() {
     let folder = tempfile::tempdir().unwrap();
@@ -54,7 +55,7 @@ fn a_stale_peers_file_joins_nobody() {
             node.until_said(short);
         }
     }
-    // Those that were called go on.
+    // The nodes that were called continue.
     assert_eq!(ids(&json_of(&call(&ours, "--tree chain"))), [0, 1, 2]);
     for node in nodes {
         node.process().kill(Signal::INT);
@@ -62,7 +63,8 @@ fn a_stale_peers_file_joins_nobody() {
     }
 }
 
-/// Each launch has a job and a secret of its own, which its processes are told: whoever finds the address of one is not of it, and hears no more than that.
+/// Each launch has its own job and secret, which its processes receive. A process that only finds an address of the
+/// launch is refused, and learns nothing more.
 #[test]
 fn processes_of_a_launch_link_with_nobody_else() {
     let call = Gpc::start("call sleep --header 60s -n 3 --link tcp --forward-first --tree flat");
@@ -80,7 +82,7 @@ fn processes_of_a_launch_link_with_nobody_else() {
     assert_ne!(call.end().code(), Some(0));
 }
 
-/// The TCP port at which a process listens.
+/// Returns the TCP port at which a process listens.
 fn port_of(process: &Process) -> Option<u16> {
     let proc = PathBuf::from(format!("/proc/{}", process.pid.as_raw_nonzero()));
     let files = fs::read_dir(proc.join("fd")).ok()?.flatten();

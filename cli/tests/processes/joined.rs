@@ -13,10 +13,10 @@ use rustix::process::Signal;
 
 use crate::support::{Gpc, coverage, ids, json_of, run};
 
-/// How long a node may take to close a connection whose bytes are bad.
+/// Time limit for a node to close a connection after malformed bytes.
 const CLOSE_LIMIT: Duration = Duration::from_secs(60);
 
-/// Nodes 1 to 3, and the file that says where they are.
+/// Nodes 1 to 3, and the file with their addresses.
 pub(super) struct Set {
     folder: tempfile::TempDir,
     addresses: Vec<String>,
@@ -26,7 +26,7 @@ pub(super) struct Set {
 impl Set {
     fn over_tcp() -> Set {
         static COUNT: AtomicU8 = AtomicU8::new(1);
-        // Loopback addresses of this process and set alone, so no other test has the port.
+        // Loopback addresses of this process and set only, so that no other test has the port.
         let (pid, count) = (std::process::id().to_be_bytes(), COUNT.fetch_add(1, Ordering::Relaxed));
         let address = |id| format!("127.{}.{}.{count}:{}", pid[2] | 0x80, pid[3], 7000 + id);
         Set::start(tempfile::tempdir().unwrap(), (0..=3).map(address).collect())
@@ -58,7 +58,7 @@ impl Set {
         node
     }
 
-    /// The peers file says where a node listens, and so may the line.
+    /// Returns the arguments of a node. The peers file has its address, and the arguments may have it, too.
     fn line(&self, id: usize) -> String {
         let listen = if id == 1 { String::new() } else { format!("--listen {}", self.addresses[id]) };
         format!("node --id {id} {listen} --peers {}", self.peers())
@@ -72,7 +72,7 @@ impl Set {
         self.addresses[id].strip_prefix("unix:").unwrap().into()
     }
 
-    /// A call as root `root`; returns the ids that answered.
+    /// Makes a call as root `root`; returns the ids that replied.
     #[track_caller]
     pub(super) fn call(&self, root: u32, more: &str) -> Vec<u64> {
         let value = json_of(&format!(
@@ -91,7 +91,7 @@ impl Set {
         for node in self.nodes {
             node.process().kill(Signal::INT);
             let ended = node.end();
-            // Whom it has refused it says as well.
+            // A node also logs refused peers.
             let lines = ended.stderr.lines().filter(|line| !line.contains(" WARN chained_gpc::")).count();
             assert_eq!((ended.code(), lines), (Some(0), 1), "{}", ended.stderr);
         }
@@ -107,14 +107,14 @@ fn roots_come_and_go() {
             assert_eq!(set.call(0, &format!("--tree {tree}")), [0, 1, 2, 3]);
         }
         assert_eq!(set.call(0, "--repeat 20 --ids 3,1"), [0, 3, 1]);
-        // A root that the peers file does not have.
+        // A root that is not in the peers file.
         assert_eq!(set.call(7, "--ids 1-3"), [7, 1, 2, 3]);
         assert_eq!(set.call(0, "--forward-first"), [0, 1, 2, 3]);
         set.end();
     }
 }
 
-/// Nodes that know each other by TCP addresses of one host use what is faster there, as far as both want it.
+/// Nodes that know each other by TCP addresses of one host use faster links there, if both allow that.
 #[test]
 fn nodes_of_one_host_find_each_other_without_tcp() {
     let set = Set::over_tcp();
@@ -168,7 +168,7 @@ fn roots_call_at_the_same_time() {
 
 /// Sends bytes, and waits until the node closes the connection.
 fn throw(mut stream: impl Thrown, bytes: &[u8]) {
-    // It may have closed before all is written.
+    // The node may close the connection before all is written.
     let _ = stream.write_all(bytes);
     stream.limit();
     let mut answer = Vec::new();
@@ -198,7 +198,7 @@ impl Thrown for UnixStream {
     }
 }
 
-/// Bytes that no node sends.
+/// Returns bytes that no node sends.
 fn bad_bytes() -> Vec<Vec<u8>> {
     let hello = Hello {
         from: 9,
@@ -238,7 +238,7 @@ fn bad_bytes_leave_a_node_serving() {
     let tcp = Set::over_tcp();
     let connect = || TcpStream::connect(&tcp.addresses[1]).unwrap();
     bad_bytes().iter().for_each(|bytes| throw(connect(), bytes));
-    // Half a frame, and nothing at all: these connections stand while calls are made, and are closed half way.
+    // Half a frame, and nothing at all: these connections are open while calls are made, and are closed halfway.
     let mut half = connect();
     half.write_all(&[32, 0, 0]).unwrap();
     let silent = connect();
@@ -260,7 +260,7 @@ fn a_node_that_was_killed_serves_again_at_its_address() {
         let killed = set.nodes.remove(1);
         killed.process().kill(Signal::KILL);
         assert_eq!(killed.end().code(), None);
-        // Of a Unix socket the file is left, which the next one replaces.
+        // The file of a Unix socket remains, and the next node replaces it.
         let line = format!("call echo --peers {} --id 0 --tree chain --output json", set.peers());
         let ended = run(&line);
         assert_eq!((ended.code(), &ended.json()["cause"]["id"]), (Some(1), &2.into()), "{}", ended.stderr);
@@ -288,11 +288,11 @@ fn a_node_that_is_killed_during_a_call_is_named() {
         (ended.code(), &value["cause"]["id"], &value["cause"]["stage"]),
         (Some(1), &2.into(), &"link".into())
     );
-    // A root that goes away leaves the others to the next one, though their functions still run.
+    // A root that ends leaves the nodes to the next root, although their functions still run.
     set.end();
 }
 
-/// Whoever started the root first had to start it again, until by chance the others were up.
+/// A root that was started first had to be restarted, until the other nodes happened to be up.
 #[test]
 fn a_root_waits_for_nodes_that_are_started_after_it() {
     for (set, command) in
@@ -349,7 +349,7 @@ fn an_id_that_is_running_is_not_taken_away_from_it() {
             set.addresses[2]
         );
         assert_eq!((ended.code(), ended.stderr), (Some(1), expected));
-        // It had never been heard of, and is not shut out now.
+        // The id had never been heard from, and is not locked out now.
         assert_eq!(set.call(0, "--tree chain"), [0, 1, 2, 3]);
         set.end();
     }
@@ -367,17 +367,17 @@ fn a_node_says_why_it_does_not_run() {
     let peers = set.peers();
     let error = refused_with(2, &format!("node --id 9 --listen 0.0.0.0:0 --peers {peers}"));
     assert!(error.contains("without a secret whoever connects") && error.contains("--insecure"), "{error}");
-    // Another node is there already, and goes on.
+    // Another node already listens there, and continues.
     let error = refused(&set.line(1));
     assert!(error.starts_with(&format!("gpc: cannot listen at {}: ", set.addresses[1])), "{error}");
     assert_eq!(set.call(0, ""), [0, 1, 2, 3]);
-    // What is no socket is not replaced.
+    // A file that is not a socket is not replaced.
     let file = set.folder.path().join("file");
     fs::write(&file, "mine").unwrap();
     let error = refused(&format!("node --id 9 --listen unix:{} --peers {peers}", file.display()));
     assert!(error.contains("cannot listen at unix:") && error.contains("is no socket"), "{error}");
     assert_eq!(fs::read_to_string(&file).unwrap(), "mine");
-    // A fault of the peers file is named with its line.
+    // An error in the peers file is reported with its line.
     fs::write(&file, "0 127.0.0.1:7000\n\n1 here\n").unwrap();
     for line in ["node --id 9 --listen unix:@nowhere", "call echo --id 0"] {
         let error = refused(&format!("{line} --peers {}", file.display()));

@@ -1,6 +1,7 @@
-//! The command as its users run it: calls over real processes, and what is left when processes and calls are ended in every way.
+//! The command as users run it: calls over real processes, and what remains after processes and calls end in every way.
 //!
-//! Nothing is timed: every wait is for a condition (a line of output, a state in /proc), and its limit only passes where something is broken.
+//! Nothing is timed: every wait is for a condition (a line of output, a state in /proc), and its limit passes only if
+//! something is broken.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]

@@ -1,4 +1,5 @@
-//! What a node process holds: under a limit of half a gibibyte it survives whatever its peers send or leave unread, and an idle one gives back what went through it.
+//! Memory of a node process. With a limit of half a gibibyte it survives whatever its peers send or leave unread, and
+//! an idle node returns the memory of past traffic.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -17,13 +18,13 @@ use crate::support::{Gpc, run, until};
 
 const MIB: usize = 1 << 20;
 
-/// Half a gibibyte of addresses: the program, its threads' and their allocators' take 150 MiB of them.
+/// Half a gibibyte of address space: the program, its threads and their allocators take 150 MiB of it.
 const ADDRESSES: &str = "-v 524288";
 
-/// No node takes a tenth of it to read or to answer.
+/// No node takes a tenth of this time to read or to answer.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// A node of a process of its own, with id 1.
+/// A node with id 1, in its own process.
 struct Target {
     node: Gpc,
     address: String,
@@ -33,7 +34,7 @@ struct Target {
 impl Target {
     fn start(limit: &str) -> Target {
         static COUNT: AtomicU8 = AtomicU8::new(200);
-        // Loopback addresses of this process and node alone, so no other test has the port.
+        // Loopback addresses of this process and node only, so that no other test has the port.
         let (pid, count) = (std::process::id().to_be_bytes(), COUNT.fetch_add(1, Ordering::Relaxed));
         let address = |id| format!("127.{}.{}.{count}:{}", pid[2] | 0x80, pid[3], 7000 + id);
         let mut peers = tempfile::NamedTempFile::new().unwrap();
@@ -45,7 +46,7 @@ impl Target {
         Target { node, address, peers }
     }
 
-    /// A stranger that says hello under an id.
+    /// Connects a stranger that sends a hello with this id.
     fn stranger(&self, id: u32) -> Stranger {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         stream.set_write_timeout(Some(LIMIT)).unwrap();
@@ -66,7 +67,7 @@ impl Target {
         Stranger { stream, id }
     }
 
-    /// It does for others what it always does.
+    /// Checks that the node still serves others.
     #[track_caller]
     fn serves(&self) {
         let call =
@@ -88,7 +89,7 @@ struct Stranger {
 }
 
 impl Stranger {
-    /// Sends; says whether the node still takes it.
+    /// Sends bytes; returns whether the node still accepts them.
     fn send(&mut self, bytes: &[u8]) -> bool {
         self.stream.write_all(bytes).is_ok()
     }
@@ -97,7 +98,7 @@ impl Stranger {
         CallId { root: self.id, sequence }
     }
 
-    /// A request for id 1 and whoever follows, without its data.
+    /// Returns a request for id 1 and the ids after it, without its data.
     fn request(&self, sequence: u64, func: &str, ids: IdList, header: &[u8], data_len: u64) -> Vec<u8> {
         let mut functions = Functions::new();
         let func = named(&mut functions, func);
@@ -122,18 +123,18 @@ impl Stranger {
     }
 }
 
-/// The frame of a request, without its data.
+/// Returns the frame of a request, without its data.
 fn framed(whole: &Request) -> Vec<u8> {
     let head = request_head(whole);
     let mut payload = Vec::new();
     head.emit(&mut payload);
     chained_gpc::wire::prefix::emit_prefix(whole, head.ids_form, &mut payload);
-    // What does not fit one frame comes as segments, or never.
+    // The part beyond one frame is sent as segments, or never.
     payload.truncate(MIB);
     frame(Kind::Request, 1, &payload)
 }
 
-/// The number of a built-in function.
+/// Returns the number of a built-in function.
 fn named(functions: &mut Functions, name: &str) -> u64 {
     functions.at(Placement::Inline).func(name, |_, _| Ok(())).unwrap().number()
 }
@@ -143,7 +144,7 @@ fn frame(kind: Kind, flags: u8, payload: &[u8]) -> Vec<u8> {
     [&header.emit()[..], payload].concat()
 }
 
-/// Some thousand bytes of requests for 64 MiB each, whose answers nobody read, took 7.7 GiB.
+/// Some thousand bytes of requests for 64 MiB each, whose answers were not read, took 7.7 GiB.
 #[test]
 fn a_node_survives_a_peer_that_asks_for_much_and_reads_nothing() {
     let target = Target::start(ADDRESSES);
@@ -157,7 +158,7 @@ fn a_node_survives_a_peer_that_asks_for_much_and_reads_nothing() {
     target.end();
 }
 
-/// PINGs took a PONG each, and responses to calls that nobody made a CANCEL: 678 MB in 14 s, 2 GiB in 10 s.
+/// Each PING took a PONG, and each response to an unknown call a CANCEL: 678 MB in 14 s, 2 GiB in 10 s.
 #[test]
 fn a_node_survives_peers_that_have_it_answer_and_do_not_read() {
     let target = Target::start(ADDRESSES);
@@ -172,13 +173,13 @@ fn a_node_survives_peers_that_have_it_answer_and_do_not_read() {
         frame(Kind::Response, 0, &payload)
     };
     let many: Vec<u8> = (0..10_000).flat_map(long).collect();
-    // A CANCEL is half as long as what it answers; what waits for a peer is bounded by some tens of MiB.
+    // A CANCEL is half as long as the response to it; the data that wait for a peer are bounded by some tens of MiB.
     assert!((0..1000).any(|_| !answers.send(&many)), "its link is closed");
     target.serves();
     target.end();
 }
 
-/// By the code 512 requests of 64 MiB each could be left open on a link, and their data be of 8 GiB each.
+/// The code allowed 512 incomplete requests of 64 MiB each on a link, with data of 8 GiB each.
 #[test]
 fn a_node_survives_requests_that_are_never_whole() {
     let target = Target::start(ADDRESSES);
@@ -205,14 +206,14 @@ fn a_node_survives_requests_that_are_never_whole() {
     target.end();
 }
 
-/// Each link could have a frame of a mebibyte wait for its last byte, and 256 requests of as much wait for their turn.
+/// On each link, a frame of a mebibyte could wait for its last byte, and 256 requests of that size for their turn.
 #[test]
 fn a_node_survives_many_peers_that_each_take_what_a_link_may() {
     let target = Target::start(ADDRESSES);
     let mut strangers: Vec<Stranger> = (100..300).map(|id| target.stranger(id)).collect();
     for stranger in &mut strangers {
         let frame = frame(Kind::Request, 0, &vec![0; MIB]);
-        // It may be refused, and closed, at any byte.
+        // The node may refuse it, and close the connection, at any byte.
         let _ = stranger.send(&frame[..MIB]);
     }
     target.serves();
@@ -228,13 +229,13 @@ fn a_node_survives_many_peers_that_each_take_what_a_link_may() {
             }
         }
     }
-    // What waits for its turn goes with its link.
+    // Requests that wait for their turn are dropped with their link.
     drop((strangers, sleepers));
     target.serves();
     target.end();
 }
 
-/// After calls with 15 KB each and a thousand in flight, a node held 59 MiB for good, in place of 5.
+/// After calls with 15 KB each and a thousand in flight, a node held 59 MiB permanently instead of 5.
 #[test]
 fn an_idle_node_gives_its_memory_back_to_the_system() {
     const KIB: u64 = 1 << 10;
@@ -256,7 +257,8 @@ fn an_idle_node_gives_its_memory_back_to_the_system() {
     target.end();
 }
 
-/// A call over four ids died of SIGXFSZ without a word: the system counts shared memory as a file. With a limit between that of rings and that of long data, it was the data that killed.
+/// A call over four ids died of SIGXFSZ without a message, since the system counts shared memory as a file. With a
+/// limit between the sizes of rings and of long data, the data caused it.
 #[test]
 fn a_limit_of_files_takes_shared_memory_away_and_nothing_else() {
     for (limit, data) in [("-f 100", 0), ("-f 600", 0), ("-f 600", 3 * MIB)] {
@@ -269,7 +271,8 @@ fn a_limit_of_files_takes_shared_memory_away_and_nothing_else() {
     }
 }
 
-/// One member sent 250 requests, each over four billion ids of which none exists: 30 kB. The node answered nobody else for half a minute, even after that member had left, and it did not obey SIGTERM.
+/// One member sent 250 requests, each over four billion ids that do not exist, in 30 kB. The node answered no other
+/// peer for half a minute, even after that member had left, and ignored SIGTERM.
 #[test]
 fn a_node_serves_and_ends_beside_requests_over_billions_of_ids() {
     let target = Target::start("-n 1024");
@@ -295,7 +298,7 @@ fn a_node_serves_and_ends_beside_requests_over_billions_of_ids() {
         format!("call echo --id 0 --peers {} --link tcp --time-limit 10s", target.peers.path().display());
     let ended = run(&line);
     assert_eq!(ended.code(), Some(0), "{}", ended.stderr);
-    // One of them leaves, and the other one does not.
+    // One of them leaves, and the other one stays.
     let [_stays, leaves] = floods;
     drop(leaves);
     let ended = run(&line);

@@ -1,4 +1,4 @@
-//! Long replies from many processes: the memory that those in between take, and processes that die meanwhile.
+//! Long replies from many processes: the memory of the processes in between, and processes that die meanwhile.
 
 use std::io::Write;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -11,10 +11,11 @@ use crate::support::{Ended, Gpc, coverage, run, until};
 
 const KIB: u64 = 1 << 10;
 
-/// What a node may hold of each child's reply: a window of 4 MiB; the two segments that its link to the parent has cut and those that it reads to; and what the allocator adds.
+/// Maximum memory of a node for each child's reply, in KiB: a window of 4 MiB, the two segments that its link to the
+/// parent has cut, the two segments that it reads into, and overhead of the allocator.
 const WINDOW_KIB_MAX: u64 = 8 * KIB;
 
-/// Bytes of the leaves of raw level-n data, all of them what `fill` fills replies with.
+/// Returns the sizes of the leaves of raw level-n data, all of them filled by `fill`.
 fn filled(ended: &Ended, level: u16) -> Vec<usize> {
     let leaf = |leaf: Result<&[u8], _>| {
         let leaf = leaf.unwrap();
@@ -24,7 +25,8 @@ fn filled(ended: &Ended, level: u16) -> Vec<usize> {
     Leaves::new(level, &ended.stdout, Limits::default()).map(leaf).collect()
 }
 
-/// Nodes 1 to 7 that outlast a call, so that what they have held can be looked at, and the file that says where they and id 0 are.
+/// Nodes 1 to 7, which outlive a call, so that their peak memory can be read. The file has their addresses, and that of
+/// id 0.
 struct Nodes {
     peers: tempfile::NamedTempFile,
     nodes: Vec<Gpc>,
@@ -33,7 +35,7 @@ struct Nodes {
 impl Nodes {
     fn start(link: &str) -> Nodes {
         static COUNT: AtomicU8 = AtomicU8::new(100);
-        // Loopback addresses of this process and set alone, so no other test has the port.
+        // Loopback addresses of this process and set only, so that no other test has the port.
         let (pid, count) = (std::process::id().to_be_bytes(), COUNT.fetch_add(1, Ordering::Relaxed));
         let address = |id| format!("127.{}.{}.{count}:{}", pid[2] | 0x80, pid[3], 7000 + id);
         let mut peers = tempfile::NamedTempFile::new().unwrap();
@@ -48,7 +50,7 @@ impl Nodes {
         Nodes { peers, nodes }
     }
 
-    /// The most memory that each has had, KiB.
+    /// Ends the nodes; returns the peak memory of each, in KiB.
     fn end(self) -> Vec<u64> {
         let end = |node: Gpc| {
             let most = node.process().own_kib_max();
@@ -60,7 +62,7 @@ impl Nodes {
     }
 }
 
-/// Every process replies with 16 MiB. Whoever gathered them would hold up to seven times that.
+/// Every process replies with 16 MiB. A process that gathered the replies would hold up to seven times that.
 #[test]
 fn long_replies_pass_through_processes_that_hold_a_window_of_each() {
     let own_kib = 16 * KIB;
@@ -85,7 +87,8 @@ fn long_replies_pass_through_processes_that_hold_a_window_of_each() {
     }
 }
 
-/// Whoever dies when the first bytes of the whole reply are at the root is named, though its answer had begun to go up.
+/// A process dies when the first bytes of the whole reply are at the root. It is named, although its answer had begun
+/// to go up.
 #[test]
 fn a_process_that_is_killed_while_replies_pass_ends_the_call() {
     let own_kib = 64 * KIB;
@@ -101,7 +104,8 @@ fn a_process_that_is_killed_while_replies_pass_ends_the_call() {
         let ended = call.end();
         let value = ended.json();
         ended.blames_the_link_of(killed, link);
-        // What is known of the others depends on who tells the root first: those above the one that died, or the command that started it.
+        // The coverage of the others depends on what the root learns first: from the processes above the dead one, or
+        // from the command that started it.
         let [done, failed, unreached, unknown] = coverage(&value);
         assert!(done >= 1 && (failed, unreached) == (0, 0) && done + unknown == 6, "{value}");
     }

@@ -2,15 +2,19 @@
 
 use crate::support::{Gpc, coverage, is_debug_build, json_of};
 
-/// Most memory of its own of a process that does nothing special, KiB.
+/// Maximum private memory of a process that does nothing special, in KiB.
 pub(crate) const OWN_KIB_MAX: u64 = 2 << 10;
 
-/// The same of the command, which has read its arguments. Without optimizations what describes them is larger, and so is what the loader writes to.
+/// Returns the same for the command, which has parsed its arguments. Without optimizations the descriptions of
+/// arguments are larger, and so are the pages that the loader writes.
 fn command_kib_max() -> u64 {
     if is_debug_build() { 7 << 9 } else { OWN_KIB_MAX }
 }
 
-/// Most resident memory of a node process that does nothing special, with its code, KiB: all but a few hundred are pages of the program, which all nodes share, and the system maps those beside a page that it needs as far as it has them at hand, so that one and the same program takes 6.6 to 7.4 MiB. Without optimizations that is larger, up to 20.1 MiB, and grows with the whole program, of which a node uses little: there the bound says only that no node maps all of it.
+/// Returns the maximum resident memory of a node process that does nothing special, with its code, in KiB. All but a
+/// few hundred KiB are pages of the program, which all nodes share. The system also maps neighbouring pages that it has
+/// in memory, so the same program takes 6.6 to 7.4 MiB. Without optimizations it takes up to 20.1 MiB, and grows with
+/// the whole program, of which a node uses little. There the bound only ensures that no node maps all of it.
 fn resident_kib_max() -> u64 {
     if is_debug_build() { 24 << 10 } else { 8 << 10 }
 }
@@ -39,7 +43,7 @@ fn a_node_process_is_small() {
         let (own, arguments) = (process.own_kib_max(), process.arguments());
         assert!((1..OWN_KIB_MAX).contains(&own), "{arguments:?} has had {own} KiB of its own");
     }
-    // Id 0 is the command, which has read its arguments with more code.
+    // Id 0 is the command, which has parsed its arguments with more code.
     for node in (1..64).map(|id| call.node(id)) {
         let resident = node.resident_kib_max();
         assert!(resident < resident_kib_max(), "{:?} has had {resident} KiB", node.arguments());

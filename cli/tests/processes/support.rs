@@ -1,4 +1,4 @@
-//! A run of `gpc` that can be looked at from outside, and that must leave nothing behind.
+//! A run of `gpc` that is observed from outside, and must leave nothing behind.
 #![allow(
     clippy::disallowed_methods,
     reason = "every wait has a limit; a process of another program tells of itself in /proc alone"
@@ -16,10 +16,10 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, prlimit};
 use serde_json::Value;
 
-/// Long enough for any machine: it only passes where something is broken.
+/// Enough for any machine: this time passes only if something is broken.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Between two looks at a condition that nothing announces, as is so for all of /proc.
+/// Interval between checks of a condition that sends no event, as for all of /proc.
 const PAUSE: Duration = Duration::from_millis(2);
 
 /// Waits for a condition.
@@ -32,7 +32,8 @@ pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// A running `gpc`. Its temporary folder is its own, and is inherited by the processes that it starts: so they are known by it.
+/// A running `gpc`. It has its own temporary folder in the environment. The processes that it starts inherit that, and
+/// are identified by it.
 pub(crate) struct Gpc {
     child: Child,
     stdout: Stream,
@@ -40,7 +41,7 @@ pub(crate) struct Gpc {
     folder: tempfile::TempDir,
 }
 
-/// What a run came to.
+/// Result of a run.
 pub(crate) struct Ended {
     pub(crate) status: ExitStatus,
     pub(crate) stdout: Vec<u8>,
@@ -53,31 +54,32 @@ pub(crate) struct Process {
     proc: PathBuf,
 }
 
-/// Names another `gpc` than the one that was built with the tests: what only a release build holds is tested without a second one.
+/// Variable with the path of another `gpc` than the one built with the tests. So a property of release builds is tested
+/// without a second set of tests.
 const TESTED: &str = "GPC_TESTED";
 
-/// The `gpc` that is tested.
+/// Returns the `gpc` under test.
 fn tested() -> PathBuf {
     std::env::var_os(TESTED).map_or_else(|| env!("CARGO_BIN_EXE_gpc").into(), PathBuf::from)
 }
 
-/// Whether it is made without optimizations.
+/// Whether it is built without optimizations.
 pub(crate) fn is_debug_build() -> bool {
     cfg!(debug_assertions) && std::env::var_os(TESTED).is_none()
 }
 
 impl Gpc {
-    /// Starts it with arguments that are separated by spaces.
+    /// Starts `gpc` with arguments separated by spaces.
     pub(crate) fn start(line: &str) -> Gpc {
         Gpc::start_with(line, b"")
     }
 
-    /// The same with something on standard input.
+    /// Starts it with this standard input.
     pub(crate) fn start_with(line: &str, input: &[u8]) -> Gpc {
         Gpc::start_in(line, input, &[])
     }
 
-    /// Starts it under a limit, as the shell's `ulimit` takes it.
+    /// Starts it under a limit in the form of the shell's `ulimit`.
     pub(crate) fn start_under(limit: &str, line: &str) -> Gpc {
         let mut shell = Command::new("bash");
         let limited = format!("ulimit {limit} && exec \"$0\" \"$@\"");
@@ -85,7 +87,7 @@ impl Gpc {
         Gpc::spawn(shell, line, b"", &[])
     }
 
-    /// The same with variables in the environment.
+    /// Starts it with these environment variables.
     pub(crate) fn start_in(line: &str, input: &[u8], environment: &[(&str, &str)]) -> Gpc {
         Gpc::spawn(Command::new(tested()), line, input, environment)
     }
@@ -102,18 +104,18 @@ impl Gpc {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        // Nothing is put in that a pipe does not hold at once.
+        // The input fits the buffer of a pipe.
         child.stdin.take().unwrap().write_all(input).unwrap();
         let (stdout, stderr) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
         Gpc { child, stdout: Stream::read(stdout), stderr: Stream::read(stderr), folder }
     }
 
-    /// The process of the command itself.
+    /// Returns the process of the command itself.
     pub(crate) fn process(&self) -> Process {
         Process::new(self.child.id())
     }
 
-    /// All living processes of the run: the command, and those that it started.
+    /// Returns all living processes of the run: the command, and those that it started.
     pub(crate) fn processes(&self) -> Vec<Process> {
         let folder = self.folder.path().as_os_str().as_encoded_bytes();
         let mark = [b"TMPDIR=", folder].concat();
@@ -127,12 +129,12 @@ impl Gpc {
         pids.map(Process::new).filter(is_marked).collect()
     }
 
-    /// The node process of an id, which must be running.
+    /// Returns the node process of an id, which must be running.
     pub(crate) fn node(&self, id: u32) -> Process {
         self.find_node(id).unwrap_or_else(|| panic!("id {id} is not running"))
     }
 
-    /// The node process of an id, if it is running.
+    /// Returns the node process of an id, if it is running.
     pub(crate) fn find_node(&self, id: u32) -> Option<Process> {
         let is_it = |process: &Process| process.arguments().ends_with(&["--id".into(), id.to_string()]);
         self.processes().into_iter().find(is_it)
@@ -145,7 +147,7 @@ impl Gpc {
             let tasks = fs::read_dir(process.proc.join("task")).into_iter().flatten().filter_map(Result::ok);
             let read =
                 |task: &fs::DirEntry, file| fs::read_to_string(task.path().join(file)).unwrap_or_default();
-            // The names of threads and system calls are cut at 15 bytes and not cut.
+            // Thread names are cut at 15 bytes, names of system calls are complete.
             tasks.into_iter().any(|task| {
                 worker.starts_with(read(&task, "comm").trim_end())
                     && read(&task, "wchan").contains("nanosleep")
@@ -164,7 +166,7 @@ impl Gpc {
         self.end_leaving(Duration::ZERO)
     }
 
-    /// The same for a command that could not see to its processes: they end soon.
+    /// Does the same for a command that could not end its processes: they end soon.
     pub(crate) fn end_soon(self) -> Ended {
         self.end_leaving(PATIENCE)
     }
@@ -180,7 +182,7 @@ impl Gpc {
         let left = || self.processes().iter().map(Process::arguments).collect::<Vec<_>>();
         let own = format!("@gpc-{}-", self.child.id());
         let sockets = || fs::read_to_string("/proc/net/unix").unwrap();
-        // A process that was being started when the command was killed is not known by its arguments yet, but has its socket.
+        // A process that was being started when the command was killed has no arguments yet, but has its socket.
         while (!left().is_empty() || sockets().contains(&own)) && Instant::now() < deadline {
             thread::sleep(PAUSE);
         }
@@ -194,10 +196,10 @@ impl Gpc {
 }
 
 impl Drop for Gpc {
-    /// A test that fails leaves nothing running either.
+    /// If a test fails, it leaves no process either.
     fn drop(&mut self) {
         for process in self.processes() {
-            // Fails for one that has just ended.
+            // Fails for a process that has just ended.
             let _ = kill_process(process.pid, Signal::KILL);
         }
         let _ = self.child.wait();
@@ -214,12 +216,12 @@ impl Process {
         kill_process(self.pid, signal).unwrap();
     }
 
-    /// A file that the system has about it; empty of one that has ended.
+    /// Returns a file of the system about the process; empty if it has ended.
     pub(crate) fn read(&self, file: &str) -> Vec<u8> {
         fs::read(self.proc.join(file)).unwrap_or_default()
     }
 
-    /// The names of its threads, each with the end of its line.
+    /// Returns the names of its threads, each with a line feed.
     pub(crate) fn thread_names(&self) -> Vec<String> {
         let tasks = fs::read_dir(self.proc.join("task")).into_iter().flatten().filter_map(Result::ok);
         tasks.filter_map(|task| fs::read_to_string(task.path().join("comm")).ok()).collect()
@@ -230,23 +232,25 @@ impl Process {
         line.split_terminator('\0').map(str::to_owned).collect()
     }
 
-    /// The most memory of its own that it has had, KiB.
+    /// Returns its peak private memory, in KiB.
     pub(crate) fn own_kib_max(&self) -> u64 {
         self.own_kib_max_if_alive().unwrap()
     }
 
-    /// The same; none of a process that has ended.
+    /// Returns the same; `None` if the process has ended.
     pub(crate) fn own_kib_max_if_alive(&self) -> Option<u64> {
-        // What was mapped of files after the peak is counted as there before: this may be too little by that, some code.
+        // File pages mapped after the peak are subtracted as if they had been there, so the result may be too low by
+        // some code.
         self.memory().map(|(most, of_files)| most.saturating_sub(of_files))
     }
 
-    /// The most memory that it has had, with its code, KiB. How much code the system maps around what runs differs from one to the other.
+    /// Returns its peak resident memory, with its code, in KiB. How much code the system maps around used pages differs
+    /// between processes.
     pub(crate) fn resident_kib_max(&self) -> u64 {
         self.memory().unwrap().0
     }
 
-    /// The most that has been resident, and what is of files, which it shares with others, KiB.
+    /// Returns the peak of resident memory, and the part that is file pages shared with others, in KiB.
     fn memory(&self) -> Option<(u64, u64)> {
         let status = fs::read_to_string(self.proc.join("status")).ok()?;
         let kib = |name: &str| {
@@ -258,7 +262,7 @@ impl Process {
 }
 
 impl Process {
-    /// The memory of its own that it has now, KiB.
+    /// Returns its current private memory, in KiB.
     pub(crate) fn own_kib(&self) -> u64 {
         let status = fs::read_to_string(self.proc.join("status")).unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
@@ -267,16 +271,16 @@ impl Process {
 }
 
 impl Process {
-    /// Ticks of the processor that it has spent in its own code. None of one that has ended.
+    /// Returns the ticks of CPU time that it has spent in its own code; `None` if it has ended.
     pub(crate) fn ticks(&self) -> Option<u64> {
         let stat = fs::read_to_string(self.proc.join("stat")).ok()?;
-        // Behind its name, which may have anything in it.
+        // After its name, which may contain any character.
         stat.rsplit_once(") ")?.1.split(' ').nth(11)?.parse().ok()
     }
 }
 
 impl Process {
-    /// Leaves it one descriptor beside those that it has for good, which are none of data.
+    /// Leaves the process one descriptor in addition to its permanent ones, without those of data.
     pub(crate) fn take_descriptors_away(&self) {
         let number = |entry: fs::DirEntry| {
             let of_data = fs::read_link(entry.path()).ok()?.to_string_lossy().contains("gpc-data");
@@ -295,7 +299,7 @@ impl Ended {
         self.status.code()
     }
 
-    /// Standard output as the JSON object that it must be, every field checked for its type.
+    /// Returns standard output as the JSON object that it must be, with the type of every field checked.
     #[track_caller]
     pub(crate) fn json(&self) -> Value {
         let text = str::from_utf8(&self.stdout).unwrap();
@@ -305,14 +309,14 @@ impl Ended {
         value
     }
 
-    /// It failed since the process of this id died.
+    /// Checks that the call failed because the process of this id died.
     pub(crate) fn blames_the_link_of(&self, id: u32, what: &str) {
         let value = self.json();
         let blamed = (self.code(), value["cause"]["id"].as_u64(), &value["cause"]["stage"]);
         assert_eq!(blamed, (Some(1), Some(id.into()), &"link".into()), "{what}: {}", self.stderr);
     }
 
-    /// The last line of standard error.
+    /// Returns the last line of standard error.
     pub(crate) fn said(&self) -> &str {
         self.stderr.lines().last().unwrap_or_default()
     }
@@ -323,7 +327,7 @@ pub(crate) fn run(line: &str) -> Ended {
     Gpc::start(line).end()
 }
 
-/// The JSON of a call that succeeds.
+/// Returns the JSON of a call that succeeds.
 #[track_caller]
 pub(crate) fn json_of(line: &str) -> Value {
     let ended = run(&format!("{line} --output json"));
@@ -331,12 +335,12 @@ pub(crate) fn json_of(line: &str) -> Value {
     ended.json()
 }
 
-/// What was done, failed, not reached and is unknown.
+/// Returns the numbers of done, failed, unreached and unknown ids.
 pub(crate) fn coverage(value: &Value) -> [u64; 4] {
     ["done", "failed", "unreached", "unknown"].map(|name| value["coverage"][name].as_u64().unwrap())
 }
 
-/// The ids of the replies, in their order.
+/// Returns the ids of the replies, in their order.
 pub(crate) fn ids(value: &Value) -> Vec<u64> {
     value["replies"].as_array().unwrap().iter().map(|reply| reply["id"].as_u64().unwrap()).collect()
 }
@@ -395,7 +399,7 @@ fn check_object(value: &Value) {
     }
 }
 
-/// What a process writes, read as it comes.
+/// Output of a process, read as it is written.
 struct Stream {
     bytes: Arc<Mutex<Vec<u8>>>,
     reader: JoinHandle<()>,
@@ -418,7 +422,7 @@ impl Stream {
         String::from_utf8_lossy(&self.bytes.lock().unwrap()).into_owned()
     }
 
-    /// All of it: whoever could write has ended.
+    /// Returns the whole output, after every writer has ended.
     fn whole(&self) -> Vec<u8> {
         until("the output ends", || self.reader.is_finished());
         self.bytes.lock().unwrap().clone()
