@@ -1,4 +1,5 @@
-//! Planted bugs as data: what the files under `cli/tests/planted/bugs`, or one of somebody's own, say; and how a bug gets into a text.
+//! Planted bugs as data: parses the files under `cli/tests/planted/bugs`, or a given file, and plants bugs in a source
+//! text.
 //!
 //! ```text
 //! == name-of-the-bug
@@ -10,7 +11,8 @@
 //! + what stands there instead, with `planted!()` for the question whether this bug is switched on
 //! ```
 //!
-//! A bug may have several pieces, each with its `in:`. Lines that begin with `#` are for the reader. A file that is given by hand needs no `checker:` and no `sim:`.
+//! A bug may have several pieces, each with its `in:`. Lines that begin with `#` are comments. A file given by hand
+//! needs neither `checker:` nor `sim:`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -18,13 +20,13 @@ use std::fs;
 use std::ops::Range;
 use std::path::Path;
 
-/// The only word of a replacement that is not Rust as it stands.
+/// The only word of a replacement that is not Rust.
 pub(super) const SWITCH: &str = "planted!()";
 
-/// Longer names, and names with other signs, would not fit into a table and a line of Rust.
+/// Maximum length of a name: a longer one does not fit a table.
 const NAME_MAX: usize = 80;
 
-/// One planted bug.
+/// A planted bug.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub(super) struct Bug {
     pub(super) name: String,
@@ -34,7 +36,7 @@ pub(super) struct Bug {
     pub(super) pieces: Vec<Piece>,
 }
 
-/// One place that a bug changes.
+/// A change of a bug in one place.
 #[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct Piece {
     pub(super) file: String,
@@ -42,31 +44,31 @@ pub(super) struct Piece {
     pub(super) replacement: String,
 }
 
-/// What a text has become, and where in it the pieces of which bug are (bytes).
+/// A changed text, with the position of each piece (in bytes) and the name of its bug.
 #[derive(Default, Debug)]
 pub(super) struct Planted {
     pub(super) text: String,
     pub(super) places: Vec<(Range<usize>, String)>,
 }
 
-/// All bugs of a folder, the files in the order of their names.
+/// Returns all bugs of a folder, the files in the order of their names.
 pub(super) fn read(folder: &Path) -> Vec<Bug> {
     let mut files: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();
     files.iter().flat_map(|path| read_file(path).unwrap_or_else(|why| panic!("{why}"))).collect()
 }
 
-/// The bugs of one file.
+/// Returns the bugs of one file.
 ///
 /// # Errors
-/// In words: the file, the line, and what to do.
+/// A message with the file, the line, and what to do.
 pub(super) fn read_file(path: &Path) -> Result<Vec<Bug>, String> {
     let text = fs::read_to_string(path)
         .map_err(|error| format!("{}: {error}: give the path of a text file with bugs", path.display()))?;
     parse(&text).map_err(|why| format!("{}:{why}", path.display()))
 }
 
-/// The bugs of one file's text.
+/// Parses the text of a file of bugs.
 ///
 /// # Errors
 /// The number of the line, what is wrong with it, and what to do.
@@ -108,7 +110,7 @@ fn check_name(name: &str) -> Result<(), String> {
     }
 }
 
-/// One line of a bug, which is not its first.
+/// Adds a line after the first to a bug.
 fn add(bug: &mut Bug, line: &str) -> Result<(), String> {
     match (line.split_once(": "), bug.pieces.last_mut()) {
         (_, Some(piece)) if line.starts_with('-') && piece.replacement.is_empty() => {
@@ -146,7 +148,7 @@ fn add_line(text: &mut String, line: &str) {
     text.push_str(line[1..].strip_prefix(' ').unwrap_or_default());
 }
 
-/// What the last bug of a file lacks, once all its lines are there.
+/// Checks that the last bug of a file is complete.
 fn check_last(bugs: &[Bug]) -> Result<(), String> {
     let Some(Bug { name, pieces, .. }) = bugs.last() else { return Ok(()) };
     if pieces.is_empty() {
@@ -166,11 +168,11 @@ fn check_last(bugs: &[Bug]) -> Result<(), String> {
     Ok(())
 }
 
-/// A bug in the form of the files.
+/// Formats a bug like the files.
 pub(super) fn written(bug: &Bug) -> String {
     let Bug { name, breaks, checker, sim, pieces } = bug;
     let mut text = format!("== {name}\n");
-    // A string takes everything.
+    // Writing to a string never fails.
     for (head, line) in [("", breaks), ("checker: ", checker), ("sim: ", sim)] {
         if !line.is_empty() {
             let _ = writeln!(text, "{head}{line}");
@@ -187,10 +189,10 @@ pub(super) fn written(bug: &Bug) -> String {
     text
 }
 
-/// Where in a file's text a piece is.
+/// Returns the position of a piece in the text of its file.
 ///
 /// # Errors
-/// In words, if its text is not there exactly once.
+/// A message, if its text does not occur exactly once.
 pub(super) fn place(bug: &Bug, piece: &Piece, text: &str) -> Result<Range<usize>, String> {
     let Piece { file, find, .. } = piece;
     let times = text.match_indices(find.as_str()).count();
@@ -203,12 +205,12 @@ pub(super) fn place(bug: &Bug, piece: &Piece, text: &str) -> Result<Range<usize>
     }
 }
 
-/// A file's text with the pieces of all bugs in it, each behind its switch.
+/// Plants the pieces of all bugs in a file's text, each behind its switch.
 ///
 /// # Errors
-/// In words, if a piece's text is not there exactly once, or two pieces overlap.
+/// A message, if the text of a piece does not occur exactly once, or two pieces overlap.
 pub(super) fn planted(file: &str, text: &str, bugs: &[Bug]) -> Result<Planted, String> {
-    // In which crate the function that asks for the switch is at home.
+    // The crate that has the function for the switch.
     let home = match file.split('/').next() {
         Some("trees") => "crate",
         Some("bnr") => "chained_gpc::trees",

@@ -1,4 +1,4 @@
-//! The test build: a copy of the sources with every bug in it behind its switch, built apart from the build that runs this test.
+//! The test build: a copy of the sources with every bug behind its switch, separate from the build that runs this test.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -9,13 +9,13 @@ use std::process::Command;
 use super::bug::{Bug, planted};
 use super::root;
 
-/// The environment variable that names the bug that is switched on.
+/// Environment variable with the name of the bug that is switched on.
 pub(super) const SWITCH: &str = "GPC_PLANTED";
 
-/// The worlds of groups.
+/// Features for the worlds of groups.
 const BNR: &[&str] = &["--features", "bnr"];
 
-/// What of the project a build needs.
+/// Files and folders of the project that a build needs.
 const SOURCES: [&str; 12] = [
     "Cargo.toml",
     "Cargo.lock",
@@ -31,10 +31,10 @@ const SOURCES: [&str; 12] = [
     "cli/src",
 ];
 
-/// And what the tests of the crate need besides.
+/// Files and folders that the tests of the crate also need.
 const TESTS: [&str; 2] = ["tests", "docs/wire.md"];
 
-/// What every switch asks, at the end of the crate that all the others use.
+/// The function that every switch calls, added to the end of the crate that all others use.
 const ASKED: &str = "
 /// Whether a planted bug is switched on.
 pub fn planted(name: &str) -> bool {
@@ -43,24 +43,24 @@ pub fn planted(name: &str) -> bool {
 }
 ";
 
-/// The end of the crate that all the others use.
+/// File of the crate that all others use.
 pub(super) const SHARED: &str = "trees/src/lib.rs";
 
 /// A test build.
 pub(super) struct Build {
-    /// Its `gpc`.
+    /// Path of its `gpc`.
     pub(super) gpc: PathBuf,
-    /// Names of bugs that it does not have: with them it does not compile.
+    /// Names of bugs with which it does not compile, and which it does not have.
     pub(super) dropped: BTreeSet<String>,
 }
 
-/// Makes the test build in a folder of that name, which it keeps; the path of its `gpc`.
+/// Makes the test build in a folder of that name, which is kept. Returns the path of its `gpc`.
 pub(super) fn build(folder: &str, bugs: &[Bug]) -> PathBuf {
     copy_all(folder, bugs);
     built(folder, BNR)
 }
 
-/// Makes a test build of the sources as they are changed.
+/// Makes a test build of changed sources.
 pub(super) fn build_changed(folder: &str, change: &mut Change<'_>) -> PathBuf {
     copy_changed(folder, change);
     // Worlds of calls and of links need no groups.
@@ -74,10 +74,10 @@ fn built(folder: &str, features: &[&str]) -> PathBuf {
     gpc(folder)
 }
 
-/// Makes the tests of the crate of the sources as they are in that folder; the paths of their programs.
+/// Builds the tests of the crate from the sources in that folder. Returns the paths of their programs.
 ///
 /// # Errors
-/// What the compiler says.
+/// The output of the compiler.
 pub(super) fn build_tests(folder: &str, targets: &[&str]) -> Result<Vec<PathBuf>, String> {
     let copy = copied(folder);
     let mut kept = BTreeSet::new();
@@ -97,10 +97,10 @@ pub(super) fn build_tests(folder: &str, targets: &[&str]) -> Result<Vec<PathBuf>
     Ok(String::from_utf8_lossy(&output.stdout).lines().filter_map(program).collect())
 }
 
-/// Makes the test build of those bugs that compile. Each attempt leaves out at least one more, so there is an end to it.
+/// Makes the test build of the bugs that compile. Each attempt omits at least one more, so this ends.
 ///
 /// # Errors
-/// In words, where the sources do not compile for another reason, or a text is not there.
+/// A message, if the sources do not compile for another reason, or a text does not occur.
 pub(super) fn build_what_compiles(folder: &str, bugs: &[Bug]) -> Result<Build, String> {
     let mut dropped = BTreeSet::new();
     loop {
@@ -122,10 +122,11 @@ pub(super) fn build_what_compiles(folder: &str, bugs: &[Bug]) -> Result<Build, S
     }
 }
 
-/// In which file of a copy the pieces of which bug are (bytes).
+/// By file of a copy: positions of the pieces (in bytes), and the names of their bugs.
 type Places = BTreeMap<String, Vec<(Range<usize>, String)>>;
 
-/// The bugs that the compiler's errors are about: those whose text an error is about; if there are none, those whose text it points at besides; if there are none, all in the files that it points at.
+/// Returns the bugs that the compiler's errors blame: those whose text has an error. If there are none, those whose
+/// text an error also points at. If there are none, all bugs of the files that the errors point at.
 fn blamed(messages: &str, places: &Places) -> BTreeSet<String> {
     let errors: Vec<Vec<serde_json::Value>> = messages
         .lines()
@@ -166,17 +167,18 @@ fn gpc(folder: &str) -> PathBuf {
     folder_of(folder).join("target/debug").join(format!("gpc{}", std::env::consts::EXE_SUFFIX))
 }
 
-/// The copy of the sources in a folder.
+/// Returns the copy of the sources in a folder.
 pub(super) fn copied(folder: &str) -> PathBuf {
     folder_of(folder).join("copy")
 }
 
-/// The command that builds the copy.
+/// Returns the command that builds the copy.
 fn cargo(folder: &str, features: &[&str]) -> Command {
     let mut cargo = cargo_in(folder, "build");
-    // What is run often is made fast: half a minute more for the build, a third of the time for each run; nobody debugs it.
+    // Optimized, since it runs often and is never debugged: the build takes half a minute longer, and each run a third
+    // of the time.
     cargo.args(["--package", "gpc-cli", "--bin", "gpc"]);
-    // What simulates needs nothing else, and takes two thirds of the time with its allocator.
+    // Simulation needs no other feature, and takes two thirds of the time with this allocator.
     cargo.args(["--no-default-features", "--features", "mimalloc"]).args(features);
     for package in ["chained-gpc", "gpc-trees", "gpc-bnr", "bytes", "libmimalloc-sys", "mimalloc", "smallvec"]
     {
@@ -185,7 +187,7 @@ fn cargo(folder: &str, features: &[&str]) -> Command {
     cargo
 }
 
-/// Cargo in the copy, with a target folder of its own: no build waits for another's lock.
+/// Returns a cargo command in the copy. It has its own target folder, so that builds do not wait for each other's lock.
 fn cargo_in(folder: &str, command: &str) -> Command {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.arg(command).arg("--target-dir").arg(folder_of(folder).join("target")).current_dir(copied(folder));
@@ -207,10 +209,10 @@ fn copy_all(folder: &str, bugs: &[Bug]) -> Places {
     places
 }
 
-/// What a file of the copy is, from its path and its text.
+/// Returns the text of a file in the copy, from its path and its text.
 type Change<'a> = dyn FnMut(&str, &str) -> String + 'a;
 
-/// Copies all that a build needs, each file as it is changed.
+/// Copies all that a build needs, with each file changed.
 fn copy_changed(folder: &str, change: &mut Change<'_>) {
     let copy = folder_of(folder).join("copy");
     let mut kept = BTreeSet::new();
@@ -220,7 +222,7 @@ fn copy_changed(folder: &str, change: &mut Change<'_>) {
     remove_others(&copy, &kept);
 }
 
-/// Copies a file or a folder. What is the same stays as it is, so that it is not built again.
+/// Copies a file or a folder. An unchanged file is not written, so that it is not built again.
 fn copy_over(name: &str, copy: &Path, change: &mut Change<'_>, kept: &mut BTreeSet<PathBuf>) {
     let from = root().join(name);
     if from.is_dir() {
@@ -243,7 +245,7 @@ fn copy_over(name: &str, copy: &Path, change: &mut Change<'_>, kept: &mut BTreeS
     kept.insert(to);
 }
 
-/// Removes what the project does not have any more: a file that is left could be taken for a target.
+/// Removes files that the project no longer has: cargo could take a remaining file for a target.
 fn remove_others(folder: &Path, kept: &BTreeSet<PathBuf>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();

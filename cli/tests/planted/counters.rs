@@ -1,7 +1,8 @@
-//! Counters in a source file: each statement, each arm of a match, each closure, each guard and each further part of a condition says that it was reached.
+//! Adds counters to a source file: for each statement, arm of a match, closure, guard and further part of a condition.
 //!
-//! A rewriting of the text, so that it needs no tools beside the compiler. What it puts in changes nothing but the counts: a call before a statement, or a block around an expression that is a
-//! scope of its own anyway. Constants and macros are left alone, for nothing can be counted in them; and so is a `let … else` that only leaves.
+//! The text is rewritten, so that only the compiler is needed. The additions change nothing but the counts: a call
+//! before a statement, or a block around an expression that is a scope of its own in any case. Constants and macros are
+//! left alone, since nothing can be counted there, and so is a `let … else` that only leaves.
 
 use std::ops::Range;
 
@@ -10,33 +11,34 @@ use syn::spanned::Spanned as _;
 use syn::visit::{self, Visit};
 use syn::{BinOp, Block, Expr, Stmt};
 
-/// What only shows.
+/// Functions that only display values.
 const LEFT_OUT: [&str; 1] = ["fmt"];
 
 /// Words that leave a block.
 const LEAVES: [&str; 4] = ["return", "continue", "break", "?"];
 
-/// Something that is counted.
+/// A counted place.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Place {
     pub(super) file: String,
     pub(super) line: usize,
-    /// The function that it is in, with its type.
+    /// The function around it, with its type.
     pub(super) function: String,
-    /// What stands there, bytes of the file.
+    /// Its text, as bytes of the file.
     pub(super) at: Range<usize>,
-    /// Up to where nothing is reached if this is not: the end of its block.
+    /// End of its block: if the place is not reached, nothing up to there is.
     pub(super) until: usize,
-    /// Those without which this cannot be reached: what it stands in, what comes before it in its block, the last part of its condition.
+    /// Places without which this one cannot be reached: the one around it, the one before it in its block, and the last
+    /// part of its condition.
     pub(super) behind: Vec<usize>,
 }
 
-/// Somewhere a checker complains.
+/// A place where a checker complains.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Rule {
     pub(super) file: String,
     pub(super) line: usize,
-    /// The place at which it is decided whether it does.
+    /// The place that decides whether it does.
     pub(super) judged: usize,
 }
 
@@ -48,10 +50,10 @@ pub(super) struct Counted {
     pub(super) rules: Vec<Rule>,
 }
 
-/// Puts the counters into a file; the first of them has the number `first`.
+/// Adds the counters to a file; the first one has the number `first`.
 ///
 /// # Errors
-/// The parser's, with the file.
+/// The error of the parser, with the file.
 pub(super) fn counted(file: &str, text: &str, first: usize) -> Result<Counted, String> {
     let parsed = syn::parse_file(text).map_err(|error| format!("{file}: it is no Rust: {error}"))?;
     let mut counter = Counter {
@@ -68,7 +70,7 @@ pub(super) fn counted(file: &str, text: &str, first: usize) -> Result<Counted, S
     };
     counter.visit_file(&parsed);
     let Counter { places, rules, mut added, .. } = counter;
-    // At one byte what ends comes before what begins, and the outer begins first.
+    // At one byte, ends come before beginnings, and an outer beginning before an inner one.
     added.sort_by_key(|(at, order, _)| (*at, *order));
     let (mut changed, mut done) = (String::new(), 0);
     for (at, _, what) in added {
@@ -80,20 +82,20 @@ pub(super) fn counted(file: &str, text: &str, first: usize) -> Result<Counted, S
     Ok(Counted { text: changed, places, rules })
 }
 
-/// Walks over a file and notes what is counted.
+/// Walks over a file, and records the counted places.
 struct Counter<'a> {
     file: &'a str,
     text: &'a str,
     first: usize,
-    /// The type whose functions these are, and the function.
+    /// The type of the current function, and the function.
     of: String,
     function: String,
-    /// The places that the walk is in, and the last of them that decides what is done.
+    /// The places around the current position, and the last of them that decides what is done.
     inside: Vec<usize>,
     decided: Option<usize>,
     places: Vec<Place>,
     rules: Vec<Rule>,
-    /// Where, what order at the same byte, what.
+    /// Position, order at the same byte, text.
     added: Vec<(usize, i64, String)>,
 }
 
@@ -102,7 +104,7 @@ impl Counter<'_> {
         self.first + self.places.len()
     }
 
-    /// Notes a place; its number.
+    /// Records a place, and returns its number.
     fn place(&mut self, span: Span, until: usize, behind: Option<usize>) -> usize {
         let at = span.byte_range();
         let function = match self.of.is_empty() {
@@ -121,25 +123,25 @@ impl Counter<'_> {
         self.added.push((at, order, format!("gpc_trees::reached({number}); ")));
     }
 
-    /// A block around an expression, which counts it; what is shown of it may begin earlier.
+    /// Adds a block with a counter around an expression. The displayed text of the place may begin earlier.
     fn around(&mut self, expr: &Expr, shown: Span, behind: Option<usize>) -> usize {
         let at = expr.span().byte_range();
         let number = self.place(shown, at.end, behind);
         let order = i64::try_from(number).unwrap_or(i64::MAX);
         self.added.push((at.start, order, format!("{{ gpc_trees::reached({number}); ")));
-        // Of several that end here the inner one ends first.
+        // If several blocks end here, the inner one ends first.
         self.added.push((at.end, i64::MIN + i64::MAX - order, " }".into()));
         number
     }
 
-    /// Walks on inside of a place.
+    /// Continues the walk inside a place.
     fn within(&mut self, number: usize, walk: impl FnOnce(&mut Self)) {
         self.inside.push(number);
         walk(self);
         self.inside.pop();
     }
 
-    /// The last place that was noted since, or the one that the walk is in: what decides what comes next.
+    /// Returns the last place recorded since a number, or else the place around the walk: it decides what follows.
     fn gate(&self, since: usize) -> Option<usize> {
         match self.next() > since {
             true => Some(self.next() - 1),
@@ -153,7 +155,7 @@ impl Counter<'_> {
         self.decided = before;
     }
 
-    /// A block that is entered behind a gate.
+    /// Walks over a block that is entered behind a gate.
     fn branch(&mut self, block: &Block, gate: Option<usize>) {
         self.deciding(gate, |this| this.block(block, gate));
     }
@@ -166,7 +168,7 @@ impl Counter<'_> {
                 self.visit_item(item);
                 continue;
             }
-            // What stands behind something that may leave is decided there.
+            // A statement that may leave decides what follows.
             if left {
                 self.decided = behind;
             }
@@ -184,13 +186,13 @@ impl Counter<'_> {
         }
         let function = std::mem::replace(&mut self.function, signature.ident.to_string());
         let inside = std::mem::take(&mut self.inside);
-        // Whether it is called at all is what decides its first statement.
+        // The first statement is decided by whether the function is called.
         let first = self.next();
         self.deciding(Some(first), |this| this.block(block, None));
         (self.function, self.inside) = (function, inside);
     }
 
-    /// The type of an `impl`, or the trait, whose functions follow.
+    /// Sets the type of an `impl`, or the trait, for the functions in it.
     fn of(&mut self, name: String, walk: impl FnOnce(&mut Self)) {
         let before = std::mem::replace(&mut self.of, name);
         walk(self);
@@ -221,7 +223,7 @@ impl Counter<'_> {
         }
     }
 
-    /// Whether a call is one with which a checker complains.
+    /// Records a call by which a checker complains.
     fn rule(&mut self, call: &syn::ExprMethodCall) {
         let names = matches!(call.args.first(), Some(Expr::Path(_) | Expr::Lit(_) | Expr::Field(_)));
         if call.method == "add"
@@ -236,7 +238,7 @@ impl Counter<'_> {
     }
 }
 
-/// Whether a block does nothing but leave, with nothing or with a plain value.
+/// Whether a block only leaves, without a value or with a plain one.
 fn only_leaves(expr: &Expr) -> bool {
     let Expr::Block(block) = expr else { return false };
     let [Stmt::Expr(only, _)] = &block.block.stmts[..] else { return false };
@@ -247,7 +249,7 @@ fn only_leaves(expr: &Expr) -> bool {
     }
 }
 
-/// Whether a condition binds names, so that it cannot stand in a block.
+/// Whether a condition binds names, so that it cannot be in a block.
 fn binds(expr: &Expr) -> bool {
     match expr {
         Expr::Let(_) => true,
@@ -265,7 +267,7 @@ impl<'ast> Visit<'ast> for Counter<'_> {
                 let gate = self.gate(since);
                 self.branch(&branch.then_branch, gate);
                 if let Some((_, other)) = &branch.else_branch {
-                    // That the last part of the condition was not reached does not mean that this was not.
+                    // If the last part of the condition was not reached, this may still be reached.
                     let gate = if self.next() > since { self.gate(since) } else { gate };
                     self.deciding(gate, |this| this.visit_expr(other));
                 }
@@ -315,7 +317,7 @@ impl<'ast> Visit<'ast> for Counter<'_> {
         if let Some(init) = &local.init {
             self.visit_expr(&init.expr);
             let gate = self.inside.last().copied();
-            // What only leaves is for what cannot be, most of the time; there is nothing to be reached in it.
+            // A branch that only leaves is mostly for impossible cases, so it need not be reached.
             let other = init.diverge.iter().filter(|(_, other)| !only_leaves(other));
             other.for_each(|(_, other)| self.deciding(gate, |this| this.visit_expr(other)));
         }
@@ -355,7 +357,7 @@ impl<'ast> Visit<'ast> for Counter<'_> {
         }
     }
 
-    // Nothing in these is done while a program runs.
+    // The code in these does not run.
     fn visit_attribute(&mut self, _: &'ast syn::Attribute) {}
     fn visit_item_const(&mut self, _: &'ast syn::ItemConst) {}
     fn visit_impl_item_const(&mut self, _: &'ast syn::ImplItemConst) {}

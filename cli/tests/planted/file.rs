@@ -1,6 +1,7 @@
-//! Bugs of somebody's file, and automatic mutants: both are tried in the same worlds.
+//! Tries the bugs of a given file, and automatic mutants, in the same worlds.
 //!
-//! `cli/tests/planted/try FILE` and `cli/tests/planted/mutate` call these tests; without what they ask for, there is nothing to do.
+//! `cli/tests/planted/try FILE` and `cli/tests/planted/mutate` call these tests; without their variables the tests do
+//! nothing.
 
 #![allow(clippy::print_stdout, reason = "a run takes long, and says of each bug what became of it")]
 
@@ -16,43 +17,44 @@ use super::mutants::mutants;
 use super::swarms::{Caught, Mode, all_modes, caught, differs, line, sound, summary};
 use super::{root, side_by_side, tested};
 
-/// The environment variable that names a file of bugs.
+/// Environment variable with the path of a file of bugs.
 const FILE: &str = "GPC_BUGS";
 
-/// The environment variable that asks for mutants, and says which.
+/// Environment variable with the arguments for mutants.
 const MUTANTS: &str = "GPC_MUTANTS";
 
-/// Worlds have a model in place of real proofs, and nobody there asks for a file; what these do has tests beside them.
+/// Files without simulated code: worlds have a model instead of real proofs, and read no files. This code has other
+/// tests.
 pub(super) const NOT_SIMULATED: [&str; 4] =
     ["src/chain/involved.rs", "src/peering/key.rs", "src/peering/noise.rs", "src/peering/secret.rs"];
 
-/// Bugs of one build: every one makes it a little slower.
+/// Maximum number of bugs in a build: every bug makes it a little slower.
 const BATCH_MAX: usize = 400;
 
 /// Mutants that nothing catches and that break nothing, with the reason; and bugs that nothing catches.
 const EXPLAINED: [&str; 2] = ["harmless.txt", "holes.txt"];
 
-/// Where the test builds are, each apart from the others: both tests may run at once.
+/// Folders of the test builds, one for each test, since both may run at once.
 const FOLDERS: [&str; 2] = ["given", "mutants"];
 
-/// What is asked of a run of mutants.
+/// Arguments of a run of mutants.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Asked {
-    /// Beginnings of the files' paths.
+    /// Prefixes of the paths of files.
     files: Vec<String>,
-    /// Which sample.
+    /// Seed of the sample.
     seed: u64,
-    /// How many, spread over all files.
+    /// Size of the sample, spread over all files.
     count: usize,
-    /// Only modes whose names begin so.
+    /// Prefix of the names of modes.
     modes: String,
-    /// Where the bugs are written, without running them.
+    /// File to which the bugs are written, instead of running them.
     list: Option<PathBuf>,
 }
 
 impl Asked {
     /// # Errors
-    /// In words: which argument, and what there is.
+    /// A message with the argument, and the possible ones.
     fn of(line: &str) -> Result<Asked, String> {
         let files = vec!["src/chain/".into(), "src/peering/".into()];
         let mut asked = Asked { files, seed: 1, count: 300, modes: String::new(), list: None };
@@ -76,16 +78,16 @@ impl Asked {
 
 const USAGE: &str = "Arguments: --files BEGINNING-OF-PATH,… --seed NUMBER --count NUMBER --modes BEGINNING-OF-NAME --list FILE";
 
-/// The places of a build's bugs, by file.
+/// Positions of the bugs of a build, by file.
 type Taken<'a> = BTreeMap<&'a str, Vec<Range<usize>>>;
 
-/// Bugs, and what caught each.
+/// Bugs, and what caught each of them.
 type Results = Vec<(Bug, Option<Caught>)>;
 
-/// Bugs in as few builds as have room for them: no two of one build change the same text.
+/// Divides bugs among as few builds as possible: two bugs of one build never change the same text.
 ///
 /// # Errors
-/// In words, where a bug's file or text is not there.
+/// A message, if the file or the text of a bug does not exist.
 fn batches(bugs: &[Bug]) -> Result<Vec<Vec<Bug>>, String> {
     let mut texts: BTreeMap<&str, String> = BTreeMap::new();
     let mut batches: Vec<(Vec<Bug>, Taken<'_>)> = Vec::new();
@@ -129,10 +131,10 @@ fn overlap(one: &Range<usize>, other: &Range<usize>) -> bool {
     one.start < other.end && other.start < one.end
 }
 
-/// A source file that a bug is to be planted in.
+/// Returns the text of the source file of a bug.
 ///
 /// # Errors
-/// In words, where there is none.
+/// A message, if it does not exist.
 fn source(bug: &str, file: &str) -> Result<String, String> {
     let parts = ["src/", "trees/src/", "cli/src/", "bnr/src/"];
     if !parts.iter().any(|part| file.starts_with(part)) || file.contains("..") {
@@ -147,10 +149,11 @@ fn source(bug: &str, file: &str) -> Result<String, String> {
     })
 }
 
-/// Builds the bugs and tries each of them, and those that nothing catches with the tests of the crate, if asked to; prints a line for each that is caught or not. Those that do not compile are given back apart.
+/// Builds the bugs and tries each of them. If requested, bugs that nothing catches are also tried with the tests of the
+/// crate. Prints a line for each bug. Returns the results, and the names of bugs that do not compile.
 ///
 /// # Errors
-/// In words, where the bugs cannot be tried.
+/// A message, if the bugs cannot be tried.
 fn tried(
     folder: &str,
     bugs: &[Bug],
@@ -185,7 +188,7 @@ fn tried(
     Ok((results, dropped))
 }
 
-/// The same order for the same seed, on any machine: a linear congruential generator of Knuth's, its high half.
+/// Shuffles by a seed, equally on every machine: with the high half of Knuth's linear congruential generator.
 fn shuffled(mut bugs: Vec<Bug>, seed: u64) -> Vec<Bug> {
     let mut state = seed;
     for last in (1..bugs.len()).rev() {
@@ -196,7 +199,8 @@ fn shuffled(mut bugs: Vec<Bug>, seed: u64) -> Vec<Bug> {
     bugs
 }
 
-/// The mutants that are asked for. From each file in turn, so that a small file has its share; a build's full before the next one's.
+/// Returns the mutants of a sample, and the number of all mutants. They are taken from each file in turn, so that small
+/// files have their share.
 fn sample(asked: &Asked) -> Result<(Vec<Bug>, usize), String> {
     let mut files = Vec::new();
     sources(&root().join("src"), "src", &mut files);
@@ -220,7 +224,7 @@ fn sample(asked: &Asked) -> Result<(Vec<Bug>, usize), String> {
     Ok((chosen, all))
 }
 
-/// The paths of a folder's sources, without tests.
+/// Collects the paths of a folder's sources, without tests.
 fn sources(folder: &Path, name: &str, files: &mut Vec<String>) {
     let mut names: Vec<String> = fs::read_dir(folder)
         .unwrap()
@@ -237,12 +241,12 @@ fn sources(folder: &Path, name: &str, files: &mut Vec<String>) {
     }
 }
 
-/// The bugs of a file beside this one.
+/// Returns the bugs of a file beside this one.
 fn beside(name: &str) -> Vec<Bug> {
     read_file(&root().join("cli/tests/planted").join(name)).unwrap_or_else(|why| panic!("{why}"))
 }
 
-/// Survivors that are explained: what is harmless, and holes that are known. The name of the file, for what each changes.
+/// Returns the explained survivors, harmless ones and known holes: the name of the file for each change.
 fn explained() -> BTreeMap<Vec<Piece>, &'static str> {
     let of = |name: &'static str| beside(name).into_iter().map(move |bug| (bug.pieces, name));
     EXPLAINED.into_iter().flat_map(of).collect()
@@ -291,7 +295,7 @@ fn automatic_mutants() {
             Some(file) => *known.entry(file).or_default() += 1,
             None => {
                 unknown += 1;
-                // A string takes everything.
+                // Writing to a string never fails.
                 let _ = writeln!(survivors, "{}", written(bug));
             }
         }

@@ -1,6 +1,8 @@
-//! Do the checkers bite? Planted protocol bugs, switched on one at a time in a test build; each must be caught by a checker of `gpc sim`.
+//! Tests the checkers: planted protocol bugs are switched on one at a time in a test build, and a checker of `gpc sim`
+//! must catch each.
 //!
-//! The bugs are data (`bugs/*.txt`), so the code that they are planted in has no branch for them. ARCHITECTURE.md, "Planted bugs", says how to add one.
+//! The bugs are data (`bugs/*.txt`), so the code under test has no branch for them. ARCHITECTURE.md, "Planted bugs",
+//! says how to add one.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -24,19 +26,19 @@ use std::time::Duration;
 
 use bug::{Bug, parse, planted};
 
-/// Long enough for any machine: it only passes where a bug makes a run that never ends.
+/// Enough for any machine: this time passes only if a bug makes a run endless.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// So much longer than its time of the processor a run may take: others may want that, too.
+/// Maximum ratio of the elapsed time of a run to its CPU time: other processes may use the cores, too.
 const BUSY: u32 = 10;
 
-/// Far more than any run of these takes without a bug.
+/// Far more than any run takes without a bug.
 const MEMORY_KIB: u64 = 4 << 20;
 
-/// See [`parts`].
+/// Number of runs of the first part; see [`parts`].
 const FIRST_RUNS: u32 = 100;
 
-/// Fewer would not be spread over all that can go wrong.
+/// Minimum number of bugs: fewer would not cover all kinds of faults.
 const BUGS_MIN: usize = 50;
 
 fn root() -> &'static Path {
@@ -47,22 +49,22 @@ fn bugs() -> Vec<Bug> {
     bug::read(&root().join("cli/tests/planted/bugs"))
 }
 
-/// What a run of the test build came to.
+/// Result of a run of the test build.
 struct Run {
-    /// Its exit status.
+    /// Exit status.
     status: Option<i32>,
     /// The checkers that complain, and the first complaint.
     checkers: BTreeSet<String>,
     first: String,
-    /// What would show each failure again.
+    /// Commands that reproduce the failures.
     replays: Vec<String>,
-    /// What it wrote as JSON.
+    /// JSON output.
     summary: serde_json::Value,
-    /// All that it wrote, for the case that it is not as expected.
+    /// All output, for the case that it is not as expected.
     said: String,
 }
 
-/// Runs `gpc sim` of the test build with a bug switched on, or with none; which gets so much of the processor.
+/// Runs `gpc sim` of the test build with a bug switched on, or with none, for at most this CPU time.
 fn simulate(gpc: &Path, sim: &str, bug: Option<&str>, patience: Duration) -> Run {
     simulate_with(gpc, sim, bug.map(|bug| (build::SWITCH, OsStr::new(bug))), patience)
 }
@@ -70,7 +72,7 @@ fn simulate(gpc: &Path, sim: &str, bug: Option<&str>, patience: Duration) -> Run
 /// Runs `gpc sim` of a test build with one more environment variable.
 fn simulate_with(gpc: &Path, sim: &str, variable: Option<(&str, &OsStr)>, patience: Duration) -> Run {
     let mut command = bounded(gpc, patience);
-    // The bugs are run side by side, so each run has one thread.
+    // Bugs run in parallel, so each run has one thread.
     command.arg("sim").args(sim.split_whitespace()).args(["--output", "json"]).env("RAYON_NUM_THREADS", "1");
     command.current_dir(root()).env_remove(build::SWITCH);
     command.envs(variable);
@@ -90,7 +92,8 @@ fn simulate_with(gpc: &Path, sim: &str, variable: Option<(&str, &OsStr)>, patien
     }
 }
 
-/// A command that gets no more memory than [`MEMORY_KIB`] and no more of the processor than so long, where the system can say so: a bug may take all that there is.
+/// Returns a command that is limited to [`MEMORY_KIB`] of memory and to this CPU time, if the system supports that: a
+/// bug may take all of either.
 fn bounded(gpc: &Path, patience: Duration) -> Command {
     if cfg!(not(target_os = "linux")) {
         return Command::new(gpc);
@@ -101,7 +104,7 @@ fn bounded(gpc: &Path, patience: Duration) -> Command {
     command
 }
 
-/// Runs a command to its end; a bug that never comes to one is ended.
+/// Runs a command to its end; an endless one is killed.
 fn output(command: &mut Command, patience: Duration) -> Output {
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let (mut stdout, mut stderr) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
@@ -113,7 +116,7 @@ fn output(command: &mut Command, patience: Duration) -> Output {
     let reader = std::thread::spawn(move || {
         let mut out = Vec::new();
         let read = stdout.read_to_end(&mut out);
-        // Nobody waits any more where it took too long.
+        // After the time limit, the receiver is gone.
         let _ = send.send(());
         read.map(|_| out)
     });
@@ -124,7 +127,7 @@ fn output(command: &mut Command, patience: Duration) -> Output {
     Output { status: child.wait().unwrap(), stdout, stderr }
 }
 
-/// The violations of a summary, and what shows them again, wherever they stand in it.
+/// Collects the violations of a summary at any depth, and the commands that reproduce them.
 fn collect(summary: &serde_json::Value, violations: &mut Vec<String>, replays: &mut Vec<String>) {
     for (key, value) in summary.as_object().into_iter().flatten() {
         let entries = value.as_array().map(Vec::as_slice).unwrap_or_default();
@@ -139,7 +142,8 @@ fn collect(summary: &serde_json::Value, violations: &mut Vec<String>, replays: &
     }
 }
 
-/// Does something with each of many on as many threads as there are processors; what it gives, in the order of the many.
+/// Calls a function for each item on as many threads as there are processors; returns the results in the order of the
+/// items.
 fn side_by_side<T: Sync, R: Send>(many: &[T], what: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let (next, results) = (Mutex::new(0..many.len()), Mutex::new(Vec::new()));
@@ -182,12 +186,13 @@ fn the_list_is_true_of_the_code_as_it_is() {
     }
 }
 
-/// Whether a run says what is to be said of a bug.
+/// Whether a run complains as the bug requires.
 fn tells(run: &Run, bug: &Bug) -> bool {
     run.status == Some(1) && run.checkers.contains(&bug.checker)
 }
 
-/// Tries a bug in one part of its worlds after the other until one catches it: the last one that was tried, and a line for all of them.
+/// Tries a bug in one part of its worlds after another until one catches it. Returns the last run, and a line for all
+/// parts that were tried.
 fn caught(gpc: &Path, bug: &Bug) -> (Run, String) {
     let is_part = !bug.sim.contains("--seed");
     let line = |sim: &str| if is_part { up_to(sim) } else { sim.to_owned() };
@@ -202,7 +207,7 @@ fn caught(gpc: &Path, bug: &Bug) -> (Run, String) {
     tried
 }
 
-/// The line for a [part](parts) and for those before it.
+/// Returns the line for a [part](parts) and those before it.
 fn up_to(part: &str) -> String {
     let number = |text: &str| text.parse::<u32>().ok();
     let split = part.split_once("--seed ").and_then(|(what, rest)| {
@@ -212,7 +217,8 @@ fn up_to(part: &str) -> String {
     split.map_or_else(|| part.to_owned(), |(what, runs)| format!("{what}--runs {runs}"))
 }
 
-/// Arguments of `gpc sim` that make many runs, as some that make a few of them each, in order, each four times as many as the one before: most bugs are caught early.
+/// Divides the arguments of `gpc sim` for many runs into parts, each with four times as many runs as the one before:
+/// most bugs are caught early.
 fn parts(sim: &str) -> Vec<String> {
     let runs = sim.split_once("--runs ").and_then(|(what, runs)| Some((what, runs.parse::<u32>().ok()?)));
     let Some((what, all)) = runs.filter(|(what, all)| !what.contains("--seed") && *all > FIRST_RUNS) else {
@@ -239,7 +245,7 @@ fn parts_of_many_runs_are_all_of_them() {
     }
 }
 
-/// Of lines that differ in how many runs they make, the one that makes most: the others are its first runs.
+/// Of lines that differ only in the number of runs, keeps the one with most runs, which includes the others.
 fn longest<'a>(lines: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     let runs = |line: &str| line.split_once("--runs ").and_then(|(_, runs)| runs.parse::<u64>().ok());
     let mut all: BTreeMap<&str, &str> = BTreeMap::new();
@@ -264,7 +270,7 @@ fn every_planted_bug_is_caught() {
     let bugs = bugs();
     let gpc = build::build("planted", &bugs);
     let runs = side_by_side(&bugs, |bug| caught(&gpc, bug));
-    // What catches a bug is to say nothing without it; `.ci/seeds` tries more worlds.
+    // The worlds that catch a bug must be silent without it; `.ci/seeds` tries more worlds.
     let lines = longest(runs.iter().map(|(_, tried)| tried.as_str()));
     for (line, run) in lines.iter().zip(side_by_side(&lines, |line| simulate(&gpc, line, None, PATIENCE))) {
         assert!(

@@ -1,6 +1,7 @@
-//! Automatic mutants: small changes of a source file, each of which is a planted bug of its own.
+//! Automatic mutants: small changes of a source file, each of which is a planted bug.
 //!
-//! A mutant has the form of the files of bugs, with text around it that makes its place unique, so all of them are in one build, each behind its switch.
+//! A mutant has the form of the files of bugs, with enough text around it to make its place unique. So all mutants are
+//! in one build, each behind its switch.
 
 use std::ops::Range;
 
@@ -11,10 +12,10 @@ use syn::{BinOp, Block, Expr, ExprClosure, Lit, ReturnType, Stmt, Type};
 
 use super::bug::{Bug, Piece, SWITCH};
 
-/// Lines before a place that may be needed to make its text unique.
+/// Maximum number of lines before a place that make its text unique.
 const LINES_BEFORE: usize = 12;
 
-/// Calls that are mistaken for another.
+/// Calls, and the calls that replace them.
 const METHODS: [(&str, &str); 24] = [
     ("min", "max"),
     ("max", "min"),
@@ -57,7 +58,7 @@ const CONDITIONS: [&str; 11] = [
     "partition_point",
 ];
 
-/// What only shows, compares or hashes: nobody's protocol depends on it.
+/// Functions that only display, compare or hash: no protocol depends on them.
 const LEFT_OUT: [&str; 4] = ["fmt", "hash", "source", "description"];
 
 /// A change of a text.
@@ -67,10 +68,10 @@ struct Mutant {
     what: &'static str,
 }
 
-/// All mutants of a file's text, in the order of their places.
+/// Returns all mutants of a file's text, in the order of their places.
 ///
 /// # Errors
-/// The parser's, with the file.
+/// The error of the parser, with the file.
 pub(super) fn mutants(file: &str, text: &str) -> Result<Vec<Bug>, String> {
     let parsed = syn::parse_file(text).map_err(|error| format!("{file}: it is no Rust: {error}"))?;
     let mut finder = Finder { text, found: Vec::new() };
@@ -86,7 +87,7 @@ pub(super) fn mutants(file: &str, text: &str) -> Result<Vec<Bug>, String> {
     Ok(bugs)
 }
 
-/// The bug that a mutant is, with so much text around it that it is there once. `None` where no text does.
+/// Returns the bug of a mutant, with enough text around it to make it unique; `None` if that is impossible.
 fn bug(file: &str, text: &str, mutant: Mutant) -> Option<Bug> {
     let Mutant { at, replacement, what } = mutant;
     let line_begin = |before: usize| text[..before].rfind('\n').map_or(0, |end| end + 1);
@@ -110,14 +111,14 @@ fn bug(file: &str, text: &str, mutant: Mutant) -> Option<Bug> {
     }
     let find = text[begin..until].to_owned();
     let replacement = format!("{}{replacement}{}", &text[begin..at.start], &text[at.end..until]);
-    // The form has no place for what begins or ends with nothing.
+    // The form of the files cannot express a text that begins or ends with an empty line.
     let shown = !find.trim().is_empty() && !find.starts_with('\n') && !find.ends_with('\n');
     let piece = Piece { file: file.into(), find, replacement };
     let line = text[..at.start].matches('\n').count() + 1;
     shown.then(|| Bug { breaks: format!("{what}, at line {line}"), pieces: vec![piece], ..Bug::default() })
 }
 
-/// Walks over a file and notes what can be changed.
+/// Walks over a file, and records possible changes.
 struct Finder<'a> {
     text: &'a str,
     found: Vec<Mutant>,
@@ -132,13 +133,14 @@ impl<'a> Finder<'a> {
         self.found.push(Mutant { at: span.byte_range(), replacement, what });
     }
 
-    /// Something else in place of an expression, of the same type.
+    /// Replaces an expression by another one of the same type.
     fn instead(&mut self, span: Span, what: &'static str, other: &str) {
         let plain = self.slice(span);
         self.add(span, what, format!("(if {SWITCH} {{ {other} }} else {{ {plain} }})"));
     }
 
-    /// A condition that always holds, and that never does. Of several with `&&` each by itself; those that bind names are left alone.
+    /// Makes a condition always true, and always false. Of several with `&&` each is changed separately; those that
+    /// bind names are left alone.
     fn condition(&mut self, condition: &Expr) {
         match condition {
             Expr::Binary(both) if matches!(both.op, BinOp::And(_)) => {
@@ -193,7 +195,7 @@ impl<'a> Finder<'a> {
         self.swapped(call.args.iter(), call.span());
     }
 
-    /// Arguments that stand beside each other, the other way round. Most are of different types and do not compile.
+    /// Swaps neighbouring arguments. Most have different types, and do not compile then.
     fn swapped<'b>(&mut self, args: impl Iterator<Item = &'b Expr>, whole: Span) {
         let args: Vec<&Expr> = args.collect();
         let begin = whole.byte_range().start;
@@ -216,7 +218,7 @@ impl<'a> Finder<'a> {
         }
     }
 
-    /// A statement that is left out.
+    /// Omits a statement.
     fn dropped(&mut self, statement: &Stmt) {
         let Stmt::Expr(expr, Some(_)) = statement else { return };
         let what = match expr {
@@ -227,13 +229,13 @@ impl<'a> Finder<'a> {
             _ => return,
         };
         let plain = self.slice(statement.span());
-        // A hint to the compiler.
+        // Only a branch hint.
         if plain != "cold_path();" {
             self.add(statement.span(), what, format!("if !{SWITCH} {{ {plain} }}"));
         }
     }
 
-    /// Arms of a match that has one for everything else: they never match.
+    /// Disables arms of a match that has an arm for all other cases.
     fn arms(&mut self, matched: &syn::ExprMatch) {
         let wild = |arm: &syn::Arm| matches!(arm.pat, syn::Pat::Wild(_)) && arm.guard.is_none();
         let all = matched.arms.last().is_some_and(wild);
@@ -253,7 +255,7 @@ impl<'a> Finder<'a> {
         }
     }
 
-    /// A function that gives a default at once.
+    /// Makes a function return a default at once.
     fn function(&mut self, signature: &syn::Signature, block: &Block) {
         let values: &[&str] = match &signature.output {
             ReturnType::Default => &[""],
@@ -280,7 +282,7 @@ impl<'a> Finder<'a> {
     }
 }
 
-/// Whether a condition binds names, so that it cannot stand in brackets.
+/// Whether a condition binds names, so that it cannot be in parentheses.
 fn binds(expr: &Expr) -> bool {
     match expr {
         Expr::Let(_) => true,
@@ -348,7 +350,7 @@ impl<'ast> Visit<'ast> for Finder<'_> {
         }
     }
 
-    // Nothing in these is asked while a program runs.
+    // The code in these does not run.
     fn visit_attribute(&mut self, _: &'ast syn::Attribute) {}
     fn visit_item_const(&mut self, _: &'ast syn::ItemConst) {}
     fn visit_impl_item_const(&mut self, _: &'ast syn::ImplItemConst) {}

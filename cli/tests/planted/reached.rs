@@ -1,7 +1,8 @@
-//! Do the worlds reach everything? Each statement of the protocols, each rule of the checkers, each kind of fault and each theme, in the default swarms.
+//! Tests that the worlds reach everything: each statement of the protocols, rule of the checkers, kind of fault and
+//! theme, in the default swarms.
 //!
-//! What no run reaches is in `unreached.txt`, each with the reason; anything else that is not reached fails, and so does an entry that is reached or is not there any more.
-//! `.ci/coverage` prints the counts.
+//! `unreached.txt` lists what no run reaches, with the reason. Anything else that is not reached fails the test, and so
+//! does an entry that is reached or no longer exists. `.ci/coverage` prints the counts.
 
 #![allow(clippy::print_stdout, reason = "the counts are what it is run for")]
 
@@ -20,48 +21,48 @@ use super::file::NOT_SIMULATED;
 use super::swarms::{Mode, default_modes};
 use super::{Run, root, side_by_side, simulate_with};
 
-/// Where the test build is.
+/// Folder of the test build.
 const FOLDER: &str = "reached";
 
-/// Where a process with counters writes them, at its end.
+/// Environment variable with the file to which a process writes its counters at its end.
 const WRITTEN: &str = "GPC_REACHED";
 
-/// The protocols, each statement of which is to be reached.
+/// The protocols, whose every statement must be reached.
 const PROTOCOLS: [&str; 2] = ["src/chain/", "src/peering/"];
 
-/// Checkers: what complains is not reached, but whatever decides on it.
+/// The checkers. Their complaints need not be reached, but the conditions for them.
 const CHECKERS: [&str; 2] = ["src/sim/check/", "src/sim/peering/check.rs"];
 
-/// What a complaint of a checker is made with.
+/// Texts by which a checker builds a complaint.
 const COMPLAINS: [&str; 7] =
     [".add(", "format!(", ".to_owned()", "|| \"", "Some(\"", "error.to_string()", "|what|"];
 
-/// The program's end, and what it does there with counters.
+/// Call at the end of the program, and its replacement, which writes the counters.
 const MAIN: [&str; 3] = [
     "cli/src/main.rs",
     "gpc_cli::main()",
     "{ let status = gpc_cli::main(); gpc_trees::write_reached(); status }",
 ];
 
-/// Where the report is written, in the folder that tests have for files.
+/// Name of the report, in the folder for files of tests.
 const REPORT: &str = "reached.txt";
 
-/// What no run reaches, and why.
+/// File with all that no run reaches, and why.
 const LIST: &str = "cli/tests/planted/unreached.txt";
 
-/// How the reason begins of what some of so many runs reach with some draws, and none with others.
+/// Prefix of the reason for a place that only some draws reach in this number of runs.
 const SELDOM: &str = "Seldom: ";
 
 /// Far more than the worlds of one mode take.
 const PATIENCE: Duration = Duration::from_secs(900);
 
-/// Shorter texts say nothing.
+/// Minimum length of a text that identifies a place by itself.
 const WORD: usize = 16;
 
-/// Longest text that an entry has.
+/// Maximum length of the text of an entry.
 const TEXT_MAX: usize = 120;
 
-/// What counts, at the end of the crate that all the others use.
+/// The counters, added to the end of the crate that all others use.
 const COUNTS: &str = "
 static REACHED: [std::sync::atomic::AtomicU64; PLACES] = [const { std::sync::atomic::AtomicU64::new(0) }; PLACES];
 
@@ -78,7 +79,7 @@ pub fn write_reached() {
 }
 ";
 
-/// All that is counted, and the sources.
+/// All counted places and rules, and the sources.
 #[derive(Default)]
 struct Counters {
     places: Vec<Place>,
@@ -86,25 +87,25 @@ struct Counters {
     texts: BTreeMap<String, String>,
 }
 
-/// What is not reached though all before it is: it stands for what follows in its block.
+/// A place that is not reached although all before it is; it represents the rest of its block.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Hole {
-    /// The file and the function.
+    /// File and function.
     head: String,
-    /// The first line of what stands there.
+    /// First line of its text.
     text: String,
     line: usize,
-    /// How many places are not reached because of it, itself included.
+    /// Number of places that are not reached because of it, itself included.
     places: usize,
 }
 
 impl Counters {
-    /// A test build with counters.
+    /// Makes a test build with counters.
     fn build() -> (Counters, PathBuf) {
         let (mut counters, mut made) = (Counters::default(), 0);
         let mut change = |name: &str, text: &str| -> String {
             if name == SHARED {
-                // The files with counters have come before it.
+                // The files with counters have been processed before.
                 made = counters.places.len();
                 return format!("{text}{}", COUNTS.replace("PLACES", &made.to_string()));
             }
@@ -126,7 +127,7 @@ impl Counters {
         (counters, gpc)
     }
 
-    /// Adds up what the worlds of these modes reach; and what each run says of itself.
+    /// Adds up the counts of the worlds of these modes; also returns the runs.
     fn count(&self, gpc: &Path, modes: &[Mode]) -> (Vec<u64>, Vec<Run>) {
         let folder = tempfile::tempdir().unwrap();
         let written = |mode: &Mode| folder.path().join(&mode.name);
@@ -144,11 +145,11 @@ impl Counters {
         (counts, runs)
     }
 
-    /// What is not reached, and in which of it each place is that is not. Where checkers complain nothing is to be reached.
+    /// Returns the holes, and for each unreached place its hole. The complaints of checkers need not be reached.
     fn holes(&self, counts: &[u64]) -> (Vec<Hole>, BTreeMap<usize, Option<usize>>) {
         let unreached = |place: &usize| counts[*place] == 0;
         let mut holes: Vec<Hole> = Vec::new();
-        // Of each place that is not reached the hole that it is in: what it is behind comes before it.
+        // The hole of each unreached place. The places that it is behind come before it.
         let mut of: BTreeMap<usize, Option<usize>> = BTreeMap::new();
         for (number, place) in self.places.iter().enumerate().filter(|(number, _)| unreached(number)) {
             if let Some(before) = place.behind.iter().find(|before| unreached(before)) {
@@ -165,7 +166,7 @@ impl Counters {
             of.insert(number, (!complains).then_some(holes.len()));
             if !complains {
                 let first = |place: &Place| text[place.at.clone()].lines().next().unwrap_or_default().trim();
-                // A word alone is found again by what it stands in.
+                // A single word is found again by the text around it.
                 let inside = place.behind.first().map(|inside| first(&self.places[*inside]));
                 let shown = match inside {
                     Some(inside) if first(place).len() < WORD => inside.to_owned() + " … " + first(place),
@@ -184,7 +185,7 @@ impl Counters {
     }
 }
 
-/// Holes that are known: a head, what is not reached in it, and the reason.
+/// Known holes: a head, the unreached texts in it, and the reason.
 #[derive(Clone, Debug)]
 struct Known {
     head: String,
@@ -192,7 +193,7 @@ struct Known {
     reason: String,
 }
 
-/// The entries of a list: `== FILE FUNCTION`, lines `- first line of what is not reached`, and the reason.
+/// Parses the entries of a list: `== FILE FUNCTION`, lines `- first line of an unreached text`, and the reason.
 ///
 /// # Errors
 /// The number of the line, what is wrong with it, and what to do.
@@ -221,7 +222,8 @@ fn known(text: &str) -> Result<Vec<Known>, String> {
     }
 }
 
-/// What is not reached and not known, and what is known and reached or not there. What is reached seldom may be either.
+/// Returns unreached places without an entry, and entries that are reached or do not exist. A seldom reached place may
+/// be either.
 fn unexplained(holes: &[Hole], known: &[Known]) -> (Vec<Hole>, Vec<(String, String)>) {
     let seldom = |entry: &Known| entry.reason.starts_with(SELDOM);
     let (seldom, never): (Vec<&Known>, Vec<&Known>) = known.iter().partition(|entry| seldom(entry));
@@ -242,7 +244,7 @@ fn unexplained(holes: &[Hole], known: &[Known]) -> (Vec<Hole>, Vec<(String, Stri
     (new, listed)
 }
 
-/// Kinds of faults that no run had, and themes that none drew; the report gets how often each was.
+/// Returns the kinds of faults and the themes that no run had; adds the number of each to the report.
 fn never(runs: &[Run], report: &mut Vec<String>) -> Vec<String> {
     let mut times: BTreeMap<String, u64> = BTreeMap::new();
     for fault in Fault::ALL {
@@ -295,7 +297,7 @@ fn everything_is_reached_or_explained() {
     let (holes, hole_of) = counters.holes(&counts);
     for Rule { file, line, judged } in &counters.rules {
         report.push(format!("{:>10}  rule {file}:{line}", counts[*judged]));
-        // Where what decides is itself on the list, that says why.
+        // If the deciding place is itself on the list, its entry has the reason.
         if hole_of.get(judged).is_some_and(Option::is_none) {
             wrong.push(format!("no run comes to judge by the rule at {file}:{line}"));
         }
@@ -315,7 +317,7 @@ fn everything_is_reached_or_explained() {
     }
     let report = report.join("\n");
     println!("{report}");
-    // Where the output of a test that passes is not shown, this is.
+    // The file is for runs that do not show the output of passing tests.
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(REPORT);
     std::fs::write(&path, report).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     wrong

@@ -1,4 +1,4 @@
-//! The worlds that a bug is tried in (`modes.txt`), and which of them catches it, after how many runs, by which checker.
+//! The worlds in which a bug is tried (`modes.txt`): which of them catches it, after how many runs, by which checker.
 
 #![allow(
     clippy::disallowed_methods,
@@ -12,20 +12,21 @@ use std::time::{Duration, Instant};
 use super::bug::{Bug, Piece};
 use super::{Run, parts, root, simulate};
 
-/// So many times the processor time of a run without a bug, and so long besides: what takes more never ends. It is the processor's time, so a busy machine does not matter.
+/// A run is endless if it takes more than this multiple of the CPU time of a run without a bug, plus [`BESIDES`]. CPU
+/// time is independent of other load.
 const SLOWER: u32 = 10;
 
-/// See [`SLOWER`].
+/// Constant part of the limit; see [`SLOWER`].
 const BESIDES: Duration = Duration::from_secs(10);
 
-/// How long a run without a bug may take, and one with a bug at most.
+/// Time limit of a run without a bug, and maximum of the limit with a bug.
 const PATIENCE: Duration = Duration::from_secs(900);
 
-/// Worlds of nodes that link, and of groups; others are of calls.
+/// Options for worlds of nodes that link, and of groups; other worlds have calls.
 const PEERING: &str = "--peering";
 const GROUPS: &str = "--groups";
 
-/// Worlds of calls that name it have links which nodes make.
+/// Option for worlds of calls whose links are made by the nodes.
 const LINKS: &str = "--links";
 
 /// Worlds of one kind.
@@ -33,28 +34,28 @@ const LINKS: &str = "--links";
 pub(super) struct Mode {
     pub(super) name: String,
     pub(super) sim: String,
-    /// How much processor time one that never ends gets.
+    /// CPU time limit of an endless run.
     pub(super) patience: Duration,
-    /// The hash of all that happens there without a bug, once it is known.
+    /// Hash of all events without a bug, once it is known.
     pub(super) hash: Option<String>,
 }
 
-/// What catches a bug with which other things happen, and no checker complains.
+/// Name for bugs that change the events without a complaint of a checker.
 pub(super) const AGAINST: &str = "against";
 
-/// What a bug came to.
+/// How a bug was caught.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Caught {
-    /// In which worlds.
+    /// The worlds.
     pub(super) mode: String,
-    /// Which checkers complained, or that it panicked or never ended.
+    /// The checkers that complained, or that it panicked or was endless.
     pub(super) by: String,
-    /// How many runs it took; `None` where that is not known.
+    /// Number of runs; `None` if it is not known.
     pub(super) runs: Option<u64>,
 }
 
 impl Mode {
-    /// Whether the code that a bug is in runs in these worlds at all.
+    /// Whether the code of a bug runs in these worlds.
     pub(super) fn reaches(&self, bug: &Bug) -> bool {
         // Nodes of groups are chains with a domain above.
         let without: &[&str] = match (self.is(PEERING), self.is(GROUPS)) {
@@ -73,7 +74,7 @@ impl Mode {
     }
 }
 
-/// The modes of a text.
+/// Parses modes.
 ///
 /// # Errors
 /// The number of the line, what is wrong with it, and what to do.
@@ -88,10 +89,11 @@ fn modes_of(text: &str) -> Result<Vec<Mode>, String> {
     lines.map(mode).collect()
 }
 
-/// Runs every mode without a bug: none may complain, and how long each takes (no less than its processor time) says when a bug never ends.
+/// Runs every mode without a bug. None may complain, and the time of each, which is at least its CPU time, determines
+/// when a run with a bug is endless.
 ///
 /// # Errors
-/// In words, the mode and what it said.
+/// A message with the mode and its output.
 pub(super) fn sound(gpc: &Path, modes: Vec<Mode>) -> Result<Vec<Mode>, String> {
     let timed = |mut mode: Mode| {
         let begun = Instant::now();
@@ -110,7 +112,7 @@ pub(super) fn sound(gpc: &Path, modes: Vec<Mode>) -> Result<Vec<Mode>, String> {
     modes.into_iter().map(timed).collect()
 }
 
-/// Tries a bug in one mode after the other until one catches it.
+/// Tries a bug in one mode after another until one catches it.
 pub(super) fn caught(gpc: &Path, bug: &Bug, modes: &[Mode]) -> Option<Caught> {
     modes.iter().filter(|mode| mode.reaches(bug)).find_map(|mode| {
         parts(&mode.sim).iter().find_map(|part| {
@@ -120,7 +122,7 @@ pub(super) fn caught(gpc: &Path, bug: &Bug, modes: &[Mode]) -> Option<Caught> {
     })
 }
 
-/// The first of the modes in which something else happens with a bug than without: what `gpc sim --against` says of two builds.
+/// Returns the first mode in which a bug changes the events, as `gpc sim --against` finds it for two builds.
 pub(super) fn differs(gpc: &Path, bug: &Bug, modes: &[Mode]) -> Option<Caught> {
     let with_hash = modes.iter().filter(|mode| mode.hash.is_some() && mode.reaches(bug));
     with_hash
@@ -133,19 +135,19 @@ fn hash(run: &Run) -> Option<String> {
     run.summary.get("hash")?.as_str().map(str::to_owned)
 }
 
-/// Who complains of a run, if anybody does.
+/// Returns what complains of a run, if anything does.
 fn by(run: &Run) -> Option<String> {
     let checkers: Vec<&str> = run.checkers.iter().map(String::as_str).collect();
     match run.status {
         _ if !checkers.is_empty() => Some(checkers.join(",")),
         None => Some("never-ends".into()),
         Some(0) => None,
-        // It is killed, or it says on its standard error what went wrong.
+        // It was killed, or standard error has the reason.
         Some(_) => Some("panic".into()),
     }
 }
 
-/// The number of the run that fails first, from its seed.
+/// Returns the number of the first failing run, from its seed.
 fn runs(run: &Run, sim: &str) -> Option<u64> {
     let seed =
         |line: &str| -> Option<u64> { line.split("--seed ").nth(1)?.split_whitespace().next()?.parse().ok() };
@@ -157,7 +159,8 @@ fn runs(run: &Run, sim: &str) -> Option<u64> {
         .min()
 }
 
-/// How many were caught by the default swarm, by other modes, by nothing; and how many by each checker.
+/// Returns the number of bugs caught by the default swarm, by other modes, and by nothing; also the number for each
+/// checker.
 pub(super) fn summary(results: &[(Bug, Option<Caught>)]) -> String {
     let of = |wanted: fn(&Caught) -> bool| {
         results.iter().filter(|(_, caught)| caught.as_ref().is_some_and(wanted)).count()
@@ -179,7 +182,7 @@ pub(super) fn summary(results: &[(Bug, Option<Caught>)]) -> String {
     )
 }
 
-/// A line of the table.
+/// Returns a line of the table.
 pub(super) fn line(bug: &Bug, caught: Option<&Caught>) -> String {
     let name = &bug.name;
     match caught {
@@ -189,13 +192,13 @@ pub(super) fn line(bug: &Bug, caught: Option<&Caught>) -> String {
     }
 }
 
-/// Those of them that are the default swarm, but for groups: what is counted is of calls and of links.
+/// Returns the modes of the default swarm without groups: only calls and links are counted.
 pub(super) fn default_modes() -> Vec<Mode> {
     let modes = all_modes().into_iter();
     modes.filter(|mode| mode.name.starts_with("default") && !mode.is(GROUPS)).collect()
 }
 
-/// The modes of the file beside this one.
+/// Returns the modes of the file beside this one.
 pub(super) fn all_modes() -> Vec<Mode> {
     let path = root().join("cli/tests/planted/modes.txt");
     let text = std::fs::read_to_string(&path).unwrap();

@@ -1,4 +1,5 @@
-//! The tests of the crate, for a bug that no world shows: they are built once, with every bug behind its switch, and run for each.
+//! The tests of the crate, for a bug that no world shows. They are built once, with every bug behind its switch, and
+//! run for each bug.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,22 +9,22 @@ use super::build::{SWITCH, build_tests};
 use super::output;
 use super::swarms::Caught;
 
-/// Tests of the crate that say something of a bug in what is simulated; others take minutes, or are of the simulator.
+/// Tests of the crate that may catch a bug in simulated code; others take minutes, or test the simulator.
 const TARGETS: [&str; 6] = ["bad_bytes", "chain", "rising", "runtime", "short_frames", "wire_bytes"];
 
-/// So long all tests of one target may take: a bug may make one wait for ever.
+/// Time limit of all tests of one target, since a bug may make a test wait forever.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// The test programs of a build that has these bugs.
+/// Builds the test programs with these bugs.
 ///
 /// # Errors
-/// What the compiler says.
+/// The output of the compiler.
 pub(super) fn programs(folder: &str) -> Result<Vec<PathBuf>, String> {
     let targets = TARGETS.iter().flat_map(|target| ["--test", target]);
     build_tests(folder, &["--lib"].into_iter().chain(targets).collect::<Vec<_>>())
 }
 
-/// Runs them with one bug switched on; the first test that fails.
+/// Runs them with one bug switched on; returns the first test that fails.
 pub(super) fn caught(programs: &[PathBuf], bug: &str, folder: &Path) -> Option<Caught> {
     programs.iter().find_map(|program| {
         let mut command = Command::new(program);
@@ -34,7 +35,7 @@ pub(super) fn caught(programs: &[PathBuf], bug: &str, folder: &Path) -> Option<C
         let by = match (output.status.success(), failed) {
             (true, _) => return None,
             (false, Some(test)) => test.to_owned(),
-            // It panicked where no test could say so, or did not end.
+            // The program panicked outside a test, or did not end.
             (false, None) => program.file_stem()?.to_string_lossy().into_owned(),
         };
         Some(Caught { mode: "tests".into(), by, runs: None })

@@ -1,15 +1,16 @@
-//! Programs that do not do what is agreed: half lines, lines that are too long, wrong versions, links that are closed; and daemons that want to stay.
+//! Programs that violate the protocol: half lines, too long lines, wrong versions, closed links; and daemons that try
+//! to stay.
 
 use super::support::*;
 
-/// Words of bash to speak PMI without having begun.
+/// Functions of bash to speak PMI without an initialization.
 const RAW: &str = r#"
 say() { printf '%s\n' "$1" >&"$PMI_FD"; }
 hear() { IFS= read -r line <&"$PMI_FD" || line=nothing; }
 ask() { say "$1"; hear; }
 "#;
 
-/// What a program of one process says, line by line, and its status and what is complained of.
+/// Runs a program of one process; returns its output, its status and the complaints.
 #[track_caller]
 fn alone(script: &str) -> Ended {
     let place = Place::new();
@@ -45,10 +46,10 @@ fn what_is_too_long_or_the_servers_own_is_refused_and_the_process_goes_on() {
 
 #[test]
 fn a_line_without_an_end_harms_nobody() {
-    // It ends before it has said anything that makes it take part.
+    // The process ends before it takes part.
     let ended = alone("printf cmd=ini >&$PMI_FD; echo over");
     assert_eq!((ended.status, ended.out.as_str(), ended.err.as_str()), (0, "over\n", ""));
-    // It takes part, and its last line has no end.
+    // The process takes part, and its last line has no end.
     let ended = alone("ask 'cmd=init pmi_version=1 pmi_subversion=1'; printf cmd=finali >&$PMI_FD");
     assert_eq!(ended.status, 1, "{}", ended.err);
     assert!(ended.err.contains("g1.0: ended with status 0, but without finalizing"), "{}", ended.err);
@@ -68,7 +69,7 @@ fn a_line_of_more_than_a_mebibyte_closes_the_link() {
     assert!(ended.err.len() < 1024, "{}", ended.err);
 }
 
-/// It had been taken and answered.
+/// The request was accepted and answered.
 #[test]
 fn what_is_asked_after_the_goodbye_is_not_answered() {
     let place = Place::new();
@@ -77,7 +78,7 @@ fn what_is_asked_after_the_goodbye_is_not_answered() {
     assert!(ended.out.starts_with("cmd=finalize_ack\n"), "{}", ended.out);
     assert!(!ended.out.contains("success"), "{}", ended.out);
     assert!(ended.err.contains("process g1.0 is not answered any more"), "{}", ended.err);
-    // It had said goodbye, and has ended well.
+    // The process had sent its goodbye, and has succeeded.
     assert_eq!(ended.status, 0, "{}", ended.err);
 }
 
@@ -96,7 +97,7 @@ fn who_closes_its_link_before_it_takes_part_is_a_program_like_others() {
     assert_eq!((ended.status, ended.out.as_str(), ended.err.as_str()), (0, "goes on\n", ""));
 }
 
-/// The others had waited for it in their fence as long as it ran on.
+/// The other processes waited for it in their fence as long as it ran.
 #[test]
 fn who_closes_its_link_and_goes_on_fails_its_job() {
     for words in ["", "--nodes 2"] {
@@ -139,7 +140,7 @@ fn nobody_finalizes() {
 fn who_hangs_after_the_beginning_ends_with_the_time_limit() {
     for words in ["-n 3", "-n 3 --nodes 3", "-n 3 --on-death notify"] {
         let place = Place::new();
-        // One hangs in the middle of a line, others in a fence, and none hears SIGTERM.
+        // One process hangs in the middle of a line, others in a fence, and all ignore SIGTERM.
         let script = format!(
             "trap '' TERM; {PMI} [ $PMI_RANK = 1 ] && {{ printf cmd=barr >&$PMI_FD; while :; do sleep 1; done; }}; fence; echo \"after: $line\""
         );
@@ -151,7 +152,7 @@ fn who_hangs_after_the_beginning_ends_with_the_time_limit() {
     }
 }
 
-/// A process of a command line that is nobody else's.
+/// Whether there is a process with a unique text in its command line.
 fn there_is(line: &str) -> bool {
     std::fs::read_dir("/proc").unwrap().flatten().any(|entry| {
         let found = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
@@ -159,7 +160,7 @@ fn there_is(line: &str) -> bool {
     })
 }
 
-/// A daemon as the books have it: two forks, a session, no descriptors, and here no environment either.
+/// A daemon as in textbooks: two forks, a session, no descriptors; here also without an environment.
 #[test]
 fn daemons_go_with_their_job_however_it_ends() {
     for (end, status, limit) in [("exit 0", 0, 120), ("kill -9 $$", 137, 120), ("sleep 1000", 124, 20)] {
@@ -177,7 +178,7 @@ fn daemons_go_with_their_job_however_it_ends() {
     }
 }
 
-/// PMI 1.2 for those who ask for it; who asks for 1.1 has barriers without tags, and no groups are offered.
+/// PMI 1.2 is for processes that request it. A process that requests 1.1 gets barriers without tags and groups.
 #[test]
 fn barriers_of_groups_are_for_those_who_ask_for_1_2() {
     let place = Place::new();

@@ -1,4 +1,4 @@
-//! What a run does where nothing goes wrong, and where it cannot begin.
+//! Runs without faults, and runs that cannot begin.
 
 use std::fs;
 use std::io::Write as _;
@@ -69,7 +69,7 @@ fn rank_0_reads_standard_input_and_nobody_else_does() {
     ended.well(["0 1000000", "1 0", "2 0"]);
 }
 
-/// A program that reads nothing must not keep the command, whose input does not end.
+/// If a program reads nothing, the command must end although its input does not.
 #[test]
 fn input_that_nobody_reads_keeps_nobody() {
     let place = Place::new();
@@ -133,7 +133,7 @@ fn what_cannot_be_started_is_named() {
             126,
             "cannot enter the folder /nowhere: No such file or directory",
         ),
-        // One cannot be, so none is.
+        // One program cannot be started, so none is.
         ("run -n 2 sleep 1000 : no-such-program-anywhere".into(), 127, "(rank 2, host "),
     ] {
         let ended = ended(place.gpc(words.split_whitespace()));
@@ -144,7 +144,8 @@ fn what_cannot_be_started_is_named() {
     }
 }
 
-/// A script without `#!` was refused with "Exec format error", though every shell and `execvp` run it; of one whose interpreter was missing "there is no such program" was said.
+/// A script without `#!` was refused with "Exec format error", although every shell and `execvp` run it. If the
+/// interpreter of a script was missing, the error was "there is no such program".
 #[test]
 fn scripts_run_as_execvp_runs_them_and_a_missing_interpreter_is_named() {
     let place = Place::new();
@@ -162,7 +163,7 @@ fn scripts_run_as_execvp_runs_them_and_a_missing_interpreter_is_named() {
     assert_eq!(refused.status, 126, "{}", refused.err);
     let why = format!("the script {lost} needs the interpreter /nowhere/sh: No such file or directory\n");
     assert!(refused.err.ends_with(&why), "{}", refused.err);
-    // Bytes that are no text are no script.
+    // A binary file is not a script.
     let binary = script("binary", "a\0b\n");
     let refused = ended(place.gpc(["run", &binary]));
     assert!(refused.status == 126 && refused.err.contains("Exec format error"), "{}", refused.err);
@@ -220,7 +221,7 @@ fn help_has_examples() {
     assert!(ended.status == 1 && ended.err.contains("is started by nodes"), "{}", ended.err);
 }
 
-/// What the outer one has said to its processes was taken for their own by those of the inner one.
+/// The processes of an inner run took the variables of the outer run for their own.
 #[test]
 fn a_run_in_a_run_is_a_run_of_its_own() {
     let place = Place::new();
@@ -233,7 +234,7 @@ fn a_run_in_a_run_is_a_run_of_its_own() {
     place.empty();
 }
 
-/// A process took itself for one that another launcher had started.
+/// A process took itself for one of another launcher.
 #[test]
 fn what_other_launchers_say_stays_outside() {
     let place = Place::new();
@@ -266,7 +267,7 @@ fn whoever_reads_no_more_ends_it() {
     let place = Place::new();
     let script = format!("{EXE} run -n 2 yes | head -n 3; echo ${{PIPESTATUS[0]}}");
     let mut command = std::process::Command::new("bash");
-    // The same place, by way of a shell.
+    // The same folder, through a shell.
     let model = place.gpc(["ps"]);
     for (name, value) in model.get_envs().filter_map(|(name, value)| Some((name, value?))) {
         command.env(name, value);

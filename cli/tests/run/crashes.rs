@@ -1,6 +1,8 @@
-//! `kill -9` of ranks, keepers, nodes and of the command itself, each in the middle of a start, a fence, a spawn and of output that nobody reads: the first cause is said, all ends, and nothing is left.
+//! `kill -9` of ranks, supervisors, nodes and the command, each during a start, a fence, a spawn and output that is not
+//! read. The first cause is reported, all processes end, and nothing is left.
 //!
-//! Each test makes the moment certain: a keeper that is stopped starts nothing more, a rank that stays away keeps a fence, and whoever does not read keeps those who write.
+//! Each test makes the moment certain: a stopped supervisor starts no further process, an absent rank blocks a fence,
+//! and a reader that does not read blocks the writers.
 
 use std::process::Stdio;
 
@@ -8,10 +10,12 @@ use rustix::process::{Pid, Signal};
 
 use super::support::*;
 
-/// Fewest processes of a start that is to be stopped in its middle; if that comes too late, twice as many are tried.
+/// Minimum number of processes of a start that is to be interrupted; if all are started too early, twice as many are
+/// tried.
 const STARTED: usize = 300;
 
-/// A start on so many nodes that stands: the first process stops its keeper, which has started some of the others and not all. `first`: the node of the first process.
+/// Begins a start on this number of nodes that does not finish: the first process stops its supervisor, which has
+/// started some of the others. `first` returns the node of the first process.
 pub(crate) fn standing_start(
     place: &Place,
     words: &str,
@@ -85,7 +89,7 @@ fn a_node_is_killed_in_the_middle_of_a_start() {
     place.nothing_left();
 }
 
-/// A job whose last rank does not come to the fence that all others wait in.
+/// Starts a job whose last rank is absent from the fence in which all others wait.
 pub(crate) fn standing_fence(place: &Place, words: &str, count: usize) -> Run {
     let script = format!(
         "{PMI} [ $PMI_RANK = {last} ] && {{ echo away; until [ -e {go} ]; do sleep 0.05; done; finalize; exit; }}; say 'cmd=barrier_in'; echo in; hear; echo \"after: $line\"; finalize",
@@ -168,7 +172,8 @@ fn the_command_is_killed_in_the_middle_of_a_fence() {
     }
 }
 
-/// A spawn of two processes on two nodes that stands: the one of the first was started, the keeper of the second is stopped.
+/// Begins a spawn of two processes on two nodes that does not finish: the first process is started, and the supervisor
+/// of the second is stopped.
 pub(crate) fn standing_spawn(place: &Place, words: &str, second: impl Fn() -> Pid) -> (Run, Process) {
     let child = "echo child; exec sleep 1000";
     let script = format!(
@@ -186,7 +191,7 @@ pub(crate) fn standing_spawn(place: &Place, words: &str, second: impl Fn() -> Pi
     (run, keeper)
 }
 
-/// The job had waited for ever: what the rank had spawned ran on, and held its output open.
+/// The job waited forever: the processes that the rank had spawned ran on, and held its output open.
 #[test]
 fn a_rank_is_killed_in_the_middle_of_its_spawn() {
     let place = Place::new();
@@ -205,7 +210,7 @@ fn a_spawned_process_is_killed_in_the_middle_of_the_spawn() {
     place.member("g2.0").signal(Signal::KILL);
     keeper.signal(Signal::CONT);
     run.says("spawned: ", 1);
-    // Rank 1 and the other of the spawned ones would sleep on.
+    // Rank 1 and the other spawned process would sleep on.
     run.signal(Signal::TERM);
     let ended = run.ended();
     assert!(ended.err.contains("g2.0"), "{}\n{}", ended.out, ended.err);

@@ -1,4 +1,5 @@
-//! `kill -9` of running nodes, and of the command that runs something on them, each in the middle of a start, a fence, a spawn and of output: the nodes that are left go on, and nothing is left there.
+//! `kill -9` of running nodes, and of the command that uses them, each during a start, a fence, a spawn and output. The
+//! remaining nodes continue, and nothing is left there.
 
 use rustix::process::{Signal, kill_process};
 
@@ -7,7 +8,7 @@ use super::crashes_output::{YES, standing, told};
 use super::nodes::{daemons, unix};
 use super::support::*;
 
-/// Two nodes that run, of which a test kills one or none.
+/// Two running nodes, of which a test kills at most one.
 struct Hosts {
     nodes: Vec<Run>,
     words: String,
@@ -25,7 +26,7 @@ impl Hosts {
         node.ended();
     }
 
-    /// Those that are left run another job, and end in order, and then nothing is left.
+    /// Checks that the remaining nodes run another job, and end in order, and that nothing is left.
     #[track_caller]
     fn go_on(self, place: &Place) {
         let of_job = ["sleep 1000", "yes ", "sleep 0.05", " keep "];
@@ -42,7 +43,7 @@ impl Hosts {
     }
 }
 
-/// The first line that names the node that was lost comes before all others.
+/// Checks that the first line names the lost node.
 #[track_caller]
 fn names_the_second(status: i32, told: &[String]) {
     assert_ne!(status, 0, "{told:?}");

@@ -1,4 +1,4 @@
-//! `kill -9` in the middle of output that nobody reads: those who write stand, and the window of every node is full.
+//! `kill -9` during output that is not read: the writers are blocked, and the window of every node is full.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, ChildStdout, Stdio};
@@ -9,13 +9,13 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::flood::stall;
 use super::support::*;
 
-/// A job whose writers stand.
+/// A job with blocked writers.
 pub(crate) struct Flood {
     child: Child,
     out: ChildStdout,
 }
 
-/// Writers that write to both outputs; they stand since nobody reads the first one.
+/// Starts writers to both outputs; they block, since the first output is not read.
 pub(crate) fn standing(place: &Place, words: &str, count: usize, script: &str) -> Flood {
     let mut command = place.script(&format!("-n {count} {words}"), script);
     command.stdout(Stdio::piped()).stderr(Stdio::from(std::fs::File::create(place.path("err")).unwrap()));
@@ -31,7 +31,8 @@ impl Flood {
         Pid::from_child(&self.child)
     }
 
-    /// Reads what there is until all have closed it, and waits for the end: the status, and the lines that are not the flood's.
+    /// Reads the rest of the output, and waits for the end. Returns the status, and the lines that are not part of the
+    /// flood.
     pub(crate) fn ended(mut self) -> (i32, Vec<String>) {
         let out = BufReader::new(self.out);
         let reader = thread::spawn(move || {
@@ -43,7 +44,7 @@ impl Flood {
     }
 }
 
-/// What was said on standard error by `gpc` itself.
+/// Returns the lines of `gpc` itself on standard error.
 pub(crate) fn told(place: &Place) -> Vec<String> {
     let err = std::fs::read_to_string(place.path("err")).unwrap();
     err.lines().filter(|line| line.starts_with("gpc: ")).map(str::to_owned).collect()
@@ -80,12 +81,12 @@ fn a_node_is_killed_in_the_middle_of_output() {
     place.nothing_left();
 }
 
-/// Node 4 sends its output by node 0 or by one of the others; whichever is lost, what the rest says comes out.
+/// Node 4 sends its output through node 0 or one of the others. Whichever is lost, the output of the others is printed.
 #[test]
 fn what_went_by_a_node_that_is_lost_comes_by_another() {
     for lost in 1..4 {
         let place = Place::new();
-        // Whoever is asked to end says so behind all that it has written.
+        // A process that is asked to end writes a last line after all its output.
         let script = format!(
             "trap 'kill $!; wait; echo end of $PMI_RANK; exit 0' USR1; {} & while :; do wait; done",
             &YES[5..]
@@ -97,7 +98,7 @@ fn what_went_by_a_node_that_is_lost_comes_by_another() {
         let (status, out) = flood.ended();
         assert_eq!(status, 1, "{:?}", told(&place));
         for rank in (0..5).filter(|rank| *rank != lost) {
-            // A writer that is ended in the middle of a line leaves a part of it.
+            // A writer that ends in the middle of a line leaves a part of it.
             let end = format!("end of {rank}");
             assert!(out.iter().any(|line| line.ends_with(&end)), "rank {rank} without node {lost}: {out:?}");
         }
@@ -116,7 +117,8 @@ fn the_command_is_killed_in_the_middle_of_output() {
     }
 }
 
-/// A node that had lost its keeper killed the processes of the other nodes on its host, too, and those were told of as the first cause.
+/// A node that lost its supervisor also killed the processes of the other nodes on its host, and those were reported as
+/// the first cause.
 #[test]
 fn a_keeper_is_killed_in_the_middle_of_output() {
     let place = Place::new();
@@ -129,7 +131,7 @@ fn a_keeper_is_killed_in_the_middle_of_output() {
     place.nothing_left();
 }
 
-/// Both outputs, of several ranks, and neither is read: the time limit ends it all the same.
+/// Both outputs of several ranks are not read: the time limit still ends the run.
 #[test]
 fn a_flood_of_both_outputs_ends_with_the_time_limit() {
     let place = Place::new();
@@ -137,7 +139,7 @@ fn a_flood_of_both_outputs_ends_with_the_time_limit() {
     let mut command = place.script("-n 3 --nodes 2 --time-limit 30s", script);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     until("they flood", || place.writers().len() == 6);
-    // Nobody has read a byte.
+    // No byte has been read.
     until("they are killed", || place.writers().is_empty());
     drop((child.stdout.take(), child.stderr.take()));
     let status = child.wait().unwrap();

@@ -1,14 +1,15 @@
-//! `kill -9` of anybody at any moment: what is killed, and after how much of the program, a generator with a fixed seed says.
+//! `kill -9` of any process at any moment: a generator with a fixed seed selects the process, and the progress of the
+//! program before.
 #![allow(clippy::print_stderr, reason = "a failed test shows what it has killed")]
 
 use rustix::process::Signal;
 
 use super::support::*;
 
-/// Rounds of a seed: each takes a second or so.
+/// Rounds of a seed; each takes about a second.
 const ROUNDS: u64 = 12;
 
-/// Fences, spawns, output of both kinds and children, again and again, with a line for each step.
+/// Fences, spawns, both kinds of output and child processes, again and again, with a line for each step.
 const STEPS: &str = r#"
 for step in 1 2 3 4 5 6 7 8 9; do
     echo "step $step"
@@ -36,7 +37,7 @@ impl Numbers {
     }
 }
 
-/// Whom a round kills.
+/// Selects the process that a round kills.
 fn victim(place: &Place, run: &Run, numbers: &mut Numbers) -> Option<Process> {
     let mut found = place.processes();
     found.sort_by_key(|process| process.pid.as_raw_nonzero());
@@ -73,7 +74,7 @@ fn crashes(seed: u64) {
         if head {
             assert_eq!(ended.status, 137, "{what}");
         } else {
-            // Whoever was killed may have done all that it was to do.
+            // The killed process may have been finished already.
             let told = ended.err.lines().any(|line| line.starts_with("gpc: "));
             assert_eq!(ended.status == 0, !told, "what fails is said: {what}");
             assert!(!ended.err.contains("panicked"), "{what}");

@@ -1,10 +1,10 @@
-//! Ends that nobody has planned: of processes, of keepers, of the command. Nothing is left.
+//! Unplanned ends of processes, supervisors and the command. Nothing is left.
 
 use rustix::process::Signal;
 
 use super::support::*;
 
-/// Processes of a script that do nothing more.
+/// Returns the number of script processes that sleep.
 fn sleepers(place: &Place) -> usize {
     place.with("sleep 1000").iter().filter(|process| process.line.starts_with("sleep")).count()
 }
@@ -57,7 +57,7 @@ fn a_rank_that_is_killed_in_a_fence_ends_the_others() {
 #[test]
 fn children_of_processes_go_with_them() {
     let place = Place::new();
-    // One in a session of its own, one whose parent has ended, one that does not hear SIGTERM.
+    // One in its own session, one whose parent has ended, one that ignores SIGTERM.
     let script = "setsid sleep 1000 & (sleep 1000 &); (trap '' TERM; exec sleep 1000) & until [ $(jobs -p | wc -l) = 2 ]; do :; done; echo forked; wait";
     let run = Run::start(place.script("-n 2", script));
     run.says("forked", 2);
@@ -97,7 +97,7 @@ fn the_command_that_is_killed_leaves_nothing_whatever_it_does() {
         assert_eq!(run.ended().status, 137);
         place.empty();
     };
-    // In the middle of the start.
+    // During the start.
     let run = Run::start(place.script("-n 150", "exec sleep 1000"));
     until("some have started", || place.processes().len() > 10);
     kill(run);
@@ -106,18 +106,18 @@ fn the_command_that_is_killed_leaves_nothing_whatever_it_does() {
     let run = Run::start(place.script("-n 4", &script));
     run.says("in", 4);
     kill(run);
-    // In the middle of output.
+    // During output.
     let run = Run::start(place.script("-n 4", "yes $PMI_RANK"));
     run.says("2", 1);
     kill(run);
-    // With children that have left their group.
+    // With child processes that have left their group.
     let run = Run::start(place.script("-n 2", "setsid sleep 1000 & echo up; wait"));
     run.says("up", 2);
     until("all sleep", || sleepers(&place) == 2);
     kill(run);
 }
 
-/// What was killed with a socket in the user's folder is not shown, and its socket goes.
+/// A killed run with a socket in the user's folder is not shown, and its socket is removed.
 #[test]
 fn a_killed_command_is_not_shown_any_more() {
     let place = Place::new();
@@ -137,7 +137,7 @@ fn a_killed_command_is_not_shown_any_more() {
 fn signals_are_the_jobs() {
     let place = Place::new();
     let script = "trap 'echo one' USR1; trap 'echo two' USR2; trap 'echo ends; exit 5' INT; echo up; while :; do sleep 0.05; done";
-    // Each ends by itself: otherwise the end of the first may kill the second before that has said so.
+    // Each ends by itself: otherwise the end of the first may kill the second before its output.
     let run = Run::start(place.script("-n 2 --on-death notify", script));
     run.says("up", 2);
     run.signal(Signal::USR1);
@@ -147,7 +147,7 @@ fn signals_are_the_jobs() {
     run.signal(Signal::INT);
     let ended = run.ended();
     assert_eq!((ended.status, ended.out.matches("ends").count()), (5, 2), "{}", ended.err);
-    // The shell tells of its own children that signals have ended.
+    // The shell itself also reports children that a signal has ended.
     assert!(ended.err.ends_with("gpc: g1.0-1: ended with status 5\n"), "{}", ended.err);
     place.empty();
 }
@@ -166,7 +166,7 @@ fn a_second_interrupt_kills_who_ignores_the_first() {
     place.empty();
 }
 
-/// The state of a process, from /proc: `T` where it is stopped.
+/// Returns the state of a process from /proc: `T` if it is stopped.
 fn state(pid: rustix::process::Pid) -> char {
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).unwrap();
     stat.rsplit_once(") ").unwrap().1.chars().next().unwrap()

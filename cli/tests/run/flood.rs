@@ -1,4 +1,4 @@
-//! More output than anybody reads.
+//! More output than is read.
 
 use std::io::Read as _;
 use std::process::Stdio;
@@ -7,7 +7,7 @@ use rustix::process::Pid;
 
 use super::support::*;
 
-/// Clock ticks that processes have run.
+/// Returns the clock ticks that processes have run.
 fn ticks(processes: &[Process]) -> u64 {
     let ticks = |process: &Process| {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", process.pid.as_raw_nonzero())).unwrap();
@@ -17,7 +17,7 @@ fn ticks(processes: &[Process]) -> u64 {
     processes.iter().map(ticks).sum()
 }
 
-/// Waits until those who write wait for who reads: they run no more.
+/// Waits until the writers are blocked by the reader, and run no more.
 pub(crate) fn stall(writers: &[Process]) {
     let mut last = (ticks(writers), 0);
     until("the writers wait", || {
@@ -40,7 +40,7 @@ fn flood(words: &str, writers: usize) {
     until("all write", || place.writers().len() == writers);
     let yes = place.writers();
     stall(&yes);
-    // Then some is read, and then nothing again.
+    // Some output is read, and then nothing again.
     for _ in 0..64 {
         out.read_exact(&mut chunk).unwrap();
         assert!(
@@ -53,7 +53,7 @@ fn flood(words: &str, writers: usize) {
     let nodes: Vec<Pid> = place.with(env!("CARGO_BIN_EXE_gpc")).iter().map(|process| process.pid).collect();
     assert!(!nodes.is_empty());
     for pid in nodes {
-        // A debug build of the program, the window of 1 MiB for each node, and room.
+        // A debug build of the program, the window of 1 MiB for each node, and some more.
         assert!(kib(pid, "VmHWM") < 64 << 10, "{} KiB", kib(pid, "VmHWM"));
     }
     drop(out);
@@ -72,12 +72,13 @@ fn so_it_is_with_several_nodes() {
     flood("-n 4 --nodes 4", 4);
 }
 
-/// A process asked for a long value again and again, and read no answer: up to 512 MiB of them waited for it, and as much for each other one that did so.
+/// A process requested a long value again and again, and read no answer: up to 512 MiB of answers were queued for each
+/// such process.
 #[test]
 fn answers_that_are_not_read_stop_the_process_that_asks() {
     let place = Place::new();
     let go = place.path("go");
-    // The hostile one; and one that reads, which is answered all the while.
+    // The hostile process, and one that reads and gets answers all the time.
     let script = format!(
         "{PMI}
         if [ $PMI_RANK = 0 ]; then
@@ -102,11 +103,12 @@ fn answers_that_are_not_read_stop_the_process_that_asks() {
     place.empty();
 }
 
-/// Bytes of a line with its end, and how many lines each of eight processes writes: 300 MB in all.
+/// Bytes of a line with its end, and number of lines of each of eight processes: 300 MB in all.
 const LINE: usize = 100;
 const LINES: usize = 375_000;
 
-/// By how much a process of gpc may grow, KiB: what it holds of output does not depend on how much there is. `benches/run/output` has the same bound for 10 GB.
+/// Maximum growth of a process of gpc, in KiB: the output that it holds does not depend on the total.
+/// `benches/run/output` has the same bound for 10 GB.
 const GROWTH_MAX: u64 = 16 << 10;
 
 #[test]

@@ -1,4 +1,5 @@
-//! `gpc run` as its users run it: real processes, which are killed, flood, fork and lie; and `gpc ps`, `gpc db` and `gpc kill` beside it. Whatever happens, nothing is left.
+//! `gpc run` as users run it: real processes that are killed, flood, fork and lie; and `gpc ps`, `gpc db` and
+//! `gpc kill` beside it. Whatever happens, nothing is left.
 #![cfg(all(feature = "bnr", target_os = "linux"))]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 #![allow(

@@ -1,13 +1,13 @@
-//! MPI programs, compiled by whatever `mpicc` there is, and one that speaks PMI-1 without MPI.
+//! MPI programs, compiled by any available `mpicc`, and a program that speaks PMI-1 without MPI.
 
 use std::process::Command;
 
 use super::support::*;
 
-/// Programs in C.
+/// Folder of programs in C.
 const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../bnr/tests/mpi");
 
-/// What a compiler makes of a source; nothing where it is not there, or has no MPI.
+/// Compiles a source; `None` if the compiler does not exist, or has no MPI.
 fn compiled(place: &Place, compiler: &str, source: &str) -> Option<String> {
     let program = place.path(&format!("{source}-{compiler}"));
     let source = format!("{SOURCES}/{source}.c");
@@ -15,9 +15,9 @@ fn compiled(place: &Place, compiler: &str, source: &str) -> Option<String> {
     made.is_ok_and(|made| made.status.success()).then_some(program)
 }
 
-/// A program as each MPICH makes it that there is; says so if there is none.
+/// Compiles a program with every available MPICH; prints a note if there is none.
 fn programs(place: &Place, source: &str) -> Vec<String> {
-    // Open MPI's speak PMIx alone.
+    // Programs of Open MPI speak only PMIx.
     let speaks = |program: &String| {
         let linked = Command::new("ldd").arg(program).output();
         linked.is_ok_and(|linked| !String::from_utf8_lossy(&linked.stdout).contains("libopen-"))
@@ -36,7 +36,7 @@ fn skipped(needs: &str) {
     eprintln!("skipped: needs {needs}");
 }
 
-/// Runs a program with so many processes, each of which says a line.
+/// Runs a program with this number of processes, each of which prints a line.
 #[track_caller]
 fn each_says(place: &Place, words: &str, program: &[&str], count: u32, says: impl Fn(u32) -> String) {
     let words = ["run"].into_iter().chain(words.split_whitespace()).chain(program.iter().copied());
@@ -101,7 +101,7 @@ fn a_program_of_open_mpi_is_refused() {
     }
 }
 
-/// A process that loads Open MPI while it runs, as Python does, was not known by its file.
+/// A process that loads Open MPI at run time, as Python does, was not detected by its file.
 #[test]
 fn a_process_that_loads_open_mpi_ends_its_job() {
     let place = Place::new();
@@ -115,7 +115,7 @@ fn a_process_that_loads_open_mpi_ends_its_job() {
     let Some(library) = library else { return skipped("libmpi.so.40") };
     let mut command = place.gpc(["run", "-n", "2", "sleep", "1000"]);
     command.env("LD_PRELOAD", library);
-    // This command itself speaks no MPI.
+    // The command itself uses no MPI.
     let ended = ended(command);
     ended.failed(1, "gpc: g1.");
     assert!(ended.err.contains("it is a program of Open MPI (libmpi.so.40"), "{}", ended.err);

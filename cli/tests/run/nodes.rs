@@ -1,4 +1,4 @@
-//! Several nodes: those that a run starts, and those that run already.
+//! Several nodes: started by a run, and already running.
 
 use std::fs;
 use std::net::TcpListener;
@@ -85,7 +85,7 @@ fn a_killed_head_ends_all_nodes() {
     place.empty();
 }
 
-/// Two nodes that run, ids 1 and 2, and a peers file for each head, ids 0 and 3, of its own nodes: `peers-0` and `peers-3`.
+/// Starts two nodes, ids 1 and 2. Each head, ids 0 and 3, has a peers file of its own nodes: `peers-0` and `peers-3`.
 pub(crate) fn daemons(place: &Place, addresses: &[String; 4], secret: bool) -> Vec<Run> {
     let lines = |ids: &[usize]| ids.iter().map(|&id| format!("{id} {}\n", addresses[id])).collect::<String>();
     for (name, ids) in [("peers", &[0, 1, 2, 3][..]), ("peers-0", &[0, 1, 2]), ("peers-3", &[1, 2, 3])] {
@@ -104,7 +104,7 @@ pub(crate) fn daemons(place: &Place, addresses: &[String; 4], secret: bool) -> V
             place.path("peers"),
         ];
         if secret {
-            // Processes of one user on one machine would need none.
+            // Processes of one user on one machine would not need a secret.
             let proved = ["--link".into(), "tcp".into(), "--secret-file".into(), place.path("secret")];
             words.extend(proved);
         }
@@ -115,18 +115,18 @@ pub(crate) fn daemons(place: &Place, addresses: &[String; 4], secret: bool) -> V
     ["1", "2"].map(start).into_iter().collect()
 }
 
-/// Addresses on loopback where nobody listens.
+/// Returns free addresses on loopback.
 pub(crate) fn tcp() -> [String; 4] {
     let sockets = [(); 4].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
     sockets.map(|socket| socket.local_addr().unwrap().to_string())
 }
 
-/// Addresses of this test alone.
+/// Returns addresses of this test only.
 pub(crate) fn unix(test: &str) -> [String; 4] {
     [0, 1, 2, 3].map(|id| format!("unix:@gpc-{test}-{}-{id}", std::process::id()))
 }
 
-/// A run of this head on the running nodes.
+/// Returns a run of this head on the running nodes.
 pub(crate) fn joined(place: &Place, head: u32, words: &str, script: &str) -> Command {
     let peers = place.path(&format!("peers-{head}"));
     place.script(&format!("--hosts {peers} --id {head} {words}"), script)
@@ -142,7 +142,7 @@ fn running_nodes_run_programs_for_who_has_their_secret() {
         let here = std::env::current_dir().unwrap();
         ended.well((0..6).map(|rank| format!("{rank} of 6 in {}", here.display())));
     }
-    // Another secret proves nothing: they start nothing for it.
+    // With another secret, the nodes start nothing.
     assert_eq!(ended(place.gpc(["secret", &place.path("other")])).status, 0);
     let words = format!("-n 6 --secret-file {}", place.path("other"));
     let refused = ended(joined(&place, 0, &words, "echo $MPI_LOCALNRANKS"));
@@ -158,7 +158,8 @@ fn running_nodes_run_programs_for_who_has_their_secret() {
     place.empty();
 }
 
-/// A program that one of two nodes did not have: "cannot start it (rank 0): there is no such program" named neither node nor host, and the rank of the other node ran.
+/// One of two nodes did not have a program. The error "cannot start it (rank 0): there is no such program" named
+/// neither node nor host, and the rank of the other node ran.
 #[test]
 fn where_a_node_lacks_a_program_it_is_named_and_no_rank_runs() {
     let place = Place::new();
@@ -195,7 +196,7 @@ fn where_a_node_lacks_a_program_it_is_named_and_no_rank_runs() {
     place.empty();
 }
 
-/// MPI libraries drop the reason of a spawn that fails: nothing told it.
+/// MPI libraries drop the reason of a failed spawn, and it was reported nowhere.
 #[test]
 fn why_a_spawn_has_failed_is_on_standard_error() {
     let place = Place::new();

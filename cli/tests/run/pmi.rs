@@ -1,4 +1,4 @@
-//! Processes that speak PMI, well and badly.
+//! Processes that speak PMI, correctly and wrongly.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -34,7 +34,7 @@ fn a_process_that_speaks_nonsense_fails_and_harms_nobody_else() {
         let script = format!(
             "say() {{ printf '%s\\n' \"$1\" >&\"$PMI_FD\"; }}; hear() {{ IFS= read -r line <&\"$PMI_FD\"; }}; [ $PMI_RANK = 0 ] && exec sleep 1000; {script}; cat <&$PMI_FD >/dev/null; exit 3"
         );
-        // It is not answered any more: what it reads is at its end, or it is written to nobody.
+        // The process gets no answers any more: its next read is the end, or its next write fails.
         let ended = ended(place.script("-n 2", &script));
         assert!([3, 141].contains(&ended.status), "{script}: {}", ended.err);
         assert!(ended.err.contains("g1.1"), "{}", ended.err);
@@ -72,7 +72,7 @@ fn a_spawned_group_is_waited_for() {
     place.empty();
 }
 
-/// The job of a program that had got the error of a spawn, and had gone on, had failed.
+/// The job of a program that received the error of a spawn, and continued, had failed.
 #[test]
 fn a_spawn_that_fails_is_the_spawners_alone() {
     let place = Place::new();
@@ -81,7 +81,7 @@ fn a_spawn_that_fails_is_the_spawners_alone() {
     );
     let ended = ended(place.script("-n 1", &script));
     assert_eq!(ended.status, 0, "{}", ended.out);
-    // MPI libraries drop the reason: it is on standard error.
+    // MPI libraries drop the reason, so it is on standard error.
     assert!(ended.err.starts_with("gpc: cannot start /nowhere/at/all (g2.0-1"), "{}", ended.err);
     assert!(
         ended.out.starts_with("cmd=spawn_result ") && !ended.out.contains("errcodes=0,0,0"),
@@ -91,7 +91,8 @@ fn a_spawn_that_fails_is_the_spawners_alone() {
     place.empty();
 }
 
-/// A job whose first group had aborted, or failed, was said to be at its end, and waited for the output of what it had spawned.
+/// A job whose first group had aborted or failed was reported as ended, but waited for the output of the processes that
+/// it had spawned.
 #[test]
 fn an_abort_ends_what_was_spawned() {
     let place = Place::new();
@@ -136,7 +137,7 @@ fn pmi_by_a_port_needs_the_secret_of_a_process() {
     place.empty();
 }
 
-/// PMI-2 says behind its opening which process it is: the opening was not answered at the port, and both sides waited.
+/// A PMI-2 client identifies itself after its opening. At the port the opening was not answered, and both sides waited.
 #[test]
 fn pmi_2_by_a_port_is_answered_before_it_says_who_it_is() {
     let place = Place::new();
@@ -168,7 +169,9 @@ fn pmi_2_by_a_port_is_answered_before_it_says_who_it_is() {
     place.empty();
 }
 
-/// What the launchers of GASNet (pmi-spawner) and of Sandia OpenSHMEM (runtime-pmi) ask of PMI-1: the lengths that they may use, keys as long as those, and values that are full: the digits of base 85 in which `=`, quotes and backslashes stand, and hexadecimal ones.
+/// Requests of the launchers of GASNet (pmi-spawner) and of Sandia OpenSHMEM (runtime-pmi) by PMI-1: the maximum
+/// lengths, keys of that length, and values of that length. The values have the digits of base 85, which include `=`,
+/// quotes and backslashes, and hexadecimal digits.
 #[test]
 fn clients_that_put_bytes_get_them_whatever_their_digits_are() {
     let place = Place::new();
@@ -214,7 +217,8 @@ fn clients_that_put_bytes_get_them_whatever_their_digits_are() {
     }
 }
 
-/// The same by PMI-2, as GASNet with Slurm's library says it: `srcid=-1`, the name of the job for each get, and a fence behind each put. That client writes `w` for the semicolon.
+/// The same by PMI-2, as GASNet with Slurm's library does it: `srcid=-1`, the name of the job for each get, and a fence
+/// after each put. That client writes `w` for the semicolon.
 #[test]
 fn clients_of_pmi_2_that_put_bytes_get_them() {
     let place = Place::new();
@@ -248,7 +252,7 @@ fn clients_of_pmi_2_that_put_bytes_get_them() {
     }
 }
 
-/// The end of a connection can come together with the last that is said there, and is told once.
+/// The end of a connection can arrive together with its last bytes, and is reported once.
 #[test]
 fn who_says_something_and_goes_at_once_leaves_its_place_to_others() {
     let place = Place::new();
@@ -282,7 +286,8 @@ cmd=init pmi_version=1 pmi_subversion=1
     place.empty();
 }
 
-/// With `--pmi-port` any user of the machine locked the ranks out: 256 connections that said nothing stayed for ever, and after 10,000 wrong numbers the port closed for good.
+/// With `--pmi-port` any user of the machine locked the ranks out: 256 silent connections stayed forever, and after
+/// 10,000 wrong numbers the port closed permanently.
 #[test]
 fn nobody_locks_the_processes_out_of_their_port() {
     let place = Place::new();
@@ -309,7 +314,7 @@ fn nobody_locks_the_processes_out_of_their_port() {
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream
     };
-    // Who waits longest makes room, and nobody waits for ever.
+    // The longest silent connection makes room, and none stays forever.
     let mut idle: Vec<TcpStream> = (0..300).map(|_| connect()).collect();
     assert_eq!(idle[0].read(&mut [0; 1]).unwrap_or(0), 0);
     for _ in 0..10_100 {
@@ -318,7 +323,7 @@ fn nobody_locks_the_processes_out_of_their_port() {
         assert_eq!(guess.read(&mut [0; 1]).unwrap_or(0), 0);
     }
     assert_eq!(idle[299].read(&mut [0; 1]).unwrap_or(0), 0, "it has had 10 s");
-    // What another user sends is not read.
+    // Bytes from another user are not read.
     let root = rustix::process::geteuid().is_root();
     if root {
         let mut other = std::process::Command::new("bash");

@@ -13,16 +13,19 @@ use super::support::*;
 const NODES: usize = 64;
 const PROCESSES: usize = 1024;
 
-/// One of them at a time: a thousand shells are enough for a machine.
+/// Serializes the tests: a thousand shells are enough for a machine.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// Each puts, fences, gets what its neighbour has put, and comes to a barrier, to which rank 0 comes when it has read a line.
+/// Each process puts, fences, gets the value of its neighbour, and enters a barrier. Rank 0 enters it after it has read
+/// a line.
 const EXCHANGE: &str = "put k$PMI_RANK v$PMI_RANK; fence; get k$(((PMI_RANK + 1) % PMI_SIZE)); echo \"$line\"; [ $PMI_RANK != 0 ] || read line; fence; finalize";
 
-/// Most links of one node: the nodes that give it their output, those to which it sends calls on, and those to which it gives its own output and from which it has calls. For 64 nodes both trees together have 10 below the head; a tree whose root is another node's has 6.
+/// Maximum number of links of a node: to the nodes that send it their output, to those to which it forwards calls, and
+/// to those that get its output and send it calls. For 64 nodes both trees together have 10 below the head; a tree
+/// whose root is another node has 6.
 const LINKS_MAX: usize = 24;
 
-/// Names of the sockets that are connected by TCP, as /proc has them in the descriptors of processes.
+/// Returns the names of connected TCP sockets, in the form of descriptors in /proc.
 fn connected() -> BTreeSet<String> {
     let table = fs::read_to_string("/proc/net/tcp").unwrap();
     let rows = table.lines().skip(1).map(|line| line.split_whitespace().collect::<Vec<&str>>());
@@ -30,14 +33,14 @@ fn connected() -> BTreeSet<String> {
     rows.filter(|row| row[3] == "01").map(|row| format!("socket:[{}]", row[9])).collect()
 }
 
-/// What the descriptors of a process are.
+/// Returns the names of a process's descriptors.
 fn descriptors(process: &Process) -> Vec<String> {
     let folder = fs::read_dir(format!("/proc/{}/fd", process.pid.as_raw_nonzero())).unwrap();
     let named = folder.flatten().filter_map(|entry| fs::read_link(entry.path()).ok());
     named.map(|name| name.to_string_lossy().into_owned()).collect()
 }
 
-/// What is said in [`EXCHANGE`].
+/// Returns the output of [`EXCHANGE`].
 fn exchanged() -> Vec<String> {
     let mut said: Vec<String> =
         (0..PROCESSES).map(|rank| format!("cmd=get_result rc=0 msg=success value=v{rank}")).collect();
@@ -45,7 +48,7 @@ fn exchanged() -> Vec<String> {
     said
 }
 
-/// Runs the exchange, and looks at what the nodes have when all have fenced and none has ended.
+/// Runs the exchange, and calls `look` when all processes have fenced and none has ended.
 fn exchange(mut command: Command, look: impl FnOnce()) {
     command.stdin(Stdio::piped());
     let mut run = Run::start(command);
@@ -57,7 +60,7 @@ fn exchange(mut command: Command, look: impl FnOnce()) {
     assert_eq!(ended.lines(), exchanged());
 }
 
-/// The processes of gpc itself, nodes and keepers.
+/// Returns the processes of gpc itself: nodes and supervisors.
 fn own(place: &Place) -> Vec<Process> {
     let mut own = place.processes();
     own.retain(|process| process.line.starts_with(EXE));
@@ -86,7 +89,8 @@ fn a_thousand_processes_of_64_nodes_begin_speak_fence_and_end() {
         for process in own {
             let memory = kib(process.pid, "VmHWM");
             assert!(memory < 64 << 10, "{memory} KiB: {process:?}");
-            // Three for each of its processes (the socket, standard output and error); the head has one for each node that it has started beside these.
+            // Three for each of its processes (the socket, standard output and error); the head also has one for each
+            // node that it has started.
             let most = 3 * PROCESSES / NODES + NODES + 64;
             let count = descriptors(&process).len();
             assert!(count < most, "{count} descriptors: {process:?}");
@@ -95,7 +99,7 @@ fn a_thousand_processes_of_64_nodes_begin_speak_fence_and_end() {
     place.empty();
 }
 
-/// So many nodes that run, from id 1 on, at addresses on loopback; the file `peers` has them and id 0.
+/// Starts this number of nodes, from id 1 on, at addresses on loopback. The file `peers` has them and id 0.
 fn running(place: &Place, count: usize) -> Vec<Run> {
     let sockets: Vec<TcpListener> = (0..=count).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
     let address = |socket: &TcpListener| socket.local_addr().unwrap();

@@ -1,4 +1,4 @@
-//! Runs that can be looked at from outside, and that must leave nothing behind.
+//! Runs that are observed from outside, and must leave nothing behind.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -15,19 +15,21 @@ use tempfile::TempDir;
 
 pub(crate) const EXE: &str = env!("CARGO_BIN_EXE_gpc");
 
-/// Long enough for any machine: it only passes where something is broken.
+/// Enough for any machine: this time passes only if something is broken.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
 
-/// Between two looks at a condition that nothing announces, as is so for all of /proc.
+/// Interval between checks of a condition that sends no event, as for all of /proc.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// How often in a row nobody may be seen until nobody is there: a process whose program is being loaded has no environment for a moment.
+/// Number of consecutive checks without processes that count as empty: a process whose program is being loaded has no
+/// environment for a moment.
 const EMPTY_LOOKS: u32 = 4;
 
-/// The variable by which processes of a test are known.
+/// Environment variable that identifies the processes of a test.
 const MARK: &str = "GPC_TEST_MARK";
 
-/// What a process of bash needs to speak PMI-1: `ask LINE` puts the answer into `$line`, as all others do (`spawn COUNT PROGRAM WORD...`).
+/// Functions of bash to speak PMI-1: `ask LINE` puts the answer into `$line`, and so do all others
+/// (`spawn COUNT PROGRAM WORD...`).
 pub(crate) const PMI: &str = r#"
 say() { printf '%s\n' "$1" >&"$PMI_FD"; }
 hear() { IFS= read -r line <&"$PMI_FD"; }
@@ -65,7 +67,7 @@ pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// A place where runs do not see those of other tests, and a name by which their processes are known.
+/// A folder that hides runs from those of other tests, and a mark that identifies their processes.
 pub(crate) struct Place {
     folder: TempDir,
     mark: String,
@@ -82,7 +84,7 @@ impl Place {
         self.folder.path().join(name).to_str().unwrap().to_owned()
     }
 
-    /// The command with these arguments.
+    /// Returns the command with these arguments.
     pub(crate) fn gpc<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Command {
         let mut command = Command::new(EXE);
         command.args(args).stdin(Stdio::null());
@@ -93,19 +95,19 @@ impl Place {
         command
     }
 
-    /// `gpc run` with these words, and a script of bash behind them as the program of every process.
+    /// Returns `gpc run` with these words, followed by a script of bash as the program of every process.
     pub(crate) fn script(&self, words: &str, script: &str) -> Command {
         let words = ["run"].into_iter().chain(words.split_whitespace());
         self.gpc(words.chain(["bash", "-c", script]))
     }
 
-    /// The processes of this place that run.
+    /// Returns the running processes of this place.
     pub(crate) fn processes(&self) -> Vec<Process> {
         let wanted = format!("{MARK}={}", self.mark);
         let mut found = Vec::new();
         for entry in fs::read_dir("/proc").unwrap().flatten() {
             let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
-            // Those that have ended meanwhile, and those that have ended and are not yet waited for, have none.
+            // A process that has ended, reaped or not, has no environment.
             let Ok(environ) = fs::read(entry.path().join("environ")) else { continue };
             if environ.split(|&byte| byte == 0).any(|variable| variable == wanted.as_bytes()) {
                 let line = fs::read(entry.path().join("cmdline")).unwrap_or_default();
@@ -116,21 +118,21 @@ impl Place {
         found
     }
 
-    /// Those whose command line has a text.
+    /// Returns the processes whose command line contains a text.
     pub(crate) fn with(&self, text: &str) -> Vec<Process> {
         let mut found = self.processes();
         found.retain(|process| process.line.contains(text));
         found
     }
 
-    /// Those that run `yes`.
+    /// Returns the processes that run `yes`.
     pub(crate) fn writers(&self) -> Vec<Process> {
         let mut found = self.with("yes ");
         found.retain(|process| process.line.starts_with("yes "));
         found
     }
 
-    /// Waits until nothing of what was started here is left.
+    /// Waits until all processes that were started here are gone.
     #[track_caller]
     pub(crate) fn empty(&self) {
         let mut left = Vec::new();
@@ -148,13 +150,14 @@ impl Place {
     }
 }
 
-/// What a crash may not leave behind.
+/// Checks after a crash.
 impl Place {
-    /// Waits until nothing is left: no process, no keeper, no socket that a tool does not take away, no temporary file.
+    /// Waits until nothing is left: no process, no supervisor, no socket that a tool does not remove, no temporary
+    /// file.
     #[track_caller]
     pub(crate) fn nothing_left(&self) {
         self.empty();
-        // What it shows is perhaps somebody else's: it also looks into a folder that all runs of a user share.
+        // The output is not checked: the tool also reads a folder that all runs of a user share.
         assert_eq!(ended(self.gpc(["ps"])).status, 0);
         for folder in ["gpc-bnr", "tmp"] {
             let left: Vec<_> = fs::read_dir(self.path(folder)).into_iter().flatten().flatten().collect();
@@ -162,26 +165,26 @@ impl Place {
         }
     }
 
-    /// The nodes' keepers.
+    /// Returns the supervisors of the nodes.
     pub(crate) fn keepers(&self) -> Vec<Process> {
         self.with(" keep ")
     }
 
-    /// The keeper of a node: its child.
+    /// Returns the supervisor of a node: its child.
     #[track_caller]
     pub(crate) fn keeper_of(&self, node: Pid) -> Process {
         let of_node = |keeper: &Process| keeper.parent() == Some(node);
         self.keepers().into_iter().find(of_node).expect("the node has a keeper")
     }
 
-    /// A node that a run has started.
+    /// Returns a node that a run started.
     #[track_caller]
     pub(crate) fn node(&self, id: u32) -> Process {
         let node = self.with(&format!("node --launched --runs --id {id} ")).into_iter().next();
         node.expect("the node runs")
     }
 
-    /// A process of a group, such as `g1.2`: the first that was started with this name.
+    /// Returns a process of a group, such as `g1.2`: the first that was started with this name.
     #[track_caller]
     pub(crate) fn member(&self, name: &str) -> Process {
         let (group, rank) = name.split_once('.').unwrap();
@@ -202,7 +205,7 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        // What a failed test has left.
+        // Ends the processes that a failed test left.
         self.processes().iter().for_each(|process| process.signal(Signal::KILL));
     }
 }
@@ -215,46 +218,46 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Its parent, while it is there.
+    /// Returns its parent, while the process exists.
     pub(crate) fn parent(&self) -> Option<Pid> {
         self.stat().and_then(|stat| Pid::from_raw(stat[1].parse().unwrap()))
     }
 
-    /// Whether it is stopped.
+    /// Whether the process is stopped.
     pub(crate) fn is_stopped(&self) -> bool {
         self.stat().is_some_and(|stat| stat[0] == "T")
     }
 
-    /// What /proc says of it, from its state on.
+    /// Returns the fields of its /proc/PID/stat, from the state on.
     fn stat(&self) -> Option<Vec<String>> {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid.as_raw_nonzero())).ok()?;
         Some(stat.rsplit_once(") ").unwrap().1.split(' ').map(str::to_owned).collect())
     }
 
-    /// Sends a signal, if it is still there.
+    /// Sends a signal, if the process still exists.
     pub(crate) fn signal(&self, signal: Signal) {
         let _ = kill_process(self.pid, signal);
     }
 }
 
-/// What a run has come to.
+/// Result of a run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Ended {
-    /// As [`shown`].
+    /// The status in the form of [`shown`].
     pub(crate) status: i32,
     pub(crate) out: String,
     pub(crate) err: String,
 }
 
 impl Ended {
-    /// The lines of standard output, sorted: processes write when they like.
+    /// Returns the lines of standard output, sorted, since processes write in any order.
     pub(crate) fn lines(&self) -> Vec<&str> {
         let mut lines: Vec<&str> = self.out.lines().collect();
         lines.sort_unstable();
         lines
     }
 
-    /// It has ended well, and its processes have written these lines, in any order.
+    /// Checks that the run succeeded, and that its processes wrote these lines, in any order.
     #[track_caller]
     pub(crate) fn well<S: Into<String>>(&self, lines: impl IntoIterator<Item = S>) {
         let mut expected: Vec<String> = lines.into_iter().map(Into::into).collect();
@@ -263,7 +266,7 @@ impl Ended {
         assert_eq!((self.status, self.lines()), (0, expected), "{}", self.err);
     }
 
-    /// It has ended with this status, and has said this first.
+    /// Checks that the run ended with this status, and that its error output begins like this.
     #[track_caller]
     pub(crate) fn failed(&self, status: i32, first: &str) {
         assert_eq!(self.status, status, "{}", self.err);
@@ -279,7 +282,7 @@ pub(crate) struct Run {
     err: Said,
 }
 
-/// What is said on one of its outputs.
+/// Text on one of its outputs.
 struct Said {
     text: Arc<Mutex<String>>,
     reader: JoinHandle<()>,
@@ -324,7 +327,7 @@ impl Run {
         kill_process(self.pid(), signal).unwrap();
     }
 
-    /// Waits until standard output has a text so many times.
+    /// Waits until standard output has a text this number of times.
     #[track_caller]
     pub(crate) fn says(&self, text: &str, times: usize) {
         let deadline = Instant::now() + PATIENCE;
@@ -345,7 +348,7 @@ impl Run {
         self.stdin.as_mut().unwrap().write_all(text.as_bytes()).unwrap();
     }
 
-    /// It is killed while a keeper is stopped, which goes on then.
+    /// Kills the command while a supervisor is stopped, then continues the supervisor.
     #[track_caller]
     pub(crate) fn killed(self, keeper: &Process) {
         self.signal(Signal::KILL);
@@ -373,7 +376,7 @@ impl Run {
     }
 }
 
-/// A status as a shell shows it.
+/// Returns a status as a shell shows it.
 pub(crate) fn shown(status: ExitStatus) -> i32 {
     status.code().unwrap_or_else(|| 128 + status.signal().unwrap())
 }
@@ -384,7 +387,7 @@ pub(crate) fn ended(command: Command) -> Ended {
     Run::start(command).ended()
 }
 
-/// A number from the `/proc/PID/status` of a process, KiB.
+/// Returns a number from `/proc/PID/status` of a process, in KiB.
 pub(crate) fn kib(pid: Pid, name: &str) -> u64 {
     let status = fs::read_to_string(format!("/proc/{}/status", pid.as_raw_nonzero())).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();

@@ -1,4 +1,5 @@
-//! What the system does to a run: limits of control groups, a first process of a container, a terminal, a file that is replaced.
+//! Effects of the system on a run: limits of control groups, the first process of a container, a terminal, a replaced
+//! file.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -14,11 +15,11 @@ fn skipped(needs: &str) {
     eprintln!("skipped: needs {needs}");
 }
 
-/// A control group below the own one, with a limit; removed at the end.
+/// A control group below that of this process, with a limit; it is removed at the end.
 struct Group(PathBuf);
 
 impl Group {
-    /// None: this process may not make one. `limits`: the file of version 2, and of version 1.
+    /// Returns `None` if this process may not create one. `limits`: the file of version 2, and of version 1.
     fn new(controller: &str, limits: [&str; 2], value: &str) -> Option<Group> {
         let own = fs::read_to_string("/proc/self/cgroup").ok()?;
         own.lines().find_map(|line| {
@@ -39,7 +40,7 @@ impl Group {
         })
     }
 
-    /// A command of this place that runs in the group.
+    /// Returns a command of this place that runs in the group.
     fn gpc(&self, place: &Place, words: &[&str]) -> Command {
         let gpc = place.gpc([""; 0]);
         let mut command = Command::new("sh");
@@ -52,12 +53,12 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // What has just ended leaves it in a moment.
+        // A process that has just ended leaves the group in a moment.
         until("the group is empty", || fs::remove_dir(&self.0).is_ok() || !self.0.exists());
     }
 }
 
-/// A rank that the kernel had killed for want of memory was "killed by signal 9", as by anybody.
+/// A rank that the kernel killed for lack of memory was reported as "killed by signal 9", without the cause.
 #[test]
 fn a_rank_that_is_killed_for_memory_is_told_so() {
     let Some(group) = Group::new("memory", ["memory.max", "memory.limit_in_bytes"], "100000000") else {
@@ -71,7 +72,7 @@ fn a_rank_that_is_killed_for_memory_is_told_so() {
     place.empty();
 }
 
-/// The limit of a control group was blamed on `ulimit -u`.
+/// The error blamed `ulimit -u` for the limit of a control group.
 #[test]
 fn a_control_group_that_is_full_of_processes_is_named() {
     let Some(group) = Group::new("pids", ["pids.max", "pids.max"], "40") else {
@@ -85,13 +86,13 @@ fn a_control_group_that_is_full_of_processes_is_named() {
     place.empty();
 }
 
-/// Where a seccomp filter denied `prctl`, "`gpc keep` is started by nodes" was said.
+/// If a seccomp filter denied `prctl`, the error was "`gpc keep` is started by nodes".
 #[test]
 fn why_a_keeper_cannot_work_is_said() {
     let place = Place::new();
     let by_hand = ended(place.gpc(["keep"]));
     by_hand.failed(1, "gpc: `gpc keep` is started by nodes");
-    // A filter that denies PR_SET_CHILD_SUBREAPER, and nothing else.
+    // A filter that denies only PR_SET_CHILD_SUBREAPER.
     let filter = r#"
 import ctypes, os, struct, sys
 libc = ctypes.CDLL(None, use_errno=True)
@@ -121,7 +122,8 @@ os.execv(sys.argv[1], sys.argv[1:])
     assert!(!ended.err.contains("is started by nodes"), "{}", ended.err);
 }
 
-/// An upgrade replaced the file of a running node: "cannot start echo: there is no such program", or a keeper of another version.
+/// An upgrade replaced the file of a running node. The error was "cannot start echo: there is no such program", or a
+/// supervisor of another version was started.
 #[test]
 fn a_node_whose_file_was_replaced_goes_on() {
     let place = Place::new();
@@ -147,7 +149,8 @@ fn a_node_whose_file_was_replaced_goes_on() {
     place.empty();
 }
 
-/// `gpc run` read the terminal itself: after Ctrl-Z and `bg` it was "Stopped (tty input)", although its program read nothing.
+/// `gpc run` read the terminal itself: after Ctrl-Z and `bg` it was "Stopped (tty input)", although its program read
+/// nothing.
 #[test]
 fn a_job_goes_on_in_the_background() {
     if !Command::new("script").arg("--version").output().is_ok_and(|output| output.status.success()) {
@@ -172,7 +175,7 @@ fn a_job_goes_on_in_the_background() {
     let command = place.processes().into_iter().find(is_run).unwrap();
     command.signal(Signal::TSTP);
     run.says("stopped", 1);
-    // It would stop again as soon as it reads.
+    // The command would stop again as soon as it reads.
     until("it goes on", || !command.is_stopped());
     fs::write(&go, "").unwrap();
     run.says("over", 1);
@@ -181,7 +184,7 @@ fn a_job_goes_on_in_the_background() {
     place.empty();
 }
 
-/// As the first process of a container, a node got the processes that had lost their parents, and never took their exit statuses.
+/// As the first process of a container, a node became the parent of orphans, and never took their exit statuses.
 #[test]
 fn the_first_process_of_a_container_takes_the_statuses_of_orphans() {
     let unshare = ["--pid", "--fork", "--mount-proc"];
@@ -215,7 +218,7 @@ fn the_first_process_of_a_container_takes_the_statuses_of_orphans() {
         return skipped("nsenter");
     }
     let children = || fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
-    // The node itself stays, and nothing else.
+    // Only the node itself remains.
     until("no orphan is left", || children().split_whitespace().count() == 1);
     first.signal(Signal::TERM);
     let ended = run.ended();

@@ -101,7 +101,7 @@ fn one_of_several_domains_is_chosen_and_none_is_said() {
     place.empty();
 }
 
-/// A head that is stopped keeps its own tools waiting, and nobody who looks for others.
+/// A folder that others may have made is not used. The command reports that, and the run continues.
 #[test]
 fn a_folder_of_somebody_else_is_said_and_the_run_goes_on() {
     let place = Place::new();
@@ -115,7 +115,7 @@ fn a_folder_of_somebody_else_is_said_and_the_run_goes_on() {
     );
 }
 
-/// As on another machine: the tools do not see the folder of those who run something.
+/// As from another machine: the tools do not see the folder of the run's user.
 #[test]
 fn running_nodes_show_their_domains_to_who_has_their_secret() {
     let (place, away) = (Place::new(), Place::new());
@@ -125,7 +125,7 @@ fn running_nodes_show_their_domains_to_who_has_their_secret() {
     let run =
         Run::start(joined(&place, 0, &format!("-n 4 --on-death notify --secret-file {secret}"), &script));
     run.says("up", 4);
-    // Not the head: on this machine it takes the same user for one of its own.
+    // Without the head, which would take the same user on this machine for one of its own.
     let peers = std::fs::read_to_string(place.path("peers")).unwrap();
     let nodes_alone: Vec<&str> = peers.lines().filter(|line| ["1", "2"].contains(&&line[..1])).collect();
     std::fs::write(place.path("nodes"), nodes_alone.join("\n")).unwrap();
@@ -145,7 +145,7 @@ fn running_nodes_show_their_domains_to_who_has_their_secret() {
     assert_eq!(pairs["pairs"][4]["key"], "key-3", "{pairs}");
     let missing = ended(away.gpc(format!("db show nothing {by}").split(' ')));
     assert!(missing.status == 1 && missing.err.contains("there is no database nothing"), "{}", missing.err);
-    // Who has another secret sees nothing and kills nothing.
+    // With another secret, the tools see nothing and kill nothing.
     assert_eq!(ended(place.gpc(["secret", &place.path("other")])).status, 0);
     for words in ["ps", "db list", "kill g1"] {
         let words =
@@ -154,7 +154,7 @@ fn running_nodes_show_their_domains_to_who_has_their_secret() {
         assert_eq!((refused.status, refused.out.as_str()), (1, ""), "{}", refused.err);
         assert!(refused.err.contains("no node of") && refused.err.contains("node 1"), "{}", refused.err);
     }
-    // One node is enough, and the job without the other one is still killed.
+    // One node is enough, and the job without the other node is still killed.
     nodes.remove(0).signal(Signal::KILL);
     let killed = ended(away.gpc(format!("kill g1 {by}").split(' ')));
     assert_eq!((killed.status, killed.err.as_str()), (0, ""));
