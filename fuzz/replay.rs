@@ -1,4 +1,5 @@
-//! A fuzz target without a fuzzer, for the tests of the package that it is of: its corpus, and other inputs that are made of it.
+//! A fuzz target without a fuzzer, for the tests of the package it belongs to: runs the inputs of its corpus, and
+//! inputs made from them.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +8,7 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 use proptest::test_runner::TestRunner;
 
-/// Fewer inputs would not be worth making others of.
+/// Minimum number of inputs: fewer give too little variety to make others from.
 const INPUTS_MIN: usize = 10;
 
 fn inputs(target: &str) -> Vec<Vec<u8>> {
@@ -19,7 +20,8 @@ fn inputs(target: &str) -> Vec<Vec<u8>> {
     files.into_iter().map(|file| fs::read(file).expect("an input")).collect()
 }
 
-/// The corpus of a target; what is made of it: the begin of one, some bytes, and the end of another; and any bytes.
+/// Runs a target on its corpus, on inputs made from it (the beginning of one, some bytes, the end of another), and on
+/// random bytes.
 pub(crate) fn replay(target: &str, run: fn(&[u8])) {
     let inputs = inputs(target);
     inputs.iter().for_each(|input| run(input));

@@ -1,4 +1,4 @@
-//! Writes the seeds into the corpus, beside what is there.
+//! Writes the seeds into the corpus, beside the files that are there.
 
 use std::path::Path;
 use std::{fs, io};

@@ -1,4 +1,4 @@
-//! Both sides of a connection in this project's own frames.
+//! Both sides of a connection that uses this project's own frames.
 #![no_main]
 
 use chained_gpc_fuzz::input;

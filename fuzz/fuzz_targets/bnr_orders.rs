@@ -1,4 +1,4 @@
-//! What nodes, processes and nodes of a domain say, as bytes.
+//! Decoders of the messages between nodes and processes, and between the nodes of a domain.
 #![no_main]
 
 use chained_gpc_fuzz::{input, memory};

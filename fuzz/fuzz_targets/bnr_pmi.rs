@@ -1,4 +1,4 @@
-//! What a process says in PMI-1 and PMI-2.
+//! Requests of a process in PMI-1 and PMI-2.
 #![no_main]
 
 use chained_gpc_fuzz::input;

@@ -1,4 +1,4 @@
-//! A few nodes, and whatever happens to them and between them.
+//! A few nodes of the chain, with calls, failures and forged messages.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| chained_gpc_fuzz::chain::run(data));

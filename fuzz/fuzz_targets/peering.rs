@@ -1,4 +1,4 @@
-//! Who may come in.
+//! Authentication of peers.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| chained_gpc_fuzz::peering::run(data));

@@ -1,6 +1,9 @@
-//! A stream of this project's own frames into the node's side of a connection, and another one into the client's: however the reads cut them, they say the same.
+//! A stream of this project's own frames into the node's side of a connection, and another one into the client's side:
+//! each side must yield the same however the reads cut its stream.
 //!
-//! Input: how many cuts, and whether the stream is made of requests; the cuts; and the stream, or the choices of which it is made. Not in the library of the targets: the project's main package, which replays those, knows nothing of domains; `bnr/tests/fuzz_corpus.rs` replays this one.
+//! Input: a byte that says how many cuts follow and whether the stream is made of requests; the cuts; and the stream,
+//! or the choices from which it is made. This module is not part of the targets' library, because the project's main
+//! package, which replays that library, knows nothing of domains; `bnr/tests/fuzz_corpus.rs` replays this one.
 
 use bytes::BytesMut;
 use gpc_bnr::codec::{Down, Frame, FrameError, MAGIC, decode_down, encode_down, encode_up, take_frame};
@@ -11,15 +14,15 @@ use gpc_bnr::{Death, Exit, Fault, FaultKind};
 
 use super::input::{Input, pieces};
 
-/// The stream is made of choices.
+/// The stream is made from choices.
 const MADE: u8 = 8;
-/// Nothing is answered.
+/// Requests get no answer.
 const UNANSWERED: u8 = 16;
 
-/// Bytes of the largest frame that a client reads here.
+/// Maximum length of a frame that a client reads here, in bytes.
 const DOWN_MAX: usize = 200;
 
-/// Reads the bytes as what a client says, and as what a node does.
+/// Reads the bytes as the stream of a client, and as that of a node.
 pub fn run(data: &[u8]) {
     let mut input = Input::new(data);
     let options = input.byte();
@@ -38,7 +41,7 @@ pub fn run(data: &[u8]) {
     }
 }
 
-/// What a node's side says. What is asked is answered at once, or never.
+/// Returns the outputs of the node's side. Every request is answered at once, or none is.
 fn heard(stream: &[u8], cuts: &[usize], answers: bool) -> Vec<Said> {
     let (mut conversation, mut heard, mut open) = (Conversation::new(), Vec::new(), 0);
     for piece in pieces(stream, cuts) {
@@ -60,7 +63,7 @@ fn heard(stream: &[u8], cuts: &[usize], answers: bool) -> Vec<Said> {
         }
     }
     assert!(open <= ASKED_MAX);
-    // After its end it says nothing, whatever happens.
+    // After its end the conversation yields nothing, whatever arrives.
     if matches!(heard.last(), Some(Said::Close(_))) {
         conversation.bytes(stream);
         conversation.answered(1, Ok(Answer::Done));
@@ -79,7 +82,7 @@ fn answer(request: &Request) -> Result<Answer, Fault> {
     }
 }
 
-/// The frames of a stream, and whether it is one that is read to its end.
+/// Returns the frames of a stream, and the error that ends it, if any.
 fn taken(stream: &[u8], cuts: &[usize]) -> (Vec<Option<Down>>, Option<FrameError>) {
     let (mut come, mut frames) = (BytesMut::new(), Vec::new());
     for piece in pieces(stream, cuts) {
@@ -104,7 +107,7 @@ fn death(rank: u8) -> Death {
     Death { member, exit: Exit::Code(rank), finalized: rank & 1 == 0 }
 }
 
-/// Streams of requests, and of answers and notices, with few bytes changed.
+/// Makes a stream of requests, and one of answers and notices, and changes a few bytes of each.
 fn made(input: &mut Input<'_>) -> (Vec<u8>, Vec<u8>) {
     let (mut up, mut down) = (MAGIC.to_vec(), Vec::new());
     for _ in 0..input.below(40) {

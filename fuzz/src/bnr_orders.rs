@@ -1,6 +1,9 @@
-//! Bytes as what nodes of a domain say to each other, and processes and nodes: nothing, or the one encoding of something.
+//! Arbitrary bytes as messages between nodes of a domain, and between processes and nodes: a decoder must reject them,
+//! or they must be the only encoding of the message it returns.
 //!
-//! Input: a byte that says as what, and the bytes. Not in the library of the targets: the project's main package, which replays those, knows nothing of domains; `bnr/tests/fuzz_corpus.rs` replays this one.
+//! Input: a byte that chooses the kind of message, and the bytes. This module is not part of the targets' library,
+//! because the project's main package, which replays that library, knows nothing of domains; `bnr/tests/fuzz_corpus.rs`
+//! replays this one.
 
 use gpc_bnr::codec::{
     CodecError, VERSION, decode_down, decode_order, decode_report, decode_up, encode_down, encode_order,
@@ -11,10 +14,11 @@ use gpc_bnr::order::Order;
 use super::input::Input;
 use super::memory;
 
-/// Bytes that may be held for one that is there. The most is held for a list of one short text, or pair, in a vector that begins with room for four; and a vector that grows is there twice for a moment.
+/// Maximum number of bytes held for each byte of a message. A list of one short text or pair holds the most, in a
+/// vector that begins with room for four. While a vector grows, its old and its new buffer exist together.
 const HELD_PER_BYTE: usize = 60;
 
-/// Reads the bytes, and writes what they say.
+/// Decodes the bytes, and encodes the result again.
 pub fn run(data: &[u8]) {
     let mut input = Input::new(data);
     match input.byte() & 3 {
@@ -49,7 +53,7 @@ pub fn run(data: &[u8]) {
 
 fn read<T>(bytes: &[u8], decode: fn(&[u8]) -> Result<T, CodecError>) -> Option<T> {
     let read = memory::bounded(bytes.len(), HELD_PER_BYTE, || decode(bytes));
-    // A cut of it is none.
+    // A message without its last byte must be rejected as too short.
     if let (Ok(_), Some((_, less))) = (&read, bytes.split_last()) {
         assert_eq!(decode(less).err(), Some(CodecError::Short));
     }
@@ -62,7 +66,7 @@ fn read<T>(bytes: &[u8], decode: fn(&[u8]) -> Result<T, CodecError>) -> Option<T
     }
 }
 
-/// Whoever has a layout may ask it anything.
+/// Asks a layout everything it can be asked.
 fn looked_at(order: &Order) {
     let Order::Start(layout) = order else { return };
     let (size, nodes) = (layout.size(), layout.nodes());

@@ -1,6 +1,9 @@
-//! What a process says in PMI-1 and PMI-2 to its node: however the reads cut it, the same is asked and answered, and nobody is answered more than they have asked.
+//! Requests in PMI-1 and PMI-2 from a process to its node: the same is asked and answered however the reads cut the
+//! stream, and there are at most as many answers as requests.
 //!
-//! Input: options, among them how many cuts; the cuts; and what is said, behind an opening or without one. Not in the library of the targets: the project's main package, which replays those, knows nothing of domains; `bnr/tests/fuzz_corpus.rs` replays this one.
+//! Input: a byte of options, which also says how many cuts follow; the cuts; and the stream, with or without an
+//! opening. This module is not part of the targets' library, because the project's main package, which replays that
+//! library, knows nothing of domains; `bnr/tests/fuzz_corpus.rs` replays this one.
 
 use std::collections::BTreeMap;
 
@@ -12,27 +15,27 @@ use gpc_bnr::{Fault, FaultKind};
 
 use super::input::{Input, pieces};
 
-/// It begins with the opening of PMI-1.
+/// The stream begins with the opening of PMI-1.
 const ONE: u8 = 8;
-/// It begins with that of PMI-2, or after the other one.
+/// The stream has the opening of PMI-2, at its beginning or behind that of PMI-1.
 const TWO: u8 = 16;
-/// It has come to the port.
+/// The connection was accepted at the port.
 const PORT: u8 = 32;
-/// Requests fail.
+/// Requests fail, except the initial one.
 const FAILS: u8 = 64;
-/// Nothing is answered.
+/// Requests get no answer.
 const UNANSWERED: u8 = 128;
 
-/// Who comes to the port.
+/// The secret that identifies a process at the port.
 const SECRET: &str = "7";
 
-/// Bytes of the longest reason for a close.
+/// Maximum length of the reason for a close, in bytes.
 const CLOSE_MAX: usize = 2000;
 
-/// Most requests that are unanswered at a time.
+/// Maximum number of unanswered requests at a time.
 const WAITING_MAX: usize = 256;
 
-/// Reads the bytes as what a process says.
+/// Reads the bytes as the requests of a process.
 pub fn run(data: &[u8]) {
     let mut input = Input::new(data);
     let options = input.byte();
@@ -46,7 +49,7 @@ pub fn run(data: &[u8]) {
     }
 }
 
-/// What a conversation comes to.
+/// The result of a conversation.
 #[derive(PartialEq, Eq, Debug)]
 struct Heard {
     asked: Vec<Request>,
@@ -104,12 +107,12 @@ impl Node {
                     self.conversation.identified((secret == SECRET).then_some((1, 2)));
                 }
                 Said::Close(why) => {
-                    // What it quotes is bounded, and each byte of it may be shown by ten.
+                    // A reason quotes a bounded number of bytes, and may show each of them by ten.
                     assert!(why.len() < CLOSE_MAX && !why.contains(['\n', '\u{1b}']), "{why:?}");
                     self.heard.closed = true;
                 }
             }
-            // An abort is not answered.
+            // An abort gets no answer.
             assert!(self.unanswered <= WAITING_MAX + 1);
         }
     }
@@ -119,7 +122,7 @@ impl Node {
         self.conversation.answered(serial, answer);
     }
 
-    /// What is said is whole lines, or messages with their lengths.
+    /// Checks that the bytes sent are whole lines, or messages with their lengths.
     fn send(&mut self, bytes: &[u8]) {
         assert!(bytes.len() <= 2 * ASK_MAX);
         if bytes.starts_with(b"cmd=") {

@@ -1,11 +1,11 @@
-//! Seeds of the targets of BNR, whose modules are not in this library.
+//! Seeds of the BNR targets, whose modules are not in this library.
 
-/// Bytes with their number in front.
+/// Encodes bytes behind their length.
 fn counted(bytes: &[u8]) -> Vec<u8> {
     [&(bytes.len() as u32).to_le_bytes()[..], bytes].concat()
 }
 
-/// A list of these.
+/// Encodes a list behind its number of entries.
 fn list(each: &[Vec<u8>]) -> Vec<u8> {
     [&(each.len() as u32).to_le_bytes()[..], &each.concat()].concat()
 }
@@ -18,13 +18,13 @@ fn pair(key: &[u8], value: &[u8]) -> Vec<u8> {
     [counted(key), counted(value)].concat()
 }
 
-/// Rank 2 of the first group, killed.
+/// A death notice: rank 2 of the first group, killed.
 const DEATH: [u8; 11] = [1, 0, 0, 0, 2, 0, 0, 0, 1, 9, 0];
 
-/// All processes of the third group.
+/// A set: all processes of the third group.
 const GROUP: [u8; 5] = [0, 3, 0, 0, 0];
 
-/// What each target's byte says first: an order, a report, a request, an answer.
+/// The first byte of an input: an order, a report, a request, an answer.
 const AS: [[u8; 1]; 4] = [[0], [1], [2], [3]];
 
 fn fault() -> Vec<u8> {
@@ -32,12 +32,12 @@ fn fault() -> Vec<u8> {
     [number(13), counted(b"g1.2 was killed"), list(&[DEATH.to_vec()]), vec![1], number(7), missing].concat()
 }
 
-/// The third fence of a set.
+/// Encodes the third fence of a set.
 fn meeting(set: &[u8]) -> Vec<u8> {
     [set, &counted(b"tag"), &[2, 0, 0, 0, 0, 0, 0, 0]].concat()
 }
 
-/// Two programs, over three nodes.
+/// Encodes a layout of two programs over three nodes.
 fn layout() -> Vec<u8> {
     let spec = [number(3), counted(b"prog"), list(&[counted(b"arg")]), list(&[pair(b"A", b"1")])].concat();
     let spec = [spec, list(&[pair(b"wdir", b"/")])].concat();
@@ -48,13 +48,13 @@ fn layout() -> Vec<u8> {
     [begin, list(&[spec.clone(), spec]), list(&blocks), end].concat()
 }
 
-/// A group with one process.
+/// Encodes the status of a group with one process.
 fn status() -> Vec<u8> {
     let member = [number(0), number(5), vec![1], number(4711), vec![1], DEATH.to_vec()].concat();
     [number(3), vec![0, 2], counted(b"kvs"), counted(b"prog"), vec![9; 8], list(&[member])].concat()
 }
 
-/// Numbers of 8 bytes, but for the one of processes of a group.
+/// Encodes limits: numbers of 8 bytes, except the 4-byte number of processes of a group.
 fn limits() -> Vec<u8> {
     let eight = |number: u64| number.to_le_bytes().to_vec();
     let before = [256, 65_536, 256, 1 << 28, 4096, 65_536].map(eight).concat();
@@ -62,10 +62,10 @@ fn limits() -> Vec<u8> {
     [before, number(1 << 20), behind].concat()
 }
 
-/// Where fuzzing of the encodings begins: most orders, reports, requests and answers.
+/// Returns seeds for the encodings: most orders, reports, requests and answers.
 pub fn order_seeds() -> Vec<Vec<u8>> {
     let members = [&[1][..], &list(&[vec![1, 0, 0, 0, 0, 0, 0, 0], vec![2, 0, 0, 0, 1, 0, 0, 0]])].concat();
-    // The stamp: a clock, member g3.1, and which of its puts.
+    // The stamp: a clock, the member g3.1, and the number of its put.
     let stamp = [vec![2, 0, 0, 0, 0, 0, 0, 0], number(3), number(1), vec![7, 0, 0, 0, 0, 0, 0, 0]].concat();
     let entry = [counted(b"kvs"), pair(b"k", b"v"), stamp].concat();
     let orders = [
@@ -129,13 +129,13 @@ pub fn order_seeds() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// Where fuzzing of the frames begins: streams that are made, and some bytes.
+/// Returns seeds for the frames: streams made from choices, and some plain bytes.
 pub fn frame_seeds() -> Vec<Vec<u8>> {
     let frame = |body: &[u8]| counted(body);
     let lookup = |serial: u8| frame(&[&[serial, 0, 0, 0, 0, 0, 0, 0, 21][..], &counted(b"k")].concat());
     let stream = |options: u8, parts: &[Vec<u8>]| [&[options], &parts.concat()[..]].concat();
     let magic = b"BNR1".to_vec();
-    // The serial, a short text, what goes down, and what goes up.
+    // The serial, a short text, the message to the client, and the request to the node.
     let step = |serial: u8, down: u8, up: u8| vec![serial, 2, b'a', serial, down, up];
     let steps = |options: u8, steps: &[Vec<u8>], changes: &[u8]| {
         [&[options, 3, steps.len() as u8][..], &steps.concat(), changes].concat()

@@ -1,9 +1,9 @@
-//! A stream of bytes into the receiving side of a link, and what it says back out of the sending side.
+//! A stream of bytes into the receiving side of a link, and its events out of the sending side again.
 //!
-//! However the reads cut the stream, it says the same; it holds no more than a multiple of what has come; and what decodes is the same after it was encoded
-//! and decoded again.
+//! The events must be the same however the reads cut the stream. The receiving side holds at most a multiple of the
+//! bytes that have arrived. An event that is encoded and decoded again must be the same.
 //!
-//! Input: a byte of options (how many cuts, and those below), the cuts, and the stream.
+//! Input: a byte of options (how many cuts, and the constants below), the cuts, and the stream.
 
 use std::collections::BTreeSet;
 
@@ -19,25 +19,27 @@ use super::input::{Input, pieces};
 use super::memory;
 use super::wire::{ALL, Around, Zeros, come, drain, feed, greeted, same_event, written};
 
-/// The peer has not said hello yet.
+/// The peer has not sent its HELLO yet.
 const FIRST: u8 = 8;
 /// Only calls with even numbers are awaited.
 const SOME_AWAITED: u8 = 16;
-/// Replies are taken up to 64 bytes.
+/// Replies are limited to 64 bytes.
 const SMALL_REPLIES: u8 = 32;
-/// Functions with odd handles take their data as they come.
+/// Functions with odd handles stream their data.
 const STREAMING: u8 = 128;
-/// Calls end between the reads, and with them what was on its way for them.
+/// Calls end between the reads, and with them the data on their way.
 const CALLS_END: u8 = 64;
 
-/// Data may come by descriptor, all of them zeros: of calls that end, the peer has always said hello.
+/// Data may come by descriptor, all of them zeros. The combination is free: the peer of `CALLS_END` has always sent its
+/// HELLO.
 const BY_DESCRIPTOR: u8 = CALLS_END | FIRST;
 
-/// Bytes that may be held for one that has come. The most is held for small frames, which become events of a fixed size in a vector that doubles, and for ids of 4
-/// bytes, of which 8 are kept and 12 sorted; a vector that grows is there twice for a moment.
+/// Maximum number of bytes held for each byte that has arrived. Small frames hold the most: they become events of a
+/// fixed size in a vector that doubles. For an id of 4 bytes, 8 bytes are kept and 12 are sorted. While a vector grows,
+/// its old and its new buffer exist together.
 const HELD_PER_BYTE: usize = 60;
 
-/// Reads the bytes as a stream, and writes what they say.
+/// Reads the bytes as a stream, and writes its events again.
 pub fn run(data: &[u8]) {
     let mut input = Input::new(data);
     let options = input.byte();
@@ -53,7 +55,7 @@ pub fn run(data: &[u8]) {
     let reply_max = if options & SMALL_REPLIES == 0 { u64::MAX } else { 64 };
     let streaming = options & STREAMING != 0;
     let around = Around { awaits_all: options & SOME_AWAITED == 0, reply_max, streaming };
-    // A link has one chunk for what comes next of a body that passes through.
+    // A link has one chunk for the next data of a body that is forwarded as it arrives.
     let chunk = if streaming { SEGMENT / HELD_PER_BYTE } else { 0 };
     let read = |cuts: &[usize]| {
         let mut inbox = begin();
@@ -81,16 +83,17 @@ pub fn run(data: &[u8]) {
     events.into_iter().for_each(|event| written_and_read(event, &cuts));
 }
 
-/// An event that can be said again is the same when it comes back.
+/// Checks that an event is the same after it was encoded and decoded.
 fn written_and_read(event: Event, cuts: &[usize]) {
     let message = match &event {
         Event::Request(request) => {
             split(request);
             in_segments(&event, cuts);
-            // Who writes what passes through lets it go: that is another reader than the one that is looked at below.
+            // Writing a streaming body releases it, so it is written through a reader of its own. The comparison below
+            // uses the other reader.
             Message::Request(Request { data: request.data.fork(), ..Request::clone(request) }.into())
         }
-        // Who writes a reply that is passed on lets it go.
+        // Writing a streaming reply releases its data, so nothing is left to compare.
         Event::Response(Response { answer: Answer::Arriving(_), .. }) => return,
         Event::Response(response) => Message::Response(response.clone()),
         Event::Cancel(call) => Message::Cancel(*call),
@@ -104,13 +107,13 @@ fn written_and_read(event: Event, cuts: &[usize]) {
         Event::DataGrew | Event::DataDue(_) | Event::DataArrived(_) => return,
         Event::ReplyArrived(_) | Event::ReplyBegun | Event::Unwanted(_) => return,
         Event::Oversized { .. } | Event::Abandoned | Event::Begun { .. } => return,
-        // Its memory has no bound.
+        // The memory of this link has no bound.
         Event::Refused(_) | Event::DataRefused { .. } | Event::ReplyRefused { .. } => panic!("{event:?}"),
     };
     comes_back(&event, &written(message, cuts), cuts);
 }
 
-/// Whatever tree and list a peer names, the split covers the rest of the list once, or is refused.
+/// Checks that the split of any tree and list from a peer covers the rest of the list once, or is refused.
 fn split(request: &Request) {
     let (Ok(tree), n) = (&request.tree, request.ids.len()) else { return };
     let Ok(groups) = tree.split(n) else { return };
@@ -123,7 +126,7 @@ fn split(request: &Request) {
     assert_eq!(next, n, "{tree:?} over {n}");
 }
 
-/// What is read where it lies is what the parser of all frames reads there.
+/// Checks that a frame read in place is the same as read by the parser of all frames.
 fn on_the_spot(stream: &[u8]) {
     if let Some((short, rest)) = ShortRequest::parse(stream) {
         let (events, result) = feed(&mut greeted(), &stream[..stream.len() - rest.len()], &[], &ALL);
@@ -133,9 +136,9 @@ fn on_the_spot(stream: &[u8]) {
                 let again = short.particulars.request(&short.plan, ids).expect("a tree that is known");
                 assert_eq!(format!("{again:?}"), format!("{request:?}"));
             }
-            // No plan is made of it, and it goes the long way.
+            // A request without a plan takes the slow path.
             (_, None, _) | (_, _, None) => {}
-            // The fast path refuses a slice that ends behind its tree, as the parser of all frames does.
+            // Like the parser of all frames, the fast path refuses a slice that ends behind its tree.
             (_, Some(ids), _)
                 if u64::from(short.particulars.position) + u64::from(ids.len())
                     > short.particulars.total.into() => {}
@@ -157,7 +160,7 @@ fn on_the_spot(stream: &[u8]) {
     }
 }
 
-/// The bytes say nothing but the event, and that its data have come.
+/// Checks that the bytes yield only the event, and the arrival of its data.
 fn comes_back(event: &Event, bytes: &[u8], cuts: &[usize]) {
     let (events, result) = feed(&mut greeted(), bytes, cuts, &ALL);
     assert_eq!(result, Ok(()), "{event:?}");
@@ -169,7 +172,7 @@ fn comes_back(event: &Event, bytes: &[u8], cuts: &[usize]) {
     );
 }
 
-/// A request whose data arrive while it is written is the same as one whose data are there.
+/// Checks that a request whose data arrive while it is written is the same as one whose data are there.
 fn in_segments(event: &Event, cuts: &[usize]) {
     let Event::Request(request) = event else { return };
     let (body, mut writer) = Body::arriving(request.data.len());
@@ -197,7 +200,8 @@ fn small_again(event: &Event, cuts: &[usize]) {
     comes_back(event, &drain(&mut outbox, cuts), cuts);
 }
 
-/// The signs put in for bad UTF-8 are longer than what they stand for, so a goodbye may be cut when it is said again.
+/// Checks a goodbye. Replacement characters are longer than the bad UTF-8 they stand for, so its text may be cut when
+/// it is encoded again.
 fn goodbye_again(goodbye: &Goodbye, cuts: &[usize]) {
     let mut outbox = Outbox::new();
     outbox.goodbye(goodbye);
@@ -207,7 +211,8 @@ fn goodbye_again(goodbye: &Goodbye, cuts: &[usize]) {
     comes_back(&event, &drain(&mut outbox, cuts), cuts);
 }
 
-/// However the reads cut the stream, it says the same of data that come beside it. What they hold is their own, and is not counted.
+/// Checks that a stream whose data come by descriptor yields the same events however it is cut. The memory behind the
+/// descriptors is not counted.
 fn by_descriptor(stream: &[u8], cuts: &[usize], streaming: bool) {
     let zeros = Zeros(Around { streaming, ..ALL });
     let read = |cuts: &[usize]| {
@@ -225,7 +230,7 @@ fn by_descriptor(stream: &[u8], cuts: &[usize], streaming: bool) {
     }
 }
 
-/// Awaits the calls that have not been answered yet.
+/// Surroundings that await the calls which have not been answered yet.
 struct Unanswered(BTreeSet<CallId>);
 
 impl Context for Unanswered {
@@ -242,7 +247,7 @@ impl Context for Unanswered {
     }
 }
 
-/// After each read the calls of which it spoke have ended, some of them.
+/// Reads a stream while some of the calls it names end after each read.
 fn calls_end(stream: &[u8], cuts: &[usize]) {
     let (mut inbox, mut answered) = (greeted(), Unanswered(BTreeSet::new()));
     memory::bounded(stream.len(), HELD_PER_BYTE, || {

@@ -1,4 +1,5 @@
-//! The first frame of a link: read as docs/wire.md says it, by its parser and through the receiving side of a link, however the reads cut it.
+//! The first frame of a link: its parser and the receiving side of a link must read it as docs/wire.md describes it,
+//! however the reads cut it.
 //!
 //! Input: a byte that says how many cuts follow, the cuts, and the payload.
 
@@ -30,7 +31,7 @@ pub fn run(data: &[u8]) {
             let (events, second) = feed(&mut inbox, &frame, &cuts, &ALL);
             assert!(events.is_empty() && second.is_err(), "a second hello is refused: {events:?}");
         }
-        // Of one that is over the limit of first frames nothing is read.
+        // Nothing is read of a payload over the limit of first frames.
         (Err(_), []) if payload.len() > FIRST_MAX => {
             let extra = (payload.len() - FIRST_MAX) as u64;
             assert_eq!(result, Err(FrameError::TooMuch { kind: Kind::Hello, extra }));
@@ -40,7 +41,7 @@ pub fn run(data: &[u8]) {
     }
 }
 
-/// What the section HELLO of the document makes of a payload.
+/// Decodes a payload according to the section HELLO of the document.
 fn by_the_document(payload: &[u8]) -> Option<Hello> {
     let u32_at = |at: usize| Some(u32::from_le_bytes(payload.get(at..at + 4)?.try_into().ok()?));
     let low_and_high = (u32_at(16)?, u32_at(20)?);

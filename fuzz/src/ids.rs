@@ -1,6 +1,7 @@
-//! Lists of ids, as text and as the wire carries them: what is taken holds each id once, in the order given, and reads back as it was written.
+//! Lists of ids, as text and in wire form: an accepted list holds each id once, in the order given, and is the same
+//! when it is written and read again.
 //!
-//! Input: a byte that says which form follows, and that.
+//! Input: a byte that chooses the form, and the list in that form.
 
 use std::collections::BTreeSet;
 
@@ -13,14 +14,14 @@ use gpc_trees::{Group, Id, IdList, Run};
 use super::input::Input;
 use super::memory;
 
-/// Bytes that a list may hold for one that was read: 8 for an id of 2 characters (`1,`) in a vector that doubles and is there twice for a moment, 12 to sort them,
-/// and 8 to keep them.
+/// Maximum number of bytes that a list may hold for each byte read. An id of 2 characters (`1,`) takes 8 bytes in a
+/// vector that doubles and exists twice while it grows, 12 bytes to be sorted, and 8 to be kept.
 const HELD_PER_BYTE: usize = 60;
 
-/// Ids up to which a list is compared with a plain vector.
+/// Maximum number of ids of a list that is compared with a plain vector.
 const PLAIN_MAX: u64 = 5000;
 
-/// Reads a list of ids and asks it all it can be asked.
+/// Reads a list of ids, and asks it everything it can be asked.
 pub fn run(data: &[u8]) {
     let mut input = Input::new(data);
     let form = input.byte();
@@ -35,7 +36,7 @@ pub fn run(data: &[u8]) {
     ask(&list, &runs, form);
 }
 
-/// A list, and its runs as they were written; `None` where it is refused, or must be.
+/// A list, and its runs as they were written; `None` if the list is refused, or must be.
 type Read = (Option<IdList>, Option<Vec<Run>>);
 
 fn from_text(bytes: &[u8]) -> Read {
@@ -76,7 +77,7 @@ fn from_listed(bytes: &[u8]) -> Read {
     (list, Some(runs).filter(|runs| !runs.is_empty() && distinct(runs)))
 }
 
-/// Whether runs, none of them past the highest id, share none, and are at most `u32::MAX` ids.
+/// Whether the runs are disjoint and have at most `u32::MAX` ids in all. No run may pass the highest id.
 fn distinct(runs: &[Run]) -> bool {
     let mut sorted: Vec<(u64, u64)> =
         runs.iter().map(|run| (run.first.into(), u64::from(run.first) + u64::from(run.count))).collect();
@@ -103,7 +104,7 @@ fn request(ids: IdList) -> Request {
     Request { ids, ..request }
 }
 
-/// As text and on the wire, the list is the same when it is read again.
+/// Checks that the list is the same after it was written and read, as text and in wire form.
 fn again(list: &IdList) {
     let text = list.to_string();
     assert_eq!(text.parse::<IdList>().as_ref(), Ok(list));
@@ -121,7 +122,7 @@ fn again(list: &IdList) {
     assert_eq!(back.ids, *list);
 }
 
-/// Every question, against the runs as they were written, and a plain vector where the list is short.
+/// Checks every query against the runs as they were written, and against a plain vector if the list is short.
 fn ask(list: &IdList, runs: &[Run], choice: u8) {
     let len: u64 = runs.iter().map(|run| u64::from(run.count)).sum();
     assert_eq!((u64::from(list.len()), list.is_empty()), (len, len == 0));

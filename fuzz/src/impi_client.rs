@@ -1,6 +1,9 @@
-//! The client of IMPI without I/O: what a server says, of which some was changed, and what other clients say.
+//! The IMPI client without I/O: the stream of a server, partly changed, with the values of other clients.
 //!
-//! Input: a byte of options, the cuts of the stream, and the stream itself or else what each other client says under each label, and what is changed of the stream that follows from it. Not in the library of the targets: the project's main package, which replays those, knows nothing of this client; `impi/tests/fuzz_corpus.rs` replays this one.
+//! Input: a byte of options; a byte that says how many cuts of the stream follow and where it comes from; the cuts; and
+//! the stream itself, or the values of each other client under each label and the changes of the stream made from them.
+//! This module is not part of the targets' library, because the project's main package, which replays that library,
+//! knows nothing of this client; `impi/tests/fuzz_corpus.rs` replays this one.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -16,15 +19,16 @@ use gpc_impi::wire::{
 
 use super::input::{Input, pieces};
 
-/// How a session has ended: what was learned, or the text of the fault.
+/// The end of a session: what was learned, or the text of the fault.
 type Ended = Option<Result<Learned, String>>;
 
-/// A client, what it has sent since it was asked last, and how it has ended.
+/// A client, the messages it has sent since they were last taken, and the end of its session.
 struct Driven {
     client: Client,
     sent: Vec<Bytes>,
     ended: Ended,
-    /// Whether something was asked of its node: how that ends depends on whether the answer or the next bytes come first.
+    /// Whether something was asked of the client's node. Then the end depends on whether the answer or the next bytes
+    /// come first.
     node: bool,
 }
 
@@ -72,7 +76,7 @@ impl Driven {
     }
 }
 
-/// Drives a client with what a server says.
+/// Drives a client with the stream of a server.
 pub fn run(data: &[u8]) {
     let mut input = Input::new(data);
     let settings = settings(input.byte());
@@ -87,7 +91,7 @@ pub fn run(data: &[u8]) {
     }
 }
 
-/// A client 0 of one, two or three processes.
+/// Returns the settings of client 0, with one, two or three processes.
 fn settings(options: u8) -> ClientSettings {
     let own = options & 1 == 1;
     let host = |i: u8, procs: u8| {
@@ -116,7 +120,8 @@ fn settings(options: u8) -> ClientSettings {
     settings
 }
 
-/// How a session ends, when its server says this in pieces and then closes; and whether something was asked of the client's node.
+/// Returns the end of a session whose server sends this stream in pieces and then closes, and whether something was
+/// asked of the client's node.
 fn ended(settings: &ClientSettings, stream: &[u8], cuts: &[usize]) -> (Result<Learned, String>, bool) {
     let (mut driven, mut received) = (Driven::new(settings), 0);
     for piece in pieces(stream, cuts) {
@@ -137,7 +142,7 @@ fn ended(settings: &ClientSettings, stream: &[u8], cuts: &[usize]) -> (Result<Le
     (ended, driven.node)
 }
 
-/// What is learned is the same however it was said, as far as this client can know.
+/// Checks what was learned, as far as this client can know it.
 fn check(settings: &ClientSettings, learned: &Learned) {
     let mut own = settings.cluster.clone();
     if settings.own_labels {
@@ -157,11 +162,11 @@ fn check(settings: &ClientSettings, learned: &Learned) {
     let knows = |cluster: &Cluster| cluster.versions.iter().any(|version| version.major == PRIVATE_MAJOR);
     assert!(!learned.own_labels || learned.clusters.iter().all(knows));
     let addresses = learned.clusters.iter().flat_map(|it| &it.hosts).filter_map(|host| host.address);
-    // Either way of IPv4 becomes the same address.
+    // Both forms of an IPv4 address become the same address.
     addresses.for_each(|address: Ipv6Addr| assert_eq!(to_ip(from_ip(to_ip(address))), to_ip(address)));
 }
 
-/// The stream of a server whose other clients say what the input has.
+/// Makes the stream of a server whose other clients send the values in the input.
 fn built(settings: &ClientSettings, input: &mut Input<'_>) -> Vec<u8> {
     let others = input.below(4);
     let mut driven = Driven::new(settings);
@@ -197,7 +202,7 @@ fn built(settings: &ClientSettings, input: &mut Input<'_>) -> Vec<u8> {
     stream
 }
 
-/// What another client says under a label: mostly what goes with one host and one process.
+/// Returns the value of another client under a label: usually one that fits one host and one process.
 fn said(label: Label, input: &mut Input<'_>) -> Option<Vec<u8>> {
     let size = label.shape().map_or(8, |(_, size)| size);
     let one = |last: u8| [&vec![0; size - 1][..], &[last]].concat();

@@ -1,24 +1,24 @@
-//! Seeds of the targets of IMPI, whose modules are not in this library.
+//! Seeds of the IMPI targets, whose modules are not in this library.
 
-/// Where fuzzing of the server begins.
+/// Returns seeds for the server.
 pub fn server_seeds() -> Vec<Vec<u8>> {
     [whole(), wrong(), bounds()].concat()
 }
 
-/// The settings: how many clients; methods, checks and bounds.
+/// The settings: the number of clients; methods, checks and bounds.
 fn of(clients: u8, options: u8) -> Vec<u8> {
     vec![clients - 1, options]
 }
 
-/// Somebody connects. All connections that are there have numbers in their order, from 0.
+/// A new connection. The open connections are numbered in their order, from 0.
 const CONNECT: [u8; 1] = [0];
 
-/// A connection says something, in one piece.
+/// A message on a connection, in one piece.
 fn say(conn: u8, what: &[u8]) -> Vec<u8> {
     [&[3, conn], what, &[1]].concat()
 }
 
-/// The same byte by byte.
+/// A message on a connection, byte by byte.
 fn bytewise(conn: u8, what: &[u8]) -> Vec<u8> {
     [&[3, conn], what, &[0]].concat()
 }
@@ -44,7 +44,7 @@ fn wait(low: u8, high: u8) -> Vec<u8> {
     vec![15, low, high]
 }
 
-/// A label by its number in the target, and values of one byte each that is widened.
+/// A label, by its number in the target, with values of one byte each that are widened.
 fn coll(conn: u8, label: u8, values: &[u8]) -> Vec<u8> {
     say(conn, &[&[5, label, values.len() as u8], values].concat())
 }
@@ -61,12 +61,12 @@ fn fini(conn: u8) -> Vec<u8> {
     say(conn, &[12])
 }
 
-/// DONE and FINI of the first so many connections.
+/// DONE and FINI on the first `count` connections.
 fn ends(count: u8) -> Vec<u8> {
     (0..count).flat_map(|conn| say(conn, &[13])).collect()
 }
 
-/// One host with one process, and values that fit that.
+/// One host with one process, and values that fit them.
 fn cluster(conn: u8) -> Vec<u8> {
     let values: [(u8, &[u8]); 8] = [
         (0, &[0, 0]),
@@ -81,7 +81,7 @@ fn cluster(conn: u8) -> Vec<u8> {
     values.map(|(label, values)| coll(conn, label, values)).concat()
 }
 
-/// Values that cannot be.
+/// Values that are impossible.
 fn doubtful(conn: u8) -> Vec<u8> {
     let values: [(u8, &[u8]); 10] = [
         (0, &[1]),
@@ -98,7 +98,7 @@ fn doubtful(conn: u8) -> Vec<u8> {
     values.map(|(label, values)| coll(conn, label, values)).concat()
 }
 
-/// Sessions that end well.
+/// Sessions that succeed.
 fn whole() -> Vec<Vec<u8>> {
     let five = (0..5).rev().flat_map(|rank| join(4 - rank, rank)).collect();
     vec![
@@ -115,7 +115,7 @@ fn whole() -> Vec<Vec<u8>> {
     ]
 }
 
-/// Sessions to which things happen.
+/// Sessions with failures and doubtful values.
 fn wrong() -> Vec<Vec<u8>> {
     vec![
         [of(1, 8), join(0, 0), doubtful(0)].concat(),
@@ -128,7 +128,7 @@ fn wrong() -> Vec<Vec<u8>> {
     ]
 }
 
-/// Too many bytes, connections and seconds.
+/// Sessions with too many bytes, connections and seconds.
 fn bounds() -> Vec<Vec<u8>> {
     vec![
         [of(2, 16), two(), long(0, 6, 50), long(1, 6, 60)].concat(),
@@ -141,11 +141,11 @@ fn bounds() -> Vec<Vec<u8>> {
     ]
 }
 
-/// Where fuzzing of the client begins: sessions of each kind of client, and streams that no server says.
+/// Returns seeds for the client: sessions with each kind of client, and streams that no server sends.
 pub fn client_seeds() -> Vec<Vec<u8>> {
-    // Three other clients, each of which says what goes with one host and one process.
+    // Three other clients, whose values fit one host and one process each.
     let honest = |options: u8| vec![options, 2, 3, 50, 3];
-    // One label of the first other client, which is the one at this place, is something else.
+    // The first other client has an unusual value under the label at `place`.
     let strange = |options: u8, place: usize, choice: &[u8]| {
         [&[options, 1, 30, 1][..], &vec![0; place], choice].concat()
     };
@@ -154,12 +154,12 @@ pub fn client_seeds() -> Vec<Vec<u8>> {
     let joined = [number(b"IMPI", 4), vec![0, 0, 0, 1]].concat();
     let version = [number(b"COLL", 16), vec![0, 0, 0x10, 0, 0, 0, 0, 1], vec![0; 8]].concat();
     let mut seeds: Vec<Vec<u8>> = [0, 1, 2, 4, 8, 12, 16, 33].map(honest).into();
-    // All know the labels of this project, and say them.
+    // All clients know this project's own labels, and send them.
     seeds.push([&[0x29, 1, 9, 1, 1][..], &[0; 13], &[1, 0, 0]].concat());
     seeds.extend((0..14).map(|place| strange(0, place, &[1])));
     seeds.extend((0..14).map(|place| strange(8, place, &[2, 1, 2])));
     seeds.extend([
-        // One port of 2 bytes, one number of a process of 4.
+        // A port of 2 bytes, and a process number of 4.
         strange(0, 8, &[3, 2]),
         strange(0, 13, &[3, 4]),
         strange(0, 5, &[7]),

@@ -1,6 +1,9 @@
-//! The collecting server of IMPI without I/O: connections that say what they like, in any pieces and any order, vanish, or say nothing.
+//! The collecting server of IMPI without I/O. Its connections send anything, in any pieces and order, are lost, or send
+//! nothing.
 //!
-//! Input: two bytes of settings, and one step after the other, each a byte that says which and the bytes of its choices. Not in the library of the targets: the project's main package, which replays those, knows nothing of IMPI; `impi/tests/fuzz_corpus.rs` replays this one.
+//! Input: two bytes of settings, then steps, each a byte that chooses the step and the bytes of its choices. This
+//! module is not part of the targets' library, because the project's main package, which replays that library, knows
+//! nothing of IMPI; `impi/tests/fuzz_corpus.rs` replays this one.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,13 +14,13 @@ use gpc_impi::wire::{Command, Frame, Key, Label, Methods, Reader, coll, command}
 
 use super::input::Input;
 
-/// Steps that one input makes at most: each looks at all connections.
+/// Maximum number of steps of one input: each step checks all connections.
 const STEPS: usize = 400;
 
 /// The key of the server.
 pub const KEY: [u8; 8] = *b"a key...";
 
-/// Labels that clients say: known ones, others, and none.
+/// Labels of clients: known ones, unknown ones, and zero.
 const LABELS: [u32; 16] = [
     0x1000,
     0x1100,
@@ -37,13 +40,13 @@ const LABELS: [u32; 16] = [
     0,
 ];
 
-/// A connection as it is seen from outside.
+/// A connection seen from outside.
 #[derive(Default)]
 struct Seen {
     rank: Option<Rank>,
-    /// All that the server has sent.
+    /// All bytes that the server has sent to it.
     received: Vec<u8>,
-    /// Bytes that it has said.
+    /// Number of bytes received from it.
     said: usize,
 }
 
@@ -53,7 +56,7 @@ struct Driven {
     now: Duration,
     conns: BTreeMap<u64, Seen>,
     next: u64,
-    /// What clients have sent: how many bytes, and whether they were broadcast.
+    /// The labels that clients have sent: the number of bytes, and whether they were broadcast.
     sent: BTreeMap<(Label, Rank), (usize, bool)>,
     complete: bool,
     over: bool,
@@ -94,13 +97,13 @@ fn settings(input: &mut Input<'_>) -> Settings {
     settings
 }
 
-/// What a client says: a command as it should be, or nearly.
+/// Makes a message of a client: a valid command, or nearly one.
 fn said(input: &mut Input<'_>) -> Bytes {
     match input.byte() % 16 {
         0 => command(Command::Auth, &[u32::from(input.byte() % 4)]),
         1 => Bytes::copy_from_slice(&KEY),
         2 => command(Command::Impi, &[u32::from(input.byte() % 6)]),
-        // All of it at once.
+        // The whole greeting at once.
         3 | 4 => {
             let impi = command(Command::Impi, &[u32::from(input.byte() % 5)]);
             let proof = if input.flag() { &KEY[..] } else { &[] };
@@ -160,7 +163,7 @@ impl Driven {
         }
     }
 
-    /// A connection that is there.
+    /// Chooses an open connection.
     fn pick(&self, input: &mut Input<'_>) -> Option<u64> {
         let number = input.below(self.conns.len());
         self.conns.keys().nth(number).copied()
@@ -171,7 +174,7 @@ impl Driven {
         while let Some(output) = self.server.next_output() {
             assert!(self.ended.is_none(), "{output:?} after the end");
             match output {
-                // A connection that is lost gets nothing more.
+                // The server sends nothing to a lost connection.
                 Output::Send(conn, bytes) => {
                     self.conns.get_mut(&conn.0).expect("it is there").received.extend_from_slice(&bytes);
                 }
@@ -195,7 +198,7 @@ impl Driven {
             Event::Freed(rank, _) => {
                 assert!(!self.complete);
                 self.sent.retain(|(_, by), _| *by != rank);
-                // It is closed next, or is lost already.
+                // The connection is closed next, or is lost already.
                 self.conns
                     .values_mut()
                     .filter(|seen| seen.rank == Some(rank))
@@ -236,7 +239,7 @@ impl Driven {
         }
         assert!(self.server.deadline().is_none_or(|at| at > self.now), "something is due");
         let said: usize = self.conns.values().map(|seen| seen.said).sum();
-        // Of a client that is lost its values may be there.
+        // The values of a lost client may be held too.
         let clients = self.settings.clients as usize;
         let bound = if self.complete { clients * self.settings.bytes_max } else { said };
         assert!(self.server.held() <= bound, "{} bytes are held", self.server.held());
@@ -253,7 +256,8 @@ impl Driven {
         broadcast.into_iter().for_each(|bytes| self.read(bytes));
     }
 
-    /// What clients get: IMPI, labels, each again only with the values of more clients, and DONE when all are done.
+    /// Checks the stream that clients get: IMPI, labels (repeated only with the values of more clients), and DONE when
+    /// all clients are done.
     fn read(&self, mut bytes: &[u8]) {
         let (mut reader, mut masks, mut done) = (Reader::new(), BTreeMap::new(), false);
         let mut first = true;
@@ -278,7 +282,7 @@ impl Driven {
         assert_eq!(done, self.over);
     }
 
-    /// Whatever has happened, the session ends: by its limit, or when all connections have ended.
+    /// Checks that the session ends: by its limit, or when all connections have ended.
     fn finish(&mut self) {
         self.now += Duration::from_secs(3600);
         self.handle(Happens::Tick);

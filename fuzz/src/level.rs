@@ -1,6 +1,7 @@
-//! Level-n data: read by every decoder and by a plain one, printed again, and put together from parts.
+//! Level-n data: read by every decoder and by a plain one, printed again, and aggregated from parts.
 //!
-//! Input: a byte of options (how many cuts, and those below) and the cuts; then a level and the data, or what to put together.
+//! Input: a byte of options (how many cuts, and the constants below) and the cuts; then a level and the data, or the
+//! parts to aggregate.
 
 use bytes::Bytes;
 use chained_gpc::wire::level::{
@@ -10,16 +11,16 @@ use chained_gpc::wire::level::{
 use super::input::{Input, pieces};
 use super::memory;
 
-/// Data are put together, not read.
+/// Data are aggregated, not read.
 const BUILD: u8 = 8;
-/// Limits stand before the level.
+/// Limits precede the level.
 const LIMITED: u8 = 16;
 
-/// Bytes that a decoder may hold for one that it has read: sixteen for each open value, of which each takes two bytes, in a vector that doubles and is there twice
-/// for a moment.
+/// Maximum number of bytes that a decoder may hold for each byte read. An open value takes two bytes of data and
+/// sixteen of memory, in a vector that doubles and exists twice while it grows.
 const HELD_PER_BYTE: usize = 32;
 
-/// Reads level-n data, or puts them together.
+/// Reads level-n data, or aggregates them.
 pub fn run(data: &[u8]) {
     let mut input = Input::new(data);
     let options = input.byte();
@@ -39,7 +40,7 @@ pub fn run(data: &[u8]) {
     read(level, input.rest(), limits, &cuts);
 }
 
-/// Mostly a level of a tree, and now and then one near the highest.
+/// Returns a level: usually a low one, and now and then one near the maximum.
 fn level(input: &mut Input<'_>) -> u16 {
     match input.byte() {
         255 => input.word(),
@@ -75,7 +76,7 @@ fn read(level: u16, data: &[u8], limits: Limits, cuts: &[usize]) {
     assert_eq!(valid, Ok(expected.len() as u64));
 }
 
-/// The data as they are printed from the events of a decoder that gets them in pieces.
+/// Prints the data from the events of a decoder that gets them in pieces.
 fn stream(level: u16, data: &[u8], limits: Limits, cuts: &[usize]) -> Result<Vec<u8>, LevelError> {
     let (mut decoder, mut printed) = (StreamDecoder::new(level, limits), Vec::new());
     let mut sink = |event: Event<'_>| match event {
@@ -96,10 +97,10 @@ fn stream(level: u16, data: &[u8], limits: Limits, cuts: &[usize]) -> Result<Vec
     finished.map(|()| printed)
 }
 
-/// The tokens of the data, by the two lines of the format; `None` where they are something else.
+/// Returns the tokens of the data according to the two rules of the format; `None` if the data break them.
 fn by_the_format(level: u16, data: &[u8]) -> Option<Vec<Token<'_>>> {
     let (mut tokens, mut rest) = (Vec::new(), data);
-    // How many members each open value still has, the outermost first.
+    // Number of members that each open value still has, the outermost first.
     let mut open: Vec<u64> = Vec::new();
     loop {
         let space = rest.iter().position(|byte| *byte == b' ')?;
@@ -128,7 +129,7 @@ fn by_the_format(level: u16, data: &[u8]) -> Option<Vec<Token<'_>>> {
     }
 }
 
-/// Whether there are data, and none of them is over a limit.
+/// Whether there are tokens, and all of them are within the limits.
 fn fits(tokens: Option<&[Token<'_>]>, level: u16, limits: Limits) -> bool {
     let Some(tokens) = tokens else { return false };
     let mut members = 0u64;
@@ -157,10 +158,12 @@ fn print(tokens: &[Token<'_>]) -> Vec<u8> {
     printed
 }
 
-/// Bytes of long leaves that one input may make: enough for parts that are passed on by reference, few enough to be quick.
+/// Maximum number of bytes of long leaves that one input may make: enough for parts that are passed on by reference,
+/// few enough to be quick.
 const LONG_MAX: usize = 12 << 10;
 
-/// Levels that one input may make, and parts: each part is lifted by two bytes a level, and all is read several times.
+/// Maximum level, and number of parts, that one input may make: each part is lifted by two bytes a level, and all of it
+/// is read several times.
 const HIGH: u16 = 40;
 const PARTS: usize = 300;
 
@@ -170,7 +173,7 @@ struct Built {
     leaves: Vec<Bytes>,
 }
 
-/// Makes leaves and aggregates them, the last few at a time, and in the end all that there are.
+/// Makes leaves and aggregates them, the last few at a time, and in the end all that are left.
 fn put_together(input: &mut Input<'_>) {
     let (mut stack, mut long): (Vec<Built>, usize) = (Vec::new(), 0);
     for _ in 0..PARTS {

@@ -1,7 +1,7 @@
-//! The bodies of the fuzz targets: one function each, from bytes to nothing, that panics where something does not hold.
+//! The bodies of the fuzz targets: one function each, which takes bytes and panics if a property does not hold.
 //!
-//! The targets in `fuzz_targets` call them, and so does `tests/fuzz_corpus.rs` of the project, which takes this file in by its path and replays the corpus
-//! without a fuzzer. So nothing here may use a fuzzer, a clock or a thread.
+//! The targets in `fuzz_targets` call them. So does `tests/fuzz_corpus.rs` of the project, which includes this file by
+//! its path and replays the corpus without a fuzzer. Therefore no code here may use a fuzzer, a clock or a thread.
 
 pub mod bnr_seeds;
 pub mod chain;
@@ -19,10 +19,10 @@ pub mod seeds;
 pub mod tree_file;
 pub mod wire;
 
-/// A name, and the function that takes the fuzzer's bytes.
+/// The name of a target, and the function that takes the bytes of the fuzzer.
 pub type Target = (&'static str, fn(&[u8]));
 
-/// All targets: each has a binary and a folder of the corpus by its name.
+/// All targets: each has a binary and a folder of the corpus with its name.
 pub const TARGETS: [Target; 7] = [
     ("frames", frames::run),
     ("hello", hello::run),

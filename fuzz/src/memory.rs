@@ -1,11 +1,11 @@
-//! How much memory a piece of work takes: decoders must not take it on the word of a length.
+//! Measures the memory that a piece of work takes: a decoder must not allocate on the word of a length field.
 //!
-//! The allocator counts the bytes of each thread apart, so that tests beside each other do not matter.
+//! The allocator counts the bytes of each thread apart, so parallel tests do not disturb the count.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-/// The system's allocator, counted.
+/// The system's allocator with a count.
 struct Counting;
 
 thread_local! {
@@ -18,11 +18,11 @@ fn count(taken: usize, given: usize) {
     PEAK.set(PEAK.get().max(HELD.get()));
 }
 
-// SAFETY: every call goes on to the system's allocator as it came; counting neither allocates nor panics.
+// SAFETY: every call is passed to the system's allocator unchanged; counting neither allocates nor panics.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size(), 0);
-        // SAFETY: the caller's promises are those that `System` asks for.
+        // SAFETY: the caller upholds the contract of this function, which is the same for `System`.
         unsafe { System.alloc(layout) }
     }
 
@@ -33,7 +33,7 @@ unsafe impl GlobalAlloc for Counting {
     }
 
     unsafe fn realloc(&self, place: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // Both are there while the bytes move.
+        // Both blocks exist while the bytes are moved.
         count(size, 0);
         count(0, layout.size());
         // SAFETY: as above.
@@ -44,10 +44,10 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-/// Where the count begins: high, so that giving back what was taken before does not go below zero.
+/// Start of the count: so high that freeing memory allocated before does not take it below zero.
 const BASE: usize = 1 << 40;
 
-/// What a piece of work returns, and the most bytes that it held at once beyond what was held before.
+/// Returns the result of a piece of work, and the maximum number of bytes that it held beyond those held before.
 pub fn peak<T>(work: impl FnOnce() -> T) -> (T, usize) {
     HELD.set(BASE);
     PEAK.set(BASE);
@@ -55,10 +55,10 @@ pub fn peak<T>(work: impl FnOnce() -> T) -> (T, usize) {
     (result, PEAK.get() - BASE)
 }
 
-/// Does a piece of work that reads so many bytes, and must not hold more than a multiple of them.
+/// Runs a piece of work that reads `read` bytes, and checks that it holds at most a multiple of them.
 ///
 /// # Panics
-/// When it holds more than `each` for each byte and 8 KiB.
+/// If the work holds more than `each` bytes for each byte read, and 8 KiB.
 pub fn bounded<T>(read: usize, each: usize, work: impl FnOnce() -> T) -> T {
     let (result, held) = peak(work);
     assert!(held <= each * read + 8192, "{held} bytes were held to read {read}");

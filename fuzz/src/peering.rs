@@ -1,6 +1,7 @@
-//! Two machines that prove themselves to each other with the real cryptography, and one that hears any bytes, however they are cut: nothing comes up but what the real other side has said.
+//! Peering with the real cryptography: two sides that authenticate each other, or one side that receives arbitrary
+//! bytes in any cuts. A link must come up only from bytes that the real other side has written.
 //!
-//! Input: a byte of choices; for one machine cuts and the bytes that it hears; for two what is done with their bytes, one after the other.
+//! Input: a byte of choices; then cuts and the received bytes for one side, or the operations on the bytes between two.
 
 use std::collections::VecDeque;
 
@@ -14,16 +15,17 @@ use chained_gpc::{Id, Job};
 
 use super::input::Input;
 
-/// The one connection.
+/// The only connection.
 const KEY: LinkKey = LinkKey(0);
 
-/// Longest that an accepted connection writes before its link stands: the second message, and an answer in words.
+/// Maximum number of bytes that an accepted connection writes before its link is up: the second message, and an answer
+/// in words.
 const WRITTEN_MAX: usize = 1024;
 
 /// A second in nanoseconds.
 const SECOND: u64 = 1_000_000_000;
 
-/// The two know each other, by key if that is chosen.
+/// The peers that each side knows: the two sides, with their public keys if that is chosen.
 #[derive(Debug)]
 struct Two(Option<[PublicKey; 2]>);
 
@@ -41,7 +43,7 @@ fn private(id: Id) -> PrivateKey {
     PrivateKey::new([id as u8 + 1; 32])
 }
 
-/// A machine whose randomness begins with `random`, and what has become of its connection.
+/// One side whose randomness begins with `random`, and the state of its connection.
 struct Side {
     peering: Peering<Two>,
     wrote: Vec<u8>,
@@ -67,7 +69,7 @@ impl Side {
         Side { peering, wrote: Vec::new(), took: Vec::new(), up: false, closed: false }
     }
 
-    /// Carries out what is asked for; whether the link has come up by it.
+    /// Carries out the outputs; returns whether they brought the link up.
     fn settle(&mut self) -> bool {
         let before = self.up;
         while let Some(output) = self.peering.poll() {
@@ -88,7 +90,7 @@ impl Side {
         self.up != before
     }
 
-    /// Takes bytes as long as they are for it; whether the link has come up by them.
+    /// Feeds bytes as long as the greeting wants them; returns whether they brought the link up.
     fn hear(&mut self, now: Time, mut bytes: &[u8]) -> bool {
         let mut up = false;
         while let Some(wanted) = self.peering.wants(KEY)
@@ -104,7 +106,7 @@ impl Side {
         up
     }
 
-    /// The connection ends, if it has not.
+    /// Ends the connection, unless it is closed or has become a link.
     fn end(&mut self) {
         if !self.closed && !self.up {
             self.peering.ended(KEY, None, CauseKind::LinkLost, "it has ended");
@@ -113,7 +115,7 @@ impl Side {
         }
     }
 
-    /// After any time nothing is left of a connection that is no link.
+    /// Checks that after a long time no state is left of a connection without a link.
     fn rest(&mut self, now: u64) {
         self.peering.tick(Time::from_nanos(now + 100 * SECOND));
         self.settle();
@@ -126,16 +128,16 @@ fn way(choices: u8) -> Way {
     if choices & 8 != 0 { Way::Network } else { Way::Loopback }
 }
 
-/// Runs one machine or two.
+/// Runs one side or two.
 pub fn run(data: &[u8]) {
     let mut input = Input::new(data);
     let choices = input.byte();
     if choices & 1 == 1 { alone(choices, input) } else { both(choices, input) }
 }
 
-/// One machine that hears bytes of somebody who has connected, and has not the secret: what was recorded may be among them.
+/// Runs one accepting side whose peer lacks the secret. The bytes of the peer may contain a recorded greeting.
 fn alone(choices: u8, mut input: Input<'_>) {
-    // Its randomness is another one than in what is recorded for seeds.
+    // The randomness differs from that of the recordings in the seeds.
     let mut side = Side::new(1, choices, 0x80);
     side.peering.accepted(Time::from_nanos(0), KEY, way(choices), Some(9));
     let count = input.byte();
@@ -151,7 +153,7 @@ fn alone(choices: u8, mut input: Input<'_>) {
     side.rest(0);
 }
 
-/// Two machines, and all that may happen to the bytes between them.
+/// Runs two sides, with all that may happen to the bytes between them.
 fn both(choices: u8, mut input: Input<'_>) {
     let mut sides = [Side::new(0, choices, 0), Side::new(1, choices, 0x40)];
     let mut now = 0;
@@ -190,7 +192,7 @@ fn both(choices: u8, mut input: Input<'_>) {
         };
         honest &= !changed;
     }
-    // What is still under way arrives: eight times there and back is more than a greeting has.
+    // What is still under way arrives: eight round trips are more than a greeting has.
     for from in [0, 1].repeat(8) {
         wires[from].take(&sides[from]);
         deliver(&mut sides, &mut wires, from, usize::MAX, now);
@@ -199,7 +201,7 @@ fn both(choices: u8, mut input: Input<'_>) {
     sides.iter_mut().for_each(|side| side.rest(now));
 }
 
-/// What one side has written and the other has not heard.
+/// The bytes that one side has written and the other has not received.
 #[derive(Default)]
 struct Wire {
     taken: usize,
@@ -220,7 +222,8 @@ fn deliver(sides: &mut [Side; 2], wires: &mut [Wire; 2], from: usize, count: usi
     let (here, there) = (&sides[1 - from], &sides[from]);
     if up {
         assert_eq!(here.took, there.wrote, "what came is not what the other side has written");
-        // Who has accepted is up when it has written the answer, of which nothing was judged by the other side: some of that may be anybody's.
+        // The accepting side is up once it has written the answer. The connecting side has not verified the answer yet,
+        // so what it has read of that may be forged.
         let judged = if from == 0 { LENGTH_BYTES + SECOND_LENGTH } else { there.took.len() };
         assert!(there.took.len() >= judged, "what it has not heard yet was judged");
         assert!(here.wrote.starts_with(&there.took[..judged]), "what it has heard is not what was written");
@@ -228,7 +231,7 @@ fn deliver(sides: &mut [Side; 2], wires: &mut [Wire; 2], from: usize, count: usi
     }
 }
 
-/// What the side that connects says in a greeting that goes through: for the corpus.
+/// Returns the bytes that the connecting side writes in a successful greeting, for the corpus.
 pub fn recorded(choices: u8) -> Vec<u8> {
     let mut sides = [Side::new(0, choices, 0), Side::new(1, choices, 0x40)];
     sides[1].peering.accepted(Time::from_nanos(0), KEY, way(choices), Some(9));

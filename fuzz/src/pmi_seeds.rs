@@ -1,6 +1,6 @@
-//! Seeds of the target of PMI, whose module is not in this library.
+//! Seeds of the PMI target, whose module is not in this library.
 
-/// Where fuzzing begins: conversations behind an opening and without one, in lines and in messages.
+/// Returns the seeds: conversations with and without an opening, in lines and in messages.
 pub fn seeds() -> Vec<Vec<u8>> {
     let lines = |options: u8, lines: &str| [&[options][..], lines.as_bytes()].concat();
     let messages = |options: u8, bodies: &[&str]| {
@@ -58,7 +58,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
         lines(16, "13    cmd=finalize;000013cmd=finalize;"),
         lines(24, "999999cmd="),
     ];
-    // The same in pieces.
+    // The same text in pieces.
     all.push([&[8 | 2, 3, 40][..], databases.as_bytes()].concat());
     all.push([&[8 | 1, 6][..], spawn.as_bytes()].concat());
     all

@@ -1,6 +1,9 @@
-//! The rendezvous service without I/O: any requests in any order, time, lost nodes, words from above, and restarts from what was kept.
+//! The rendezvous service without I/O: any requests in any order, time, lost nodes, results from above, and restarts
+//! from the stored state.
 //!
-//! Input: one step after the other, each a byte that says which and the bytes of its choices. Not in the library of the targets: the project's main package, which replays those, knows nothing of this service; `rendezvous/tests/fuzz_corpus.rs` replays this one.
+//! Input: steps, each a byte that chooses the step and the bytes of its choices. This module is not part of the
+//! targets' library, because the project's main package, which replays that library, knows nothing of this service;
+//! `rendezvous/tests/fuzz_corpus.rs` replays this one.
 
 use std::collections::BTreeSet;
 
@@ -21,10 +24,10 @@ use maps::Maps;
 #[path = "../../rendezvous/tests/support/maps.rs"]
 mod maps;
 
-/// Steps that one input makes at most: each looks at all resources.
+/// Maximum number of steps of one input: each step checks all resources.
 const STEPS: usize = 500;
 
-/// Few of everything, so that every limit is reached.
+/// Returns small limits, so that each of them is reached.
 fn limits() -> Limits {
     let mut limits = Limits::default();
     (limits.capacity, limits.level, limits.data, limits.held) = (6, 3, 40, 12 * OVERHEAD);
@@ -38,7 +41,7 @@ struct Driven {
     kept: Maps,
     now: u64,
     tickets: u64,
-    /// Requests that are not answered.
+    /// Requests without an answer.
     open: BTreeSet<Ticket>,
 }
 
@@ -93,7 +96,7 @@ fn life(input: &mut Input<'_>) -> Life {
     }
 }
 
-/// Bytes of any kind, or level-n data.
+/// Returns arbitrary bytes or level-n data.
 fn brought(input: &mut Input<'_>) -> Bytes {
     match input.byte() {
         low @ 0..48 => Bytes::copy_from_slice(input.bytes(low.into())),
@@ -104,7 +107,7 @@ fn brought(input: &mut Input<'_>) -> Bytes {
     }
 }
 
-/// What comes from above.
+/// The data of a completion from above.
 const ABOVE: &[u8] = b"0 ";
 
 fn completion(input: &mut Input<'_>) -> Above {
@@ -127,7 +130,7 @@ fn create(input: &mut Input<'_>) -> Request {
     let secret = Secret::new(&[options; 32]).expect("a secret");
     let drawn =
         Drawn { id: id(input), token: token(input), joint: Some(Joint { job: Job([9; 16]), secret }) };
-    // Level 5 is one that is not said.
+    // Level 5 means that no level is given.
     let (capacity, level) = (capacity.into(), Some(u64::from(level)).filter(|level| *level < 5));
     Request::Create { spec: Spec { capacity, level, lifetime, job, joint, parent }, drawn }
 }
@@ -190,7 +193,7 @@ impl Driven {
             }
             19 => self.restart(),
             20 => {
-                // A clock that is set back.
+                // The clock is set back.
                 let now = self.now;
                 self.now = now.saturating_sub(u64::from(input.byte()));
                 self.handle(Happens::Tick);
@@ -223,7 +226,7 @@ impl Driven {
         }
     }
 
-    /// All resources as they are seen from outside.
+    /// Returns all resources as seen from outside.
     fn list(&mut self) -> Vec<Properties> {
         self.service.handle(self.now, Happens::Ask(Ticket(0), Request::List { most: usize::MAX }));
         match self.service.next_output() {
@@ -232,7 +235,7 @@ impl Driven {
         }
     }
 
-    /// What was kept is there again; those who waited are gone.
+    /// Restarts the service. The stored state must be there again, without the waiting requests.
     fn restart(&mut self) {
         let unseen = |list: Vec<Properties>| -> Vec<Properties> {
             list.into_iter().map(|one| Properties { waiting: 0, ..one }).collect()
@@ -261,7 +264,7 @@ impl Driven {
             assert!(!known || one.waiting == 0, "{one:?}");
             seen += one.bytes + OVERHEAD * (1 + u64::from(one.tally));
         }
-        // The others are controlling tasks, and what came from above, which all have together.
+        // The other bytes are held for controlling tasks, and for the data from above, which all resources share.
         assert!(held >= seen, "{held} {seen}");
         let rest = (held - seen) % OVERHEAD;
         assert!(rest == 0 || rest == ABOVE.len() as u64, "{held} {seen}");

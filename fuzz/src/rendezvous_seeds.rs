@@ -1,9 +1,9 @@
 //! Seeds of the target `rendezvous`, whose module is not in this library.
 
-/// Where fuzzing begins: resources that fill, fail, wait and start again.
+/// Returns the seeds: resources that fill up, fail, are waited for and survive restarts.
 pub fn seeds() -> Vec<Vec<u8>> {
     let create = |id: u8, capacity: u8, level: u8, options: u8| {
-        // The token and the id are behind the rank above, if there is one.
+        // The token and the id follow the rank above, if there is one.
         let above: &[u8] = if options & 2 == 2 { &[3] } else { &[] };
         [&[0, 0, capacity, level, 0x70, 0x17, options][..], above, &[id, 0]].concat()
     };

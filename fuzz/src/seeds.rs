@@ -1,23 +1,24 @@
-//! Where fuzzing begins: inputs that each reach another part of the code, so that a fuzzer need not find them by chance.
+//! The seeds of the corpus: inputs that each reach a different part of the code, so that a fuzzer need not find them by
+//! chance.
 //!
 //! `cargo run --example seeds` writes them into the corpus.
 
 use chained_gpc::wire::frame::{FrameHeader, Kind};
 
-/// The document of the wire, whose examples are seeds.
+/// The document of the wire format, whose examples are seeds.
 const DOCUMENT: &str = include_str!("../../docs/wire.md");
 
 /// An input of a target, and the name of its file.
 pub struct Seed {
-    /// The target.
+    /// The name of the target.
     pub target: &'static str,
-    /// What it is, in letters and digits.
+    /// The name of the file, in letters, digits and hyphens.
     pub name: String,
     /// The input.
     pub bytes: Vec<u8>,
 }
 
-/// All of them.
+/// Returns all seeds.
 pub fn seeds() -> Vec<Seed> {
     let text = |target, kind: &[u8], texts: &[&str]| -> Vec<Seed> {
         let bytes = |text: &&str| [kind, text.as_bytes()].concat();
@@ -109,7 +110,8 @@ fn numbered(target: &'static str, all: Vec<Vec<u8>>) -> Vec<Seed> {
     all.into_iter().map(seed).collect()
 }
 
-/// Greetings of two: whole, cut at each message, and changed there; and what one of them has said, said again to one alone.
+/// Greetings of two sides: whole, cut at each message, and changed there. The bytes of one side are also replayed to
+/// the other side alone.
 fn greetings() -> Vec<Vec<u8>> {
     let mut all = Vec::new();
     for choices in [0, 2, 4, 8, 14] {
@@ -119,7 +121,8 @@ fn greetings() -> Vec<Vec<u8>> {
             all.push([&[choices | 1, 0][..], &recorded[..end]].concat());
         }
     }
-    // Of what each side says: the preamble, the messages, the hellos; then a byte of it is changed, left out or put in, the connection ends, time passes.
+    // The parts of what each side writes: the preamble, the messages, the hellos. At each of them a byte is changed,
+    // bytes are left out or put in, the connection ends, or time passes.
     for act in 1..6u8 {
         for (before, side) in [
             (&[][..], 0u8),
@@ -161,7 +164,7 @@ fn wire() -> Vec<Seed> {
     seeds
 }
 
-/// The examples of the document by their names; what follows a `#` in a line of one is a remark.
+/// Returns the examples of the document with their names; the text after a `#` in a line is a remark.
 fn examples() -> Vec<(&'static str, Vec<u8>)> {
     let blocks = DOCUMENT.split("```hex\n").skip(1).filter_map(|rest| Some(rest.split_once("```")?.0));
     let example = |block: &'static str| {
@@ -173,12 +176,12 @@ fn examples() -> Vec<(&'static str, Vec<u8>)> {
     blocks.filter_map(example).collect()
 }
 
-/// The bytes of an example.
+/// Returns the bytes of an example.
 fn example(name: &str) -> Vec<u8> {
     examples().into_iter().find(|(there, _)| *there == name).map(|(_, bytes)| bytes).unwrap_or_default()
 }
 
-/// Streams in which one frame needs another: bodies in segments, and what ends them early.
+/// Streams in which one frame needs another: bodies in segments, and frames that end them early.
 fn streams() -> Vec<Vec<u8>> {
     let cut = |name: &str, kept: usize| {
         let mut frame = example(name);
@@ -216,7 +219,7 @@ fn streams() -> Vec<Vec<u8>> {
     .collect()
 }
 
-/// Streams in which replies come that are passed on: in segments, failing, and from peers that lie.
+/// Streams with streaming replies: in segments, failing, and from peers that break the protocol.
 fn passed_on() -> Vec<Vec<u8>> {
     let mut head = example("RESPONSE with a reply");
     head.truncate(8 + 41);
@@ -244,7 +247,8 @@ fn passed_on() -> Vec<Vec<u8>> {
     .collect()
 }
 
-/// Streams with data that come by descriptor, to functions that take them as they come and others: the request announces 2.5 MiB.
+/// Streams with data that come by descriptor, to functions that stream their data and to others. The request announces
+/// 2.5 MiB.
 fn by_descriptor() -> Vec<Vec<u8>> {
     let mut request = example("REQUEST with runs");
     request.truncate(8 + 90);
@@ -265,7 +269,7 @@ fn by_descriptor() -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// Lists of ids as the wire has them.
+/// Lists of ids in wire form.
 fn id_words() -> Vec<Vec<u8>> {
     let words = |form: u8, words: &[u32]| {
         [vec![form], words.iter().flat_map(|word| word.to_le_bytes()).collect()].concat()
@@ -282,12 +286,12 @@ fn id_words() -> Vec<Vec<u8>> {
     ]
 }
 
-/// Calls that go well, and calls to which things happen.
+/// Calls that succeed, and calls with failures.
 fn sequences() -> Vec<Vec<u8>> {
     let deliver = [0u8, 0];
     let end = [11u8, 0];
     let go = |times: usize| [deliver, end].concat().repeat(times);
-    // The root, which ids are left out, the order, the options, the tree, the limit, the data.
+    // The root, the ids left out, the order, the options, the tree, the limit, the data.
     let start = |root: u8, options: u8, tree: u8, limit: u8| vec![17, root, 0, 2, 0, options, tree, limit, 3];
     let mut all = Vec::new();
     for (tree, options) in (0u8..8).zip([0u8, 1, 2, 4, 8, 9, 16, 12]) {
@@ -310,7 +314,7 @@ fn sequences() -> Vec<Vec<u8>> {
         [vec![4, 0], start(0, 0, 3, 0), vec![16, 0, 2, 26, 0, 1, 16, 0, 3], go(12), vec![28, 1, 28, 2]]
             .concat(),
     ]);
-    // Replies come piece by piece: all of them, and with a failure, a lost link or a cancel behind their heads.
+    // Replies that come piece by piece: all of them, and with a failure, a lost link or a cancel behind their heads.
     let slow = |times: usize| [10u8, 0, 11, 0, 19, 0, 1].repeat(times);
     for tree in [2u8, 0, 1] {
         let begun = [vec![5, 0], start(0, 0, tree, 0), slow(9)].concat();

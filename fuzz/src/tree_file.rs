@@ -1,8 +1,9 @@
 //! The texts that people write about trees: tree files, hosts files, peers files and the names of trees.
 //!
-//! What is taken is what a plain reader takes; it reads back as it was written; and a text takes no more memory than a multiple of its length.
+//! A parser must accept what a plain reader accepts. An accepted text must be the same when it is written and read
+//! again. A text takes at most a multiple of its length in memory.
 //!
-//! Input: a byte that says which text follows, a byte for its tree or its limits, and the text.
+//! Input: a byte that chooses the kind of text, a byte for its tree or its limits, and the text.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,8 +13,8 @@ use gpc_trees::{Hosts, HostsError, Id, IdList, Layout, Limits, Tree, TreeName, e
 use super::input::Input;
 use super::memory;
 
-/// Bytes that may be held for a character of a text: a position of two (`1 `) has an entry of a map or a few words in each of some tables, and a
-/// vector that grows is there twice for a moment.
+/// Maximum number of bytes held for each character of a text. A position of two characters (`1 `) has an entry of a map
+/// or a few words in each of some tables, and a vector exists twice while it grows.
 const HELD_PER_BYTE: usize = 120;
 
 /// Reads a text.
@@ -29,7 +30,7 @@ pub fn run(data: &[u8]) {
     }
 }
 
-/// Children by parent, as the text says; `None` where it is not of the form, or a parent has two lines.
+/// Returns the children by parent as the text gives them; `None` if the form is wrong, or a parent has two lines.
 fn children(text: &str) -> Option<BTreeMap<u32, Vec<u32>>> {
     let mut children = BTreeMap::new();
     let number = |word: &str| {
@@ -45,12 +46,13 @@ fn children(text: &str) -> Option<BTreeMap<u32, Vec<u32>>> {
     Some(children)
 }
 
-/// The lines that say something.
+/// Returns the lines that are not empty, without comments.
 fn lines(text: &str) -> impl Iterator<Item = &str> {
     text.lines().map(|line| line.split('#').next().unwrap_or_default().trim()).filter(|line| !line.is_empty())
 }
 
-/// The preorder of a tree over all positions up to the highest, with its limits kept; `None` where it is no such tree.
+/// Returns the preorder of a tree over all positions up to the highest; `None` if there is no such tree within the
+/// limits.
 fn preorder(children: &BTreeMap<u32, Vec<u32>>, limits: &Limits) -> Option<Vec<u32>> {
     let below = |parent: u32| children.get(&parent).map_or(&[][..], |below| below);
     let named = children.keys().chain(children.values().flatten());
@@ -120,7 +122,7 @@ fn hosts_file(text: &str, choice: u8) {
     let names: BTreeSet<&str> = expected.values().copied().collect();
     assert_eq!((hosts.len(), hosts.is_empty()), (names.len(), names.is_empty()));
     assert!(expected.iter().all(|(id, host)| hosts.host(*id) == Some(*host)));
-    // The ids in the order of the text, as far as they go.
+    // The ids in the order of the text.
     let order = lines(text).filter_map(|line| line.split_whitespace().next()?.parse::<Id>().ok());
     let ids = IdList::from_ids(order).expect("each has one line");
     let trees = [Tree::Binary, Tree::Binomial, Tree::Chain, Tree::Flat];
@@ -131,7 +133,7 @@ fn hosts_file(text: &str, choice: u8) {
     }
 }
 
-/// A message crosses to each group once, at every level, and to each host; so the ids of each hang together.
+/// Checks that a message enters each group at every level once, and each host once, so the ids of each are connected.
 fn lay_out(hosts: &Hosts, ids: &IdList, tree: &Tree) {
     let layout = match hosts.layout(ids, tree, &Limits::default()) {
         Ok(layout) => layout,
@@ -142,7 +144,7 @@ fn lay_out(hosts: &Hosts, ids: &IdList, tree: &Tree) {
     let around = |place: u32| {
         let host = list.id(place).and_then(|id| hosts.host(id)).expect("each has a line");
         let groups = host.match_indices('/').map(|(end, _)| &host[..end]).chain([host]);
-        // A host may have the path of a group that others are in.
+        // A host may have the path of a group that has other members.
         groups.map(|group| (group, false)).chain([(host, true)]).collect::<BTreeSet<_>>()
     };
     let mut entered = around(0);

@@ -1,4 +1,5 @@
-//! What the targets share that read and write the wire: a node's surroundings, both halves of a link, and when two messages are the same.
+//! Shared parts of the targets that read and write the wire format: the surroundings of a link, both halves of a link,
+//! and comparisons of messages.
 
 use std::sync::Arc;
 
@@ -14,7 +15,7 @@ use smallvec::SmallVec;
 
 use super::input::pieces;
 
-/// A hello that every inbox takes.
+/// A HELLO that every inbox accepts.
 pub const HELLO: Hello = Hello {
     from: 3,
     to: 4,
@@ -26,18 +27,18 @@ pub const HELLO: Hello = Hello {
     extents: false,
 };
 
-/// A node without registered trees, which awaits every call, or those with even numbers.
+/// A node without registered trees that awaits every call, or only those with even numbers.
 #[derive(Clone, Copy, Debug)]
 pub struct Around {
-    /// Whether it awaits every call.
+    /// Whether the node awaits every call.
     pub awaits_all: bool,
-    /// Longest reply, bytes.
+    /// Maximum length of a reply, in bytes.
     pub reply_max: u64,
-    /// Whether functions with odd handles take their data as they come, and long replies are passed on as they come.
+    /// Whether functions with odd handles stream their data, and long replies are forwarded as they arrive.
     pub streaming: bool,
 }
 
-/// A node that awaits and takes everything.
+/// A node that awaits and accepts everything.
 pub const ALL: Around = Around { awaits_all: true, reply_max: u64::MAX, streaming: false };
 
 impl Context for Around {
@@ -62,7 +63,7 @@ impl Context for Around {
     }
 }
 
-/// The same, of a link whose peer hands over memory with nothing but zeros in it.
+/// The surroundings of a link whose peer passes descriptors of memory full of zeros.
 pub struct Zeros(pub Around);
 
 impl Context for Zeros {
@@ -87,7 +88,7 @@ impl Context for Zeros {
     }
 }
 
-/// So many zeros, which take no memory.
+/// A number of zeros that take no memory.
 #[derive(Debug)]
 struct Memory(usize);
 
@@ -110,7 +111,7 @@ impl Sealed for Memory {
     }
 }
 
-/// What has come of a body, none of which anybody has passed.
+/// Returns the bytes of a body that have arrived. No reader may have passed any of them.
 pub fn come(body: &Body) -> Vec<u8> {
     let mut all = Vec::new();
     while (all.len() as u64) < body.arrived() {
@@ -121,10 +122,10 @@ pub fn come(body: &Body) -> Vec<u8> {
     all
 }
 
-/// What has come of a reply's data, none of which anybody has passed.
+/// Returns the bytes of a reply's data that have arrived. No reader may have passed any of them.
 pub fn come_of(flow: &Flow) -> Vec<u8> {
     let mut all = Vec::new();
-    // Ends: each piece is a part of what has come.
+    // Ends: each piece is a part of the data that have arrived.
     loop {
         match flow.read(all.len() as u64, usize::MAX) {
             piece if piece.is_empty() => return all,
@@ -133,7 +134,7 @@ pub fn come_of(flow: &Flow) -> Vec<u8> {
     }
 }
 
-/// An inbox whose peer has said hello.
+/// Returns an inbox whose peer has sent its HELLO.
 pub fn greeted() -> Inbox {
     let mut outbox = Outbox::new();
     outbox.hello(&HELLO);
@@ -143,7 +144,8 @@ pub fn greeted() -> Inbox {
     inbox
 }
 
-/// What a stream that is cut in some way makes an inbox say, up to its end or to the first fault. That more has come is left out: it is said once for each read.
+/// Returns the events of a stream with these cuts, up to its end or the first fault. The event that more data have
+/// arrived is left out, because it comes once for each read.
 pub fn feed(
     inbox: &mut Inbox,
     stream: &[u8],
@@ -159,7 +161,7 @@ pub fn feed(
     (all, result)
 }
 
-/// Takes all bytes off an outbox, by writes of these lengths in turn.
+/// Takes all bytes from an outbox, by writes of these lengths in turn.
 pub fn drain(outbox: &mut Outbox, cuts: &[usize]) -> Vec<u8> {
     let (mut all, mut lengths) = (Vec::new(), cuts.iter().cycle());
     while outbox.is_ready() {
@@ -178,7 +180,7 @@ pub fn drain(outbox: &mut Outbox, cuts: &[usize]) -> Vec<u8> {
     all
 }
 
-/// The bytes of a message, written with these cuts.
+/// Returns the bytes of a message, written with these cuts.
 pub fn written(message: Message, cuts: &[usize]) -> Vec<u8> {
     let mut outbox = Outbox::new();
     outbox.grant(1);
@@ -186,7 +188,8 @@ pub fn written(message: Message, cuts: &[usize]) -> Vec<u8> {
     drain(&mut outbox, cuts)
 }
 
-/// Whether two requests say the same and as much of their data has come. A tree that is not known is carried on without its parameter, and not compared.
+/// Whether two requests are the same and as much of their data has arrived. An unknown tree is forwarded without its
+/// parameter, so it is not compared.
 pub fn same_request(one: &Request, two: &Request) -> bool {
     let flags = |request: &Request| {
         (request.reply_wanted, request.forward_first, request.partial, request.adopted, request.skipped)
@@ -203,7 +206,7 @@ pub fn same_request(one: &Request, two: &Request) -> bool {
         && data(one) == data(two)
 }
 
-/// Whether two responses say the same.
+/// Whether two responses are the same.
 pub fn same_response(one: &Response, two: &Response) -> bool {
     let answers = match (&one.answer, &two.answer) {
         (Answer::Completed, Answer::Completed) => true,

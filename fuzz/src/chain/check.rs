@@ -1,4 +1,4 @@
-//! What must be so when all is quiet.
+//! Checks of a world in which nothing is under way.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use gpc_trees::Id;
 
 use super::world::{Ended, Executed, PROMPT, Started, World};
 
-/// Looks at everything.
+/// Checks the whole world.
 pub(super) fn at_rest(world: &World) {
     for (id, node) in &world.nodes {
         let left = (node.calls(), node.answers_kept(), node.jobs_running(), node.next_deadline());
@@ -25,7 +25,8 @@ pub(super) fn at_rest(world: &World) {
     }
 }
 
-/// No id executes a call twice; nor do two runs of it, unless somebody lies or is late.
+/// Checks that no id executed a call twice. Two runs of an id may each execute it if a message was changed or forged,
+/// or requests were late.
 fn executed_once(world: &World) {
     let prompt = world.honest && world.under_way < PROMPT;
     let mut seen = BTreeSet::new();
@@ -35,7 +36,7 @@ fn executed_once(world: &World) {
     }
 }
 
-/// What an outcome says adds up, and is true where nobody lied.
+/// Checks that an outcome is consistent, and that it is true if no message was changed or forged.
 fn outcome(world: &World, call: &Started, Ended { call: name, result, report }: &Ended) {
     let start = &call.start;
     let asked: Vec<Id> = start.ids.iter().skip(usize::from(start.watch)).collect();
@@ -67,7 +68,8 @@ fn outcome(world: &World, call: &Started, Ended { call: name, result, report }: 
     }
 }
 
-/// The reply has the part of every id that is done, once; in the caller's order where no callback merges.
+/// Checks that the reply has the part of every id that is done exactly once, and in the caller's order unless a
+/// callback merges.
 fn parts(call: &Started, reply: &SubtreeReply, mut done: Vec<Id>) {
     let merged = call.start.callback.is_some();
     let mut headers: Vec<String> = values(merged, reply.level, &reply.header);
@@ -80,7 +82,7 @@ fn parts(call: &Started, reply: &SubtreeReply, mut done: Vec<Id>) {
     assert_eq!(data, done.iter().map(Id::to_string).collect::<Vec<_>>());
 }
 
-/// The words of a reply: one or more in a merged value, one in each leaf of an aggregate.
+/// Returns the words of a reply: one or more in a merged value, one in each leaf of an aggregate.
 fn values(merged: bool, level: u16, payload: &Payload) -> Vec<String> {
     let bytes = payload.to_bytes();
     let leaves: Vec<&[u8]> = match merged && level == 0 {

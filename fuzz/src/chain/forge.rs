@@ -1,4 +1,5 @@
-//! What no honest peer says: messages that were changed on the way, made up, or no messages at all. All of them come as bytes, through the receiving side of a link.
+//! Input that no honest peer sends: messages changed on the way, forged messages, and arbitrary bytes. All of it
+//! arrives as bytes, through the receiving side of a link.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,7 +38,7 @@ impl Context for Seen<'_> {
     }
 }
 
-/// A message that is under way is changed in one byte.
+/// Changes one byte of a message under way.
 pub(super) fn change(world: &mut World, input: &mut Input<'_>) {
     let (link, place, change) = (busy_link(world, input), input.word(), input.byte());
     let Some((from, to)) = link else { return };
@@ -53,7 +54,7 @@ pub(super) fn change(world: &mut World, input: &mut Input<'_>) {
     hear(world, from, to, &bytes);
 }
 
-/// Bytes as they are.
+/// Feeds a node the bytes of the input as they are.
 pub(super) fn bytes(world: &mut World, input: &mut Input<'_>) {
     let (from, to, length) = (id(world, input), id(world, input), input.byte());
     let bytes = input.bytes(length.into());
@@ -62,7 +63,7 @@ pub(super) fn bytes(world: &mut World, input: &mut Input<'_>) {
     }
 }
 
-/// A message of any kind that makes some sense.
+/// Forges a message of any kind with plausible content.
 pub(super) fn message(world: &mut World, input: &mut Input<'_>) {
     let (from, to, kind) = (id(world, input), id(world, input), input.byte());
     let call = call(world, input);
@@ -78,7 +79,7 @@ pub(super) fn message(world: &mut World, input: &mut Input<'_>) {
     }
 }
 
-/// A call that there may be.
+/// Returns the name of a call that may exist.
 fn call(world: &World, input: &mut Input<'_>) -> CallId {
     let choice = input.byte();
     let root = u32::from(choice & 7) % world.n;
@@ -129,7 +130,7 @@ fn answer(input: &mut Input<'_>) -> Answer {
         0 => Answer::Completed,
         1 => Answer::Reply(reply(input)),
         2 => {
-            // Of kinds that are known, and of others.
+            // The number may be that of a known kind or of an unknown one.
             let id = input.byte();
             let cause = Cause::new(id.into(), Stage::Func, CauseKind::from_number(id.into()), "forged");
             Answer::Failed(Box::new(Failure { cause, coverage: coverage(input) }))
@@ -151,7 +152,7 @@ fn coverage(input: &mut Input<'_>) -> Coverage {
     coverage
 }
 
-/// Bytes come on the link from a peer; what breaks the protocol breaks the link.
+/// Feeds a node bytes on the link from a peer. A violation of the protocol breaks the link.
 fn hear(world: &mut World, from: Id, to: Id, bytes: &[u8]) {
     world.honest = false;
     let Some(node) = world.nodes.get(&to) else { return };
@@ -186,7 +187,7 @@ fn hear(world: &mut World, from: Id, to: Id, bytes: &[u8]) {
             }
             Event::Abandoned | Event::Credit(_) | Event::Window(_) | Event::DataGrew => continue,
             Event::ReplyBegun | Event::Unwanted(_) | Event::Begun { .. } => continue,
-            // This node's memory has no bound.
+            // The memory of this node has no bound.
             Event::Refused(_) | Event::DataRefused { .. } | Event::ReplyRefused { .. } => {
                 panic!("refused by no limit: {event:?}")
             }

@@ -1,10 +1,12 @@
-//! Sequences of operations on a few nodes of the chain: calls begin, messages are delivered, lost, doubled, changed and forged, functions end well or
-//! badly, links and processes go, time passes. Every byte is a choice.
+//! Sequences of operations on a few nodes of the chain. Calls begin; messages are delivered, lost, duplicated, changed
+//! and forged; functions succeed and fail; links and processes are lost; time passes. Every byte is a choice.
 //!
-//! What must hold whatever happens: nothing panics, every call ends by its limit, no id executes a call twice, what an outcome says adds up, and when all is quiet no node holds
-//! anything. As long as nobody lies (no message was changed or forged), also what outcomes say is true.
+//! In every sequence nothing panics, every call ends by its limit, no id executes a call twice, every outcome is
+//! consistent, and no node holds anything once all is quiet. As long as no message was changed or forged, outcomes are
+//! also true.
 //!
-//! Input: a byte each for the number of nodes and how they are built, then operations of a byte and what they need.
+//! Input: a byte for the number of nodes, a byte for their configuration, then operations, each a byte and its
+//! arguments.
 
 mod check;
 mod forge;
@@ -13,10 +15,11 @@ mod world;
 
 use super::input::Input;
 
-/// Operations of one input: fewer than the calls that a node remembers, so that no more than one of each call is executed however many are forged.
+/// Maximum number of operations of one input. It is below the number of completed calls that a node remembers, so each
+/// call is executed at most once, however often it is forged.
 const OPERATIONS: usize = 800;
 
-/// Runs the operations that the bytes say, then lets everything come to rest.
+/// Applies the operations of an input, then lets everything come to rest.
 pub fn run(data: &[u8]) {
     let mut input = Input::new(data);
     let mut world = world::World::new(&mut input);

@@ -1,4 +1,4 @@
-//! What a byte of the input does to the world.
+//! The operations on the world, each chosen by a byte of the input.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use super::super::input::Input;
 use super::forge;
 use super::world::{Parcel, World};
 
-/// Limits of time, from none to more than there is.
+/// Time limits, from zero to beyond the end of time.
 pub(super) const SPANS: [Duration; 8] = [
     Duration::from_secs(60),
     Duration::from_millis(1),
@@ -23,7 +23,7 @@ pub(super) const SPANS: [Duration; 8] = [
     Duration::from_micros(u64::MAX),
 ];
 
-/// The next operation.
+/// Applies the next operation of the input.
 pub(super) fn next(world: &mut World, input: &mut Input<'_>) {
     match input.byte() % 32 {
         0..=9 => deliver(world, input, false),
@@ -59,7 +59,7 @@ pub(super) fn id(world: &World, input: &mut Input<'_>) -> Id {
     input.below(world.n as usize) as Id
 }
 
-/// A link on which something is under way.
+/// Chooses a link with something under way.
 pub(super) fn busy_link(world: &World, input: &mut Input<'_>) -> Option<(Id, Id)> {
     let busy = world.busy();
     busy.get(input.below(busy.len())).copied()
@@ -96,7 +96,7 @@ fn end_job(world: &mut World, input: &mut Input<'_>, badly: bool) {
         1 => world.end_job(index, |_| JobResult::Refused("no such function".into())),
         2 => world.end_job(index, |_| JobResult::Deferred),
         3 => {
-            // The answer overtakes the end of the function.
+            // The answer arrives before the function ends.
             let (id, call) = (world.jobs[index].0, world.jobs[index].1.call);
             let reply = world.made(index);
             world.input(id, Happened::Answered { call, result: Ok(reply) });
@@ -107,11 +107,12 @@ fn end_job(world: &mut World, input: &mut Input<'_>, badly: bool) {
     }
 }
 
-/// A deferred answer comes; a func's token stays until a callback of its call runs there, and may be used again.
+/// Delivers a deferred answer. The token of a func stays until a callback of its call runs at that id, and may be used
+/// again.
 fn answer(world: &mut World, input: &mut Input<'_>) {
     let (index, good) = (input.below(world.deferred.len()), input.below(4) > 0);
     let Some(deferred) = world.deferred.get(index).cloned() else { return };
-    // A second answer of a callback would be that of the next one.
+    // A second answer of a callback would count as that of the next callback.
     if deferred.merges {
         world.deferred.swap_remove(index);
     }
@@ -128,13 +129,13 @@ fn give_up(world: &mut World, input: &mut Input<'_>) {
     }
 }
 
-/// A call begins on some of the ids, and sometimes on one that nobody has.
+/// Starts a call on some of the ids, and sometimes on an id that has no node.
 fn start(world: &mut World, input: &mut Input<'_>) {
     let (root, which, turn, options) = (id(world, input), input.word(), input.byte(), input.byte());
     let mut others: Vec<Id> = (0..=world.n).filter(|at| *at != root && which >> at & 1 == 0).collect();
     let turn = usize::from(turn).checked_rem(others.len()).unwrap_or_default();
     others.rotate_left(turn);
-    // Bit 9 leaves the root out, which no node may take.
+    // Bit 9 leaves the root out of the list, which every node must reject.
     let first = Some(root).filter(|_| which >> 9 & 1 == 0);
     let ids = IdList::from_ids(first.into_iter().chain(others)).expect("distinct ids");
     let (tree, ids) = tree(input, ids);
@@ -154,7 +155,7 @@ fn start(world: &mut World, input: &mut Input<'_>) {
     world.start(root, start);
 }
 
-/// A tree, and the list in its order.
+/// Chooses a tree, and puts the list in its order.
 pub(super) fn tree(input: &mut Input<'_>, ids: IdList) -> (Tree, IdList) {
     let choice = input.byte();
     let tree = match choice % 8 {

@@ -1,6 +1,7 @@
-//! Nodes, the links between them, functions that run, and time: what a driver does, as the chain asks for it.
+//! The surroundings of the chain's nodes: links, running functions and time. It does for the chain what a driver does.
 //!
-//! Links keep their order and lose what is under way when they break; each side hears of that by itself, behind what it was sent before.
+//! A link delivers in order, and loses what is under way when it breaks. Each side learns of the loss by itself, behind
+//! the messages that were sent to it before.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -15,33 +16,33 @@ use gpc_trees::{Id, Limits};
 
 use super::super::input::Input;
 
-/// What travels from one id to another, and when it was sent.
+/// An item under way from one id to another: a message with the time it was sent, or the loss of the link.
 pub(super) enum Parcel {
     Message(Message, u64),
     Lost { unreached: bool },
 }
 
-/// The data of a request or a reply that reach their receiver piece by piece.
+/// The data of a request or a reply that reach the receiver piece by piece.
 pub(super) struct Arriving {
     pub(super) from: Id,
     pub(super) to: Id,
     pub(super) call: CallId,
     pub(super) source: Flow,
-    /// Of a reply: what its receiver gets when it is all there, if it needs it whole.
+    /// Of a reply: how its receiver takes it.
     pub(super) reply: Option<ForReply>,
     pub(super) writer: BodyWriter,
     pub(super) read: u64,
 }
 
-/// A reply whose data are under way.
+/// The receiver of a reply whose data are under way.
 pub(super) enum ForReply {
-    /// Its receiver has its head, and passes it on.
+    /// The receiver has the head, and forwards the data as they arrive.
     PassedOn,
-    /// Its receiver needs it whole.
+    /// The receiver gets the reply once it is whole.
     Whole { head: ArrivingReply },
 }
 
-/// How a call ended.
+/// The end of a call.
 pub(super) struct Ended {
     pub(super) call: CallId,
     pub(super) result: Result<Option<SubtreeReply>, Failure>,
@@ -54,11 +55,11 @@ pub(super) struct Started {
     pub(super) start: Start,
     pub(super) begun: Time,
     pub(super) ended: Option<Ended>,
-    /// The root has died, and nobody waits any more.
+    /// Whether the root has died, so that the call has no caller any more.
     pub(super) dead: bool,
 }
 
-/// A function that was executed.
+/// A func that was executed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Executed {
     pub(super) call: CallId,
@@ -66,13 +67,13 @@ pub(super) struct Executed {
     pub(super) run: u64,
 }
 
-/// A function that has said that it answers later.
+/// A deferred answer of a function.
 #[derive(Clone, Debug)]
 pub(super) struct Later {
     pub(super) at: Id,
     pub(super) call: CallId,
     pub(super) reply: Reply,
-    /// Whether it is a callback.
+    /// Whether the function is a callback.
     pub(super) merges: bool,
 }
 
@@ -83,38 +84,40 @@ pub(super) struct World {
     config: Config,
     pub(super) now: u64,
     pub(super) links: BTreeMap<(Id, Id), VecDeque<Parcel>>,
-    /// Sender and receiver of a link that is lost, and the sender does not know it yet.
+    /// Sender and receiver of each link that is lost without the sender knowing it yet.
     broken: BTreeSet<(Id, Id)>,
     pub(super) jobs: Vec<(Id, Job)>,
-    /// Functions that have said that they answer later.
+    /// Answers still due from functions that have deferred them.
     pub(super) deferred: Vec<Later>,
     pub(super) arriving: Vec<Arriving>,
-    /// Receiver and sender: requests delivered that do not count as consumed yet.
+    /// Number of requests delivered and not yet consumed, by receiver and sender.
     pub(super) owed: BTreeMap<(Id, Id), u32>,
     pub(super) calls: Vec<Started>,
     pub(super) executed: Vec<Executed>,
-    /// How often each id has begun.
+    /// Number of restarts of each id.
     runs: BTreeMap<Id, u64>,
     /// Whether no message was changed or forged.
     pub(super) honest: bool,
-    /// For how long requests were under way, all in all.
+    /// Total time for which requests were under way.
     pub(super) under_way: Duration,
 }
 
 impl Arriving {
-    /// Whether it is this request, or this response.
+    /// Whether these are the data of the given request, or of the given response.
     fn is(&self, from: Id, to: Id, call: CallId, of_response: bool) -> bool {
         (self.from, self.to, self.call, self.reply.is_some()) == (from, to, call, of_response)
     }
 }
 
-/// Most that a node is told at one moment that time has come: each takes some of what waits, and ends a thousand calls.
+/// Maximum number of ticks of a node at one moment. Each tick handles a part of the waiting requests, and ends a
+/// thousand calls.
 const TICKS_MAX: usize = 10_000;
 
-/// How long requests may be under way for an id to know surely whether an earlier run of it had one: its margin for that.
+/// Maximum time that requests may be under way if an id is to know for certain whether an earlier run of it received
+/// one of them: the restart margin of a node.
 pub(super) const PROMPT: Duration = Duration::from_secs(1);
 
-/// What a function replies at an id.
+/// Returns the reply of a function at an id.
 pub(super) fn reply(id: Id) -> Reply {
     Reply {
         header: format!("h{id} ").into_bytes(),
@@ -132,10 +135,10 @@ impl World {
         config.calls_max = if built & 8 != 0 { 2 } else { config.calls_max };
         config.reply_max = if built & 16 != 0 { 24 } else { config.reply_max };
         config.data_max = if built & 32 != 0 { 4 } else { config.data_max };
-        // A forged list may be long; these are what it costs.
+        // A forged list may be long; these limits bound its cost.
         config.trees = Limits { fan_out: 64, ..config.trees };
         config.adopted_max = 64;
-        // Older than any margin: only who begins anew is young.
+        // Older than any margin, so only a restarted node is young.
         let now = 10_000_000_000;
         let node = |id| (id, Node::new(Config { me: id, ..config.clone() }));
         World {
@@ -165,7 +168,7 @@ impl World {
         self.runs.get(&id).copied().unwrap_or_default()
     }
 
-    /// Links with something to deliver.
+    /// Returns the links that have something to deliver.
     pub(super) fn busy(&self) -> Vec<(Id, Id)> {
         self.links.iter().filter(|(_, queue)| !queue.is_empty()).map(|(link, _)| *link).collect()
     }
@@ -179,7 +182,7 @@ impl World {
         self.input(root, Happened::Start { ticket, start: start.into() });
     }
 
-    /// Gives one input, and carries out all that the node says.
+    /// Gives a node one input, and carries out its outputs.
     pub(super) fn input(&mut self, id: Id, happened: Happened) {
         let now = self.time();
         let Some(node) = self.nodes.get_mut(&id) else { return };
@@ -197,7 +200,7 @@ impl World {
                 self.post(id, to, message);
             }
             Output::Abandon { peer } => self.cut(id, peer, false),
-            // A job ends when the input says so, whether anybody wants it or not.
+            // A job ends when the input says so, even if its result is no longer wanted.
             Output::Stopped(_) => {}
             Output::Run(job) => {
                 let call = job.call;
@@ -209,7 +212,8 @@ impl World {
                 match job.work {
                     Work::Func => self.executed.push(Executed { call, at: id, run: self.run_of(id) }),
                     Work::More(_) => {}
-                    // func has answered. An answer names its call and no more: a second one would be taken for that of this callback, if it defers.
+                    // The func has answered. An answer names only its call, so if this callback defers, a second answer
+                    // of the func would count as the callback's.
                     Work::Callback { .. } => {
                         self.deferred.retain(|later| (later.at, later.call) != (id, call))
                     }
@@ -229,7 +233,7 @@ impl World {
         }
     }
 
-    /// A message leaves, as far as the link stands and its end lives.
+    /// Sends a message if the link is up. If the receiver is dead, the sender learns that it was unreached.
     fn post(&mut self, id: Id, to: Id, message: Message) {
         if self.broken.contains(&(id, to)) {
             return;
@@ -242,7 +246,7 @@ impl World {
         self.broken.insert((id, to));
     }
 
-    /// The next thing on a link comes; the data of a request piece by piece, if it is slow.
+    /// Delivers the next item on a link. If `slow`, the data of a request follow piece by piece.
     pub(super) fn deliver(&mut self, (from, to): (Id, Id), slow: bool) {
         match self.links.get_mut(&(from, to)).and_then(VecDeque::pop_front) {
             None => {}
@@ -269,7 +273,7 @@ impl World {
                 let mut request = Request::clone(&request);
                 let call = request.call;
                 if self.arriving.iter().any(|body| body.is(from, to, call, false)) {
-                    // A second request for a call whose first is still arriving breaks the protocol.
+                    // A second request for a call whose first request is still arriving breaks the protocol.
                     return self.lose(from, to);
                 }
                 self.under_way += Duration::from_nanos(self.now - sent);
@@ -285,7 +289,7 @@ impl World {
                 self.input(to, Happened::Message { from, message: Message::Request(request.into()) });
             }
             Message::Cancel(call) => {
-                // The rest of a request ends with it, and so does a reply that went the other way.
+                // A cancel ends the rest of a request, and a reply in the other direction.
                 self.arriving
                     .retain(|body| !body.is(from, to, call, false) && !body.is(to, from, call, true));
                 self.input(to, Happened::Message { from, message });
@@ -295,13 +299,13 @@ impl World {
         }
     }
 
-    /// A response comes; the data of a reply behind it if it is slow, or if its sender has not got them yet.
+    /// Delivers a response. The data of a reply follow its head if `slow`, or if the sender has not got them all yet.
     fn response(&mut self, from: Id, to: Id, response: Response, slow: bool) {
         let call = response.call;
         let under_way = self.arriving.iter().any(|body| body.is(from, to, call, true));
         let failed = matches!(response.answer, Answer::Failed(_));
         if under_way && !failed {
-            // A second response for a call whose first is still arriving breaks the protocol.
+            // A second response for a call whose first response is still arriving breaks the protocol.
             return self.lose(from, to);
         }
         self.arriving.retain(|body| !body.is(from, to, call, true));
@@ -333,7 +337,7 @@ impl World {
         }
     }
 
-    /// More data of a request or a reply come, as far as its sender has them; says whether any did.
+    /// Delivers more data of a request or a reply, as far as the sender has them; returns whether there were any.
     pub(super) fn feed(&mut self, index: usize, most: usize) -> bool {
         let Some(body) = self.arriving.get_mut(index) else { return false };
         let piece = body.source.read(body.read, most);
@@ -356,7 +360,7 @@ impl World {
         !piece.is_empty()
     }
 
-    /// What the function of a job makes.
+    /// Returns the reply that the function of a job makes.
     pub(super) fn made(&self, index: usize) -> Reply {
         let (id, job) = &self.jobs[index];
         match &job.work {
@@ -370,7 +374,7 @@ impl World {
         }
     }
 
-    /// A function ends.
+    /// Ends the function of a job.
     pub(super) fn end_job(&mut self, index: usize, result: impl FnOnce(Reply) -> JobResult) {
         let reply = self.made(index);
         let (at, job) = self.jobs.remove(index);
@@ -383,13 +387,15 @@ impl World {
         self.input(at, Happened::Ran { call, result });
     }
 
-    /// The link between two ids breaks, and what is under way on it is gone.
+    /// Breaks the link between two ids, and drops what is under way on it.
     pub(super) fn lose(&mut self, a: Id, b: Id) {
         self.cut(a, b, true);
         self.cut(b, a, true);
     }
 
-    /// What is under way from `peer` is gone, and `peer` will hear that the link is lost; so will `id`, unless it has cut it itself.
+    /// Ends a link at the side of `id`: drops the data arriving from `peer` and the messages sent to it, and tells
+    /// `peer` that the link is lost. If `hears` is false, `id` has cut the link itself: what `peer` sent is dropped
+    /// too, and `id` is not told.
     fn cut(&mut self, id: Id, peer: Id, hears: bool) {
         self.arriving.retain(|body| (body.from, body.to) != (peer, id));
         if !hears {
@@ -402,12 +408,13 @@ impl World {
         self.broken.insert((peer, id));
     }
 
-    /// A process dies; what it has sent may still arrive.
+    /// Kills a process. If `last_words_arrive`, the messages it has sent still arrive.
     pub(super) fn kill(&mut self, id: Id, last_words_arrive: bool) {
         if self.nodes.remove(&id).is_none() {
             return;
         }
-        // A link ends with the process at either end, and a later run of this id begins with none: it reads nothing that was sent to this one, not even the last words of who died before.
+        // A link ends with the process at either end, and a later run of this id starts without links. So it receives
+        // nothing that was sent to this run, not even the last messages of a process that died before.
         self.links.retain(|(_, to), _| *to != id);
         self.broken.retain(|(from, _)| *from != id);
         for peer in self.nodes.keys().copied().collect::<Vec<Id>>() {
@@ -426,7 +433,7 @@ impl World {
             .for_each(|call| call.dead = call.ended.is_none());
     }
 
-    /// A process begins anew with the id of one that has died.
+    /// Starts a process with the id of one that has died.
     pub(super) fn restart(&mut self, id: Id) {
         if self.nodes.contains_key(&id) {
             return;
@@ -444,7 +451,8 @@ impl World {
         self.nodes.insert(id, node);
     }
 
-    /// Time passes, and every node that is due is told, as often as it has work; then no call is over its limit by more than the time for reports.
+    /// Advances the time, and ticks every node that is due until it has no more work. Then no call may be over its
+    /// limit by more than the time for reports.
     pub(super) fn pass(&mut self, until: u64) {
         self.now = self.now.max(until);
         let due = |node: &Node| node.next_deadline().is_some_and(|at| at.as_nanos() <= self.now);
@@ -471,14 +479,14 @@ impl World {
         }
     }
 
-    /// The soonest deadline of all nodes.
+    /// Returns the earliest deadline of all nodes.
     pub(super) fn deadline(&self) -> Option<u64> {
         self.nodes.values().filter_map(|node| Some(node.next_deadline()?.as_nanos())).min()
     }
 
-    /// Everything that is under way arrives, every function ends, and time passes until nobody waits for it.
+    /// Delivers everything under way, ends every function, and lets time pass until no node waits for it.
     pub(super) fn rest(&mut self) {
-        // Each round doubles the step, so that the end of time is not far.
+        // Each round doubles the step, so few rounds reach the end of time.
         for round in 0..64 {
             self.settle();
             let Some(deadline) = self.deadline() else { return };
@@ -487,9 +495,9 @@ impl World {
         panic!("a node still waits at {:?}: {:?}", self.time(), self.nodes);
     }
 
-    /// All that can happen without time passing.
+    /// Runs everything that can happen without time passing.
     fn settle(&mut self) {
-        // A call is some tens of messages over eight ids.
+        // A call takes some tens of messages over eight ids.
         for _ in 0..1_000_000 {
             let feed = (0..self.arriving.len()).any(|index| self.feed(index, usize::MAX));
             if let Some(&link) = self.busy().first() {
