@@ -151,7 +151,7 @@ pub struct CallArgs {
     #[arg(long)]
     pub forward_first: bool,
 
-    /// Links between the processes. With --peers, on this host: shm and unix replace TCP addresses, tcp keeps all
+    /// Links between the processes. With --peers, on this host: shm and unix replace TCP addresses, tcp replaces none
     #[arg(long, value_parser = link_parser(), default_value_t = LinkKind::DEFAULT)]
     pub link: LinkKind,
 
@@ -273,7 +273,7 @@ pub struct NodeArgs {
     #[arg(long, value_name = "HOW", default_value = "adaptive")]
     pub wait: WaitName,
 
-    /// Links with nodes of this host: shm and unix replace TCP addresses, tcp keeps all addresses
+    /// Links with nodes of this host: shm and unix replace TCP addresses, tcp replaces no address
     #[arg(long, value_parser = link_parser(), default_value_t = LinkKind::DEFAULT)]
     pub link: LinkKind,
 
