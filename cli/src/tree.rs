@@ -119,10 +119,7 @@ mod tests {
         for n in [Some(7), None] {
             assert!(sketch("mine", n).unwrap_err().starts_with("no tree is named `mine`; write binary"));
             // Tests run in the folder of the package.
-            assert!(
-                sketch("trees", n).unwrap_err().starts_with("no tree is named `trees`; "),
-                "it is a folder"
-            );
+            assert!(sketch("src", n).unwrap_err().starts_with("no tree is named `src`; "), "it is a folder");
         }
         assert!(sketch("chain", Some(70_000)).unwrap_err().starts_with("chain: position "));
     }

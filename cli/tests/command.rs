@@ -323,7 +323,7 @@ fn the_help_says_what_a_node_needs() {
     assert_eq!(status, Some(0));
     assert!(help.contains("Usage: gpc node --id <I> --peers <FILE> [OPTIONS]"), "{help}");
     let words: Vec<&str> = help.split_whitespace().collect();
-    assert!(words.join(" ").contains("by default where the peers file has this id"), "{help}");
+    assert!(words.join(" ").contains("by default that of this id in the peers file"), "{help}");
 }
 
 /// The complete path: processes, probes, the search, the file, the table; then the file is used.
