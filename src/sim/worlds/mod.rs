@@ -3,7 +3,7 @@
 //!
 //! A kind of worlds is identified by its faults. A crate lists them with [`faults!`] and implements [`Fault`]. It then
 //! has scenarios with faults drawn from a seed or listed at events ([`parse_acts`]). It also has [many runs](run_all)
-//! on all cores, and [exhaustive](exhaustive) runs of small worlds.
+//! on all cores, and [`exhaustive`] runs of small worlds.
 
 mod faults;
 mod many;
