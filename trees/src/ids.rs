@@ -187,6 +187,7 @@ impl IdList {
     }
 
     /// The maximal runs of consecutive ids, in order. Equal lists have equal runs.
+    #[inline]
     pub fn runs(&self) -> Runs<'_> {
         match &self.store {
             Store::One { first } => {
