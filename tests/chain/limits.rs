@@ -42,9 +42,9 @@ fn the_message_of_a_time_limit_says_what_the_call_was_waiting_for() {
     );
 
     let mut one = One::new(1);
-    one.request(0, Request { limit: Duration::ZERO, ..request("1-2") });
+    let outputs = one.request(0, Request { limit: Duration::ZERO, ..request("1-2") });
     let says = "nothing of the time limit was left when the request came";
-    assert_eq!(expired(one), format!("to 0: id 1 failed at stage func (time-limit): {says} [f-]"));
+    assert_eq!(outputs[1], format!("to 0: id 1 failed at stage func (time-limit): {says} [f-]"));
 
     let mut one = One::new(1);
     let other = CallId { root: 0, sequence: 9 };
