@@ -96,6 +96,9 @@ impl Memory {
             Observation::Ran { id, call, end: FunctionEnd::Through } => {
                 // If a call was started anew, the job may be left from the first time.
                 let record = book.calls.get(call).filter(|record| !book.may_run_anew(record));
+                // A reply that comes after the limit may be dropped; no id has an earlier limit than the root.
+                let in_time = |record: &&Record| findings.at < record.started + record.plan.limit_ns;
+                let record = record.filter(in_time);
                 // A callback replaces the reply.
                 let gives =
                     |plan: &Plan| u64::from(plan.reply_bytes) + u64::from(plan.carries.reply_header_bytes);

@@ -8,7 +8,7 @@ use super::history::{History, Part};
 use super::meetings::{coordinator, limit_of, told};
 use crate::exit::Exit;
 use crate::fault::{Fault, FaultKind};
-use crate::names::Member;
+use crate::names::{GroupId, Member, Set};
 use crate::request::Client;
 
 /// The shortest default limit, in microseconds.
@@ -29,9 +29,16 @@ pub(super) fn same(history: &History<'_>, wrong: &mut Vec<Wrong>) {
     for (meeting, parts) in &history.meetings {
         let Some(first) = parts.iter().filter_map(failed).map(|(at, _)| at).min() else { continue };
         let leads = coordinator(history, meeting);
+        let groups: BTreeSet<GroupId> = match &meeting.set {
+            Set::Group(group) => history.bases(*group).into_iter().collect(),
+            Set::Members(members) => members.iter().map(|member| member.group).collect(),
+        };
         let counts = |part: &&Part<'_>| {
             let at = part.answered.map_or(usize::MAX, |(at, _)| at);
-            !history.is_excused(Client::Process(part.member), at)
+            // With a group that is freed its failures are forgotten.
+            let freed = groups.iter().any(|group| history.is_freed(*group, at));
+            !freed
+                && !history.is_excused(Client::Process(part.member), at)
                 && leads.is_some_and(|id| !history.is_disturbed(id, at))
         };
         let mut faults = parts.iter().filter(counts).filter_map(failed);

@@ -153,6 +153,11 @@ impl<'a> History<'a> {
         self.ends.is_none_or(|ends| self.time(at) + 40_000_000 < self.time(ends))
     }
 
+    /// Whether a client has asked by then to free a group.
+    pub(super) fn is_freed(&self, group: GroupId, at: usize) -> bool {
+        self.requests.values().any(|(asked, request)| *asked <= at && **request == Request::Free(group))
+    }
+
     pub(super) fn bases(&self, group: GroupId) -> Vec<GroupId> {
         match self.merged.get(&group) {
             Some((first, second)) => [self.bases(*first), self.bases(*second)].concat(),

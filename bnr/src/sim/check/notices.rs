@@ -39,7 +39,7 @@ pub(super) fn notices(history: &History<'_>, wrong: &mut Vec<Wrong>) {
         wrong.extend(history.was_no_death(death, at).map(|what| (at, format!("{client:?} is {what}"))));
     }
     for ((client, group), since) in &since {
-        let freed = history.requests.values().any(|(_, request)| **request == Request::Free(*group));
+        let freed = history.is_freed(*group, usize::MAX);
         // A subscription to a removed group is refused, so no notice is required.
         if history.is_excused(*client, usize::MAX) || history.is_away(*client) || freed {
             continue;
