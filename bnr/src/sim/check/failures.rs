@@ -29,7 +29,7 @@ pub(super) fn same(history: &History<'_>, wrong: &mut Vec<Wrong>) {
     for (meeting, parts) in &history.meetings {
         let Some(first) = parts.iter().filter_map(failed).map(|(at, _)| at).min() else { continue };
         let leads = coordinator(history, meeting);
-        let groups: BTreeSet<GroupId> = match &meeting.set {
+        let groups: BTreeSet<GroupId> = match &meeting.0 {
             Set::Group(group) => history.bases(*group).into_iter().collect(),
             Set::Members(members) => members.iter().map(|member| member.group).collect(),
         };
