@@ -35,7 +35,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// The first of these limits that exceeds `most`, in words; `None` if there is none. Durations are not compared.
+    /// The first of these limits that exceeds `most`, in words; `None` if all are within. Durations are not compared.
     pub fn beyond(&self, most: &Limits) -> Option<&'static str> {
         let counts = [
             ("bytes of a key", self.key, most.key),

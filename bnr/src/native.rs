@@ -15,7 +15,7 @@ use crate::request::{Answer, Request};
 /// disconnected at this limit.
 pub const ASKED_MAX: usize = 1024;
 
-/// Most received bytes that are not yet decoded: the largest request, and what is read at a time beside it.
+/// Most received bytes that are not yet decoded: the largest request, and one read.
 const HELD_MAX: usize = UP_MAX + (1 << 20);
 
 /// An output of a connection.

@@ -38,7 +38,7 @@ pub(super) struct Calls {
     /// Ended calls without contents.
     #[allow(clippy::vec_box, reason = "a call stays where it is while its box goes from place to place")]
     spare: Vec<Box<Call>>,
-    /// Placeholder for their request.
+    /// The empty request that ended calls hold, so that their own is freed.
     nothing: Option<Arc<Request>>,
     /// Whether there has been a call, and whether there has been a second one.
     seen: (bool, bool),
@@ -174,7 +174,7 @@ impl Calls {
         }
     }
 
-    /// Returns the placeholder for the request of an ended call.
+    /// Returns the empty request that ended calls hold.
     fn no_request() -> Arc<Request> {
         Arc::new(Request::new(CallId { root: 0, sequence: 0 }, IdList::range(0..0)))
     }

@@ -148,7 +148,7 @@ impl<B: Book> Peering<B> {
 
     fn heard_message(&mut self, key: LinkKey, message: &[u8]) {
         let Some(greeting) = self.greetings.get_mut(&key) else { return };
-        // A stage takes each message once; the placeholder is never seen.
+        // The stage is moved out; the greeting has `Silent` only until the arm ends.
         match std::mem::replace(&mut greeting.stage, Stage::Silent) {
             Stage::First(preamble) => self.heard_first_message(key, preamble, message),
             Stage::Second(handshake) => self.heard_second_message(key, handshake, message),

@@ -67,7 +67,7 @@ impl Databases {
         self.copies.get(name)
     }
 
-    /// Creates an empty copy if there is none.
+    /// Creates an empty copy of a database that has no copy here.
     pub(super) fn create(&mut self, name: &str) {
         if !self.copies.contains_key(name) {
             self.copies.insert(name.into(), Copy::default());

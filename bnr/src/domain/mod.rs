@@ -184,7 +184,7 @@ pub enum Output {
     Check(Arc<Layout>),
     /// Start the processes of a group on this node; [`Input::Started`] has the result.
     Start(Arc<Layout>),
-    /// Kill what is left of a group here, first with SIGTERM, then with SIGKILL; [`Input::Emptied`] follows.
+    /// Kill the remaining processes of a group here, by SIGTERM, then by SIGKILL; [`Input::Emptied`] follows.
     Kill {
         /// The group.
         group: GroupId,

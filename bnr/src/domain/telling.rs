@@ -84,7 +84,7 @@ pub(super) enum Timer {
     Unwatched,
     /// Check a process whose link has closed, after the time it had to end.
     Unlinked(Member),
-    /// Give up what is left after the end of the domain.
+    /// Give up the remaining work after the end of the domain.
     GiveUp,
 }
 

@@ -233,7 +233,7 @@ impl Domain {
         }
     }
 
-    /// Time is up: the domain ends here. The driver's end removes what is left.
+    /// The time limit has passed: the domain ends here. The driver removes the remaining processes at its own end.
     pub(super) fn give_up(&mut self) {
         if matches!(self.life, Life::Ends { .. }) {
             self.has_ended();

@@ -122,7 +122,7 @@ impl Wake for Ready {
     }
 }
 
-/// The report of each id, or the reason why there is none.
+/// The report of each id, or the reason why the call has no reports.
 pub(super) fn reports(ids: &[Id], ended: &Ended) -> Vec<(Id, Result<Report, Fault>)> {
     let each = |id: Id| match ended {
         Ok(outcome) => report_of(id, outcome.reply(id).map(|reply| reply.data), outcome.cause(id)),

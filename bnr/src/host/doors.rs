@@ -105,7 +105,7 @@ impl Doors {
         self.invited.remove(secret)
     }
 
-    /// Accepts a command of the same user; `None` if there is none.
+    /// Accepts a command of the same user; `None` if no connection is pending.
     pub(super) fn tool(&self) -> Option<OwnedFd> {
         let listener = self.tools.as_ref()?;
         // Terminates when no connection waits.
@@ -118,7 +118,7 @@ impl Doors {
         }
     }
 
-    /// Accepts a connection at the port; `None` if there is none.
+    /// Accepts a connection at the port; `None` if no connection is pending.
     pub(super) fn process(&mut self) -> Option<Visitor> {
         let listener = self.port.as_ref()?;
         let (stream, peer) = listener.accept().ok()?;

@@ -210,7 +210,7 @@ impl Keeper {
         Ok(true)
     }
 
-    /// The next event; `None` if there is none at the moment.
+    /// The next event; `None` if the queue is empty.
     ///
     /// # Errors
     /// `UnexpectedEof` if the supervisor is gone, or another system error. Further calls are useless:

@@ -36,7 +36,7 @@ use crate::speak::Said;
 /// Longest line, message or spawn in bytes. The length of a message has six digits, so longer ones are unnecessary.
 pub const ASK_MAX: usize = 1 << 20;
 
-/// Most received bytes that are not yet decoded: the longest request, and what is read at a time beside it.
+/// Most received bytes that are not yet decoded: the longest request, and one read.
 const HELD_MAX: usize = ASK_MAX + (1 << 20);
 
 /// Most unanswered requests that do not block later ones, such as those of several threads. Beyond that, later requests

@@ -10,8 +10,8 @@
 //!   small world.
 //! - Equal scenarios have equal hashes: there is no clock, and the seed determines every choice.
 //! - The kind of trouble is drawn first, then the sizes, so that rare trouble occurs often.
-//! - Checkers judge only what is visible from outside: requests and answers, starts and ends of processes. When all
-//!   faults are over, a new group over all remaining nodes must complete a fence.
+//! - Checkers use only external events: requests and answers, starts and ends of processes. When all faults are over,
+//!   a new group over all remaining nodes must complete a fence.
 //!
 //! This module is outside the promise of semantic versioning.
 

@@ -525,7 +525,7 @@ fn lost(peer: Id, kind: CauseKind, why: &str, unreached: bool) -> chain::Input {
     chain::Input::LinkLost { peer, kind, why: why.into(), unreached }
 }
 
-/// The report of each id in a call that has succeeded, or the reason why there is none.
+/// The report of each id in a call that has succeeded, or the reason why the call has no reports.
 fn replies(
     ids: &[Id],
     reply: Option<&SubtreeReply>,

@@ -30,7 +30,7 @@ pub(super) const LOGINS_MAX: usize = 16;
 /// form to it.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
-/// Placeholder in the form for the message that a token was rejected.
+/// Mark in the form where the message that a token was rejected is inserted.
 const REFUSED: &str = "<!--refused-->";
 
 fn given(status: StatusCode, media: &'static str, text: impl IntoResponse) -> Response {

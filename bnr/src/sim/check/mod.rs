@@ -1,4 +1,4 @@
-//! Rules for every world of groups, judged only by what is visible from outside.
+//! Rules for every world of groups. They use only requests, answers, and starts and ends of processes.
 
 mod databases;
 mod failures;
