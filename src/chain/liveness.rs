@@ -236,10 +236,11 @@ impl Liveness {
         dead.map(|(peer, watched)| (*peer, now.since(since(peer, watched)))).collect()
     }
 
-    /// Sets the awaited peers, each with the earliest time since when, and the descendants to ask besides. All others
-    /// are dropped: a peer that is awaited again later starts anew.
-    fn watch(&mut self, awaited: &BTreeMap<Id, Time>, descendants: BTreeSet<Id>) {
-        self.descendants = descendants;
+    /// Sets the awaited peers, each with the earliest time since when, and the descendants to ask besides; `kept` of
+    /// the earlier descendants keep their state. All others are dropped: a peer that is awaited again later starts anew.
+    fn watch(&mut self, awaited: &BTreeMap<Id, Time>, descendants: &BTreeSet<Id>, kept: usize) {
+        let earlier = std::mem::replace(&mut self.descendants, descendants.clone());
+        self.descendants.extend(earlier.into_iter().take(kept));
         self.watched.retain(|peer, _| awaited.contains_key(peer) || self.descendants.contains(peer));
         for (&peer, &begun) in awaited {
             let heard = begun.max(self.asked);
@@ -314,10 +315,15 @@ impl Node {
     fn ask(&mut self, heartbeat: &Heartbeat) {
         let awaited = self.awaited();
         let descendants = self.descendants_of_suspects(&awaited, heartbeat);
-        self.liveness.watch(&awaited, descendants);
+        // Where requests are delayed, the next may go to an earlier descendant, whose silence counts then.
+        let delayed = self.calls.iter().any(|call| call.unasked.is_some());
+        let most = if delayed { usize::from(self.config.sizes.descendants) } else { 0 };
+        self.liveness.watch(&awaited, &descendants, most.saturating_sub(descendants.len()));
         let now = self.now;
         (self.liveness.asked, self.liveness.asks) = (now, now.plus(heartbeat.every));
-        let asked: Vec<Id> = self.liveness.watched.keys().copied().collect();
+        let watched = self.liveness.watched.keys().copied();
+        let asked: Vec<Id> =
+            watched.filter(|peer| awaited.contains_key(peer) || descendants.contains(peer)).collect();
         for peer in asked {
             // It answers after the end of its pause.
             if self.liveness.is_paused(peer, now) {

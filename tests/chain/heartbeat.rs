@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use chained_gpc::chain::{Config, Heartbeat, Input, JobResult, PAUSE_MAX, Reply, Start};
+use chained_gpc::chain::{Config, Heartbeat, Input, JobResult, PAUSE_MAX, Reply, Sizes, Start};
 use chained_gpc::wire::message::{Answer, Partial, SubtreeReply};
 use chained_gpc::wire::{CallId, Coverage, Message, Report, Request, Stage, Status};
 use gpc_trees::{Id, IdList, Tree};
@@ -291,6 +291,28 @@ fn a_chain_that_is_cut_off_is_found_lost_after_one_detection() {
             check(&world, 0, &start, &Misfortune { events, patience, ..Misfortune::default() });
         }
     }
+}
+
+/// Requests of adopters are bounded in work, so one of them waited for the next tick. Just then the heartbeats were
+/// sent: no answer was awaited, so the silence of all below was forgotten, and each took the full time again.
+#[test]
+fn a_chain_that_is_cut_off_is_found_lost_although_its_adoption_is_delayed() {
+    let sizes = Sizes { work: 1, batch: 1, ..Sizes::default() };
+    let mut one = One::with(Config { sizes, ..config(1) });
+    one.now = Duration::from_secs(100);
+    let limit = Duration::from_secs(600);
+    let tree = Ok(Tree::Chain);
+    one.request(0, Request { partial: true, limit, left: limit, tree, ..request("1-6") });
+    one.replied("r");
+    // Ends: each given-up id takes a few ticks.
+    while one.node.calls() > 0 && one.now < Duration::from_secs(200) {
+        tick(&mut one);
+    }
+    assert!(
+        one.node.calls() == 0 && one.now <= Duration::from_secs(100) + DEAD_AFTER + 4 * EVERY,
+        "{:?}",
+        one.now
+    );
 }
 
 /// An id that was asked because of a silent id above was forgotten when it was given up, but the record of the question

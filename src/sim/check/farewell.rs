@@ -374,12 +374,13 @@ impl Farewell {
     }
 
     /// Number of ids that an id has adopted in its other calls. All calls count here, so this is at least the number in
-    /// calls of one parent.
-    fn adopted_beside(&self, book: &Book, id: Id, call: CallId) -> usize {
+    /// calls of one parent. Calls that have ended with the present input, such as a lost link, may count.
+    fn adopted_beside(&self, book: &Book, id: Id, call: CallId, ending: &[CallId]) -> usize {
         let others = self.calls.iter().filter(|(other, _)| **other != call);
         let in_flight = others.filter(|(other, ties)| {
             let place = book.calls.get(other).and_then(|record| record.position(id));
-            place.is_some_and(|place| place > 0 && !ties.upward[place as usize].ended)
+            let ended = |place: u32| ties.upward[place as usize].ended && !ending.contains(other);
+            place.is_some_and(|place| place > 0 && !ended(place))
         });
         in_flight.map(|(_, ties)| ties.adopted(id)).sum()
     }
@@ -387,6 +388,8 @@ impl Farewell {
     /// Judges the duties of an id at the end of an input.
     fn judge(&mut self, book: &Book, id: Id, findings: &mut Findings) {
         let mut all = std::mem::take(&mut self.due);
+        let ends = |(at, _, due): &&(Id, CallId, Due)| *at == id && matches!(due, Due::Tell { .. });
+        let ending: Vec<CallId> = all.iter().filter(ends).map(|(_, call, _)| *call).collect();
         for (at, call, due) in all.drain(..) {
             let (Some(record), Some(ties)) = (book.calls.get(&call), self.calls.get(&call)) else { continue };
             let place = record.position(at).filter(|&place| at == id && !record.is_forged(place));
@@ -410,8 +413,10 @@ impl Farewell {
                     let orphans = || record.groups(lost);
                     // Either all orphans are adopted, or, if they are too many, none.
                     let most = book.limits.map_or(u32::MAX, |limits| limits.adopted_max);
-                    let beside =
-                        if most == u32::MAX || place == 0 { 0 } else { self.adopted_beside(book, id, call) };
+                    let beside = match most == u32::MAX || place == 0 {
+                        true => 0,
+                        false => self.adopted_beside(book, id, call, &ending),
+                    };
                     let all = ties.adopted(id) + beside + orphans().count();
                     let mut orphans = orphans()
                         .map(|group| group.start)
