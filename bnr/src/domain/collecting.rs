@@ -275,6 +275,8 @@ impl Domain {
         {
             return self.fail_meeting(meeting, fault);
         }
+        // The group is not known here yet. The fault is kept for the members here and for those that ask later.
+        self.finish(meeting, Vec::new(), Err(fault.clone()));
         self.refuse_elsewhere(root, meeting, Vec::new(), Some(fault));
     }
 

@@ -7,7 +7,7 @@ use gpc_bnr::order::Order;
 use gpc_bnr::request::{Answer, Client, Request};
 use gpc_bnr::{Exit, FaultKind, Limits, OnDeath};
 
-use crate::nodes::{Nodes, TOOL, get, member, own, process, put, says};
+use crate::nodes::{Nodes, TOOL, get, member, own, process, put, says, spawn};
 
 fn fence(over: Set) -> Request {
     Request::Fence { over, limit: None, tag: Vec::new() }
@@ -248,6 +248,29 @@ fn a_limit_fails_the_meeting_at_all_also_at_those_who_come_later() {
     says(&nodes.refused(process(group, 0), fence(Set::Group(group))), FaultKind::TimedOut, "g1.1");
     let answers = meet(&mut nodes, &[process(group, 0), process(group, 1)], &Set::Group(group));
     assert_eq!(answers, [Ok(Answer::Done), Ok(Answer::Done)]);
+}
+
+/// A member's fence failed before the coordinator had heard of the group. The coordinator passed the fault on and kept
+/// nothing, so its own member got another fault later. The simulator found this.
+#[test]
+fn a_failure_that_is_older_than_the_group_at_the_coordinator_is_that_of_all_members() {
+    let mut nodes = Nodes::new(&[3, 5, 7], Limits::default());
+    nodes.holds = |order| matches!(order, Order::Start(_));
+    let spawning = nodes.asks(TOOL, spawn(3, OnDeath::Notify));
+    nodes.let_go_at(7);
+    let group = nodes.started[0].group;
+    let over = some(group, &[1, 2]);
+    let limit = Some(Duration::from_secs(1));
+    let request = Request::Fence { over: over.clone(), limit, tag: Vec::new() };
+    let waiting = nodes.asks(process(group, 2), request);
+    nodes.after(Duration::from_secs(1));
+    let told = nodes.answer(process(group, 2), waiting).unwrap().unwrap_err();
+    says(&told, FaultKind::TimedOut, "g1.2");
+    nodes.let_go();
+    assert!(nodes.answer(TOOL, spawning).unwrap().is_ok());
+    assert_eq!(nodes.refused(process(group, 1), fence(over.clone())), told);
+    let next = meet(&mut nodes, &[process(group, 1), process(group, 2)], &over);
+    assert_eq!(next, [Ok(Answer::Done), Ok(Answer::Done)]);
 }
 
 /// A fence timed out. The fault at one node had only the number of missing members there, without their names. At

@@ -171,7 +171,14 @@ impl Nodes {
     /// Delivers the delayed orders.
     pub(crate) fn let_go(&mut self) {
         self.holds = |_| false;
-        for (root, call, to, order) in std::mem::take(&mut self.held) {
+        let ids: Vec<Id> = self.domains.keys().copied().collect();
+        ids.into_iter().for_each(|id| self.let_go_at(id));
+    }
+
+    /// Delivers the delayed orders of one node.
+    pub(crate) fn let_go_at(&mut self, id: Id) {
+        let here = self.held.extract_if(.., |(_, _, to, _)| *to == id);
+        for (root, call, to, order) in here.collect::<Vec<_>>() {
             self.deliver(root, call, to, &order);
         }
         self.settle();
