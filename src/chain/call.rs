@@ -248,26 +248,6 @@ impl Call {
         (self.report, self.awaited, self.orphans) = (None, 0, 0);
     }
 
-    /// Whether it waits for its func or for a few children, and nothing unusual has happened: then a
-    /// [`Plain`](super::waiting::Plain) call can represent its whole state.
-    pub(super) fn is_plain(&self) -> bool {
-        let queued = matches!(self.job, JobState::Queued(_));
-        let none = !self.late
-            && self.early.is_none()
-            && self.order.is_none()
-            && self.rising.is_none()
-            && self.report.is_none();
-        let mut children = self.children.iter().flatten();
-        let usual = children.all(|child| child.skipped == 0 && child.report.is_none());
-        none && usual
-            && !queued
-            && self.unasked.is_none()
-            && !self.is_delayed
-            && self.by_id.is_empty()
-            && self.merged.is_empty()
-            && self.orphans == 0
-    }
-
     /// The order of the source: func, forward, callbacks, response; with the option, forward before func. A late call
     /// that is not partial merges nothing more.
     pub(super) fn next_step(&self) -> Step {

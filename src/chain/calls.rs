@@ -13,7 +13,6 @@ use super::Time;
 use super::call::{Call, Origin};
 use super::seeded_hash::{Seeded, SeededMap};
 use super::slot::Slot;
-use super::waiting::{Plain, Waiting};
 use crate::hint::{likely, unlikely};
 use crate::wire::{CallId, Request};
 
@@ -111,40 +110,6 @@ impl Calls {
         self.others[slot.0 as usize - 1] = Some(call);
         self.places.insert(id, slot);
         slot
-    }
-
-    /// Whether there is at most the call that needs no table.
-    pub(super) fn are_few(&self) -> bool {
-        self.places.is_empty()
-    }
-
-    /// The call that needs no table.
-    pub(super) fn first(&self) -> Option<&Call> {
-        self.first.as_deref()
-    }
-
-    /// Takes out the first call in its compact form; its memory is kept for the next one.
-    pub(super) fn take_first(&mut self) -> Option<Waiting> {
-        let mut call = self.first.take()?;
-        let Some(plain) = Plain::take(&mut call) else { return Some(Waiting::Whole(call)) };
-        self.keep_room(call);
-        Some(Waiting::Plain(plain))
-    }
-
-    /// Puts back the first call, if there is none.
-    pub(super) fn put_first(&mut self, waiting: Waiting) {
-        self.first = Some(match waiting {
-            Waiting::Whole(call) => call,
-            Waiting::Plain(plain) => {
-                let mut call = self.spare.pop().unwrap_or_else(|| {
-                    let nothing = self.nothing.get_or_insert_with(Calls::no_request);
-                    let origin = Origin::Here { ticket: 0, watch: false };
-                    Box::new(Call::new(Arc::clone(nothing), origin, Time::default()))
-                });
-                plain.put_into(&mut call);
-                call
-            }
-        });
     }
 
     /// Removes a call.

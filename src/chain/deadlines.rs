@@ -60,12 +60,6 @@ impl Deadlines {
         self.late.remove(&(until, call));
     }
 
-    /// Removes the [only](Self::only) entry.
-    pub(super) fn forget(&mut self, at: Time, call: CallId) {
-        self.remove(at, call);
-        self.remove_late(at, call);
-    }
-
     pub(super) fn remove(&mut self, at: Time, call: CallId) {
         let entry = (at, call);
         self.take(entry);
@@ -114,16 +108,6 @@ impl Deadlines {
     /// Frees the memory of ended entries.
     pub(super) fn release_room(&mut self) {
         self.queue.shrink_to_fit();
-    }
-
-    /// Returns the only entry, if any; `Err` if there are several.
-    pub(super) fn only(&self) -> Result<Option<(Time, CallId)>, ()> {
-        let more = !self.queue.is_empty() || !self.others.is_empty();
-        match (self.only, self.late.len()) {
-            (only, 0) if !more => Ok(only),
-            (None, 1) if !more => Ok(self.late.first().copied()),
-            _ => Err(()),
-        }
     }
 
     /// Number of entries.

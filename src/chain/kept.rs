@@ -5,13 +5,12 @@
 //! share. Beyond the limits, the answers with the least time left are dropped.
 
 use std::cell::OnceCell;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use gpc_trees::{Id, IdList};
 
 use super::Time;
-use super::few::FewMap;
 use crate::wire::CallId;
 use crate::wire::budget::{Budget, Share};
 use crate::wire::message::Partial;
@@ -52,18 +51,13 @@ impl Kept {
 /// The retained answers of a node.
 #[derive(Debug, Default)]
 pub(super) struct KeptAnswers {
-    /// Boxed, because a large map allocates room for several entries at once.
-    answers: FewMap<CallId, Box<Kept>>,
-    /// Used for more than a few answers; a few are searched linearly.
+    answers: BTreeMap<CallId, Kept>,
     by_time: BTreeSet<(Time, CallId)>,
     /// The node's memory budget, and its id for refusals.
     memory: Option<(Budget, Id)>,
     /// The budget for retained answers, created with the first one.
     budget: OnceCell<Budget>,
 }
-
-/// Up to this many answers are searched linearly for the one with the least time left.
-const FEW: usize = 4;
 
 impl KeptAnswers {
     /// Returns an empty set of answers within a quarter of this memory.
@@ -84,43 +78,10 @@ impl KeptAnswers {
         self.budget.get().map_or(0, Budget::used)
     }
 
-    /// Assigns an empty set to another id.
-    pub(super) fn belong_to(&mut self, memory: Budget, id: Id) {
-        self.memory = Some((memory, id));
-        self.budget.take();
-    }
-
-    /// Removes the only answer, if the budget is unbounded.
-    pub(super) fn take_only(&mut self) -> Option<(CallId, Box<Kept>)> {
-        let counted = self.budget.get().is_some_and(|budget| !budget.is_unbounded());
-        if counted || !self.by_time.is_empty() { None } else { self.answers.take_only() }
-    }
-
-    /// Puts back the only answer.
-    pub(super) fn put_only(&mut self, (call, kept): (CallId, Box<Kept>)) {
-        self.answers.insert(call, kept);
-    }
-
-    /// Whether no answer is retained, and none is charged to a budget.
-    pub(super) fn is_new(&self) -> bool {
-        self.answers.is_empty() && self.budget.get().is_none_or(Budget::is_unbounded)
-    }
-
     /// Returns the answer with the least time left.
     #[inline]
     fn soonest(&self) -> Option<(Time, CallId)> {
-        // Called after every input; mostly there are no answers.
-        if self.answers.is_empty() { None } else { self.soonest_of_some() }
-    }
-
-    fn soonest_of_some(&self) -> Option<(Time, CallId)> {
-        match self.by_time.first() {
-            Some(soonest) => Some(*soonest),
-            None => match self.answers.only() {
-                Some((call, kept)) => Some((kept.until, *call)),
-                None => self.answers.iter().map(|(call, kept)| (kept.until, *call)).min(),
-            },
-        }
+        self.by_time.first().copied()
     }
 
     fn drop_soonest(&mut self) -> bool {
@@ -145,30 +106,25 @@ impl KeptAnswers {
                 return;
             }
         }
-        if !self.by_time.is_empty() {
-            self.by_time.insert((kept.until, call));
-        }
-        self.answers.insert(call, Box::new(kept));
+        self.by_time.insert((kept.until, call));
+        self.answers.insert(call, kept);
         while self.answers.len() > most.max(1) {
             self.drop_soonest();
-        }
-        if self.by_time.is_empty() && self.answers.len() > FEW {
-            self.by_time = self.answers.iter().map(|(call, kept)| (kept.until, *call)).collect();
         }
     }
 
     pub(super) fn get(&self, call: CallId) -> Option<&Kept> {
-        self.answers.get(&call).map(Box::as_ref)
+        self.answers.get(&call)
     }
 
     pub(super) fn get_mut(&mut self, call: CallId) -> Option<&mut Kept> {
-        self.answers.get_mut(&call).map(Box::as_mut)
+        self.answers.get_mut(&call)
     }
 
     pub(super) fn remove(&mut self, call: CallId) -> Option<Kept> {
         let kept = self.answers.remove(&call)?;
         self.by_time.remove(&(kept.until, call));
-        Some(*kept)
+        Some(kept)
     }
 
     /// Drops expired answers.
@@ -222,19 +178,6 @@ mod tests {
         assert_eq!((answers.len(), answers.budget().used()), (0, 0));
     }
 
-    #[test]
-    fn what_is_counted_is_not_taken_out_by_itself() {
-        let call = CallId { root: 1, sequence: 1 };
-        for (memory, alone) in [(Budget::unbounded(), true), (Budget::new(1 << 20, "memory"), false)] {
-            let mut answers = KeptAnswers::of(memory, 7);
-            answers.insert(call, Kept { share: answers.share(), ..kept(10) }, 3);
-            let only = answers.take_only();
-            assert_eq!((only.is_some(), answers.len()), (alone, usize::from(!alone)));
-            only.into_iter().for_each(|only| answers.put_only(only));
-            assert_eq!((answers.len(), answers.next()), (1, Some(Time::from_nanos(10))));
-        }
-    }
-
     /// An answer was retained for a call whose answer was already retained. The time of the earlier one was left behind
     /// without an answer, and the loop that drops expired answers never ended.
     #[test]
@@ -268,7 +211,7 @@ mod tests {
     /// that it was gone.
     #[test]
     fn of_many_those_with_the_least_time_left_go_first() {
-        let most = 2 * FEW;
+        let most = 8;
         let mut answers = KeptAnswers::default();
         let call = |sequence| CallId { root: 1, sequence };
         for sequence in 1..=3 * most as u64 {

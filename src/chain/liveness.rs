@@ -104,38 +104,9 @@ pub(super) struct Liveness {
     asked: Time,
 }
 
-/// The state before any peer is watched.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Times {
-    pub(super) next: Time,
-    asks: Time,
-    asked: Time,
-}
-
 impl Liveness {
     pub(super) fn next(&self) -> Option<Time> {
         self.next
-    }
-
-    /// Takes out the times, if no peer is watched and none pauses.
-    pub(super) fn take_times(&mut self) -> Option<Times> {
-        let none = self.watched.is_empty() && self.descendants.is_empty() && self.pauses.is_empty();
-        let next = self.next.take_if(|_| none)?;
-        Some(Times { next, asks: self.asks, asked: self.asked })
-    }
-
-    /// Puts the times back.
-    pub(super) fn go_on(&mut self, times: Times) {
-        let Times { next, asks, asked } = times;
-        (self.next, self.asks, self.asked) = (Some(next), asks, asked);
-    }
-
-    /// Whether all state that a later call would need is empty.
-    pub(super) fn is_blank(&self) -> bool {
-        self.next.is_none()
-            && self.watched.is_empty()
-            && self.descendants.is_empty()
-            && self.pauses.is_empty()
     }
 
     /// Whether heartbeats are recorded at present.

@@ -238,11 +238,6 @@ impl Load {
         }
     }
 
-    /// Whether no work waits, and no adopted children are counted.
-    pub(super) fn is_empty(&self) -> bool {
-        self.turns.is_empty() && self.adopted.is_empty()
-    }
-
     /// Number of leaked entries: parents counted although nothing of theirs is in flight, and turns of removed queues.
     pub(super) fn strays(&self, calls: usize) -> usize {
         let adopters = if calls == 0 { self.adopted.len() } else { 0 };

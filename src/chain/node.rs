@@ -8,7 +8,6 @@ use super::kept::KeptAnswers;
 use super::liveness::Liveness;
 use super::load::Load;
 use super::recent::Recent;
-use super::rested::Boxes;
 use super::runs::Runs;
 use super::seeded_hash::{Seeded, SeededMap};
 use super::spots::Spots;
@@ -37,8 +36,6 @@ pub struct Node {
     pub(super) load: Load,
     /// `None` before the first short call.
     pub(super) spots: Option<Box<Spots>>,
-    /// Reused boxes of a node that takes turns for idle nodes.
-    pub(super) boxes: Boxes,
     /// The driver's queue, while an input is processed.
     outputs: Outputs,
 }
@@ -60,7 +57,6 @@ impl Node {
             liveness: Liveness::default(),
             load: Load::new(config.sizes.work),
             spots: None,
-            boxes: Boxes::default(),
             outputs: Outputs::new(),
             config,
         }

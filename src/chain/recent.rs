@@ -6,11 +6,10 @@
 //! in transit. Nothing is forgotten because time passes: a process that was stopped reads old messages after all time
 //! limits.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use gpc_trees::Id;
 
-use super::few::FewMap;
 use super::recent_partial::RecentPartial;
 use super::seeded_hash::{Seeded, SeededMap, SeededSet};
 use super::sizes::Sizes;
@@ -222,7 +221,7 @@ pub(super) struct Recent {
     /// Indexes of the windows by root, if there are several.
     places: Option<Box<SeededMap<Id, u32>>>,
     /// The incarnations of the linked peers.
-    runs: FewMap<Id, u64>,
+    runs: BTreeMap<Id, u64>,
     /// Calls that are too old for their root's window, or whose root has none. Most nodes have none.
     old: Option<Box<Old>>,
     /// Number of calls that have ended.
@@ -238,16 +237,11 @@ impl Recent {
             used: 0,
             seed,
             places: None,
-            runs: FewMap::default(),
+            runs: BTreeMap::new(),
             old: None,
             ended: 0,
             partial: RecentPartial::default(),
         }
-    }
-
-    /// Whether nothing is remembered.
-    pub(super) fn is_new(&self) -> bool {
-        self.ended == 0 && self.runs.is_empty() && self.partial.is_empty() && self.windows.is_empty()
     }
 
     /// Number of linked peers.
@@ -260,11 +254,6 @@ impl Recent {
         let of_old = |old: &Old| old.order.len().abs_diff(old.calls.len());
         let places = self.places.as_ref().map_or(0, |places| places.len()).saturating_sub(self.windows.len());
         places + self.old.as_deref().map_or(0, of_old) + self.partial.strays()
-    }
-
-    /// Frees unused memory.
-    pub(super) fn release_room(&mut self) {
-        self.windows.shrink_to_fit();
     }
 
     #[inline(always)]

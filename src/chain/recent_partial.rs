@@ -5,10 +5,9 @@
 //! least as long as its last call needs. Nothing is forgotten because time passes: a process that was stopped reads old
 //! messages after all time limits.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::Time;
-use super::few::FewMap;
 use crate::wire::CallId;
 
 /// Maximum number of entries: a thousand non-consecutive calls in each second of the usual limit, and some MiB. Beyond
@@ -29,8 +28,7 @@ struct Run {
 #[derive(Debug, Default)]
 pub(super) struct RecentPartial {
     /// By the first call of each.
-    runs: FewMap<CallId, Run>,
-    /// Built once there are so many entries that some are dropped.
+    runs: BTreeMap<CallId, Run>,
     by_time: BTreeSet<(Time, CallId)>,
 }
 
@@ -50,13 +48,8 @@ impl RecentPartial {
             debug_assert!(next > first, "runs do not overlap");
             run = Run { last: behind.last, until: run.until.max(behind.until) };
         }
-        if !self.by_time.is_empty() {
-            self.by_time.insert((run.until, first));
-        }
+        self.by_time.insert((run.until, first));
         self.runs.insert(first, run);
-        if self.by_time.is_empty() && self.runs.len() > RUNS_IDLE {
-            self.by_time = self.runs.iter().map(|(first, run)| (run.until, *first)).collect();
-        }
         while self.runs.len() > RUNS_MAX && self.drop_soonest() {}
     }
 
@@ -88,7 +81,7 @@ impl RecentPartial {
 
     /// Returns the last entry of the same root that begins at or before a call.
     fn before(&self, call: CallId) -> Option<(CallId, Run)> {
-        let (first, run) = self.runs.last_up_to(&call)?;
+        let (first, run) = self.runs.range(..=call).next_back()?;
         (first.root == call.root).then_some((*first, *run))
     }
 

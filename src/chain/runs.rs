@@ -152,18 +152,6 @@ impl Runs {
         self.classes.first().is_some_and(|queue| queue.running == 0 && queue.first.is_none())
     }
 
-    /// Returns the only running job, if no job waits and it waits for nothing itself; `Err` if there are others.
-    pub(super) fn only(&self) -> Result<Option<(u8, CallId)>, ()> {
-        if self.classes.iter().any(|queue| queue.first.is_some()) {
-            return Err(());
-        }
-        match &self.running[..] {
-            [] => Ok(None),
-            [Running { call, class, waits: None }] => Ok(Some((*class, *call))),
-            _ => Err(()),
-        }
-    }
-
     /// Number of calls in the queues.
     pub(super) fn waiting(&self) -> usize {
         self.classes.iter().map(|queue| usize::from(queue.first.is_some()) + queue.rest.len()).sum()

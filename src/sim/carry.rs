@@ -13,12 +13,11 @@ use super::faults::{Fate, Fault, Passage, Receipt};
 use super::forged::call_of;
 use super::linked::{Leaving, Said};
 use super::path::Came;
-use super::rooms::Room;
 use super::trace::{Shown, digest};
 use super::world::{
     CallState, EXECUTOR, Event, LARGE, Parcel, Question, Sent, World, classes_of, has_usual_classes, held,
 };
-use crate::chain::{Config, Input, Node, Output, Time, Turn};
+use crate::chain::{Config, Input, Node, Output, Time};
 use crate::wire::budget::Budget;
 use crate::wire::message::{Answer, Response};
 use crate::wire::{Body, CallId, Message, Request};
@@ -45,7 +44,7 @@ impl World {
         self.settle(id);
         self.ask_about_calls(id);
         if !more {
-            self.rest(id);
+            self.release_room(id);
         }
     }
 
@@ -61,45 +60,36 @@ impl World {
         Some(())
     }
 
-    /// The node of a process that is up; made or restored if needed.
+    /// The node of a process that is up; made if needed.
     pub(super) fn node(&mut self, id: Id) -> Option<&mut Node> {
         let (workers, heartbeat, restart_margin) = (self.workers, self.heartbeat, self.under_way_max);
         let limits = self.profile.limits;
         let (sizes, plan_at_once) = (self.profile.behind.sizes, self.profile.behind.plan_at_once);
         let (up, incarnation) = (self.hosts.is_up(id), self.hosts.incarnation(id));
         let host = self.hosts.at(id);
-        let (begun, first_run) = (host.begun, host.run == 0);
-        let (rested, spare, rooms) = (&mut host.rested, &mut self.spare, &mut self.rested);
-        let memory = || match limits {
-            Some(Limits { memory_max, .. }) if memory_max < u64::MAX => {
-                Budget::new(memory_max, format!("id {id}"))
-            }
-            _ => Budget::default(),
-        };
+        let (started, first_run) = (Time::from_nanos(host.begun), host.run == 0);
         let node = || {
-            let new = || {
-                let mut config = Config {
-                    workers,
-                    executors: vec![EXECUTOR],
-                    restart_margin,
-                    heartbeat,
-                    plan_at_once,
-                    sizes,
-                    ..Config::new(id, incarnation)
-                };
-                if let Some(limits) = limits {
-                    let Limits { calls_max, data_max, reply_max, adopted_max, .. } = limits;
-                    (config.calls_max, config.data_max) = (calls_max, data_max);
-                    (config.reply_max, config.adopted_max) = (reply_max, adopted_max);
-                    config.trees.fan_out = config.trees.fan_out.min(limits.children_of(id));
-                }
-                Box::new(Node::new(config))
+            let mut config = Config {
+                workers,
+                executors: vec![EXECUTOR],
+                restart_margin,
+                heartbeat,
+                plan_at_once,
+                sizes,
+                started,
+                first_run,
+                ..Config::new(id, incarnation)
             };
-            let mut node = spare.take().unwrap_or_else(new);
-            let started = Time::from_nanos(begun);
-            let turn = Turn { me: id, incarnation, started, first_run, memory };
-            node.go_on(turn, rested.take().map(|rested| rooms.take(rested)));
-            node
+            if let Some(limits) = limits {
+                let Limits { calls_max, data_max, reply_max, adopted_max, memory_max, .. } = limits;
+                (config.calls_max, config.data_max) = (calls_max, data_max);
+                (config.reply_max, config.adopted_max) = (reply_max, adopted_max);
+                config.trees.fan_out = config.trees.fan_out.min(limits.children_of(id));
+                if memory_max < u64::MAX {
+                    config.memory = Budget::new(memory_max, format!("id {id}"));
+                }
+            }
+            Box::new(Node::new(config))
         };
         up.then(|| &mut **host.node.get_or_insert_with(node))
     }
@@ -214,7 +204,7 @@ impl World {
     /// has read the message.
     pub(super) fn on_its_way(&mut self, parcel: Parcel, arrival: u64) {
         let at = arrival.saturating_add(self.looked_at_later(parcel.from, parcel.to));
-        let parcel = self.parcels.put(parcel);
+        let parcel = Box::new(parcel);
         self.queue.push(at, Event::Arrive(parcel));
     }
 
@@ -350,7 +340,7 @@ impl World {
     }
 
     /// A message reaches its receiver, which reads it as soon as it can.
-    pub(super) fn arrive(&mut self, parcel: Room<Parcel>) {
+    pub(super) fn arrive(&mut self, parcel: Box<Parcel>) {
         let (from, to) = (parcel.from, parcel.to);
         let cut = self.mishaps.as_ref().and_then(|mishaps| mishaps.cut_until(from, to, self.now));
         if let Some(until) = cut {
@@ -362,7 +352,7 @@ impl World {
             linked.taken_in(to, parcel.passage, taken_in);
         }
         if behind > 0 && taken_in <= self.now {
-            let parcel = self.parcels.take(parcel);
+            let parcel = *parcel;
             return self.handle(parcel);
         }
         self.queue.push(taken_in, Event::Handle(parcel));
@@ -394,7 +384,7 @@ impl World {
                 self.observe(&Observation::Misdirected { at: to, from, call: request.call });
             }
             if self.on_the_spot(to, from, message) {
-                return self.rest(to);
+                return self.release_room(to);
             }
             return self.input(to, Input::Message { from, message: parcel.message });
         }
@@ -416,7 +406,7 @@ impl World {
         let message = self.begin_pieces(to, from, passage, parcel.message);
         self.observe(&Observation::Received { at: to, from, message: &message });
         if self.on_the_spot(to, from, &message) {
-            return self.rest(to);
+            return self.release_room(to);
         }
         let asked = if let Message::Request(request) = &message { Some(request.call) } else { None };
         self.remember_request(to, &message);

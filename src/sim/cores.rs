@@ -86,7 +86,7 @@ impl World {
             },
             Event::Handle(parcel) => {
                 let id = parcel.to;
-                let parcel = self.parcels.take(parcel);
+                let parcel = *parcel;
                 self.handle(parcel);
                 self.go_on(id);
             }

@@ -143,7 +143,7 @@ impl World {
         if ns == 0 && self.runs_at_once(id) {
             return self.ended.push_back((call, result));
         }
-        let (run, result) = (self.hosts.run(id), self.results.put(result));
+        let (run, result) = (self.hosts.run(id), Box::new(result));
         self.work(id, ns, Event::Ran { id, run, call: call.into(), result });
     }
 

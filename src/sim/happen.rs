@@ -345,14 +345,6 @@ impl World {
 
     pub(super) fn crash(&mut self, id: Id) {
         self.inject(Fault::Crash, &[id]);
-        if self.profile.rests {
-            // The next node to be made reuses the allocations of this one.
-            let node = self.hosts.at(id).node.take_if(|node| node.can_rest() && node.calls() == 0);
-            if let Some(mut node) = node {
-                node.rest_for_good();
-                self.spare = Some(node);
-            }
-        }
         self.hosts.end(id);
         self.flows.ended(id);
         forget(&mut self.asked, (id, 0)..=(id, Id::MAX));

@@ -5,13 +5,11 @@
 
 use gpc_trees::Id;
 
-use super::ahead::{soon, soon_at};
 use super::check::Held;
 use super::cost::{LinkCost, Topology};
 use super::ranked::IdSet;
-use super::rooms::Room;
 use super::world::{BEGIN, held};
-use crate::chain::{Node, Rested};
+use crate::chain::Node;
 
 /// Offset of clocks that are ahead. A process that restarts with a correct clock seems older than its last run.
 const AHEAD_NS: u64 = BEGIN;
@@ -22,8 +20,6 @@ const AHEAD_NS: u64 = BEGIN;
 pub(super) struct Host {
     /// Made at the first message: an id that has received nothing holds nothing.
     pub(super) node: Option<Box<Node>>,
-    /// Compact state of a node that was dropped while idle.
-    pub(super) rested: Option<Room<Rested>>,
     /// Time until which its processor has messages to handle.
     busy_until: u64,
     /// Earliest time at which the next message may leave.
@@ -43,17 +39,9 @@ pub(super) struct Host {
 const _: () = assert!(size_of::<Host>() == 64);
 
 impl Host {
-    /// State that its node holds, also in compact form.
+    /// State that its node holds.
     pub(super) fn held(&self) -> Held {
-        match (&self.node, &self.rested) {
-            (Some(node), _) => held(node, node.next_deadline(), false),
-            (None, Some(rested)) => {
-                let (calls, answers_kept) = (rested.calls(), rested.answers_kept());
-                let (jobs, deadline) = (rested.jobs_running(), rested.next_deadline().is_some());
-                Held { calls, answers_kept, jobs, deadline, ..Held::default() }
-            }
-            (None, None) => Held::default(),
-        }
+        self.node.as_ref().map_or(Held::default(), |node| held(node, node.next_deadline(), false))
     }
 }
 
@@ -79,27 +67,6 @@ impl Hosts {
         &mut self.hosts[id as usize]
     }
 
-    /// Prefetches the process of an id.
-    pub(super) fn expect(&self, id: Id) {
-        soon(&self.hosts[id as usize]);
-    }
-
-    /// Prefetches the compact state of its node.
-    pub(super) fn expect_node(&self, id: Id) {
-        if let Some(rested) = &self.hosts[id as usize].rested {
-            rested.expect();
-        }
-    }
-
-    /// Prefetches the parts of that state.
-    pub(super) fn expect_parts(&self, id: Id) {
-        if let Some(rested) = &self.hosts[id as usize].rested {
-            for (at, bytes) in rested.parts().into_iter().flatten() {
-                soon_at(at, bytes);
-            }
-        }
-    }
-
     pub(super) fn is_up(&self, id: Id) -> bool {
         self.up.contains(id)
     }
@@ -120,7 +87,7 @@ impl Hosts {
     }
 
     pub(super) fn has_node(&self, id: Id) -> bool {
-        self.hosts[id as usize].node.is_some() || self.hosts[id as usize].rested.is_some()
+        self.hosts[id as usize].node.is_some()
     }
 
     pub(super) fn run(&self, id: Id) -> u32 {
@@ -177,7 +144,7 @@ impl Hosts {
     pub(super) fn end(&mut self, id: Id) {
         self.up.remove(id);
         let host = self.at(id);
-        (host.node, host.rested) = (None, None);
+        host.node = None;
         host.timer = u64::MAX;
     }
 

@@ -28,7 +28,6 @@
 //! assert_eq!(report.calls[0].coverage.done, 1000);
 //! ```
 
-mod ahead;
 mod as_bytes;
 mod behind;
 mod by_call;
@@ -54,14 +53,12 @@ mod profile;
 mod queue;
 mod random;
 mod ranked;
-mod rooms;
 mod run;
 mod scenario;
 mod spot;
 #[cfg(test)]
 mod tests;
 mod trace;
-mod upcoming;
 mod world;
 pub mod worlds;
 

@@ -7,7 +7,6 @@ use std::fmt;
 
 use gpc_trees::Id;
 
-use super::ahead::soon;
 
 /// One message of a critical path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -77,12 +76,6 @@ impl Paths {
     pub(super) fn new(n: u32) -> Paths {
         let none = || vec![NONE; n as usize];
         Paths { begun: 0, request: none(), last_answer: none() }
-    }
-
-    /// Prefetches the messages of an id.
-    pub(super) fn expect(&self, id: Id) {
-        soon(&self.request[id as usize]);
-        soon(&self.last_answer[id as usize]);
     }
 
     /// Begins a call at its root; drops the data of the call before.

@@ -6,7 +6,6 @@
 use gpc_trees::Id;
 use smallvec::SmallVec;
 
-use super::ahead::soon;
 use super::check::Observation;
 use super::faults::{Mishaps, Passage};
 use super::linked::Linked;
@@ -115,16 +114,6 @@ impl Pieces {
             self.all.resize_with(id as usize + 1, || None);
         }
         self.all[id as usize].get_or_insert_default()
-    }
-
-    /// Prefetches the entry of an id.
-    pub(super) fn expect(&self, id: Id) {
-        self.all.get(id as usize).into_iter().for_each(soon);
-    }
-
-    /// Prefetches the transfers of an id.
-    pub(super) fn expect_parts(&self, id: Id) {
-        self.of(id).into_iter().for_each(soon);
     }
 
     fn push(&mut self, at: Id, from: Id, call: CallId, it: Coming) {

@@ -105,8 +105,6 @@ pub(super) struct Profile {
     pub(super) as_bytes: bool,
     /// Whether the data of requests arrive in pieces; always true where memory may run out.
     pub(super) in_pieces: bool,
-    /// Whether idle nodes are replaced by compact state, as in a large world.
-    pub(super) rests: bool,
     /// Whether nodes sometimes release memory that ended calls have left, as an idle driver does.
     pub(super) gives_back: bool,
     /// Whether sockets are sometimes full; nodes learn when they take bytes again.
@@ -129,7 +127,6 @@ impl Default for Profile {
             same_ways: None,
             as_bytes: false,
             in_pieces: false,
-            rests: false,
             gives_back: false,
             full_sockets: false,
             times_drawn: false,
@@ -186,9 +183,7 @@ impl Profile {
             same_ways: None,
             as_bytes: random.chance(1, 4),
             in_pieces: random.chance(1, 2) | limits.is_some_and(is_filled),
-            // Nodes take each other's place in memory, so all must have the same limit.
-            rests: random.chance(1, 4) && !behind.children_odd,
-            gives_back: random.chance(1, 4),
+            gives_back: { random.chance(1, 4); random.chance(1, 4) },
             full_sockets: random.chance(1, 3),
             times_drawn,
             behind,

@@ -10,7 +10,6 @@ use std::time::Duration;
 use bytes::Bytes;
 use gpc_trees::{Id, IdList, Tree};
 
-use super::ahead::each;
 use super::by_call::ByCall;
 use super::check::{Carries, Checkers, Held, Observation, Outcome, Plan, data, header};
 use super::cores::Cores;
@@ -18,17 +17,16 @@ use super::cost::Topology;
 use super::exhaustive::{Crash, Parts};
 use super::faults::{Act, Fault, Mishap, Mishaps, Passage};
 use super::flows::Flows;
-use super::hosts::{Host, Hosts};
+use super::hosts::Hosts;
 use super::linked::{Linked, Linking, Step};
 use super::path::{Hop, Paths};
 use super::pieces::Pieces;
 use super::profile::Profile;
 use super::queue::{Next, Queue};
 use super::random::Random;
-use super::rooms::{Room, Rooms};
 use super::scenario::{REPLY_BYTES, Scenario};
 use super::trace::Trace;
-use crate::chain::{Heartbeat, Input, JobResult, Node, Outputs, Reply, Rested, Start, Time};
+use crate::chain::{Heartbeat, Input, JobResult, Node, Outputs, Reply, Start, Time};
 use crate::wire::message::Classes;
 use crate::wire::{Body, CallId, Message, Reason, Request};
 
@@ -167,11 +165,11 @@ pub(super) enum Event {
     /// The application starts a call that must reach every live id.
     Probe { partial: bool },
     /// A message reaches its receiver.
-    Arrive(Room<Parcel>),
+    Arrive(Box<Parcel>),
     /// The receiver has read the message.
-    Handle(Room<Parcel>),
+    Handle(Box<Parcel>),
     /// A function has ended.
-    Ran { id: Id, run: u32, call: Name, result: Room<JobResult> },
+    Ran { id: Id, run: u32, call: Name, result: Box<JobResult> },
     /// A function begins or ends a wait.
     Waits { id: Id, run: u32, call: CallId, begins: bool },
     /// Data of a long reply that had stopped may now be sent to the parent.
@@ -236,8 +234,6 @@ pub(super) struct World {
     pub(super) now: u64,
     pub(super) queue: Queue<Event>,
     pub(super) hosts: Hosts,
-    /// A node that serves as the next restored node of a large world; see [`rest`](World::rest).
-    pub(super) spare: Option<Box<Node>>,
     /// `None` if every process has a core of its own.
     pub(super) cores: Option<Cores>,
     /// `None` if the run has no faults.
@@ -246,11 +242,6 @@ pub(super) struct World {
     pub(super) linked: Option<Box<Linked>>,
     pub(super) profile: Profile,
     pub(super) pieces: Pieces,
-    /// Messages in flight.
-    pub(super) parcels: Rooms<Parcel>,
-    /// Results of functions that are still running.
-    pub(super) results: Rooms<JobResult>,
-    pub(super) rested: Rooms<Rested>,
     pub(super) calls: Vec<CallState>,
     pub(super) flows: Flows,
     pub(super) names: ByCall<usize>,
@@ -288,7 +279,6 @@ impl World {
             now: BEGIN,
             queue: Queue::new(),
             hosts: Hosts::new(topology),
-            spare: None,
             cores: scenario
                 .sharing
                 .filter(|_| scenario.faults.is_empty())
@@ -298,9 +288,6 @@ impl World {
                 .then(|| Box::new(Linked::new(scenario.n, scenario.seed, !faultless))),
             profile: Profile::default(),
             pieces: Pieces::default(),
-            parcels: Rooms::default(),
-            results: Rooms::default(),
-            rested: Rooms::default(),
             calls: Vec::new(),
             flows: Flows::default(),
             names: ByCall::default(),
@@ -378,19 +365,9 @@ impl World {
         loop {
             self.crash_those_due();
             let Some((at, next)) = self.queue.pop() else { break };
-            match next {
-                _ if self.scenario.n <= LARGE => {}
-                Next::Timer(_) => self.look_ahead_at_timers(),
-                Next::Event(_) => self.look_ahead(),
-            }
             self.step(at, next);
             if self.counts.events.is_multiple_of(OBSERVED) {
                 observe(self.counts.messages);
-            }
-            if self.scenario.n > LARGE && self.mishaps.is_none() && self.queue.only_timers() {
-                // Most of a million timers belong to ids whose nodes were dropped.
-                let hosts = &self.hosts;
-                self.queue.keep_timers(|id| hosts.has_node(id));
             }
             if self.counts.events > most {
                 self.restless = true;
@@ -439,21 +416,10 @@ impl World {
             self.hosts.at(id).timer = until;
             return self.queue.push_timer(until, id);
         }
-        let Host { node, rested, .. } = self.hosts.at(id);
-        if node.is_some() || rested.is_some() {
+        if self.hosts.has_node(id) {
             self.trace.fold([self.now, 1, id.into(), 0]);
         }
-        // A rested node has nothing to do before its next deadline; the deadline that set this timer may be gone.
-        let later = match (node, rested) {
-            (None, Some(rested)) => rested.next_deadline().map_or(u64::MAX, Time::as_nanos),
-            _ => self.now,
-        };
-        if later <= self.now {
-            self.input(id, Input::Tick);
-        } else if later < u64::MAX {
-            self.hosts.at(id).timer = later;
-            self.queue.push_timer(later, id);
-        }
+        self.input(id, Input::Tick);
     }
 
     fn happen(&mut self, event: Event) {
@@ -471,7 +437,7 @@ impl World {
 
     pub(super) fn happen_at_once(&mut self, event: Event) {
         if self.parts.is_some() {
-            each(event.parts(), |id| self.took_part(id));
+            event.parts().into_iter().flatten().for_each(|id| self.took_part(id));
         }
         match event {
             Event::Start(index) => self.start(index),
@@ -485,14 +451,14 @@ impl World {
             Event::Probe { partial } => self.probe(partial),
             Event::Arrive(parcel) => self.arrive(parcel),
             Event::Handle(parcel) => {
-                let parcel = self.parcels.take(parcel);
+                let parcel = *parcel;
                 self.handle(parcel);
             }
             Event::Ran { id, run, call, result } => {
                 let call = call.call();
                 if self.hosts.is_up(id) && self.hosts.run(id) == run {
                     self.ran(id, call, &result);
-                    let result = self.results.take(result);
+                    let result = *result;
                     self.input(id, Input::Ran { call, result });
                 }
             }
@@ -594,26 +560,10 @@ impl World {
         }
     }
 
-    /// Replaces an idle node by its compact state, so that a large world fits into memory; some small worlds do so as a
-    /// test. The compact state holds the memory of completed calls, which keeps a second request from executing.
-    /// Without faults no second request can arrive: then an idle node without calls is dropped with this memory, and
-    /// the checkers still see every execution.
-    pub(super) fn rest(&mut self, id: Id) {
-        let forgets = self.mishaps.is_none();
-        let gives_back = self.profile.gives_back && self.random.chance(1, GIVING_BACK);
-        let host = self.hosts.at(id);
-        if gives_back {
-            host.node.iter_mut().for_each(|node| node.release_room());
-        }
-        if self.scenario.n <= LARGE && !self.profile.rests || forgets && host.started > 0 {
-            return;
-        }
-        if let Some(mut node) = host.node.take_if(|node| node.can_rest()) {
-            match forgets && node.calls() == 0 && node.answers_kept() == 0 {
-                true => node.rest_for_good(),
-                false => host.rested = Some(self.rested.put(node.rest())),
-            }
-            self.spare = Some(node);
+    /// Has the node of an id release memory now and then, in worlds whose drivers do so.
+    pub(super) fn release_room(&mut self, id: Id) {
+        if self.profile.gives_back && self.random.chance(1, GIVING_BACK) {
+            self.hosts.at(id).node.iter_mut().for_each(|node| node.release_room());
         }
     }
 

@@ -8,7 +8,6 @@ use bytes::Bytes;
 use gpc_trees::{Group, Id, IdList, Run, Tree, edges};
 
 use super::{Findings, Limits, NAMES, Observation, Outcome, Plan, content, forget_keys, levels, shape};
-use crate::sim::ahead::soon;
 use crate::sim::by_call::ByCall;
 use crate::sim::faults::{Fault, FaultSet};
 use crate::sim::world::LARGE;
@@ -170,13 +169,6 @@ impl Record {
     #[inline]
     pub(super) fn position(&self, id: Id) -> Option<u32> {
         self.places.of_id(id)
-    }
-
-    /// Prefetches the entries of a position.
-    pub(super) fn expect(&self, position: usize) {
-        soon(&self.parents[position]);
-        soon(&self.sizes[position]);
-        soon(&self.executed[position]);
     }
 
     pub(super) fn root(&self) -> Option<Id> {

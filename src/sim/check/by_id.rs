@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use gpc_trees::Id;
 use smallvec::SmallVec;
 
-use crate::sim::ahead::soon;
 
 /// A map by two ids, bounded by the pairs that have communicated. `HERE` pairs of an id are stored inline, enough for
 /// most ids.
@@ -31,19 +30,6 @@ impl<V, const HERE: usize> Default for ById<V, HERE> {
 }
 
 impl<V, const HERE: usize> ById<V, HERE> {
-    /// Prefetches the list of an id.
-    pub(in crate::sim) fn expect(&self, id: Id) {
-        if let Some(known) = self.all.get(id as usize) {
-            soon(known);
-        }
-    }
-
-    /// Prefetches its first entries.
-    pub(in crate::sim) fn expect_parts(&self, id: Id, most: usize) {
-        let known = self.all.get(id as usize).map_or(&[][..], |known| known);
-        known.iter().take(most).for_each(soon);
-    }
-
     /// Ids that an id knows, in ascending order.
     pub(in crate::sim) fn of(&self, id: Id) -> impl Iterator<Item = (Id, &V)> {
         let few = self.all.get(id as usize).into_iter().flatten().map(|(other, what)| (*other, what));

@@ -27,11 +27,6 @@ pub(super) struct Credit {
 }
 
 impl Credit {
-    /// Prefetches the entries of an id.
-    pub(super) fn expect(&self, id: Id) {
-        self.owed.expect(id);
-    }
-
     #[inline(always)]
     pub(super) fn observe(&mut self, book: &Book, seen: &Observation<'_>, findings: &mut Findings) {
         match seen {

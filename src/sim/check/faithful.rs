@@ -10,7 +10,6 @@ use gpc_trees::{Group, Id};
 
 use super::book::{Book, Record};
 use super::{Findings, FunctionEnd, NAMES, Observation, forget, forget_keys};
-use crate::sim::ahead::soon;
 use crate::sim::by_call::ByCall;
 use crate::sim::world::LARGE;
 use crate::wire::message::{Answer, Message, Response};
@@ -36,14 +35,6 @@ pub(super) struct Faithful {
 }
 
 impl Faithful {
-    /// Prefetches the entries of a position.
-    pub(super) fn expect(&self, call: CallId, position: usize) {
-        if let (Some(done), Some(own)) = (self.done.get(&call), self.own.get(&call)) {
-            soon(&done[position]);
-            soon(&own[position]);
-        }
-    }
-
     #[inline(always)]
     pub(super) fn observe(&mut self, book: &Book, seen: &Observation<'_>, findings: &mut Findings) {
         match seen {

@@ -14,7 +14,6 @@ use gpc_trees::Id;
 use super::book::{Book, Record};
 use super::{Findings, Observation, forget};
 use crate::chain::KEEP;
-use crate::sim::ahead::soon;
 use crate::sim::by_call::ByCall;
 use crate::sim::world::LARGE;
 use crate::wire::message::{Answer, Message, Response};
@@ -98,13 +97,6 @@ pub(super) struct Farewell {
 }
 
 impl Farewell {
-    /// Prefetches the entries of a position.
-    pub(super) fn expect(&self, call: CallId, position: usize) {
-        let Some(ties) = self.calls.get(&call) else { return };
-        soon(&ties.by_parent[position]);
-        soon(&ties.upward[position]);
-    }
-
     #[inline(always)]
     pub(super) fn observe(&mut self, book: &Book, seen: &Observation<'_>, findings: &mut Findings) {
         match seen {

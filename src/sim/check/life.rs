@@ -17,15 +17,11 @@ use super::book::{Book, Record};
 use super::by_id::ById;
 use super::{Findings, NAMES, Observation, forget, forget_keys, is_refusal};
 use crate::chain::PAUSE_MAX;
-use crate::sim::ahead::soon;
 use crate::sim::world::LARGE;
 use crate::wire::message::Answer;
 use crate::wire::{CallId, Message};
 
 const NAME: &str = "life";
-
-/// Peers of an id that are prefetched: most ids have no more.
-const FIRST_PEERS: usize = 4;
 
 /// An optional time in nanoseconds, in 8 bytes: a large world has some for each link.
 #[derive(Clone, Copy)]
@@ -150,19 +146,6 @@ fn ends_at(seen: &Observation<'_>) -> Option<Id> {
 }
 
 impl Life {
-    /// Prefetches the entries of an id.
-    pub(super) fn expect(&self, id: Id) {
-        if let Some(look) = self.looks.get(id as usize) {
-            soon(look);
-        }
-        self.peers.expect(id);
-    }
-
-    /// Prefetches its first peers.
-    pub(super) fn expect_parts(&self, id: Id) {
-        self.peers.expect_parts(id, FIRST_PEERS);
-    }
-
     #[inline(always)]
     pub(super) fn observe(&mut self, book: &Book, seen: &Observation<'_>, findings: &mut Findings) {
         let now = findings.at;

@@ -45,7 +45,6 @@ use std::sync::Arc;
 
 use gpc_trees::{Id, IdList, Tree};
 
-use super::ahead::each;
 use super::faults::Fault;
 use crate::chain::Job;
 use crate::wire::message::{Answer, Merging, Response, SubtreeReply};
@@ -620,32 +619,6 @@ impl Checkers {
             answers::check(book, *call, outcome, findings);
             causes::check(book, *call, outcome, findings);
         }
-    }
-
-    /// Prefetches what is known of these ids in a call.
-    pub(in crate::sim) fn expect(&self, call: CallId, ids: [Option<Id>; 2]) {
-        let Some(record) = self.book.calls.get(&call) else { return };
-        each(ids, |id| {
-            let Some(place) = record.position(id) else { return };
-            self.credit.expect(id);
-            self.life.expect(id);
-            let place = place as usize;
-            record.expect(place);
-            self.route.expect(call, place);
-            self.faithful.expect(call, place);
-            self.farewell.expect(call, place);
-        });
-    }
-
-    /// Prefetches what is known of an id in any call.
-    pub(in crate::sim) fn expect_of(&self, id: Id) {
-        self.credit.expect(id);
-        self.life.expect(id);
-    }
-
-    /// Prefetches the parts of that.
-    pub(in crate::sim) fn expect_parts(&self, id: Id) {
-        self.life.expect_parts(id);
     }
 
     /// Violations found so far.

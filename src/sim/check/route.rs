@@ -7,7 +7,6 @@ use gpc_trees::Id;
 
 use super::book::Book;
 use super::{Findings, Observation};
-use crate::sim::ahead::soon;
 use crate::sim::by_call::ByCall;
 use crate::sim::faults::Fault;
 use crate::wire::message::{Answer, Message, Response};
@@ -37,13 +36,6 @@ struct Asked {
 }
 
 impl Route {
-    /// Prefetches the entries of a position.
-    pub(super) fn expect(&self, call: CallId, position: usize) {
-        let Some(asked) = self.calls.get(&call) else { return };
-        soon(&asked.by_parent[position]);
-        soon(&asked.limits[position]);
-    }
-
     #[inline(always)]
     pub(super) fn observe(&mut self, book: &Book, seen: &Observation<'_>, findings: &mut Findings) {
         match seen {

@@ -6,7 +6,6 @@
 
 use gpc_trees::Id;
 
-use crate::sim::ahead::soon;
 use crate::sim::check::by_id::ById;
 use crate::sim::ranked::Sorted;
 
@@ -101,7 +100,7 @@ impl Pairs {
 #[derive(Default, Debug)]
 pub(in crate::sim) struct Links {
     pairs: Pairs,
-    /// Index of each pair, by each of its ids. For most ids it fits into a cache line that can be prefetched.
+    /// Index of each pair, by each of its ids. For most ids it fits into a cache line.
     peers: ById<u32, 6>,
     /// Pairs whose link is up.
     up: Sorted<(Id, Id)>,
@@ -227,16 +226,6 @@ impl Links {
     pub(in crate::sim) fn stands(&self, passage: Passage) -> bool {
         let stands = |pair: &Pair| pair.up && pair.epoch == passage.epoch;
         self.pairs.get(passage.place).is_some_and(stands)
-    }
-
-    /// Prefetches the index entry of an id.
-    pub(in crate::sim) fn expect_of(&self, id: Id) {
-        self.peers.expect(id);
-    }
-
-    /// Prefetches the pair of a link.
-    pub(in crate::sim) fn expect(&self, passage: Passage) {
-        self.pairs.get(passage.place).into_iter().for_each(soon);
     }
 
     /// Whether this message is the first that its receiver gets on its link: before it, that end learns the incarnation

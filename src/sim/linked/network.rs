@@ -95,7 +95,7 @@ impl World {
     pub(in crate::sim) fn comes_over(&mut self, at: u64, parcel: Parcel) {
         let (pipe, to) = (parcel.passage.connection(), parcel.to);
         if let Some(side) = self.pipe(pipe).end_of(to) {
-            let parcel = self.parcels.put(parcel);
+            let parcel = Box::new(parcel);
             self.is_under_way(pipe, side, at, Item::Message(parcel));
         }
     }

@@ -5,13 +5,12 @@ use std::collections::VecDeque;
 use gpc_trees::Id;
 
 use crate::peering::LinkKey;
-use crate::sim::rooms::Room;
 use crate::sim::world::Parcel;
 
 /// An item in flight on a connection.
 #[derive(Debug)]
 pub(super) enum Item {
-    Message(Room<Parcel>),
+    Message(Box<Parcel>),
     Other(What),
 }
 
