@@ -12,7 +12,7 @@ use proptest::test_runner::TestRunner;
 const INPUTS_MIN: usize = 10;
 
 fn inputs(target: &str) -> Vec<Vec<u8>> {
-    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus").join(target);
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target);
     let mut files: Vec<_> =
         fs::read_dir(corpus).expect("a corpus").map(|file| file.expect("a file").path()).collect();
     files.sort();

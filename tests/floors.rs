@@ -103,13 +103,13 @@ const FLOORS: &[Floor] = &[
         banned: &[],
     },
     Floor {
-        folder: "pmix/src",
+        folder: "crates/gpc-pmix/src",
         floors: &["wire", "bootstrap"],
         packages: &["chained_gpc", "libloading"],
         banned: &["net", "HashMap", "HashSet"],
     },
     Floor {
-        folder: "impi/src/wire",
+        folder: "crates/gpc-impi/src/wire",
         floors: &[],
         packages: &["bytes", "thiserror", "zeroize"],
         // Addresses are values; sockets are out of reach there.
@@ -130,13 +130,13 @@ const FLOORS: &[Floor] = &[
         ],
     },
     Floor {
-        folder: "impi/src/server",
+        folder: "crates/gpc-impi/src/server",
         floors: &["wire"],
         packages: &["chained_gpc", "bytes", "thiserror"],
         banned: SYSTEM_AND_LOCKS,
     },
     Floor {
-        folder: "impi/src/client",
+        folder: "crates/gpc-impi/src/client",
         floors: &["wire", "server"],
         packages: &["chained_gpc", "bytes", "thiserror"],
         banned: &[
@@ -153,7 +153,7 @@ const FLOORS: &[Floor] = &[
         ],
     },
     Floor {
-        folder: "impi/src/silence.rs",
+        folder: "crates/gpc-impi/src/silence.rs",
         floors: &[],
         packages: &["socket2"],
         banned: &[
@@ -170,171 +170,171 @@ const FLOORS: &[Floor] = &[
         ],
     },
     Floor {
-        folder: "impi/src/serve",
+        folder: "crates/gpc-impi/src/serve",
         floors: &["server", "silence"],
         packages: &["bytes", "mio", "socket2", "thiserror"],
         banned: &["thread", "fs", "process", "env", "SystemTime", "HashMap", "HashSet"],
     },
     Floor {
-        folder: "impi/src/hosts_file.rs",
+        folder: "crates/gpc-impi/src/hosts_file.rs",
         floors: &["client"],
         packages: &["chained_gpc", "thiserror"],
         banned: &["thread", "fs", "process", "env", "os", "Instant", "SystemTime", "HashMap", "HashSet"],
     },
     Floor {
-        folder: "impi/src/relay.rs",
+        folder: "crates/gpc-impi/src/relay.rs",
         floors: &["client", "server", "wire"],
         packages: &["chained_gpc", "bytes", "mio", "tracing"],
         banned: &["thread", "fs", "process", "env", "Instant", "SystemTime", "HashMap", "HashSet", "Mutex"],
     },
     Floor {
-        folder: "impi/src/session",
+        folder: "crates/gpc-impi/src/session",
         floors: &["client", "relay", "server", "silence"],
         packages: &["chained_gpc", "bytes", "mio", "socket2", "thiserror"],
         banned: &["fs", "process", "env", "SystemTime", "HashMap", "HashSet", "Mutex"],
     },
     Floor {
-        folder: "impi/src/bootstrap",
+        folder: "crates/gpc-impi/src/bootstrap",
         floors: &["bootstrap", "book", "client", "server", "session", "wire"],
         packages: &["chained_gpc", "thiserror", "tracing"],
         banned: &["thread", "fs", "os", "SystemTime", "HashMap", "HashSet"],
     },
     Floor {
-        folder: "impi/src/book.rs",
+        folder: "crates/gpc-impi/src/book.rs",
         floors: &["client", "server"],
         packages: &["chained_gpc", "thiserror"],
         banned: &["thread", "fs", "process", "env", "os", "Instant", "SystemTime", "HashMap", "HashSet"],
     },
     Floor {
-        folder: "bnr/src/codec",
+        folder: "crates/gpc-bnr/src/codec",
         floors: &["wire"],
         packages: &["chained_gpc", "bytes", "thiserror"],
         banned: SYSTEM_AND_LOCKS,
     },
     Floor {
-        folder: "bnr/src/domain",
+        folder: "crates/gpc-bnr/src/domain",
         floors: &[],
         packages: &["chained_gpc", "thiserror"],
         banned: SYSTEM_AND_LOCKS,
     },
-    Floor { folder: "bnr/src/causes.rs", floors: &[], packages: &["chained_gpc"], banned: SYSTEM_AND_LOCKS },
+    Floor { folder: "crates/gpc-bnr/src/causes.rs", floors: &[], packages: &["chained_gpc"], banned: SYSTEM_AND_LOCKS },
     Floor {
-        folder: "bnr/src/sim",
+        folder: "crates/gpc-bnr/src/sim",
         floors: &["wire", "chain", "sim"],
         packages: &["chained_gpc", "thiserror"],
         banned: SYSTEM_AND_LOCKS,
     },
     Floor {
-        folder: "bnr/src/native.rs",
+        folder: "crates/gpc-bnr/src/native.rs",
         floors: &[],
         packages: &["chained_gpc", "bytes"],
         banned: SYSTEM_AND_LOCKS,
     },
     Floor {
-        folder: "bnr/src/pmi",
+        folder: "crates/gpc-bnr/src/pmi",
         floors: &[],
         packages: &["chained_gpc", "bytes"],
         banned: SYSTEM_AND_LOCKS,
     },
     Floor {
-        folder: "bnr/src/speak.rs",
+        folder: "crates/gpc-bnr/src/speak.rs",
         floors: &[],
         packages: &["chained_gpc", "bytes"],
         banned: SYSTEM_AND_LOCKS,
     },
     Floor {
-        folder: "bnr/src/client/puts.rs",
+        folder: "crates/gpc-bnr/src/client/puts.rs",
         floors: &[],
         packages: &["chained_gpc"],
         banned: SYSTEM_AND_LOCKS,
     },
     Floor {
-        folder: "bnr/src/client",
+        folder: "crates/gpc-bnr/src/client",
         floors: &["launch"],
         packages: &["chained_gpc", "bytes", "rustix", "thiserror"],
         banned: &["fs", "Command", "SystemTime", "HashMap", "HashSet"],
     },
     Floor {
-        folder: "rendezvous/src/machine",
+        folder: "crates/gpc-rendezvous/src/machine",
         floors: &["wire"],
         packages: &["chained_gpc", "bytes", "thiserror"],
         banned: SYSTEM_AND_LOCKS,
     },
     Floor {
-        folder: "bnr/src/streams",
+        folder: "crates/gpc-bnr/src/streams",
         floors: &[],
         packages: &["bytes", "thiserror"],
         banned: SYSTEM_AND_LOCKS,
     },
     Floor {
-        folder: "bnr/src/keeper/codec.rs",
+        folder: "crates/gpc-bnr/src/keeper/codec.rs",
         floors: &[],
         packages: &["bytes", "thiserror"],
         banned: SYSTEM_AND_LOCKS,
     },
-    Floor { folder: "bnr/src/keeper/killing.rs", floors: &[], packages: &[], banned: SYSTEM_AND_LOCKS },
+    Floor { folder: "crates/gpc-bnr/src/keeper/killing.rs", floors: &[], packages: &[], banned: SYSTEM_AND_LOCKS },
     Floor {
-        folder: "bnr/src/keeper",
+        folder: "crates/gpc-bnr/src/keeper",
         floors: &["bootstrap", "launch"],
         packages: &["chained_gpc", "bytes", "rustix", "signal_hook", "thiserror"],
         banned: &["SystemTime", "Mutex", "RwLock", "mpsc"],
     },
     Floor {
-        folder: "rendezvous/src/keeper.rs",
+        folder: "crates/gpc-rendezvous/src/keeper.rs",
         floors: &[],
         packages: &["chained_gpc", "tracing"],
         banned: &["net", "fs", "process", "env", "SystemTime"],
     },
     Floor {
-        folder: "rendezvous/src/checking.rs",
+        folder: "crates/gpc-rendezvous/src/checking.rs",
         floors: &[],
         packages: &["bytes", "tokio"],
         banned: SYSTEM_AND_LOCKS,
     },
     Floor {
-        folder: "rendezvous/src/clock.rs",
+        folder: "crates/gpc-rendezvous/src/clock.rs",
         floors: &[],
         packages: &[],
         banned: &["net", "fs", "process", "env", "thread", "HashMap", "HashSet"],
     },
     Floor {
-        folder: "rendezvous/src/native",
+        folder: "crates/gpc-rendezvous/src/native",
         floors: &["runtime", "wire"],
         packages: &["chained_gpc", "bytes", "thiserror", "tracing"],
         banned: &["net", "fs", "process", "env", "HashMap", "HashSet"],
     },
     Floor {
-        folder: "rendezvous/src/meeting",
+        folder: "crates/gpc-rendezvous/src/meeting",
         floors: &[],
         packages: &["chained_gpc", "bytes", "thiserror", "tracing"],
         banned: &["net", "fs", "process", "env", "HashMap", "HashSet"],
     },
     Floor {
-        folder: "rendezvous/src/bootstrap",
+        folder: "crates/gpc-rendezvous/src/bootstrap",
         floors: &["wire", "bootstrap"],
         packages: &["chained_gpc", "bytes", "thiserror", "zeroize"],
         banned: &["net", "thread", "Instant", "SystemTime", "HashMap", "HashSet"],
     },
     Floor {
-        folder: "rendezvous/src/store",
+        folder: "crates/gpc-rendezvous/src/store",
         floors: &[],
         packages: &["chained_gpc", "bytes", "thiserror", "redb", "rustix", "serde", "serde_json", "zeroize"],
         banned: &["net", "thread", "Command", "env", "Instant", "SystemTime", "HashMap", "HashSet"],
     },
     Floor {
-        folder: "rendezvous/src/variables.rs",
+        folder: "crates/gpc-rendezvous/src/variables.rs",
         floors: &[],
         packages: &["chained_gpc", "thiserror"],
         banned: &["net", "thread", "fs", "process", "Instant", "SystemTime", "HashMap", "HashSet"],
     },
     Floor {
-        folder: "rendezvous/src/client/exchange.rs",
+        folder: "crates/gpc-rendezvous/src/client/exchange.rs",
         floors: &[],
         packages: &["chained_gpc", "base64", "bytes", "hyper", "serde", "serde_json", "zeroize"],
         banned: SYSTEM_AND_LOCKS,
     },
     Floor {
-        folder: "rendezvous/src/client",
+        folder: "crates/gpc-rendezvous/src/client",
         floors: &[],
         packages: &[
             "chained_gpc",
@@ -355,13 +355,13 @@ const FLOORS: &[Floor] = &[
         banned: &["thread", "fs", "process", "env", "SystemTime"],
     },
     Floor {
-        folder: "rendezvous/src/upward.rs",
+        folder: "crates/gpc-rendezvous/src/upward.rs",
         floors: &[],
         packages: &["bytes", "tokio", "tracing"],
         banned: &["net", "thread", "fs", "process", "env", "SystemTime"],
     },
     Floor {
-        folder: "cli/src",
+        folder: "crates/gpc-cli/src",
         floors: &["wire", "chain", "peering", "runtime", "sim", "launch", "bootstrap"],
         packages: &[
             "chained_gpc",
@@ -389,7 +389,7 @@ const FLOORS: &[Floor] = &[
         banned: &[],
     },
     Floor {
-        folder: "rendezvous/src/http",
+        folder: "crates/gpc-rendezvous/src/http",
         floors: &["wire", "peering", "bootstrap"],
         packages: &[
             "chained_gpc",
@@ -476,10 +476,10 @@ fn grouped<'a>(code: &'a str, opening: &str) -> Vec<&'a str> {
 const MANIFESTS: [&str; 6] = [
     "Cargo.toml",
     "trees/Cargo.toml",
-    "pmix/Cargo.toml",
-    "rendezvous/Cargo.toml",
-    "impi/Cargo.toml",
-    "cli/Cargo.toml",
+    "crates/gpc-pmix/Cargo.toml",
+    "crates/gpc-rendezvous/Cargo.toml",
+    "crates/gpc-impi/Cargo.toml",
+    "crates/gpc-cli/Cargo.toml",
 ];
 
 /// The names of the packages that a manifest allows.
@@ -605,7 +605,7 @@ fn what_crosses_a_floor_is_seen() {
     assert_eq!(seen("src/chain", "use std::{time::Instant, collections::HashMap};"), "`Instant`, `HashMap`");
     assert_eq!(seen("src/chain", "use std::sync::{Arc, Mutex};"), "`Mutex`");
     assert_eq!(seen("src/chain", "// std::net is for others\n#[cfg(test)]\nuse std::thread;"), "");
-    assert_eq!(seen("cli/src", "use chained_gpc::{hint, wire};"), "floor `hint`");
-    assert_eq!(seen("cli/src", "use crate::hint; use mio::Poll;"), "package `mio`");
-    assert_eq!(seen("cli/src", "use chained_gpc::Node; use clap::Parser; use std::net::IpAddr;"), "");
+    assert_eq!(seen("crates/gpc-cli/src", "use chained_gpc::{hint, wire};"), "floor `hint`");
+    assert_eq!(seen("crates/gpc-cli/src", "use crate::hint; use mio::Poll;"), "package `mio`");
+    assert_eq!(seen("crates/gpc-cli/src", "use chained_gpc::Node; use clap::Parser; use std::net::IpAddr;"), "");
 }

@@ -3,7 +3,7 @@
 //!
 //! Input: a byte of options, which also says how many cuts follow; the cuts; and the stream, with or without an
 //! opening. This module is not part of the targets' library, because the project's main package, which replays that
-//! library, knows nothing of domains; `bnr/tests/fuzz_corpus.rs` replays this one.
+//! library, knows nothing of domains; `crates/gpc-bnr/tests/fuzz_corpus.rs` replays this one.
 
 use std::collections::BTreeMap;
 

@@ -3,7 +3,7 @@
 //! Input: a byte of options; a byte that says how many cuts of the stream follow and where it comes from; the cuts; and
 //! the stream itself, or the values of each other client under each label and the changes of the stream made from them.
 //! This module is not part of the targets' library, because the project's main package, which replays that library,
-//! knows nothing of this client; `impi/tests/fuzz_corpus.rs` replays this one.
+//! knows nothing of this client; `crates/gpc-impi/tests/fuzz_corpus.rs` replays this one.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 

@@ -3,7 +3,7 @@
 //!
 //! Input: two bytes of settings, then steps, each a byte that chooses the step and the bytes of its choices. This
 //! module is not part of the targets' library, because the project's main package, which replays that library, knows
-//! nothing of IMPI; `impi/tests/fuzz_corpus.rs` replays this one.
+//! nothing of IMPI; `crates/gpc-impi/tests/fuzz_corpus.rs` replays this one.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -3,7 +3,7 @@
 //!
 //! Input: steps, each a byte that chooses the step and the bytes of its choices. This module is not part of the
 //! targets' library, because the project's main package, which replays that library, knows nothing of this service;
-//! `rendezvous/tests/fuzz_corpus.rs` replays this one.
+//! `crates/gpc-rendezvous/tests/fuzz_corpus.rs` replays this one.
 
 use std::collections::BTreeSet;
 
@@ -21,7 +21,7 @@ use gpc_rendezvous::{
 use super::input::Input;
 use maps::Maps;
 
-#[path = "../../rendezvous/tests/support/maps.rs"]
+#[path = "../../crates/gpc-rendezvous/tests/support/maps.rs"]
 mod maps;
 
 /// Maximum number of steps of one input: each step checks all resources.

@@ -1,0 +1,394 @@
+//! Tries the bugs of a given file, and automatic mutants, in the same worlds.
+//!
+//! `crates/gpc-cli/tests/planted/try FILE` and `crates/gpc-cli/tests/planted/mutate` call these tests; without their variables the tests do
+//! nothing.
+
+#![allow(clippy::print_stdout, reason = "a run takes long, and says of each bug what became of it")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::fs;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use super::bug::{Bug, Piece, parse, place, planted, read_file, written};
+use super::build::{build_what_compiles, copied};
+use super::mutants::mutants;
+use super::swarms::{Caught, Mode, all_modes, caught, differs, line, sound, summary};
+use super::{root, side_by_side, tested};
+
+/// Environment variable with the path of a file of bugs.
+const FILE: &str = "GPC_BUGS";
+
+/// Environment variable with the arguments for mutants.
+const MUTANTS: &str = "GPC_MUTANTS";
+
+/// Files without simulated code: worlds have a model instead of real proofs, and read no files. This code has other
+/// tests.
+pub(super) const NOT_SIMULATED: [&str; 4] =
+    ["src/chain/involved.rs", "src/peering/key.rs", "src/peering/noise.rs", "src/peering/secret.rs"];
+
+/// Maximum number of bugs in a build: every bug makes it a little slower.
+const BATCH_MAX: usize = 400;
+
+/// Mutants that nothing catches and that break nothing, with the reason; and bugs that nothing catches.
+const EXPLAINED: [&str; 2] = ["harmless.txt", "holes.txt"];
+
+/// Folders of the test builds, one for each test, since both may run at once.
+const FOLDERS: [&str; 2] = ["given", "mutants"];
+
+/// Arguments of a run of mutants.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Asked {
+    /// Prefixes of the paths of files.
+    files: Vec<String>,
+    /// Seed of the sample.
+    seed: u64,
+    /// Size of the sample, spread over all files.
+    count: usize,
+    /// Prefix of the names of modes.
+    modes: String,
+    /// File to which the bugs are written, instead of running them.
+    list: Option<PathBuf>,
+}
+
+impl Asked {
+    /// # Errors
+    /// A message with the argument, and the possible ones.
+    fn of(line: &str) -> Result<Asked, String> {
+        let files = vec!["src/chain/".into(), "src/peering/".into()];
+        let mut asked = Asked { files, seed: 1, count: 300, modes: String::new(), list: None };
+        let mut words = line.split_whitespace();
+        while let Some(word) = words.next() {
+            let value = words.next().ok_or_else(|| format!("{word}: and what? {USAGE}"))?;
+            let number =
+                || value.parse().map_err(|_| format!("{word} {value:.40?}: that is no number. {USAGE}"));
+            match word {
+                "--files" => asked.files = value.split(',').map(str::to_owned).collect(),
+                "--seed" => asked.seed = number()?,
+                "--count" => asked.count = usize::try_from(number()?).unwrap_or(usize::MAX),
+                "--modes" => asked.modes = value.into(),
+                "--list" => asked.list = Some(value.into()),
+                _ => return Err(format!("{word:.40?}: there is no such argument. {USAGE}")),
+            }
+        }
+        Ok(asked)
+    }
+}
+
+const USAGE: &str = "Arguments: --files BEGINNING-OF-PATH,… --seed NUMBER --count NUMBER --modes BEGINNING-OF-NAME --list FILE";
+
+/// Positions of the bugs of a build, by file.
+type Taken<'a> = BTreeMap<&'a str, Vec<Range<usize>>>;
+
+/// Bugs, and what caught each of them.
+type Results = Vec<(Bug, Option<Caught>)>;
+
+/// Divides bugs among as few builds as possible: two bugs of one build never change the same text.
+///
+/// # Errors
+/// A message, if the file or the text of a bug does not exist.
+fn batches(bugs: &[Bug]) -> Result<Vec<Vec<Bug>>, String> {
+    let mut texts: BTreeMap<&str, String> = BTreeMap::new();
+    let mut batches: Vec<(Vec<Bug>, Taken<'_>)> = Vec::new();
+    for bug in bugs {
+        let mut places: Vec<(&str, Range<usize>)> = Vec::new();
+        for piece in &bug.pieces {
+            let Piece { file, .. } = piece;
+            if !texts.contains_key(file.as_str()) {
+                texts.insert(file, source(&bug.name, file)?);
+            }
+            let at = place(bug, piece, &texts[file.as_str()])?;
+            if places.iter().any(|(other, there)| other == file && overlap(there, &at)) {
+                return Err(format!(
+                    "{}: two of its pieces change the same text of {file}: make one of them",
+                    bug.name
+                ));
+            }
+            places.push((file, at));
+        }
+        let free = |taken: &Taken<'_>| {
+            let is_free = |(file, at): &(&str, Range<usize>)| {
+                taken.get(file).into_iter().flatten().all(|there| !overlap(there, at))
+            };
+            places.iter().all(is_free)
+        };
+        let room = batches.iter_mut().find(|(batch, taken)| batch.len() < BATCH_MAX && free(taken));
+        let (batch, taken) = match room {
+            Some(found) => found,
+            None => {
+                batches.push(Default::default());
+                batches.last_mut().expect("it was just put there")
+            }
+        };
+        batch.push(bug.clone());
+        places.into_iter().for_each(|(file, at)| taken.entry(file).or_default().push(at));
+    }
+    Ok(batches.into_iter().map(|(batch, _)| batch).collect())
+}
+
+fn overlap(one: &Range<usize>, other: &Range<usize>) -> bool {
+    one.start < other.end && other.start < one.end
+}
+
+/// Returns the text of the source file of a bug.
+///
+/// # Errors
+/// A message, if it does not exist.
+fn source(bug: &str, file: &str) -> Result<String, String> {
+    let parts = ["src/", "trees/src/", "crates/gpc-cli/src/", "crates/gpc-bnr/src/"];
+    if !parts.iter().any(|part| file.starts_with(part)) || file.contains("..") {
+        return Err(format!(
+            "{bug}: {file:.80?} is not simulated: bugs go into src/chain, src/peering, src/wire, trees/src or crates/gpc-bnr/src/domain"
+        ));
+    }
+    fs::read_to_string(root().join(file)).map_err(|error| {
+        format!(
+            "{bug}: {file}: {error}: `in:` takes the path of a source file, from the folder of the project"
+        )
+    })
+}
+
+/// Builds the bugs and tries each of them. If requested, bugs that nothing catches are also tried with the tests of the
+/// crate. Prints a line for each bug. Returns the results, and the names of bugs that do not compile.
+///
+/// # Errors
+/// A message, if the bugs cannot be tried.
+fn tried(
+    folder: &str,
+    bugs: &[Bug],
+    of: &str,
+    with_tests: bool,
+) -> Result<(Results, BTreeSet<String>), String> {
+    let (mut results, mut dropped) = (Vec::new(), BTreeSet::new());
+    for batch in batches(bugs)? {
+        let build = build_what_compiles(folder, &batch)?;
+        let batch: Vec<Bug> = batch.into_iter().filter(|bug| !build.dropped.contains(&bug.name)).collect();
+        dropped.extend(build.dropped);
+        let reached = |mode: &Mode| batch.iter().any(|bug| mode.reaches(bug));
+        let wanted = all_modes().into_iter().filter(|mode| mode.name.starts_with(of) && reached(mode));
+        let wanted = wanted.collect();
+        let modes = sound(&build.gpc, wanted)?;
+        let judged = side_by_side(&batch, |bug| {
+            let caught = caught(&build.gpc, bug, &modes);
+            println!("{}", line(bug, caught.as_ref()));
+            caught
+        });
+        let mut judged: Results = batch.into_iter().zip(judged).collect();
+        if with_tests && judged.iter().any(|(_, caught)| caught.is_none()) {
+            let programs = tested::programs(folder)?;
+            for (bug, caught) in judged.iter_mut().filter(|(_, caught)| caught.is_none()) {
+                *caught = tested::caught(&programs, &bug.name, &copied(folder))
+                    .or_else(|| differs(&build.gpc, bug, &modes));
+                println!("{}", line(bug, caught.as_ref()));
+            }
+        }
+        results.extend(judged);
+    }
+    Ok((results, dropped))
+}
+
+/// Shuffles by a seed, equally on every machine: with the high half of Knuth's linear congruential generator.
+fn shuffled(mut bugs: Vec<Bug>, seed: u64) -> Vec<Bug> {
+    let mut state = seed;
+    for last in (1..bugs.len()).rev() {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let other = usize::try_from(state >> 33).unwrap_or_default() % (last + 1);
+        bugs.swap(last, other);
+    }
+    bugs
+}
+
+/// Returns the mutants of a sample, and the number of all mutants. They are taken from each file in turn, so that small
+/// files have their share.
+fn sample(asked: &Asked) -> Result<(Vec<Bug>, usize), String> {
+    let mut files = Vec::new();
+    sources(&root().join("src"), "src", &mut files);
+    files.retain(|file| asked.files.iter().any(|begin| file.starts_with(begin.as_str())));
+    files.retain(|file| !NOT_SIMULATED.contains(&file.as_str()));
+    if files.is_empty() {
+        return Err(format!("no source file that is simulated begins with any of {:?}", asked.files));
+    }
+    let mut all = 0;
+    let mut rest: Vec<std::vec::IntoIter<Bug>> = Vec::new();
+    for (file, number) in files.iter().zip(0..) {
+        let found = mutants(file, &source("a mutant", file)?)?;
+        all += found.len();
+        rest.push(shuffled(found, asked.seed.wrapping_add(number)).into_iter());
+    }
+    let mut turns = Vec::new();
+    while turns.len() < all {
+        turns.extend(rest.iter_mut().filter_map(Iterator::next));
+    }
+    let chosen: Vec<Bug> = batches(&turns)?.into_iter().flatten().take(asked.count).collect();
+    Ok((chosen, all))
+}
+
+/// Collects the paths of a folder's sources, without tests.
+fn sources(folder: &Path, name: &str, files: &mut Vec<String>) {
+    let mut names: Vec<String> = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
+        .collect();
+    names.sort();
+    for inner in names {
+        let (path, inner_name) = (folder.join(&inner), format!("{name}/{inner}"));
+        if path.is_dir() {
+            sources(&path, &inner_name, files);
+        } else if inner.ends_with(".rs") && inner != "tests.rs" {
+            files.push(inner_name);
+        }
+    }
+}
+
+/// Returns the bugs of a file beside this one.
+fn beside(name: &str) -> Vec<Bug> {
+    read_file(&root().join("crates/gpc-cli/tests/planted").join(name)).unwrap_or_else(|why| panic!("{why}"))
+}
+
+/// Returns the explained survivors, harmless ones and known holes: the name of the file for each change.
+fn explained() -> BTreeMap<Vec<Piece>, &'static str> {
+    let of = |name: &'static str| beside(name).into_iter().map(move |bug| (bug.pieces, name));
+    EXPLAINED.into_iter().flat_map(of).collect()
+}
+
+#[test]
+fn a_file_of_bugs() {
+    let Some(path) = std::env::var_os(FILE) else {
+        return println!("skipped: needs {FILE}, the path of a file of bugs (crates/gpc-cli/tests/planted/try FILE)");
+    };
+    let bugs = read_file(Path::new(&path)).unwrap_or_else(|why| panic!("{why}"));
+    let (results, dropped) = tried(FOLDERS[0], &bugs, "", true).unwrap_or_else(|why| panic!("{why}"));
+    for name in &dropped {
+        println!("{name:<44} does not compile");
+    }
+    println!("{}", summary(&results));
+    assert!(
+        dropped.is_empty(),
+        "{} do not compile; `cargo check` with the replacement in place says why",
+        dropped.len()
+    );
+    let escaped = results.iter().filter(|(_, caught)| caught.is_none()).count();
+    assert_eq!(escaped, 0, "so many are caught by nothing");
+}
+
+#[test]
+fn automatic_mutants() {
+    let Ok(line) = std::env::var(MUTANTS) else {
+        return println!("skipped: needs {MUTANTS}, which mutants (crates/gpc-cli/tests/planted/mutate)");
+    };
+    let asked = Asked::of(&line).unwrap_or_else(|why| panic!("{why}"));
+    let (bugs, all) = sample(&asked).unwrap_or_else(|why| panic!("{why}"));
+    println!("{} of {all} mutants", bugs.len());
+    if let Some(path) = &asked.list {
+        let text: Vec<String> = bugs.iter().map(written).collect();
+        return fs::write(path, text.join("\n"))
+            .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    }
+    let (results, dropped) =
+        tried(FOLDERS[1], &bugs, &asked.modes, false).unwrap_or_else(|why| panic!("{why}"));
+    let explained = explained();
+    let mut survivors = String::new();
+    let (mut known, mut unknown) = (BTreeMap::<&str, usize>::new(), 0);
+    for (bug, _) in results.iter().filter(|(_, caught)| caught.is_none()) {
+        match explained.get(&bug.pieces) {
+            Some(file) => *known.entry(file).or_default() += 1,
+            None => {
+                unknown += 1;
+                // Writing to a string never fails.
+                let _ = writeln!(survivors, "{}", written(bug));
+            }
+        }
+    }
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("survivors.txt");
+    fs::write(&path, &survivors).unwrap();
+    println!("\n{survivors}{} do not compile\n{}", dropped.len(), summary(&results));
+    println!("{unknown} survive for no known reason, see {}; known: {known:?}", path.display());
+    assert_eq!(unknown, 0, "for each: a checker, or an entry in one of {EXPLAINED:?}");
+}
+
+#[test]
+fn what_survives_is_still_there() {
+    for name in EXPLAINED {
+        for bug in beside(name) {
+            assert!(!bug.breaks.is_empty(), "{name}: no reason stands with {}", bug.name);
+            let placed = batches(std::slice::from_ref(&bug));
+            placed.unwrap_or_else(|why| {
+                panic!("{name}: {why}\nIf the code has changed, remove the entry: it is to be thought over again.")
+            });
+        }
+    }
+    assert!(!all_modes().is_empty());
+}
+
+#[test]
+fn a_bad_file_says_where_and_what_to_do() {
+    let bad = [
+        ("", "1: there is no bug in it"),
+        ("# only a word\n", "there is no bug"),
+        ("in: src/chain/call.rs\n", "1: a bug begins with"),
+        ("== a\n== b\n", "1: a changes nothing"),
+        ("== a b\n", "is no name"),
+        ("== a\nin: f\n- x\n+ planted!()\n== a\n", "5: `a` is there twice"),
+        ("== a\n- x\n", "2: a: which file?"),
+        ("== a\nin: f\n+ planted!()\n", "1: a: which text of f?"),
+        ("== a\nin: f\n- x\n+ y\n", "1: a is always on"),
+        ("== a\nin: f\n- x\n+ planted!()\n- z\n", "5: a: a line `-` after"),
+        ("== a\nin: f\nx\n", "3: a: what is \"x\"?"),
+    ];
+    for (text, expected) in bad {
+        let why = parse(text).unwrap_err();
+        assert!(why.contains(expected), "{text:?}: {why}");
+    }
+    let of = |file: &str, find: &str| {
+        let text = format!("== a\nin: {file}\n- {find}\n+ planted!()\n");
+        batches(&parse(&text).unwrap()).unwrap_err()
+    };
+    assert!(of("src/chain/nowhere.rs", "x").contains("`in:` takes the path"));
+    assert!(of("/etc/passwd", "x").contains("is not simulated"));
+    assert!(of("src/chain/mod.rs", "no such text").contains("0 times, and not once"));
+    assert!(read_file(Path::new("/nowhere")).unwrap_err().contains("give the path"));
+    assert!(Asked::of("--count many").unwrap_err().contains("that is no number"));
+    assert!(Asked::of("--color 1").unwrap_err().contains("no such argument"));
+    assert!(Asked::of("--seed").unwrap_err().contains("and what?"));
+}
+
+#[test]
+fn mutants_are_bugs_that_can_be_planted_and_written_down() {
+    let asked = Asked { count: usize::MAX, ..Asked::of("").unwrap() };
+    let (bugs, all) = sample(&asked).unwrap();
+    assert!(bugs.len() == all && all > 1000, "{all}");
+    let text: Vec<String> = bugs.iter().map(written).collect();
+    assert_eq!(parse(&text.join("\n")).unwrap(), bugs);
+    let files: BTreeSet<&str> = bugs.iter().map(|bug| bug.pieces[0].file.as_str()).collect();
+    for batch in batches(&bugs).unwrap() {
+        for file in &files {
+            planted(file, &source("a mutant", file).unwrap(), &batch).unwrap();
+        }
+    }
+}
+
+#[test]
+fn what_is_changed_is_what_was_meant() {
+    let code = "fn f(a: u32, b: u32) -> bool {\n    if a < b && b > 7 {\n        return true;\n    }\n    g(a, b);\n    false\n}\n";
+    let found = mutants("src/x.rs", code).unwrap();
+    let texts: Vec<(&str, &str)> =
+        found.iter().map(|bug| (bug.pieces[0].find.as_str(), bug.pieces[0].replacement.as_str())).collect();
+    for expected in [
+        ("a < b", "(if planted!() { a <= b } else { a < b })"),
+        ("a < b", "(planted!() || (a < b))"),
+        ("b > 7", "(!planted!() && (b > 7))"),
+        ("a < b && b > 7", "(if planted!() { a < b || b > 7 } else { a < b && b > 7 })"),
+        ("return true;", "if !planted!() { return true; }"),
+        ("g(a, b);", "if !planted!() { g(a, b); }"),
+        ("g(a, b)", "(if planted!() { g(b, a) } else { g(a, b) })"),
+        ("7", "(if planted!() { 7 + 1 } else { 7 })"),
+        ("false", "(planted!() != false)"),
+        ("f(a: u32, b: u32) -> bool {", "f(a: u32, b: u32) -> bool { if planted!() { return true; }"),
+    ] {
+        assert!(
+            texts.iter().any(|(find, instead)| (*find, *instead) == expected),
+            "{expected:?} in {texts:#?}"
+        );
+    }
+}

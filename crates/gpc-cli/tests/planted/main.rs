@@ -1,0 +1,314 @@
+//! Tests the checkers: planted protocol bugs are switched on one at a time in a test build, and a checker of `gpc sim`
+//! must catch each.
+//!
+//! The bugs are data (`bugs/*.txt`), so the code under test has no branch for them. ARCHITECTURE.md, "Planted bugs",
+//! says how to add one.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod bug;
+mod build;
+mod counters;
+mod file;
+mod mutants;
+mod reached;
+mod swarms;
+mod tested;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
+use std::io::Read as _;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::sync::Mutex;
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use bug::{Bug, parse, planted};
+
+/// Enough for any machine: this time passes only if a bug makes a run endless.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Maximum ratio of the elapsed time of a run to its CPU time: other processes may use the cores, too.
+const BUSY: u32 = 10;
+
+/// Far more than any run takes without a bug.
+const MEMORY_KIB: u64 = 4 << 20;
+
+/// Number of runs of the first part; see [`parts`].
+const FIRST_RUNS: u32 = 100;
+
+/// Minimum number of bugs: fewer would not cover all kinds of faults.
+const BUGS_MIN: usize = 50;
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("the package lies in the project")
+}
+
+fn bugs() -> Vec<Bug> {
+    bug::read(&root().join("crates/gpc-cli/tests/planted/bugs"))
+}
+
+/// Result of a run of the test build.
+struct Run {
+    /// Exit status.
+    status: Option<i32>,
+    /// The checkers that complain, and the first complaint.
+    checkers: BTreeSet<String>,
+    first: String,
+    /// Commands that reproduce the failures.
+    replays: Vec<String>,
+    /// JSON output.
+    summary: serde_json::Value,
+    /// All output, for the case that it is not as expected.
+    said: String,
+}
+
+/// Runs `gpc sim` of the test build with a bug switched on, or with none, for at most this CPU time.
+fn simulate(gpc: &Path, sim: &str, bug: Option<&str>, patience: Duration) -> Run {
+    simulate_with(gpc, sim, bug.map(|bug| (build::SWITCH, OsStr::new(bug))), patience)
+}
+
+/// Runs `gpc sim` of a test build with one more environment variable.
+fn simulate_with(gpc: &Path, sim: &str, variable: Option<(&str, &OsStr)>, patience: Duration) -> Run {
+    let mut command = bounded(gpc, patience);
+    // Bugs run in parallel, so each run has one thread.
+    command.arg("sim").args(sim.split_whitespace()).args(["--output", "json"]).env("RAYON_NUM_THREADS", "1");
+    command.current_dir(root()).env_remove(build::SWITCH);
+    command.envs(variable);
+    let Output { status, stdout, stderr } = output(&mut command, patience * BUSY);
+    let (stdout, stderr) = (String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
+    let (mut violations, mut replays) = (Vec::new(), Vec::new());
+    let summary = serde_json::from_str(&stdout).unwrap_or_default();
+    collect(&summary, &mut violations, &mut replays);
+    let checker = |violation: &String| violation.split(": ").next().unwrap_or_default().to_owned();
+    Run {
+        status: status.code(),
+        checkers: violations.iter().map(checker).collect(),
+        first: stderr.lines().next().unwrap_or_default().to_owned(),
+        replays,
+        summary,
+        said: format!("{stdout}\n{stderr}"),
+    }
+}
+
+/// Returns a command that is limited to [`MEMORY_KIB`] of memory and to this CPU time, if the system supports that: a
+/// bug may take all of either.
+fn bounded(gpc: &Path, patience: Duration) -> Command {
+    if cfg!(not(target_os = "linux")) {
+        return Command::new(gpc);
+    }
+    let mut command = Command::new("sh");
+    let limits = format!("ulimit -v {MEMORY_KIB}; ulimit -t {}; exec \"$0\" \"$@\"", patience.as_secs());
+    command.args(["-c", &limits]).arg(gpc);
+    command
+}
+
+/// Runs a command to its end; an endless one is killed.
+fn output(command: &mut Command, patience: Duration) -> Output {
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let (mut stdout, mut stderr) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
+    let (send, ended) = channel();
+    let errors = std::thread::spawn(move || {
+        let mut err = Vec::new();
+        stderr.read_to_end(&mut err).map(|_| err)
+    });
+    let reader = std::thread::spawn(move || {
+        let mut out = Vec::new();
+        let read = stdout.read_to_end(&mut out);
+        // After the time limit, the receiver is gone.
+        let _ = send.send(());
+        read.map(|_| out)
+    });
+    if ended.recv_timeout(patience).is_err() {
+        child.kill().unwrap();
+    }
+    let (stdout, stderr) = (reader.join().unwrap().unwrap(), errors.join().unwrap().unwrap());
+    Output { status: child.wait().unwrap(), stdout, stderr }
+}
+
+/// Collects the violations of a summary at any depth, and the commands that reproduce them.
+fn collect(summary: &serde_json::Value, violations: &mut Vec<String>, replays: &mut Vec<String>) {
+    for (key, value) in summary.as_object().into_iter().flatten() {
+        let entries = value.as_array().map(Vec::as_slice).unwrap_or_default();
+        match key.as_str() {
+            "violations" => {
+                violations.extend(entries.iter().filter_map(|entry| entry.as_str().map(str::to_owned)))
+            }
+            "failures" => entries.iter().for_each(|entry| collect(entry, violations, replays)),
+            "replay" => replays.extend(value.as_str().map(str::to_owned)),
+            _ => {}
+        }
+    }
+}
+
+/// Calls a function for each item on as many threads as there are processors; returns the results in the order of the
+/// items.
+fn side_by_side<T: Sync, R: Send>(many: &[T], what: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let (next, results) = (Mutex::new(0..many.len()), Mutex::new(Vec::new()));
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                loop {
+                    let Some(index) = next.lock().unwrap().next() else { return };
+                    let result = what(&many[index]);
+                    results.lock().unwrap().push((index, result));
+                }
+            });
+        }
+    });
+    let mut results = results.into_inner().unwrap();
+    results.sort_by_key(|(index, _)| *index);
+    results.into_iter().map(|(_, result)| result).collect()
+}
+
+#[test]
+fn the_list_is_true_of_the_code_as_it_is() {
+    let bugs = bugs();
+    let names: BTreeSet<&str> = bugs.iter().map(|bug| bug.name.as_str()).collect();
+    assert_eq!(names.len(), bugs.len(), "a name is there twice");
+    assert!(bugs.len() >= BUGS_MIN, "{} bugs", bugs.len());
+    for bug in &bugs {
+        let Bug { name, breaks, checker, sim, pieces } = bug;
+        assert!(!breaks.is_empty() && !checker.is_empty() && sim.starts_with("-n "), "{bug:?}");
+        assert!(!pieces.is_empty() && pieces.iter().all(|piece| !piece.find.is_empty()), "{name}");
+        assert!(pieces.iter().any(|piece| piece.replacement.contains("planted!()")), "{name} is always on");
+    }
+    let files: BTreeSet<&str> =
+        bugs.iter().flat_map(|bug| &bug.pieces).map(|piece| piece.file.as_str()).collect();
+    for file in files {
+        let parts = ["src/chain/", "src/peering/", "src/wire/", "trees/src/", "crates/gpc-bnr/src/domain/"];
+        assert!(parts.iter().any(|part| file.starts_with(part)), "{file} is no code under test");
+        let text =
+            std::fs::read_to_string(root().join(file)).unwrap_or_else(|error| panic!("{file}: {error}"));
+        planted(file, &text, &bugs).unwrap();
+    }
+}
+
+/// Whether a run complains as the bug requires.
+fn tells(run: &Run, bug: &Bug) -> bool {
+    run.status == Some(1) && run.checkers.contains(&bug.checker)
+}
+
+/// Tries a bug in one part of its worlds after another until one catches it. Returns the last run, and a line for all
+/// parts that were tried.
+fn caught(gpc: &Path, bug: &Bug) -> (Run, String) {
+    let is_part = !bug.sim.contains("--seed");
+    let line = |sim: &str| if is_part { up_to(sim) } else { sim.to_owned() };
+    let try_part = |sim: String| (simulate(gpc, &sim, Some(&bug.name), PATIENCE), line(&sim));
+    let mut parts = parts(&bug.sim).into_iter().map(try_part);
+    let mut tried = parts.next().expect("there is one part at least");
+    while !tells(&tried.0, bug)
+        && let Some(next) = parts.next()
+    {
+        tried = next;
+    }
+    tried
+}
+
+/// Returns the line for a [part](parts) and those before it.
+fn up_to(part: &str) -> String {
+    let number = |text: &str| text.parse::<u32>().ok();
+    let split = part.split_once("--seed ").and_then(|(what, rest)| {
+        let (seed, runs) = rest.split_once(" --runs ")?;
+        Some((what, number(seed)? + number(runs)? - 1))
+    });
+    split.map_or_else(|| part.to_owned(), |(what, runs)| format!("{what}--runs {runs}"))
+}
+
+/// Divides the arguments of `gpc sim` for many runs into parts, each with four times as many runs as the one before:
+/// most bugs are caught early.
+fn parts(sim: &str) -> Vec<String> {
+    let runs = sim.split_once("--runs ").and_then(|(what, runs)| Some((what, runs.parse::<u32>().ok()?)));
+    let Some((what, all)) = runs.filter(|(what, all)| !what.contains("--seed") && *all > FIRST_RUNS) else {
+        return vec![sim.to_owned()];
+    };
+    let (mut parts, mut seed, mut most) = (Vec::new(), 1, FIRST_RUNS);
+    while seed <= all {
+        let runs = most.min(all - seed + 1);
+        parts.push(format!("{what}--seed {seed} --runs {runs}"));
+        (seed, most) = (seed + runs, most.saturating_mul(4));
+    }
+    parts
+}
+
+#[test]
+fn parts_of_many_runs_are_all_of_them() {
+    let three = ["-n 4 --seed 1 --runs 100", "-n 4 --seed 101 --runs 400", "-n 4 --seed 501 --runs 1500"];
+    assert_eq!(parts("-n 4 --runs 2000"), three);
+    assert_eq!(parts("-n 4 --runs 501")[2], "-n 4 --seed 501 --runs 1");
+    assert_eq!(three.map(up_to), ["-n 4 --runs 100", "-n 4 --runs 500", "-n 4 --runs 2000"]);
+    assert_eq!(["-n 4", "-n 4 --runs 100"].map(up_to), ["-n 4", "-n 4 --runs 100"]);
+    for whole in ["-n 4", "-n 4 --runs 100", "-n 4 --seed 7 --runs 200"] {
+        assert_eq!(parts(whole), [whole]);
+    }
+}
+
+/// Of lines that differ only in the number of runs, keeps the one with most runs, which includes the others.
+fn longest<'a>(lines: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let runs = |line: &str| line.split_once("--runs ").and_then(|(_, runs)| runs.parse::<u64>().ok());
+    let mut all: BTreeMap<&str, &str> = BTreeMap::new();
+    for line in lines {
+        let what = line.split_once("--runs ").filter(|_| runs(line).is_some()).map_or(line, |(what, _)| what);
+        let most = all.entry(what).or_insert(line);
+        if runs(line) > runs(most) {
+            *most = line;
+        }
+    }
+    all.into_values().collect()
+}
+
+#[test]
+fn of_lines_that_differ_in_runs_the_longest_is_enough() {
+    let lines = ["-n 4 --runs 100", "-n 5", "-n 4 --runs 20", "-n 4 --runs 300", "-n 4 --runs 9 --partial"];
+    assert_eq!(longest(lines.into_iter()), ["-n 4 --runs 300", "-n 4 --runs 9 --partial", "-n 5"]);
+}
+
+#[test]
+fn every_planted_bug_is_caught() {
+    let bugs = bugs();
+    let gpc = build::build("planted", &bugs);
+    let runs = side_by_side(&bugs, |bug| caught(&gpc, bug));
+    // The worlds that catch a bug must be silent without it; `.ci/seeds` tries more worlds.
+    let lines = longest(runs.iter().map(|(_, tried)| tried.as_str()));
+    for (line, run) in lines.iter().zip(side_by_side(&lines, |line| simulate(&gpc, line, None, PATIENCE))) {
+        assert!(
+            run.status == Some(0) && run.checkers.is_empty(),
+            "gpc sim {line}, without a bug:\n{}",
+            run.said
+        );
+    }
+    let mut missed = Vec::new();
+    for (bug, (run, _)) in bugs.iter().zip(&runs) {
+        let checkers: Vec<&str> = run.checkers.iter().map(String::as_str).collect();
+        println!("{:<34} {:<28} {}", bug.name, checkers.join(","), run.first);
+        if !tells(run, bug) {
+            let said: String = run.said.chars().take(600).collect();
+            let Bug { name, breaks, checker, .. } = bug;
+            missed.push(format!("{name}: {breaks} {checker} does not say so: {:?}\n{said}", run.status));
+        }
+    }
+    assert!(missed.is_empty(), "{} are not caught:\n{}", missed.len(), missed.join("\n"));
+}
+
+#[test]
+fn a_bug_is_read_and_planted() {
+    let text = "# For the reader.\n\n== one\nIt adds one.\nchecker: answers\nsim: -n 3\nin: src/a.rs\n- x = 1;\n+ x = 1 + i32::from(planted!());\n+ y();\n\n\
+                == two\nTwo places.\nchecker: route\nsim: -n 4\nin: src/a.rs\n- z = 3;\n-   w\n+ z = 4;\nin: trees/src/b.rs\n- q\n+ planted!()\n";
+    let bugs = parse(text).unwrap();
+    assert_eq!((bugs.len(), bugs[0].checker.as_str(), bugs[1].pieces.len()), (2, "answers", 2));
+    let code = "x = 1;\nz = 3;\n  w\n";
+    let changed = "x = 1 + i32::from(gpc_trees::planted(\"one\"));\ny();\nz = 4;\n";
+    let done = planted("src/a.rs", code, &bugs).unwrap();
+    assert_eq!((done.text.as_str(), done.places.len()), (changed, 2));
+    assert_eq!(&done.text[done.places[1].0.clone()], "z = 4;");
+    assert_eq!(planted("trees/src/b.rs", "(q)", &bugs).unwrap().text, "(crate::planted(\"two\"))");
+    assert!(planted("src/a.rs", "z = 3;\n  w", &bugs).unwrap_err().contains("`x = 1;` 0 times"));
+    assert!(planted("src/a.rs", &code.repeat(2), &bugs).unwrap_err().contains("2 times"));
+    let mut overlap = parse(text).unwrap();
+    overlap[1].pieces[0].find = "1;\nz".into();
+    assert!(planted("src/a.rs", code, &overlap).unwrap_err().contains("overlaps"));
+    overlap[1].pieces[0].find = "x = 1".into();
+    assert!(planted("src/a.rs", code, &overlap).unwrap_err().contains("the same text"));
+}
