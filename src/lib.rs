@@ -160,7 +160,6 @@ pub mod launch;
 mod launchers;
 pub mod peering;
 pub mod runtime;
-pub mod sim;
 pub mod wire;
 
 /// The bytes of requests and replies, reference-counted.

@@ -17,7 +17,7 @@ use crate::wire::message::Partial;
 
 /// How long a call is remembered after the root's time limit: no id adopts after the limit, and earlier messages are in
 /// transit for at most this long.
-pub(crate) const KEEP: Duration = Duration::from_secs(2);
+pub const KEEP: Duration = Duration::from_secs(2);
 
 /// An answer that was sent, and may be requested again.
 #[derive(Debug)]

@@ -92,12 +92,11 @@ mod time;
 
 pub use alone::OwnAnswer;
 pub use driver::{Config, Input, Job, JobResult, Output, Reply, Start, Taken, Work};
-pub(crate) use kept::KEEP;
+pub use kept::KEEP;
 pub use liveness::{Heartbeat, PAUSE_MAX};
 pub use node::Node;
 pub use outputs::Outputs;
 pub use root_replies::{RootParts, RootReply};
-pub(crate) use seeded_hash::{Seeded, SeededMap};
 pub use short_replies::ShortAnswer;
 pub use sizes::Sizes;
 pub use spot::{Begun, Ended, Heard, Ran, ToChild};

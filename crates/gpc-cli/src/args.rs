@@ -28,7 +28,7 @@ use super::duration::Span;
 use super::wait::WaitName;
 use chained_gpc::launch::PROCESSES_MAX;
 use chained_gpc::runtime::{Address, LinkKind};
-use chained_gpc::sim::{Crash, CrashError, FaultSet, LinkCost, Linking};
+use gpc_sim::{Crash, CrashError, FaultSet, LinkCost, Linking};
 
 /// Maximum number of positions of a drawn tree: a little over a million.
 pub const DRAWN_MAX: u32 = 1 << 20;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use chained_gpc::sim::Random;
+use gpc_sim::Random;
 
 use super::faults::Fault;
 use super::world::MS;

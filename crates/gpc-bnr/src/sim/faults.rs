@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use chained_gpc::sim::Random;
-use chained_gpc::sim::worlds::faults;
+use gpc_sim::Random;
+use gpc_sim::worlds::faults;
 use chained_gpc::trees::Id;
 
 use super::seen::Seen;

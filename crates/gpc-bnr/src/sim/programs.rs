@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use chained_gpc::sim::Random;
+use gpc_sim::Random;
 
 use super::config::Config;
 use crate::domain::Serial;

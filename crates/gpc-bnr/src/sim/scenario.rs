@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use chained_gpc::sim::worlds;
+use gpc_sim::worlds;
 
 use super::check;
 use super::counts::count;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use chained_gpc::chain::Outputs;
-use chained_gpc::sim::Random;
+use gpc_sim::Random;
 use chained_gpc::trees::Id;
 use chained_gpc::wire::Message;
 

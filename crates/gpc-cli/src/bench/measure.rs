@@ -16,7 +16,7 @@ use crate::say;
 use chained_gpc::bootstrap::Member;
 use chained_gpc::launch;
 use chained_gpc::runtime::Functions;
-use chained_gpc::sim::Random;
+use gpc_sim::Random;
 
 /// Calls of a row before the measurement. They open links, bring in the memory of the processes, and let adaptive
 /// polling adjust.

@@ -110,7 +110,7 @@ fn ways(one: usize, other: usize) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use chained_gpc::sim::Random;
+    use gpc_sim::Random;
     use proptest::prelude::*;
 
     fn close(one: f64, other: f64) -> bool {

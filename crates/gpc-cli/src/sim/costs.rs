@@ -9,7 +9,7 @@ use super::fit::read_fit;
 use crate::args::SimArgs;
 use crate::duration::Span;
 use crate::refused::Refused;
-use chained_gpc::sim::{Costs, HostCost, LinkCost, Sharing};
+use gpc_sim::{Costs, HostCost, LinkCost, Sharing};
 
 /// Costs of messages in a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -13,7 +13,7 @@ use super::{replay, scenario, tree_name};
 use crate::args::{SimArgs, SimOutput};
 use crate::refused::Refused;
 use crate::{CommandResult, stdout};
-use chained_gpc::sim::{Exhaustive, Scenario, exhaustive, exhaustive_trees};
+use gpc_sim::{Exhaustive, Scenario, exhaustive, exhaustive_trees};
 
 /// Result of all worlds.
 #[derive(Clone, Debug, Serialize)]

@@ -9,7 +9,7 @@ use super::costs::RunCosts;
 use super::scenario;
 use crate::args::{SimArgs, SimTree};
 use crate::refused::Refused;
-use chained_gpc::sim::{FaultSet, Scenario, run as simulate};
+use gpc_sim::{FaultSet, Scenario, run as simulate};
 
 /// Maximum number of ids of a trial, of some milliseconds each; with more ids the best lag hardly changes.
 const TRIAL_MAX: u32 = 1024;
@@ -52,7 +52,7 @@ fn fastest(trial: &Scenario, lag: Option<Lag>) -> Lag {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use chained_gpc::sim::{Costs, LinkCost};
+    use gpc_sim::{Costs, LinkCost};
 
     #[test]
     fn the_fastest_lag_is_no_slower_than_that_of_the_costs_nor_than_flat() {

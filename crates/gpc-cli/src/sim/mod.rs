@@ -23,7 +23,7 @@ use super::limits::cannot_start;
 use super::refused::Refused;
 use super::tree::{no_such_tree, read_layout};
 use super::{CommandResult, FAILED, Failure, say, stdout};
-use chained_gpc::sim::{Crash, Report, Scenario, run_observed, start_threads, swarm_unless};
+use gpc_sim::{Crash, Report, Scenario, run_observed, start_threads, swarm_unless};
 use costs::RunCosts;
 use output::{Compared, Measured, Summary, SwarmSummary};
 use progress::Progress;

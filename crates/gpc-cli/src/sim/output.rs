@@ -12,8 +12,8 @@ use serde::Serialize;
 use crate::CommandResult;
 pub(super) use crate::output::write_json;
 use crate::output::{Counts, FirstCause};
-use chained_gpc::sim::check::Violation;
-use chained_gpc::sim::{Hop, Report, Scenario, Swarm};
+use gpc_sim::check::Violation;
+use gpc_sim::{Hop, Report, Scenario, Swarm};
 
 /// Hops of a critical path that a table shows at each end of the path.
 const HOPS_SHOWN: usize = 12;
@@ -131,7 +131,7 @@ impl From<&Hop> for HopSummary {
 
 impl Summary {
     pub(super) fn new(scenario: &Scenario, name: &TreeName, report: &Report, measured: Measured) -> Summary {
-        let call = |call: &chained_gpc::sim::CallReport| CallSummary {
+        let call = |call: &gpc_sim::CallReport| CallSummary {
             root: call.root,
             took_ns: call.took_ns,
             coverage: call.coverage.into(),
@@ -228,7 +228,7 @@ struct FailureSummary {
 impl SwarmSummary {
     pub(super) fn new(swarm: &Swarm, name: &TreeName, measured: Measured, interrupted: bool) -> SwarmSummary {
         let failure =
-            |(scenario, violations): &(Scenario, Vec<chained_gpc::sim::check::Violation>)| FailureSummary {
+            |(scenario, violations): &(Scenario, Vec<gpc_sim::check::Violation>)| FailureSummary {
                 seed: scenario.seed,
                 replay: super::replay(scenario, name),
                 violations: violations.iter().map(ToString::to_string).collect(),

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use chained_gpc::sim::{Report, Scenario, run_observed};
+use gpc_sim::{Report, Scenario, run_observed};
 
 /// Time that a simulation may take before a terminal shows progress.
 const SILENCE: Duration = Duration::from_millis(500);

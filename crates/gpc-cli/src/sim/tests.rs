@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::args::{Args, Command};
-use chained_gpc::sim::{Costs, run as simulate};
+use gpc_sim::{Costs, run as simulate};
 
 fn args(line: &str) -> SimArgs {
     let words = std::iter::once("gpc").chain(line.split_whitespace());

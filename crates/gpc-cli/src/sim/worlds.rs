@@ -12,8 +12,8 @@ use super::progress::Progress;
 use crate::args::{SimArgs, SimOutput};
 use crate::refused::Refused;
 use crate::{CommandResult, stdout};
-use chained_gpc::sim::peering;
-use chained_gpc::sim::worlds::{Fault, Scenario, Swarm, exhaustive, parse_acts, run as simulate, run_all};
+use gpc_sim::peering;
+use gpc_sim::worlds::{Fault, Scenario, Swarm, exhaustive, parse_acts, run as simulate, run_all};
 
 /// Words for one kind of worlds.
 struct Words {

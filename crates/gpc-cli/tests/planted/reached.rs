@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use chained_gpc::sim::Fault;
-use chained_gpc::sim::peering::Fault as PeeringFault;
+use gpc_sim::Fault;
+use gpc_sim::peering::Fault as PeeringFault;
 
 use serde_json::Value;
 

@@ -11,7 +11,7 @@ mod rest;
 #[cfg(test)]
 mod tests;
 
-use chained_gpc::sim::check::Violation;
+use gpc_sim::check::Violation;
 use chained_gpc::trees::Id;
 
 use super::seen::Seen;

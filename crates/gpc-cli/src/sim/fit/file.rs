@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use crate::files::read_text;
 use chained_gpc::runtime::LinkKind;
-use chained_gpc::sim::{HostCost, LinkCost, Sharing};
+use gpc_sim::{HostCost, LinkCost, Sharing};
 
 /// The fields with a number in their order, each with its minimum and maximum.
 const NUMBERS: [(&str, u64, u64); 8] = [

@@ -23,7 +23,7 @@ use crate::files::write_text;
 use crate::interrupt::Interrupt;
 use crate::refused::Refused;
 use crate::{CommandResult, stdout};
-use chained_gpc::sim::{Probe, fit};
+use gpc_sim::{Probe, fit};
 
 /// Bytes of data of most calls.
 const SMALL: u32 = 8;

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::file::FitFile;
 use super::live::{Kind, Times};
-use chained_gpc::sim::{HostCost, LinkCost, Sharing};
+use gpc_sim::{HostCost, LinkCost, Sharing};
 
 /// Measured, fitted and predicted values.
 #[derive(Clone, Debug, Serialize)]

@@ -1,0 +1,56 @@
+//! Inputs about links for the chains: in the order in which the machines report them, and after the outputs of the
+//! current input.
+
+use gpc_trees::Id;
+
+use chained_gpc::chain::Input;
+use crate::check::Observation;
+use crate::world::World;
+use chained_gpc::wire::CauseKind;
+
+/// An input about a link.
+#[derive(Debug)]
+pub(super) enum Arrival {
+    /// A link is up. The machine reports the peer's `incarnation`; `begun` is the true start of the run at the other
+    /// end.
+    Up { peer: Id, incarnation: u64, begun: u64 },
+    /// A link is lost. `unreached`: it never came up, so no message can have arrived.
+    Lost { peer: Id, kind: CauseKind, why: String, unreached: bool },
+}
+
+impl World {
+    pub(super) fn is_to_hear(&mut self, id: Id, arrival: Arrival) {
+        let run = self.hosts.run(id);
+        self.linked().arrivals.push_back((id, run, arrival));
+    }
+
+    /// Gives the chains their pending inputs.
+    pub(crate) fn take_in_arrivals(&mut self) {
+        // This loop ends: an arrival causes finitely many others, and no connection delivers meanwhile.
+        while let Some((id, run, arrival)) = self.linked.as_mut().and_then(|it| it.arrivals.pop_front()) {
+            if !self.hosts.is_up(id) || self.hosts.run(id) != run {
+                continue;
+            }
+            match arrival {
+                Arrival::Up { peer, incarnation, begun } => {
+                    let wrong = self.process(id).told.up(peer, incarnation, begun);
+                    self.blame(id, wrong);
+                    self.trace.say(
+                        self.now,
+                        format_args!("{id} is linked with the run of {peer} that began at {incarnation}"),
+                    );
+                    self.observe(&Observation::LinkUp { at: id, peer });
+                    self.input(id, Input::LinkUp { peer, incarnation });
+                }
+                Arrival::Lost { peer, kind, why, unreached } => {
+                    // The chain counts all its messages on this link as lost, so drop the pending ones.
+                    self.process(id).pending.remove(&peer);
+                    let unreached = unreached && self.process(id).peering.up(peer).is_none();
+                    let wrong = self.process(id).told.lost(peer, unreached);
+                    self.blame(id, wrong);
+                    self.lose_link_for(id, peer, kind, why, unreached);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Faults of connections.
+
+use gpc_trees::Id;
+
+use super::pipe::of_key;
+use chained_gpc::peering::{GREETING_LIMIT, LinkKey, State};
+use crate::faults::Fault;
+use crate::happen::NOTICED_LATENCIES;
+use crate::world::World;
+
+impl World {
+    /// Breaks a connection, established as a link or not: one of the given id's links, if it has any. Each end learns
+    /// of it at its own time.
+    pub(crate) fn break_connection(&mut self, hard: bool, of: Option<Id>) {
+        let Some(linked) = &self.linked else { return };
+        let peers = of.map(|id| linked.peers_of(id)).unwrap_or_default();
+        let place = self.random.below(linked.intact.len() as u64) as usize;
+        let own = of.zip(self.random.pick(&peers).copied());
+        let own = own.and_then(|(id, peer)| linked.up(id, peer)).map(|key| of_key(key).0);
+        let Some(pipe) = own.or_else(|| linked.intact.at(place).map(|(.., pipe)| pipe)) else { return };
+        if self.pipe(pipe).is_broken() {
+            return;
+        }
+        let (a, b) = self.pipe(pipe).between();
+        let mishaps = self.mishaps.as_mut();
+        let again = mishaps.map(|mishaps| mishaps.again(&mut self.random, a, b)).unwrap_or_default();
+        self.inject(if again.is_empty() { Fault::Link } else { Fault::Duplicate }, &[a, b]);
+        self.break_pipe(pipe, hard, [true, true]);
+        self.come_again(a, b, again);
+    }
+
+    /// Breaks a connection; the ends marked in `told` learn of it later.
+    fn break_pipe(&mut self, pipe: u32, hard: bool, told: [bool; 2]) {
+        self.forget_intact(pipe);
+        self.pipe(pipe).break_up(hard);
+        let (a, b) = self.pipe(pipe).between();
+        self.linked().broken.insert((a, b));
+        let latest = self.hosts.cost(a, b).latency_ns * NOTICED_LATENCIES;
+        for (side, _) in told.into_iter().enumerate().filter(|(_, told)| *told) {
+            let at = self.now + 1 + self.random.below(latest.max(1));
+            self.tell_end(pipe, side, at);
+        }
+        self.owns_up_to_a_wait_in_vain(a, b);
+        self.owns_up_to_a_wait_in_vain(b, a);
+    }
+
+    /// Checks a refusal. A peer with a single run must not be refused: no other run can be linked or waiting in its
+    /// name.
+    pub(super) fn refuses(&mut self, id: Id, key: LinkKey, why: &str) {
+        let (pipe, side) = of_key(key);
+        let now = self.now;
+        let ends = &self.pipe(pipe).ends;
+        let (peer, ended, since) = (ends[1 - side].id, ends[side].ends_at <= now, ends[side].since);
+        self.trace.say(now, format_args!("{id} refuses connection {pipe} of {peer}: {why}"));
+        if ended || self.pipe(pipe).is_broken() {
+            return;
+        }
+        let heard_nothing = now >= since + GREETING_LIMIT.as_nanos() as u64;
+        if self.hosts.run(peer) == 0 && !heard_nothing {
+            self.blame(id, Some(format!("refuses {peer}, of which there has been one run: {why}")));
+        }
+        self.inject(Fault::Refused, &[id, peer]);
+    }
+
+    /// Announces a fault where a process expects its peer's connection in vain. That connection has broken, or leads to
+    /// an earlier run whose end the peer has not noticed. Until the process gives up, the two cannot reach each other,
+    /// though both are up.
+    pub(super) fn owns_up_to_a_wait_in_vain(&mut self, id: Id, peer: Id) {
+        let Some(linked) = self.linked.as_deref() else { return };
+        if !matches!(linked.state(id, peer), State::Expecting(_)) {
+            return;
+        }
+        let run = self.hosts.run(id);
+        let leads_here = |key| {
+            let pipe = &linked.pipes[of_key(key).0 as usize];
+            !pipe.is_broken() && pipe.listener.is_none_or(|listener| listener == run)
+        };
+        let comes = match linked.state(peer, id) {
+            State::Connecting(key) | State::Up(key) => leads_here(key),
+            State::Absent | State::Expecting(_) => false,
+        };
+        let broken = linked.broken.contains(&(id.min(peer), id.max(peer)));
+        if !comes && (broken || run > 0 || self.hosts.run(peer) > 0) {
+            self.inject(Fault::Refused, &[id, peer]);
+        }
+    }
+
+    /// Announces a fault where an end learns late that its link was given up. It continues with the requests received
+    /// meanwhile. An adopter may have passed it, as with a copied request.
+    pub(super) fn owns_up_to_a_late_end(&mut self, key: LinkKey) {
+        let (pipe, side) = of_key(key);
+        let [id, peer] = [side, 1 - side].map(|side| self.pipe(pipe).ends[side].id);
+        let noticed = self.now + self.hosts.cost(id, peer).latency_ns * NOTICED_LATENCIES;
+        if self.pipe(pipe).ends[1 - side].ends_at > noticed {
+            self.inject(Fault::Duplicate, &[id, peer]);
+        }
+    }
+
+    /// Ends all connections of a process that ends. `hard`: its last messages are lost.
+    pub(crate) fn end_connections(&mut self, id: Id, hard: bool) {
+        let Some(process) = self.linked().processes[id as usize].take() else { return };
+        for key in process.open {
+            let (pipe, side) = of_key(key);
+            self.pipe(pipe).ends[side].open = false;
+            if !self.pipe(pipe).is_broken() {
+                self.break_pipe(pipe, hard, [side == 1, side == 0]);
+            }
+        }
+    }
+}

@@ -1,0 +1,261 @@
+//! Links made by the peering machine: every process of a world of calls has a [`Peering`], which decides which links
+//! and losses its chain learns of.
+//!
+//! A connection is two ordered streams. Hellos travel as bytes, and messages of calls as parcels in order with them. As
+//! in the runtime, the machine decides in three cases. Both ids connect at the same time, an id restarts before the
+//! loss of its old link is known, or only one end knows of a loss. Its outputs are carried out as in
+//! `runtime::greeting` and `runtime::links`.
+//!
+//! Faults act on connections. The rest of the world is the same as with modelled links (`faults::links`).
+
+mod arrivals;
+mod check;
+mod driver;
+mod faults;
+mod network;
+mod pipe;
+#[cfg(test)]
+mod stories;
+
+pub(super) use pipe::Step;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fmt;
+use std::str::FromStr;
+
+use gpc_trees::Id;
+
+use super::check::Violation;
+use super::faults::Passage;
+use super::random::Random;
+use super::ranked::Sorted;
+use chained_gpc::peering::{Book, Crypto, Identity, LinkKey, Peering, PublicKey, State, Strictness, Way};
+use chained_gpc::wire::{Job, Message};
+use arrivals::Arrival;
+use check::Told;
+use pipe::Pipe;
+
+/// Unacknowledged requests that a node accepts; credit is not modelled.
+const HIWATER: u32 = 64;
+
+/// Largest world in which some runs authenticate links: the model of the cryptography is slow.
+const PROVED_MAX: u32 = 64;
+
+/// How the links of a world are established.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Linking {
+    /// Each pair of ids has one link after another; each end learns of a loss at its own time.
+    #[default]
+    Modelled,
+    /// The peering machine makes links from connections.
+    Peering,
+}
+
+impl Linking {
+    /// All variants.
+    pub const ALL: [Linking; 2] = [Linking::Modelled, Linking::Peering];
+
+    /// Name of the variant.
+    pub fn name(self) -> &'static str {
+        match self {
+            Linking::Modelled => "modelled",
+            Linking::Peering => "peering",
+        }
+    }
+}
+
+impl fmt::Display for Linking {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A name that is not a [`Linking`].
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("`{0}` is no way in which links come about: write modelled or peering")]
+pub struct LinkingError(String);
+
+impl FromStr for Linking {
+    type Err = LinkingError;
+
+    fn from_str(text: &str) -> Result<Linking, LinkingError> {
+        let named = Linking::ALL.into_iter().find(|linking| linking.name() == text);
+        named.ok_or_else(|| LinkingError(text.chars().take(40).collect()))
+    }
+}
+
+/// A book in which every id is a peer and has no key.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Everybody;
+
+impl Book for Everybody {
+    fn contains(&self, _: Id) -> bool {
+        true
+    }
+
+    fn key(&self, _: Id) -> Option<PublicKey> {
+        None
+    }
+}
+
+/// A message that waits for its link or leaves on it.
+#[derive(Debug)]
+pub(super) struct Leaving {
+    pub(super) message: Message,
+    pub(super) bytes: u64,
+    /// Whether it is the data of a long reply, whose head was sent before.
+    pub(super) data: bool,
+    pub(super) said: Said,
+}
+
+/// Origin of a message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Said {
+    ByNode,
+    /// Sent by the world in the name of a node.
+    Forged,
+    /// The same, and its sender has no part in the call.
+    Lie,
+}
+
+/// Link state of one run of an id.
+#[derive(Debug)]
+pub(super) struct Process {
+    run: u32,
+    peering: Peering<Everybody>,
+    /// Connections that it knows of, or that wait to be accepted, and that it has not closed.
+    open: BTreeSet<LinkKey>,
+    /// Messages for links that are not up yet.
+    pending: BTreeMap<Id, Vec<Leaving>>,
+    /// Links that were announced to its chain.
+    told: Told,
+    /// Time of the scheduled event for its machine, if there is one.
+    due: Option<u64>,
+}
+
+/// Transport between processes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Ways {
+    Network,
+    User,
+    /// Some pairs of ids use one, some the other.
+    Both,
+}
+
+/// Settings of all connections of a world.
+#[derive(Clone, Copy, Debug)]
+struct Manner {
+    ways: Ways,
+    /// The shared secret, if links are authenticated.
+    secret: Option<u64>,
+}
+
+/// All connections of a world, and the machines at their ends.
+#[derive(Debug)]
+pub(super) struct Linked {
+    manner: Manner,
+    /// Indexed by id; made when first needed.
+    processes: Vec<Option<Box<Process>>>,
+    /// Bounded by the connections that a run opens.
+    pipes: Vec<Pipe>,
+    /// Connections that have not ended, each after the ids at its ends, the lower one first.
+    intact: Sorted<(Id, Id, u32)>,
+    /// Pairs of ids of which a connection has broken, the lower id first.
+    broken: BTreeSet<(Id, Id)>,
+    /// Inputs for chains, to be given after the current input.
+    arrivals: VecDeque<(Id, u32, Arrival)>,
+    /// Violations found by the checks of links.
+    pub(super) wrong: Vec<Violation>,
+}
+
+impl Linked {
+    pub(super) fn new(n: u32, seed: u64, has_faults: bool) -> Linked {
+        // A stream of its own, so the other draws of the world do not depend on it.
+        let mut random = Random::new(seed ^ 0x6c69_6e6b_6564_2e2e);
+        let ways = [Ways::Network, Ways::Network, Ways::User, Ways::Both];
+        let ways = random.pick(&ways).copied().filter(|_| has_faults).unwrap_or(Ways::Network);
+        let proved = has_faults && n <= PROVED_MAX && random.chance(1, 16);
+        let manner = Manner { ways, secret: proved.then(|| random.draw()) };
+        Linked {
+            manner,
+            processes: std::iter::repeat_with(|| None).take(n as usize).collect(),
+            pipes: Vec::new(),
+            intact: Sorted::default(),
+            broken: BTreeSet::new(),
+            arrivals: VecDeque::new(),
+            wrong: Vec::new(),
+        }
+    }
+
+    /// Transport between two ids.
+    fn way(&self, a: Id, b: Id) -> Way {
+        match self.manner.ways {
+            Ways::Network => Way::Network,
+            Ways::User => Way::User,
+            Ways::Both if (a ^ b).is_multiple_of(2) => Way::User,
+            Ways::Both => Way::Network,
+        }
+    }
+
+    /// The process of an id in this run.
+    fn process(&mut self, id: Id, run: u32, incarnation: u64) -> &mut Process {
+        let secret = self.manner.secret;
+        self.processes[id as usize].get_or_insert_with(|| {
+            let crypto = secret.map(|secret| -> Box<dyn Crypto> {
+                let private = u64::from(id) << 16 | u64::from(run) | 1 << 60;
+                super::peering::crypto(secret, private)
+            });
+            let me = Identity { me: id, incarnation, job: Job::default(), hiwater: HIWATER };
+            let strictness = Strictness { insecure: true, ..Strictness::default() };
+            let peering = Peering::new(me, crypto, strictness, Everybody);
+            let (open, pending, told) = (BTreeSet::new(), BTreeMap::new(), Told::default());
+            Box::new(Process { run, peering, open, pending, told, due: None })
+        })
+    }
+
+    /// The process of an id, if it exists.
+    fn known(&self, id: Id) -> Option<&Process> {
+        self.processes.get(id as usize)?.as_deref()
+    }
+
+    /// The link of an id to a peer, if its machine has it up.
+    pub(super) fn up(&self, id: Id, peer: Id) -> Option<LinkKey> {
+        self.known(id)?.peering.up(peer)
+    }
+
+    /// A number for the current link of an id to a peer; the same for all times without a link.
+    pub(super) fn epoch_at(&self, id: Id, peer: Id) -> u32 {
+        // A world has fewer connection ends than `u32::MAX`.
+        self.up(id, peer).map_or(u32::MAX, |key| key.0 as u32)
+    }
+
+    /// Peers that an id is linked with.
+    pub(super) fn peers_of(&self, id: Id) -> Vec<Id> {
+        self.known(id)
+            .map(|process| process.peering.all_up().map(|(peer, _)| peer).collect())
+            .unwrap_or_default()
+    }
+
+    /// Whether the connection of a message is up, as far as its receiver knows.
+    pub(super) fn stands(&self, to: Id, passage: Passage) -> bool {
+        let pipe = &self.pipes[passage.connection() as usize];
+        !pipe.is_broken() && pipe.end_of(to).is_some_and(|side| pipe.ends[side].open)
+    }
+
+    /// Arrival time of a message, given its earliest time `at` and the order of its connection.
+    pub(super) fn in_order(&mut self, to: Id, passage: Passage, at: u64) -> u64 {
+        let pipe = &mut self.pipes[passage.connection() as usize];
+        pipe.end_of(to).map_or(at, |side| pipe.in_order(side, at))
+    }
+
+    /// Records when the receiver has read a message.
+    pub(super) fn taken_in(&mut self, to: Id, passage: Passage, at: u64) {
+        let pipe = &mut self.pipes[passage.connection() as usize];
+        pipe.end_of(to).into_iter().for_each(|side| pipe.ends[side].taken_in = at);
+    }
+
+    /// State of an id's link to a peer.
+    fn state(&self, id: Id, peer: Id) -> State {
+        self.known(id).map_or(State::Absent, |process| process.peering.state(peer))
+    }
+}

@@ -1,0 +1,669 @@
+//! `rules`: a process handles each message and each hello as specified in docs/wire.md ("HELLO", "Proof", "One link per
+//! pair"). Judged from the bytes of both sides and the other inputs of the process.
+//!
+//! Each input of the machine is a step: its expected outcome is determined at the input, and compared when all outputs
+//! are carried out.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use gpc_trees::Id;
+
+use super::said::{First, first, second};
+use super::{Checkers, Connection, End, FIRST_SAID, Process, SECOND_SAID, THIRD_SAID};
+use chained_gpc::peering::{HALF_OPEN_MAX, HALF_OPEN_PER_SOURCE, LinkKey, Proof, PublicKey, Source};
+use chained_gpc::wire::Hello;
+use chained_gpc::wire::head::GoodbyeReason;
+
+/// Largest number of connections that wait for links of other runs, at a process.
+const HELD_MAX: usize = 128;
+
+/// Ids forgotten since: up to the first number the link count of an id is surely kept, above the second surely not.
+const FORGOTTEN: [u64; 2] = [1000, 1100];
+
+/// Tolerance for late events: longer than a process pauses.
+pub(super) const LATE: u64 = 20_000_000_000;
+
+/// An input of a machine that has no other observation.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Input {
+    /// A connection to a peer could not be opened.
+    NotOpened(Id),
+    /// An outgoing connection is established.
+    Stands(LinkKey),
+    /// The other side has ended a connection.
+    Ended(LinkKey),
+    /// A deadline has passed.
+    Tick,
+    /// The link of a peer has answered.
+    Answers(Id),
+    /// Time until which a peer may answer, nanoseconds.
+    AnswersUntil(Id, u64),
+    /// A peer is added, perhaps with its key.
+    Knows(Id, Option<PublicKey>),
+    /// An attempt to connect is given up for another one.
+    GivesUp(Id),
+    /// A peer is removed; the book has been updated.
+    Forgets(Id),
+    /// Whether there is no room for ids that are not peers.
+    Full(bool),
+    /// The connection that has waited longest for a hello makes room.
+    MakesRoom(Option<LinkKey>),
+    /// The link to a silent peer, or the attempt, was closed.
+    Abandons(Id),
+    /// A link is closed because another key is now listed for its peer.
+    Contradicts(Id),
+}
+
+/// A connection that waits for the link of another run of its id.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Held {
+    pub(super) key: LinkKey,
+    pub(super) hello: Hello,
+    pub(super) until: Option<u64>,
+}
+
+/// What a process knows of an id.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Known {
+    run: u64,
+    said: u32,
+    /// Bounds on the highest generation that its last run has sent; an id that is not a peer may be forgotten.
+    heard: [u32; 2],
+    pub(super) attempt: Option<LinkKey>,
+    pub(super) held: Option<Held>,
+    /// Number of ids forgotten before, if it was forgotten.
+    forgotten: Option<u64>,
+    /// Its link count may be forgotten.
+    vague: bool,
+    /// Time until which its own connection is expected.
+    pub(super) awaited: Option<u64>,
+    /// Its own connection may be expected: the answer that announces it was changed in flight.
+    pub(super) perhaps_awaited: bool,
+    /// How its link was proved.
+    proof: Option<Proof>,
+}
+
+/// What one process has received and learned.
+#[derive(Default, Debug)]
+pub(super) struct Node {
+    book: BTreeMap<Id, Option<PublicKey>>,
+    pub(super) known: BTreeMap<Id, Known>,
+    pub(super) half_open: BTreeSet<LinkKey>,
+    sources: BTreeMap<Option<Source>, BTreeSet<LinkKey>>,
+    full: bool,
+    proofs: u64,
+    forgotten: u64,
+}
+
+/// Expected outcome of an input.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Expected {
+    /// The second message.
+    Second,
+    /// The refusal of a proof.
+    Denied,
+    /// A refusal without a proof, in clear.
+    DeniedInClear,
+    /// A GOODBYE with this reason.
+    Refused(GoodbyeReason),
+    /// The connection becomes the link; a link or an attempt is closed for it.
+    Up { replaces: Option<LinkKey>, prefers: Option<LinkKey> },
+    /// The connection waits: another waiting one is closed for it, or else the link is asked.
+    Held(Option<LinkKey>),
+    /// The outgoing connection becomes the link.
+    Link,
+    /// The outgoing connection fails.
+    Fails,
+    /// The same, and the other side receives the reason that the job differs.
+    FailsOfAnotherJob,
+    /// A connection from the peer is expected.
+    Waits,
+}
+
+/// Cause of a step.
+#[derive(Clone, Debug)]
+pub(super) enum Why {
+    Accepts(LinkKey, Option<LinkKey>),
+    Hears(LinkKey),
+    Input(Input),
+}
+
+/// One input and its outcome.
+#[derive(Default, Debug)]
+pub(super) struct Step {
+    pub(super) why: Option<Why>,
+    pub(super) expected: Option<(LinkKey, Expected)>,
+    pub(super) closed: Vec<LinkKey>,
+    pub(super) finished: Vec<LinkKey>,
+    pub(super) up: Vec<LinkKey>,
+    pub(super) replaced: Vec<LinkKey>,
+    pub(super) lost: Vec<(Id, bool)>,
+    pub(super) asked: Vec<Id>,
+    pub(super) refused: Vec<LinkKey>,
+    /// A connection that has stopped waiting for a link.
+    pub(super) was_held: Option<LinkKey>,
+    /// Deadline of a link that another run of its id waits for.
+    pub(super) until: Option<u64>,
+    pub(super) seconds: u64,
+}
+
+impl Known {
+    /// No connection from this id is expected any more.
+    pub(super) fn is_not_awaited(&mut self) {
+        (self.awaited, self.perhaps_awaited) = (None, false);
+    }
+
+    /// The id has neither a link nor an attempt. If it is not a peer and was never connected to, it may be forgotten.
+    fn absent(&mut self, is_peer: bool, forgotten: &mut u64) {
+        if is_peer || self.attempt.is_some() {
+            return;
+        }
+        if self.said == 0 {
+            self.heard[0] = 0;
+        } else {
+            *forgotten += 1;
+            self.forgotten = Some(*forgotten);
+        }
+    }
+
+    /// A forgotten id is used again, `others` ids later: its link count is known, uncertain or lost.
+    fn recall(&mut self, others: u64) {
+        match self.forgotten.take().map_or(0, |at| others - at) {
+            since if since > FORGOTTEN[1] => (self.said, self.heard) = (0, [0; 2]),
+            since if since > FORGOTTEN[0] => self.vague = true,
+            _ => {}
+        }
+    }
+
+    fn heard(&mut self, run: u64, generation: u32) {
+        if self.run != run {
+            (self.run, self.heard) = (run, [0; 2]);
+        }
+        self.heard = self.heard.map(|heard| heard.max(generation));
+    }
+}
+
+impl Node {
+    /// Whether a key is listed for an id.
+    pub(super) fn lists(&self, id: Id) -> bool {
+        self.book.get(&id).is_some_and(Option::is_some)
+    }
+}
+
+impl Connection {
+    /// Whether the first frame was complete within the first `before` bytes written.
+    fn said_before(&self, before: usize) -> bool {
+        let proof = match (self.proves, self.ours) {
+            (false, _) => 0,
+            (true, true) => THIRD_SAID,
+            (true, false) => SECOND_SAID,
+        };
+        self.wrote.get(proof..before).is_some_and(|bytes| first(bytes, self.proves).is_some())
+    }
+
+    /// The first frame after the proof, received or written.
+    pub(super) fn first(&self, took: bool) -> Option<First> {
+        first(self.behind_proof(took)?, self.proves)
+    }
+
+    /// The second frame written after the proof.
+    pub(super) fn second_written(&self) -> Option<First> {
+        second(self.behind_proof(false)?, self.proves)
+    }
+
+    /// The bytes after the proof, received or written.
+    fn behind_proof(&self, took: bool) -> Option<&[u8]> {
+        let proof = match (self.proves, took == self.ours) {
+            (false, _) => 0,
+            (true, true) => SECOND_SAID,
+            (true, false) => THIRD_SAID,
+        };
+        let bytes = if took { &self.took } else { &self.wrote };
+        // If only one of the sides uses proofs, no hello counts.
+        if !self.ours && self.took.starts_with(b"cGPC") != self.proves {
+            return None;
+        }
+        bytes.get(proof..)
+    }
+}
+
+impl Checkers {
+    fn id(&self, process: Process) -> Id {
+        self.processes.get(process).map_or(0, |(who, _)| who.id)
+    }
+
+    pub(super) fn known(&mut self, process: Process, id: Id) -> Option<&mut Known> {
+        Some(self.nodes.get_mut(process)?.known.entry(id).or_default())
+    }
+
+    fn link(&self, process: Process, id: Id) -> Option<LinkKey> {
+        self.links.get(&(process, id)).map(|end| end.key)
+    }
+
+    pub(super) fn wrong(&mut self, end: End, what: &str) {
+        self.add("rules", format!("{end:?} {what}"));
+    }
+
+    /// Whether all received bytes are those that the other end has sent.
+    pub(super) fn is_genuine(&self, connection: &Connection) -> bool {
+        let took = &connection.took[..];
+        if let Some(mate) = connection.mate.and_then(|mate| self.ends.get(&mate)) {
+            return mate.wrote.starts_with(took);
+        }
+        let said = |part: &[u8]| part.is_empty() || self.members.iter().any(|said| said.starts_with(part));
+        let step = if connection.ours { SECOND_SAID } else { FIRST_SAID };
+        let (begin, rest) = took.split_at(step.min(took.len()));
+        connection.member.is_some() && connection.proves && said(begin) && said(rest)
+    }
+
+    /// The key that the other end of a connection proves, if it does.
+    fn key_of(&self, connection: &Connection) -> Option<PublicKey> {
+        let mate = connection.mate.and_then(|mate| self.processes.get(mate.process));
+        let key = mate.map(|(who, _)| who.key).or(connection.member.map(|member| member.key));
+        key.filter(|_| connection.proves)
+    }
+
+    fn has_another_key(&self, process: Process, connection: &Connection, id: Id) -> bool {
+        let listed = self.nodes.get(process).and_then(|node| node.book.get(&id).copied().flatten());
+        // Over an address the system does not report the user.
+        let proves = connection.proves || connection.source.is_some();
+        proves && listed.is_some() && listed != self.key_of(connection)
+    }
+
+    /// A connection is established.
+    pub(super) fn rules_opened(&mut self, end: End, to: Option<Id>, source: Option<Source>) {
+        let Some(node) = self.nodes.get_mut(end.process) else { return };
+        if let Some(to) = to {
+            let before = node.known.entry(to).or_default().attempt.replace(end.key);
+            if let Some(before) = before {
+                self.wrong(End { key: before, ..end }, "was an attempt to connect, and another one is made");
+            }
+            return;
+        }
+        let of_source = node.sources.get(&source).filter(|_| source.is_some());
+        let room = match of_source.filter(|keys| keys.len() >= HALF_OPEN_PER_SOURCE) {
+            Some(keys) => keys.first().copied(),
+            None if node.half_open.len() >= HALF_OPEN_MAX => node.half_open.first().copied(),
+            None => None,
+        };
+        node.half_open.insert(end.key);
+        node.sources.entry(source).or_default().insert(end.key);
+        self.step.why = Some(Why::Accepts(end.key, room));
+    }
+
+    /// A connection is no longer half open.
+    pub(super) fn leaves(&mut self, end: End) {
+        let source = self.ends.get(&end).and_then(|connection| connection.source);
+        let Some(node) = self.nodes.get_mut(end.process) else { return };
+        node.half_open.remove(&end.key);
+        if let Some(keys) = node.sources.get_mut(&source) {
+            keys.remove(&end.key);
+        }
+    }
+
+    /// Bytes have arrived after the first `before` bytes.
+    pub(super) fn rules_took(&mut self, end: End, before: usize) {
+        self.step.why = Some(Why::Hears(end.key));
+        let Some(connection) = self.ends.get(&end).filter(|connection| connection.open) else { return };
+        if !self.is_genuine(connection) {
+            return;
+        }
+        let now = |place| before < place && connection.took.len() >= place;
+        let expected = match connection.ours {
+            true => self.answer(end, connection),
+            false if now(8) && connection.took.starts_with(b"cGPC") => {
+                let clear = connection.encrypts && connection.took.get(6) == Some(&0);
+                (clear || !connection.proves).then_some(Expected::Denied)
+            }
+            false if connection.proves && !connection.took.starts_with(b"cGPC") => {
+                first(&connection.took, false).map(|_| Expected::DeniedInClear)
+            }
+            false if connection.proves && now(FIRST_SAID) => Some(self.proof(end, connection)),
+            false if connection.proves && now(THIRD_SAID) => {
+                let id = self.claimed(connection).unwrap_or_default();
+                let refused = Expected::Refused(GoodbyeReason::Refused);
+                self.has_another_key(end.process, connection, id).then_some(refused)
+            }
+            false => match connection.first(true) {
+                Some(First::Hello(hello)) => self.hello(end, connection, &hello),
+                _ => None,
+            },
+        };
+        if let Some(Expected::Held(Some(before))) = expected {
+            let known = self.nodes.get(end.process).into_iter().flat_map(|node| node.known.values());
+            self.step.until = known
+                .filter_map(|known| known.held)
+                .find(|held| held.key == before)
+                .and_then(|held| held.until);
+        }
+        self.step.expected = expected.map(|expected| (end.key, expected));
+    }
+
+    /// The id that the other end proves.
+    fn claimed(&self, connection: &Connection) -> Option<Id> {
+        let mate = connection.mate.and_then(|mate| self.processes.get(mate.process));
+        let id = mate.map(|(who, _)| who.id).or(connection.member.map(|member| member.proves));
+        id.filter(|_| connection.proves)
+    }
+
+    /// Expected outcome of a first message.
+    fn proof(&self, end: End, connection: &Connection) -> Expected {
+        let mate = connection.mate.and_then(|mate| Some((mate, self.ends.get(&mate)?)));
+        let psk = |process: Process| self.processes.get(process).and_then(|(who, _)| who.psk);
+        let me = self.id(end.process);
+        let fits = mate.is_none_or(|(mate, other)| {
+            psk(mate.process) == psk(end.process) && other.to == Some(me) && self.id(mate.process) != me
+        });
+        let fits = fits
+            && connection.member.is_none_or(|member| member.psk == psk(end.process) && member.proves != me);
+        if fits { Expected::Second } else { Expected::Denied }
+    }
+
+    /// Expected outcome of the hello of a connecting side.
+    fn hello(&self, end: End, connection: &Connection, hello: &Hello) -> Option<Expected> {
+        let (who, _) = self.processes.get(end.process)?;
+        let node = self.nodes.get(end.process)?;
+        let refused = Expected::Refused(GoodbyeReason::Refused);
+        let claimed = self.claimed(connection).unwrap_or(hello.from);
+        let id = hello.from;
+        if hello.job != who.job {
+            return Some(Expected::Refused(GoodbyeReason::OtherJob));
+        }
+        let wrong = hello.to != who.id || id == who.id || hello.rings || claimed != id;
+        let no_room = node.full && !node.book.contains_key(&id);
+        if wrong || no_room || self.has_another_key(end.process, connection, id) {
+            return Some(refused);
+        }
+        let known = node.known.get(&id).copied().unwrap_or_default();
+        let Some(link) = self.link(end.process, id) else {
+            let ours = known.attempt.and_then(|key| self.ends.get(&End { key, ..end }));
+            let said = ours.is_some_and(|ours| matches!(ours.first(false), Some(First::Hello(_))));
+            return Some(match said && who.id < id {
+                true => Expected::Refused(GoodbyeReason::Duplicate),
+                false => Expected::Up { replaces: None, prefers: known.attempt },
+            });
+        };
+        let standing = self.ends.get(&End { key: link, ..end })?;
+        let (key, pinned) = (self.key_of(connection), self.key_of(standing));
+        if hello.incarnation != known.run || key.is_some() != pinned.is_some() {
+            return Some(self.waits(end, connection, hello));
+        }
+        if key != pinned {
+            return Some(refused);
+        }
+        match hello.generation {
+            generation if generation > known.heard[1] => {
+                Some(Expected::Up { replaces: Some(link), prefers: None })
+            }
+            generation if generation <= known.heard[0] => Some(Expected::Refused(GoodbyeReason::Duplicate)),
+            _ => None,
+        }
+    }
+
+    /// Expected outcome of a hello of another run than the linked one.
+    fn waits(&self, end: End, connection: &Connection, hello: &Hello) -> Expected {
+        let refused = Expected::Refused(GoodbyeReason::Refused);
+        let Some(node) = self.nodes.get(end.process) else { return refused };
+        let Some(held) = node.known.get(&hello.from).and_then(|known| known.held) else {
+            let many = node.known.values().filter(|known| known.held.is_some()).count() >= HELD_MAX;
+            return if many { refused } else { Expected::Held(None) };
+        };
+        let other = self.ends.get(&End { key: held.key, ..end });
+        let same_key = other.is_some_and(|other| self.key_of(other) == self.key_of(connection));
+        let anew = held.hello.incarnation == hello.incarnation && held.hello.generation < hello.generation;
+        if same_key && anew { Expected::Held(Some(held.key)) } else { refused }
+    }
+
+    /// Expected outcome of the answer to a hello.
+    fn answer(&self, end: End, connection: &Connection) -> Option<Expected> {
+        let (who, _) = self.processes.get(end.process)?;
+        let peer = connection.to?;
+        match connection.first(true)? {
+            First::Goodbye(GoodbyeReason::Duplicate) => Some(Expected::Waits),
+            First::Hello(hello) if hello.job != who.job => Some(Expected::FailsOfAnotherJob),
+            First::Hello(hello) => {
+                let fits = (hello.from, hello.to) == (peer, who.id)
+                    && (!hello.extents || hello.rings)
+                    && (!hello.rings || connection.rings)
+                    && !self.has_another_key(end.process, connection, peer);
+                Some(if fits { Expected::Link } else { Expected::Fails })
+            }
+            _ => Some(Expected::Fails),
+        }
+    }
+
+    /// Bytes are written after the first `before` bytes.
+    pub(super) fn rules_wrote(&mut self, end: End, before: usize) {
+        let Some(connection) = self.ends.get(&end) else { return };
+        let peer = connection.to;
+        let wrote = &connection.wrote;
+        if connection.said_before(before) {
+            return;
+        }
+        let second = connection.proves && !connection.ours && before == 0 && wrote.len() == SECOND_SAID;
+        let hello = match (connection.first(false), connection.first(true)) {
+            (Some(First::Hello(hello)), theirs) => Some((hello, theirs)),
+            _ => None,
+        };
+        if second {
+            self.step.seconds += 1;
+            self.nodes.get_mut(end.process).into_iter().for_each(|node| node.proofs += 1);
+        }
+        let Some((hello, theirs)) = hello else { return };
+        let Some((who, _)) = self.processes.get(end.process) else { return };
+        let to = peer.or(match theirs {
+            Some(First::Hello(theirs)) => Some(theirs.from),
+            _ => None,
+        });
+        let says = (hello.from, Some(hello.to), hello.job, hello.incarnation, hello.hiwater);
+        if says != (who.id, to, who.job, who.incarnation, who.hiwater) {
+            self.wrong(end, &format!("says {hello:?}, which is not what it is"));
+        }
+        match (peer, theirs) {
+            (Some(peer), _) => self.says(end, peer, hello.generation),
+            (None, Some(First::Hello(theirs))) => {
+                let others = self.nodes.get(end.process).map_or(0, |node| node.forgotten);
+                let Some(known) = self.known(end.process, theirs.from) else { return };
+                known.recall(others);
+                let (said, vague) = (known.said, known.vague);
+                if !vague && hello.generation != said.max(theirs.generation) {
+                    self.wrong(
+                        end,
+                        &format!(
+                            "answers generation {} with {}, having said {said}",
+                            theirs.generation, hello.generation
+                        ),
+                    );
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// A first hello is sent with this generation.
+    fn says(&mut self, end: End, peer: Id, generation: u32) {
+        self.known(end.process, peer).into_iter().for_each(Known::is_not_awaited);
+        let Some(node) = self.nodes.get_mut(end.process) else { return };
+        let others = node.forgotten;
+        let known = node.known.entry(peer).or_default();
+        known.recall(others);
+        let said = known.said;
+        let [least, most] = known.heard.map(|heard| heard.max(said) + 1);
+        known.said = generation;
+        if !std::mem::take(&mut known.vague) && !(least..=most).contains(&generation) {
+            self.wrong(end, &format!("says generation {generation}, and {least} to {most} is next"));
+        }
+    }
+
+    /// Another input.
+    pub(super) fn rules_input(&mut self, process: Process, input: Input) {
+        let Some(node) = self.nodes.get_mut(process) else { return };
+        match &input {
+            Input::Knows(id, key) => {
+                let before = node.book.entry(*id).or_default();
+                *before = key.or(*before);
+                node.known.get_mut(id).into_iter().for_each(|known| known.recall(node.forgotten));
+            }
+            Input::Forgets(id) => {
+                node.book.remove(id);
+                node.forgotten += 1;
+                if let Some(known) = node.known.get_mut(id).filter(|known| known.forgotten.is_none()) {
+                    known.forgotten = Some(node.forgotten);
+                }
+            }
+            Input::AnswersUntil(id, until) => {
+                let held = node.known.get_mut(id).and_then(|known| known.held.as_mut());
+                held.into_iter().for_each(|held| held.until = Some(*until));
+                return self.step.until = Some(*until);
+            }
+            Input::Full(full) => return node.full = *full,
+            _ => {}
+        }
+        self.step.why = Some(Why::Input(input));
+    }
+
+    /// A connection becomes a link.
+    pub(super) fn rules_up(&mut self, end: End, peer: Id, run: u64, proof: Proof) {
+        self.leaves(end);
+        let Some(connection) = self.ends.get(&end) else { return };
+        let generation = match connection.first(true) {
+            Some(First::Hello(hello)) => hello.generation,
+            _ => 0,
+        };
+        let at = self.at;
+        let cause = self.step.why.clone();
+        let Some(known) = self.known(end.process, peer) else { return };
+        known.heard(run, generation);
+        known.is_not_awaited();
+        known.proof = Some(proof);
+        if known.attempt == Some(end.key) {
+            known.attempt = None;
+        }
+        let held = known.held.take_if(|held| held.key == end.key);
+        let early = held.and_then(|held| held.until);
+        self.step.was_held = held.map(|held| held.key).or(self.step.was_held);
+        if early.is_some_and(|until| until > at) && matches!(cause, Some(Why::Input(Input::Tick))) {
+            self.wrong(end, "takes the place of a link that had more time to answer");
+        }
+        self.step.up.push(end.key);
+    }
+
+    /// A connection is closed, or will be once all bytes have left.
+    pub(super) fn rules_closed(&mut self, end: End, finished: bool) {
+        self.leaves(end);
+        let genuine = self.ends.get(&end).is_some_and(|connection| self.is_genuine(connection));
+        if let Some(node) = self.nodes.get_mut(end.process) {
+            for known in node.known.values_mut() {
+                known.perhaps_awaited |= known.attempt == Some(end.key) && !genuine;
+                known.attempt = known.attempt.filter(|key| *key != end.key);
+                if let Some(held) = known.held.take_if(|held| held.key == end.key) {
+                    self.step.was_held = Some(held.key);
+                }
+            }
+        }
+        let list = if finished { &mut self.step.finished } else { &mut self.step.closed };
+        list.push(end.key);
+    }
+
+    pub(super) fn rules_replaced(&mut self, end: End) {
+        self.step.replaced.push(end.key);
+    }
+
+    pub(super) fn rules_asked(&mut self, peer: Id) {
+        self.step.asked.push(peer);
+    }
+
+    pub(super) fn rules_refused(&mut self, end: End) {
+        self.step.refused.push(end.key);
+    }
+
+    pub(super) fn rules_lost(&mut self, process: Process, peer: Id, stood: bool) {
+        self.step.lost.push((peer, stood));
+        self.known(process, peer).into_iter().for_each(Known::is_not_awaited);
+        self.is_absent(process, peer);
+    }
+
+    /// There is neither a link with an id nor an attempt.
+    pub(super) fn is_absent(&mut self, process: Process, peer: Id) {
+        let Some(node) = self.nodes.get_mut(process) else { return };
+        let is_peer = node.book.contains_key(&peer);
+        let just = matches!(self.step.why, Some(Why::Input(Input::Forgets(id))) if id == peer);
+        if let Some(known) = node.known.get_mut(&peer).filter(|_| !just) {
+            known.absent(is_peer, &mut node.forgotten);
+        }
+    }
+
+    /// Checks the machine's report on a link when its peer is added, perhaps with a key.
+    pub(super) fn lists(
+        &mut self,
+        process: Process,
+        peer: Id,
+        confirms: Option<LinkKey>,
+        contradicts: Option<LinkKey>,
+    ) {
+        let link = self.links.get(&(process, peer)).copied();
+        let (Some(node), Some(link)) = (self.nodes.get_mut(process), link) else {
+            if confirms.or(contradicts).is_some() {
+                self.add(
+                    "rules",
+                    format!("process {process} has no link with id {peer}, and says so of one"),
+                );
+            }
+            return;
+        };
+        let listed = node.book.get(&peer).copied().flatten();
+        let Some(connection) = self.ends.get(&link) else { return };
+        let key = self.key_of(connection);
+        let proof = self.nodes.get(process).and_then(|node| node.known.get(&peer)?.proof);
+        let same = listed.is_some() && key == listed;
+        let confirmed = (same && proof == Some(Proof::Secret)).then_some(link.key);
+        let contradicted = (listed.is_some() && !same && proof != Some(Proof::User)).then_some(link.key);
+        if (confirms, contradicts) != (confirmed, contradicted) {
+            let what = format!(
+                "has the key {key:?}, listed is {listed:?}: it confirms {confirms:?}, contradicts {contradicts:?}"
+            );
+            self.wrong(link, &what);
+        }
+        if let Some(known) = self.known(process, peer).filter(|_| confirmed.is_some()) {
+            known.proof = Some(Proof::Key);
+        }
+    }
+
+    /// Checks the reported half-open connections.
+    pub(super) fn waiting(&mut self, process: Process, said: &[(LinkKey, Option<u64>)]) {
+        let Some(node) = self.nodes.get(process) else { return };
+        let since = |key| self.ends.get(&End { process, key }).map(|connection| connection.since);
+        if !node.half_open.iter().map(|key| (*key, since(*key))).eq(said.iter().copied()) {
+            let what = format!("process {process} says that {said:?} wait, and {:?} do", node.half_open);
+            self.add("rules", what);
+        }
+    }
+
+    /// Checks a step after all its outputs; `proofs` is the number of proofs that the machine has answered.
+    pub(super) fn rules_settled(&mut self, process: Process, proofs: u64) {
+        let step = std::mem::take(&mut self.step);
+        let Some(node) = self.nodes.get(process) else { return };
+        if node.proofs != proofs {
+            let what = format!("process {process} has answered {} proofs, and counts {proofs}", node.proofs);
+            self.add("rules", what);
+        }
+        if let Some((key, expected)) = step.expected {
+            self.compare(End { process, key }, expected, &step);
+        }
+        let not_opened = match step.why {
+            Some(Why::Input(Input::NotOpened(id))) => Some((id, false)),
+            _ => None,
+        };
+        if not_opened.is_some_and(|lost| step.lost != [lost]) {
+            let what =
+                format!("process {process} could not begin to connect, and what waits is told {step:?}");
+            self.add("rules", what);
+        }
+        if let Some(key) = step.replaced.first().filter(|_| step.up.len() != step.replaced.len()) {
+            self.wrong(End { process, key: *key }, "is closed for another link, which does not come");
+        }
+        self.closes_rightly(process, &step);
+        self.waits_for_too_much(process, &step);
+        self.overdue(process, &step);
+    }
+}

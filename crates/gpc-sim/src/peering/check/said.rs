@@ -1,0 +1,52 @@
+//! Parses the first frames of the sides of a connection. In these worlds the text of sealed records is readable, but
+//! only their sender can make them.
+
+use chained_gpc::peering::{LENGTH_BYTES, TAG};
+use chained_gpc::wire::Hello;
+use chained_gpc::wire::frame::{FRAME_HEADER, FrameHeader, Kind, flags};
+use chained_gpc::wire::head::{Goodbye, GoodbyeReason};
+
+/// First frame of a side.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum First {
+    Hello(Hello),
+    Goodbye(GoodbyeReason),
+    /// A frame that must not come first.
+    Wrong,
+}
+
+/// Parses the second frame, if both are complete.
+pub(super) fn second(bytes: &[u8], sealed: bool) -> Option<First> {
+    first(bytes, sealed)?;
+    let length = match sealed {
+        false => FRAME_HEADER + FrameHeader::parse(*bytes.first_chunk()?).ok()?.length as usize,
+        true => LENGTH_BYTES + usize::from(u16::from_le_bytes(*bytes.first_chunk()?)),
+    };
+    first(bytes.get(length..)?, sealed)
+}
+
+/// Parses the first frame after the proof, if it is complete.
+pub(super) fn first(bytes: &[u8], sealed: bool) -> Option<First> {
+    let frame = match sealed {
+        false => bytes,
+        true => {
+            let length = u16::from_le_bytes(*bytes.first_chunk()?);
+            bytes.get(LENGTH_BYTES..LENGTH_BYTES + usize::from(length))?.split_last_chunk::<TAG>()?.0
+        }
+    };
+    let header = *frame.first_chunk()?;
+    let Ok(FrameHeader { length, kind, flags: set }) = FrameHeader::parse(header) else {
+        return Some(First::Wrong);
+    };
+    let payload = frame.get(FRAME_HEADER..FRAME_HEADER + length as usize)?;
+    let is_set = |flag| set & flag != 0;
+    Some(match kind {
+        Kind::Hello => Hello::parse(payload).map_or(First::Wrong, |hello| {
+            First::Hello(Hello { rings: is_set(flags::RINGS), extents: is_set(flags::EXTENTS), ..hello })
+        }),
+        Kind::Goodbye => {
+            Goodbye::parse(payload).map_or(First::Wrong, |goodbye| First::Goodbye(goodbye.reason))
+        }
+        _ => First::Wrong,
+    })
+}

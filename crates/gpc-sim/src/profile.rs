@@ -1,0 +1,288 @@
+//! Profile of a run with faults, drawn before it starts: sizes that calls carry, run times of functions, limits of
+//! nodes, routes of messages.
+//!
+//! Settings that the scenario leaves open are drawn once for the whole run. So a rare setting is frequent in some runs,
+//! instead of rare in all of them.
+
+use std::num::NonZeroU32;
+
+use gpc_trees::{Id, Tree};
+
+use super::behind::Behind;
+use super::check::{Carries, Limits};
+use super::faults::{Fault, FaultSet};
+use super::random::Random;
+use super::scenario::Scenario;
+use super::world::LARGE;
+use chained_gpc::wire::frame::HEADER_MAX;
+use chained_gpc::wire::message::Merging;
+
+/// Total bytes of a call's replies where replies are long. Two levels below the root they still exceed a segment, so a
+/// node forwards a reply before it is complete.
+const LONG_REPLIES: u64 = 3 << 20;
+
+/// Total bytes of a call's replies in a large world. Callback copies them on each level, which must cost little beside
+/// a million nodes.
+const MANY_REPLIES: u64 = 1 << 20;
+
+/// Total bytes of the data and headers of a call's requests in a large world. Data that arrive in pieces are stored
+/// once more at each id.
+const MANY_REQUESTS: u64 = 64 << 20;
+
+/// Lower bound on these sizes for each id; it has room for the id.
+const NAMED: u64 = 4;
+
+/// Longest data of requests with long data, bytes: several pieces.
+const LONG_DATA: u64 = 200 << 10;
+
+/// Longest data and replies in worlds with narrow limits, bytes: about the limits.
+const NARROW: u64 = 256;
+
+/// Longest data and replies where memory is the only narrow limit: above what the fast path holds uncounted.
+const FILLING: u64 = 24 << 10;
+
+/// Calls of the largest size that fit into a node's memory where memory suffices.
+const FILLED_CALLS: u64 = 8;
+
+/// Upper estimate of the framing bytes of a reply.
+const FRAMED: u64 = 24;
+
+/// Memory that a node counts for an empty call, for each id of its list, and for each child, rounded up. In bytes.
+const CALL: u64 = 1 << 10;
+const LISTED: u64 = 20;
+const CHILD: u64 = 512;
+
+/// Longest run time of quick and of slow functions, nanoseconds.
+const QUICK_NS: u64 = 50_000;
+const SLOW_NS: u64 = 5_000_000;
+
+/// Ids that take the fast path.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum ShortWays {
+    All,
+    /// Odd ids, so that fast path and tables meet.
+    Odd,
+    None,
+}
+
+/// Largest sizes that the calls of a run carry.
+#[derive(Clone, Copy, Debug, Default)]
+struct Most {
+    reply: u64,
+    reply_header: u64,
+    data: u64,
+    header: u64,
+}
+
+impl Most {
+    /// Limits the sizes to those of a large world of `n` ids.
+    fn of_many(self, n: u64) -> Most {
+        let Most { reply, reply_header, data, header } = self;
+        let [given, asked] = [MANY_REPLIES / n, MANY_REQUESTS / n].map(|most| most.max(NAMED));
+        Most {
+            reply: reply.min(given),
+            reply_header: reply_header.min(given),
+            data: data.min(asked),
+            header: header.min(asked),
+        }
+    }
+}
+
+/// Settings of a whole run.
+#[derive(Clone, Debug)]
+pub(super) struct Profile {
+    /// Theme of the run: the faults that were drawn together.
+    pub(super) theme: Option<FaultSet>,
+    most: Most,
+    /// Whether replies may be so long that they are forwarded as they arrive.
+    pub(super) is_long: bool,
+    pub(super) short_ways: ShortWays,
+    /// Limits of the nodes, where they are narrow.
+    pub(super) limits: Option<Limits>,
+    /// If set, all calls have the same tree, with this root.
+    pub(super) same_ways: Option<Id>,
+    /// Whether messages are encoded and decoded.
+    pub(super) as_bytes: bool,
+    /// Whether the data of requests arrive in pieces; always true where memory may run out.
+    pub(super) in_pieces: bool,
+    /// Whether nodes sometimes release memory that ended calls have left, as an idle driver does.
+    pub(super) gives_back: bool,
+    /// Whether sockets are sometimes full; nodes learn when they take bytes again.
+    pub(super) full_sockets: bool,
+    /// Whether the run times of functions were drawn, because the scenario leaves them open.
+    pub(super) times_drawn: bool,
+    pub(super) behind: Behind,
+}
+
+impl Default for Profile {
+    /// Equal for every seed.
+    fn default() -> Profile {
+        let (short_ways, limits) = (ShortWays::Odd, None);
+        Profile {
+            theme: None,
+            most: Most::default(),
+            is_long: false,
+            short_ways,
+            limits,
+            same_ways: None,
+            as_bytes: false,
+            in_pieces: false,
+            gives_back: false,
+            full_sockets: false,
+            times_drawn: false,
+            behind: Behind::default(),
+        }
+    }
+}
+
+impl Profile {
+    /// Draws the profile of a run, and the run times of its functions; `used` is its set of faults.
+    pub(super) fn draw(random: &mut Random, scenario: &mut Scenario, used: FaultSet) -> Profile {
+        let mut times_drawn = false;
+        if scenario.func_ns == 0 && scenario.callback_ns == 0 {
+            // While a slow function is awaited, faults strike the nodes that wait.
+            times_drawn = true;
+            let most = *random.pick(&[0, QUICK_NS, SLOW_NS, SLOW_NS]).unwrap_or(&0);
+            (scenario.func_ns, scenario.callback_ns) = (random.below(most + 1), random.below(most + 1));
+        }
+        let n = u64::from(scenario.n);
+        let limits = used.has(Fault::Limits).then(|| narrow(random, scenario));
+        let most = match random.below(8) {
+            // These requests may take the fast path; their funcs reply with more than it holds uncounted.
+            0..2 if limits.is_some_and(is_filled) => {
+                Most { reply: 2 * FILLING, reply_header: 32, data: NARROW, header: 2000 }
+            }
+            2 | 3 if limits.is_some_and(is_filled) => {
+                Most { reply: FILLING, reply_header: FILLING, data: NARROW, header: 32 }
+            }
+            _ if limits.is_some_and(is_filled) => {
+                Most { reply: FILLING, reply_header: 32, data: FILLING, header: 2000 }
+            }
+            _ if limits.is_some() => Most { reply: NARROW, reply_header: 32, data: NARROW, header: 32 },
+            0 | 4 => Most { reply: LONG_REPLIES / n, reply_header: 2000 / n, data: 64, header: 64 },
+            1 => Most { reply: 64, reply_header: 64, data: LONG_DATA, header: 300 },
+            2 => Most { reply: 2000, reply_header: 200, data: 20_000, header: 2000 },
+            3 => Most { reply: 8, ..Most::default() },
+            _ => Most { reply: 40, reply_header: 16, data: 24, header: 16 },
+        };
+        let behind = Behind::draw(scenario.seed, scenario.n);
+        let limits = limits.map(|limits| Limits { children_odd: behind.children_odd, ..limits });
+        let most = match limits {
+            None if behind.long => Most { reply: LONG_REPLIES / n, ..most },
+            _ => most,
+        };
+        let is_long = limits.is_none() && most.reply == LONG_REPLIES / n && scenario.n <= LARGE;
+        let most = if scenario.n > LARGE { most.of_many(n) } else { most };
+        let short_ways = [ShortWays::All, ShortWays::Odd, ShortWays::Odd, ShortWays::None];
+        Profile {
+            theme: None,
+            most,
+            is_long,
+            short_ways: random.pick(&short_ways).copied().unwrap_or(ShortWays::Odd),
+            limits,
+            same_ways: None,
+            as_bytes: random.chance(1, 4),
+            in_pieces: random.chance(1, 2) | limits.is_some_and(is_filled),
+            gives_back: { random.chance(1, 4); random.chance(1, 4) },
+            full_sockets: random.chance(1, 3),
+            times_drawn,
+            behind,
+        }
+    }
+
+    /// Whether the next call forwards its replies as they arrive, without callback: most calls with long replies do.
+    pub(super) fn passes_on(&mut self) -> bool {
+        self.is_long && self.behind.random.chance(3, 4)
+    }
+
+    /// Whether memory is the only narrow limit.
+    pub(super) fn is_filled(&self) -> bool {
+        self.limits.is_some_and(is_filled)
+    }
+
+    /// Draws the bytes of each id's reply and of each request's data, and the other contents of a call.
+    pub(super) fn carried(&self, random: &mut Random, scenario: &Scenario) -> (u32, u32, Carries) {
+        let Most { reply, reply_header, data, header } = self.most;
+        // Empty data are a case of their own.
+        let mut size = |most: u64| if random.chance(1, 8) { 0 } else { random.below(most + 1) as u32 };
+        let (mut reply, mut data) = (size(reply), size(data));
+        let (reply_header_bytes, mut header_bytes) = (size(reply_header), size(header));
+        let limited = self.limits.is_some_and(|limits| limits.memory_max == u64::MAX);
+        if limited && scenario.n <= LARGE && random.chance(1, 12) {
+            // At the maximum, or one byte over.
+            header_bytes = HEADER_MAX as u32 + random.below(2) as u32;
+        }
+        let data_max = self.limits.map_or(u64::MAX, |limits| limits.data_max);
+        if data_max <= NARROW && random.chance(1, 3) {
+            // Exactly the maximum.
+            data = data_max as u32;
+        }
+        let reply_max = self.limits.map_or(u64::MAX, |limits| limits.reply_max);
+        if reply_max < u64::MAX && scenario.n <= LARGE && random.chance(1, 6) {
+            // One reply is about as long as the limit of all: megabytes in a world of many ids.
+            let less = if random.chance(1, 3) { u64::from(reply_header_bytes) } else { random.below(FRAMED) };
+            reply = reply_max.saturating_sub(less) as u32;
+        }
+        let handle = |random: &mut Random, first: u64| first + 2 * random.below(2);
+        let carries = Carries {
+            func: handle(random, 1),
+            callback: handle(random, 2),
+            header_bytes,
+            reply_header_bytes,
+            merging: if random.chance(1, 3) { Merging::AsTheyCome } else { Merging::InListOrder },
+            as_they_come: random.chance(1, 4),
+        };
+        (scenario.reply_bytes.unwrap_or(reply), scenario.data_bytes.unwrap_or(data), carries)
+    }
+}
+
+/// Whether memory is the only narrow limit of these.
+fn is_filled(limits: Limits) -> bool {
+    limits.memory_max < u64::MAX && limits.data_max == u64::MAX && limits.reply_max == u64::MAX
+}
+
+/// Tree of the calls of the liveness phase: as narrow as the limit of children requires.
+pub(super) fn probe_tree(tree: &Tree, children_max: u32) -> Tree {
+    let narrow = NonZeroU32::new(children_max).filter(|most| most.get() < u32::MAX);
+    narrow.map_or_else(|| tree.clone(), Tree::Kary)
+}
+
+/// Draws limits that the calls of a run sometimes reach. They leave room for two nearly empty calls at a time.
+fn narrow(random: &mut Random, scenario: &Scenario) -> Limits {
+    let n = u64::from(scenario.n);
+    let children = u64::from(scenario.tree.fan_out(scenario.n).unwrap_or(scenario.n));
+    // Sizes that the scenario sets must pass once all faults are over.
+    let given = scenario.reply_bytes.is_some() || scenario.data_bytes.is_some();
+    // Where memory is the only narrow limit, calls carry more: too much for this machine in a large world.
+    let filled = !given && random.chance(1, 4) && scenario.n <= LARGE;
+    let unlimited = |random: &mut Random| random.chance(1, 2) || filled || given;
+    let calls_max = random.between(2, 4) as usize;
+    let data_max = if unlimited(random) { u64::MAX } else { random.below(NARROW) };
+    let reply_more = if unlimited(random) { None } else { Some(random.below(NARROW * n)) };
+    let adopted_max = if random.chance(1, 2) { u32::MAX } else { random.below(4) as u32 };
+    // One less than the widest call needs. A chain of all ids of a large world would take too long.
+    let children_max = match random.chance(1, 6) && children > 1 && scenario.n <= LARGE {
+        true => children as u32 - 1,
+        false => u32::MAX,
+    };
+    // Framing of each part on each level. The tree of the liveness phase may be deeper than the world's.
+    let depth = |tree: &Tree| tree.depth(scenario.n).unwrap_or(scenario.n);
+    let levels = 8 * u64::from(depth(&scenario.tree).max(depth(&probe_tree(&scenario.tree, children_max))));
+    let room = (64 + levels) * n;
+    Limits {
+        calls_max,
+        data_max,
+        reply_max: reply_more.map_or(u64::MAX, |more| room + more),
+        adopted_max,
+        children_max,
+        children_odd: false,
+        memory_max: if !filled && (random.chance(1, 2) || given) {
+            u64::MAX
+        } else {
+            let two = 2 * (CALL + CHILD * children + LISTED * n + room);
+            // In some worlds memory is counted and sufficient.
+            let enough = if random.chance(1, 3) { FILLED_CALLS * n * FILLING } else { 0 };
+            two + random.below(two + FILLING) + enough
+        },
+    }
+}
