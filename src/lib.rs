@@ -151,6 +151,147 @@
 //! communication; comments call it "the ARMCI design of chained GPC (2007)" and name its sections. The format of
 //! aggregated replies is that of *WS Rendezvous*, the rendezvous web service of the Globus toolkit. Where this crate
 //! goes beyond either, the module documents it.
+//!
+//! # Map of the sources
+//!
+//! Each section below lists one folder. If a line names several files, their descriptions follow in the same order.
+//! `ARCHITECTURE.md` in the repository shows how a call runs through them.
+//!
+//! | folder | contents |
+//! |---|---|
+//! | [`trees`] | the crate `gpc-trees` |
+//! | [`wire`], [`chain`], [`peering`] | the protocol, without I/O |
+//! | [`runtime`] | the driver with sockets and threads, and the interface for applications |
+//! | [`sim`] | the driver in virtual time, with costs, faults and checkers; it has a map of its own |
+//! | [`launch`] | starts and ends node processes; it has a map of its own |
+//! | [`bootstrap`] | gets the id, the addresses and the secret from a launcher |
+//! | `launchers` | launchers' environment variables; `inherited` takes a descriptor by its number (`unsafe`) |
+//! | `hint.rs` | branch hints |
+//!
+//! ## wire
+//!
+//! | file | for |
+//! |---|---|
+//! | `message` | the messages, as plain values |
+//! | `failure`, `cause_kind` | failures and their causes; the kinds of causes |
+//! | `coverage`, `report` | the status of each id of a subtree; with the causes of failed ids |
+//! | `job` | the 16 bytes that all nodes of a job share |
+//! | `frame` | frame header, kinds of frames, size limits |
+//! | `head`, `prefix`, `hello` | fixed parts of frames; ids, shape and header of a request; the first frame |
+//! | `short` | short requests and replies: read in place, written from templates, no allocation |
+//! | `payload` | a rope of bytes: data joined from parts without copying |
+//! | `body` | data that are complete or still arriving |
+//! | `body/chunk`, `spare` | memory of one body, reused; memory of a long body, reused for the next one |
+//! | `body/extent`, `passing` | data in sealed memory; data that a node forwards, and how far their sender may go |
+//! | `flow` | a streaming reply |
+//! | `level` | level-n data: `grammar` (the one state machine), `decode`, `encode`, `error` |
+//! | `budget` | memory budgets of a node and its links, for data of peers |
+//! | `fields` | reads the fields of services' own messages |
+//! | `shown` | safe display of text from elsewhere |
+//!
+//! ## chain
+//!
+//! | file | for |
+//! |---|---|
+//! | `driver` | configuration, inputs and outputs of a node |
+//! | `node` | the node: takes each input and returns the outputs |
+//! | `outputs`, `time` | the queue of outputs; time as the driver supplies it |
+//! | `call` | state of one call, and its next step |
+//! | `calls`, `slot` | calls in flight; the place of a call among them |
+//! | `setup` | admits a call, or rejects it |
+//! | `steps` | the steps of a call: func, forward, callback, response |
+//! | `runs` | run queue: a queue for each class of workers |
+//! | `arrived`, `list_order` | replies until they are merged; those that callback merges in list order |
+//! | `gather` | builds the answer when the subtree is done |
+//! | `rising` | streaming replies: the answer leaves before its data have arrived |
+//! | `failing` | failures and cancels; lost links |
+//! | `deadlines`, `late` | time limits; calls whose limit has passed |
+//! | `partial` | partial calls: adoption, change of parent, release |
+//! | `liveness`, `suspects` | heartbeats; the ids below a silent child |
+//! | `lies` | answers that cannot be true |
+//! | `recent`, `recent_partial` | completed calls, which must not execute again |
+//! | `kept` | retained answers of partial calls |
+//! | `load` | work that requests of peers cause, and its delay |
+//! | `holding`, `involved` | memory reservations of calls; the peers that calls need |
+//! | `spot`, `spots` | the fast path, and its calls in flight |
+//! | `alone`, `plans` | fast path of an id without children; what equal calls have in common |
+//! | `short_replies`, `root_replies` | replies of a call on the fast path, at an id and at the root |
+//! | `sizes`, `strays` | limits of what is remembered; leak checks |
+//! | `seeded_hash` | hash for names that peers choose |
+//!
+//! ## peering
+//!
+//! | file | for |
+//! |---|---|
+//! | `machine` | all connections that are not links yet, and the choice of links |
+//! | `output` | actions for the driver, and events |
+//! | `peer` | state of a peer; the choice between two connections of a pair |
+//! | `greeting`, `preamble`, `piece` | one connection before it is a link; its first bytes; its frames and records |
+//! | `hellos` | checks and answers hellos |
+//! | `proof`, `proving` | the cryptography as an interface; the messages of a proof |
+//! | `noise` | the cryptography in production |
+//! | `held`, `half_open` | conflicts of two runs of an id; bounds on accepted connections |
+//! | `secret`, `key` | the secret of a job; the key of a node |
+//!
+//! ## runtime
+//!
+//! | file | for |
+//! |---|---|
+//! | *application* | |
+//! | `node`, `polled`, `local` | a node; one that the application drives; several in one process |
+//! | `functions`, `functions_error`, `handles` | the table of functions; its errors; handles from names |
+//! | `request`, `stream`, `function_error` | arguments of functions; streaming functions; errors of functions |
+//! | `placement`, `access` | where a function runs; who may call it |
+//! | `call`, `caller`, `handle` | a call; who makes it; the call in flight |
+//! | `outcome`, `by_id`, `call_error` | results |
+//! | `address`, `row` | addresses and the peers file; consecutive ids whose addresses follow a rule |
+//! | `membership`, `spreading` | learns and forgets peers; announces changes to all members |
+//! | `events`, `meeting` | links that come up or are lost; waiting for peers |
+//! | `trust`, `drawn`, `job` | settings of authentication; random secrets, keys and jobs |
+//! | `wait`, `pause` | blocking or polling; announced pauses |
+//! | *between application and event loop* | |
+//! | `side`, `mailbox`, `command` | shared state; bounded queue; its commands |
+//! | `completion`, `plan`, `run` | result of a call; the caller's record of it; state of a running function |
+//! | `waiting` | detects waits that cannot end |
+//! | *event loop* | |
+//! | `event_loop`, `looking` | the turn; polls, then sleeps |
+//! | `on_the_spot` | reads links, and executes short calls where they were read |
+//! | `executor` | runs functions on workers or inline |
+//! | `alarm`, `clock`, `budget` | timer; the only place that reads the time; bound on a turn |
+//! | `idle`, `memory`, `control_group` | memory that an idle node releases; memory budgets; limits of control groups |
+//! | `quick_hash` | hash for keys that no peer chooses |
+//! | *links* | |
+//! | `links`, `link_table` | all connections of a node; links by their keys |
+//! | `opening`, `greeting`, `names` | opens and accepts; drives `peering`; resolves host names |
+//! | `reading`, `refusing` | messages to inputs of the chain; requests that are rejected before it |
+//! | `descriptors`, `due`, `keepalive` | descriptor shortage; deadlines of connections; TCP keepalive |
+//! | `refusals`, `users` | limit on logged rejections; users that a node links with |
+//! | `near`, `ring_links`, `watched` | nodes on the same host; links over rings; which rings are polled |
+//! | *one link, without its socket:* `link` | |
+//! | `inbox`, `event` | bytes to events |
+//! | `answers`, `replies` | complete responses; responses that are still arriving |
+//! | `outbox`, `outbox/unsent` | messages to bytes; requests that can go out on the next link |
+//! | `leave`, `pace`, `holding` | send window of replies; segment sizes; bounds for a peer that does not read |
+//! | `handing`, `question` | data by descriptor; whether a heartbeat request has left |
+//! | *sockets* | |
+//! | `socket`, `sealed` | sockets of all kinds; encrypted TCP |
+//! | `shm/socket`, `ring` | a Unix socket with two rings; a ring |
+//! | `shm/handover`, `lane`, `extents` | sends descriptors; descriptors of one link; sealed memory of a node |
+//! | `shm/mapping` | maps shared memory (`unsafe`): `backing`, `sealed`, `trim` |
+//!
+//! ## bootstrap
+//!
+//! | file | for |
+//! |---|---|
+//! | `setup`, `member`, `farewell` | the builder; a process that knows all others; what it sends when it leaves |
+//! | `sources`, `error` | detects the launcher; errors |
+//! | `space`, `pmi` | key-value space of a launcher; by PMI: `client`, `one`, `two`, `space`, and the socket `link` |
+//! | `entry`, `parts` | what a process publishes; values in parts |
+//! | `exchange`, `rounds`, `table` | put, fence, get; three calls through the tree; all entries |
+//! | `meeting` | an embedder's own exchange |
+//! | `rule`, `ruled` | launchers without a space: `slurm`, `tasks`, `kubernetes`, `resolve`; bootstrap by a rule |
+//! | `place`, `watch` | host and addresses of this process; watches the id it depends on |
+//! | `host_list`, `secret_file` | `a,b[01-64]`; files with a secret, key or token |
 #![deny(unsafe_code)]
 
 pub mod bootstrap;

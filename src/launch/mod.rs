@@ -68,6 +68,23 @@
 //! At most [`PROCESSES_MAX`] processes, and two file descriptors for each: the soft limit (`ulimit -n`) is raised to
 //! the hard one if needed ([`provide_files`]). Thousands of processes take seconds to start; [`Launch::start_observed`]
 //! reports the progress, and can give up.
+//!
+//! # Map of the sources
+//!
+//! If a line names several files, their descriptions follow in the same order.
+//!
+//! | file | for |
+//! |---|---|
+//! | `spawn`, `files`, `limits` | starts processes in parallel; raises the limit of descriptors; maximum of processes |
+//! | `program`, `orders`, `settings` | this program, to start it again; orders of a process; settings of all nodes |
+//! | `launched` | the started process's side |
+//! | `error` | errors of a launch |
+//! | [`remote`] | the same on other hosts, through a tree of agents |
+//! | `remote/starting`, `share` | what one agent starts, without I/O; its part of the tree |
+//! | `remote/task`, `answer`, `words`, `lines` | orders of an agent; its reports; words in a line; bytes to lines |
+//! | `remote/driver`, `process` | drives `starting`; an agent's process and its pipes |
+//! | `remote/agent`, `root` | the two sides |
+//! | `remote/network`, `error` | addresses to listen at; errors |
 
 #![allow(
     clippy::disallowed_methods,

@@ -51,6 +51,25 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! # Map of the sources
+//!
+//! If a line names several files, their descriptions follow in the same order.
+//!
+//! | file | for |
+//! |---|---|
+//! | `ids`, `ids/text` | ordered lists of distinct ids, cut into slices without copying; their text form |
+//! | `convert`, `decimal` | lists of ids from ranges, arrays and iterators; decimal numbers in text |
+//! | `tree` | the type [`Tree`]: a split, and its encoding on the wire |
+//! | `split` | groups, and the built-in splits |
+//! | `postal` | the fastest tree for given link costs |
+//! | `hosts`, `grouping` | trees that keep hosts together; nested groups of hosts |
+//! | `registered`, `registry`, `split_name` | splits of applications; the trees that a node knows; names of splits |
+//! | `layout`, `tree_file`, `shape` | user trees over positions; their text form; explicit shapes |
+//! | `name` | names of trees, such as `kary:8` |
+//! | `adoption` | the children of a lost id, for its parent |
+//! | `check`, `limits`, `error` | checks a whole tree; limits of depth and fan-out; errors with counter-examples |
+//! | `walk` | whole trees: levels and edges |
+//!
 //! # Sources
 //!
 //! The tree ids 0 (binary), 1 (binomial) and n (user-defined) are those of the ARMCI design of chained GPC (2007).

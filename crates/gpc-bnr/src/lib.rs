@@ -3,21 +3,75 @@
 //! A *domain* is a set of nodes, one for each host. The *head* is the node that begins the domain; when the head ends,
 //! the domain ends. Each node starts processes and answers their requests. Nodes reach each other by chained calls.
 //!
-//! # Modules
+//! # Map of the sources
 //!
-//! | module | has |
+//! If a line names several files, their descriptions follow in the same order.
+//!
+//! | module | contents |
 //! |---|---|
-//! | [`names`] | groups, ranks, members, sets |
-//! | [`request`] | requests of a process to its node, and the answers |
-//! | [`order`] | messages between nodes |
-//! | [`codec`] | the encoding of both |
-//! | [`speak`] | the node's side of a connection: detects the protocol |
-//! | [`native`] | a connection that uses this project's own frames |
-//! | [`pmi`] | a connection that uses PMI-1 or PMI-2 |
-//! | [`client`] | the interface of a process, and of commands |
+//! | [`names`], `spec` | groups, ranks, members, sets; processes to start, and their placement |
+//! | `exit`, `fault`, `start_error` | ends of processes; refused requests; failed starts |
+//! | `limits` | bounds of a domain |
+//! | [`request`], [`order`] | requests of a process to its node; messages between nodes |
+//! | [`codec`] | the encoding of both: `types`, `frames`, `bytes` |
+//! | [`speak`], [`native`], [`pmi`] | the node's side of a connection: detects the protocol; own frames; PMI |
 //! | [`domain`] | one node of a domain as a state machine without I/O |
+//! | [`host`] | one node of a domain on sockets: the driver of [`domain`] |
+//! | `causes` | outcomes of chained calls as reports and faults |
 //! | [`keeper`] | the supervisor: starts a host's processes and ends everything they leave behind |
+//! | `open_mpi` | detects programs of Open MPI, which this launcher cannot connect |
 //! | [`streams`] | output of processes, in pieces, on its way to the head |
+//! | [`client`] | the interface of a process, and of commands |
+//! | `sim` | worlds of domains in virtual time (feature `sim`) |
+//!
+//! ## domain
+//!
+//! | file | for |
+//! |---|---|
+//! | `asking`, `telling` | requests of clients, and orders that wait; calls to other nodes, and timers |
+//! | `meeting`, `collecting`, `missing` | collective requests at members' nodes; at the coordinator; missing members |
+//! | `kinds`, `sets` | counters of collective requests; members of a set, and their coordinator |
+//! | `groups`, `head`, `ids` | groups at the head; its other state; groups that must not be started any more |
+//! | `database`, `names`, `mapping` | copies of databases; databases and names at the head; `PMI_process_mapping` |
+//! | `spawned`, `placement`, `soft` | checks of spawns; ranks to nodes; the info key `soft` |
+//! | `starting`, `deaths`, `watch` | processes of a node; their ends, and notices; the life of a domain |
+//! | `overview` | queries over all groups and nodes |
+//!
+//! ## host
+//!
+//! | file | for |
+//! |---|---|
+//! | `engine`, `doing`, `mailbox` | the event loop; carries out the outputs of the state machine; its queue |
+//! | `doors`, `visits`, `peer` | listeners; connections; the user at the other end |
+//! | `clients`, `unread` | requests and answers of connections; bounds on answers that are not read |
+//! | `processes`, `input`, `outflow` | descriptors and environment of processes; standard input; output to the head |
+//! | `calls`, `serving`, `looking` | chained calls; a node in the domains of others; commands that ask through a node |
+//! | `foreign` | detects processes whose MPI library is not supported |
+//!
+//! ## keeper
+//!
+//! | file | for |
+//! |---|---|
+//! | `process`, `orders`, `codec` | the supervisor process; its orders and events; their encoding |
+//! | `handle`, `passing` | the node's side; bytes and descriptors over the socket |
+//! | `lookup`, `inspect`, `elf` | search of `PATH`; checks of a program; its libraries |
+//! | `start`, `spawn`, `cores` | starts one process; `posix_spawn` (`unsafe`); binding to cores |
+//! | `groups`, `killing`, `tree`, `cgroup` | processes of groups; their kill; descendants; control groups |
+//!
+//! ## client, pmi, streams, sim
+//!
+//! | file | for |
+//! |---|---|
+//! | `client/process`, `tool`, `link` | a process of a group; a command; the connection of both |
+//! | `client/puts`, `notices`, `snapshot` | unanswered puts; subscriptions to deaths; contents of a database |
+//! | `client/answers`, `error` | answers as return values; errors |
+//! | `pmi/one`, `text`, `two`, `message` | PMI-1, and its lines; PMI-2, and its messages |
+//! | `pmi/spawn`, `barrier`, `attributes` | spawns; groups of PMI-1.2 barriers; node attributes of PMI-2 |
+//! | `streams/splitter`, `batch` | bytes to pieces that end with a line; several pieces in one call |
+//! | `sim/world`, `node`, `network` | events in order; a chain with a domain above it; links |
+//! | `sim/processes`, `programs` | processes, and what they request |
+//! | `sim/config`, `faults`, `scenario` | parameters of a world; faults; a kind of [worlds](chained_gpc::sim::worlds) |
+//! | `sim/check`, `seen`, `counts` | rules, judged from what is seen from outside; that history; its counts |
 //!
 //! Source: BNR, "Classic Groups", "Thoughts from David and Brian", "Thoughts about BNR Domains".
 #![deny(unsafe_code)]

@@ -4,6 +4,50 @@
 //! library only so that the command and its tests share the code. A user never sees a panic: every fault outside the
 //! program is an error that says what to do. Results go to standard output, all else to standard error; a reader that
 //! leaves early (`| head`) is no error.
+//!
+//! # Map of the sources
+//!
+//! If a line names several files, their descriptions follow in the same order.
+//!
+//! | file | for |
+//! |---|---|
+//! | `args` | the arguments of all sub-commands |
+//! | `usage`, `refused` | errors of clap in one line; wrong arguments (exit status 2) or bad files (1) |
+//! | `call`, `plan`, `session` | `gpc call`; checks combinations of its arguments; its nodes |
+//! | `launching`, `joining`, `started` | starts processes; joins running nodes; the role of a process of a launcher |
+//! | `cause` | explains why a call failed |
+//! | `node` | `gpc node` |
+//! | `run` | `gpc run`, `ps`, `db` and `kill` |
+//! | `run/plan`, `nodes`, `job`, `failures` | checks arguments; starts or joins nodes; a running job; failures |
+//! | `run/input`, `output`, `signals` | standard input of rank 0; output in whole lines; signals |
+//! | `run/heads`, `reach`, `tools`, `show` | finds domains; queries them; the tools; their output |
+//! | `run/ranks` | ranks as text |
+//! | `tree`, `draw` | `gpc tree`; pictures: `text`, `dot`, `svg` with `place`, `json` |
+//! | `sim` | `gpc sim` |
+//! | `sim/worlds`, `exhaustive`, `against` | `--peering` and `--groups`; every crash; comparison of two builds |
+//! | `sim/costs`, `fit`, `fastest` | costs of messages; their measurement on this machine; the fastest tree for them |
+//! | `sim/output`, `progress` | tables and JSON; progress |
+//! | `bench` | `gpc bench` |
+//! | `bench/plan`, `set`, `measure` | the rows; processes and calls of a turn; gives the rows their turns |
+//! | `bench/statistics`, `histogram`, `comparison` | intervals; times of calls; comparison with a saved run |
+//! | `bench/report`, `print`, `csv`, `picture`, `axes` | results as JSON; as tables; as CSV; as a chart; what varies |
+//! | `bench/machine`, `sample` | the machine and its load; results for tests |
+//! | `chart` | the chart of `--svg`: `axes`, `lines` |
+//! | `rendezvous` | `gpc rendezvous`: `serve`, `ask`, `run` with `task`, `show`, `token`, `private` |
+//! | `impi` | `gpc impi` |
+//! | `impi/server`, `client`, `command`, `methods` | the server; the client; its program; authentication methods |
+//! | `impi/field` | the command spelling of other implementations |
+//! | `impi/learned`, `shown`, `trace`, `teller` | what a client learned; its files; events; messages on a thread |
+//! | `level` | `gpc level`: level-n data from and to JSON |
+//! | `secret`, `trust` | `gpc secret`; which peers a node links with |
+//! | `builtin` | functions of every `gpc` node: `digest`, `facts`, `fail`, `fill`, `sleep`, `sum` |
+//! | `output` | outcome of a call: `table`, `json`, `columns`, `units` |
+//! | `files`, `stdout`, `logs` | files that users name; standard output; logs |
+//! | `duration`, `wait`, `quantile`, `xml` | text of durations and of wait modes; percentiles; escapes |
+//! | `interrupt`, `init`, `limits` | signals; process number 1 of a container; errors of the process's limits |
+//! | `inherited` | finds standard descriptors that were closed before the start (`unsafe`) |
+//! | `allocator` | mimalloc for `gpc sim`, otherwise the system's allocator (`unsafe`) |
+//! | `main` | the program |
 #![allow(clippy::disallowed_methods, reason = "the command waits, and measures")]
 #![deny(unsafe_code)]
 

@@ -1,17 +1,39 @@
 //! IMPI start-up: the collecting server, its client, and the bootstrap that makes several clusters one set of nodes.
 //!
-//! # Modules
+//! # Map of the sources
+//!
+//! If a line names several files, their descriptions follow in the same order.
 //!
 //! | module | contents |
 //! |---|---|
 //! | [`wire`] | commands, labels, versions, keys, and the reader that decodes them |
 //! | [`server`] | the server as a state machine without I/O |
-//! | [`serve`] | the server over sockets |
+//! | [`serve`] | the server over sockets: `driver` (the loop), `link` (a connection), `error` |
 //! | [`client`] | the client as a state machine without I/O: sends its cluster's values, and interprets those of all |
 //! | [`session`] | a client over TCP; with [`RelayOptions`] broadcasts go through a node of the client |
+//! | `relay` | that node |
+//! | `silence` | detects that the host at the other end has died |
 //! | [`hosts_file`] | the file with the hosts and processes that a client speaks for |
 //! | [`book`] | the addresses of all processes, by id |
 //! | [`bootstrap`] | makes the processes of several clusters one set of nodes |
+//!
+//! ## Files
+//!
+//! | file | for |
+//! |---|---|
+//! | `wire/command`, `label`, `reader` | commands; labels; bytes to commands |
+//! | `wire/auth`, `version`, `relay` | authentication; versions; commands for broadcasts through nodes |
+//! | `server/machine`, `seat`, `settings` | the session; one client in it; settings |
+//! | `server/joining`, `collecting` | from a connection to a client; COLL, DONE and FINI |
+//! | `server/check`, `relay` | checks of values; which client passes a broadcast on |
+//! | `server/event`, `failure` | events for observers; the first failure |
+//! | `client/machine`, `settings`, `said` | the session; settings, and their checks; the cluster's values as bytes |
+//! | `client/answers`, `learn`, `learned` | broadcasts, divided among the clients; what they mean; the result |
+//! | `client/cluster`, `address` | a cluster; addresses of hosts and processes |
+//! | `client/relay`, `event`, `fault` | broadcasts through nodes; events for observers; failures |
+//! | `session/connect`, `joining` | from a name to a socket; reads and writes until all clients are done |
+//! | `bootstrap/cluster`, `speak` | gathers and announces within a cluster; the root as a client |
+//! | `bootstrap/answer`, `held`, `variables` | the announcement; a process's waiting call; environment variables |
 //!
 //! Source: IMPI, "Startup", of the Interoperable MPI protocol, draft of March 1999.
 #![deny(unsafe_code)]

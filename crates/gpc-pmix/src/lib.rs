@@ -18,6 +18,16 @@
 //! and why they are sound. Calls of libpmix may block for ever and cannot be ended from outside. They run on a thread
 //! of their own, which owns everything that libpmix reads and writes. A caller stops waiting after a time limit and
 //! leaves that thread alone.
+//!
+//! # Map of the sources
+//!
+//! | file | for |
+//! |---|---|
+//! | `from_env` | detects a PMIx launcher from the environment |
+//! | `space` | the key-value space of a job: put and commit, fence, get |
+//! | `limited` | a thread for calls that may block for ever, and waits with a limit |
+//! | `library` | libpmix, loaded at run time (`unsafe`) |
+//! | `abi` | the part of libpmix's C interface that is used |
 #![deny(unsafe_code)]
 
 mod abi;

@@ -28,7 +28,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # Modules
+//! # Map of the sources
+//!
+//! If a line names several files, their descriptions follow in the same order.
 //!
 //! | module | contents | feature |
 //! |---|---|---|
@@ -40,7 +42,38 @@
 //! | [`bootstrap`] | makes the processes of several jobs one set of nodes | from the environment: `client` |
 //! | [`variables`] | environment variables that a launcher sets for the tasks it starts | |
 //! | `client`, `token` | client over HTTP | `client` |
+//! | `clock` | the clock of a service | |
+//! | `checking` | validates long data on another thread | `http` |
 //! | `http`, `upward` | server over HTTP, with a web page; registers complete units with parent resources | `http` |
+//!
+//! ## Files
+//!
+//! | file | for |
+//! |---|---|
+//! | `machine/service`, `resource` | all resources and the requests on them; one resource |
+//! | `machine/spec`, `handle`, `request` | parameters and limits; handles; requests, answers, outputs |
+//! | `machine/ranks`, `lives`, `waits` | taken ranks; liveness of registrants and controlling tasks; waits |
+//! | `machine/brought`, `joined`, `tops` | a registrant's data; joined data; data from parent resources |
+//! | `machine/ended`, `kept`, `fault` | why resources ended; what to store; faults |
+//! | `keeper/unkept` | changes that the store failed to take |
+//! | `store/file`, `record` | the file; its records |
+//! | `native/host`, `client`, `codec` | a service on a node; its client; their messages |
+//! | `native/bytes`, `url` | fields of messages; URL of a service on a node |
+//! | `native/hearing`, `linked` | link events; which nodes are linked, and who is lost |
+//! | `meeting/tasks`, `lead`, `follow` | functions of every task; the controlling task; the others |
+//! | `meeting/resource` | a resource, wherever it is |
+//! | `bootstrap/members`, `env` | ids and groups from level-n data; from environment variables |
+//! | `client/exchange`, `asking`, `turns` | requests and answers, without I/O; retries and limits; concurrency |
+//! | `client/connector`, `names`, `url` | TCP and TLS; host names; URL of a service |
+//! | `client/trusted`, `error` | which services get the token; errors |
+//! | `http/server`, `options`, `shared` | listener and threads; options; shared state |
+//! | `http/links`, `connection`, `watched` | all connections; one of them; its time limits |
+//! | `http/guard`, `host` | checks before all handlers; on whose behalf a browser sends a request |
+//! | `http/wrong`, `tls` | delays answers to wrong tokens; certificate and key |
+//! | `http/routes`, `asking`, `query`, `body`, `json` | handlers; parts of a request; its body; JSON |
+//! | `http/sent`, `answers`, `problem` | response bodies; budget for them; faults as responses |
+//! | `http/wait`, `events`, `poller` | long polls; server-sent events; polls the service for all observers |
+//! | `http/page`, `sessions` | web page; its logins |
 //!
 //! # Features
 //!

@@ -18,6 +18,33 @@
 //! This module is public for drivers and tools. Apart from what the crate root re-exports, it is exempt from semantic
 //! versioning.
 //!
+//! # Map of the sources
+//!
+//! If a line names several files, their descriptions follow in the same order.
+//!
+//! | file | for |
+//! |---|---|
+//! | `scenario`, `run` | parameters of a run; runs it, or many |
+//! | `world`, `queue` | the loop over events; the events in order of time |
+//! | `carry`, `functions` | inputs and outputs of nodes; what functions do |
+//! | `spot` | calls on the fast path |
+//! | [`cost`], `hosts`, `cores` | cost of messages; work of processes; cores that they share |
+//! | `fit`, `path` | costs that explain measurements; the critical path of a call |
+//! | `faults`, `happen` | faults: their list, `plan` of a run, `links` that break; injects them |
+//! | `profile`, `behind` | properties of a run with faults; history of its nodes |
+//! | `forged`, `malformed` | messages of ids without a part in the call; malformed answers |
+//! | `flows`, `pieces`, `as_bytes` | long replies; request data in pieces; messages through their bytes |
+//! | [`check`] | the checkers, a file for each kind of rule; `book` is their shared state |
+//! | `trace` | hash and lines of a run |
+//! | `exhaustive`, `many` | every crash at every event; many runs on all cores |
+//! | `linked` | links of a world of calls, made by the peering machine (`--links peering`) |
+//! | [`peering`] | worlds of peers: who may link, with an attacker (`--peering`) |
+//! | `peering/world`, `driver`, `network`, `pipe` | events; a process; connections; one of them |
+//! | `peering/model`, `faults`, `member` | a model of the cryptography; faults; a member that violates the protocol |
+//! | `peering/check`, `stories`, `scenario` | checkers; regression tests; a kind of worlds |
+//! | [`worlds`] | shared by kinds of worlds: scenarios, lists of faults, many runs |
+//! | `random`, `ranked`, `by_call` | random numbers; sets with access by rank; a map by call |
+//!
 //! ```
 //! use gpc_sim::{Scenario, run};
 //! use gpc_trees::Tree;
