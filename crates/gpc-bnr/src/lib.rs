@@ -70,7 +70,7 @@
 //! | `streams/splitter`, `batch` | bytes to pieces that end with a line; several pieces in one call |
 //! | `sim/world`, `node`, `network` | events in order; a chain with a domain above it; links |
 //! | `sim/processes`, `programs` | processes, and what they request |
-//! | `sim/config`, `faults`, `scenario` | parameters of a world; faults; a kind of [worlds](chained_gpc::sim::worlds) |
+//! | `sim/config`, `faults`, `scenario` | parameters of a world; faults; a kind of [worlds](gpc_sim::worlds) |
 //! | `sim/check`, `seen`, `counts` | rules, judged from what is seen from outside; that history; its counts |
 //!
 //! Source: BNR, "Classic Groups", "Thoughts from David and Brian", "Thoughts about BNR Domains".

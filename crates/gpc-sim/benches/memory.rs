@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use chained_gpc::Tree;
-use gpc_sim::{FaultSet, Scenario, run};
 use criterion::measurement::{Measurement, ValueFormatter};
 use criterion::{BenchmarkId, Criterion, SamplingMode, Throughput, criterion_group, criterion_main};
+use gpc_sim::{FaultSet, Scenario, run};
 
 /// The system's allocator, with the current and the peak number of allocated bytes.
 struct Counting;

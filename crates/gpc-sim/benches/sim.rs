@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use chained_gpc::Tree;
-use gpc_sim::{FaultSet, Scenario, run};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use gpc_sim::{FaultSet, Scenario, run};
 
 fn events(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("sim_events");

@@ -7,7 +7,6 @@ use std::fmt;
 
 use gpc_trees::Id;
 
-
 /// One message of a critical path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Hop {

@@ -183,7 +183,10 @@ impl Profile {
             same_ways: None,
             as_bytes: random.chance(1, 4),
             in_pieces: random.chance(1, 2) | limits.is_some_and(is_filled),
-            gives_back: { random.chance(1, 4); random.chance(1, 4) },
+            gives_back: {
+                random.chance(1, 4);
+                random.chance(1, 4)
+            },
             full_sockets: random.chance(1, 3),
             times_drawn,
             behind,

@@ -93,7 +93,6 @@ impl<T> Queue<T> {
         let event = self.events.pop()?;
         Some((event.time, Next::Event(event.item)))
     }
-
 }
 
 #[cfg(test)]

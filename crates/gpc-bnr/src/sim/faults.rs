@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use chained_gpc::trees::Id;
 use gpc_sim::Random;
 use gpc_sim::worlds::faults;
-use chained_gpc::trees::Id;
 
 use super::seen::Seen;
 use super::world::{Event, MS, World};

@@ -27,6 +27,6 @@ mod scenario;
 mod seen;
 mod world;
 
-pub use gpc_sim::worlds::{acts_text, exhaustive, parse_acts, run, run_all};
 pub use faults::Fault;
+pub use gpc_sim::worlds::{acts_text, exhaustive, parse_acts, run, run_all};
 pub use scenario::{Report, Scenario, Swarm};

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use chained_gpc::chain::Outputs;
-use gpc_sim::Random;
 use chained_gpc::trees::Id;
 use chained_gpc::wire::Message;
+use gpc_sim::Random;
 
 use super::config::Config;
 use super::faults::Fault;

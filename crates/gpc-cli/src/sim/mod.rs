@@ -23,8 +23,8 @@ use super::limits::cannot_start;
 use super::refused::Refused;
 use super::tree::{no_such_tree, read_layout};
 use super::{CommandResult, FAILED, Failure, say, stdout};
-use gpc_sim::{Crash, Report, Scenario, run_observed, start_threads, swarm_unless};
 use costs::RunCosts;
+use gpc_sim::{Crash, Report, Scenario, run_observed, start_threads, swarm_unless};
 use output::{Compared, Measured, Summary, SwarmSummary};
 use progress::Progress;
 

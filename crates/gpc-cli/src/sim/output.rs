@@ -227,12 +227,11 @@ struct FailureSummary {
 
 impl SwarmSummary {
     pub(super) fn new(swarm: &Swarm, name: &TreeName, measured: Measured, interrupted: bool) -> SwarmSummary {
-        let failure =
-            |(scenario, violations): &(Scenario, Vec<gpc_sim::check::Violation>)| FailureSummary {
-                seed: scenario.seed,
-                replay: super::replay(scenario, name),
-                violations: violations.iter().map(ToString::to_string).collect(),
-            };
+        let failure = |(scenario, violations): &(Scenario, Vec<gpc_sim::check::Violation>)| FailureSummary {
+            seed: scenario.seed,
+            replay: super::replay(scenario, name),
+            violations: violations.iter().map(ToString::to_string).collect(),
+        };
         SwarmSummary {
             runs: swarm.runs,
             interrupted,

@@ -16,11 +16,12 @@ pub(super) const SWITCH: &str = "GPC_PLANTED";
 const BNR: &[&str] = &["--features", "bnr"];
 
 /// Files and folders of the project that a build needs.
-const SOURCES: [&str; 12] = [
+const SOURCES: [&str; 13] = [
     "Cargo.toml",
     "Cargo.lock",
     "README.md",
     "src",
+    "crates/gpc-sim",
     "trees",
     "crates/gpc-pmix",
     "crates/gpc-rendezvous",

@@ -255,7 +255,9 @@ fn explained() -> BTreeMap<Vec<Piece>, &'static str> {
 #[test]
 fn a_file_of_bugs() {
     let Some(path) = std::env::var_os(FILE) else {
-        return println!("skipped: needs {FILE}, the path of a file of bugs (crates/gpc-cli/tests/planted/try FILE)");
+        return println!(
+            "skipped: needs {FILE}, the path of a file of bugs (crates/gpc-cli/tests/planted/try FILE)"
+        );
     };
     let bugs = read_file(Path::new(&path)).unwrap_or_else(|why| panic!("{why}"));
     let (results, dropped) = tried(FOLDERS[0], &bugs, "", true).unwrap_or_else(|why| panic!("{why}"));

@@ -31,7 +31,7 @@ const WRITTEN: &str = "GPC_REACHED";
 const PROTOCOLS: [&str; 2] = ["src/chain/", "src/peering/"];
 
 /// The checkers. Their complaints need not be reached, but the conditions for them.
-const CHECKERS: [&str; 2] = ["src/sim/check/", "src/sim/peering/check.rs"];
+const CHECKERS: [&str; 2] = ["crates/gpc-sim/src/check/", "crates/gpc-sim/src/peering/check/"];
 
 /// Texts by which a checker builds a complaint.
 const COMPLAINS: [&str; 7] =

@@ -7,8 +7,8 @@ use gpc_trees::Id;
 use super::book::{Book, Record, extra_ns};
 use super::refusals::KEPT_PARTS;
 use super::{Findings, Held, Observation, forget_keys};
-use chained_gpc::chain::KEEP;
 use crate::world::LARGE;
+use chained_gpc::chain::KEEP;
 use chained_gpc::wire::Message;
 use chained_gpc::wire::message::Answer;
 

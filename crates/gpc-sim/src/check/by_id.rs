@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use gpc_trees::Id;
 use smallvec::SmallVec;
 
-
 /// A map by two ids, bounded by the pairs that have communicated. `HERE` pairs of an id are stored inline, enough for
 /// most ids.
 #[derive(Debug)]

@@ -13,9 +13,9 @@ use gpc_trees::Id;
 
 use super::book::{Book, Record};
 use super::{Findings, Observation, forget};
-use chained_gpc::chain::KEEP;
 use crate::by_call::ByCall;
 use crate::world::LARGE;
+use chained_gpc::chain::KEEP;
 use chained_gpc::wire::message::{Answer, Message, Response};
 use chained_gpc::wire::{CallId, Cause, CauseKind, Request};
 

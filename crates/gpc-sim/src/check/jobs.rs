@@ -6,8 +6,8 @@ use gpc_trees::Id;
 
 use super::book::{Book, Record};
 use super::{Findings, NAMES, Observation, forget};
-use chained_gpc::chain::{Job, Work};
 use crate::world::LARGE;
+use chained_gpc::chain::{Job, Work};
 use chained_gpc::wire::{CallId, Message};
 
 const NAME: &str = "jobs";

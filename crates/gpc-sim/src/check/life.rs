@@ -16,8 +16,8 @@ use smallvec::SmallVec;
 use super::book::{Book, Record};
 use super::by_id::ById;
 use super::{Findings, NAMES, Observation, forget, forget_keys, is_refusal};
-use chained_gpc::chain::PAUSE_MAX;
 use crate::world::LARGE;
+use chained_gpc::chain::PAUSE_MAX;
 use chained_gpc::wire::message::Answer;
 use chained_gpc::wire::{CallId, Message};
 

@@ -46,10 +46,10 @@ use std::sync::Arc;
 use gpc_trees::{Id, IdList, Tree};
 
 use super::faults::Fault;
+use book::Book;
 use chained_gpc::chain::Job;
 use chained_gpc::wire::message::{Answer, Merging, Response, SubtreeReply};
 use chained_gpc::wire::{CallId, CauseKind, Failure, Message, Report, Stage};
-use book::Book;
 
 /// A call as its caller plans it.
 #[derive(Clone, Debug)]

@@ -13,8 +13,8 @@ use gpc_trees::Id;
 
 use super::book::{Book, Record};
 use super::{Findings, FunctionEnd, NAMES, Observation, Outcome, forget, forget_keys, is_refusal};
-use chained_gpc::chain::Work;
 use crate::world::{LARGE, class_of, classes_of};
+use chained_gpc::chain::Work;
 use chained_gpc::wire::message::{Answer, Response};
 use chained_gpc::wire::{CallId, Cause, CauseKind, Message, Stage};
 

@@ -201,12 +201,7 @@ pub(crate) struct Mishaps {
 
 impl Mishaps {
     /// Draws times and places of these faults in a run over ids 0 to `n`.
-    pub(crate) fn draw(
-        random: &mut Random,
-        used: FaultSet,
-        n: u32,
-        times: Times,
-    ) -> (Mishaps, Vec<Timed>) {
+    pub(crate) fn draw(random: &mut Random, used: FaultSet, n: u32, times: Times) -> (Mishaps, Vec<Timed>) {
         let longest = (times.span * LASTS_SPANS).max(times.limit_max * LASTS_LIMITS);
         // A closed process may restart a span later, and one that is back may pause again for a short time.
         let end = times.from + times.span + longest + times.after();

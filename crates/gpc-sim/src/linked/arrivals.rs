@@ -3,9 +3,9 @@
 
 use gpc_trees::Id;
 
-use chained_gpc::chain::Input;
 use crate::check::Observation;
 use crate::world::World;
+use chained_gpc::chain::Input;
 use chained_gpc::wire::CauseKind;
 
 /// An input about a link.

@@ -6,12 +6,12 @@ use gpc_trees::Id;
 use super::arrivals::Arrival;
 use super::pipe::{What, of_key};
 use super::{Leaving, Process, Said};
-use chained_gpc::chain::Time;
-use chained_gpc::peering::{ANSWER_LIMIT, LinkKey, Output, Standing, State, Wanted};
 use crate::check::Observation;
 use crate::cost::wire_bytes;
 use crate::faults::{Fault, Passage};
 use crate::world::{Event, Parcel, Sent, World};
+use chained_gpc::chain::Time;
+use chained_gpc::peering::{ANSWER_LIMIT, LinkKey, Output, Standing, State, Wanted};
 use chained_gpc::wire::{CauseKind, Message};
 
 impl World {

@@ -3,10 +3,10 @@
 use gpc_trees::Id;
 
 use super::pipe::of_key;
-use chained_gpc::peering::{GREETING_LIMIT, LinkKey, State};
 use crate::faults::Fault;
 use crate::happen::NOTICED_LATENCIES;
 use crate::world::World;
+use chained_gpc::peering::{GREETING_LIMIT, LinkKey, State};
 
 impl World {
     /// Breaks a connection, established as a link or not: one of the given id's links, if it has any. Each end learns

@@ -29,9 +29,9 @@ use super::check::Violation;
 use super::faults::Passage;
 use super::random::Random;
 use super::ranked::Sorted;
+use arrivals::Arrival;
 use chained_gpc::peering::{Book, Crypto, Identity, LinkKey, Peering, PublicKey, State, Strictness, Way};
 use chained_gpc::wire::{Job, Message};
-use arrivals::Arrival;
 use check::Told;
 use pipe::Pipe;
 

@@ -4,10 +4,10 @@ use gpc_trees::Id;
 
 use super::pipe::{Item, Pipe, What, key_of, of_key};
 use super::{Linked, Step};
-use chained_gpc::chain::Time;
-use chained_gpc::peering::{Here, LinkKey, Source, Way};
 use crate::faults::Fault;
 use crate::world::{Event, Parcel, World};
+use chained_gpc::chain::Time;
+use chained_gpc::peering::{Here, LinkKey, Source, Way};
 use chained_gpc::wire::CauseKind;
 
 impl World {

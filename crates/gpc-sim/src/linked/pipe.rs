@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 
 use gpc_trees::Id;
 
-use chained_gpc::peering::LinkKey;
 use crate::world::Parcel;
+use chained_gpc::peering::LinkKey;
 
 /// An item in flight on a connection.
 #[derive(Debug)]

@@ -4,11 +4,11 @@ use gpc_trees::{Id, Tree};
 
 use super::pipe::of_key;
 use super::{Linking, Ways};
-use chained_gpc::peering::State;
 use crate::cost::wire_bytes;
 use crate::queue::Queue;
 use crate::world::World;
 use crate::{Fault, FaultSet, Scenario, run, swarm};
+use chained_gpc::peering::State;
 use chained_gpc::wire::Message;
 
 /// A world in which nothing happens by itself.
@@ -154,8 +154,7 @@ fn calls_over_such_links_are_those_over_modelled_ones_but_for_the_hellos() {
         let [modelled, made] = Linking::ALL.map(|links| run(&Scenario { links, ..plain.clone() }));
         assert_eq!(made.violations, []);
         assert_eq!((made.messages, made.bytes), (modelled.messages, modelled.bytes));
-        let took =
-            |report: &crate::Report| report.calls.iter().map(|call| call.took_ns).collect::<Vec<_>>();
+        let took = |report: &crate::Report| report.calls.iter().map(|call| call.took_ns).collect::<Vec<_>>();
         assert!(took(&made)[0] >= took(&modelled)[0], "the first call opens the links");
         assert_eq!(took(&made)[1], took(&modelled)[1], "the second one finds them");
     }

@@ -8,12 +8,12 @@ use gpc_trees::Id;
 use super::check::{End, Input, Seen, Who};
 use super::pipe::Owner;
 use super::world::{Event, World};
+use crate::world::BEGIN;
 use chained_gpc::chain::Time;
 use chained_gpc::peering::{
     ANSWER_LIMIT, Book, GREETING_LIMIT, Here, LENGTH_BYTES, LinkKey, Output, Peering, PublicKey, Session,
     Standing, State, Strictness, TAG, Wanted,
 };
-use crate::world::BEGIN;
 use chained_gpc::wire::CauseKind;
 
 /// Frames of a link in these worlds.

@@ -8,10 +8,12 @@ use super::member::{Lie, Member};
 use super::model::Model;
 use super::pipe::{ATTACKER, Chunk, Owner, Tamper};
 use super::world::{Event, MS, World};
-use chained_gpc::peering::{FIRST_LENGTH, HALF_OPEN_MAX, HALF_OPEN_PER_SOURCE, Source, State, THIRD_LENGTH, Way};
 use crate::Random;
 use crate::world::BEGIN;
 use crate::worlds::faults;
+use chained_gpc::peering::{
+    FIRST_LENGTH, HALF_OPEN_MAX, HALF_OPEN_PER_SOURCE, Source, State, THIRD_LENGTH, Way,
+};
 use chained_gpc::wire::Hello;
 use chained_gpc::wire::Job;
 

@@ -8,11 +8,11 @@
 
 use std::fmt;
 
+use crate::Random;
 use chained_gpc::peering::{
     Crypto, FIRST_LENGTH, Handshake, KEY_LENGTH, PublicKey, RECORD_MAX, SECOND_LENGTH, Session, TAG,
     THIRD_LENGTH, Turn, Unproved,
 };
-use crate::Random;
 
 /// The group: powers of a generator modulo a Mersenne prime, so that both sides compute the same shared number.
 const PRIME: u128 = (1 << 61) - 1;

@@ -6,11 +6,11 @@ use gpc_trees::Id;
 
 use super::driver::Names;
 use super::model::{Model, public};
+use crate::Random;
 use chained_gpc::chain::Time;
 use chained_gpc::peering::{
     Crypto, GREETING_LIMIT, Here, Identity, LinkKey, Output, Peering, Proof, State, Strictness, Way,
 };
-use crate::Random;
 use chained_gpc::wire::{CauseKind, Job};
 
 /// A machine and its outputs.

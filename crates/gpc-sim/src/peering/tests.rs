@@ -3,8 +3,8 @@
 use super::check::{Checkers, End, Seen, Who};
 use super::model::public;
 use super::*;
-use chained_gpc::peering::{HALF_OPEN_PER_SOURCE, LinkKey, Proof, PublicKey};
 use crate::check::Violation;
+use chained_gpc::peering::{HALF_OPEN_PER_SOURCE, LinkKey, Proof, PublicKey};
 
 fn holds(scenarios: impl IntoIterator<Item = Scenario>, least: u64) {
     let swarm = run_all(scenarios);

@@ -12,12 +12,12 @@ use super::member::Member;
 use super::model::{Model, public};
 use super::pipe::{Owner, Pipe, Tamper};
 use super::scenario::Scenario;
-use chained_gpc::chain::Time;
-use chained_gpc::peering::{Crypto, Identity, Peering, PublicKey, State, Strictness, Way};
 use crate::Random;
 use crate::queue::{Next, Queue};
 use crate::trace::Trace;
 use crate::world::BEGIN;
+use chained_gpc::chain::Time;
+use chained_gpc::peering::{Crypto, Identity, Peering, PublicKey, State, Strictness, Way};
 use chained_gpc::wire::Job;
 
 /// A millisecond.

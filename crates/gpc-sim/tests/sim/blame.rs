@@ -2,9 +2,9 @@
 //! ended. Nor may it blame an id below that has answered or still has time to report.
 
 use chained_gpc::Tree;
-use gpc_sim::check::{Held, Plan};
 use chained_gpc::wire::message::{Answer, Response};
 use chained_gpc::wire::{Cause, CauseKind, Failure, Message, Stage, Status};
+use gpc_sim::check::{Held, Plan};
 
 use super::history::*;
 

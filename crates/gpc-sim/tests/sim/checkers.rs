@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use gpc_sim::Fault;
-use gpc_sim::check::{Held, Outcome, Plan};
 use chained_gpc::wire::message::SubtreeReply;
 use chained_gpc::wire::{Body, CallId, Cause, CauseKind, Failure, Message, Report, Request, Stage, Status};
 use chained_gpc::{Id, IdList, Tree};
+use gpc_sim::Fault;
+use gpc_sim::check::{Held, Outcome, Plan};
 
 use super::history::*;
 

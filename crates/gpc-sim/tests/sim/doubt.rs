@@ -5,11 +5,11 @@ use std::slice;
 use std::sync::Arc;
 
 use chained_gpc::Id;
-use gpc_sim::Fault;
-use gpc_sim::check::{Checkers, Held, Limits, Observation};
 use chained_gpc::wire::flow::ArrivingReply;
 use chained_gpc::wire::message::{Answer, Partial, Response, SubtreeReply};
 use chained_gpc::wire::{CallId, Cause, CauseKind, Failure, Message, Report, Request, Stage, Status};
+use gpc_sim::Fault;
+use gpc_sim::check::{Checkers, Held, Limits, Observation};
 
 use super::history::*;
 

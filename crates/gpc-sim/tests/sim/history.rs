@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use chained_gpc::chain::{Job, Reply, Time, Work};
-use gpc_sim::Fault;
-use gpc_sim::check::{Checkers, FunctionEnd, Held, Limits, Observation, Outcome, Plan};
 use chained_gpc::wire::level::{Leveled, aggregate};
 use chained_gpc::wire::message::{Answer, Response, SubtreeReply};
 use chained_gpc::wire::{
     Body, CallId, Cause, CauseKind, Coverage, Failure, Message, Report, Request, Stage, Status,
 };
 use chained_gpc::{Id, IdList, Tree};
+use gpc_sim::Fault;
+use gpc_sim::check::{Checkers, FunctionEnd, Held, Limits, Observation, Outcome, Plan};
 
 pub(super) const CALL: CallId = CallId { root: 0, sequence: 7 };
 /// Time between two observations.

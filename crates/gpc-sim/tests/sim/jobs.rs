@@ -1,8 +1,8 @@
 //! Doctored histories of jobs, of functions that still run when their call ends, and of invalid requests.
 
-use gpc_sim::check::{Held, Plan};
 use chained_gpc::wire::message::{Answer, Response};
 use chained_gpc::wire::{Cause, CauseKind, Failure, Message, Stage, Status};
+use gpc_sim::check::{Held, Plan};
 
 use super::history::*;
 

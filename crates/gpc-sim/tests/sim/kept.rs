@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use gpc_sim::Fault;
-use gpc_sim::check::{Held, Limits, Plan};
 use chained_gpc::wire::flow::{ArrivingReply, Flow};
 use chained_gpc::wire::message::{Answer, Partial, Response, SubtreeReply};
 use chained_gpc::wire::{Body, Cause, CauseKind, Failure, Message, Report, Stage, Status};
 use chained_gpc::{Id, Tree};
+use gpc_sim::Fault;
+use gpc_sim::check::{Held, Limits, Plan};
 
 use super::history::*;
 
@@ -154,8 +154,7 @@ fn who_is_sending_is_not_blamed_for_who_is_silent() {
         };
         let why = Cause::new(id, Stage::Reply, CauseKind::TimeLimit, "as told");
         let coverage = runs(&[(Status::Done, 2), (Status::Unknown, 1)]);
-        let outcome =
-            gpc_sim::check::Outcome { result: Err(Failure { cause: why, coverage }), report: None };
+        let outcome = gpc_sim::check::Outcome { result: Err(Failure { cause: why, coverage }), report: None };
         let history = [
             Seen::Started(plan),
             Seen::Executed(0, 0),

@@ -3,9 +3,9 @@
 //! several ids together.
 
 use chained_gpc::Id;
+use chained_gpc::wire::{Cause, CauseKind, Coverage, Failure, Message, Stage, Status};
 use gpc_sim::Fault;
 use gpc_sim::check::{Held, Outcome};
-use chained_gpc::wire::{Cause, CauseKind, Coverage, Failure, Message, Stage, Status};
 
 use super::history::*;
 

@@ -1,12 +1,12 @@
 //! Tests of the checkers of an id's duties. These are questions to the ids that it awaits, news for functions with
 //! tokens, merged values, retained answers, and a true status of its own func.
 
-use gpc_sim::Fault;
-use gpc_sim::check::{Carries, Held, Limits, Outcome, Plan};
 use chained_gpc::wire::level::{Leveled, aggregate};
 use chained_gpc::wire::message::{Answer, Merging, Partial, Response, SubtreeReply};
 use chained_gpc::wire::{Failure, Message, Report, Stage, Status};
 use chained_gpc::{IdList, Tree};
+use gpc_sim::Fault;
+use gpc_sim::check::{Carries, Held, Limits, Outcome, Plan};
 
 use super::history::*;
 

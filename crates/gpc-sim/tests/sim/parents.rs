@@ -3,9 +3,9 @@
 
 use std::collections::BTreeSet;
 
-use gpc_sim::check::Plan;
 use chained_gpc::wire::message::{Answer, Response};
 use chained_gpc::wire::{CauseKind, Failure, Message, Stage, Status};
+use gpc_sim::check::Plan;
 
 use super::history::*;
 

@@ -1,10 +1,10 @@
 //! Tests of the checker of refusals: a node must refuse exactly where it has reached a limit that it was given.
 
 use chained_gpc::Id;
-use gpc_sim::Fault;
-use gpc_sim::check::{Held, Limits, Outcome, Plan};
 use chained_gpc::wire::message::{Answer, Response};
 use chained_gpc::wire::{Cause, CauseKind, Failure, Message, Stage, Status};
+use gpc_sim::Fault;
+use gpc_sim::check::{Held, Limits, Outcome, Plan};
 
 use super::history::*;
 

@@ -1,10 +1,10 @@
 //! Worlds with long replies, whose heads and data arrive separately, and the faults in between.
 
-use gpc_sim::{Costs, Fault, FaultSet, LinkCost, Scenario, exhaustive, run, swarm};
 use chained_gpc::wire::flow::{ArrivingReply, Flow};
 use chained_gpc::wire::message::{Answer, Response};
 use chained_gpc::wire::{Body, CallId, Message, Payload, Stage};
 use chained_gpc::{Id, Tree};
+use gpc_sim::{Costs, Fault, FaultSet, LinkCost, Scenario, exhaustive, run, swarm};
 
 use super::history::{Seen, completed, down, failed, input, judged, plan, reply, then, without};
 
@@ -130,10 +130,7 @@ fn what_follows_a_head_is_judged() {
     assert_eq!(seen(&[&lost[..], &[input(1)]].concat()), ["farewell"], "data that never come");
     assert!(seen(&up(head())).contains(&"farewell"), "a second head is no failure");
 
-    let fails = [
-        Seen::Injected(gpc_sim::Fault::Fail, vec![2]),
-        Seen::Received(1, 2, failed(2, Stage::Func)),
-    ];
+    let fails = [Seen::Injected(gpc_sim::Fault::Fail, vec![2]), Seen::Received(1, 2, failed(2, Stage::Func))];
     assert_eq!(seen(&[&fails[..], &[Seen::Sent(1, 0, failed(2, Stage::Func)), input(1)]].concat()), [""; 0]);
     assert_eq!(seen(&[&fails[..], &[input(1)]].concat()), ["farewell"], "a failure instead of the data");
 

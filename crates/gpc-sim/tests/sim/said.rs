@@ -1,10 +1,10 @@
 //! Doctored histories of the reports of ids on themselves and on others: data, values, func and jobs.
 
-use gpc_sim::Fault;
-use gpc_sim::check::{Held, Plan};
 use chained_gpc::wire::message::{Answer, Partial, Response, SubtreeReply};
 use chained_gpc::wire::{Cause, CauseKind, Failure, Message, Report, Stage, Status};
 use chained_gpc::{Id, Tree};
+use gpc_sim::Fault;
+use gpc_sim::check::{Held, Plan};
 
 use super::history::*;
 

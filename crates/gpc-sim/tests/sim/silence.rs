@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
+use chained_gpc::wire::{CallId, Message, Request, Stage};
 use gpc_sim::check::Held;
 use gpc_sim::{Fault, FaultSet, Scenario, run};
-use chained_gpc::wire::{CallId, Message, Request, Stage};
 use gpc_trees::TreeName;
 
 use super::history::*;

@@ -1,9 +1,9 @@
 //! Tests of the checker of statuses: it must find a status that is worse than what is known, and blame without reason.
 
-use gpc_sim::Fault;
 use chained_gpc::wire::message::{Answer, Partial, Response};
 use chained_gpc::wire::{Cause, CauseKind, Failure, Message, Report, Stage, Status};
 use chained_gpc::{Id, IdList};
+use gpc_sim::Fault;
 
 use super::history::*;
 

@@ -11,8 +11,8 @@ mod rest;
 #[cfg(test)]
 mod tests;
 
-use gpc_sim::check::Violation;
 use chained_gpc::trees::Id;
+use gpc_sim::check::Violation;
 
 use super::seen::Seen;
 use history::History;

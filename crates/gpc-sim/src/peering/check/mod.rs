@@ -29,11 +29,11 @@ use gpc_trees::Id;
 
 pub use self::rules::Input;
 use self::rules::Known;
+use crate::check::Violation;
 use chained_gpc::peering::{
     FIRST_LENGTH, HALF_OPEN_PER_SOURCE, LENGTH_BYTES, LinkKey, Proof, PublicKey, SECOND_LENGTH, Source,
     THIRD_LENGTH, Wanted,
 };
-use crate::check::Violation;
 use chained_gpc::wire::{CauseKind, Job};
 
 /// Bytes of the preamble and the first message, and of those with the third message.
