@@ -97,7 +97,7 @@
 //! - [`Node::wait_for_peers`] waits for processes that are still starting.
 //! - [`bootstrap`] gets the id of this process and the addresses of the others from the launcher that started it (such
 //!   as `mpiexec`): no file, no addresses.
-//! - [`launch`] starts processes of a program on this machine, and ends them in every case.
+//! - The crate `gpc-launch` starts processes of a program on this machine or on others, and ends them in every case.
 //!
 //! [`Node`] has a complete program as an example. Links are TCP, Unix sockets or shared memory: nodes of one host
 //! select the fastest kind automatically ([`LinkKind`]).
@@ -134,16 +134,16 @@
 //!
 //! # What is stable
 //!
-//! A program needs the items at the root of this crate, [`bootstrap`], [`launch`] and [`trees`]; [`runtime`] has rarer
-//! items of the same kind. These follow semantic versioning. Sets that will grow are `#[non_exhaustive]`, and the
-//! numbers of [`CauseKind`] never change their meaning. `wire`, `chain`, `sim` and [`runtime::link`] are public for
+//! A program needs the items at the root of this crate, [`bootstrap`] and [`trees`]; [`runtime`] has rarer items of
+//! the same kind. These follow semantic versioning. Sets that will grow are `#[non_exhaustive]`, and the
+//! numbers of [`CauseKind`] never change their meaning. `wire`, `chain`, `peering` and [`runtime::link`] are public for
 //! custom drivers and tools (a simulator, a fuzzer, another event loop) and stand **outside the promise of semantic
 //! versioning**: any release may change them. Those of their items that the root of the crate re-exports are inside the
 //! promise.
 //!
 //! [`trees`] cuts lists into subtrees; [`wire`] defines the bytes; [`chain`] is the state machine of a call, without
-//! sockets, threads or clocks; [`runtime`] drives it with sockets, [`sim`] in virtual time; [`launch`] and
-//! [`bootstrap`] use the runtime. An upper module uses a lower one, never the other way.
+//! sockets, threads or clocks; [`runtime`] drives it with sockets, the crate `gpc-sim` in virtual
+//! time; [`bootstrap`] uses the runtime. An upper module uses a lower one, never the other way.
 //!
 //! # Sources
 //!
@@ -162,8 +162,6 @@
 //! | [`trees`] | the crate `gpc-trees` |
 //! | [`wire`], [`chain`], [`peering`] | the protocol, without I/O |
 //! | [`runtime`] | the driver with sockets and threads, and the interface for applications |
-//! | [`sim`] | the driver in virtual time, with costs, faults and checkers; it has a map of its own |
-//! | [`launch`] | starts and ends node processes; it has a map of its own |
 //! | [`bootstrap`] | gets the id, the addresses and the secret from a launcher |
 //! | `launchers` | launchers' environment variables; `inherited` takes a descriptor by its number (`unsafe`) |
 //! | `hint.rs` | branch hints |
@@ -297,7 +295,6 @@
 pub mod bootstrap;
 pub mod chain;
 mod hint;
-pub mod launch;
 mod launchers;
 pub mod peering;
 pub mod runtime;

@@ -91,9 +91,9 @@ const FLOORS: &[Floor] = &[
     },
     Floor { folder: "src/launchers", floors: &[], packages: &["rustix"], banned: &["net", "thread"] },
     Floor {
-        folder: "src/launch",
-        floors: &["launchers", "wire", "chain", "peering", "runtime"],
-        packages: &["gpc_trees", "thiserror", "mio", "rustix", "zeroize"],
+        folder: "crates/gpc-launch/src",
+        floors: &["wire", "chain", "peering", "runtime", "bootstrap"],
+        packages: &["chained_gpc", "gpc_trees", "thiserror", "mio", "rustix", "zeroize"],
         banned: &[],
     },
     Floor {
@@ -255,8 +255,8 @@ const FLOORS: &[Floor] = &[
     },
     Floor {
         folder: "crates/gpc-bnr/src/client",
-        floors: &["launch"],
-        packages: &["chained_gpc", "bytes", "rustix", "thiserror"],
+        floors: &[],
+        packages: &["chained_gpc", "gpc_launch", "bytes", "rustix", "thiserror"],
         banned: &["fs", "Command", "SystemTime", "HashMap", "HashSet"],
     },
     Floor {
@@ -285,8 +285,8 @@ const FLOORS: &[Floor] = &[
     },
     Floor {
         folder: "crates/gpc-bnr/src/keeper",
-        floors: &["bootstrap", "launch"],
-        packages: &["libc", "chained_gpc", "bytes", "rustix", "signal_hook", "thiserror"],
+        floors: &["bootstrap"],
+        packages: &["libc", "chained_gpc", "gpc_launch", "bytes", "rustix", "signal_hook", "thiserror"],
         banned: &["SystemTime", "Mutex", "RwLock", "mpsc"],
     },
     Floor {
@@ -372,11 +372,12 @@ const FLOORS: &[Floor] = &[
     },
     Floor {
         folder: "crates/gpc-cli/src",
-        floors: &["wire", "chain", "peering", "runtime", "launch", "bootstrap"],
+        floors: &["wire", "chain", "peering", "runtime", "bootstrap"],
         packages: &[
             "chained_gpc",
             "gpc_bnr",
             "gpc_impi",
+            "gpc_launch",
             "gpc_pmix",
             "gpc_rendezvous",
             "gpc_sim",
@@ -484,7 +485,7 @@ fn grouped<'a>(code: &'a str, opening: &str) -> Vec<&'a str> {
 }
 
 /// The manifests of all packages.
-const MANIFESTS: [&str; 8] = [
+const MANIFESTS: [&str; 9] = [
     "Cargo.toml",
     "trees/Cargo.toml",
     "crates/gpc-pmix/Cargo.toml",
@@ -493,6 +494,7 @@ const MANIFESTS: [&str; 8] = [
     "crates/gpc-cli/Cargo.toml",
     "crates/gpc-bnr/Cargo.toml",
     "crates/gpc-sim/Cargo.toml",
+    "crates/gpc-launch/Cargo.toml",
 ];
 
 /// The names of the packages that a manifest allows.
@@ -607,11 +609,11 @@ fn what_crosses_a_floor_is_seen() {
     assert_eq!(seen("src/hint.rs", "use crate::wire::CallId;"), "floor `wire`");
     assert_eq!(seen("src/chain", "use super::super::runtime::Node;"), "floor `runtime`");
     assert_eq!(seen("src/chain", "fn a() { crate::runtime::link::HIWATER; }"), "floor `runtime`");
-    assert_eq!(seen("src/runtime", "use crate::{wire, launch::Plan};"), "floor `launch`");
-    assert_eq!(seen("src/runtime", "use crate::{wire::{frame}, chain};\nfn a() { launch; }"), "");
-    assert_eq!(seen("src/runtime", "use crate::launch;"), "floor `launch`");
+    assert_eq!(seen("src/runtime", "use crate::{wire, bootstrap::Entry};"), "floor `bootstrap`");
+    assert_eq!(seen("src/runtime", "use crate::{wire::{frame}, chain};\nfn a() { bootstrap; }"), "");
+    assert_eq!(seen("src/runtime", "use crate::bootstrap;"), "floor `bootstrap`");
     assert_eq!(
-        seen("src/launch", "use crate::hint::likely; use clap::Parser;"),
+        seen("src/bootstrap", "use crate::hint::likely; use clap::Parser;"),
         "package `clap`, floor `hint`"
     );
     assert_eq!(seen("src/wire", "use mio::Poll;"), "package `mio`");

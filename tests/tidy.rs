@@ -10,10 +10,13 @@ const FILE_MAX: usize = 700;
 const FUNCTION_MAX: usize = 70;
 
 /// Folders with sources.
-const FOLDERS: [&str; 28] = [
+const FOLDERS: [&str; 31] = [
     "src",
     "crates/gpc-cli/src",
     "crates/gpc-cli/tests",
+    "crates/gpc-launch/src",
+    "crates/gpc-launch/examples",
+    "crates/gpc-launch/benches",
     "crates/gpc-sim/src",
     "crates/gpc-sim/tests",
     "crates/gpc-sim/benches",

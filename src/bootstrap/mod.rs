@@ -55,8 +55,7 @@ mod watch;
 
 use std::time::Duration;
 
-pub use crate::launchers::inherit_nothing;
-pub use crate::launchers::scrub;
+pub use crate::launchers::{inherit_nothing, inherited_socket, keep_socket, scrub};
 pub use entry::{ADDRESSES_MAX, ENTRY_MAX, Entry, EntryError, HOST_MAX};
 pub use error::BootstrapError;
 pub use farewell::Farewell;

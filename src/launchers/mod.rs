@@ -93,7 +93,7 @@ pub fn scrub(command: &mut Command) {
 ///
 /// # Errors
 /// The system's.
-pub(crate) fn keep_socket() -> io::Result<()> {
+pub fn keep_socket() -> io::Result<()> {
     match std::env::var(PMI_FD).ok().and_then(|number| number.parse().ok()) {
         Some(number) => inherited::close_on_exec(number),
         None => Ok(()),

@@ -26,8 +26,8 @@ use gpc_trees::{Id, IdList, TreeName};
 
 use super::duration::Span;
 use super::wait::WaitName;
-use chained_gpc::launch::PROCESSES_MAX;
 use chained_gpc::runtime::{Address, LinkKind};
+use gpc_launch::PROCESSES_MAX;
 use gpc_sim::{Crash, CrashError, FaultSet, LinkCost, Linking};
 
 /// Maximum number of positions of a drawn tree: a little over a million.

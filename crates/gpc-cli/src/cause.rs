@@ -5,10 +5,10 @@ use std::time::Duration;
 use gpc_trees::Id;
 
 use super::output::FirstCause;
-use chained_gpc::launch::Launch;
-use chained_gpc::launch::remote::RemoteLaunch;
 use chained_gpc::runtime::{CallError, Peers};
 use chained_gpc::wire::{Cause, CauseKind, Stage};
+use gpc_launch::Launch;
+use gpc_launch::remote::RemoteLaunch;
 
 /// Time to wait for the end of a process that lost a connection: a dying process loses its connections one by one.
 const DEATH_PATIENCE: Duration = Duration::from_millis(200);

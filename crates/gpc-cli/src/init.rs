@@ -9,7 +9,7 @@ use std::io;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, ExitCode};
 
-use chained_gpc::launch::{name_of, this_program};
+use gpc_launch::{name_of, this_program};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, getpid, kill_process, kill_process_group, wait};
 use rustix::termios::tcsetpgrp;

@@ -2,9 +2,9 @@
 
 use std::ops::{ControlFlow, Range};
 
-use chained_gpc::launch::remote::{RemoteError, RemoteLaunch, RemotePlan};
-use chained_gpc::launch::{Launch, LaunchError, NodeSettings, Plan, this_program};
 use chained_gpc::runtime::LinkKind;
+use gpc_launch::remote::{RemoteError, RemoteLaunch, RemotePlan};
+use gpc_launch::{Launch, LaunchError, NodeSettings, Plan, this_program};
 use gpc_trees::Id;
 use indicatif::{ProgressBar, ProgressStyle};
 

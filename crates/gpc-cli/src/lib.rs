@@ -97,9 +97,9 @@ use std::ffi::OsString;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
-use chained_gpc::launch::own_id;
-use chained_gpc::launch::remote::own_part;
 use clap::error::ErrorKind;
+use gpc_launch::own_id;
+use gpc_launch::remote::own_part;
 
 use self::args::{Args, Command};
 use self::refused::Refused;

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use chained_gpc::launch::advice;
+use gpc_launch::advice;
 
 /// Adds what to do to the error of starting a thread, or something with threads of its own.
 pub(super) fn cannot_start(what: &str) -> impl FnOnce(io::Error) -> io::Error {

@@ -18,9 +18,9 @@ use super::plan::check_dead_after;
 use super::refused::Refused;
 use super::trust::Trust;
 use super::{CommandResult, builtin};
-use chained_gpc::launch::remote::{AgentError, Part};
-use chained_gpc::launch::{Launched, LaunchedError, NodeSettings};
 use chained_gpc::runtime::{Address, Functions, Listener, Node, Peers};
+use gpc_launch::remote::{AgentError, Part};
+use gpc_launch::{Launched, LaunchedError, NodeSettings};
 
 /// Time that calls in flight get when a node is stopped.
 const END_LIMIT: Duration = Duration::from_secs(1);

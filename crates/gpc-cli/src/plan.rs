@@ -16,12 +16,12 @@ use super::started::Started;
 use super::tree::{no_such_tree, read_hosts, read_layout};
 use super::trust::Trust;
 use super::usage::{did_you_mean, meant};
-use chained_gpc::launch::NodeSettings;
-use chained_gpc::launch::remote::RemotePlan;
 use chained_gpc::runtime::{
     Call, CallTree, FuncHandle, Functions, FunctionsError, LinkKind, Peers, request_data_max,
 };
 use chained_gpc::wire::frame::HEADER_MAX;
+use gpc_launch::NodeSettings;
+use gpc_launch::remote::RemotePlan;
 
 /// Shortest silence after which a process may count as dead: several scheduler turns of a busy machine.
 const DEAD_AFTER_MIN: Duration = Duration::from_millis(100);

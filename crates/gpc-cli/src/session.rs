@@ -19,10 +19,10 @@ use super::trust::Trust;
 use super::{Failure, say};
 use chained_gpc::Id;
 use chained_gpc::bootstrap::Member;
-use chained_gpc::launch::Launch;
-use chained_gpc::launch::remote::RemoteLaunch;
 use chained_gpc::runtime::{self, CallError, Functions, Node};
 use chained_gpc::wire::{Cause, CauseKind, Coverage, Stage, Status};
+use gpc_launch::Launch;
+use gpc_launch::remote::RemoteLaunch;
 
 /// Interval at which a waiting command checks for a signal: too short for a person to notice.
 const LOOK: Duration = Duration::from_millis(50);

@@ -13,8 +13,8 @@ use super::duration::Span;
 use super::refused::Refused;
 use super::{CommandResult, Failure};
 use chained_gpc::bootstrap::{Bootstrap, BootstrapError, Member};
-use chained_gpc::launch::NodeSettings;
 use chained_gpc::runtime::{Functions, Loss, Peers};
+use gpc_launch::NodeSettings;
 
 #[cfg(not(feature = "pmix"))]
 use chained_gpc::bootstrap::from_env;

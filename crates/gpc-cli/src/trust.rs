@@ -10,9 +10,9 @@ use super::refused::Refused;
 use chained_gpc::bootstrap::{
     KEY_VARIABLE, SECRET_VARIABLE, SecretFileError, named_or_variable, read_key, read_secret,
 };
-use chained_gpc::launch::Launch;
 use chained_gpc::runtime::{Address, Builder, Peers};
 use chained_gpc::{PrivateKey, Secret};
+use gpc_launch::Launch;
 
 /// What a node proves to its peers, and what it requires of them.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]

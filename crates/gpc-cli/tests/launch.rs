@@ -12,9 +12,9 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use chained_gpc::launch::{Launch, LaunchError, Plan};
 use chained_gpc::runtime::{Address, Peers};
 use chained_gpc::{LinkKind, Secret};
+use gpc_launch::{Launch, LaunchError, Plan};
 use rustix::process::{Pid, Signal, kill_process};
 
 const EXE: &str = env!("CARGO_BIN_EXE_gpc");

@@ -19,11 +19,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use chained_gpc::{Call, Functions, IdList, LinkKind, LocalNodes, Wait, launch};
+use chained_gpc::{Call, Functions, IdList, LinkKind, LocalNodes, Wait};
+use gpc_launch::provide_files;
 use gpc_rendezvous::Completion;
 use gpc_rendezvous::meeting::{Plan, Tasks};
 
-/// Files that a node has open, its links included, in units of `launch::provide_files`: a unit is what a process of a
+/// Files that a node has open, its links included, in units of `gpc_launch::provide_files`: a unit is what a process of a
 /// launch needs, two files.
 const FILES: usize = 4;
 
@@ -46,7 +47,7 @@ fn main() {
         false => counts,
     };
     for count in counts {
-        launch::provide_files(count as usize * FILES).unwrap();
+        provide_files(count as usize * FILES).unwrap();
         measure(count);
     }
 }

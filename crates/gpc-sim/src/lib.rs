@@ -15,8 +15,7 @@
 //!
 //! The simulator never reads a clock, opens a socket or makes a random choice outside the seed.
 //!
-//! This module is public for drivers and tools. Apart from what the crate root re-exports, it is exempt from semantic
-//! versioning.
+//! Like the parts of `chained-gpc` that it drives, this crate is exempt from semantic versioning.
 //!
 //! # Map of the sources
 //!

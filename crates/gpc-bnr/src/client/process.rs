@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use chained_gpc::launch::inherited_socket;
+use gpc_launch::inherited_socket;
 
 use super::link::Link;
 use super::notices::Sink;

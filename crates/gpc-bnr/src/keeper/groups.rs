@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::{Duration, Instant};
 
-use chained_gpc::launch::memory_kills;
+use gpc_launch::memory_kills;
 use rustix::event::{Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{

@@ -14,7 +14,7 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use chained_gpc::launch::advice;
+use gpc_launch::advice;
 
 use rustix::io::Errno;
 use rustix::process::Pid;

@@ -11,8 +11,8 @@ use gpc_trees::{Id, TreeName};
 use super::{OVER_HEADING, OverArgs, TRUST_HEADING, TrustArgs, link_parser};
 use crate::duration::Span;
 use crate::wait::WaitName;
-use chained_gpc::launch::PROCESSES_MAX;
 use chained_gpc::runtime::LinkKind;
+use gpc_launch::PROCESSES_MAX;
 
 /// Maximum number of calls in flight: the capacity of the queue between an application and its node.
 pub const IN_FLIGHT_MAX: u32 = 4096;

@@ -8,7 +8,7 @@ use std::str::FromStr;
 use crate::duration::Span;
 use crate::launching::AGENT;
 use chained_gpc::bootstrap::HostList;
-use chained_gpc::launch::remote::{Network, REMOTE_PROCESSES_MAX, RemotePlan};
+use gpc_launch::remote::{Network, REMOTE_PROCESSES_MAX, RemotePlan};
 
 /// Processes on other hosts.
 #[derive(Clone, PartialEq, Debug, clap::Args)]

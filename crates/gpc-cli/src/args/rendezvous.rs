@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use chained_gpc::Job;
-use chained_gpc::launch::PROCESSES_MAX;
 use chained_gpc::runtime::loopback;
 use clap::{Subcommand, ValueEnum};
+use gpc_launch::PROCESSES_MAX;
 use gpc_rendezvous::client::ServiceUrl;
 use gpc_rendezvous::{Handle, Of, Token, Wanted};
 

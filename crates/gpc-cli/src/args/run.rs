@@ -4,10 +4,10 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::PathBuf;
 
-use chained_gpc::launch::PROCESSES_MAX;
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Parser, Subcommand, ValueEnum};
 use gpc_bnr::names::GroupId;
+use gpc_launch::PROCESSES_MAX;
 use gpc_trees::Id;
 
 use super::TrustArgs;

@@ -14,7 +14,6 @@ use crate::output::shown_us;
 use crate::quantile::percentile;
 use crate::say;
 use chained_gpc::bootstrap::Member;
-use chained_gpc::launch;
 use chained_gpc::runtime::Functions;
 use gpc_sim::Random;
 
@@ -89,7 +88,7 @@ pub(super) fn measure(
     let mut measured = Measured { turns: vec![Vec::new(); rows], histograms, others: None };
     announce(plan);
     let most = plan.groups.iter().map(|group| plan.processes_of(group)).max().unwrap_or(0);
-    launch::provide_files(most as usize)?;
+    gpc_launch::provide_files(most as usize)?;
     for (place, group) in plan.groups.iter().enumerate() {
         let mut sets: Vec<Option<Set<'_>>> = plan.sets.iter().map(|_| None).collect();
         let ended = open(plan, group, &mut sets, (functions, member), interrupt)

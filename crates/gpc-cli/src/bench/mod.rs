@@ -34,8 +34,8 @@ use super::interrupt::Interrupt;
 use super::output::write_json;
 use super::started::{Role, role};
 use super::{CommandResult, Failure, builtin, chart, say, stdout};
-use chained_gpc::launch::NodeSettings;
 use chained_gpc::runtime::Functions;
+use gpc_launch::NodeSettings;
 
 /// Runs the sub-command.
 pub(super) fn run(args: &BenchArgs) -> CommandResult {

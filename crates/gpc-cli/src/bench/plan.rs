@@ -19,9 +19,9 @@ use crate::refused::Refused;
 use crate::started::Started;
 use crate::trust::Trust;
 use crate::wait::WaitName;
-use chained_gpc::launch::remote::RemotePlan;
 use chained_gpc::runtime::{Call, CallTree, Functions, LinkKind, Peers};
 use chained_gpc::wire::frame::HEADER_MAX;
+use gpc_launch::remote::RemotePlan;
 
 /// Maximum number of rows: with a second for each turn, five repetitions of all rows take most of an hour.
 const ROWS_MAX: usize = 500;

@@ -16,12 +16,12 @@ use crate::launching;
 use crate::limits::cannot_start;
 use crate::trust::Trust;
 use chained_gpc::bootstrap::Member;
-use chained_gpc::launch::Launch;
-use chained_gpc::launch::NodeSettings;
-use chained_gpc::launch::remote::RemoteLaunch;
 use chained_gpc::runtime::{
     AbsentPeers, Call, CallError, CallHandle, Functions, LinkKind, Node, Outcome, Peers, PolledNode, ReplyRef,
 };
+use gpc_launch::Launch;
+use gpc_launch::NodeSettings;
+use gpc_launch::remote::RemoteLaunch;
 
 /// Time that the processes have to end by themselves.
 const END_LIMIT: Duration = Duration::from_secs(2);

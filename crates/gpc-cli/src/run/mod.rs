@@ -27,8 +27,8 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use chained_gpc::launch::this_program;
 use gpc_bnr::host::{Host, HostSettings, KeeperCommand};
+use gpc_launch::this_program;
 
 use self::heads::Listening;
 use self::job::{Job, Over};

@@ -6,10 +6,10 @@ use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use chained_gpc::launch::{Launch, Launched, LaunchedError, NodeSettings, Plan, this_program};
 use chained_gpc::runtime::{Builder, Functions, FunctionsError, LinkKind, Listener, Node, Peers};
 use gpc_bnr::Limits;
 use gpc_bnr::host::{HostSettings, Serving};
+use gpc_launch::{Launch, Launched, LaunchedError, NodeSettings, Plan, this_program};
 use gpc_trees::Id;
 
 use super::plan::{Joined, RunPlan, Where};

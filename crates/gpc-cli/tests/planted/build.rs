@@ -16,12 +16,13 @@ pub(super) const SWITCH: &str = "GPC_PLANTED";
 const BNR: &[&str] = &["--features", "bnr"];
 
 /// Files and folders of the project that a build needs.
-const SOURCES: [&str; 13] = [
+const SOURCES: [&str; 14] = [
     "Cargo.toml",
     "Cargo.lock",
     "README.md",
     "src",
     "crates/gpc-sim",
+    "crates/gpc-launch",
     "trees",
     "crates/gpc-pmix",
     "crates/gpc-rendezvous",

@@ -13,9 +13,9 @@ use crate::launching;
 use crate::quantile::percentile;
 use crate::trust::Trust;
 use crate::{Failure, builtin};
-use chained_gpc::launch::Launch;
-use chained_gpc::launch::NodeSettings;
 use chained_gpc::runtime::{Call, FuncHandle, Functions, LinkKind, Node, Wait};
+use gpc_launch::Launch;
+use gpc_launch::NodeSettings;
 
 /// Time that the processes have to end by themselves.
 const END_LIMIT: Duration = Duration::from_secs(2);

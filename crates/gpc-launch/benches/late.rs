@@ -17,8 +17,8 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use chained_gpc::launch::{Launch, Launched, Plan, own_id};
 use chained_gpc::{Call, CallError, CauseKind, Functions, Id, IdList, Status};
+use gpc_launch::{Launch, Launched, Plan, own_id};
 
 const STARTED: [&str; 1] = ["--started-as"];
 

@@ -13,8 +13,8 @@ use zeroize::Zeroizing;
 
 use super::answer::LINE_MAX;
 use super::lines::Lines;
-use crate::launch::describe;
-use crate::launchers::scrub;
+use crate::describe;
+use chained_gpc::bootstrap::scrub;
 
 /// How long a process may live after it has closed its standard output: it can report nothing more.
 const CLOSED_LIMIT: Duration = Duration::from_secs(1);

@@ -5,8 +5,8 @@
 
 use std::time::Duration;
 
-use chained_gpc::launch::{Launch, Launched, Plan, own_id};
 use chained_gpc::{Call, Functions};
+use gpc_launch::{Launch, Launched, Plan, own_id};
 
 /// Arguments of a started process, before its id.
 const STARTED: [&str; 1] = ["--started-as"];

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use super::OrdersError;
 use super::orders::quoted;
-use crate::chain::Heartbeat;
-use crate::runtime::{Builder, LinkKind, Wait};
+use chained_gpc::chain::Heartbeat;
+use chained_gpc::runtime::{Builder, LinkKind, Wait};
 
 /// Settings of all nodes of a launch, and of the starting process's node if it [applies](Self::apply) them. The
 /// defaults are those of the library.
@@ -71,8 +71,9 @@ impl fmt::Display for NodeSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.wait {
             Wait::Block => writeln!(f, "wait block")?,
-            Wait::Adaptive => writeln!(f, "wait adaptive")?,
             Wait::Spin(limit) => writeln!(f, "wait {}", Nanos(limit))?,
+            // The default of the library.
+            _ => writeln!(f, "wait adaptive")?,
         }
         writeln!(f, "link {}", self.link)?;
         self.processes.iter().try_for_each(|count| writeln!(f, "processes {count}"))?;

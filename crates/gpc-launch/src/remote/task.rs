@@ -22,11 +22,11 @@ use super::answer::GREETING;
 use super::network::Network;
 use super::share::{HostIds, REMOTE_PROCESSES_MAX, Share, is_share};
 use super::words;
-use crate::launch::orders::quoted;
-use crate::launch::settings::Nanos;
-use crate::launch::{NodeSettings, OrdersError};
-use crate::peering::{PublicKey, Secret};
-use crate::runtime::Peers;
+use crate::orders::quoted;
+use crate::settings::Nanos;
+use crate::{NodeSettings, OrdersError};
+use chained_gpc::peering::{PublicKey, Secret};
+use chained_gpc::runtime::Peers;
 
 /// Ends a task.
 pub(super) const START: &str = "start";
@@ -217,7 +217,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::wire::Job;
+    use chained_gpc::wire::Job;
 
     fn task() -> Task {
         let host = |first, name: &str| HostIds { first, count: 2, name: name.into() };

@@ -17,8 +17,8 @@ use gpc_trees::Id;
 
 use super::answer::{Answer, GREETING, Gone, WHY_MAX};
 use super::share::{HostIds, Share, extent, other_hosts, same_host};
-use crate::launch::orders::quoted;
-use crate::wire::Shown;
+use crate::orders::quoted;
+use chained_gpc::wire::Shown;
 
 /// Maximum number of lines that a login shell of a host may print before the agent's greeting.
 const NOISE_MAX: u32 = 100;

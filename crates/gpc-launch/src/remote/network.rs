@@ -7,7 +7,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::str::FromStr;
 
-use crate::runtime::{Address, Listener, loopback};
+use chained_gpc::runtime::{Address, Listener, loopback};
 
 /// Documentation addresses (RFC 5737, RFC 3849), which no host has: they follow the default route.
 const ELSEWHERE: [(IpAddr, IpAddr); 2] = [

@@ -17,8 +17,8 @@ use zeroize::Zeroizing;
 
 use super::orders::END as ORDERS_END;
 use super::{NodeSettings, Orders, OrdersError};
-use crate::peering::Secret;
-use crate::runtime::{Builder, Functions, Listener, Node, Peers};
+use chained_gpc::peering::Secret;
+use chained_gpc::runtime::{Builder, Functions, Listener, Node, Peers};
 
 /// Maximum length of orders, bytes: 4,096 lines of an id and the longest address of a socket, with a margin.
 const ORDERS_MAX: usize = 1 << 20;

@@ -26,10 +26,10 @@ use super::error::{Lost, RemoteError};
 use super::network::{Network, place};
 use super::share::{HostIds, REMOTE_PROCESSES_MAX, Share, is_name};
 use super::task::{Book, Task};
-use crate::launch::{NodeSettings, provide_files, this_program};
-use crate::peering::{PrivateKey, Secret};
-use crate::runtime::{Address, Builder, Job, Peers};
-use crate::wire::Shown;
+use crate::{NodeSettings, provide_files, this_program};
+use chained_gpc::peering::{PrivateKey, Secret};
+use chained_gpc::runtime::{Address, Builder, Job, Peers};
+use chained_gpc::wire::Shown;
 
 /// The id of the process that starts the others.
 const ROOT: Id = 0;

@@ -4,7 +4,7 @@ use std::io::{self, ErrorKind};
 
 use rustix::process::{Resource, getrlimit};
 
-use crate::runtime::control_group::full_of_processes;
+use chained_gpc::runtime::control_group::full_of_processes;
 
 /// Maximum number of processes of one launch: a machine can hold them, and a typing error does not overload it.
 pub const PROCESSES_MAX: u32 = 4096;

@@ -6,7 +6,7 @@
 //! ```no_run
 //! use std::time::Duration;
 //!
-//! use chained_gpc::launch::{Launch, Launched, Plan, own_id, this_program};
+//! use gpc_launch::{Launch, Launched, Plan, own_id, this_program};
 //! use chained_gpc::{Call, Functions};
 //!
 //! /// The arguments of a started process, before its id.
@@ -110,8 +110,8 @@ pub use orders::{Orders, OrdersError};
 pub use program::{name_of, this_program};
 pub use settings::NodeSettings;
 
-pub use crate::launchers::inherited_socket;
-pub use crate::runtime::control_group::memory_kills;
+pub use chained_gpc::bootstrap::inherited_socket;
+pub use chained_gpc::runtime::control_group::memory_kills;
 
 use std::ffi::OsString;
 use std::io;
@@ -131,10 +131,10 @@ use mio::{Events, Interest, Poll, Token};
 use rustix::process::Signal;
 
 use self::spawn::{Spawner, Started};
-use crate::launchers;
-use crate::peering::Secret;
-use crate::runtime::Job;
-use crate::runtime::{Builder, LinkKind, Node as AnyNode, Peers};
+use chained_gpc::bootstrap;
+use chained_gpc::peering::Secret;
+use chained_gpc::runtime::Job;
+use chained_gpc::runtime::{Builder, LinkKind, Node as AnyNode, Peers};
 
 /// Time limit for children to end when a launch is dropped.
 const DROP_LIMIT: Duration = Duration::from_secs(2);
@@ -208,13 +208,13 @@ impl Plan {
 /// ```no_run
 /// use std::time::Duration;
 ///
-/// use chained_gpc::launch::{Launch, Plan};
+/// use gpc_launch::{Launch, Plan};
 ///
 /// let mut launch = Launch::start(&Plan::new(1..64, "/usr/local/bin/my-nodes", &["--started-as"]))?;
 /// println!("{} processes, the first has the pid {:?}", launch.peers().len(), launch.process_of(1));
 /// let ended = launch.end(Duration::from_secs(5));
 /// assert!(ended.killed.is_empty(), "{:?} had to be killed", ended.killed);
-/// # Ok::<(), chained_gpc::launch::LaunchError>(())
+/// # Ok::<(), gpc_launch::LaunchError>(())
 /// ```
 ///
 /// The [module](self) has a complete program, with the side of the started processes.
@@ -276,7 +276,7 @@ impl Launch {
             return Err(LaunchError::TooMany { count });
         }
         files::provide(count)?;
-        launchers::keep_socket().map_err(LaunchError::Watch)?;
+        bootstrap::keep_socket().map_err(LaunchError::Watch)?;
         let poll = Poll::new().map_err(LaunchError::Watch)?;
         let (listeners, row) = plan
             .link

@@ -15,8 +15,8 @@ use std::time::Duration;
 use gpc_trees::Id;
 
 use super::{LaunchError, Plan, name_of};
-use crate::launchers;
-use crate::runtime::Listener;
+use chained_gpc::bootstrap;
+use chained_gpc::runtime::Listener;
 
 /// Maximum number of threads that start processes; more would wait for each other inside the system.
 const THREADS_MAX: usize = 16;
@@ -114,7 +114,7 @@ impl Spawner<'_> {
         let mut command = Command::new(&self.plan.exe);
         command.arg0(name_of(&self.plan.exe));
         // The child is not a process of the launcher that has started this one.
-        launchers::scrub(&mut command);
+        bootstrap::scrub(&mut command);
         let mut process = command
             .args(&self.plan.arguments)
             .arg(id.to_string())

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::super::answer::Here;
 use super::*;
-use crate::peering::PublicKey;
+use chained_gpc::peering::PublicKey;
 
 const LIMIT: Duration = Duration::from_secs(30);
 

@@ -17,7 +17,7 @@ use super::process::{Process, Spoken};
 use super::share::HostIds;
 use super::starting::{Output, Starting};
 use super::task::{ALIVE, Task};
-use crate::launch::name_of;
+use crate::name_of;
 
 /// Interval of keep-alive lines to the agents below, which end [after a while](super::agent::SILENCE_MAX) without any.
 const ALIVE_PAUSE: Duration = Duration::from_secs(15);

@@ -9,7 +9,7 @@
 //! Needs the feature `noise`, since links between hosts are authenticated and encrypted.
 //!
 //! ```no_run
-//! use chained_gpc::launch::remote::{RemoteLaunch, RemotePlan, own_part};
+//! use gpc_launch::remote::{RemoteLaunch, RemotePlan, own_part};
 //! use chained_gpc::{Call, Functions, Node};
 //!
 //! /// The arguments of a started process.

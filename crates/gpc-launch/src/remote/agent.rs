@@ -24,9 +24,9 @@ use super::driver::{Driver, SHELL};
 use super::lines::{Lines, TooLong};
 use super::network::{Listening, place};
 use super::task::{ALIVE, Book, GO, LINE_MAX, PART_MAX, START, Task, TaskError};
-use crate::launch::{advice, provide_files, this_program};
-use crate::peering::PrivateKey;
-use crate::runtime::{Address, Functions, Listener, Node};
+use crate::{advice, provide_files, this_program};
+use chained_gpc::peering::PrivateKey;
+use chained_gpc::runtime::{Address, Functions, Listener, Node};
 
 /// Maximum silence before an agent ends; the agent above sends a keep-alive line every 15 s.
 pub(super) const SILENCE_MAX: Duration = Duration::from_secs(120);
@@ -418,7 +418,7 @@ mod tests {
             assert!(error.starts_with("cannot run /nowhere/ssh: No such file"), "{error}");
             return;
         }
-        let name = "launch::remote::agent::tests::a_command_that_cannot_be_run_is_named";
+        let name = "remote::agent::tests::a_command_that_cannot_be_run_is_named";
         let mut alone = Command::new(std::env::current_exe().unwrap());
         let output = alone.args([name, "--exact"]).env(ALONE, "1").output().unwrap();
         let text = String::from_utf8_lossy(&output.stdout);

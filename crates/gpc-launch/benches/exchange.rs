@@ -10,7 +10,7 @@
     reason = "a program that measures, and prints"
 )]
 
-#[path = "../tests/bootstrap/fake.rs"]
+#[path = "../../../tests/bootstrap/fake.rs"]
 mod fake;
 
 use std::sync::{Arc, Barrier};
@@ -18,7 +18,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use chained_gpc::bootstrap::{Bootstrap, Member};
-use chained_gpc::{Call, Functions, LinkKind, Wait, launch};
+use chained_gpc::{Call, Functions, LinkKind, Wait};
+use gpc_launch::provide_files;
 
 /// Open files of a node and its links, in units of the two that a launched process needs.
 const FILES: usize = 4;
@@ -33,7 +34,7 @@ fn main() {
         false => counts,
     };
     for count in counts {
-        launch::provide_files(count as usize * FILES).unwrap();
+        provide_files(count as usize * FILES).unwrap();
         let (table, members) = (fake::Table::new(), Arc::new(Barrier::new(count as usize)));
         let done = Arc::new(Barrier::new(count as usize));
         let start = |id| {

@@ -14,8 +14,8 @@ use std::str::FromStr;
 use gpc_trees::Id;
 
 use super::share::REMOTE_PROCESSES_MAX;
-use crate::peering::PublicKey;
-use crate::wire::Shown;
+use chained_gpc::peering::PublicKey;
+use chained_gpc::wire::Shown;
 
 /// The first line of an agent, with the version of its reports and orders.
 pub(super) const GREETING: &str = "chained-gpc-agent 1";

@@ -12,8 +12,8 @@ use std::str::FromStr;
 use zeroize::Zeroizing;
 
 use super::NodeSettings;
-use crate::peering::{Secret, SecretError};
-use crate::runtime::{AddressRow, AddressRowError, LinkKindError, Peers, PeersError};
+use chained_gpc::peering::{Secret, SecretError};
+use chained_gpc::runtime::{AddressRow, AddressRowError, LinkKindError, Peers, PeersError};
 
 /// The line that ends orders.
 pub(super) const END: &str = "end\n";
@@ -156,7 +156,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::runtime::{Job, LinkKind, Wait};
+    use chained_gpc::runtime::{Job, LinkKind, Wait};
 
     #[test]
     fn orders_read_as_they_are_written() {
@@ -174,7 +174,7 @@ mod tests {
             link: LinkKind::Tcp,
             processes: std::num::NonZeroU32::new(64),
         };
-        orders.others.set_key(2, crate::PublicKey([0xab; 32]));
+        orders.others.set_key(2, chained_gpc::PublicKey([0xab; 32]));
         orders.secret = Some(Secret::new(&[0x5e; 40]).unwrap());
         let text = orders.to_text();
         assert!(!format!("{orders:?}").contains("5e5e"));
