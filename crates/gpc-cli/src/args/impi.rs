@@ -75,12 +75,6 @@ pub struct ServerArgs {
     #[arg(long, value_enum, default_value_t = CheckKind::Warn)]
     pub check: CheckKind,
 
-    /// Tree for broadcasts through the nodes of the clients: binary, binomial, kary:K, knomial:K, chain or flat. The
-    /// server then sends each broadcast once, if all clients are of this project and at least two have nodes; by
-    /// default it sends to each client
-    #[arg(long, value_name = "TREE")]
-    pub relay: Option<String>,
-
     /// Trace events on standard error, label by label
     #[arg(long)]
     pub trace: bool,
@@ -140,12 +134,6 @@ pub struct ClientArgs {
     /// Omit the labels of this project: ports and public keys of processes
     #[arg(long)]
     pub plain: bool,
-
-    /// File with the secret of all nodes; by default the file that GPC_SECRET_FILE names. Clients prove it to each
-    /// other if broadcasts go through their nodes (--relay). Without a secret, broadcasts beyond this machine come from
-    /// the server
-    #[arg(long, value_name = "FILE")]
-    pub secret_file: Option<PathBuf>,
 
     /// Trace events on standard error, label by label
     #[arg(long)]

@@ -4,12 +4,9 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 use std::time::Instant;
 
-use chained_gpc::PrivateKey;
-use chained_gpc::bootstrap::{SECRET_VARIABLE, named_or_variable, read_secret};
-use gpc_impi::RelayOptions;
 use gpc_impi::client::{ClientEvent, ClientSettings, Cluster};
 use gpc_impi::hosts_file;
-use gpc_impi::session::{Session, SessionOptions};
+use gpc_impi::session::Session;
 
 use super::command::Command;
 use super::methods::{self, Environment};
@@ -18,7 +15,7 @@ use super::trace;
 use crate::args::impi::{ClientArgs, Value, Values};
 use crate::files::{read_text, shown};
 use crate::refused::Refused;
-use crate::{CommandResult, Failure, logs, say};
+use crate::{CommandResult, logs, say};
 
 /// Default number of packets after which a host acknowledges, and of unacknowledged packets: those of
 /// [`gpc_impi::client::Host::new`].
@@ -36,22 +33,14 @@ pub(super) fn run(args: &ClientArgs) -> CommandResult {
     let mut settings = ClientSettings::new(args.rank, methods, cluster(args)?);
     settings.own_labels = !args.plain;
     let began = Instant::now();
-    let options = SessionOptions { limit: args.time_limit.into(), relay: relay(args)? };
-    let session = Session::join_with(
-        &args.server,
-        settings,
-        options,
-        || true,
-        |event| match args.trace {
-            true => {
-                // If standard error is closed, nothing is left to report that to. Texts from peers are escaped in
-                // events.
-                let _ = writeln!(io::stderr().lock(), "{}", trace::client_line(began.elapsed(), event));
-            }
-            false if trace::is_doubt(event) => say(&event.to_string()),
-            false => {}
-        },
-    )?;
+    let session = Session::join(&args.server, settings, args.time_limit.into(), |event| match args.trace {
+        true => {
+            // If standard error is closed, nothing is left to report that to. Texts from peers are escaped in events.
+            let _ = writeln!(io::stderr().lock(), "{}", trace::client_line(began.elapsed(), event));
+        }
+        false if trace::is_doubt(event) => say(&event.to_string()),
+        false => {}
+    })?;
     show(session.learned(), args)?;
     let status = match args.command.split_first() {
         Some((program, arguments)) => Command::start(program, arguments)?.wait()?,
@@ -69,26 +58,6 @@ pub(super) fn run(args: &ClientArgs) -> CommandResult {
         let _ = writeln!(io::stderr().lock(), "{line}");
     }
     Ok(status)
-}
-
-/// Returns the options of the node that relays the server's broadcasts. A client without the labels of this project
-/// needs none.
-fn relay(args: &ClientArgs) -> Result<Option<RelayOptions>, Failure> {
-    if args.plain {
-        return Ok(None);
-    }
-    let file = named_or_variable(args.secret_file.as_deref(), SECRET_VARIABLE);
-    let secret = file.map(|path| read_secret(&path)).transpose();
-    let secret = secret.map_err(|error| Refused::File(error.to_string()))?;
-    let key = match &secret {
-        Some(_) => {
-            let key = PrivateKey::random()?;
-            let public = key.public();
-            Some((key, public))
-        }
-        None => None,
-    };
-    Ok(Some(RelayOptions { secret, key, insecure: false }))
 }
 
 /// Returns the cluster of a hosts file, with the values from the arguments.

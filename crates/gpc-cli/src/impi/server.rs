@@ -4,10 +4,9 @@ use std::net::{IpAddr, SocketAddr};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use chained_gpc::Job;
 use chained_gpc::bootstrap::host_addresses;
 use gpc_impi::serve::{Listener, ServeError};
-use gpc_impi::server::{Event, Failure, RelaySettings, Settings};
+use gpc_impi::server::{Event, Failure, Settings};
 
 use super::methods::{self, Environment};
 use super::teller::Teller;
@@ -59,10 +58,7 @@ fn settings(args: &ServerArgs) -> Result<Settings, Refused> {
     if Duration::from(args.time_limit).is_zero() {
         return Err("--time-limit 0s leaves no time to join; such as 10m does".into());
     }
-    let mut settings = Settings::new(args.clients, methods);
-    let relay = args.relay.as_deref().map(|tree| RelaySettings::new(tree, Job::random().0));
-    settings.relay = relay.transpose().map_err(|error| Refused::Usage(format!("--relay: {error}")))?;
-    Ok(settings)
+    Ok(Settings::new(args.clients, methods))
 }
 
 /// Returns the address for clients. If the server listens at all addresses, it is the one on the route to other

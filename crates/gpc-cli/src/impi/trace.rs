@@ -38,22 +38,6 @@ pub(super) fn line(at: Duration, event: &Event) -> String {
         Event::AllDone => row("all", "DONE", ""),
         Event::Ended(rank) => row(&client(*rank), "FINI", ""),
         Event::Lost(rank, why) => row(&client(*rank), "", &format!("lost before its FINI: {why}")),
-        Event::Unrelayed(ranks) => {
-            let ranks: Vec<String> = ranks.iter().map(u32::to_string).collect();
-            row(
-                "all",
-                "",
-                &format!("broadcasts come from here: no node for them at clients {}", ranks.join(", ")),
-            )
-        }
-        Event::Node(rank, node) => {
-            let at = node.map_or("none".to_owned(), |node| format!("{}, port {}", node.address, node.port));
-            row(&client(*rank), "NODE", &at)
-        }
-        Event::Relayed { label, root, reached, missed } => {
-            let missed = if *missed == 0 { String::new() } else { format!(", from here {missed:#010x}") };
-            row(&client(*root), "REACHED", &format!("{label:<16}  mask {reached:#010x}{missed}"))
-        }
         other => other.to_string(),
     };
     timed(at, &rest)

@@ -6,7 +6,6 @@
 mod bounds;
 mod keys;
 mod losses;
-mod relay;
 mod sessions;
 mod support;
 mod usage;
