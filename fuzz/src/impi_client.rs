@@ -10,11 +10,10 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use bytes::Bytes;
 use chained_gpc::PublicKey;
 use gpc_impi::client::{
-    Client, ClientInput, ClientOutput, ClientSettings, Cluster, Host, Learned, Proc, RelayInput, RelayOutput,
-    from_ip, to_ip,
+    Client, ClientInput, ClientOutput, ClientSettings, Cluster, Host, Learned, Proc, from_ip, to_ip,
 };
 use gpc_impi::wire::{
-    Command, Key, Label, Method, Methods, NodeAt, PRIVATE_MAJOR, Version, coll, command, server_auth,
+    Command, Key, Label, Method, Methods, PRIVATE_MAJOR, Version, coll, command, server_auth,
 };
 
 use super::input::{Input, pieces};
@@ -27,15 +26,12 @@ struct Driven {
     client: Client,
     sent: Vec<Bytes>,
     ended: Ended,
-    /// Whether something was asked of the client's node. Then the end depends on whether the answer or the next bytes
-    /// come first.
-    node: bool,
 }
 
 impl Driven {
     fn new(settings: &ClientSettings) -> Driven {
-        let client = Client::new(settings.clone()).expect("settings that can be said").relaying();
-        let mut driven = Driven { client, sent: Vec::new(), ended: None, node: false };
+        let client = Client::new(settings.clone()).expect("settings that can be said");
+        let mut driven = Driven { client, sent: Vec::new(), ended: None };
         driven.drain();
         driven
     }
@@ -53,18 +49,6 @@ impl Driven {
                     self.sent.push(bytes);
                 }
                 ClientOutput::Event(event) => drop(event.to_string()),
-                ClientOutput::Relay(output) => {
-                    self.node = true;
-                    let became = match output {
-                        RelayOutput::Listen => {
-                            let address = Ipv6Addr::LOCALHOST;
-                            RelayInput::Listens(Some(NodeAt { address, port: 9, key: None }))
-                        }
-                        RelayOutput::Call(label, _) => RelayInput::Reached(label, 0),
-                        RelayOutput::Start { .. } => continue,
-                    };
-                    self.client.handle(ClientInput::Relay(became));
-                }
                 ClientOutput::Learned(learned) => {
                     assert!(self.ended.replace(Ok(*learned)).is_none(), "two ends");
                 }
@@ -83,9 +67,9 @@ pub fn run(data: &[u8]) {
     let count = input.byte();
     let cuts = input.cuts(count);
     let stream = if count & 8 == 0 { built(&settings, &mut input) } else { input.rest().to_vec() };
-    let (whole, node) = ended(&settings, &stream, &[]);
-    let (pieces, _) = ended(&settings, &stream, &cuts);
-    assert!(node || whole == pieces, "it depends on how the bytes come: {whole:?}, and in pieces {pieces:?}");
+    let whole = ended(&settings, &stream, &[]);
+    let pieces = ended(&settings, &stream, &cuts);
+    assert!(whole == pieces, "it depends on how the bytes come: {whole:?}, and in pieces {pieces:?}");
     if let Ok(learned) = whole {
         check(&settings, &learned);
     }
@@ -120,9 +104,8 @@ fn settings(options: u8) -> ClientSettings {
     settings
 }
 
-/// Returns the end of a session whose server sends this stream in pieces and then closes, and whether something was
-/// asked of the client's node.
-fn ended(settings: &ClientSettings, stream: &[u8], cuts: &[usize]) -> (Result<Learned, String>, bool) {
+/// Returns the end of a session whose server sends this stream in pieces and then closes.
+fn ended(settings: &ClientSettings, stream: &[u8], cuts: &[usize]) -> Result<Learned, String> {
     let (mut driven, mut received) = (Driven::new(settings), 0);
     for piece in pieces(stream, cuts) {
         driven.give(piece);
@@ -139,7 +122,7 @@ fn ended(settings: &ClientSettings, stream: &[u8], cuts: &[usize]) -> (Result<Le
     assert!(driven.sent.is_empty(), "FINI after the connection has ended");
     let ended = driven.ended.expect("it has ended");
     assert_eq!(ended.is_ok(), learned);
-    (ended, driven.node)
+    ended
 }
 
 /// Checks what was learned, as far as this client can know it.

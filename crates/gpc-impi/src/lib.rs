@@ -10,8 +10,7 @@
 //! | [`server`] | the server as a state machine without I/O |
 //! | [`serve`] | the server over sockets: `driver` (the loop), `link` (a connection), `error` |
 //! | [`client`] | the client as a state machine without I/O: sends its cluster's values, and interprets those of all |
-//! | [`session`] | a client over TCP; with [`RelayOptions`] broadcasts go through a node of the client |
-//! | `relay` | that node |
+//! | [`session`] | a client over TCP |
 //! | `silence` | detects that the host at the other end has died |
 //! | [`hosts_file`] | the file with the hosts and processes that a client speaks for |
 //! | [`book`] | the addresses of all processes, by id |
@@ -30,7 +29,7 @@
 //! | `client/machine`, `settings`, `said` | the session; settings, and their checks; the cluster's values as bytes |
 //! | `client/answers`, `learn`, `learned` | broadcasts, divided among the clients; what they mean; the result |
 //! | `client/cluster`, `address` | a cluster; addresses of hosts and processes |
-//! | `client/relay`, `event`, `fault` | broadcasts through nodes; events for observers; failures |
+//! | `client/event`, `fault` | events for observers; failures |
 //! | `session/connect`, `joining` | from a name to a socket; reads and writes until all clients are done |
 //! | `bootstrap/cluster`, `speak` | gathers and announces within a cluster; the root as a client |
 //! | `bootstrap/answer`, `held`, `variables` | the announcement; a process's waiting call; environment variables |
@@ -42,11 +41,8 @@ pub mod book;
 pub mod bootstrap;
 pub mod client;
 pub mod hosts_file;
-mod relay;
 pub mod serve;
 pub mod server;
 pub mod session;
 mod silence;
 pub mod wire;
-
-pub use relay::RelayOptions;

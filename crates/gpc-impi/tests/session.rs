@@ -12,7 +12,7 @@ use bytes::Bytes;
 use gpc_impi::client::{ClientEvent, ClientSettings, Cluster, Host, Proc, from_ip};
 use gpc_impi::serve::{Listener, ServeError};
 use gpc_impi::server::{Event, Settings};
-use gpc_impi::session::{Session, SessionError, SessionOptions};
+use gpc_impi::session::{Session, SessionError};
 use gpc_impi::wire::{Command, Frame, Label, Method, Methods, Reader, coll, command, server_auth};
 
 /// Long enough for a busy machine.
@@ -158,8 +158,7 @@ fn over_a_connection_that_there_is() {
     let (address, served, _) = serve(1);
     let stream = TcpStream::connect(address).unwrap();
     let local = stream.local_addr().unwrap();
-    let options = SessionOptions { limit: PATIENCE, relay: None };
-    let session = Session::over(stream, client(0), options, || true, |_| {}).unwrap();
+    let session = Session::over(stream, client(0), PATIENCE, || true, |_| {}).unwrap();
     assert_eq!((session.local_address(), session.learned().procs()), (local, 1));
     session.finish().unwrap();
     served.join().unwrap().unwrap();

@@ -11,10 +11,9 @@ use chained_gpc::{Address, Id, Job};
 
 use super::answer::Answer;
 use super::{JoinError, Own, Setup};
-use crate::RelayOptions;
 use crate::book::{self, Book, Ports};
 use crate::client::{ClientEvent, ClientFault, ClientSettings, Cluster, Host, Learned, Proc, from_ip};
-use crate::session::{Session, SessionError, SessionOptions};
+use crate::session::{Session, SessionError};
 use crate::wire::PRIVATE_MAJOR;
 
 /// Most processes of all clusters together. Each process stores an entry of some hundred bytes for every other one.
@@ -90,9 +89,7 @@ pub(super) fn speak(
     };
     // A cluster that must not take part leaves before the server has assigned its seat.
     let goes_on = || !hides() && goes_on();
-    let relay = RelayOptions { secret: Some(setup.secret.clone()), ..RelayOptions::default() };
-    let options = SessionOptions { limit: left, relay: Some(relay) };
-    let session = Session::join_with(server, settings, options, goes_on, trace).map_err(|error| {
+    let session = Session::join_while(server, settings, left, goes_on, trace).map_err(|error| {
         if let Some(said) = hidden.filter(|_| hides()) {
             return unreachable(said);
         }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::SocketAddr;
 
 use crate::server::Rank;
-use crate::wire::{Command, Label, Method, NodeAt};
+use crate::wire::{Command, Label, Method};
 
 /// Stage of a client.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -44,12 +44,6 @@ pub enum ClientEvent {
     Ignored(Command, usize),
     /// Values that were understood, although they deviate from the source.
     Doubted(Label, String),
-    /// The client has reported where its own node listens; `None` if it has no node.
-    Node(Option<NodeAt>),
-    /// A label has reached the client's own node, with this many bytes of values.
-    Relayed(Label, usize),
-    /// The client's own node has passed a label on, and it has reached the clients of this mask.
-    Reached(Label, u32),
     /// The client has sent all its labels.
     Done,
     /// All clients are done. The flag says whether the labels of this project were broadcast.
@@ -94,16 +88,6 @@ impl fmt::Display for ClientEvent {
                 write!(f, "received unknown {command} with {len} bytes, which is ignored")
             }
             ClientEvent::Doubted(label, why) => write!(f, "COLL {label}: {why}"),
-            ClientEvent::Node(Some(node)) => {
-                write!(f, "sent NODE: its own node listens at {}, port {}", node.address, node.port)
-            }
-            ClientEvent::Node(None) => f.write_str("sent NODE: it has no node of its own"),
-            ClientEvent::Relayed(label, len) => {
-                write!(f, "COLL {label} has come to its own node, {len} bytes")
-            }
-            ClientEvent::Reached(label, mask) => {
-                write!(f, "sent REACHED {label}: its own node has passed it on to clients {mask:#x}")
-            }
             ClientEvent::Done => f.write_str("sent DONE"),
             ClientEvent::AllDone(true) => f.write_str("received DONE: all clients are done"),
             ClientEvent::AllDone(false) => {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{ClientStage, LearnError};
 use crate::server::Rank;
-use crate::wire::{CLIENTS_MAX, Command, FrameError, Label, RelayError};
+use crate::wire::{CLIENTS_MAX, Command, FrameError, Label};
 
 /// Why a client has failed.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -138,21 +138,6 @@ pub enum Wrong {
         label: Label,
         /// Length of the values, bytes.
         len: usize,
-    },
-    /// The payload of a command of this project is invalid.
-    #[error("{0}")]
-    Relay(#[from] RelayError),
-    /// The list of nodes does not fit the clients.
-    #[error(
-        "NODES has {entries} entries, with a node for this client: {own}; there are {size} clients, and this one has said where its node is, or that it has none"
-    )]
-    Nodes {
-        /// Number of entries.
-        entries: usize,
-        /// Number of clients.
-        size: u32,
-        /// Whether there is a node for this client.
-        own: bool,
     },
     /// DONE arrived before the broadcast of this label.
     #[error("DONE without COLL {0}, which this client has sent; others of its kind were broadcast")]

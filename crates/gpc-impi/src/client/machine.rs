@@ -7,14 +7,13 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::answers::{Answer, Answers};
-use super::relay::{RelayInput, RelayOutput, Relaying};
 use super::{
     ClientEvent, ClientFault, ClientSettings, ClientSettingsError, ClientStage, LearnError, Learned, Wrong,
     learn,
 };
 use crate::server::Rank;
 use crate::wire::{
-    CLIENTS_MAX, Command, Frame, FrameError, Label, Method, PRIVATE_MAJOR, Reader, Relay, coll, command,
+    CLIENTS_MAX, Command, Frame, FrameError, Label, Method, PRIVATE_MAJOR, Reader, coll, command,
 };
 
 /// An input of the client.
@@ -24,8 +23,6 @@ pub enum ClientInput<'a> {
     Received(&'a [u8]),
     /// The connection has ended: closed by the server, or by an error.
     Lost(&'a str),
-    /// A report of the client's own node.
-    Relay(RelayInput),
     /// The time limit for DONE has passed; this is its length.
     Late(Duration),
 }
@@ -36,8 +33,6 @@ pub enum ClientOutput {
     Send(Bytes),
     /// An event, for observers.
     Event(ClientEvent),
-    /// An instruction for the client's own node. Only emitted by a client that [may have one](Client::relaying).
-    Relay(RelayOutput),
     /// All clients are done. The connection stays open until FINI is sent.
     Learned(Box<Learned>),
     /// The session has failed, and the connection must be closed. This is the last output.
@@ -50,7 +45,6 @@ impl fmt::Debug for ClientOutput {
         match self {
             ClientOutput::Send(bytes) => write!(f, "Send({} bytes)", bytes.len()),
             ClientOutput::Event(event) => f.debug_tuple("Event").field(event).finish(),
-            ClientOutput::Relay(output) => f.debug_tuple("Relay").field(output).finish(),
             ClientOutput::Learned(learned) => f.debug_tuple("Learned").field(learned).finish(),
             ClientOutput::Failed(fault) => f.debug_tuple("Failed").field(fault).finish(),
         }
@@ -64,22 +58,21 @@ impl fmt::Debug for ClientOutput {
 /// limit](ClientInput::Late) has passed.
 #[derive(Debug)]
 pub struct Client {
-    pub(super) settings: ClientSettings,
+    settings: ClientSettings,
     reader: Reader,
     state: State,
     /// Number of clients, once it is known.
-    pub(super) size: u32,
+    size: u32,
     /// The known labels that it sends, ascending.
     labels: Vec<Label>,
     /// Whether all clients know the labels of this project.
     own_labels: bool,
-    pub(super) answers: Answers,
+    answers: Answers,
     /// Bytes received from the server.
-    pub(super) received: usize,
+    received: usize,
     /// Number of unknown commands and labels, and of repeated client numbers, from the server.
     needless: u32,
-    pub(super) relaying: Relaying,
-    pub(super) outputs: VecDeque<ClientOutput>,
+    outputs: VecDeque<ClientOutput>,
 }
 
 /// The input that the client expects next.
@@ -139,7 +132,6 @@ impl Client {
             answers: Answers::new(),
             received: 0,
             needless: 0,
-            relaying: Relaying::default(),
             outputs: VecDeque::new(),
             settings,
         };
@@ -159,10 +151,6 @@ impl Client {
             // The server is expected to be silent, and there is no time limit.
             (State::Over, _) => {}
             (_, ClientInput::Received(bytes)) => self.received(bytes),
-            (_, ClientInput::Relay(input)) => {
-                let became = self.relay(input);
-                self.judge(became);
-            }
             (_, ClientInput::Lost(why)) => {
                 let (stage, why) = (self.stage(), chained_gpc::Shown(why).to_string());
                 self.fail(ClientFault::Lost { stage, why });
@@ -202,11 +190,11 @@ impl Client {
         self.reader.held() + self.answers.values().map(|answer| answer.values.len()).sum::<usize>()
     }
 
-    pub(super) fn send(&mut self, bytes: Bytes) {
+    fn send(&mut self, bytes: Bytes) {
         self.outputs.push_back(ClientOutput::Send(bytes));
     }
 
-    pub(super) fn event(&mut self, event: ClientEvent) {
+    fn event(&mut self, event: ClientEvent) {
         self.outputs.push_back(ClientOutput::Event(event));
     }
 
@@ -239,18 +227,14 @@ impl Client {
                 }
                 Err(error) => Err(Wrong::from(error).into()),
             };
-            self.judge(said);
+            if let Err(Fault(fault)) = said {
+                let stage = self.stage();
+                self.fail(match fault {
+                    Ok(wrong) => ClientFault::Wrong { stage, wrong },
+                    Err(error) => ClientFault::Learn(error),
+                });
+            }
         }
-    }
-
-    /// Fails the session if there is a fault.
-    fn judge(&mut self, said: Result<(), Fault>) {
-        let Err(Fault(fault)) = said else { return };
-        let stage = self.stage();
-        self.fail(match fault {
-            Ok(wrong) => ClientFault::Wrong { stage, wrong },
-            Err(error) => ClientFault::Learn(error),
-        });
     }
 
     /// Handles the server's choice of a method. The server does not answer the key; the second number of its choice is
@@ -286,11 +270,7 @@ impl Client {
                 length(command, 0, payload.len())?;
                 self.done()
             }
-            (Command::Other(number), _) => {
-                // Commands of this project are sent only to clients that know its labels.
-                if let Some(said) = Relay::read(number, &payload).filter(|_| self.own_labels) {
-                    return self.relay_said(said.map_err(Wrong::from)?);
-                }
+            (Command::Other(_), _) => {
                 self.event(ClientEvent::Ignored(command, payload.len()));
                 self.needless()
             }
@@ -377,7 +357,7 @@ impl Client {
 
     /// Handles the broadcast of a label. A label that this client has left out may arrive at any time: servers differ
     /// in when they broadcast those.
-    pub(super) fn answered(&mut self, mut payload: Bytes) -> Result<(), Fault> {
+    fn answered(&mut self, mut payload: Bytes) -> Result<(), Fault> {
         let Some(head) = payload.first_chunk::<8>().map(|head| u64::from_be_bytes(*head)) else {
             return Err(Wrong::Coll(payload.len()).into());
         };
@@ -387,9 +367,6 @@ impl Client {
         if Label::OWN.contains(&label) && !self.own_labels {
             self.event(ClientEvent::Unknown(label, len));
             return self.needless();
-        }
-        if self.is_repeated(label, mask, &values) {
-            return Ok(());
         }
         let again = self.answers.contains_key(&label);
         let waits = self.stage() == ClientStage::At(label);
@@ -469,7 +446,7 @@ impl Client {
 }
 
 /// A fault that ends the session: the server has violated the protocol, or the clients' values are inconsistent.
-pub(super) struct Fault(Result<Wrong, LearnError>);
+struct Fault(Result<Wrong, LearnError>);
 
 impl From<Wrong> for Fault {
     fn from(wrong: Wrong) -> Fault {

@@ -10,7 +10,6 @@ mod fault;
 mod learn;
 mod learned;
 mod machine;
-mod relay;
 mod said;
 mod settings;
 
@@ -22,5 +21,4 @@ pub use fault::{ClientFault, Wrong};
 pub use learn::LearnError;
 pub use learned::Learned;
 pub use machine::{Client, ClientInput, ClientOutput};
-pub use relay::{RelayInput, RelayOutput};
 pub use settings::{ClientSettings, ClientSettingsError, Place};

@@ -16,51 +16,27 @@ use mio::{Events, Interest, Poll, Token};
 use super::connect::Clock;
 use super::{LOOK, SessionError};
 use crate::client::{Client, ClientEvent, ClientFault, ClientInput, ClientOutput, Learned};
-use crate::relay::{Relay, RelayOptions};
-use crate::server::Rank;
 
 /// Bytes that are read at a time.
 const READ: usize = 64 * 1024;
-
-/// What the thread waits for.
-enum Waits {
-    /// The server alone.
-    Server(Poll),
-    /// The server and the client's own node.
-    Both(Box<Relay>),
-}
 
 /// A session before all clients are done.
 pub(super) struct Joining<'a> {
     stream: TcpStream,
     client: Client,
     clock: &'a Clock,
-    waits: Waits,
+    poll: Poll,
     /// Outgoing bytes, the first piece perhaps sent in part: at most the values of the cluster.
     queue: VecDeque<Bytes>,
 }
 
 impl<'a> Joining<'a> {
-    /// Takes over this connection, and makes it non-blocking; with a node of its own if there are options for one.
-    pub(super) fn new(
-        stream: TcpStream,
-        client: Client,
-        clock: &'a Clock,
-        relay: Option<(RelayOptions, Rank, usize)>,
-    ) -> io::Result<Joining<'a>> {
-        let (client, waits) = match relay {
-            Some((options, rank, bytes_max)) => {
-                let relay = Relay::new(options, rank, bytes_max, &stream)?;
-                (client.relaying(), Waits::Both(Box::new(relay)))
-            }
-            None => {
-                stream.set_nonblocking(true)?;
-                let (poll, both) = (Poll::new()?, Interest::READABLE | Interest::WRITABLE);
-                poll.registry().register(&mut SourceFd(&stream.as_raw_fd()), Token(0), both)?;
-                (client, Waits::Server(poll))
-            }
-        };
-        Ok(Joining { stream, client, clock, waits, queue: VecDeque::new() })
+    /// Takes over this connection, and makes it non-blocking.
+    pub(super) fn new(stream: TcpStream, client: Client, clock: &'a Clock) -> io::Result<Joining<'a>> {
+        stream.set_nonblocking(true)?;
+        let (poll, both) = (Poll::new()?, Interest::READABLE | Interest::WRITABLE);
+        poll.registry().register(&mut SourceFd(&stream.as_raw_fd()), Token(0), both)?;
+        Ok(Joining { stream, client, clock, poll, queue: VecDeque::new() })
     }
 
     /// Runs until all clients are done, as long as `goes_on` returns true.
@@ -77,11 +53,6 @@ impl<'a> Joining<'a> {
                 match output {
                     ClientOutput::Send(bytes) => self.queue.push_back(bytes),
                     ClientOutput::Event(event) => trace(&event),
-                    ClientOutput::Relay(output) => {
-                        let left = self.clock.left().unwrap_or_default();
-                        let became = self.relay().and_then(|relay| relay.carry_out(output, left));
-                        became.into_iter().for_each(|became| self.client.handle(ClientInput::Relay(became)));
-                    }
                     ClientOutput::Learned(all) => learned = Some(all),
                     ClientOutput::Failed(fault) => return Err(fault.into()),
                 }
@@ -90,11 +61,6 @@ impl<'a> Joining<'a> {
             if let Some(learned) = learned.take_if(|_| self.queue.is_empty()) {
                 self.stream.set_nonblocking(false).map_err(SessionError::Socket)?;
                 return Ok((self.stream, self.client, learned));
-            }
-            // Messages that reached the node came before the bytes that were read.
-            if let Some(became) = self.relay().and_then(Relay::next) {
-                self.client.handle(ClientInput::Relay(became));
-                continue;
             }
             if read > 0 {
                 self.client.handle(ClientInput::Received(&bytes[..read]));
@@ -111,13 +77,6 @@ impl<'a> Joining<'a> {
                 (Some(_), _) if !goes_on() => return Err(SessionError::GivenUp),
                 (Some(left), _) => read = self.exchange(&mut bytes, left.min(LOOK)),
             }
-        }
-    }
-
-    fn relay(&mut self) -> Option<&mut Relay> {
-        match &mut self.waits {
-            Waits::Server(_) => None,
-            Waits::Both(relay) => Some(relay),
         }
     }
 
@@ -162,13 +121,10 @@ impl<'a> Joining<'a> {
     }
 
     fn wait(&mut self, left: Duration) -> io::Result<()> {
-        match &mut self.waits {
-            Waits::Both(relay) => relay.wait(left),
-            // One event suffices: both reading and writing are tried next.
-            Waits::Server(poll) => match poll.poll(&mut Events::with_capacity(4), Some(left)) {
-                Err(error) if error.kind() != ErrorKind::Interrupted => Err(error),
-                _ => Ok(()),
-            },
+        // One event suffices: both reading and writing are tried next.
+        match self.poll.poll(&mut Events::with_capacity(4), Some(left)) {
+            Err(error) if error.kind() != ErrorKind::Interrupted => Err(error),
+            _ => Ok(()),
         }
     }
 }

@@ -19,7 +19,6 @@ use socket2::SockRef;
 use crate::client::{
     Client, ClientEvent, ClientFault, ClientOutput, ClientSettings, ClientSettingsError, ClientStage, Learned,
 };
-use crate::relay::RelayOptions;
 use crate::silence;
 
 /// Time limit for sending FINI, which is 8 bytes.
@@ -34,17 +33,6 @@ const LOOK: Duration = Duration::from_millis(100);
 /// reported soon.
 const AGAIN_MAX: u32 = 8;
 const AGAIN_LOOKS: u32 = 3;
-
-/// Options of a session.
-#[derive(Clone, Debug)]
-pub struct SessionOptions {
-    /// Time limit until all clients are done.
-    pub limit: Duration,
-    /// Allows the server's broadcasts to go through a node of this client, if the server asks for it and all clients
-    /// support it. The node lives until the client has [joined](Session::join_with). Without a node, the broadcasts
-    /// arrive from the server.
-    pub relay: Option<RelayOptions>,
-}
 
 /// A client whose session is complete except for FINI.
 ///
@@ -120,26 +108,12 @@ impl Session {
         server: &str,
         settings: ClientSettings,
         limit: Duration,
-        goes_on: impl FnMut() -> bool,
-        trace: impl FnMut(&ClientEvent),
-    ) -> Result<Session, SessionError> {
-        Session::join_with(server, settings, SessionOptions { limit, relay: None }, goes_on, trace)
-    }
-
-    /// Like [`join_while`](Self::join_while), with all options.
-    ///
-    /// # Errors
-    /// Those of [`join_while`](Self::join_while).
-    pub fn join_with(
-        server: &str,
-        settings: ClientSettings,
-        options: SessionOptions,
         mut goes_on: impl FnMut() -> bool,
         mut trace: impl FnMut(&ClientEvent),
     ) -> Result<Session, SessionError> {
         // Invalid settings are rejected before the name is resolved.
         Client::new(settings.clone())?;
-        let clock = Clock { begin: Instant::now(), limit: options.limit };
+        let clock = Clock { begin: Instant::now(), limit };
         let addresses = resolve(server, &clock)
             .map_err(|cause| SessionError::Address { server: server.to_owned(), cause })?;
         let (mut refused, mut again) = (None, AGAIN_MAX);
@@ -150,8 +124,7 @@ impl Session {
                 Some(fault) => SessionError::Fault(fault),
                 None => SessionError::Connect { server: server.to_owned(), cause },
             })?;
-            let relay = options.relay.clone();
-            match Session::part(stream, settings.clone(), relay, &clock, &mut goes_on, &mut trace) {
+            match Session::part(stream, settings.clone(), &clock, &mut goes_on, &mut trace) {
                 Err(SessionError::Fault(ClientFault::Lost { stage, why }))
                     if again > 0 && matches!(stage, ClientStage::Auth | ClientStage::Impi) =>
                 {
@@ -170,37 +143,35 @@ impl Session {
         }
     }
 
-    /// Like [`join_with`](Self::join_with), over an existing connection: for example through a tunnel, or from a chosen
-    /// address. The stream may be blocking or not; afterwards it is blocking.
+    /// Like [`join_while`](Self::join_while), over an existing connection: for example through a tunnel, or from a
+    /// chosen address. The stream may be blocking or not; afterwards it is blocking.
     ///
     /// # Errors
-    /// Those of [`join_with`](Self::join_with), except the errors about the server's address.
+    /// Those of [`join_while`](Self::join_while), except the errors about the server's address.
     pub fn over(
         stream: TcpStream,
         settings: ClientSettings,
-        options: SessionOptions,
+        limit: Duration,
         mut goes_on: impl FnMut() -> bool,
         mut trace: impl FnMut(&ClientEvent),
     ) -> Result<Session, SessionError> {
-        let clock = Clock { begin: Instant::now(), limit: options.limit };
-        Session::part(stream, settings, options.relay, &clock, &mut goes_on, &mut trace)
+        let clock = Clock { begin: Instant::now(), limit };
+        Session::part(stream, settings, &clock, &mut goes_on, &mut trace)
     }
 
     fn part(
         stream: TcpStream,
         settings: ClientSettings,
-        relay: Option<RelayOptions>,
         clock: &Clock,
         goes_on: &mut impl FnMut() -> bool,
         trace: &mut impl FnMut(&ClientEvent),
     ) -> Result<Session, SessionError> {
-        let relay = relay.map(|relay| (relay, settings.rank, settings.bytes_max));
         let client = Client::new(settings)?;
         let ends = || Ok((stream.local_addr()?, stream.peer_addr()?));
         let (local, peer) = ends().map_err(SessionError::Socket)?;
         silence::prepare(SockRef::from(&stream), silence::UNHEARD).map_err(SessionError::Socket)?;
         trace(&ClientEvent::Connected(local, peer));
-        let joining = Joining::new(stream, client, clock, relay).map_err(SessionError::Socket)?;
+        let joining = Joining::new(stream, client, clock).map_err(SessionError::Socket)?;
         let (stream, client, learned) = joining.learn(goes_on, trace)?;
         Ok(Session { stream, client, learned: *learned, local })
     }

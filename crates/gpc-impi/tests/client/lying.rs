@@ -45,8 +45,6 @@ impl Given {
                     self.sent.extend_from_slice(&bytes);
                 }
                 ClientOutput::Event(event) => self.events.push(event),
-                // The client has no node of its own.
-                ClientOutput::Relay(output) => panic!("{output:?}"),
                 ClientOutput::Learned(learned) => assert!(self.ended.replace(Ok(*learned)).is_none()),
                 ClientOutput::Failed(fault) => assert!(self.ended.replace(Err(fault)).is_none()),
             }

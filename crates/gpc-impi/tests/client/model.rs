@@ -100,8 +100,6 @@ impl World {
             match output {
                 ClientOutput::Send(bytes) => side.to_server.extend(bytes),
                 ClientOutput::Event(_) => {}
-                // The client has no node of its own.
-                ClientOutput::Relay(output) => panic!("{output:?}"),
                 ClientOutput::Learned(learned) => assert!(side.learned.replace(*learned).is_none()),
                 ClientOutput::Failed(fault) => panic!("client {i}: {fault}"),
             }

@@ -108,8 +108,6 @@ impl Plain {
                 match output {
                     ClientOutput::Send(bytes) => to_server.extend_from_slice(&bytes),
                     ClientOutput::Event(event) => self.events.push(event),
-                    // The client has no node of its own.
-                    ClientOutput::Relay(output) => panic!("{output:?}"),
                     ClientOutput::Learned(learned) => self.ended = Some(Ok(*learned)),
                     ClientOutput::Failed(fault) => self.ended = Some(Err(fault)),
                 }
