@@ -24,7 +24,7 @@
 //! | `wire/auth`, `version`, `relay` | authentication; versions; commands for broadcasts through nodes |
 //! | `server/machine`, `seat`, `settings` | the session; one client in it; settings |
 //! | `server/joining`, `collecting` | from a connection to a client; COLL, DONE and FINI |
-//! | `server/check`, `relay` | checks of values; which client passes a broadcast on |
+//! | `server/check` | checks of values |
 //! | `server/event`, `failure` | events for observers; the first failure |
 //! | `client/machine`, `settings`, `said` | the session; settings, and their checks; the cluster's values as bytes |
 //! | `client/answers`, `learn`, `learned` | broadcasts, divided among the clients; what they mean; the result |

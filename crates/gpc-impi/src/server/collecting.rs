@@ -9,7 +9,7 @@ use bytes::Bytes;
 use super::joining::length;
 use super::seat::Seat;
 use super::{Check, ConnId, Event, Failure, Rank, Server, check};
-use crate::wire::{Command, Label, Relay, coll, command};
+use crate::wire::{Command, Label, coll, command};
 
 /// Most labels of one client, many times the known ones. However short it is, each label is a broadcast that queues up
 /// for a client that does not read.
@@ -44,9 +44,6 @@ impl Server {
                 self.answer();
             }
             Command::Fini if !seat.done => return Err("FINI before DONE".into()),
-            Command::Fini if self.relaying.owes(rank) => {
-                return Err("FINI before it has answered what this project's server has asked".into());
-            }
             Command::Fini => {
                 empty()?;
                 seat.ended = true;
@@ -54,14 +51,6 @@ impl Server {
                 self.end_if_all_are_gone();
             }
             Command::Auth | Command::Impi => return Err(format!("{command} a second time")),
-            Command::Other(number) if self.settings.relay.is_some() && Relay::name_of(number).is_some() => {
-                self.count(id, &payload);
-                match Relay::read(number, &payload) {
-                    Some(Ok(said)) => self.relay_said(rank, said)?,
-                    Some(Err(error)) => return Err(error.to_string()),
-                    None => {}
-                }
-            }
             Command::Other(number) => {
                 seat.ignored += 1;
                 if seat.ignored > IGNORED_MAX {
@@ -134,13 +123,14 @@ impl Server {
     pub(super) fn answer(&mut self) {
         let mut labels: BTreeSet<Label> =
             self.seats.iter().flatten().flat_map(|seat| &seat.unanswered).copied().collect();
+        let all_are_done = self.all_are_done();
         // A label that every client leaves out is complete when all are done.
-        if self.all_are_done() && !std::mem::replace(&mut self.left_out_answered, true) {
+        if all_are_done {
             labels.extend(Label::KNOWN.into_iter().filter(|label| self.senders(*label) == 0));
         }
         self.answer_if_complete(&labels.into_iter().collect::<Vec<Label>>());
         self.forget_complete();
-        if self.all_are_done() && self.relaying.is_idle() && !self.over && !self.ended {
+        if all_are_done && !self.ended {
             self.over = true;
             self.event(Event::AllDone);
             self.send_all(&command(Command::Done, &[]));
@@ -187,7 +177,7 @@ impl Server {
         }
     }
 
-    /// Whether every client that is not done waits for a broadcast, and no command or broadcast is in progress.
+    /// Whether every client that is not done waits for a broadcast, and no command is in progress.
     pub(super) fn is_stalled(&self) -> bool {
         let waits = |seat: &Seat| {
             let is_between = || {
@@ -196,11 +186,7 @@ impl Server {
             };
             seat.done || !seat.unanswered.is_empty() && is_between()
         };
-        self.complete
-            && !self.over
-            && self.relaying.is_idle()
-            && !self.all_are_done()
-            && self.seats.iter().flatten().all(waits)
+        self.complete && !self.over && !self.all_are_done() && self.seats.iter().flatten().all(waits)
     }
 
     /// The lowest label that was sent and is still to be broadcast.
@@ -224,7 +210,6 @@ impl Server {
 
     fn broadcast(&mut self, label: Label) -> Result<(), Failure> {
         let complete = self.is_complete(label);
-        let again = self.partial.contains(&label);
         let mut values: Vec<(Rank, Bytes)> = Vec::new();
         for (rank, seat) in (0..).zip(self.seats.iter_mut().flatten()) {
             seat.unanswered.remove(&label);
@@ -252,10 +237,7 @@ impl Server {
             let without = (0..self.settings.clients).filter(|rank| mask >> rank & 1 == 0).collect();
             self.event(Event::Partial(label, without));
         }
-        self.deliver(label, bytes);
-        if label == Label::C_VERSION && !again {
-            self.relay_begins(&values);
-        }
+        self.send_all(&bytes);
         Ok(())
     }
 }

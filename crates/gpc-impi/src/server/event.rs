@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::{ConnId, Rank};
-use crate::wire::{Label, Method, NodeAt};
+use crate::wire::{Label, Method};
 
 /// Stage of a client, or of the session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -16,10 +16,6 @@ pub enum Stage {
     At(Label),
     /// The session has broadcast all that was sent, this label last.
     After(Label),
-    /// Waiting for clients to report where their nodes listen (RELAY, NODE).
-    Nodes,
-    /// Waiting for a client to report which clients this label has reached through the tree (BROADCAST, REACHED).
-    Reached(Label),
     /// The client is done.
     Done,
     /// All clients are done.
@@ -58,21 +54,6 @@ pub enum Event {
     /// The first known label that these clients have left out and others have sent. Clients of LAM/MPI read as many
     /// values as there are clients, whatever the mask says. Emitted once.
     Partial(Label, Vec<Rank>),
-    /// Broadcasts do not go through the clients' nodes: these clients lack support for it, or have no node.
-    Unrelayed(Vec<Rank>),
-    /// A client has reported where its node listens; `None` if it has none.
-    Node(Rank, Option<NodeAt>),
-    /// A client, the root, has passed a broadcast on.
-    Relayed {
-        /// The label that was broadcast.
-        label: Label,
-        /// The client that passed it on.
-        root: Rank,
-        /// The clients that it reached through the tree, including the root.
-        reached: u32,
-        /// The clients with a node that it did not reach: the server sends it to them.
-        missed: u32,
-    },
     /// A client has sent all its labels.
     Done(Rank),
     /// All clients have.
@@ -90,8 +71,6 @@ impl fmt::Display for Stage {
             Stage::Joined => f.write_str("before its first label"),
             Stage::At(label) => write!(f, "at label {label}"),
             Stage::After(label) => write!(f, "after label {label}"),
-            Stage::Nodes => f.write_str("before all clients have said where their nodes are"),
-            Stage::Reached(label) => write!(f, "with label {label} under way through the tree"),
             Stage::Done => f.write_str("after its DONE"),
             Stage::Over => f.write_str("after all were done, before its FINI"),
         }
@@ -133,22 +112,6 @@ impl fmt::Display for Event {
                 "COLL {label}: client{} left it out, and some clients (those of LAM/MPI) misread what only some have sent",
                 listed(ranks)
             ),
-            Event::Unrelayed(ranks) => write!(
-                f,
-                "broadcasts go from the server to each client: no node for them at client{}",
-                listed(ranks)
-            ),
-            Event::Node(rank, Some(node)) => {
-                write!(f, "client {rank}: NODE at {}, port {}", node.address, node.port)
-            }
-            Event::Node(rank, None) => write!(f, "client {rank}: NODE, none"),
-            Event::Relayed { label, root, reached, missed } => {
-                write!(f, "client {root}: REACHED {label}, mask {reached:#x}")?;
-                if *missed != 0 {
-                    write!(f, "; those of mask {missed:#x} get it from the server")?;
-                }
-                Ok(())
-            }
             Event::Done(rank) => write!(f, "client {rank}: DONE"),
             Event::AllDone => f.write_str("broadcast DONE"),
             Event::Ended(rank) => write!(f, "client {rank}: FINI"),

@@ -81,13 +81,6 @@ impl fmt::Display for Waits {
                 lost.iter()
                     .try_for_each(|(rank, why)| write!(f, " Client {rank} had joined and was lost: {why}."))
             }
-            Stage::Nodes => write!(f, "it waits for {who} to say where their nodes listen (NODE)"),
-            Stage::Reached(label) => {
-                write!(
-                    f,
-                    "it waits for {who}, which passes label {label} on, to say whom that has reached (REACHED)"
-                )
-            }
             Stage::Joined => write!(f, "all have joined, and {who} {have} sent neither a label nor DONE"),
             Stage::At(label) => write!(f, "it waits for {who} to come to label {label}"),
             Stage::Over => write!(f, "all are done, and {who} {have} not sent FINI"),

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::relay::Relaying;
 use super::seat::Seat;
 use super::{ConnId, Event, Failure, Rank, Settings, SettingsError, Stage, Waits};
 use crate::wire::{Command, Frame, FrameError, Label, Method, Reader};
@@ -74,8 +73,6 @@ pub struct Server {
     pub(super) last: Option<Label>,
     /// Labels that were broadcast without a client that may still send them.
     pub(super) partial: BTreeSet<Label>,
-    /// Whether the known labels that no client has sent were broadcast.
-    pub(super) left_out_answered: bool,
     /// When bytes of a client last arrived, or a label was last broadcast without all values.
     quiet_since: Duration,
     /// Whether the event for a known label that some clients left out was emitted.
@@ -85,8 +82,6 @@ pub struct Server {
     /// The first failure after all clients were done.
     first: Option<Failure>,
     pub(super) ended: bool,
-    /// State of broadcasts through nodes.
-    pub(super) relaying: Relaying,
     pub(super) outputs: VecDeque<Output>,
 }
 
@@ -132,13 +127,11 @@ impl Server {
             complete: false,
             last: None,
             partial: BTreeSet::new(),
-            left_out_answered: false,
             quiet_since: Duration::ZERO,
             told_partial: false,
             over: false,
             first: None,
             ended: false,
-            relaying: Relaying::default(),
             outputs: VecDeque::new(),
             settings,
         })
@@ -187,7 +180,7 @@ impl Server {
     /// later comparison. Outputs are excluded.
     pub fn held(&self) -> usize {
         let under_way: usize = self.conns.values().map(|conn| conn.reader.held()).sum();
-        under_way + self.relaying.held() + self.seats.iter().flatten().map(Seat::held).sum::<usize>()
+        under_way + self.seats.iter().flatten().map(Seat::held).sum::<usize>()
     }
 
     /// Connections without a rank.
@@ -329,7 +322,6 @@ impl Server {
         self.outputs.extend(conns.into_keys().map(Output::Close));
         self.outputs.push_back(Output::Ended(ended));
         self.seats.clear();
-        self.relaying = Relaying::default();
         self.ended = true;
     }
 
@@ -383,9 +375,8 @@ impl Server {
 
     /// The clients that the session waits for, and its stage. After the end there are none.
     pub fn waits(&self) -> Waits {
-        let (missing, stage) = self.relaying.waits().unwrap_or_else(|| (self.missing(), self.stage()));
         let lost = self.freed.iter().map(|(rank, why)| (*rank, why.clone())).collect();
-        Waits { missing, lost, joined: self.complete, stage }
+        Waits { missing: self.missing(), lost, joined: self.complete, stage: self.stage() }
     }
 
     /// Stage of the session: the label that it waits for, or the last one.

@@ -12,7 +12,6 @@ mod event;
 mod failure;
 mod joining;
 mod machine;
-mod relay;
 mod seat;
 mod settings;
 
@@ -20,7 +19,6 @@ pub use check::Check;
 pub use event::{Event, Stage};
 pub use failure::{Failure, Waits};
 pub use machine::{Input, Output, Server};
-pub use relay::RelaySettings;
 pub use settings::{Settings, SettingsError};
 
 /// Number of a connection, chosen by the driver, which uses each number once.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Check, RelaySettings};
+use super::Check;
 use crate::wire::{CLIENTS_MAX, Methods, VALUES_MAX};
 
 /// Longer than the gaps between the bytes of a client that does not wait for broadcasts: TCP retransmits a lost packet
@@ -29,8 +29,6 @@ pub struct Settings {
     pub bytes_max: usize,
     /// Most bytes of all clients' values under one label; capped at [`VALUES_MAX`].
     pub broadcast_max: usize,
-    /// How broadcasts go through the clients' own nodes, if all clients support that; `None` by default.
-    pub relay: Option<RelaySettings>,
 }
 
 /// The settings are invalid.
@@ -46,9 +44,6 @@ pub enum SettingsError {
     /// The time limit is 0, so no client could join.
     #[error("a session has more time than 0 s")]
     Limit,
-    /// The tree is not one that each client knows.
-    #[error("`{0}` is no tree that is built in; it is binary, binomial, kary:K, knomial:K, chain or flat")]
-    Tree(String),
 }
 
 impl Settings {
@@ -64,7 +59,6 @@ impl Settings {
             patience: PATIENCE,
             bytes_max: 256 << 20,
             broadcast_max: VALUES_MAX,
-            relay: None,
         }
     }
 
