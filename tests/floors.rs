@@ -112,22 +112,7 @@ const FLOORS: &[Floor] = &[
         folder: "crates/gpc-impi/src/wire",
         floors: &[],
         packages: &["bytes", "thiserror", "zeroize"],
-        // Addresses are values; sockets are out of reach there.
-        banned: &[
-            "TcpStream",
-            "TcpListener",
-            "UdpSocket",
-            "thread",
-            "fs",
-            "process",
-            "env",
-            "os",
-            "Instant",
-            "SystemTime",
-            "HashMap",
-            "HashSet",
-            "Mutex",
-        ],
+        banned: SYSTEM_AND_LOCKS,
     },
     Floor {
         folder: "crates/gpc-impi/src/server",

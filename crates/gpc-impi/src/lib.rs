@@ -21,7 +21,7 @@
 //! | file | for |
 //! |---|---|
 //! | `wire/command`, `label`, `reader` | commands; labels; bytes to commands |
-//! | `wire/auth`, `version`, `relay` | authentication; versions; commands for broadcasts through nodes |
+//! | `wire/auth`, `version` | authentication; versions |
 //! | `server/machine`, `seat`, `settings` | the session; one client in it; settings |
 //! | `server/joining`, `collecting` | from a connection to a client; COLL, DONE and FINI |
 //! | `server/check` | checks of values |

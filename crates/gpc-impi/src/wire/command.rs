@@ -2,7 +2,7 @@
 
 use bytes::{BufMut, Bytes, BytesMut};
 
-use super::{Label, Method, Relay};
+use super::{Label, Method};
 
 /// A command, identified by the number in its head, which is four letters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -56,10 +56,7 @@ impl std::fmt::Display for Command {
             Command::Coll => f.write_str("COLL"),
             Command::Done => f.write_str("DONE"),
             Command::Fini => f.write_str("FINI"),
-            Command::Other(number) => match Relay::name_of(*number) {
-                Some(name) => f.write_str(name),
-                None => write!(f, "command {number:#010x}"),
-            },
+            Command::Other(number) => write!(f, "command {number:#010x}"),
         }
     }
 }

@@ -9,14 +9,12 @@ mod auth;
 mod command;
 mod label;
 mod reader;
-mod relay;
 mod version;
 
 pub use auth::{KEY_VARIABLE, Key, KeyError, Method, Methods, NONE_VARIABLE};
 pub use command::{Command, VALUES_MAX, coll, command, server_auth};
 pub use label::{Label, Per};
 pub use reader::{Frame, FrameError, Reader};
-pub use relay::{JOB_LEN, NodeAt, Relay, RelayError, TREE_MAX};
 pub use version::{PRIVATE_MAJOR, Version, VersionsError, ascending, divide};
 
 /// Most clients of a session: the mask of clients has as many bits.
