@@ -182,8 +182,8 @@ fn cargo(folder: &str, features: &[&str]) -> Command {
     cargo.args(["--package", "gpc-cli", "--bin", "gpc"]);
     // Simulation needs no other feature, and takes two thirds of the time with this allocator.
     cargo.args(["--no-default-features", "--features", "mimalloc"]).args(features);
-    for package in ["chained-gpc", "gpc-trees", "gpc-bnr", "bytes", "libmimalloc-sys", "mimalloc", "smallvec"]
-    {
+    let simulated = ["chained-gpc", "gpc-trees", "gpc-sim", "gpc-bnr"];
+    for package in simulated.into_iter().chain(["bytes", "libmimalloc-sys", "mimalloc", "smallvec"]) {
         cargo.args(["--config", &format!("profile.dev.package.{package}.opt-level=2")]);
     }
     cargo
