@@ -52,7 +52,8 @@
 //! |---|---|
 //! | `machine/service`, `resource` | all resources and the requests on them; one resource |
 //! | `machine/spec`, `handle`, `request` | parameters and limits; handles; requests, answers, outputs |
-//! | `machine/ranks`, `lives`, `waits` | taken ranks; liveness of registrants and controlling tasks; waits |
+//! | `machine/ranks`, `waits`, `timer` | taken ranks; waits; timers |
+//! | `machine/holder`, `lives` | registrants and controlling tasks; their liveness |
 //! | `machine/brought`, `joined`, `tops` | a registrant's data; joined data; data from parent resources |
 //! | `machine/ended`, `kept`, `fault` | why resources ended; what to store; faults |
 //! | `keeper/unkept` | changes that the store failed to take |
@@ -61,16 +62,19 @@
 //! | `native/bytes`, `url` | fields of messages; URL of a service on a node |
 //! | `native/hearing`, `linked` | link events; which nodes are linked, and who is lost |
 //! | `meeting/tasks`, `lead`, `follow` | functions of every task; the controlling task; the others |
+//! | `meeting/shared`, `message` | state of a task in a meeting; headers of calls |
 //! | `meeting/resource` | a resource, wherever it is |
 //! | `bootstrap/members`, `env` | ids and groups from level-n data; from environment variables |
+//! | `bootstrap/origin`, `error` | where a process registered; errors |
 //! | `client/exchange`, `asking`, `turns` | requests and answers, without I/O; retries and limits; concurrency |
 //! | `client/connector`, `names`, `url` | TCP and TLS; host names; URL of a service |
-//! | `client/trusted`, `error` | which services get the token; errors |
+//! | `client/trusted`, `options`, `error` | which services get the token; options; errors |
 //! | `http/server`, `options`, `shared` | listener and threads; options; shared state |
 //! | `http/links`, `connection`, `watched` | all connections; one of them; its time limits |
 //! | `http/guard`, `host` | checks before all handlers; on whose behalf a browser sends a request |
 //! | `http/wrong`, `tls` | delays answers to wrong tokens; certificate and key |
-//! | `http/routes`, `asking`, `query`, `body`, `json` | handlers; parts of a request; its body; JSON |
+//! | `http/routes`, `asking`, `query`, `json` | handlers; parts of a request; JSON |
+//! | `http/body`, `budget`, `submit` | body of a request; budget for bodies; submits requests to the service |
 //! | `http/sent`, `answers`, `problem` | response bodies; budget for them; faults as responses |
 //! | `http/wait`, `events`, `poller` | long polls; server-sent events; polls the service for all observers |
 //! | `http/page`, `sessions` | web page; its logins |

@@ -9,33 +9,12 @@ use chained_gpc::bootstrap::{Entry, Farewell, Meeting};
 use chained_gpc::wire::level::{Limits, Token, Tokens};
 use chained_gpc::{Address, Id};
 
-use super::JoinError;
+use super::origin::dotted;
+use super::{JoinError, Who};
 use crate::machine::Completion;
 
 /// Most bytes of a malformed entry that an error retains: more than are shown.
 const SHOWN: usize = 1024;
-
-/// A process, identified by where it registered: the ranks of its units, from the top down, and its own rank.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Who {
-    /// Ranks of the units, empty if there is only one level.
-    pub units: Vec<u64>,
-    /// Its rank in the innermost unit.
-    pub rank: u64,
-}
-
-impl fmt::Display for Who {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if !self.units.is_empty() {
-            write!(f, "subjob {}, ", dotted(&self.units))?;
-        }
-        write!(f, "rank {}", self.rank)
-    }
-}
-
-fn dotted(units: &[u64]) -> String {
-    units.iter().map(u64::to_string).collect::<Vec<String>>().join(".")
-}
 
 /// The processes in the order of their ids: by subjob, then by rank.
 fn members(level: u16, data: &Bytes) -> Result<Vec<(Who, Bytes)>, JoinError> {

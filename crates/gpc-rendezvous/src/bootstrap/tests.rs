@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 
 use super::*;
-use crate::machine::{Properties, Registered, joined};
+use crate::machine::{Fault, Properties, Registered, joined};
 use bytes::Bytes;
 
 /// Result of a wait.

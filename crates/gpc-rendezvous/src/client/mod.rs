@@ -23,13 +23,13 @@ mod connector;
 mod error;
 mod exchange;
 mod names;
+mod options;
 mod trusted;
 mod turns;
 mod url;
 
 use std::fmt;
 use std::future::Future;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -39,6 +39,7 @@ use tokio::runtime::{Builder, Runtime};
 
 pub(crate) use asking::{Asking, after};
 pub use error::ClientError;
+pub use options::ClientOptions;
 #[cfg(feature = "http")]
 pub(crate) use trusted::Trusted;
 pub use url::{ServiceUrl, UrlError};
@@ -46,27 +47,6 @@ pub use url::{ServiceUrl, UrlError};
 pub use crate::keeper::draw_token;
 
 use crate::machine::{Completion, Handle, Of, Properties, Registered, Spec, Token, Unit, Wanted};
-use crate::token::ServiceToken;
-
-/// Options of a client.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct ClientOptions {
-    /// Token of the services. Only a service that is configured to be insecure admits requests without it.
-    pub token: Option<ServiceToken>,
-    /// File with the certificates (PEM) of the only authority whose signature is accepted for `https` services.
-    pub ca: Option<PathBuf>,
-    /// Time to retry while a service does not answer. Waits for a completion have their own limits.
-    pub limit: Duration,
-    /// Longest data of a completion, bytes.
-    pub data_max: u64,
-}
-
-impl Default for ClientOptions {
-    fn default() -> ClientOptions {
-        ClientOptions { token: None, ca: None, limit: Duration::from_secs(10), data_max: 2 << 30 }
-    }
-}
 
 /// A client of services. Threads can share it and wait at the same time.
 pub struct Client {

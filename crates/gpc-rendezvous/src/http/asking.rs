@@ -10,7 +10,8 @@ use bytes::Bytes;
 use chained_gpc::Shown;
 use hyper::body::Body as _;
 
-use super::body::{Held, read};
+use super::body::read;
+use super::budget::Held;
 use super::guard::client;
 use super::problem::Problem;
 use super::query::Query;

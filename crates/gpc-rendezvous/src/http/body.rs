@@ -4,7 +4,6 @@
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use axum::body::Body;
@@ -14,6 +13,7 @@ use http_body_util::BodyExt as _;
 use hyper::body::Body as _;
 use tokio::time::{Instant, timeout_at};
 
+use super::budget::Held;
 use super::options::BODY_RATE_MIN;
 use super::problem::Problem;
 use super::shared::Shared;
@@ -21,41 +21,6 @@ use crate::machine::{Fault, FaultKind};
 
 /// Bytes reserved when the first bytes arrive.
 const FIRST: usize = 16 << 10;
-
-/// Budget for request bodies in progress.
-#[derive(Debug)]
-pub(super) struct Budget {
-    left: AtomicU64,
-    silent: Duration,
-}
-
-/// Bytes reserved for a body; dropping it returns them to the budget.
-#[derive(Debug)]
-pub(super) struct Held {
-    budget: Arc<Budget>,
-    bytes: u64,
-}
-
-impl Budget {
-    pub(super) fn new(most: u64, silent: Duration) -> Arc<Budget> {
-        Arc::new(Budget { left: AtomicU64::new(most), silent })
-    }
-}
-
-impl Held {
-    fn more(&mut self, bytes: u64) -> bool {
-        let take = |left: u64| left.checked_sub(bytes);
-        let taken = self.budget.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok();
-        self.bytes += if taken { bytes } else { 0 };
-        taken
-    }
-}
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        self.budget.left.fetch_add(self.bytes, Ordering::Relaxed);
-    }
-}
 
 /// Reads a body of at most `most` bytes. The caller holds the reservation until the bytes are accounted for elsewhere.
 pub(super) async fn read(
@@ -147,6 +112,9 @@ fn too_long(most: u64) -> Problem {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::Ordering;
+
+    use super::super::budget::Budget;
     use super::*;
 
     /// A client that had sent 63 MiB at once could keep their room for an hour, with one byte every 29 s. All received

@@ -23,7 +23,8 @@ use super::json;
 use super::poller::{Looking, Sight, Subject};
 use super::problem::Problem;
 use super::sent::Sent;
-use super::shared::{App, Shared, ask, strange};
+use super::shared::{App, Shared, strange};
+use super::submit::ask;
 use crate::machine::{Answer, Completion, Fault, FaultKind, Request, ResourceId};
 
 /// After this time without an event a comment is sent. It keeps proxies from closing the connection, and reveals a

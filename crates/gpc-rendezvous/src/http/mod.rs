@@ -12,6 +12,7 @@
 mod answers;
 mod asking;
 mod body;
+mod budget;
 mod connection;
 mod events;
 mod guard;
@@ -28,6 +29,7 @@ mod sent;
 mod server;
 mod sessions;
 mod shared;
+mod submit;
 mod tls;
 mod wait;
 mod watched;

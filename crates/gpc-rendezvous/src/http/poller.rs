@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{MissedTickBehavior, interval};
 
-use super::shared::ask;
+use super::submit::ask;
 use crate::keeper::Desk;
 use crate::machine::{Answer, Properties, Request, ResourceId};
 

@@ -16,7 +16,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, sleep};
 
 use super::answers::Answers;
-use super::body::Budget;
+use super::budget::Budget;
 use super::connection;
 use super::host::Names;
 use super::links::Links;

@@ -1,4 +1,4 @@
-//! State that all requests share, and functions that submit requests to the service.
+//! State that all requests share.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,14 +7,15 @@ use tokio::sync::{Semaphore, oneshot};
 use tokio::time::timeout;
 
 use super::answers::Answers;
-use super::body::Budget;
+use super::budget::Budget;
 use super::host::Names;
 use super::poller::Pollers;
 use super::problem::Problem;
 use super::sessions::Sessions;
+use super::submit::{ask, ended};
 use super::wrong::Wrong;
 use crate::keeper::Desk;
-use crate::machine::{Answer, Fault, FaultKind, Limits, Request};
+use crate::machine::{Answer, Limits, Request};
 use crate::token::ServiceToken;
 
 /// Time limit for an answer that does not depend on other tasks: one turn of the service, with its write to disk.
@@ -72,20 +73,7 @@ impl Shared {
     }
 }
 
-/// Submits a request and waits for its answer, without a limit. Dropping the future cancels the request.
-pub(super) async fn ask(desk: &Desk, request: Request) -> Result<Answer, Fault> {
-    let (told, answer) = oneshot::channel();
-    let asked = desk.ask(request, move |answer| drop(told.send(answer)));
-    let answer = answer.await.unwrap_or_else(|_| Err(ended()));
-    asked.detach();
-    answer
-}
-
 /// The problem for an answer of the wrong kind.
 pub(super) fn strange() -> Problem {
     Problem::unavailable("the service has answered something else than was asked: this is a fault of its own")
-}
-
-fn ended() -> Fault {
-    Fault::new(FaultKind::Unavailable, "the service has ended")
 }

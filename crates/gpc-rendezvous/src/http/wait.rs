@@ -12,7 +12,8 @@ use super::asking::{Asking, of};
 use super::json;
 use super::problem::Problem;
 use super::sent::Sent;
-use super::shared::{App, Shared, ask, strange};
+use super::shared::{App, Shared, strange};
+use super::submit::ask;
 use crate::machine::{Answer, Completion, Request};
 
 /// Default wait, milliseconds.

@@ -3,39 +3,11 @@
 
 use chained_gpc::{Id, Shown};
 
+use super::holder::{Holder, lease_of};
 use super::resource::{Controller, Seen};
 use super::service::Service;
-use super::{
-    Answer, Change, Fault, FaultKind, Life, NAME_MAX, OVERHEAD, Output, ResourceId, Ticket, Token, Unit,
-};
-
-/// A registrant or controlling task whose liveness is tracked.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) enum Holder {
-    /// The registrant with this rank.
-    Registrant(u32),
-    /// The controlling task of this unit.
-    Controller(Unit),
-}
-
-/// A timer.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) enum Timer {
-    /// The resource ends.
-    End(ResourceId),
-    /// The lease expires.
-    Lease(ResourceId, Holder),
-    /// The wait ends.
-    Wait(Ticket),
-}
-
-/// The lease of a `Life`: the part that is stored and survives a restart.
-pub(super) fn lease_of(life: Life) -> Option<u64> {
-    match life {
-        Life::Lease(length) => Some(length),
-        Life::Unseen | Life::Member(_) => None,
-    }
-}
+use super::timer::Timer;
+use super::{Answer, Change, Fault, FaultKind, Life, NAME_MAX, OVERHEAD, Output, ResourceId, Token, Unit};
 
 impl Service {
     /// Handles all expired timers.
@@ -275,7 +247,7 @@ impl Service {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::machine::{Drawn, Input, Limits, Request, Spec, Wanted};
+    use crate::machine::{Drawn, Input, Limits, Request, Spec, Ticket, Wanted};
 
     const ID: ResourceId = ResourceId([7; 16]);
 

@@ -9,6 +9,7 @@ mod brought;
 mod ended;
 mod fault;
 mod handle;
+mod holder;
 mod joined;
 mod kept;
 mod lives;
@@ -17,17 +18,18 @@ mod request;
 mod resource;
 mod service;
 mod spec;
+mod timer;
 mod tops;
 mod waits;
 
 pub use brought::Brought;
 pub use fault::{Fault, FaultKind, MESSAGE_MAX};
 pub use handle::{Handle, HandleError, ID_LENGTH, ResourceId, URL_MAX};
+pub use holder::{Life, Unit};
 pub use joined::joined;
 pub use kept::{Change, Kept, KeptController, KeptRegistrant, KeptResource};
 pub use request::{
-    Above, Answer, Drawn, Input, Life, MISSING_MAX, Of, Output, Properties, Registered, Request, Ticket,
-    Unit, Up,
+    Above, Answer, Drawn, Input, MISSING_MAX, Of, Output, Properties, Registered, Request, Ticket, Up,
 };
 pub use service::Service;
 pub(crate) use service::below;

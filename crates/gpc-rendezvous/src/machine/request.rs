@@ -3,7 +3,9 @@
 use bytes::Bytes;
 use chained_gpc::{Id, Job};
 
-use super::{Brought, Change, Completion, Fault, Handle, Joint, Millis, ResourceId, Spec, Token, Wanted};
+use super::{
+    Brought, Change, Completion, Fault, Handle, Joint, Life, Millis, ResourceId, Spec, Token, Unit, Wanted,
+};
 
 /// Identifies a request, so that its answer can be matched to the caller, possibly much later. The driver uses each
 /// ticket once.
@@ -133,18 +135,6 @@ pub struct Drawn {
     pub joint: Option<Joint>,
 }
 
-/// How the liveness of a registrant or controlling task is tracked.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub enum Life {
-    /// Not tracked: it stays until it leaves by itself.
-    #[default]
-    Unseen,
-    /// By a lease of this length, milliseconds: it waits, or sends a request with its token at least this often.
-    Lease(u64),
-    /// By the link between the node with this id and the service's node.
-    Member(Id),
-}
-
 /// Which completion a caller waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Of {
@@ -154,15 +144,6 @@ pub enum Of {
     /// The completion of the highest ancestor, which the service knows if it is the controlling task. Without a parent
     /// it is the resource itself.
     Top,
-}
-
-/// The unit of a controlling task.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Unit {
-    /// The unit whose resource this is.
-    Own,
-    /// The unit that will register with this rank.
-    Rank(u32),
 }
 
 /// An answer of the service.

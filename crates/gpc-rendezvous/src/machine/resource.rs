@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use chained_gpc::Job;
 
-use super::lives::{Holder, lease_of};
+use super::holder::{Holder, lease_of};
 use super::ranks::Ranks;
 use super::{
     Change, Completion, Fault, FaultKind, Joint, KeptController, KeptRegistrant, KeptResource, Life,

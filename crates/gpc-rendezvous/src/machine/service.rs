@@ -6,8 +6,9 @@ use bytes::Bytes;
 use chained_gpc::{Id, Job};
 
 use super::ended::Ended;
-use super::lives::{Holder, Timer};
+use super::holder::Holder;
 use super::resource::{Registrant, Resource, Seen, State};
+use super::timer::Timer;
 use super::tops::Tops;
 use super::{
     Above, Answer, Brought, Change, Completion, Drawn, Fault, FaultKind, Input, Joint, Kept, KeptResource,

@@ -1,8 +1,9 @@
 //! Waits for a completion, and their answers.
 
-use super::lives::{Holder, Timer};
+use super::holder::Holder;
 use super::resource::Waiting;
 use super::service::{Service, full};
+use super::timer::Timer;
 use super::{Answer, Fault, Millis, Of, Output, ResourceId, Ticket, Token};
 
 impl Service {

@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 use chained_gpc::{Call, CallError, CallHandle, CauseKind, Events, Loss, Node, PeerEventKind};
 
 use super::lead::rank;
+use super::message::question;
 use super::resource::RENEW;
-use super::tasks::{Shared, controller_lost, question};
+use super::shared::{Shared, controller_lost};
 use super::{Ended, Gathering, MeetError, Plan, Until};
 use crate::keeper::draw_token;
 use crate::machine::{Answer, Completion, Wanted};

@@ -5,8 +5,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use chained_gpc::{Call, CallError, CauseKind, IdList, Node, Shown};
 
+use super::message::{announcement, question};
 use super::resource::RENEW;
-use super::tasks::{Shared, announcement, question};
+use super::shared::Shared;
 use super::{Above, Ended, Gathering, MeetError, Plan, Resource, Until};
 use crate::keeper::draw_token;
 use crate::machine::{Completion, Fault, FaultKind, Of, Token, Unit, Wanted, below, joined};

@@ -54,7 +54,9 @@
 
 mod follow;
 mod lead;
+mod message;
 mod resource;
+mod shared;
 mod tasks;
 
 use std::io;

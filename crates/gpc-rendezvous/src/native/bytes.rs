@@ -1,9 +1,8 @@
 //! Reads and writes the fields of requests and answers: little-endian integers, and texts preceded by their lengths.
 
-use chained_gpc::wire::fields::Fields;
+use chained_gpc::wire::fields::{Fields, FieldsError as CodecError};
 use chained_gpc::{Job, Secret};
 
-use super::codec::CodecError;
 use crate::machine::{Handle, Life, ResourceId, Token, Wanted};
 
 /// Reads the fields of this service that are not plain integers.

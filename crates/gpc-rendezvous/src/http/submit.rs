@@ -1,0 +1,20 @@
+//! Submits a request to the service.
+
+use tokio::sync::oneshot;
+
+use crate::keeper::Desk;
+use crate::machine::{Answer, Fault, FaultKind, Request};
+
+/// Submits a request and waits for its answer, without a limit. Dropping the future cancels the request.
+pub(super) async fn ask(desk: &Desk, request: Request) -> Result<Answer, Fault> {
+    let (told, answer) = oneshot::channel();
+    let asked = desk.ask(request, move |answer| drop(told.send(answer)));
+    let answer = answer.await.unwrap_or_else(|_| Err(ended()));
+    asked.detach();
+    answer
+}
+
+/// The fault for an answer that never comes.
+pub(super) fn ended() -> Fault {
+    Fault::new(FaultKind::Unavailable, "the service has ended")
+}
