@@ -8,7 +8,7 @@
 //! |---|---|
 //! | [`wire`] | commands, labels, versions, keys, and the reader that decodes them |
 //! | [`server`] | the server as a state machine without I/O |
-//! | [`serve`] | the server over sockets: `driver` (the loop), `link` (a connection), `error` |
+//! | [`serve`] | the server over sockets: `driver` (the loop), `link` (a connection), `stopper`, `error` |
 //! | [`client`] | the client as a state machine without I/O: sends its cluster's values, and interprets those of all |
 //! | [`session`] | a client over TCP |
 //! | `silence` | detects that the host at the other end has died |
@@ -28,11 +28,14 @@
 //! | `server/event`, `failure` | events for observers; the first failure |
 //! | `client/machine`, `settings`, `said` | the session; settings, and their checks; the cluster's values as bytes |
 //! | `client/answers`, `learn`, `learned` | broadcasts, divided among the clients; what they mean; the result |
+//! | `client/learn_error` | inconsistent values |
 //! | `client/cluster`, `address` | a cluster; addresses of hosts and processes |
 //! | `client/event`, `fault` | events for observers; failures |
 //! | `session/connect`, `joining` | from a name to a socket; reads and writes until all clients are done |
+//! | `session/error` | errors |
 //! | `bootstrap/cluster`, `speak` | gathers and announces within a cluster; the root as a client |
 //! | `bootstrap/answer`, `held`, `variables` | the announcement; a process's waiting call; environment variables |
+//! | `bootstrap/setup`, `error` | parameters; errors |
 //!
 //! Source: IMPI, "Startup", of the Interoperable MPI protocol, draft of March 1999.
 #![deny(unsafe_code)]

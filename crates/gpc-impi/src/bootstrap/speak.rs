@@ -10,14 +10,12 @@ use chained_gpc::bootstrap::Entry;
 use chained_gpc::{Address, Id, Job};
 
 use super::answer::Answer;
+use super::error::IDS_MAX;
 use super::{JoinError, Own, Setup};
 use crate::book::{self, Book, Ports};
 use crate::client::{ClientEvent, ClientFault, ClientSettings, Cluster, Host, Learned, Proc, from_ip};
 use crate::session::{Session, SessionError};
 use crate::wire::PRIVATE_MAJOR;
-
-/// Most processes of all clusters together. Each process stores an entry of some hundred bytes for every other one.
-pub(super) const IDS_MAX: usize = 1 << 16;
 
 /// A process of this cluster, with its entry.
 #[derive(Clone, Debug)]

@@ -9,7 +9,7 @@ use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token};
 
 use super::link::{Came, Link};
-use super::{LISTENER, STOPPER, ServeError, Stopper};
+use super::{ServeError, Stopper};
 use crate::server::{ConnId, Event, Failure, Input, Output, Server};
 
 /// Most bytes that are read from a connection before the others have their turn.
@@ -32,6 +32,12 @@ const FLUSH: Duration = Duration::from_secs(5);
 
 /// Most events taken from the system at a time.
 const EVENTS: usize = 256;
+
+/// Token of the listening socket.
+pub(super) const LISTENER: Token = Token(0);
+
+/// Token of the waker that stops the server.
+pub(super) const STOPPER: Token = Token(1);
 
 /// First token of a connection.
 const FIRST: usize = 2;

@@ -11,25 +11,19 @@
 mod driver;
 mod error;
 mod link;
+mod stopper;
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use mio::net::TcpListener;
-use mio::{Interest, Poll, Token, Waker};
+use mio::{Interest, Poll, Waker};
 
-use self::driver::Driver;
+use self::driver::{Driver, LISTENER, STOPPER};
 pub use self::error::ServeError;
+pub use self::stopper::Stopper;
 use crate::server::{Event, Server, Settings};
-
-/// Token of the listening socket.
-const LISTENER: Token = Token(0);
-
-/// Token of the waker that stops the server.
-const STOPPER: Token = Token(1);
 
 /// A socket that listens for the clients of one session.
 #[derive(Debug)]
@@ -37,29 +31,6 @@ pub struct Listener {
     listener: TcpListener,
     poll: Poll,
     stopper: Stopper,
-}
-
-/// Ends a [served session](Listener::serve), from another thread.
-#[derive(Clone, Debug)]
-pub struct Stopper(Arc<Stopping>);
-
-#[derive(Debug)]
-struct Stopping {
-    told: AtomicBool,
-    waker: Waker,
-}
-
-impl Stopper {
-    /// Ends the session with [`ServeError::Stopped`]. A session that has not begun ends when it begins.
-    pub fn stop(&self) {
-        self.0.told.store(true, Ordering::Release);
-        // Fails if the session has ended already.
-        let _ = self.0.waker.wake();
-    }
-
-    fn is_told(&self) -> bool {
-        self.0.told.load(Ordering::Acquire)
-    }
 }
 
 impl Listener {
@@ -73,8 +44,7 @@ impl Listener {
         let mut listener = TcpListener::bind(address)?;
         poll.registry().register(&mut listener, LISTENER, Interest::READABLE)?;
         let waker = Waker::new(poll.registry(), STOPPER)?;
-        let stopper = Stopper(Arc::new(Stopping { told: AtomicBool::new(false), waker }));
-        Ok(Listener { listener, poll, stopper })
+        Ok(Listener { listener, poll, stopper: Stopper::new(waker) })
     }
 
     /// The address of the listening socket.

@@ -13,12 +13,15 @@ use bytes::{Buf as _, Bytes};
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
 
+use super::SessionError;
 use super::connect::Clock;
-use super::{LOOK, SessionError};
 use crate::client::{Client, ClientEvent, ClientFault, ClientInput, ClientOutput, Learned};
 
 /// Bytes that are read at a time.
 const READ: usize = 64 * 1024;
+
+/// Interval at which a waiting client calls `goes_on`.
+pub(super) const LOOK: Duration = Duration::from_millis(100);
 
 /// A session before all clients are done.
 pub(super) struct Joining<'a> {

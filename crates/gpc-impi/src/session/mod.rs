@@ -6,26 +6,24 @@
 #![allow(clippy::disallowed_methods, reason = "a session has a time limit, which its driver counts")]
 
 mod connect;
+mod error;
 mod joining;
 
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 use connect::{Clock, connect, resolve};
-use joining::Joining;
+use joining::{Joining, LOOK};
 use socket2::SockRef;
 
-use crate::client::{
-    Client, ClientEvent, ClientFault, ClientOutput, ClientSettings, ClientSettingsError, ClientStage, Learned,
-};
+pub use error::SessionError;
+
+use crate::client::{Client, ClientEvent, ClientFault, ClientOutput, ClientSettings, ClientStage, Learned};
 use crate::silence;
 
 /// Time limit for sending FINI, which is 8 bytes.
 const FINI_LIMIT: Duration = Duration::from_secs(10);
-
-/// Interval at which a waiting client calls `goes_on`.
-const LOOK: Duration = Duration::from_millis(100);
 
 /// Number of reconnections after the server has closed before it admitted the client, and the pause before each in
 /// units of [`LOOK`]. The rank may be taken by an earlier connection of this client that has just died, or strangers
@@ -43,43 +41,6 @@ pub struct Session {
     client: Client,
     learned: Learned,
     local: SocketAddr,
-}
-
-/// Why a session has failed.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum SessionError {
-    /// The settings are invalid.
-    #[error(transparent)]
-    Settings(#[from] ClientSettingsError),
-    /// The server's address is malformed, or its name cannot be resolved.
-    #[error("the address of the IMPI server, `{}`, cannot be looked up: {cause}; it is HOST:PORT, which the server prints when it listens", chained_gpc::Shown(.server))]
-    Address {
-        /// The address as given.
-        server: String,
-        /// The reason.
-        cause: io::Error,
-    },
-    /// The connection attempt has failed.
-    #[error("no connection to the IMPI server `{}`: {cause}; has it been started, and is it reachable from here?", chained_gpc::Shown(.server))]
-    Connect {
-        /// The address as given.
-        server: String,
-        /// The reason.
-        cause: io::Error,
-    },
-    /// The session has failed.
-    #[error(transparent)]
-    Fault(#[from] ClientFault),
-    /// The system cannot report socket events.
-    #[error("the client cannot wait for the server: {0}")]
-    Socket(#[source] io::Error),
-    /// `goes_on` returned false.
-    #[error("the session was given up before all were done")]
-    GivenUp,
-    /// FINI could not be sent.
-    #[error("FINI could not be sent: {0}")]
-    Fini(io::Error),
 }
 
 impl Session {
