@@ -76,9 +76,10 @@
 //! | file | for |
 //! |---|---|
 //! | `spawn`, `files`, `limits` | starts processes in parallel; raises the limit of descriptors; maximum of processes |
+//! | `plan` | what is started |
 //! | `program`, `orders`, `settings` | this program, to start it again; orders of a process; settings of all nodes |
 //! | `launched` | the started process's side |
-//! | `error` | errors of a launch |
+//! | `error`, `orders_error`, `quoted` | errors of a launch; of a process's orders; quoted text |
 //! | [`remote`] | the same on other hosts, through a tree of agents |
 //! | `remote/starting`, `share` | what one agent starts, without I/O; its part of the tree |
 //! | `remote/task`, `answer`, `words`, `lines` | orders of an agent; its reports; words in a line; bytes to lines |
@@ -96,7 +97,10 @@ mod files;
 mod launched;
 mod limits;
 mod orders;
+mod orders_error;
+mod plan;
 mod program;
+mod quoted;
 #[cfg(feature = "noise")]
 pub mod remote;
 mod settings;
@@ -106,21 +110,20 @@ pub use error::LaunchError;
 pub use files::provide as provide_files;
 pub use launched::{Launched, LaunchedError, own_id};
 pub use limits::{PROCESSES_MAX, advice};
-pub use orders::{Orders, OrdersError};
+pub use orders::Orders;
+pub use orders_error::OrdersError;
+pub use plan::Plan;
 pub use program::{name_of, this_program};
 pub use settings::NodeSettings;
 
 pub use chained_gpc::bootstrap::inherited_socket;
 pub use chained_gpc::runtime::control_group::memory_kills;
 
-use std::ffi::OsString;
 use std::io;
 use std::net::Shutdown;
 use std::num::NonZeroU32;
 use std::ops::ControlFlow;
-use std::ops::Range;
 use std::os::unix::process::ExitStatusExt as _;
-use std::path::PathBuf;
 use std::process::{Child, ExitStatus};
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::time::{Duration, Instant};
@@ -134,7 +137,7 @@ use self::spawn::{Spawner, Started};
 use chained_gpc::bootstrap;
 use chained_gpc::peering::Secret;
 use chained_gpc::runtime::Job;
-use chained_gpc::runtime::{Builder, LinkKind, Node as AnyNode, Peers};
+use chained_gpc::runtime::{Builder, Node as AnyNode, Peers};
 
 /// Time limit for children to end when a launch is dropped.
 const DROP_LIMIT: Duration = Duration::from_secs(2);
@@ -153,54 +156,6 @@ fn sharing(started: usize) -> NonZeroU32 {
 /// The time at which `limit` expires.
 fn far(limit: Duration) -> Instant {
     Instant::now() + limit.min(FAR)
-}
-
-/// What to start: the ids, the program and its settings.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct Plan {
-    /// Ids of the nodes to start, a process for each; at most [`PROCESSES_MAX`].
-    pub ids: Range<Id>,
-    /// The kind of their sockets, TCP on loopback or Unix sockets; [`LinkKind::DEFAULT`] by default.
-    pub link: LinkKind,
-    /// The program that each process runs, usually [the one that runs](this_program).
-    pub exe: PathBuf,
-    /// Its arguments before the id, which is the last one. By them the program [recognizes](own_id) that a launch has
-    /// started it.
-    pub arguments: Vec<OsString>,
-    /// Settings of all nodes.
-    pub settings: NodeSettings,
-    /// Other nodes that the started ones link with, such as a listening node of this process; none by default. A node
-    /// that only makes calls need not be among them. If they name no job, one is drawn for the launch: its
-    /// [peers](Launch::peers) name it.
-    pub others: Peers,
-    /// The secret of the job, if nodes that are started elsewhere have it already. `None`, the default, draws one for
-    /// the launch (with the feature `noise` of this crate, without which links are not authenticated).
-    pub secret: Option<Secret>,
-}
-
-impl Plan {
-    /// Creates a plan with the defaults; its fields may be changed.
-    pub fn new(ids: Range<Id>, exe: impl Into<PathBuf>, arguments: &[&str]) -> Plan {
-        Plan {
-            ids,
-            link: LinkKind::DEFAULT,
-            exe: exe.into(),
-            arguments: arguments.iter().map(OsString::from).collect(),
-            settings: NodeSettings::default(),
-            others: Peers::new(),
-            secret: None,
-        }
-    }
-
-    /// Returns the plan's secret, or a new one if the crate can authenticate links.
-    fn secret_or_drawn(&self) -> io::Result<Option<Secret>> {
-        match &self.secret {
-            Some(secret) => Ok(Some(secret.clone())),
-            None if cfg!(feature = "noise") => Secret::random().map(Some),
-            None => Ok(None),
-        }
-    }
 }
 
 /// Node processes that are running. Dropping it [ends](Self::end) them; those that do not end within 2 s are killed.
@@ -484,9 +439,15 @@ fn describe(status: ExitStatus) -> String {
     }
 }
 
+/// The program of the README, as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct Readme;
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use chained_gpc::runtime::LinkKind;
 
     #[test]
     fn statuses_are_described() {

@@ -11,15 +11,13 @@ use std::str::FromStr;
 
 use zeroize::Zeroizing;
 
-use super::NodeSettings;
-use chained_gpc::peering::{Secret, SecretError};
-use chained_gpc::runtime::{AddressRow, AddressRowError, LinkKindError, Peers, PeersError};
+use super::quoted::quoted;
+use super::{NodeSettings, OrdersError};
+use chained_gpc::peering::Secret;
+use chained_gpc::runtime::{AddressRow, Peers};
 
 /// The line that ends orders.
 pub(super) const END: &str = "end\n";
-
-/// Maximum length of a line that an error quotes, characters.
-const QUOTED_MAX: usize = 40;
 
 /// The orders that a [launch](super::Launch) sends to every process, as text in its control link.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -33,36 +31,6 @@ pub struct Orders {
     pub settings: NodeSettings,
     /// The secret of the job.
     pub secret: Option<Secret>,
-}
-
-/// Text that is not valid orders. A line of the secret is never quoted.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum OrdersError {
-    /// The row of addresses is invalid.
-    #[error(transparent)]
-    Row(#[from] AddressRowError),
-    /// There is no row of addresses.
-    #[error("there is no row of addresses")]
-    NoRow,
-    /// The other nodes are invalid.
-    #[error("the other nodes: {0}")]
-    Others(#[from] PeersError),
-    /// The kind of links is invalid.
-    #[error("link: {0}")]
-    Link(#[from] LinkKindError),
-    /// The secret of the job is invalid.
-    #[error("the secret of the job: {0}")]
-    Secret(#[from] SecretError),
-    /// A duration is invalid.
-    #[error("`{0}` is no length of time in ns")]
-    Time(String),
-    /// The number of processes that share the machine is invalid.
-    #[error("`{0}` is no number of processes")]
-    Count(String),
-    /// An unknown line.
-    #[error("`{0}` is no order")]
-    Unknown(String),
 }
 
 impl Orders {
@@ -142,11 +110,6 @@ impl FromStr for Orders {
         }
         Ok(Orders { row: row.ok_or(OrdersError::NoRow)?, others: others.parse()?, settings, secret })
     }
-}
-
-/// The part of a line that an error quotes.
-pub(super) fn quoted(text: &str) -> String {
-    text.chars().take(QUOTED_MAX).collect()
 }
 
 #[cfg(test)]

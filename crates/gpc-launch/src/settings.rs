@@ -9,7 +9,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use super::OrdersError;
-use super::orders::quoted;
+use super::quoted::quoted;
 use chained_gpc::chain::Heartbeat;
 use chained_gpc::runtime::{Builder, LinkKind, Wait};
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 use chained_gpc::Shown;
 use chained_gpc::bootstrap::{self, Bootstrap, BootstrapError, SpaceError};
 
+use crate::process::ProcessName;
 use crate::space::{LAUNCHER, Pmix};
 
 /// The job's name at the launcher's server.
@@ -18,15 +19,6 @@ const RANK: &str = "PMIX_RANK";
 
 /// Longest namespace in bytes.
 const NAMESPACE_MAX: usize = crate::abi::NAMESPACE_BYTES - 1;
-
-/// The launcher's variables of this process.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Told {
-    /// The job's name, 1 to 255 bytes.
-    pub(crate) namespace: String,
-    /// The rank of this process.
-    pub(crate) rank: u32,
-}
 
 /// The launcher that started this process. A PMIx launcher takes precedence over the launchers of
 /// [`chained_gpc::bootstrap::from_env`].
@@ -52,7 +44,7 @@ pub fn from_env() -> Result<Option<Bootstrap>, BootstrapError> {
 /// # Errors
 /// As [`from_env`].
 pub fn space(limit: Duration) -> Result<Option<Pmix>, SpaceError> {
-    told(|name| env::var(name).ok())?.map(|told| Pmix::connect(told, limit)).transpose()
+    process_name(|name| env::var(name).ok())?.map(|process| Pmix::connect(process, limit)).transpose()
 }
 
 /// Whether a descriptor is an open socket, according to `/proc`.
@@ -63,7 +55,7 @@ fn has_socket(number: Option<&str>) -> bool {
 }
 
 /// Reads the variables.
-fn told(var: impl Fn(&str) -> Option<String>) -> Result<Option<Told>, SpaceError> {
+fn process_name(var: impl Fn(&str) -> Option<String>) -> Result<Option<ProcessName>, SpaceError> {
     let refused = |why: String| {
         Err(SpaceError { launcher: LAUNCHER, doing: "reading the variables of the launcher".to_owned(), why })
     };
@@ -85,7 +77,7 @@ fn told(var: impl Fn(&str) -> Option<String>) -> Result<Option<Told>, SpaceError
     }
     match rank.parse() {
         // Larger ranks have special meanings (`PMIX_RANK_VALID`).
-        Ok(rank) if rank < u32::MAX - 50 => Ok(Some(Told { namespace, rank })),
+        Ok(rank) if rank < u32::MAX - 50 => Ok(Some(ProcessName { namespace, rank })),
         _ => refused(format!("{RANK} is `{}`, which is no place in a job", Shown(&rank))),
     }
 }
@@ -94,16 +86,16 @@ fn told(var: impl Fn(&str) -> Option<String>) -> Result<Option<Told>, SpaceError
 mod tests {
     use super::*;
 
-    fn read(namespace: Option<&str>, rank: Option<&str>) -> Result<Option<Told>, String> {
+    fn read(namespace: Option<&str>, rank: Option<&str>) -> Result<Option<ProcessName>, String> {
         let var = |name: &str| if name == NAMESPACE { namespace } else { rank }.map(str::to_owned);
-        told(var).map_err(|error| error.to_string())
+        process_name(var).map_err(|error| error.to_string())
     }
 
     #[test]
     fn the_variables_say_whether_there_is_a_launcher_and_which_process_this_is() {
         assert_eq!(read(None, None), Ok(None));
-        let told = Told { namespace: "slurm.pmix.1.0".to_owned(), rank: 7 };
-        assert_eq!(read(Some("slurm.pmix.1.0"), Some("7")), Ok(Some(told)));
+        let process = ProcessName { namespace: "slurm.pmix.1.0".to_owned(), rank: 7 };
+        assert_eq!(read(Some("slurm.pmix.1.0"), Some("7")), Ok(Some(process)));
     }
 
     #[test]

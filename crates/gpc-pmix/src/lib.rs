@@ -24,6 +24,7 @@
 //! | file | for |
 //! |---|---|
 //! | `from_env` | detects a PMIx launcher from the environment |
+//! | `process` | a process as PMIx names it: namespace and rank |
 //! | `space` | the key-value space of a job: put and commit, fence, get |
 //! | `limited` | a thread for calls that may block for ever, and waits with a limit |
 //! | `library` | libpmix, loaded at run time (`unsafe`) |
@@ -34,6 +35,7 @@ mod abi;
 mod from_env;
 mod library;
 mod limited;
+mod process;
 mod space;
 
 pub use chained_gpc::bootstrap::{Space, SpaceError};

@@ -15,9 +15,9 @@ use chained_gpc::bootstrap::{Space, SpaceError};
 use chained_gpc::{Id, Shown};
 
 use crate::abi::{self, JOB_SIZE, LOCAL_SIZE, RANK_WILDCARD, Status};
-use crate::from_env::Told;
 use crate::library::{Got, Library};
 use crate::limited::{Limited, NoAnswer};
+use crate::process::ProcessName;
 
 /// The launcher's name in errors.
 pub(crate) const LAUNCHER: &str = "PMIx";
@@ -35,26 +35,29 @@ const RESERVED: &str = "pmix";
 /// to the launcher.
 pub struct Pmix {
     library: Limited<Result<Library, String>>,
-    told: Told,
+    process: ProcessName,
     count: u32,
     one_host: Option<bool>,
 }
 
 impl fmt::Debug for Pmix {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Pmix").field("told", &self.told).field("count", &self.count).finish_non_exhaustive()
+        f.debug_struct("Pmix")
+            .field("process", &self.process)
+            .field("count", &self.count)
+            .finish_non_exhaustive()
     }
 }
 
 impl Pmix {
     /// Loads libpmix and connects to the launcher's server, which must know this process by the values of its
     /// variables.
-    pub(crate) fn connect(told: Told, limit: Duration) -> Result<Pmix, SpaceError> {
+    pub(crate) fn connect(process: ProcessName, limit: Duration) -> Result<Pmix, SpaceError> {
         let deadline = Deadline::after(limit);
         let doing = "loading libpmix";
         let library =
             Limited::new("gpc-pmix", Library::load).map_err(|error| failed(doing, error.to_string()))?;
-        let mut pmix = Pmix { library, told, count: 0, one_host: None };
+        let mut pmix = Pmix { library, process, count: 0, one_host: None };
         pmix.ask(doing, limit, |_| Ok(()))?;
         let doing = "connecting with the launcher's server";
         let (namespace, rank) = pmix.ask(doing, deadline.left(), Library::init).map_err(|error| SpaceError {
@@ -62,8 +65,8 @@ impl Pmix {
             ..error
         })?;
         // Without a server, libpmix may make up a job of one process.
-        if (namespace.as_slice(), rank) != (pmix.told.namespace.as_bytes(), pmix.told.rank) {
-            let Told { namespace: expected, rank: place } = &pmix.told;
+        if (namespace.as_slice(), rank) != (pmix.process.namespace.as_bytes(), pmix.process.rank) {
+            let ProcessName { namespace: expected, rank: place } = &pmix.process;
             let found = String::from_utf8_lossy(&namespace);
             let why = format!(
                 "it takes this process for rank {rank} of `{}`, and its variables say rank {place} of `{}`",
@@ -86,17 +89,17 @@ impl Pmix {
     fn size(&self, limit: Duration) -> Result<u32, SpaceError> {
         let doing = "asking for the size of the job";
         match self.got(doing, RANK_WILDCARD, JOB_SIZE, limit)? {
-            Got::Number(count) if count > self.told.rank => Ok(count),
+            Got::Number(count) if count > self.process.rank => Ok(count),
             Got::Number(count) => Err(failed(
                 doing,
-                format!("there are {count} processes, and this one is rank {}", self.told.rank),
+                format!("there are {count} processes, and this one is rank {}", self.process.rank),
             )),
             other => Err(failed(doing, strange(&other))),
         }
     }
 
     fn got(&self, doing: &str, rank: u32, key: &str, limit: Duration) -> Result<Got, SpaceError> {
-        let namespace = self.told.namespace.clone().into_bytes();
+        let namespace = self.process.namespace.clone().into_bytes();
         let key = zero_ended(doing, key)?;
         // Whole seconds, and at least one, since 0 means no limit. The caller's wait has the exact limit.
         let seconds = i32::try_from(limit.as_secs()).unwrap_or(i32::MAX).max(1);
@@ -131,7 +134,7 @@ impl Space for Pmix {
     }
 
     fn id(&self) -> Id {
-        self.told.rank
+        self.process.rank
     }
 
     fn count(&self) -> u32 {
@@ -139,7 +142,7 @@ impl Space for Pmix {
     }
 
     fn name(&self) -> &str {
-        &self.told.namespace
+        &self.process.namespace
     }
 
     fn one_host(&self) -> Option<bool> {

@@ -17,7 +17,7 @@ use gpc_trees::Id;
 
 use super::answer::{Answer, GREETING, Gone, WHY_MAX};
 use super::share::{HostIds, Share, extent, other_hosts, same_host};
-use crate::orders::quoted;
+use crate::quoted::quoted;
 use chained_gpc::wire::Shown;
 
 /// Maximum number of lines that a login shell of a host may print before the agent's greeting.

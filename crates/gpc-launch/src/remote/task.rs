@@ -22,7 +22,7 @@ use super::answer::GREETING;
 use super::network::Network;
 use super::share::{HostIds, REMOTE_PROCESSES_MAX, Share, is_share};
 use super::words;
-use crate::orders::quoted;
+use crate::quoted::quoted;
 use crate::settings::Nanos;
 use crate::{NodeSettings, OrdersError};
 use chained_gpc::peering::{PublicKey, Secret};
