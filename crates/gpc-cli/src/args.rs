@@ -4,7 +4,10 @@ mod bench;
 #[cfg(feature = "impi")]
 pub(super) mod impi;
 mod level;
+mod link;
 mod over;
+#[cfg(feature = "bnr")]
+mod programs;
 #[cfg(feature = "rendezvous")]
 pub(super) mod rendezvous;
 #[cfg(feature = "bnr")]
@@ -16,11 +19,15 @@ pub use level::{LEVEL_MAX, LevelArgs, LevelCommand, LevelInput};
 pub use over::OverArgs;
 pub use trust::{SecretArgs, TrustArgs};
 
+use link::link_parser;
+use over::OVER_HEADING;
+use trust::TRUST_HEADING;
+
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use clap::builder::{NonEmptyStringValueParser, PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::builder::NonEmptyStringValueParser;
 use clap::{ArgGroup, Parser, Subcommand, ValueEnum};
 use gpc_trees::{Id, IdList, TreeName};
 
@@ -189,10 +196,6 @@ pub struct CallArgs {
     pub over: OverArgs,
 }
 
-const OVER_HEADING: &str = "Other hosts";
-
-const TRUST_HEADING: &str = "With --peers: whom to link with over TCP";
-
 /// Maximum calls of one `--repeat`: the time of each is kept in memory, 80 MB in all.
 const REPEAT_MAX: i64 = 10_000_000;
 
@@ -227,16 +230,6 @@ Examples:
   mpiexec -n 8 gpc call sum --tree hosts+binomial
 
 The exit status is 0 only if every id is done; else standard error names the first cause.";
-
-pub(crate) fn link_parser() -> impl TypedValueParser<Value = LinkKind> {
-    let named = |link: LinkKind, help: &'static str| PossibleValue::new(link.name()).help(help);
-    PossibleValuesParser::new([
-        named(LinkKind::Tcp, "TCP on the loopback interface"),
-        named(LinkKind::Unix, "Unix sockets"),
-        named(LinkKind::Shm, "Rings in shared memory, set up over Unix sockets"),
-    ])
-    .try_map(|name| name.parse())
-}
 
 /// Output of a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]

@@ -11,8 +11,9 @@
 //!
 //! | file | for |
 //! |---|---|
-//! | `args` | the arguments of all sub-commands |
+//! | `args` | the arguments of all sub-commands; `programs`: the programs of `gpc run` |
 //! | `usage`, `refused` | errors of clap in one line; wrong arguments (exit status 2) or bad files (1) |
+//! | `report` | errors, exit statuses and messages |
 //! | `call`, `plan`, `session` | `gpc call`; checks combinations of its arguments; its nodes |
 //! | `launching`, `joining`, `started` | starts processes; joins running nodes; the role of a process of a launcher |
 //! | `cause` | explains why a call failed |
@@ -21,19 +22,23 @@
 //! | `run/plan`, `nodes`, `job`, `failures` | checks arguments; starts or joins nodes; a running job; failures |
 //! | `run/input`, `output`, `signals` | standard input of rank 0; output in whole lines; signals |
 //! | `run/heads`, `reach`, `tools`, `show` | finds domains; queries them; the tools; their output |
-//! | `run/ranks` | ranks as text |
-//! | `tree`, `draw` | `gpc tree`; pictures: `text`, `dot`, `svg` with `place`, `json` |
+//! | `run/supervisor`, `ranks` | the supervisor of a host's processes; ranks as text |
+//! | `tree`, `draw` | `gpc tree`; pictures of a `sketch`: `text`, `dot`, `svg` with `place`, `json` |
 //! | `sim` | `gpc sim` |
 //! | `sim/worlds`, `exhaustive`, `against` | `--peering` and `--groups`; every crash; comparison of two builds |
 //! | `sim/costs`, `fit`, `fastest` | costs of messages; their measurement on this machine; the fastest tree for them |
+//! | `sim/scenario`, `trees` | the scenario and the trees that the arguments name |
 //! | `sim/output`, `progress` | tables and JSON; progress |
 //! | `bench` | `gpc bench` |
 //! | `bench/plan`, `set`, `measure` | the rows; processes and calls of a turn; gives the rows their turns |
-//! | `bench/statistics`, `histogram`, `comparison` | intervals; times of calls; comparison with a saved run |
-//! | `bench/report`, `print`, `csv`, `picture`, `axes` | results as JSON; as tables; as CSV; as a chart; what varies |
+//! | `bench/statistics`, `histogram` | intervals; times of calls |
+//! | `bench/key`, `axes` | what distinguishes rows; which of it varies |
+//! | `bench/report`, `summary` | results as JSON; makes them of the turns |
+//! | `bench/comparison`, `earlier` | comparison of two runs as JSON; a saved run, to compare with |
+//! | `bench/print`, `csv`, `picture` | results as tables; as CSV; as a chart |
 //! | `bench/machine`, `sample` | the machine and its load; results for tests |
-//! | `chart` | the chart of `--svg`: `axes`, `lines` |
-//! | `rendezvous` | `gpc rendezvous`: `serve`, `ask`, `run` with `task`, `show`, `token`, `private` |
+//! | `chart` | the chart of `--svg`: `content`, `axes`, `lines` |
+//! | `rendezvous` | `gpc rendezvous`: `serve`, `ask`, `run` with `task`, `show`, `token`, `private`, `arguments` |
 //! | `impi` | `gpc impi` |
 //! | `impi/server`, `client`, `command`, `methods` | the server; the client; its program; authentication methods |
 //! | `impi/field` | the command spelling of other implementations |
@@ -79,6 +84,7 @@ mod quantile;
 pub mod refused;
 #[cfg(feature = "rendezvous")]
 mod rendezvous;
+mod report;
 #[cfg(feature = "bnr")]
 mod run;
 mod secret;
@@ -94,7 +100,6 @@ mod xml;
 
 use std::env;
 use std::ffi::OsString;
-use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
@@ -103,19 +108,9 @@ use gpc_launch::remote::own_part;
 
 use self::args::{Args, Command};
 use self::refused::Refused;
-use chained_gpc::wire::Shown;
-
-/// The error of a command, as a message.
-pub type Failure = Box<dyn std::error::Error + Send + Sync>;
-
-/// Result of a sub-command: the exit status, or the error.
-pub type CommandResult = Result<ExitCode, Failure>;
-
-/// Exit status of a command that failed.
-const FAILED: u8 = 1;
-
-/// Exit status for wrong arguments, the same as clap's.
-const USAGE: u8 = 2;
+use self::report::USAGE;
+pub use self::report::{CommandResult, Failure};
+pub(crate) use self::report::{FAILED, say};
 
 /// Runs the command: parses the arguments, runs the sub-command, and reports its error. The exit status is 2 for wrong
 /// arguments, and 1 for other errors.
@@ -232,14 +227,6 @@ fn failed(error: &(dyn std::error::Error + Send + Sync + 'static), usage: u8) ->
         Some(Refused::Usage(_)) => usage,
         Some(Refused::File(_)) | None => FAILED,
     })
-}
-
-/// Prints a message to standard error; standard output has the results only. Each line is made harmless to a terminal,
-/// since it may contain file names and texts from peers.
-fn say(text: &str) {
-    let lines: Vec<String> = text.lines().map(|line| Shown(line).to_string()).collect();
-    // If standard error is closed, nothing is left to report that to.
-    let _ = writeln!(io::stderr().lock(), "gpc: {}", lines.join("\n"));
 }
 
 fn run(command: Command) -> CommandResult {

@@ -12,6 +12,7 @@ use gpc_trees::Id;
 use super::args::NodeArgs;
 use super::files::read_peers;
 use super::interrupt::Interrupt;
+use super::launching::BY_HAND;
 use super::limits::cannot_start;
 use super::logs::start_warnings;
 use super::plan::check_dead_after;
@@ -24,9 +25,6 @@ use gpc_launch::{Launched, LaunchedError, NodeSettings};
 
 /// Time that calls in flight get when a node is stopped.
 const END_LIMIT: Duration = Duration::from_secs(1);
-
-/// Error for a user who writes the hidden flag by hand.
-pub(super) const BY_HAND: &str = "--launched is for processes that `gpc call` starts; to run a node write gpc node --id I --listen ADDR --peers FILE";
 
 /// Runs the sub-command.
 pub(super) fn run(args: &NodeArgs) -> CommandResult {

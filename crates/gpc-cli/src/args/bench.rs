@@ -8,7 +8,10 @@ use clap::ValueEnum;
 use clap::builder::NonEmptyStringValueParser;
 use gpc_trees::{Id, TreeName};
 
-use super::{OVER_HEADING, OverArgs, TRUST_HEADING, TrustArgs, link_parser};
+use super::link::link_parser;
+use super::over::OVER_HEADING;
+use super::trust::TRUST_HEADING;
+use super::{OverArgs, TrustArgs};
 use crate::duration::Span;
 use crate::wait::WaitName;
 use chained_gpc::runtime::LinkKind;

@@ -10,6 +10,9 @@ use crate::launching::AGENT;
 use chained_gpc::bootstrap::HostList;
 use gpc_launch::remote::{Network, REMOTE_PROCESSES_MAX, RemotePlan};
 
+/// Heading of these arguments in the help.
+pub(super) const OVER_HEADING: &str = "Other hosts";
+
 /// Processes on other hosts.
 #[derive(Clone, PartialEq, Debug, clap::Args)]
 pub struct OverArgs {

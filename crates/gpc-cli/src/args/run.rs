@@ -5,14 +5,13 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::PathBuf;
 
 use clap::builder::NonEmptyStringValueParser;
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::{Subcommand, ValueEnum};
 use gpc_bnr::names::GroupId;
 use gpc_launch::PROCESSES_MAX;
 use gpc_trees::Id;
 
 use super::TrustArgs;
 use crate::duration::Span;
-use crate::usage;
 
 /// Maximum number of processes of a program: the maximum of a group.
 const COUNT_MAX: i64 = 1 << 20;
@@ -95,15 +94,6 @@ pub struct ProgramArgs {
     pub words: Vec<OsString>,
 }
 
-/// A program after a `:`, parsed separately.
-#[derive(Clone, PartialEq, Eq, Debug, Parser)]
-#[command(name = "gpc run", disable_help_flag = true, override_usage = RUN_USAGE)]
-pub(crate) struct NextProgram {
-    /// The program.
-    #[command(flatten)]
-    program: ProgramArgs,
-}
-
 /// Effect of a failed process on its group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum OnDeathKind {
@@ -133,7 +123,7 @@ pub enum BindKind {
     Core,
 }
 
-const RUN_USAGE: &str = "\
+pub(super) const RUN_USAGE: &str = "\
 gpc run [-n <N>] [OPTIONS] <PROGRAM> [ARGS]... [: [-n <N>] [--env K=V] [--wdir D] <PROGRAM> [ARGS]...]...";
 
 const RUN_EXAMPLES: &str = "\
@@ -294,42 +284,6 @@ Examples:
   gpc kill g1 --domain 3f
   gpc kill g1 --peers peers.txt --id 9 --secret-file job.secret";
 
-/// Error in the arguments of one program.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("program {place}: {why}")]
-pub struct ProgramError {
-    place: usize,
-    why: String,
-}
-
-impl RunArgs {
-    /// Returns all programs, each with the words up to its `:`.
-    ///
-    /// # Errors
-    /// If a program is missing, or the arguments before it are wrong.
-    pub fn programs(&self) -> Result<Vec<ProgramArgs>, ProgramError> {
-        let mut parts = self.first.words.split(|word| word == ":");
-        let words = parts.next().unwrap_or_default().to_vec();
-        if words.is_empty() {
-            return Err(missing(1));
-        }
-        let mut programs = vec![ProgramArgs { words, ..self.first.clone() }];
-        for (place, part) in (2..).zip(parts) {
-            let words = [OsString::from("gpc run")].into_iter().chain(part.iter().cloned());
-            let next = NextProgram::try_parse_from(words).map_err(|error| match part.is_empty() {
-                true => missing(place),
-                false => ProgramError { place, why: usage::of(&error, &["gpc".into(), "run".into()]) },
-            })?;
-            programs.push(next.program);
-        }
-        Ok(programs)
-    }
-}
-
-fn missing(place: usize) -> ProgramError {
-    ProgramError { place, why: "no program stands there: `:` goes between two programs".into() }
-}
-
 impl ProgramArgs {
     /// Returns the names and values of the variables. If only a name is given, `own` returns the value; a name without
     /// a value there is omitted.
@@ -347,6 +301,8 @@ impl ProgramArgs {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+
     use super::*;
 
     #[derive(Parser)]

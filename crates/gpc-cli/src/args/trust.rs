@@ -2,6 +2,9 @@
 
 use std::path::PathBuf;
 
+/// Heading of these arguments in the help of a call or a measurement.
+pub(super) const TRUST_HEADING: &str = "With --peers: whom to link with over TCP";
+
 /// Nodes that a node, or the root of a call on running nodes, links with over TCP.
 #[derive(Clone, PartialEq, Eq, Default, Debug, clap::Args)]
 pub struct TrustArgs {

@@ -1,7 +1,7 @@
 //! The axes of a sweep, which distinguish its rows. Tables have a column for each axis that varies, and state the
 //! others once.
 
-use super::report::Key;
+use super::key::Key;
 use crate::args::Bytes;
 use crate::output::Align;
 
@@ -98,21 +98,9 @@ pub(super) fn described(key: &Key, axes: &[Axis]) -> String {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+mod tests {
+    use super::super::sample::key;
     use super::*;
-
-    pub(in crate::bench) fn key(n: u32, tree: &str) -> Key {
-        Key {
-            n,
-            tree: tree.into(),
-            bytes: 64,
-            reply_bytes: Some(64),
-            in_flight: 1,
-            link: "unix".into(),
-            wait: "adaptive".into(),
-            root: "polled".into(),
-        }
-    }
 
     #[test]
     fn columns_are_those_that_vary() {

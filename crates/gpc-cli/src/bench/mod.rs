@@ -1,14 +1,16 @@
 //! `gpc bench`: measures calls over sizes, trees, payloads, calls in flight, links and wait modes.
 //!
 //! `plan` makes rows of the arguments, `measure` gives each row its turns, `set` has the processes and makes the calls.
-//! `statistics` and `histogram` do not know calls. `report` has the results, in the form of the files; `comparison`
-//! compares two of them. The other modules print. Every call, turn and repetition has a bound, and every process is
-//! ended before anything is printed.
+//! `statistics` and `histogram` do not know calls. `summary` makes a `report` of the turns, in the form of the files;
+//! `earlier` compares two of them. The other modules print. Every call, turn and repetition has a bound, and every
+//! process is ended before anything is printed.
 
 mod axes;
 mod comparison;
 mod csv;
+mod earlier;
 mod histogram;
+mod key;
 mod machine;
 mod measure;
 mod picture;
@@ -19,6 +21,7 @@ mod report;
 mod sample;
 mod set;
 mod statistics;
+mod summary;
 
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -27,7 +30,8 @@ use self::comparison::Comparison;
 use self::machine::{Machine, others_runnable};
 use self::measure::measure;
 use self::plan::BenchPlan;
-use self::report::{Circumstances, Report};
+use self::report::Report;
+use self::summary::Circumstances;
 use super::args::{BenchArgs, BenchOutput};
 use super::files::write_text;
 use super::interrupt::Interrupt;

@@ -2,7 +2,8 @@
 //! combination.
 
 use super::axes::{AXES, Axis, described, varying};
-use super::report::{Key, Report, Row};
+use super::key::Key;
+use super::report::{Report, Row};
 use crate::args::Bytes;
 use crate::chart::{Chart, Line, Point};
 

@@ -9,8 +9,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use gpc_trees::{Id, IdList, TreeName};
 
-use super::comparison::Earlier;
-use super::report::Key;
+use super::earlier::Earlier;
+use super::key::{Key, What};
 use crate::args::{BenchArgs, RootKind};
 use crate::builtin::{FILL, FILL_MAX};
 use crate::files::read_peers;
@@ -48,14 +48,6 @@ pub(super) struct BenchPlan {
     pub(super) seed: u64,
     /// Results to compare with.
     pub(super) earlier: Option<Earlier>,
-}
-
-/// Common properties of all calls.
-#[derive(Clone, Debug)]
-pub(super) struct What {
-    pub(super) func: String,
-    pub(super) header: String,
-    pub(super) forward_first: bool,
 }
 
 /// A kind of call to be measured.

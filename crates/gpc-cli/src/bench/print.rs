@@ -5,7 +5,8 @@ use std::io::{self, Write};
 use super::axes::{Axis, described, varying};
 use super::comparison::{Compared, Comparison};
 use super::histogram;
-use super::report::{Key, Report, Row};
+use super::key::Key;
+use super::report::{Report, Row};
 use crate::output::{Align, write_columns};
 
 /// Writes the figures, the comparison if there is one, and the histograms if they are requested.

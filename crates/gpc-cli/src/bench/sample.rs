@@ -1,10 +1,24 @@
 //! Results for tests of the modules that read and print them.
 
-use super::axes::tests::key;
 use super::histogram::Histogram;
+use super::key::Key;
 use super::machine::Machine;
-use super::report::{Key, Report, Row, VERSION};
+use super::report::{Report, Row, VERSION};
 use super::statistics::estimate;
+
+/// Returns the key of a row.
+pub(super) fn key(n: u32, tree: &str) -> Key {
+    Key {
+        n,
+        tree: tree.into(),
+        bytes: 64,
+        reply_bytes: Some(64),
+        in_flight: 1,
+        link: "unix".into(),
+        wait: "adaptive".into(),
+        root: "polled".into(),
+    }
+}
 
 /// Returns a row with these times of its turns, in nanoseconds.
 pub(super) fn row(key: Key, rounds_ns: &[u64]) -> Row {

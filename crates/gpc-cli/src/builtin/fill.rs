@@ -1,7 +1,6 @@
 //! `fill`: replies with the number of bytes in the request's header, whatever the data are. It measures replies of
 //! another size than the requests.
 
-use super::room;
 use chained_gpc::runtime::{FunctionError, Functions, FunctionsError};
 
 /// The byte that fills replies.
@@ -20,6 +19,14 @@ pub(super) fn register(functions: &Functions) -> Result<(), FunctionsError> {
             Ok(())
         })
         .map(drop)
+}
+
+/// Reserves memory for a reply whose length a peer chose. If there is not enough memory, the call fails and the process
+/// continues.
+fn room(reply: &mut Vec<u8>, length: usize) -> Result<(), FunctionError> {
+    reply
+        .try_reserve_exact(length)
+        .map_err(|_| format!("there is no memory for a reply of {length} bytes").into())
 }
 
 /// Returns the number of bytes in a header.

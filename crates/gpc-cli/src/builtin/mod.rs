@@ -19,7 +19,7 @@ pub(super) use fill::{FILL, FILL_MAX};
 pub use sum::{add, number_of};
 
 use chained_gpc::Placement;
-use chained_gpc::runtime::{FunctionError, Functions, FunctionsError};
+use chained_gpc::runtime::{Functions, FunctionsError};
 
 /// Name and meaning of each built-in function, for help texts.
 pub const BUILT_IN: [(&str, &str); 7] = [
@@ -55,14 +55,6 @@ pub fn register(functions: &Functions) -> Result<(), FunctionsError> {
     fail::register(functions)?;
     sum::register(functions)?;
     fill::register(functions)
-}
-
-/// Reserves memory for a reply whose length a peer chose. If there is not enough memory, the call fails and the process
-/// continues.
-fn room(reply: &mut Vec<u8>, length: usize) -> Result<(), FunctionError> {
-    reply
-        .try_reserve_exact(length)
-        .map_err(|_| format!("there is no memory for a reply of {length} bytes").into())
 }
 
 #[cfg(test)]

@@ -1,6 +1,13 @@
 //! The axes of a chart: positions of numbers and times, and their labels.
 
-use super::{Chart, LEFT, Line, PLOT_HEIGHT, PLOT_WIDTH, Point, TOP};
+use super::{Chart, Line, Point};
+
+/// Size of the plot, in pixels.
+pub(super) const PLOT_WIDTH: f64 = 620.0;
+pub(super) const PLOT_HEIGHT: f64 = 410.0;
+/// Margins at the left of the plot and above it.
+pub(super) const LEFT: f64 = 90.0;
+pub(super) const TOP: f64 = 86.0;
 
 /// Digits of the labelled times, from many to few. The first set with few enough labels is used.
 const STEPS: [&[f64]; 4] = [

@@ -5,21 +5,17 @@
 //! the positions of numbers and times, `lines` the styles of lines.
 
 mod axes;
+mod content;
 mod lines;
 
 use std::fmt::Write as _;
 
-use self::axes::Axes;
+use self::axes::{Axes, LEFT, PLOT_HEIGHT, PLOT_WIDTH, TOP};
+pub(super) use self::content::{Chart, Line, Point};
 use self::lines::{Shared, Style, shared, styles};
-use super::output::shown_ns;
 use super::xml::Escaped;
 
-/// Size of the plot, in pixels.
-const PLOT_WIDTH: f64 = 620.0;
-const PLOT_HEIGHT: f64 = 410.0;
-/// Margins of the plot.
-const LEFT: f64 = 90.0;
-const TOP: f64 = 86.0;
+/// Margin below the plot, in pixels.
 const BOTTOM: f64 = 60.0;
 
 /// Size of the legend, in pixels: its samples and margins, a line, and the maximum of a character.
@@ -33,62 +29,6 @@ const NAME_MAX: usize = 48;
 /// Maximum width of a character of the title and of the notes below it, in pixels.
 const TITLE_CHARACTER: f64 = 9.6;
 const NOTE_CHARACTER: f64 = 7.0;
-
-/// Content of a chart.
-#[derive(Clone, Debug)]
-pub(super) struct Chart {
-    /// Title above the plot.
-    pub(super) title: String,
-    /// Notes below the title, smaller: the meaning of a point, in at most two lines.
-    pub(super) notes: Vec<String>,
-    /// What the lower axis counts.
-    pub(super) axis: &'static str,
-    /// Formats a number of the lower axis.
-    pub(super) number: fn(u32) -> String,
-    /// One line for each kind of call.
-    pub(super) lines: Vec<Line>,
-}
-
-/// A kind of call, and the times of its calls.
-#[derive(Clone, PartialEq, Debug)]
-pub(super) struct Line {
-    /// Name in the legend.
-    pub(super) name: String,
-    /// Points in order of their numbers.
-    pub(super) points: Vec<Point>,
-}
-
-/// Time of calls.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Point {
-    /// Number on the lower axis, at least 1.
-    pub(super) at: u32,
-    /// Time in nanoseconds.
-    pub(super) ns: u64,
-    /// Uncertainty of the time: lower and upper end, in nanoseconds.
-    pub(super) interval_ns: Option<(u64, u64)>,
-}
-
-impl Point {
-    /// Returns a point without uncertainty.
-    pub(super) fn exact(at: u32, ns: u64) -> Point {
-        Point { at, ns, interval_ns: None }
-    }
-
-    /// Returns the times that the point shows.
-    fn times_ns(self) -> impl Iterator<Item = u64> {
-        let (from, to) = self.interval_ns.unwrap_or((self.ns, self.ns));
-        [from, self.ns, to].into_iter()
-    }
-
-    /// Describes the point: `4 ids: 70.0 µs (69.1 µs to 71.2 µs)`.
-    fn said(&self, chart: &Chart) -> String {
-        let interval =
-            self.interval_ns.map(|(from, to)| format!(" ({} to {})", shown_ns(from), shown_ns(to)));
-        let (at, unit) = ((chart.number)(self.at), chart.axis);
-        format!("{at} {unit}: {}{}", shown_ns(self.ns), interval.unwrap_or_default())
-    }
-}
 
 /// Returns numbers of ids up to `most`: powers of two, and `most` itself.
 pub(super) fn sizes(most: u32) -> Vec<u32> {

@@ -7,7 +7,7 @@ use gpc_rendezvous::variables::Variables;
 use gpc_rendezvous::{Completion, Spec};
 use serde::Serialize;
 
-use super::{above, client, handle};
+use super::arguments::{above, client, handle};
 use crate::args::rendezvous::{CreateArgs, DestroyArgs, RegisterArgs, WaitArgs, WaitOutput};
 use crate::files::read_bytes;
 use crate::level::json::Leveled;

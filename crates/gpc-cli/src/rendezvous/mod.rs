@@ -2,6 +2,7 @@
 //!
 //! Source: WS Rendezvous; the requests to a service are in `gpc_rendezvous::client`.
 
+mod arguments;
 mod ask;
 mod private;
 mod run;
@@ -10,13 +11,11 @@ mod show;
 mod task;
 mod token;
 
-use gpc_rendezvous::client::{Client, ClientError, ClientOptions};
-use gpc_rendezvous::variables::{self, Variables};
-use gpc_rendezvous::{FaultKind, Handle, Spec};
+use gpc_rendezvous::FaultKind;
+use gpc_rendezvous::client::ClientError;
 
-use super::args::rendezvous::{AboveArgs, AccessArgs, HandleArgs, RendezvousArgs, RendezvousCommand};
-use super::refused::Refused;
-use super::{CommandResult, Failure};
+use super::CommandResult;
+use super::args::rendezvous::{RendezvousArgs, RendezvousCommand};
 
 /// Runs the sub-command.
 pub(super) fn run(args: &RendezvousArgs) -> CommandResult {
@@ -37,33 +36,4 @@ pub(super) fn run(args: &RendezvousArgs) -> CommandResult {
         }
         _ => error,
     })
-}
-
-/// Returns a client with the token and the authority from the arguments, or from the environment.
-fn client(access: &AccessArgs, variables: &Variables) -> Result<Client, Failure> {
-    let mut options = ClientOptions::default();
-    options.token = token::of(access, variables)?;
-    options.ca = access.ca.clone().or_else(|| variables.ca_file.clone());
-    options.limit = access.try_for.duration();
-    Ok(Client::new(&options)?)
-}
-
-/// Returns the resource from the arguments, or from the environment.
-fn handle(args: &HandleArgs, variables: &Variables) -> Result<Handle, Refused> {
-    let (found, names) = match (&args.handle, args.multijob) {
-        (Some(handle), _) => return Ok(handle.clone()),
-        (None, false) => (&variables.job, variables::JOB_HANDLE),
-        (None, true) => (&variables.multijob, variables::MULTIJOB_HANDLE),
-    };
-    let [one, other] = names;
-    found.clone().ok_or_else(|| {
-        Refused::Usage(format!("name the handle of a resource, or set {one} or {other} in the environment"))
-    })
-}
-
-/// Adds the resource above, with which this one is to register.
-fn above(spec: Spec, above: &AboveArgs) -> Spec {
-    let parent = above.parent.clone().zip(above.rank);
-    let parent = parent.map(|(handle, rank)| gpc_rendezvous::Parent { handle, rank: rank.0 });
-    Spec { parent, ..spec }
 }

@@ -17,7 +17,8 @@ use rustix::fs::{
 };
 use rustix::process::geteuid;
 
-use super::{Failure, token};
+use super::token;
+use crate::Failure;
 
 /// Mode of a folder that only its owner can enter.
 const MODE: u32 = 0o700;

@@ -12,13 +12,14 @@ use gpc_rendezvous::client::{Client, ClientError, ServiceUrl};
 use gpc_rendezvous::variables::Variables;
 use gpc_rendezvous::{FaultKind, Handle, Spec, Wanted};
 
+use super::arguments::{above, client};
 use super::private::TokenFile;
 use super::task::{END, Event, KILLED, Over, Tasks, watch_children};
-use super::{Failure, above, client, private, token};
+use super::{private, token};
 use crate::args::rendezvous::RunArgs;
 use crate::interrupt::Interrupt;
 use crate::refused::Refused;
-use crate::{CommandResult, say};
+use crate::{CommandResult, Failure, say};
 
 /// Time limit for the service to report how many have registered after a process has failed.
 const ASK: Duration = Duration::from_secs(1);

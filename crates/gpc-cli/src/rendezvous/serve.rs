@@ -12,10 +12,10 @@ use gpc_rendezvous::{Limits, Store};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::private::TokenFile;
-use super::{Failure, private, token};
+use super::{private, token};
 use crate::args::rendezvous::ServeArgs;
 use crate::interrupt::Interrupt;
-use crate::{CommandResult, files, logs, say, stdout};
+use crate::{CommandResult, Failure, files, logs, say, stdout};
 
 /// Time that requests in progress get when the service is stopped.
 const END: Duration = Duration::from_secs(3);

@@ -9,7 +9,7 @@ use gpc_rendezvous::variables::Variables;
 use gpc_rendezvous::{Fault, Properties};
 use serde::Serialize;
 
-use super::{client, handle};
+use super::arguments::{client, handle};
 use crate::args::rendezvous::{ShowArgs, ShowOutput};
 use crate::duration::brief;
 use crate::output::write_json;

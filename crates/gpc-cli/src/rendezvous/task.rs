@@ -20,9 +20,8 @@ use rustix::process::{
 use signal_hook::consts::SIGCHLD;
 use signal_hook::iterator::Signals;
 
-use super::Failure;
 use crate::args::rendezvous::{RunArgs, TaskArgs};
-use crate::{CommandResult, say};
+use crate::{CommandResult, Failure, say};
 
 /// Time that processes have to end after SIGTERM.
 pub(super) const END: Duration = Duration::from_secs(3);

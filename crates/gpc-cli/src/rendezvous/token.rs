@@ -8,10 +8,9 @@ use chained_gpc::bootstrap::{SECRET_VARIABLE, named_or_variable, read_secret, re
 use gpc_rendezvous::token::ServiceToken;
 use gpc_rendezvous::variables::Variables;
 
-use super::Failure;
 use crate::args::rendezvous::{AccessArgs, TokenArgs};
 use crate::refused::Refused;
-use crate::{CommandResult, stdout};
+use crate::{CommandResult, Failure, stdout};
 
 /// Runs the sub-command.
 pub(super) fn run(args: &TokenArgs) -> CommandResult {

@@ -14,21 +14,16 @@ mod ranks;
 mod reach;
 mod show;
 mod signals;
+mod supervisor;
 mod tools;
 
-use std::ffi::OsString;
-use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd as _, OwnedFd};
-use std::os::unix::fs::FileTypeExt as _;
-use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use gpc_bnr::host::{Host, HostSettings, KeeperCommand};
-use gpc_launch::this_program;
+use gpc_bnr::host::{Host, HostSettings};
 
 use self::heads::Listening;
 use self::job::{Job, Over};
@@ -40,37 +35,14 @@ use super::args::run::RunArgs;
 use super::{CommandResult, say};
 
 pub(super) use self::nodes::{run_launched, serving};
+pub(super) use self::supervisor::{is_keeper, keep};
 pub(super) use self::tools::{db, kill, ps};
-
-/// The argument of a supervisor.
-const KEEP: &str = "keep";
 
 /// Exit status after the time limit, the same as that of `timeout`.
 const TIMED_OUT: u8 = 124;
 
 /// Time limit for the end of a domain: it kills, and waits for no program.
 const END_LIMIT: Duration = Duration::from_secs(10);
-
-/// Whether this process was started as the supervisor of a host's processes.
-pub(super) fn is_keeper(arguments: impl IntoIterator<Item = OsString>) -> bool {
-    arguments.into_iter().skip(1).eq([KEEP])
-}
-
-/// Supervises the processes of a host, until the socket at standard input is closed.
-pub(super) fn keep() -> CommandResult {
-    let control = File::from(io::stdin().as_fd().try_clone_to_owned()?);
-    if !control.metadata()?.file_type().is_socket() {
-        return Err(format!("`gpc {KEEP}` is started by nodes, which speak with it through a socket that is its standard input; nobody starts it by hand").into());
-    }
-    gpc_bnr::keeper::run(UnixStream::from(OwnedFd::from(control)))
-        .map_err(|error| format!("the keeper of this host's processes has failed: {error}"))?;
-    Ok(ExitCode::SUCCESS)
-}
-
-/// Returns the command by which nodes start their supervisors: this program, whose file may have been replaced since.
-fn keeper_command() -> io::Result<KeeperCommand> {
-    Ok(KeeperCommand { program: this_program()?, args: vec![KEEP.into()] })
-}
 
 /// Runs `gpc run`.
 pub(super) fn run(args: &RunArgs) -> CommandResult {

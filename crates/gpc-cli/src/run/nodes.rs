@@ -13,10 +13,11 @@ use gpc_launch::{Launch, Launched, LaunchedError, NodeSettings, Plan, this_progr
 use gpc_trees::Id;
 
 use super::plan::{Joined, RunPlan, Where};
-use super::{keeper_command, signals::Signals};
+use super::signals::Signals;
+use super::supervisor::keeper_command;
 use crate::joining::refuse_taken;
 use crate::limits::cannot_start;
-use crate::{CommandResult, Failure, builtin, launching, node};
+use crate::{CommandResult, Failure, builtin, launching};
 
 /// Time that started nodes have to end after their domain.
 const END_LIMIT: Duration = Duration::from_secs(2);
@@ -108,7 +109,7 @@ pub(crate) fn run_launched(id: Id) -> CommandResult {
     let launched = match Launched::take(id) {
         // The parent is gone, so nothing is reported.
         Err(LaunchedError::ParentGone) => return Ok(ExitCode::FAILURE),
-        Err(LaunchedError::ByHand) => return Err(node::BY_HAND.into()),
+        Err(LaunchedError::ByHand) => return Err(launching::BY_HAND.into()),
         launched => launched?,
     };
     let functions = Functions::new();

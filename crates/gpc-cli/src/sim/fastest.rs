@@ -6,7 +6,7 @@
 use gpc_trees::{Lag, Limits, Tree, TreeName};
 
 use super::costs::RunCosts;
-use super::scenario;
+use super::scenario::scenario;
 use crate::args::{SimArgs, SimTree};
 use crate::refused::Refused;
 use gpc_sim::{FaultSet, Scenario, run as simulate};

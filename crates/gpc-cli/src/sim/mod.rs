@@ -7,13 +7,15 @@ mod fastest;
 mod fit;
 mod output;
 mod progress;
+mod scenario;
+mod trees;
 mod worlds;
 
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use gpc_trees::{Limits, Tree, TreeName};
+use gpc_trees::TreeName;
 
 use super::args::{SimArgs, SimOutput};
 use super::chart::{self, Chart, Line, Point};
@@ -21,12 +23,13 @@ use super::files::write_text;
 use super::interrupt::Interrupt;
 use super::limits::cannot_start;
 use super::refused::Refused;
-use super::tree::{no_such_tree, read_layout};
 use super::{CommandResult, FAILED, Failure, say, stdout};
 use costs::RunCosts;
 use gpc_sim::{Crash, Report, Scenario, run_observed, start_threads, swarm_unless};
 use output::{Compared, Measured, Summary, SwarmSummary};
 use progress::Progress;
+use scenario::{replay, scenario};
+use trees::{tree_name, trees};
 
 /// Runs the sub-command. Of a tree file only the shape counts; the ids are in order.
 pub(super) fn run(args: &SimArgs) -> CommandResult {
@@ -243,11 +246,6 @@ fn judge(scenario: &Scenario, name: &TreeName, report: &Report) -> CommandResult
     }
 }
 
-/// Returns the command that runs a scenario again. A shape has no name of its own, so the name of its file is used.
-fn replay(scenario: &Scenario, name: &TreeName) -> String {
-    scenario.replay().replacen(" --tree explicit ", &format!(" --tree {name} "), 1)
-}
-
 /// Returns the command that shows the run of one seed of many.
 fn replay_of(args: &SimArgs, seed: u64) -> Result<String, Refused> {
     if let Some(line) = worlds::replay_of(args, seed) {
@@ -258,58 +256,6 @@ fn replay_of(args: &SimArgs, seed: u64) -> Result<String, Refused> {
     let one = scenario(args, &costs, &name, args.ids())?.swarm(seed, args.tree.is_some());
     let drawn = if args.tree.is_some() { name } else { one.tree.to_string().parse().unwrap_or(name) };
     Ok(replay(&one, &drawn))
-}
-
-/// Returns the given tree, binary by default.
-fn tree_name(args: &SimArgs, costs: &RunCosts) -> Result<TreeName, Refused> {
-    args.tree.as_ref().map_or(Ok(TreeName::Binary), |tree| fastest::named(tree, args, costs))
-}
-
-/// Returns the trees to compare.
-fn trees(args: &SimArgs, costs: &RunCosts) -> Result<Vec<TreeName>, Refused> {
-    args.compare.iter().map(|tree| fastest::named(tree, args, costs)).collect()
-}
-
-fn scenario(args: &SimArgs, costs: &RunCosts, name: &TreeName, n: u32) -> Result<Scenario, Refused> {
-    let tree = tree_of(name, n)?;
-    tree.check(n, &Limits::default()).map_err(|error| format!("{name}: {error}"))?;
-    if args.reply_bytes.is_some_and(|bytes| (1..4).contains(&bytes)) {
-        return Err("--reply-bytes is 0 for no replies, or at least 4: a reply begins with its id".into());
-    }
-    let nanos = |span: super::duration::Span| u64::try_from(span.duration().as_nanos()).unwrap_or(u64::MAX);
-    Ok(Scenario {
-        calls: args.calls,
-        partial: args.partial,
-        faults: args.faults,
-        crashes: args.crash.clone(),
-        seed: args.seed,
-        costs: costs.costs,
-        sharing: costs.sharing,
-        hosts: args.hosts,
-        func_ns: nanos(args.func_cost),
-        callback_ns: nanos(args.callback_cost),
-        reply_bytes: args.reply_bytes,
-        data_bytes: args.data_bytes,
-        links: args.links,
-        trace: args.trace,
-        ..Scenario::new(n, tree)
-    })
-}
-
-fn tree_of(name: &TreeName, n: u32) -> Result<Tree, Refused> {
-    if let TreeName::File(path) = name {
-        let layout = read_layout(Path::new(path)).map_err(Refused::File)?;
-        return match layout.len() == n {
-            true => Ok(layout.tree()),
-            false => Err(format!("{path} is a tree over {} ids, not over {n}", layout.len()).into()),
-        };
-    }
-    if let TreeName::Hosts { .. } | TreeName::KnownHosts(_) = name {
-        return Err(
-            format!("{name}: a simulation spreads its ids with --hosts H, and keeps no hosts file").into()
-        );
-    }
-    Ok(name.built_in().ok_or_else(|| no_such_tree(name))?)
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use std::time::Instant;
 use gpc_trees::{Id, TreeName};
 use serde::Serialize;
 
+use super::scenario::replay;
 use crate::CommandResult;
 pub(super) use crate::output::write_json;
 use crate::output::{Counts, FirstCause};
@@ -229,7 +230,7 @@ impl SwarmSummary {
     pub(super) fn new(swarm: &Swarm, name: &TreeName, measured: Measured, interrupted: bool) -> SwarmSummary {
         let failure = |(scenario, violations): &(Scenario, Vec<gpc_sim::check::Violation>)| FailureSummary {
             seed: scenario.seed,
-            replay: super::replay(scenario, name),
+            replay: replay(scenario, name),
             violations: violations.iter().map(ToString::to_string).collect(),
         };
         SwarmSummary {

@@ -3,6 +3,7 @@
 use super::*;
 use crate::args::{Args, Command};
 use gpc_sim::{Costs, run as simulate};
+use gpc_trees::Tree;
 
 fn args(line: &str) -> SimArgs {
     let words = std::iter::once("gpc").chain(line.split_whitespace());

@@ -1,7 +1,6 @@
 //! Tests of the comparison of two runs.
 
-use super::super::axes::tests::key;
-use super::super::sample::{report, row};
+use super::super::sample::{key, report, row};
 use super::*;
 
 fn what(func: &str) -> What {

@@ -1,10 +1,9 @@
 //! Tests of the output for people and programs.
 
-use super::super::axes::tests::key;
 use super::super::comparison::Verdict;
 use super::super::csv::write_csv;
 use super::super::picture::picture;
-use super::super::sample::{report, row};
+use super::super::sample::{key, report, row};
 use super::*;
 use crate::chart::Chart;
 

@@ -29,20 +29,20 @@ const LINK: &str = "link";
 
 /// Fitted costs, and the machine of the measurement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(in crate::sim) struct FitFile {
+pub(crate) struct FitFile {
     /// Kind of the links.
-    pub(in crate::sim) link: LinkKind,
+    pub(crate) link: LinkKind,
     /// Cores of the machine; the processes may have had fewer.
-    pub(in crate::sim) machine_cores: NonZeroU32,
+    pub(crate) machine_cores: NonZeroU32,
     /// Costs of messages.
-    pub(in crate::sim) cost: HostCost,
+    pub(crate) cost: HostCost,
 }
 
 /// Reads a file of fitted costs.
 ///
 /// # Errors
 /// If the file cannot be read or has a fault. The message begins with the path, names the field and says what to do.
-pub(in crate::sim) fn read_fit(path: &Path) -> Result<FitFile, String> {
+pub(crate) fn read_fit(path: &Path) -> Result<FitFile, String> {
     if !path.exists() {
         let shown = path.display();
         return Err(format!(

@@ -1,0 +1,38 @@
+//! The supervisor of a host's processes: this program, which nodes start with the argument `keep`.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::fs::FileTypeExt as _;
+use std::os::unix::net::UnixStream;
+use std::process::ExitCode;
+
+use gpc_bnr::host::KeeperCommand;
+use gpc_launch::this_program;
+
+use crate::CommandResult;
+
+/// The argument of a supervisor.
+const KEEP: &str = "keep";
+
+/// Whether this process was started as the supervisor of a host's processes.
+pub(crate) fn is_keeper(arguments: impl IntoIterator<Item = OsString>) -> bool {
+    arguments.into_iter().skip(1).eq([KEEP])
+}
+
+/// Supervises the processes of a host, until the socket at standard input is closed.
+pub(crate) fn keep() -> CommandResult {
+    let control = File::from(io::stdin().as_fd().try_clone_to_owned()?);
+    if !control.metadata()?.file_type().is_socket() {
+        return Err(format!("`gpc {KEEP}` is started by nodes, which speak with it through a socket that is its standard input; nobody starts it by hand").into());
+    }
+    gpc_bnr::keeper::run(UnixStream::from(OwnedFd::from(control)))
+        .map_err(|error| format!("the keeper of this host's processes has failed: {error}"))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Returns the command by which nodes start their supervisors: this program, whose file may have been replaced since.
+pub(super) fn keeper_command() -> io::Result<KeeperCommand> {
+    Ok(KeeperCommand { program: this_program()?, args: vec![KEEP.into()] })
+}
