@@ -98,3 +98,8 @@ pub use path::Hop;
 pub use random::Random;
 pub use run::{CallReport, Ended, Report, Swarm, run, run_and_leave, run_observed, swarm, swarm_unless};
 pub use scenario::{REPLY_BYTES, Scenario};
+
+/// The program of the README, as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct Readme;
