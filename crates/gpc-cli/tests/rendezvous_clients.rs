@@ -1,5 +1,5 @@
-//! Clients of a rendezvous in other languages (crates/gpc-rendezvous/examples/clients): tasks in shell, Python and C meet through
-//! `gpc rendezvous serve`, and each receives the contacts of all.
+//! Clients of a rendezvous in other languages (crates/gpc-rendezvous/examples/clients): tasks in shell, Python and C
+//! meet through `gpc rendezvous serve`, and each receives the contacts of all.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 #![allow(clippy::print_stdout, reason = "a test that is skipped says so")]
