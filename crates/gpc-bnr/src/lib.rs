@@ -28,14 +28,20 @@
 //!
 //! | file | for |
 //! |---|---|
-//! | `asking`, `telling` | requests of clients, and orders that wait; calls to other nodes, and timers |
+//! | `events` | inputs and outputs of the state machine |
+//! | `asking`, `telling` | requests of clients, and orders that wait; calls to other nodes |
+//! | `pending`, `outgoing`, `timers` | what they wait for: requests and orders; calls and their purposes; timers |
 //! | `meeting`, `collecting`, `missing` | collective requests at members' nodes; at the coordinator; missing members |
-//! | `kinds`, `sets` | counters of collective requests; members of a set, and their coordinator |
-//! | `groups`, `head`, `ids` | groups at the head; its other state; groups that must not be started any more |
+//! | `collective`, `kinds`, `sets` | their state; their counters; members of a set, and their coordinator |
+//! | `groups`, `group` | open, start and kill groups at the head; the state of a group there |
+//! | `head_requests`, `head`, `ids` | other requests at the head; its state; groups that must not be started any more |
 //! | `database`, `names`, `mapping` | copies of databases; databases and names at the head; `PMI_process_mapping` |
 //! | `spawned`, `placement`, `soft` | checks of spawns; ranks to nodes; the info key `soft` |
-//! | `starting`, `deaths`, `watch` | processes of a node; their ends, and notices; the life of a domain |
+//! | `starting`, `local` | processes of a node: start and end; their state |
+//! | `deaths`, `known_deaths` | effects and notices of deaths; the known ones |
+//! | `watch`, `life` | begin, watch and end of a domain; the state of that |
 //! | `overview` | queries over all groups and nodes |
+//! | `faults`, `errno` | common faults; error numbers of starts |
 //!
 //! ## host
 //!
