@@ -74,10 +74,13 @@
 //! | `pmi/one`, `text`, `two`, `message` | PMI-1, and its lines; PMI-2, and its messages |
 //! | `pmi/spawn`, `barrier`, `attributes` | spawns; groups of PMI-1.2 barriers; node attributes of PMI-2 |
 //! | `streams/splitter`, `batch` | bytes to pieces that end with a line; several pieces in one call |
-//! | `sim/world`, `node`, `network` | events in order; a chain with a domain above it; links |
+//! | `sim/world`, `events`, `time` | a world, which handles events in order; the events; its time |
+//! | `sim/node`, `driver`, `network` | a chain with a domain above it; inputs and outputs of both; links |
 //! | `sim/processes`, `programs` | processes, and what they request |
-//! | `sim/config`, `faults`, `scenario` | parameters of a world; faults; a kind of [worlds](gpc_sim::worlds) |
-//! | `sim/check`, `seen`, `counts` | rules, judged from what is seen from outside; that history; its counts |
+//! | `sim/faults`, `inject`, `lasting` | kinds of faults; their injection; faults that last for a while |
+//! | `sim/config`, `scenario` | parameters of a world; a kind of [worlds](gpc_sim::worlds) |
+//! | `sim/check`, `seen`, `counts` | rules, judged from what is seen from outside; an observation; their counts |
+//! | `sim/record`, `totals` | the history, trace and hash of a run; its totals |
 //!
 //! Source: BNR, "Classic Groups", "Thoughts from David and Brian", "Thoughts about BNR Domains".
 #![deny(unsafe_code)]
