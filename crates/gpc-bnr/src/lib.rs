@@ -47,11 +47,15 @@
 //!
 //! | file | for |
 //! |---|---|
+//! | `begin`, `settings`, `events` | threads of a domain; parameters of its head; events for the application |
 //! | `engine`, `doing`, `mailbox` | the event loop; carries out the outputs of the state machine; its queue |
+//! | `sources`, `owner`, `orders` | watched descriptors; the application's requests; unanswered orders |
 //! | `doors`, `visits`, `peer` | listeners; connections; the user at the other end |
-//! | `clients`, `unread` | requests and answers of connections; bounds on answers that are not read |
-//! | `processes`, `input`, `outflow` | descriptors and environment of processes; standard input; output to the head |
-//! | `calls`, `serving`, `looking` | chained calls; a node in the domains of others; commands that ask through a node |
+//! | `links`, `clients`, `unread` | all connections; one connection; bounds on answers that are not read |
+//! | `processes`, `local`, `supervisor` | descriptors and environment of processes; those here; their supervisor |
+//! | `stdio`, `input`, `outflow` | standard input and output; input; output to the head |
+//! | `calls`, `serving`, `shared` | chained calls; a node in the domains of others; the state of all its domains |
+//! | `looking` | commands that ask through a node |
 //! | `foreign` | detects processes whose MPI library is not supported |
 //!
 //! ## keeper
