@@ -28,24 +28,34 @@
 //!
 //! | file | for |
 //! |---|---|
-//! | `asking`, `telling` | requests of clients, and orders that wait; calls to other nodes, and timers |
+//! | `events` | inputs and outputs of the state machine |
+//! | `asking`, `telling` | requests of clients, and orders that wait; calls to other nodes |
+//! | `pending`, `outgoing`, `timers` | what they wait for: requests and orders; calls and their purposes; timers |
 //! | `meeting`, `collecting`, `missing` | collective requests at members' nodes; at the coordinator; missing members |
-//! | `kinds`, `sets` | counters of collective requests; members of a set, and their coordinator |
-//! | `groups`, `head`, `ids` | groups at the head; its other state; groups that must not be started any more |
+//! | `collective`, `kinds`, `sets` | their state; their counters; members of a set, and their coordinator |
+//! | `groups`, `group` | open, start and kill groups at the head; the state of a group there |
+//! | `head_requests`, `head`, `ids` | other requests at the head; its state; groups that must not be started any more |
 //! | `database`, `names`, `mapping` | copies of databases; databases and names at the head; `PMI_process_mapping` |
 //! | `spawned`, `placement`, `soft` | checks of spawns; ranks to nodes; the info key `soft` |
-//! | `starting`, `deaths`, `watch` | processes of a node; their ends, and notices; the life of a domain |
+//! | `starting`, `local` | processes of a node: start and end; their state |
+//! | `deaths`, `known_deaths` | effects and notices of deaths; the known ones |
+//! | `watch`, `life` | begin, watch and end of a domain; the state of that |
 //! | `overview` | queries over all groups and nodes |
+//! | `faults`, `errno` | common faults; error numbers of starts |
 //!
 //! ## host
 //!
 //! | file | for |
 //! |---|---|
+//! | `begin`, `settings`, `events` | threads of a domain; parameters of its head; events for the application |
 //! | `engine`, `doing`, `mailbox` | the event loop; carries out the outputs of the state machine; its queue |
+//! | `sources`, `owner`, `orders` | watched descriptors; the application's requests; unanswered orders |
 //! | `doors`, `visits`, `peer` | listeners; connections; the user at the other end |
-//! | `clients`, `unread` | requests and answers of connections; bounds on answers that are not read |
-//! | `processes`, `input`, `outflow` | descriptors and environment of processes; standard input; output to the head |
-//! | `calls`, `serving`, `looking` | chained calls; a node in the domains of others; commands that ask through a node |
+//! | `links`, `clients`, `unread` | all connections; one connection; bounds on answers that are not read |
+//! | `processes`, `local`, `supervisor` | descriptors and environment of processes; those here; their supervisor |
+//! | `stdio`, `input`, `outflow` | standard input and output; input; output to the head |
+//! | `calls`, `serving`, `shared` | chained calls; a node in the domains of others; the state of all its domains |
+//! | `looking` | commands that ask through a node |
 //! | `foreign` | detects processes whose MPI library is not supported |
 //!
 //! ## keeper
@@ -68,10 +78,13 @@
 //! | `pmi/one`, `text`, `two`, `message` | PMI-1, and its lines; PMI-2, and its messages |
 //! | `pmi/spawn`, `barrier`, `attributes` | spawns; groups of PMI-1.2 barriers; node attributes of PMI-2 |
 //! | `streams/splitter`, `batch` | bytes to pieces that end with a line; several pieces in one call |
-//! | `sim/world`, `node`, `network` | events in order; a chain with a domain above it; links |
+//! | `sim/world`, `events`, `time` | a world, which handles events in order; the events; its time |
+//! | `sim/node`, `driver`, `network` | a chain with a domain above it; inputs and outputs of both; links |
 //! | `sim/processes`, `programs` | processes, and what they request |
-//! | `sim/config`, `faults`, `scenario` | parameters of a world; faults; a kind of [worlds](gpc_sim::worlds) |
-//! | `sim/check`, `seen`, `counts` | rules, judged from what is seen from outside; that history; its counts |
+//! | `sim/faults`, `inject`, `lasting` | kinds of faults; their injection; faults that last for a while |
+//! | `sim/config`, `scenario` | parameters of a world; a kind of [worlds](gpc_sim::worlds) |
+//! | `sim/check`, `seen`, `counts` | rules, judged from what is seen from outside; an observation; their counts |
+//! | `sim/record`, `totals` | the history, trace and hash of a run; its totals |
 //!
 //! Source: BNR, "Classic Groups", "Thoughts from David and Brian", "Thoughts about BNR Domains".
 #![deny(unsafe_code)]

@@ -4,9 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use chained_gpc::wire::fields::Fields;
-
-use super::CodecError;
+use chained_gpc::wire::fields::{Fields, FieldsError as CodecError};
 
 /// A buffer that values are appended to.
 #[derive(Default)]

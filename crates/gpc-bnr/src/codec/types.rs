@@ -1,9 +1,8 @@
 //! The encodings of a domain's types: the order of the fields, and the number of each variant. The meaning of a number
 //! never changes.
 
-use chained_gpc::wire::fields::Fields;
+use chained_gpc::wire::fields::{Fields, FieldsError as CodecError};
 
-use super::CodecError;
 use super::bytes::{Coded, Writer};
 use crate::exit::{Death, Exit};
 use crate::fault::{Fault, FaultKind};

@@ -7,13 +7,16 @@ use std::time::Duration;
 use chained_gpc::trees::Id;
 
 use super::database::{check_key, check_length, check_value, shown};
-use super::starting::{Process, Whom};
-use super::telling::{Errand, Timer};
-use super::watch::Life;
+use super::faults::{domain_ended, no_database, no_group, not_found};
+use super::life::Life;
+use super::local::Whom;
+use super::outgoing::Errand;
+use super::pending::{Asker, Held, Putting};
+use super::timers::Timer;
 use super::{Domain, Output, Serial, Token};
 use crate::fault::{Fault, FaultKind};
 use crate::names::{GroupId, Member, RESERVED};
-use crate::order::{Meeting, Order, Purpose, Report};
+use crate::order::{Order, Purpose, Report};
 use crate::request::{Answer, Client, Identity, Pair, Request};
 use crate::spec::OnDeath;
 
@@ -23,55 +26,6 @@ const UNLINKED: Duration = Duration::from_secs(10);
 
 /// Exit status of the job in that case, as for a process that ends without finalizing.
 const UNLINKED_STATUS: u8 = 1;
-
-/// Receiver of an answer.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Asker {
-    /// The answer is dropped.
-    Nobody,
-    /// A local client.
-    Client(Client, Serial),
-    /// Another node.
-    Order(Token),
-    /// A collective request: the answer completes its purpose.
-    Meeting(Meeting),
-    /// A put into a database without a copy here.
-    Put(u64),
-    /// A wait for several groups, by number.
-    Joined(u64),
-    /// A local client that subscribes to deaths.
-    Subscriber(Client, Serial),
-}
-
-/// The kind of an order that is not yet answered.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Held {
-    /// A query to the head or to all nodes.
-    Asked,
-    /// A coordinator collects.
-    Collect(Meeting),
-    /// A group is being started.
-    Start,
-    /// A group is being checked.
-    Check,
-    /// A group is being killed.
-    Kill,
-    /// The head watches this node.
-    Watch,
-    /// The domain ends.
-    End,
-}
-
-/// A put that waits for the head.
-#[derive(Debug)]
-pub(super) struct Putting {
-    client: Client,
-    serial: Serial,
-    pub(super) database: String,
-    pair: Pair,
-    /// The database was removed in the meantime.
-    pub(super) destroyed: bool,
-}
 
 impl Domain {
     pub(super) fn request(&mut self, client: Client, serial: Serial, request: Request) {
@@ -85,7 +39,7 @@ impl Domain {
             let message = format!("{member} does not run on node {}", self.me());
             return self.refuse(client, serial, Fault::new(FaultKind::NoMember, message));
         }
-        let waiting = self.open.entry(client).or_default();
+        let waiting = self.pending.open.entry(client).or_default();
         if waiting.len() >= self.settings.limits.waiting {
             let message = format!("{} requests of one process wait, and no more may", waiting.len());
             return self.refuse(client, serial, Fault::new(FaultKind::TooLarge, message));
@@ -104,7 +58,7 @@ impl Domain {
                 self.settle(asker, Ok(Answer::Done));
             }
             (Request::Abort { code, message }, Client::Process(member)) => {
-                self.forget_request(client, serial);
+                self.pending.remove(client, serial);
                 self.abort_here(member, code, message);
             }
             (Request::Init | Request::Finalize | Request::Abort { .. }, Client::Tool(_)) => {
@@ -133,7 +87,7 @@ impl Domain {
             }
             // The head's limits: it sent them when the domain began here.
             Request::Limits => self.settle(asker, Ok(Answer::Limits(self.settings.limits))),
-            Request::Size(group) => match self.here.get(&group) {
+            Request::Size(group) => match self.local.here.get(&group) {
                 Some(here) => {
                     let size = here.layout.size();
                     self.settle(asker, Ok(Answer::Number(size.into())));
@@ -163,13 +117,13 @@ impl Domain {
 
     /// The link of a client has closed.
     pub(super) fn client_gone(&mut self, client: Client) {
-        self.open.remove(&client);
-        self.subscribers.retain(|_, clients| {
+        self.pending.open.remove(&client);
+        self.deaths.subscribers.retain(|_, clients| {
             clients.remove(&client);
             !clients.is_empty()
         });
         if let Client::Process(member) = client
-            && let Some(process) = self.process_here(member)
+            && let Some(process) = self.local.process_mut(member)
         {
             process.unlinked = true;
             // Usually the process has ended, and its exit is about to be reported.
@@ -177,14 +131,10 @@ impl Domain {
         }
     }
 
-    fn process_here(&mut self, member: Member) -> Option<&mut Process> {
-        self.here.get_mut(&member.group)?.processes.get_mut(&member.rank)
-    }
-
     /// A registered process has run on without a link. It can enter no collective request, so it counts as failed, like
     /// one that has ended.
     pub(super) fn unlinked(&mut self, member: Member) {
-        let Some(here) = self.here.get(&member.group) else { return };
+        let Some(here) = self.local.here.get(&member.group) else { return };
         let left = here.processes.get(&member.rank).is_some_and(|process| {
             process.unlinked && process.takes_part && !process.finalized && !process.ended
         });
@@ -202,13 +152,9 @@ impl Domain {
         self.outputs.push_back(Output::Answer { client, serial, answer: Err(fault) });
     }
 
-    pub(super) fn forget_request(&mut self, client: Client, serial: Serial) -> bool {
-        self.open.get_mut(&client).is_some_and(|open| open.remove(&serial))
-    }
-
     /// Answers a client that still waits.
     pub(super) fn answer(&mut self, client: Client, serial: Serial, answer: Result<Answer, Fault>) {
-        if self.forget_request(client, serial) {
+        if self.pending.remove(client, serial) {
             self.outputs.push_back(Output::Answer { client, serial, answer });
         }
     }
@@ -228,7 +174,7 @@ impl Domain {
 
     /// Replies to an order, if the reply is still needed.
     pub(super) fn report(&mut self, token: Token, report: Report) {
-        if self.held.remove(&token).is_some() {
+        if self.pending.held.remove(&token).is_some() {
             self.outputs.push_back(Output::Report { token, report });
         }
     }
@@ -266,7 +212,7 @@ impl Domain {
             Order::End => Held::End,
             _ => Held::Asked,
         };
-        self.held.insert(token, held);
+        self.pending.held.insert(token, held);
         match order {
             Order::Collect { meeting, purpose } => return self.collect(token, meeting, purpose),
             Order::Start(layout) => return self.start_here(layout, Whom::Order(token)),
@@ -321,7 +267,7 @@ impl Domain {
 
     /// The reply to an order is no longer needed.
     pub(super) fn cancelled(&mut self, token: Token) {
-        match self.held.remove(&token) {
+        match self.pending.held.remove(&token) {
             Some(Held::Collect(meeting)) => self.collect_cancelled(&meeting, token),
             Some(Held::Watch) => self.watch_cancelled(token),
             Some(Held::Asked | Held::Check | Held::Start | Held::Kill | Held::End) | None => {}
@@ -330,7 +276,7 @@ impl Domain {
 
     fn init(&mut self, member: Member) -> Result<Answer, Fault> {
         let no_group = || no_group(member.group);
-        let here = self.here.get_mut(&member.group).ok_or_else(no_group)?;
+        let here = self.local.here.get_mut(&member.group).ok_or_else(no_group)?;
         if let Some(process) = here.processes.get_mut(&member.rank) {
             process.takes_part = true;
             process.finalized = false;
@@ -351,8 +297,7 @@ impl Domain {
     }
 
     fn finalize(&mut self, member: Member) {
-        let here = self.here.get_mut(&member.group);
-        if let Some(process) = here.and_then(|here| here.processes.get_mut(&member.rank)) {
+        if let Some(process) = self.local.process_mut(member) {
             process.finalized = true;
         }
     }
@@ -377,10 +322,8 @@ impl Domain {
             let result = self.put_here(client, &database, pair);
             return self.answer(client, serial, result);
         }
-        let number = self.next_putting;
-        self.next_putting += 1;
         let asked = Request::Put { database: database.clone(), pair: pair.clone(), advice: None };
-        self.putting.insert(number, Putting { client, serial, database, pair, destroyed: false });
+        let number = self.pending.add_put(Putting { client, serial, database, pair, destroyed: false });
         self.ask_head(Asker::Put(number), client, asked);
     }
 
@@ -392,8 +335,7 @@ impl Domain {
         };
         let stamp = self.databases.put(database, pair.clone(), member, &self.settings.limits)?;
         if let Some(member) = member
-            && let Some(here) = self.here.get_mut(&member.group)
-            && let Some(process) = here.processes.get_mut(&member.rank)
+            && let Some(process) = self.local.process_mut(member)
         {
             process.log.put(database, pair, stamp);
         }
@@ -402,7 +344,7 @@ impl Domain {
 
     /// The head has answered whether the database exists: completes the put.
     fn put_known(&mut self, number: u64, known: Result<(), Fault>) {
-        let Some(putting) = self.putting.remove(&number) else { return };
+        let Some(putting) = self.pending.putting.remove(&number) else { return };
         let Putting { client, serial, database, pair, destroyed } = putting;
         let result = match known {
             Ok(()) if destroyed => Err(no_database(&database)),
@@ -427,7 +369,7 @@ impl Domain {
     /// Whether a database is the own database of a group with processes here.
     fn is_own_here(&self, database: &str) -> bool {
         let group = database.strip_prefix(&self.own_prefix()).and_then(|number| number.parse().ok());
-        let here = group.and_then(|group| self.here.get(&GroupId(group)));
+        let here = group.and_then(|group| self.local.here.get(&GroupId(group)));
         here.is_some_and(|here| here.layout.database == database)
     }
 
@@ -516,30 +458,30 @@ impl Domain {
     /// A database has been removed: drops its copy and the logged puts.
     pub(super) fn destroyed_here(&mut self, name: &str) {
         self.databases.remove(name);
-        for process in self.here.values_mut().flat_map(|here| here.processes.values_mut()) {
+        for process in self.local.here.values_mut().flat_map(|here| here.processes.values_mut()) {
             process.log.destroyed(name);
         }
-        for putting in self.putting.values_mut().filter(|putting| putting.database == name) {
+        for putting in self.pending.putting.values_mut().filter(|putting| putting.database == name) {
             putting.destroyed = true;
         }
     }
 
     /// Answers all pending requests: the domain ends.
     pub(super) fn refuse_all(&mut self) {
-        for (client, serials) in std::mem::take(&mut self.open) {
+        for (client, serials) in std::mem::take(&mut self.pending.open) {
             for serial in serials {
                 self.refuse(client, serial, domain_ended());
             }
         }
-        self.putting.clear();
+        self.pending.putting.clear();
     }
 
     /// Replies to all pending orders except those that `but` selects.
     pub(super) fn report_all(&mut self, but: impl Fn(&Held) -> bool) {
-        let held = std::mem::take(&mut self.held);
+        let held = std::mem::take(&mut self.pending.held);
         for (token, held) in held {
             if but(&held) {
-                self.held.insert(token, held);
+                self.pending.held.insert(token, held);
                 continue;
             }
             let report = match held {
@@ -567,21 +509,4 @@ fn no_report(order: &Order) -> Report {
 
 pub(super) fn into_pairs(pairs: BTreeMap<Vec<u8>, Vec<u8>>) -> Vec<Pair> {
     pairs.into_iter().map(|(key, value)| Pair { key, value }).collect()
-}
-
-pub(super) fn domain_ended() -> Fault {
-    Fault::new(FaultKind::DomainEnded, "the domain has ended")
-}
-
-pub(super) fn no_group(group: GroupId) -> Fault {
-    Fault::new(FaultKind::NoGroup, format!("there is no group {group}, or it has been freed"))
-}
-
-pub(super) fn no_database(name: &str) -> Fault {
-    let message = format!("there is no database {}", shown(name.as_bytes()));
-    Fault::new(FaultKind::NoDatabase, message)
-}
-
-fn not_found(key: &[u8]) -> Fault {
-    Fault::new(FaultKind::NotFound, format!("nobody has put {}", shown(key)))
 }

@@ -10,11 +10,13 @@ use std::time::Duration;
 
 use chained_gpc::trees::Id;
 
-use super::asking::{Asker, no_group};
-use super::meeting::mismatch;
+use super::Domain;
+use super::collective::{Collecting, mismatch};
+use super::faults::no_group;
+use super::outgoing::{Errand, Then};
+use super::pending::Asker;
 use super::sets::purpose_in;
-use super::telling::{Errand, PAUSE, Then, Timer};
-use super::{CallNumber, Domain};
+use super::timers::{PAUSE, Timer};
 use crate::exit::Death;
 use crate::fault::{Fault, FaultKind};
 use crate::names::{GroupId, Member, Set};
@@ -24,35 +26,19 @@ use crate::request::{Answer, Client, Request};
 /// Time limit of the collecting call: as long as any job. Each member's own limit ends it earlier.
 const STANDS: Duration = Duration::from_secs(366 * 24 * 3600);
 
-/// State of a collective request at its coordinator.
-#[derive(Debug)]
-pub(super) struct Collecting {
-    purpose: Purpose,
-    /// The nodes of the members, ordered by their first members.
-    pub(super) nodes: Vec<Id>,
-    /// The call that waits for the members at other nodes.
-    pub(super) call: Option<CallNumber>,
-    /// The reports of the other nodes, which arrive together.
-    replies: Option<BTreeMap<Id, Brought>>,
-    /// The collected puts, once all members have arrived and the purpose is being carried out.
-    acting: Option<Brought>,
-    /// The fault after a passed time limit; the request fails once the missing members are known.
-    pub(super) late: Option<Fault>,
-}
-
 impl Domain {
     /// Takes the next possible step of a request that this node may coordinate. `purpose` is that of the members
     /// elsewhere.
     pub(super) fn coordinate(&mut self, meeting: &Meeting, purpose: Option<&Purpose>) {
-        match self.kinds.get(meeting).and_then(|kind| kind.finished(meeting.epoch)) {
+        match self.collective.kinds.get(meeting).and_then(|kind| kind.finished(meeting.epoch)) {
             None => {}
             // A member arrives late at a failed request.
             Some(Err(fault)) => return self.release(meeting, &[], Err(fault)),
             Some(Ok(())) => return,
         }
-        let here = self.meetings.get(meeting).filter(|gathering| !gathering.entered.is_empty());
+        let here = self.collective.meetings.get(meeting).filter(|gathering| !gathering.entered.is_empty());
         let here = here.map(|gathering| gathering.purpose.clone());
-        let begun = self.collecting.get(meeting).map(|collecting| collecting.purpose.clone());
+        let begun = self.collective.collecting.get(meeting).map(|collecting| collecting.purpose.clone());
         let Some(wanted) = begun.or_else(|| here.clone()).or_else(|| purpose.cloned()) else { return };
         if self.coordinator(&meeting.set, &wanted) != Some(self.me()) {
             return;
@@ -70,17 +56,18 @@ impl Domain {
     }
 
     fn a_member(&self, meeting: &Meeting) -> Member {
-        let entered = self.meetings.get(meeting).and_then(|gathering| gathering.entered.keys().next());
+        let entered =
+            self.collective.meetings.get(meeting).and_then(|gathering| gathering.entered.keys().next());
         entered.copied().unwrap_or_else(|| first_of(&meeting.set))
     }
 
     /// # Errors
     /// The request cannot succeed.
     fn begin_to_collect(&mut self, meeting: &Meeting, purpose: &Purpose) -> Result<(), Fault> {
-        if self.collecting.get(meeting).is_some_and(Collecting::is_decided) {
+        if self.collective.collecting.get(meeting).is_some_and(Collecting::is_decided) {
             return Ok(());
         }
-        let begun = self.collecting.get(meeting);
+        let begun = self.collective.collecting.get(meeting);
         if begun.is_some_and(|begun| begun.call.is_some() || begun.replies.is_some()) {
             return Ok(());
         }
@@ -97,7 +84,7 @@ impl Domain {
         }
         let order = Arc::new(Order::Collect { meeting: meeting.clone(), purpose: purpose.clone() });
         let call = self.call(others, order, false, STANDS, Errand::Collect(meeting.clone()));
-        if let Some(collecting) = self.collecting.get_mut(meeting) {
+        if let Some(collecting) = self.collective.collecting.get_mut(meeting) {
             collecting.call = Some(call);
         }
         Ok(())
@@ -107,7 +94,7 @@ impl Domain {
     pub(super) fn collecting_for(&mut self, meeting: &Meeting, purpose: &Purpose) -> Option<&mut Collecting> {
         let nodes = self.nodes_of(&meeting.set, purpose).ok()?;
         let alone = nodes.iter().all(|id| *id == self.settings.me);
-        Some(self.collecting.entry(meeting.clone()).or_insert_with(|| Collecting {
+        Some(self.collective.collecting.entry(meeting.clone()).or_insert_with(|| Collecting {
             purpose: purpose.clone(),
             nodes,
             call: None,
@@ -119,7 +106,7 @@ impl Domain {
 
     /// The collecting call has ended: all nodes have reported, or it has failed.
     pub(super) fn collected(&mut self, meeting: &Meeting, reports: Vec<(Id, Result<Report, Fault>)>) {
-        let Some(collecting) = self.collecting.get_mut(meeting) else { return };
+        let Some(collecting) = self.collective.collecting.get_mut(meeting) else { return };
         collecting.call = None;
         let mut replies = BTreeMap::new();
         for (id, report) in reports {
@@ -139,7 +126,7 @@ impl Domain {
 
     /// If all members have arrived, carries out the purpose.
     fn complete(&mut self, meeting: &Meeting) {
-        let Some(collecting) = self.collecting.get(meeting) else { return };
+        let Some(collecting) = self.collective.collecting.get(meeting) else { return };
         if collecting.is_decided() {
             return;
         }
@@ -162,7 +149,7 @@ impl Domain {
             return self.fail_meeting(meeting, fault);
         }
         let purpose = collecting.purpose.clone();
-        if let Some(collecting) = self.collecting.get_mut(meeting) {
+        if let Some(collecting) = self.collective.collecting.get_mut(meeting) {
             collecting.acting = Some(all);
         }
         self.act(meeting, purpose);
@@ -182,14 +169,14 @@ impl Domain {
 
     /// The purpose has been carried out or refused.
     pub(super) fn acted(&mut self, meeting: &Meeting, result: Result<Answer, Fault>) {
-        let Some(collecting) = self.collecting.get_mut(meeting) else { return };
+        let Some(collecting) = self.collective.collecting.get_mut(meeting) else { return };
         let brought = collecting.acting.take().unwrap_or_default();
         self.finish(meeting, Vec::new(), result.map(|answer| (brought, answer)));
     }
 
     /// Fails a request at all its members.
     pub(super) fn fail_meeting(&mut self, meeting: &Meeting, fault: Fault) {
-        if self.collecting.get(meeting).is_some_and(Collecting::is_decided) {
+        if self.collective.collecting.get(meeting).is_some_and(Collecting::is_decided) {
             return;
         }
         if fault.kind == FaultKind::TimedOut && self.ask_who_is_missing(meeting, &fault) {
@@ -212,14 +199,14 @@ impl Domain {
     }
 
     pub(super) fn purpose_of(&self, meeting: &Meeting) -> Purpose {
-        let begun = self.collecting.get(meeting).map(|collecting| &collecting.purpose);
-        let here = || self.meetings.get(meeting).map(|gathering| &gathering.purpose);
+        let begun = self.collective.collecting.get(meeting).map(|collecting| &collecting.purpose);
+        let here = || self.collective.meetings.get(meeting).map(|gathering| &gathering.purpose);
         begun.or_else(here).cloned().or_else(|| purpose_in(&meeting.tag)).unwrap_or(Purpose::Fence)
     }
 
     fn finish(&mut self, meeting: &Meeting, deaths: Vec<Death>, outcome: Result<(Brought, Answer), Fault>) {
         let purpose = self.purpose_of(meeting);
-        let nodes = match self.collecting.remove(meeting) {
+        let nodes = match self.collective.collecting.remove(meeting) {
             Some(collecting) => {
                 if let Some(call) = collecting.call {
                     self.cancel_call(call);
@@ -228,7 +215,7 @@ impl Domain {
             }
             None => self.nodes_of(&meeting.set, &purpose).unwrap_or_default(),
         };
-        if let Some(kind) = self.kinds.of_meeting(meeting) {
+        if let Some(kind) = self.collective.kinds.of_meeting(meeting) {
             kind.finish(meeting.epoch, outcome.as_ref().err());
         }
         let merged = match (&purpose, &outcome) {
@@ -242,10 +229,11 @@ impl Domain {
 
     /// A member has arrived at another node.
     pub(super) fn entered_elsewhere(&mut self, root: Id, meeting: &Meeting, purpose: Purpose) {
-        if self.is_finished_for(root, meeting) {
+        if self.repeat_outcome(root, meeting) {
             return;
         }
-        if self.nodes_of(&meeting.set, &purpose).is_err() && !self.collecting.contains_key(meeting) {
+        if self.nodes_of(&meeting.set, &purpose).is_err() && !self.collective.collecting.contains_key(meeting)
+        {
             // The set does not exist, so no other member can have arrived.
             let fault = self.nodes_of(&meeting.set, &purpose).err();
             return self.refuse_elsewhere(root, meeting, Vec::new(), fault);
@@ -261,16 +249,16 @@ impl Domain {
 
     /// A node reports that a request fails at one of its members.
     pub(super) fn failed_elsewhere(&mut self, root: Id, meeting: &Meeting, fault: Fault) {
-        if self.is_finished_for(root, meeting) {
+        if self.repeat_outcome(root, meeting) {
             return;
         }
         // The node may know deaths that are new here.
         let deaths = fault.deaths.clone();
         self.learn(&deaths);
-        if self.is_finished_for(root, meeting) {
+        if self.repeat_outcome(root, meeting) {
             return;
         }
-        if self.collecting.contains_key(meeting)
+        if self.collective.collecting.contains_key(meeting)
             || self.nodes_of(&meeting.set, &self.purpose_of(meeting)).is_ok()
         {
             return self.fail_meeting(meeting, fault);
@@ -280,9 +268,10 @@ impl Domain {
         self.refuse_elsewhere(root, meeting, Vec::new(), Some(fault));
     }
 
-    /// Whether a request is finished. If it has failed, the failure is sent again to the node that missed it.
-    fn is_finished_for(&mut self, root: Id, meeting: &Meeting) -> bool {
-        match self.kinds.get(meeting).and_then(|kind| kind.finished(meeting.epoch)) {
+    /// If a request has failed, sends the failure again to the node that missed it. Returns whether the request is
+    /// finished.
+    fn repeat_outcome(&mut self, root: Id, meeting: &Meeting) -> bool {
+        match self.collective.kinds.get(meeting).and_then(|kind| kind.finished(meeting.epoch)) {
             None => false,
             Some(Ok(())) => true,
             Some(Err(fault)) => {
@@ -298,27 +287,21 @@ impl Domain {
             Purpose::Merge(first, second) => *first == group || *second == group,
             _ => meeting.set == Set::Group(group),
         };
-        let waiting = self.collecting.iter().filter(|(meeting, of)| of_group(meeting, &of.purpose));
+        let waiting =
+            self.collective.collecting.iter().filter(|(meeting, of)| of_group(meeting, &of.purpose));
         let waiting: Vec<Meeting> = waiting.map(|(meeting, _)| meeting.clone()).collect();
         waiting.iter().for_each(|meeting| self.fail_meeting(meeting, no_group(group)));
     }
 
     /// New deaths are known: fails the requests that wait for the dead.
     pub(super) fn collecting_after_deaths(&mut self) {
-        let meetings: BTreeSet<Meeting> = self.collecting.keys().cloned().collect();
+        let meetings: BTreeSet<Meeting> = self.collective.collecting.keys().cloned().collect();
         for meeting in meetings {
-            let Some(collecting) = self.collecting.get(&meeting) else { continue };
+            let Some(collecting) = self.collective.collecting.get(&meeting) else { continue };
             if let Some((_, fault)) = self.broken(&meeting.set, &collecting.purpose) {
                 self.fail_meeting(&meeting, fault);
             }
         }
-    }
-}
-
-impl Collecting {
-    /// Whether the outcome is settled: the purpose is being carried out, or a time limit has passed.
-    fn is_decided(&self) -> bool {
-        self.acting.is_some() || self.late.is_some()
     }
 }
 

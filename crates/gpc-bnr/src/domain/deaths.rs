@@ -1,75 +1,19 @@
 //! Ends of processes: their effect on the group, the notices to subscribers, and the delivery to all nodes.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use chained_gpc::trees::Id;
 
-use super::telling::Then;
+use super::faults::NAMED_MAX;
+use super::known_deaths::Known;
+use super::outgoing::Then;
 use super::{CallNumber, Domain, Output, Serial};
 use crate::exit::{Death, Exit};
-use crate::fault::{Fault, FaultKind};
-use crate::names::{GroupId, Member, Rank};
+use crate::fault::Fault;
+use crate::names::{GroupId, Member};
 use crate::order::Order;
 use crate::request::{Answer, Client};
 use crate::spec::{Layout, OnDeath};
-
-/// Most deaths that a fault lists: the first ones, of which the very first is the cause. Subscribers are notified of
-/// all deaths.
-const NAMED_MAX: usize = 16;
-
-/// Deaths here that other nodes have not learned yet. Bounded by the number of processes.
-#[derive(Default, Debug)]
-pub(super) struct Died {
-    waiting: Vec<Death>,
-    /// The call that delivers deaths; `waiting` has the next ones.
-    flying: Option<CallNumber>,
-    /// Number of deaths learned here. Each death gets the next number, which orders deaths across groups.
-    count: u64,
-}
-
-/// Known deaths of a group, in the order in which this node learned of them. The first one is the cause.
-#[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub(super) struct Known {
-    deaths: Vec<(u64, Death)>,
-    places: BTreeMap<Rank, usize>,
-}
-
-impl Known {
-    /// Adds a death with its number among all deaths learned here. Returns whether it is new.
-    fn insert(&mut self, number: u64, death: Death) -> bool {
-        let place = self.deaths.len();
-        let news = *self.places.entry(death.member.rank).or_insert(place) == place;
-        if news {
-            self.deaths.push((number, death));
-        }
-        news
-    }
-
-    pub(super) fn get(&self, rank: Rank) -> Option<&Death> {
-        self.numbered(rank).map(|(_, death)| death)
-    }
-
-    /// The death of a rank, and its number among all deaths learned here.
-    pub(super) fn numbered(&self, rank: Rank) -> Option<&(u64, Death)> {
-        self.places.get(&rank).and_then(|place| self.deaths.get(*place))
-    }
-
-    pub(super) fn all_numbered(&self) -> &[(u64, Death)] {
-        &self.deaths
-    }
-
-    pub(super) fn has(&self, rank: Rank) -> bool {
-        self.places.contains_key(&rank)
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.deaths.len()
-    }
-
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Death> {
-        self.deaths.iter().map(|(_, death)| death)
-    }
-}
 
 impl Domain {
     /// Learns deaths: notifies subscribers, then applies the effects on groups and collective requests. Returns the new
@@ -78,10 +22,11 @@ impl Domain {
         let mut news = Vec::new();
         for death in deaths {
             let group = death.member.group;
-            let number = self.died.count;
-            if !self.forgotten.contains(group) && self.deaths.entry(group).or_default().insert(number, *death)
+            let number = self.deaths.died.count;
+            if !self.local.forgotten.contains(group)
+                && self.deaths.known.entry(group).or_default().insert(number, *death)
             {
-                self.died.count += 1;
+                self.deaths.died.count += 1;
                 news.push(*death);
             }
         }
@@ -105,7 +50,7 @@ impl Domain {
     }
 
     fn notice(&mut self, death: &Death) {
-        let Some(clients) = self.subscribers.get(&death.member.group) else { return };
+        let Some(clients) = self.deaths.subscribers.get(&death.member.group) else { return };
         for client in clients {
             self.outputs.push_back(Output::Notice { client: *client, death: *death });
         }
@@ -113,14 +58,14 @@ impl Domain {
 
     /// Whether a death kills the rest of a group that has processes here.
     pub(super) fn takes_group_along(&self, death: &Death) -> bool {
-        let here = self.here.get(&death.member.group);
+        let here = self.local.here.get(&death.member.group);
         here.is_some_and(|here| here.layout.on_death == OnDeath::Kill) && !death.is_clean()
     }
 
     /// If a reported death means that this node is lost, the head has declared it lost: kills the group here.
     fn lost_processes_end(&mut self, group: GroupId) {
-        let Some(deaths) = self.deaths.get(&group) else { return };
-        let Some(here) = self.here.get(&group) else { return };
+        let Some(deaths) = self.deaths.known.get(&group) else { return };
+        let Some(here) = self.local.here.get(&group) else { return };
         let lost = deaths.iter().any(|death| death.exit == Exit::Node(self.settings.me));
         if lost && !here.emptied {
             self.kill_here(group, None);
@@ -129,8 +74,8 @@ impl Domain {
 
     /// Removes a group's own database after its last process has ended.
     fn drop_database_if_over(&mut self, group: GroupId) {
-        let Some(here) = self.here.get(&group) else { return };
-        let dead = self.deaths.get(&group).map_or(0, |deaths| deaths.len());
+        let Some(here) = self.local.here.get(&group) else { return };
+        let dead = self.deaths.known.get(&group).map_or(0, |deaths| deaths.len());
         if dead as u64 >= u64::from(here.layout.size()) {
             let database = here.layout.database.clone();
             self.destroyed_here(&database);
@@ -140,27 +85,27 @@ impl Domain {
     /// Learns deaths seen by this node, and delivers them to all other nodes.
     pub(super) fn spread(&mut self, deaths: Vec<Death>) {
         let news = self.learn(&deaths);
-        self.died.waiting.extend(news);
+        self.deaths.died.waiting.extend(news);
         self.tell_deaths();
     }
 
     fn tell_deaths(&mut self) {
-        if self.died.flying.is_some() || self.died.waiting.is_empty() {
+        if self.deaths.died.flying.is_some() || self.deaths.died.waiting.is_empty() {
             return;
         }
-        let waiting = std::mem::take(&mut self.died.waiting);
+        let waiting = std::mem::take(&mut self.deaths.died.waiting);
         // A death may be the consequence of earlier ones, so those are sent first.
         let groups: BTreeSet<GroupId> = waiting.iter().map(|death| death.member.group).collect();
-        let known = groups.iter().filter_map(|group| self.deaths.get(group));
+        let known = groups.iter().filter_map(|group| self.deaths.known.get(group));
         let mut deaths: Vec<Death> = known.flat_map(|known| known.iter().take(NAMED_MAX).copied()).collect();
         deaths.extend(waiting);
-        self.died.flying = self.tell(self.others(), Order::Died(deaths), Then::Nothing);
+        self.deaths.died.flying = self.tell(self.others(), Order::Died(deaths), Then::Nothing);
     }
 
     /// A call has ended. If it delivered deaths, the next ones are sent.
     pub(super) fn died_told(&mut self, call: CallNumber) {
-        if self.died.flying == Some(call) {
-            self.died.flying = None;
+        if self.deaths.died.flying == Some(call) {
+            self.deaths.died.flying = None;
             self.tell_deaths();
         }
     }
@@ -176,7 +121,7 @@ impl Domain {
                 finalized: false,
             })
         });
-        let known = self.deaths.get(&layout.group);
+        let known = self.deaths.known.get(&layout.group);
         deaths.filter(|death| known.is_none_or(|known| !known.has(death.member.rank))).collect()
     }
 
@@ -188,13 +133,13 @@ impl Domain {
             Ok(_) => Vec::new(),
             Err(fault) => return self.answer(client, serial, Err(fault)),
         };
-        if !self.open.get(&client).is_some_and(|open| open.contains(&serial)) {
+        if !self.pending.contains(client, serial) {
             return;
         }
         self.answer(client, serial, Ok(Answer::Groups(groups.clone())));
         for status in groups {
-            let fresh = self.subscribers.entry(status.group).or_default().insert(client);
-            let deaths = self.deaths.get(&status.group).filter(|_| fresh);
+            let fresh = self.deaths.subscribers.entry(status.group).or_default().insert(client);
+            let deaths = self.deaths.known.get(&status.group).filter(|_| fresh);
             for death in deaths.into_iter().flat_map(Known::iter) {
                 self.outputs.push_back(Output::Notice { client, death: *death });
             }
@@ -203,31 +148,20 @@ impl Domain {
 
     /// Removes all state of a group.
     pub(super) fn forget(&mut self, group: GroupId) {
-        self.forgotten.insert(group);
-        self.deaths.remove(&group);
-        self.subscribers.remove(&group);
+        self.local.forgotten.insert(group);
+        self.deaths.known.remove(&group);
+        self.deaths.subscribers.remove(&group);
         self.merged.remove(&group);
-        self.kinds.forget(group);
-        if let Some(here) = self.here.get(&group) {
+        self.collective.kinds.forget(group);
+        if let Some(here) = self.local.here.get(&group) {
             let (database, emptied) = (here.layout.database.clone(), here.emptied);
             self.destroyed_here(&database);
             if emptied {
-                self.here.remove(&group);
+                self.local.here.remove(&group);
             } else {
                 // What its processes have left behind is killed first.
                 self.kill_here(group, None);
             }
         }
     }
-}
-
-/// The fault of a collective request with dead members. The first death is the cause.
-pub(super) fn fault_of(deaths: Vec<Death>) -> Fault {
-    let mut fault = Fault::died(deaths);
-    fault.deaths.truncate(NAMED_MAX);
-    if let Some(Death { exit: Exit::Node(node), .. }) = fault.deaths.first() {
-        fault.kind = FaultKind::NodeLost;
-        fault.node = Some(*node);
-    }
-    fault
 }

@@ -4,151 +4,30 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use chained_gpc::trees::Id;
 
-use super::asking::{Asker, no_group};
-use super::deaths::Known;
+use super::errno::{CANCELLED, IO, TIMED_OUT, UNREACHABLE};
+use super::faults::{group_open, no_group};
+use super::group::{Group, Plan, SHOWN_MAX, Stage};
+use super::known_deaths::Known;
+use super::life::Life;
+use super::local::Whom;
+use super::outgoing::{Errand, Then};
+use super::pending::Asker;
 use super::placement::place;
-use super::sets::group_open;
 use super::spawned::{check_preputs, check_spawn};
-use super::starting::{CANCELLED, Whom};
-use super::telling::{Errand, Then};
-use super::watch::Life;
 use super::{Domain, Output};
 use crate::exit::{Death, Exit};
 use crate::fault::{Fault, FaultKind};
 use crate::names::{GroupId, Member, Rank, Set};
 use crate::order::{Order, Report};
-use crate::request::{Answer, Client, GroupState, GroupStatus, MemberStatus, Pair};
-use crate::spec::{LEFT_OUT, Layout, OnDeath, Spec};
+use crate::request::{Answer, Client, GroupStatus, MemberStatus, Pair};
+use crate::spec::{Layout, OnDeath, Spec};
 use crate::start_error::{StartError, StartFailure};
-
-/// Most groups in one status answer.
-pub(super) const SHOWN_MAX: usize = 4096;
-
-/// The system's errors for nodes that do not report what they started: `EIO`, `ETIMEDOUT`, `EHOSTUNREACH` of Linux.
-const IO: i32 = 5;
-const TIMED_OUT: i32 = 110;
-const UNREACHABLE: i32 = 113;
 
 /// Most causes that are reported when a group is not started.
 const CAUSES_MAX: usize = 8;
-
-/// A group as the head sees it.
-#[derive(Debug)]
-pub(super) struct Group {
-    pub(super) stage: Stage,
-    parent: Option<GroupId>,
-    specs: Vec<Spec>,
-    /// Requested number of processes of each spec, before `soft` chose.
-    asked: Vec<u32>,
-    preputs: Vec<Pair>,
-    on_death: OnDeath,
-    input: bool,
-    /// Present once the start has begun.
-    pub(super) layout: Option<Arc<Layout>>,
-    pids: BTreeMap<Rank, u32>,
-    errors: BTreeMap<Rank, i32>,
-    /// All nodes have checked that its processes can be started.
-    checked: bool,
-    /// Number of causes for not starting it.
-    causes: usize,
-    /// Number of pending results of a check or start: one for this node, one for all others.
-    starting: usize,
-    /// Receiver of the result of its start.
-    starter: Option<Asker>,
-    /// Receivers of its size.
-    pub(super) sizes: Vec<Asker>,
-    /// Number of pending kills: one for this node, one for all others.
-    killing: usize,
-    /// Kill it as soon as it is started.
-    doomed: bool,
-    killers: Vec<Asker>,
-    /// All its processes have ended.
-    pub(super) over: bool,
-    freed: bool,
-    began: Duration,
-}
-
-/// State of a group.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Stage {
-    /// The set that opened it; `None` if it is closed as soon as it is spawned.
-    Open(Option<Set>),
-    Starting,
-    Running,
-    Killed,
-    Merged {
-        parts: (GroupId, GroupId),
-        /// Whether the nodes of its members know it.
-        told: bool,
-    },
-}
-
-impl Group {
-    pub(super) fn new(stage: Stage, parent: Option<GroupId>, on_death: OnDeath, now: Duration) -> Group {
-        Group {
-            stage,
-            parent,
-            specs: Vec::new(),
-            asked: Vec::new(),
-            preputs: Vec::new(),
-            on_death,
-            input: false,
-            layout: None,
-            pids: BTreeMap::new(),
-            errors: BTreeMap::new(),
-            checked: false,
-            causes: 0,
-            starting: 0,
-            starter: None,
-            sizes: Vec::new(),
-            killing: 0,
-            doomed: false,
-            killers: Vec::new(),
-            over: false,
-            freed: false,
-            began: now,
-        }
-    }
-
-    /// Records that a rank was not started. 0 would mean success, so it becomes `EIO`.
-    fn fails(&mut self, rank: Rank, errno: i32) {
-        self.errors.insert(rank, if errno == 0 { IO } else { errno });
-    }
-
-    /// Whether no operation on it is pending.
-    fn rests(&self) -> bool {
-        self.starting == 0 && self.killing == 0 && self.starter.is_none()
-    }
-
-    /// For each requested process, 0 or the error that prevented its start. The processes that `soft` left out are the
-    /// last of their spec.
-    fn errors_of_all(&self) -> Vec<i32> {
-        let Some(layout) = &self.layout else { return Vec::new() };
-        let mut ranks = 0..;
-        let mut errors = Vec::new();
-        for (spec, asked) in layout.specs.iter().zip(&self.asked) {
-            let own = ranks.by_ref().take(spec.count as usize);
-            errors.extend(own.map(|rank| self.errors.get(&rank).copied().unwrap_or_default()));
-            errors.extend((spec.count..*asked).map(|_| LEFT_OUT));
-        }
-        errors
-    }
-
-    fn state(&self) -> GroupState {
-        match self.stage {
-            Stage::Merged { .. } => GroupState::Merged,
-            Stage::Open(_) => GroupState::Open,
-            Stage::Starting => GroupState::Starting,
-            _ if self.over => GroupState::Ended,
-            Stage::Running => GroupState::Running,
-            Stage::Killed => GroupState::Killed,
-        }
-    }
-}
 
 impl Domain {
     pub(super) fn group(&self, group: GroupId) -> Result<&Group, Fault> {
@@ -200,12 +79,12 @@ impl Domain {
             return Err(Fault::new(FaultKind::GroupClosed, message));
         }
         let asked: Vec<u32> = specs.iter().map(|spec| spec.count).collect();
-        check_spawn(&open.specs, &mut specs, &limits)?;
-        check_preputs(&open.preputs, &preputs, &limits)?;
-        open.specs.extend(specs);
-        open.asked.extend(asked);
-        open.preputs.extend(preputs);
-        open.on_death = on_death.unwrap_or(open.on_death);
+        check_spawn(&open.plan.specs, &mut specs, &limits)?;
+        check_preputs(&open.plan.preputs, &preputs, &limits)?;
+        open.plan.specs.extend(specs);
+        open.plan.asked.extend(asked);
+        open.plan.preputs.extend(preputs);
+        open.plan.on_death = on_death.unwrap_or(open.plan.on_death);
         Ok(())
     }
 
@@ -243,7 +122,7 @@ impl Domain {
         let checked =
             check_spawn(&[], &mut specs, &limits).and_then(|()| check_preputs(&[], &preputs, &limits));
         let mut group = Group::new(Stage::Open(None), parent, on_death, self.now);
-        (group.specs, group.asked, group.preputs, group.input) = (specs, asked, preputs, input);
+        group.plan = Plan { specs, asked, preputs, on_death, input };
         let number = match checked.and_then(|()| self.new_group(group)) {
             Ok(number) => number,
             Err(fault) => return self.settle(asker, Err(fault)),
@@ -260,11 +139,11 @@ impl Domain {
         let begins = matches!(self.life, Life::Begins);
         let Some(head) = self.head.as_mut() else { return };
         let Some(known) = head.groups.get_mut(&group) else { return };
-        if known.starter.is_some() {
+        if known.start.starter.is_some() {
             let fault = Fault::new(FaultKind::GroupClosed, format!("group {group} is being closed already"));
             return self.settle(asker, Err(fault));
         }
-        known.starter = Some(asker);
+        known.start.starter = Some(asker);
         if begins {
             return head.queued.push(group);
         }
@@ -287,8 +166,8 @@ impl Domain {
         known.stage = Stage::Starting;
         known.layout = Some(layout.clone());
         // The layout has them.
-        known.preputs = Vec::new();
-        known.specs = Vec::new();
+        known.plan.preputs = Vec::new();
+        known.plan.specs = Vec::new();
         let sizes = std::mem::take(&mut known.sizes);
         sizes.into_iter().for_each(|asker| self.settle(asker, Ok(Answer::Number(size))));
         // Every node checks its processes before any is started.
@@ -300,7 +179,7 @@ impl Domain {
     /// Starts a group that all nodes have checked.
     fn start_checked(&mut self, group: GroupId) {
         let Ok(known) = self.group_mut(group) else { return };
-        known.checked = true;
+        known.start.checked = true;
         let Some(layout) = known.layout.clone() else { return };
         if self.each_part(&layout, Order::Start(layout.clone())) {
             self.start_here(layout, Whom::Head);
@@ -313,7 +192,7 @@ impl Domain {
         let others: Vec<Id> = nodes.iter().copied().filter(|id| *id != self.me()).collect();
         let here = others.len() < nodes.len();
         if let Ok(known) = self.group_mut(group) {
-            known.starting = usize::from(here) + usize::from(!others.is_empty());
+            known.start.parts = usize::from(here) + usize::from(!others.is_empty());
         }
         if !others.is_empty() {
             let limit = self.settings.limits.fence;
@@ -326,7 +205,7 @@ impl Domain {
     /// The group has no process, or there is no node to run it.
     fn lay_out(&self, group: GroupId) -> Result<Layout, Fault> {
         let known = self.group(group)?;
-        if known.specs.is_empty() {
+        if known.plan.specs.is_empty() {
             let message = format!("nothing was spawned into group {group}");
             return Err(Fault::new(FaultKind::BadRequest, message));
         }
@@ -337,18 +216,18 @@ impl Domain {
             group,
             parent: known.parent,
             database: self.database_of(group),
-            blocks: place(&known.specs, &self.hosts_of(nodes), &self.loads())?,
-            specs: known.specs.clone(),
-            on_death: known.on_death,
-            preputs: known.preputs.iter().map(|pair| (pair.key.clone(), pair.value.clone())).collect(),
-            input: known.input,
+            blocks: place(&known.plan.specs, &self.hosts_of(nodes), &self.loads())?,
+            specs: known.plan.specs.clone(),
+            on_death: known.plan.on_death,
+            preputs: known.plan.preputs.iter().map(|pair| (pair.key.clone(), pair.value.clone())).collect(),
+            input: known.plan.input,
         })
     }
 
     /// Placement has failed. A group that members opened stays open.
     fn not_placed(&mut self, group: GroupId, fault: Fault) {
         let Ok(known) = self.group_mut(group) else { return };
-        let starter = known.starter.take().unwrap_or(Asker::Nobody);
+        let starter = known.start.starter.take().unwrap_or(Asker::Nobody);
         if known.stage == Stage::Open(None) {
             self.remove_group(group);
         }
@@ -369,7 +248,7 @@ impl Domain {
 
     fn part_of(&mut self, group: GroupId, id: Id, report: Result<Report, Fault>) {
         let Ok(known) = self.group(group) else { return };
-        let checked = known.checked;
+        let checked = known.start.checked;
         let Some(layout) = known.layout.clone() else { return };
         let mut started = BTreeMap::new();
         let unsaid = match report {
@@ -396,8 +275,8 @@ impl Domain {
         let Ok(known) = self.group_mut(group) else { return };
         for rank in layout.ranks_on(id) {
             match started.remove(&rank).unwrap_or(Err(unsaid)) {
-                Ok(pid) => drop(known.pids.insert(rank, pid)),
-                Err(errno) => known.fails(rank, errno),
+                Ok(pid) => drop(known.start.pids.insert(rank, pid)),
+                Err(errno) => known.start.fails(rank, errno),
             }
         }
     }
@@ -409,7 +288,7 @@ impl Domain {
             // A node reports only on its own ranks.
             ranks.retain(|rank| layout.node_of(*rank) == Some(node));
             let Ok(known) = self.group_mut(group) else { return };
-            ranks.iter().for_each(|rank| known.fails(*rank, error.errno));
+            ranks.iter().for_each(|rank| known.start.fails(*rank, error.errno));
             if let Some(spec) = ranks.first().and_then(|rank| layout.spec_of(*rank)) {
                 let program = spec.program.clone();
                 let failure = StartFailure { group, node, ranks, program, error };
@@ -421,8 +300,8 @@ impl Domain {
     /// Reports why a group is not started: the first few causes.
     fn tell_cause(&mut self, group: GroupId, cause: Output) {
         let Ok(known) = self.group_mut(group) else { return };
-        known.causes += 1;
-        if known.causes <= CAUSES_MAX {
+        known.start.causes += 1;
+        if known.start.causes <= CAUSES_MAX {
             self.outputs.push_back(cause);
         }
     }
@@ -430,18 +309,18 @@ impl Domain {
     /// The result of this node, or of the others, is complete.
     fn part_known(&mut self, group: GroupId) {
         let Ok(known) = self.group_mut(group) else { return };
-        known.starting = known.starting.saturating_sub(1);
-        match (known.starting, known.checked) {
+        known.start.parts = known.start.parts.saturating_sub(1);
+        match (known.start.parts, known.start.checked) {
             (0, true) => self.started_everywhere(group),
-            (0, false) if known.errors.is_empty() => self.start_checked(group),
+            (0, false) if known.start.errors.is_empty() => self.start_checked(group),
             (0, false) => {
                 // No node has started any of its processes.
                 let size = known.layout.as_ref().map_or(0, |layout| layout.size());
                 for rank in 0..size {
-                    known.errors.entry(rank).or_insert(CANCELLED);
+                    known.start.errors.entry(rank).or_insert(CANCELLED);
                 }
                 known.stage = Stage::Killed;
-                known.killing = 1;
+                known.kill.parts = 1;
                 self.part_killed(group);
                 self.look_again();
             }
@@ -454,9 +333,9 @@ impl Domain {
         if known.stage == Stage::Starting {
             known.stage = Stage::Running;
         }
-        if known.errors.is_empty() {
-            let starter = known.starter.take().unwrap_or(Asker::Nobody);
-            let doomed = std::mem::take(&mut known.doomed);
+        if known.start.errors.is_empty() {
+            let starter = known.start.starter.take().unwrap_or(Asker::Nobody);
+            let doomed = std::mem::take(&mut known.kill.doomed);
             let errors = known.errors_of_all();
             self.settle(starter, Ok(Answer::Spawned { group, errors, same_domain: true }));
             if doomed {
@@ -479,12 +358,12 @@ impl Domain {
             Stage::Open(_) => self.settle(asker, Err(group_open(group))),
             Stage::Merged { .. } => self.kill_merged(group, asker),
             Stage::Starting => {
-                known.doomed = true;
-                known.killers.push(asker);
+                known.kill.doomed = true;
+                known.kill.killers.push(asker);
             }
             Stage::Running | Stage::Killed => {
-                known.killers.push(asker);
-                if known.killing == 0 {
+                known.kill.killers.push(asker);
+                if known.kill.parts == 0 {
                     self.begin_to_kill(group);
                 }
             }
@@ -519,7 +398,7 @@ impl Domain {
         let nodes = layout.nodes();
         known.stage = Stage::Killed;
         // One for this node, which may have no process of the group, and one for the others.
-        known.killing = 2;
+        known.kill.parts = 2;
         let others = nodes.into_iter().filter(|id| *id != me).collect();
         self.tell(others, Order::Kill(group), Then::Killed(group));
         self.kill_here(group, Some(Whom::Head));
@@ -528,12 +407,12 @@ impl Domain {
     /// Nothing of a group is left at this node, or at the others.
     pub(super) fn part_killed(&mut self, group: GroupId) {
         let Ok(known) = self.group_mut(group) else { return };
-        known.killing = known.killing.saturating_sub(1);
-        if known.killing > 0 {
+        known.kill.parts = known.kill.parts.saturating_sub(1);
+        if known.kill.parts > 0 {
             return;
         }
-        let killers = std::mem::take(&mut known.killers);
-        if let Some(starter) = known.starter.take() {
+        let killers = std::mem::take(&mut known.kill.killers);
+        if let Some(starter) = known.start.starter.take() {
             let errors = known.errors_of_all();
             let never = self.never_started(group);
             self.spread(never);
@@ -546,8 +425,9 @@ impl Domain {
     /// The deaths of processes that no node has started, so no node reports them.
     fn never_started(&self, group: GroupId) -> Vec<Death> {
         let Ok(known) = self.group(group) else { return Vec::new() };
-        let deaths = self.deaths.get(&group);
-        let unknown = known.errors.keys().filter(|rank| deaths.is_none_or(|deaths| !deaths.has(**rank)));
+        let deaths = self.deaths.known.get(&group);
+        let unknown =
+            known.start.errors.keys().filter(|rank| deaths.is_none_or(|deaths| !deaths.has(**rank)));
         let death =
             |rank: &Rank| Death { member: Member { group, rank: *rank }, exit: Exit::Never, finalized: true };
         unknown.map(death).collect()
@@ -555,13 +435,13 @@ impl Domain {
 
     /// Processes of a group have ended, perhaps the last ones. Does nothing at nodes other than the head.
     pub(super) fn group_died(&mut self, group: GroupId) {
-        let deaths = self.deaths.get(&group);
+        let deaths = self.deaths.known.get(&group);
         let abnormal = deaths.is_some_and(|deaths| deaths.iter().any(|death| !death.is_clean()));
         let dead = deaths.map_or(0, Known::len);
         let me = self.settings.me;
         let Ok(known) = self.group_mut(group) else { return };
         let Some(layout) = known.layout.clone() else { return };
-        if known.stage == Stage::Running && known.on_death == OnDeath::Kill && abnormal {
+        if known.stage == Stage::Running && known.plan.on_death == OnDeath::Kill && abnormal {
             known.stage = Stage::Killed;
         }
         if !known.over && dead as u64 >= u64::from(layout.size()) {
@@ -590,7 +470,7 @@ impl Domain {
         }
         self.fail_meetings_of(group);
         let deaths: Vec<Death> =
-            self.deaths.get(&group).into_iter().flat_map(|deaths| deaths.iter().copied()).collect();
+            self.deaths.known.get(&group).into_iter().flat_map(|deaths| deaths.iter().copied()).collect();
         if deaths.is_empty() {
             return self.forget_now(group);
         }
@@ -607,7 +487,7 @@ impl Domain {
         let known = self.group_mut(group)?;
         known.freed = true;
         match known.stage.clone() {
-            Stage::Open(_) if known.starter.is_none() => {
+            Stage::Open(_) if known.start.starter.is_none() => {
                 let sizes = std::mem::take(&mut known.sizes);
                 self.forget_everywhere(group);
                 sizes.into_iter().for_each(|asker| self.settle(asker, Err(no_group(group))));
@@ -663,7 +543,7 @@ impl Domain {
         if with_members {
             self.bases(group).into_iter().for_each(|base| self.add_members(base, &mut members));
         }
-        let specs = known.layout.as_ref().map_or(&known.specs, |layout| &layout.specs);
+        let specs = known.layout.as_ref().map_or(&known.plan.specs, |layout| &layout.specs);
         Ok(GroupStatus {
             group,
             parent: known.parent,
@@ -678,14 +558,14 @@ impl Domain {
     fn add_members(&self, base: GroupId, members: &mut Vec<MemberStatus>) {
         let Ok(known) = self.group(base) else { return };
         let Some(layout) = &known.layout else { return };
-        let deaths = self.deaths.get(&base);
+        let deaths = self.deaths.known.get(&base);
         for block in &layout.blocks {
             for rank in block.first..block.first + block.count {
                 members.push(MemberStatus {
                     // In a merged group, the second part's processes follow the first part's.
                     rank: Rank::try_from(members.len()).unwrap_or(Rank::MAX),
                     node: block.node,
-                    pid: known.pids.get(&rank).copied(),
+                    pid: known.start.pids.get(&rank).copied(),
                     death: deaths.and_then(|deaths| deaths.get(rank)).copied(),
                 });
             }

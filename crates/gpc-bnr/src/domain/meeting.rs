@@ -5,47 +5,22 @@
 //!
 //! Source: BNR, "Database synchronization", `BNR_Barrier`, `BNR_Open_group`.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use chained_gpc::trees::Id;
 
+use super::collective::{Gathering, Waiter, mismatch};
 use super::database::check_length;
+use super::outgoing::Then;
 use super::sets::{merge_tag, purpose_in};
-use super::telling::{Then, Timer, TimerKey};
+use super::timers::Timer;
 use super::{Domain, Serial, Token};
 use crate::exit::Death;
 use crate::fault::{Fault, FaultKind};
 use crate::names::{GroupId, Member, Set};
 use crate::order::{Brought, Entry, Meeting, Order, Purpose, Report};
 use crate::request::{Answer, Client};
-
-/// State of a collective request at one node.
-#[derive(Debug)]
-pub(super) struct Gathering {
-    pub(super) purpose: Purpose,
-    /// The members here that have arrived and wait.
-    pub(super) entered: BTreeMap<Member, Waiter>,
-    /// The coordinator's order that waits for the members here.
-    collect: Option<Token>,
-    /// Number of members here, once known.
-    expected: Option<usize>,
-    /// A member here has another purpose: the request can never complete.
-    pub(super) wrong: bool,
-    /// The coordinator, which may be unaware of the request, has been informed.
-    told: bool,
-    /// The coordinator has been informed that the request fails.
-    failed: bool,
-}
-
-/// A member that has arrived.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Waiter {
-    serial: Serial,
-    /// Puts before this number belong to the request.
-    mark: u64,
-    limit: TimerKey,
-}
 
 impl Domain {
     /// Merges two groups; the caller is in the first. All members of both groups use the same set and tag, whichever
@@ -102,7 +77,7 @@ impl Domain {
         check_length("the tag", tag, self.settings.limits.key)?;
         let set = self.canonical(member, set);
         self.check_set(member, &set, &purpose)?;
-        let Some(kind) = self.kinds.of(&set, tag) else {
+        let Some(kind) = self.collective.kinds.of(&set, tag) else {
             let message =
                 "too many sets and tags have been used on this node; free groups that are needed no longer";
             return Err(Fault::new(FaultKind::TooLarge, message));
@@ -118,8 +93,11 @@ impl Domain {
         let limit = self.timers.at(due, Timer::Limit(meeting.clone(), member));
         let waiter = Waiter { serial, mark: self.log_mark(member), limit };
         let expected = self.members_here(&meeting.set, &purpose);
-        let gathering =
-            self.meetings.entry(meeting.clone()).or_insert_with(|| Gathering::new(purpose.clone()));
+        let gathering = self
+            .collective
+            .meetings
+            .entry(meeting.clone())
+            .or_insert_with(|| Gathering::new(purpose.clone()));
         gathering.expected = expected;
         gathering.entered.insert(member, waiter);
         if gathering.purpose != purpose {
@@ -134,14 +112,16 @@ impl Domain {
     }
 
     fn log_mark(&self, member: Member) -> u64 {
-        let here = self.here.get(&member.group);
-        here.and_then(|here| here.processes.get(&member.rank)).map_or(0, |process| process.log.mark())
+        self.local.process(member).map_or(0, |process| process.log.mark())
     }
 
     /// The coordinator collects. The reply follows when all members here have arrived.
     pub(super) fn collect(&mut self, token: Token, meeting: Meeting, purpose: Purpose) {
-        let gathering =
-            self.meetings.entry(meeting.clone()).or_insert_with(|| Gathering::new(purpose.clone()));
+        let gathering = self
+            .collective
+            .meetings
+            .entry(meeting.clone())
+            .or_insert_with(|| Gathering::new(purpose.clone()));
         let before = gathering.collect.replace(token);
         if gathering.entered.is_empty() {
             gathering.purpose = purpose.clone();
@@ -159,7 +139,7 @@ impl Domain {
 
     /// The members here have another purpose than those elsewhere.
     pub(super) fn differs(&mut self, meeting: &Meeting, theirs: &Purpose) {
-        let Some(gathering) = self.meetings.get_mut(meeting) else { return };
+        let Some(gathering) = self.collective.meetings.get_mut(meeting) else { return };
         gathering.wrong = true;
         let Some(member) = gathering.entered.keys().next() else { return };
         let fault = mismatch(*member, &gathering.purpose, theirs);
@@ -167,29 +147,29 @@ impl Domain {
     }
 
     pub(super) fn collect_cancelled(&mut self, meeting: &Meeting, token: Token) {
-        let Some(gathering) = self.meetings.get_mut(meeting) else { return };
+        let Some(gathering) = self.collective.meetings.get_mut(meeting) else { return };
         if gathering.collect == Some(token) {
             gathering.collect = None;
         }
         if gathering.collect.is_none() && gathering.entered.is_empty() {
-            self.meetings.remove(meeting);
+            self.collective.meetings.remove(meeting);
         }
     }
 
     /// Takes the next possible step of a collective request.
     pub(super) fn advance(&mut self, meeting: &Meeting) {
-        let Some(gathering) = self.meetings.get(meeting) else { return };
+        let Some(gathering) = self.collective.meetings.get(meeting) else { return };
         let purpose = gathering.purpose.clone();
         let expected = self.members_here(&meeting.set, &purpose);
         let broken = self.broken(&meeting.set, &purpose).is_some();
         let coordinator = self.coordinator(&meeting.set, &purpose);
         if coordinator == Some(self.me()) {
-            if let Some(gathering) = self.meetings.get_mut(meeting) {
+            if let Some(gathering) = self.collective.meetings.get_mut(meeting) {
                 gathering.expected = expected;
             }
             return self.coordinate(meeting, None);
         }
-        let Some(gathering) = self.meetings.get_mut(meeting) else { return };
+        let Some(gathering) = self.collective.meetings.get_mut(meeting) else { return };
         gathering.expected = expected;
         // A member that arrived and died counts as absent; the coordinator learns of the death.
         if gathering.is_complete()
@@ -203,7 +183,7 @@ impl Domain {
         // The first member of a group is at the coordinator, which therefore knows of the request. The head may have no
         // member.
         let unknown = !self.has_first(meeting, &purpose);
-        let Some(gathering) = self.meetings.get_mut(meeting) else { return };
+        let Some(gathering) = self.collective.meetings.get_mut(meeting) else { return };
         if unknown && !gathering.told && !gathering.entered.is_empty() {
             gathering.told = true;
             let order = Order::Enter { meeting: meeting.clone(), purpose };
@@ -225,10 +205,9 @@ impl Domain {
     /// Puts of the members here that the set has not received, ordered by rank, then by put.
     pub(super) fn brought_here(&self, meeting: &Meeting) -> Brought {
         let mut brought = Brought::default();
-        let Some(gathering) = self.meetings.get(meeting) else { return brought };
+        let Some(gathering) = self.collective.meetings.get(meeting) else { return brought };
         for (member, waiter) in &gathering.entered {
-            let here = self.here.get(&member.group);
-            if let Some(process) = here.and_then(|here| here.processes.get(&member.rank)) {
+            if let Some(process) = self.local.process(*member) {
                 brought.entries.extend(process.log.since(&meeting.set, waiter.mark).cloned());
                 brought.after.extend(process.log.after(meeting).cloned());
             }
@@ -238,12 +217,12 @@ impl Domain {
 
     /// Whether all members here have arrived with the same purpose.
     pub(super) fn is_complete_here(&self, meeting: &Meeting) -> bool {
-        self.meetings.get(meeting).is_some_and(Gathering::is_complete)
+        self.collective.meetings.get(meeting).is_some_and(Gathering::is_complete)
     }
 
     /// A member here has found that the request fails: informs the coordinator, which releases all members.
     fn fail_from_here(&mut self, meeting: &Meeting, fault: Fault) {
-        let Some(gathering) = self.meetings.get_mut(meeting) else { return };
+        let Some(gathering) = self.collective.meetings.get_mut(meeting) else { return };
         if std::mem::replace(&mut gathering.failed, true) {
             return;
         }
@@ -259,7 +238,7 @@ impl Domain {
 
     /// The time limit of a member has passed.
     pub(super) fn limit_passed(&mut self, meeting: &Meeting, member: Member) {
-        let Some(gathering) = self.meetings.get(meeting) else { return };
+        let Some(gathering) = self.collective.meetings.get(meeting) else { return };
         let what = match &gathering.purpose {
             Purpose::Fence => "the fence".into(),
             Purpose::Open => "opening a group".into(),
@@ -274,6 +253,7 @@ impl Domain {
     pub(super) fn meetings_after_deaths(&mut self) {
         self.collecting_after_deaths();
         let broken: Vec<(Meeting, Fault)> = self
+            .collective
             .meetings
             .iter()
             .filter(|(_, gathering)| !gathering.failed && !gathering.entered.is_empty())
@@ -284,7 +264,7 @@ impl Domain {
             .collect();
         for (meeting, fault) in broken {
             // If all members here have arrived, the request may be complete as a whole; the coordinator decides.
-            let Some(gathering) = self.meetings.get(&meeting) else { continue };
+            let Some(gathering) = self.collective.meetings.get(&meeting) else { continue };
             if self.coordinator(&meeting.set, &gathering.purpose) != Some(self.me()) {
                 self.fail_from_here(&meeting, fault);
             }
@@ -305,9 +285,9 @@ impl Domain {
     ) {
         match outcome {
             // The request has already succeeded; its members are answered once the earlier requests are released.
-            Err(_) if self.early.contains_key(meeting) => drop(self.learn(deaths)),
+            Err(_) if self.collective.early.contains_key(meeting) => drop(self.learn(deaths)),
             Ok((brought, answer)) if self.is_early(meeting, &brought.after) => {
-                self.early.insert(meeting.clone(), (brought, answer));
+                self.collective.early.insert(meeting.clone(), (brought, answer));
                 self.learn(deaths);
             }
             Err(fault) => {
@@ -328,8 +308,8 @@ impl Domain {
     fn is_early(&self, meeting: &Meeting, after: &BTreeSet<Meeting>) -> bool {
         let waits = |gathering: &Gathering| !gathering.entered.is_empty();
         let first = Meeting { epoch: 0, ..meeting.clone() };
-        self.meetings.range(&first..meeting).any(|(_, gathering)| waits(gathering))
-            || after.iter().any(|before| self.meetings.get(before).is_some_and(waits))
+        self.collective.meetings.range(&first..meeting).any(|(_, gathering)| waits(gathering))
+            || after.iter().any(|before| self.collective.meetings.get(before).is_some_and(waits))
     }
 
     /// A request has failed here, though it may have succeeded elsewhere. Requests that omit its puts would lack them,
@@ -339,10 +319,10 @@ impl Domain {
         // Terminates: each added request is removed from `early`.
         while let Some(before) = failed.pop() {
             let counts_on_it = |(brought, _): &(Brought, Answer)| brought.after.contains(&before);
-            let early = self.early.iter().filter(|(_, outcome)| counts_on_it(outcome));
+            let early = self.collective.early.iter().filter(|(_, outcome)| counts_on_it(outcome));
             let after: Vec<Meeting> = early.map(|(meeting, _)| meeting.clone()).collect();
             for meeting in after {
-                self.early.remove(&meeting);
+                self.collective.early.remove(&meeting);
                 let message = format!("what it counts on failed here before: {}", fault.message);
                 let fault = Fault { message, ..fault.clone() };
                 self.release_now(&meeting, &[], Err(fault));
@@ -352,9 +332,13 @@ impl Domain {
     }
 
     fn next_in_turn(&mut self) -> Option<(Meeting, (Brought, Answer))> {
-        let next = self.early.iter().find(|(meeting, (brought, _))| !self.is_early(meeting, &brought.after));
+        let next = self
+            .collective
+            .early
+            .iter()
+            .find(|(meeting, (brought, _))| !self.is_early(meeting, &brought.after));
         let next = next.map(|(meeting, _)| meeting.clone())?;
-        self.early.remove_entry(&next)
+        self.collective.early.remove_entry(&next)
     }
 
     fn release_now(
@@ -363,7 +347,7 @@ impl Domain {
         deaths: &[Death],
         outcome: Result<(Brought, Answer), Fault>,
     ) {
-        let gathering = self.meetings.remove(meeting);
+        let gathering = self.collective.meetings.remove(meeting);
         // Subscribers are notified before the request fails.
         self.learn(deaths);
         let mut purpose = purpose_in(&meeting.tag);
@@ -403,8 +387,7 @@ impl Domain {
     /// Stores the result of a request: its puts, and a merged group.
     fn bring(&mut self, meeting: &Meeting, gathering: &Gathering, entries: Vec<Entry>, answer: &Answer) {
         for (member, waiter) in &gathering.entered {
-            let here = self.here.get_mut(&member.group);
-            let Some(process) = here.and_then(|here| here.processes.get_mut(&member.rank)) else { continue };
+            let Some(process) = self.local.process_mut(*member) else { continue };
             process.log.brought(meeting, waiter.mark, &Set::Group(member.group));
         }
         self.databases.bring(entries);
@@ -421,7 +404,7 @@ impl Domain {
         };
         let living = self.living_here(meeting, merging);
         let unknown = self.members_here(&meeting.set, &purpose.unwrap_or(Purpose::Fence)).is_none();
-        let Some(kind) = self.kinds.of_meeting(meeting) else { return };
+        let Some(kind) = self.collective.kinds.of_meeting(meeting) else { return };
         if unknown || living.iter().any(|member| !kind.has_come(*member, meeting.epoch)) {
             kind.keep_failure(meeting.epoch, fault);
         }
@@ -434,7 +417,7 @@ impl Domain {
             _ => None,
         };
         let living = self.living_here(meeting, merging);
-        let Some(kind) = self.kinds.of_meeting(meeting) else { return };
+        let Some(kind) = self.collective.kinds.of_meeting(meeting) else { return };
         if living.iter().all(|member| kind.has_come(*member, meeting.epoch)) {
             kind.failed.remove(&meeting.epoch);
         }
@@ -442,24 +425,18 @@ impl Domain {
 
     /// New groups are known: retries the requests that wait for them.
     pub(super) fn look_again(&mut self) {
-        let waiting: Vec<Meeting> = self.meetings.keys().chain(self.collecting.keys()).cloned().collect();
+        let waiting: Vec<Meeting> =
+            self.collective.meetings.keys().chain(self.collective.collecting.keys()).cloned().collect();
         for meeting in waiting {
             self.advance(&meeting);
             self.coordinate(&meeting, None);
         }
     }
 
-    /// The domain ends: drops all collective requests.
-    pub(super) fn drop_meetings(&mut self) {
-        self.meetings.clear();
-        self.early.clear();
-        self.collecting.clear();
-    }
-
     /// Fails the requests whose coordinators are lost.
     pub(super) fn meetings_after_loss(&mut self, lost: &[Id]) {
         let mut orphaned = Vec::new();
-        for (meeting, gathering) in &self.meetings {
+        for (meeting, gathering) in &self.collective.meetings {
             let coordinator = self.coordinator(&meeting.set, &gathering.purpose);
             if coordinator.is_some_and(|coordinator| lost.contains(&coordinator)) {
                 orphaned.push((meeting.clone(), coordinator));
@@ -474,39 +451,6 @@ impl Domain {
     }
 }
 
-impl Gathering {
-    fn new(purpose: Purpose) -> Gathering {
-        Gathering {
-            purpose,
-            entered: BTreeMap::new(),
-            collect: None,
-            expected: None,
-            wrong: false,
-            told: false,
-            failed: false,
-        }
-    }
-
-    fn is_complete(&self) -> bool {
-        !self.wrong && self.expected == Some(self.entered.len())
-    }
-}
-
 fn no_member_asks() -> Fault {
     Fault::new(FaultKind::NotMember, "that is for the members of a group, and a tool is none")
-}
-
-/// A purpose as text.
-fn name_of(purpose: &Purpose) -> String {
-    match purpose {
-        Purpose::Fence => "fence".into(),
-        Purpose::Open => "open a group".into(),
-        Purpose::Close(group) => format!("close {group}"),
-        Purpose::Merge(first, second) => format!("merge {first} and {second}"),
-    }
-}
-
-pub(super) fn mismatch(member: Member, here: &Purpose, there: &Purpose) -> Fault {
-    let message = format!("{member} wants to {}, others of the set to {}", name_of(here), name_of(there));
-    Fault::new(FaultKind::Mismatch, message)
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use chained_gpc::trees::Id;
 
 use super::Domain;
-use super::telling::Errand;
+use super::outgoing::Errand;
 use crate::fault::{Fault, FaultKind};
 use crate::names::Member;
 use crate::order::{Meeting, Order, Purpose, Report};
@@ -31,7 +31,7 @@ impl Domain {
             Purpose::Merge(first, second) => Some((*first, *second)),
             _ => None,
         };
-        let kind = self.kinds.get(meeting);
+        let kind = self.collective.kinds.get(meeting);
         let mut missing = self.living_here(meeting, merging);
         missing.retain(|member| kind.is_none_or(|kind| !kind.has_come(*member, meeting.epoch)));
         let more = missing.len().saturating_sub(NAMED_MAX);
@@ -62,7 +62,7 @@ impl Domain {
 
     /// The nodes have reported their missing members: fails the request with a fault that lists them.
     pub(super) fn missing_known(&mut self, meeting: &Meeting, reports: Vec<(Id, Result<Report, Fault>)>) {
-        let Some(collecting) = self.collecting.get_mut(meeting) else { return };
+        let Some(collecting) = self.collective.collecting.get_mut(meeting) else { return };
         let Some(mut fault) = collecting.late.take() else { return };
         let purpose = self.purpose_of(meeting);
         let (mut missing, mut more) = self.missing_here(meeting, &purpose);

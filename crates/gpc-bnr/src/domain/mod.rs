@@ -5,60 +5,56 @@
 
 mod asking;
 mod collecting;
+mod collective;
 mod database;
 mod deaths;
+mod errno;
+mod events;
+mod faults;
+mod group;
 mod groups;
 mod head;
+mod head_requests;
 mod ids;
 mod kinds;
+mod known_deaths;
+mod life;
+mod local;
 mod mapping;
 mod meeting;
 mod missing;
 mod names;
+mod outgoing;
 mod overview;
+mod pending;
 mod placement;
 mod sets;
 mod soft;
 mod spawned;
 mod starting;
 mod telling;
+mod timers;
 mod watch;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::Arc;
 use std::time::Duration;
 
 use chained_gpc::trees::Id;
 
-use crate::exit::{Death, Exit};
-use crate::fault::Fault;
 use crate::limits::Limits;
-use crate::names::{GroupId, Member, Rank};
-use crate::order::{Brought, Meeting, Order, Report};
-use crate::request::{Answer, Client, Request};
-use crate::spec::Layout;
-use crate::start_error::{StartError, StartFailure};
+use crate::names::GroupId;
 
-use self::asking::{Held, Putting};
-use self::collecting::Collecting;
+use self::collective::Collective;
 use self::database::Databases;
-use self::deaths::{Died, Known};
 use self::head::Head;
-use self::ids::RecentGroups;
-use self::kinds::Kinds;
-use self::meeting::Gathering;
-use self::starting::{Here, Whom};
-use self::telling::{Errand, Timers};
-use self::watch::{Life, Watched};
+use self::known_deaths::Deaths;
+use self::life::{Life, Watched};
+use self::local::Local;
+use self::outgoing::Outgoing;
+use self::pending::Pending;
+use self::timers::Timers;
 
-/// Number of a request, chosen by its client.
-pub type Serial = u64;
-
-/// Number of a call that this node makes.
-pub type CallNumber = u64;
-
-/// Identifies an order that waits for its reply.
-pub type Token = u64;
+pub use self::events::{CallNumber, Input, Output, Serial, Token};
 
 /// Parameters of a node, fixed for the life of the domain.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -77,148 +73,6 @@ pub struct Settings {
     pub host: String,
 }
 
-/// An event at a node.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Input {
-    /// A client sends a request.
-    Request {
-        /// The client.
-        client: Client,
-        /// The number of the request.
-        serial: Serial,
-        /// The request.
-        request: Request,
-    },
-    /// The link of a client has closed: the client sends no more requests and reads no more answers.
-    Gone(Client),
-    /// An order arrives from another node, or from this node in a call of its own.
-    Order {
-        /// Identifies the reply; never used twice.
-        token: Token,
-        /// The node that began the call.
-        root: Id,
-        /// The order.
-        order: Order,
-    },
-    /// The reply is no longer needed: the call has ended, or the path to its root is lost.
-    Cancelled(Token),
-    /// A call of this node has ended.
-    Called {
-        /// The number of the call.
-        call: CallNumber,
-        /// The report of each node, in the order of the call's ids. A node without a report has a fault; such a node
-        /// may have executed the order.
-        reports: Vec<(Id, Result<Report, Fault>)>,
-    },
-    /// The driver has started the processes of a group here, or has failed to.
-    Started {
-        /// The group.
-        group: GroupId,
-        /// For each rank here, its process id or the reason why it was not started.
-        ranks: Vec<(Rank, Result<u32, StartError>)>,
-    },
-    /// The driver has checked whether the processes of a group can be started here.
-    Checked {
-        /// The group.
-        group: GroupId,
-        /// Ranks that cannot be started, and the reason.
-        failed: Vec<(Vec<Rank>, StartError)>,
-    },
-    /// A process has ended.
-    Ended {
-        /// The process.
-        member: Member,
-        /// How it ended.
-        exit: Exit,
-    },
-    /// A killed group has left nothing here: all its processes and their descendants have ended.
-    Emptied(GroupId),
-    /// Ends the domain at all nodes; for the head alone. [`Output::End`] follows when nothing of it is left.
-    End,
-    /// Time has passed.
-    Time,
-}
-
-/// An action for the driver.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Output {
-    /// Answer a client.
-    Answer {
-        /// The client.
-        client: Client,
-        /// The number of the request.
-        serial: Serial,
-        /// The answer.
-        answer: Result<Answer, Fault>,
-    },
-    /// Notify a client of a process that has ended.
-    Notice {
-        /// The client.
-        client: Client,
-        /// The death.
-        death: Death,
-    },
-    /// Make a call that carries the order to all of these nodes. They may include this node.
-    Call {
-        /// The number of the call.
-        call: CallNumber,
-        /// The nodes.
-        ids: Vec<Id>,
-        /// The order.
-        order: Arc<Order>,
-        /// Whether the call continues without nodes that are lost.
-        partial: bool,
-        /// Time limit of the call.
-        limit: Duration,
-    },
-    /// Cancel a call of this node: its reports are no longer needed.
-    Cancel(CallNumber),
-    /// Reply to an order.
-    Report {
-        /// Identifies the order.
-        token: Token,
-        /// The report.
-        report: Report,
-    },
-    /// Check whether the processes of a group on this node can be started; [`Input::Checked`] has the result.
-    Check(Arc<Layout>),
-    /// Start the processes of a group on this node; [`Input::Started`] has the result.
-    Start(Arc<Layout>),
-    /// Kill the remaining processes of a group here, by SIGTERM, then by SIGKILL; [`Input::Emptied`] follows.
-    Kill {
-        /// The group.
-        group: GroupId,
-        /// Time between SIGTERM and SIGKILL; `None`: SIGKILL at once.
-        grace: Option<Duration>,
-    },
-    /// Send a signal to the processes of a group here.
-    Signal(GroupId, u8),
-    /// A process has aborted its job.
-    Aborted {
-        /// The process.
-        member: Member,
-        /// Exit status for the job.
-        code: u8,
-        /// The reason.
-        message: String,
-    },
-    /// Processes of a group could not be started. Emitted at the head alone.
-    NotStarted(StartFailure),
-    /// A process has requested the kill of a running group, which explains its later deaths. Emitted at the head alone.
-    Killed {
-        /// The group.
-        group: GroupId,
-        /// The process.
-        by: Member,
-        /// Number of the group's processes that had ended before; theirs are the first deaths that are reported.
-        dead: usize,
-    },
-    /// A problem to report to the application that began the domain.
-    Warning(String),
-    /// The domain has ended at this node: nothing of it is left here.
-    End,
-}
-
 /// One node of a domain.
 #[derive(Debug)]
 pub struct Domain {
@@ -232,42 +86,17 @@ pub struct Domain {
     watched: Watched,
     /// The nodes that the head has declared lost.
     lost: BTreeSet<Id>,
-    /// Requests of local clients that are not yet answered.
-    open: BTreeMap<Client, BTreeSet<Serial>>,
-    /// Orders that are not yet answered.
-    held: BTreeMap<Token, Held>,
-    next_call: CallNumber,
+    /// Requests and orders that are not yet answered.
+    pending: Pending,
     /// Calls of this node, and the purpose of each.
-    calls: BTreeMap<CallNumber, Errand>,
-    /// Groups that are being checked here, and where each result goes.
-    checks: BTreeMap<GroupId, Whom>,
+    outgoing: Outgoing,
     /// Groups with processes here.
-    here: BTreeMap<GroupId, Here>,
-    /// Groups killed before their start order arrived here: a delayed start order is refused.
-    doomed: RecentGroups,
-    /// Groups that were removed: delayed messages about them are ignored.
-    forgotten: RecentGroups,
+    local: Local,
     /// The two parts of each merged group: at the nodes of its members, and at the head.
     merged: BTreeMap<GroupId, (GroupId, GroupId)>,
-    /// Known deaths of all groups, including groups without processes here.
-    deaths: BTreeMap<GroupId, Known>,
-    /// Deaths that other nodes are yet to learn.
-    died: Died,
-    /// Local clients that receive notices, by group.
-    subscribers: BTreeMap<GroupId, BTreeSet<Client>>,
+    deaths: Deaths,
     databases: Databases,
-    /// Puts into databases without a copy here: the head is asked whether the database exists.
-    putting: BTreeMap<u64, Putting>,
-    next_putting: u64,
-    /// Counters of collective requests.
-    kinds: Kinds,
-    /// Collective requests that members here have entered, or that a coordinator collects for.
-    meetings: BTreeMap<Meeting, Gathering>,
-    /// Collective requests that have succeeded here and wait for the release of an earlier one, which delivers puts
-    /// that they omit.
-    early: BTreeMap<Meeting, (Brought, Answer)>,
-    /// Collective requests that this node coordinates.
-    collecting: BTreeMap<Meeting, Collecting>,
+    collective: Collective,
     /// State that only the head has; `None` at other nodes.
     head: Option<Head>,
 }
@@ -284,25 +113,13 @@ impl Domain {
             life: Life::default(),
             watched: Watched::default(),
             lost: BTreeSet::new(),
-            open: BTreeMap::new(),
-            held: BTreeMap::new(),
-            next_call: 0,
-            calls: BTreeMap::new(),
-            checks: BTreeMap::new(),
-            here: BTreeMap::new(),
-            doomed: RecentGroups::default(),
-            forgotten: RecentGroups::default(),
+            pending: Pending::default(),
+            outgoing: Outgoing::default(),
+            local: Local::default(),
             merged: BTreeMap::new(),
-            deaths: BTreeMap::new(),
-            died: Died::default(),
-            subscribers: BTreeMap::new(),
+            deaths: Deaths::default(),
             databases: Databases::default(),
-            putting: BTreeMap::new(),
-            next_putting: 0,
-            kinds: Kinds::default(),
-            meetings: BTreeMap::new(),
-            early: BTreeMap::new(),
-            collecting: BTreeMap::new(),
+            collective: Collective::default(),
             head: leads.then(Head::default),
         };
         domain.begin();
@@ -343,7 +160,9 @@ impl Domain {
     pub fn running(&self) -> Vec<GroupId> {
         match &self.head {
             Some(_) => self.running_groups(),
-            None => self.here.iter().filter(|(_, here)| !here.emptied).map(|(group, _)| *group).collect(),
+            None => {
+                self.local.here.iter().filter(|(_, here)| !here.emptied).map(|(group, _)| *group).collect()
+            }
         }
     }
 
@@ -354,12 +173,10 @@ impl Domain {
 
     /// Whether nothing is pending here: no request, order, call or process. True at a node whose domain has ended.
     pub fn is_idle(&self) -> bool {
-        self.open.values().all(BTreeSet::is_empty)
-            && self.held.is_empty()
-            && self.calls.is_empty()
-            && self.meetings.is_empty()
-            && self.collecting.is_empty()
-            && self.here.values().all(|here| here.emptied)
+        self.pending.is_empty()
+            && self.outgoing.is_empty()
+            && self.collective.is_empty()
+            && self.local.is_empty()
     }
 
     fn me(&self) -> Id {

@@ -4,10 +4,11 @@
 //! `BNR_Lookup`.
 
 use super::Domain;
-use super::asking::{Asker, no_database};
 use super::database::{check_key, check_length, check_value, shown};
-use super::groups::Group;
-use super::telling::Then;
+use super::faults::no_database;
+use super::group::Group;
+use super::outgoing::Then;
+use super::pending::Asker;
 use crate::fault::{Fault, FaultKind};
 use crate::names::GroupId;
 use crate::order::Order;

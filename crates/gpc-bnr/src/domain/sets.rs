@@ -6,8 +6,7 @@ use std::sync::Arc;
 use chained_gpc::trees::Id;
 
 use super::Domain;
-use super::asking::no_group;
-use super::deaths::fault_of;
+use super::faults::{fault_of, group_open, no_group};
 use crate::exit::Death;
 use crate::fault::{Fault, FaultKind};
 use crate::names::{GroupId, Member, Set};
@@ -62,7 +61,7 @@ impl Domain {
     pub(super) fn canonical(&self, member: Member, set: Set) -> Set {
         match set {
             Set::Members(members) => {
-                let size = self.here.get(&member.group).map_or(0, |here| here.layout.size());
+                let size = self.local.here.get(&member.group).map_or(0, |here| here.layout.size());
                 let whole = members.len() as u64 == u64::from(size)
                     && members.iter().all(|other| other.group == member.group && other.rank < size);
                 if whole { Set::Group(member.group) } else { Set::Members(members) }
@@ -79,7 +78,7 @@ impl Domain {
         let contained = match named(set, purpose) {
             Ok(groups) => self.all_bases(&groups).contains(&member.group),
             Err(members) => {
-                let size = self.here.get(&member.group).map_or(0, |here| here.layout.size());
+                let size = self.local.here.get(&member.group).map_or(0, |here| here.layout.size());
                 let beyond = members.iter().find(|other| other.group == member.group && other.rank >= size);
                 if let Some(beyond) = beyond {
                     let message = format!("there is no {beyond}: the group has {size} processes");
@@ -119,7 +118,7 @@ impl Domain {
 
     /// The layout of a started group; known at its nodes and at the head.
     pub(super) fn layout(&self, group: GroupId) -> Option<&Arc<Layout>> {
-        let here = self.here.get(&group).map(|here| &here.layout);
+        let here = self.local.here.get(&group).map(|here| &here.layout);
         here.or_else(|| self.head.as_ref()?.layout(group))
     }
 
@@ -127,16 +126,11 @@ impl Domain {
     pub(super) fn members_here(&self, set: &Set, purpose: &Purpose) -> Option<usize> {
         let count = match named(set, purpose) {
             Ok(groups) => {
-                let here = self.all_bases(&groups).into_iter().filter_map(|group| self.here.get(&group));
+                let here =
+                    self.all_bases(&groups).into_iter().filter_map(|group| self.local.here.get(&group));
                 here.map(|here| here.processes.len()).sum()
             }
-            Err(members) => members
-                .iter()
-                .filter(|member| {
-                    let here = self.here.get(&member.group);
-                    here.is_some_and(|here| here.processes.contains_key(&member.rank))
-                })
-                .count(),
+            Err(members) => members.iter().filter(|member| self.local.process(**member).is_some()).count(),
         };
         // A node that collects has at least one member, so 0 means that the group has not started here yet.
         (count > 0).then_some(count)
@@ -145,7 +139,7 @@ impl Domain {
     /// The living members of a collective request on this node; empty if the group is unknown here.
     pub(super) fn living_here(&self, meeting: &Meeting, merging: Option<(GroupId, GroupId)>) -> Vec<Member> {
         let of_group = |group: GroupId| {
-            let here = self.here.get(&group);
+            let here = self.local.here.get(&group);
             here.into_iter().flat_map(move |here| {
                 let living = here.processes.iter().filter(|(_, process)| !process.ended);
                 living.map(move |(rank, _)| Member { group, rank: *rank })
@@ -217,11 +211,12 @@ impl Domain {
         let mut deaths: Vec<(u64, Death)> = match named(set, purpose) {
             Ok(groups) => {
                 let groups = self.all_bases(&groups);
-                let known = groups.iter().filter_map(|group| self.deaths.get(group));
+                let known = groups.iter().filter_map(|group| self.deaths.known.get(group));
                 known.flat_map(|deaths| deaths.all_numbered().iter().copied()).collect()
             }
             Err(members) => {
-                let death = |member: &Member| self.deaths.get(&member.group)?.numbered(member.rank).copied();
+                let death =
+                    |member: &Member| self.deaths.known.get(&member.group)?.numbered(member.rank).copied();
                 members.iter().filter_map(death).collect()
             }
         };
@@ -230,9 +225,4 @@ impl Domain {
         let deaths: Vec<Death> = deaths.into_iter().map(|(_, death)| death).collect();
         (!deaths.is_empty()).then(|| (deaths.clone(), fault_of(deaths)))
     }
-}
-
-pub(super) fn group_open(group: GroupId) -> Fault {
-    let message = format!("group {group} is still open: close it, and its processes are started");
-    Fault::new(FaultKind::GroupOpen, message)
 }

@@ -2,14 +2,16 @@
 //!
 //! Source: BNR, "Process groups": processes of a group are started together and die together.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::database::Log;
+use super::errno::CANCELLED;
+use super::group::SHOWN_MAX;
+use super::life::Life;
+use super::local::{Here, Process, Whom};
 use super::mapping::{KEY, process_mapping};
-use super::watch::Life;
-use super::{Domain, Output, Token};
+use super::{Domain, Output};
 use crate::exit::{Death, Exit};
 use crate::names::{GroupId, Member, Rank};
 use crate::order::Report;
@@ -17,79 +19,31 @@ use crate::request::{GroupState, GroupStatus, MemberStatus, Pair};
 use crate::spec::Layout;
 use crate::start_error::{StartError, by_reason};
 
-/// The system's error for an operation that was cancelled: `ECANCELED` of Linux.
-pub(super) const CANCELLED: i32 = 125;
-
-/// A group with processes here.
-#[derive(Debug)]
-pub(super) struct Here {
-    pub(super) layout: Arc<Layout>,
-    pub(super) processes: BTreeMap<Rank, Process>,
-    /// Receiver of the result of the start, until all are started.
-    starting: Option<Whom>,
-    /// Its processes, or what they have left behind, are being killed.
-    killing: bool,
-    /// Nothing of the group is left.
-    pub(super) emptied: bool,
-    /// Receivers that wait for `emptied`.
-    waiting: Vec<Whom>,
-}
-
-/// A process of this node.
-#[derive(Default, Debug)]
-pub(super) struct Process {
-    pid: Option<u32>,
-    /// It has initialized.
-    pub(super) takes_part: bool,
-    /// It has finalized.
-    pub(super) finalized: bool,
-    /// Its link has closed.
-    pub(super) unlinked: bool,
-    pub(super) ended: bool,
-    pub(super) log: Log,
-}
-
-/// Origin of an order about the processes here.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Whom {
-    /// The head, if it is this node.
-    Head,
-    /// Another node.
-    Order(Token),
-}
-
-impl Here {
-    /// Whether its processes are being killed, or have been.
-    pub(super) fn is_killed(&self) -> bool {
-        self.killing || self.emptied
-    }
-}
-
 impl Domain {
     /// Checks whether the processes of a group on this node can be started.
     pub(super) fn check_here(&mut self, layout: Arc<Layout>, whom: Whom) {
         let group = layout.group;
         // Where the group may not start, the start order is refused later.
-        let refused = self.refuses(group) || self.checks.contains_key(&group);
+        let refused = self.refuses(group) || self.local.checks.contains_key(&group);
         if refused || layout.ranks_on(self.me()).next().is_none() {
             return self.say(whom, group, Report::Done);
         }
-        self.checks.insert(group, whom);
+        self.local.checks.insert(group, whom);
         self.outputs.push_back(Output::Check(layout));
     }
 
     /// The driver has checked whether the processes can be started.
     pub(super) fn checked(&mut self, group: GroupId, failed: Vec<(Vec<Rank>, StartError)>) {
-        let Some(whom) = self.checks.remove(&group) else { return };
+        let Some(whom) = self.local.checks.remove(&group) else { return };
         self.say(whom, group, if failed.is_empty() { Report::Done } else { Report::NotStarted(failed) });
     }
 
     /// Whether a group must not start here.
     fn refuses(&self, group: GroupId) -> bool {
         !matches!(self.life, Life::Begins | Life::Runs)
-            || self.doomed.contains(group)
-            || self.forgotten.contains(group)
-            || self.here.contains_key(&group)
+            || self.local.doomed.contains(group)
+            || self.local.forgotten.contains(group)
+            || self.local.here.contains_key(&group)
     }
 
     /// Starts the processes of a group on this node.
@@ -117,12 +71,12 @@ impl Domain {
             emptied: false,
             waiting: Vec::new(),
         };
-        self.here.insert(group, here);
+        self.local.here.insert(group, here);
         self.outputs.push_back(Output::Start(layout.clone()));
         let lost: Vec<Death> = self.deaths_with_nodes(&layout, |id| self.lost.contains(&id));
         self.learn(&lost);
         // Deaths at other nodes may be known already.
-        let deaths = self.deaths.get(&group).cloned().unwrap_or_default();
+        let deaths = self.deaths.known.get(&group).cloned().unwrap_or_default();
         if deaths.iter().any(|death| self.takes_group_along(death)) {
             self.kill_here(group, None);
         }
@@ -139,7 +93,7 @@ impl Domain {
 
     /// The driver has started the processes, or failed to.
     pub(super) fn started(&mut self, group: GroupId, ranks: &[(Rank, Result<u32, StartError>)]) {
-        let Some(here) = self.here.get_mut(&group) else { return };
+        let Some(here) = self.local.here.get_mut(&group) else { return };
         let Some(whom) = here.starting.take() else { return };
         let mut never = Vec::new();
         for (rank, result) in ranks {
@@ -166,7 +120,7 @@ impl Domain {
 
     /// A process has ended.
     pub(super) fn ended(&mut self, member: Member, exit: Exit) {
-        let Some(here) = self.here.get_mut(&member.group) else { return };
+        let Some(here) = self.local.here.get_mut(&member.group) else { return };
         let Some(process) = here.processes.get_mut(&member.rank) else { return };
         if process.ended {
             return;
@@ -180,7 +134,7 @@ impl Domain {
 
     /// When all processes have ended, their descendants are killed.
     fn clear_if_ended(&mut self, group: GroupId) {
-        let Some(here) = self.here.get_mut(&group) else { return };
+        let Some(here) = self.local.here.get_mut(&group) else { return };
         let ended = here.starting.is_none() && here.processes.values().all(|process| process.ended);
         if ended && !here.killing && !here.emptied {
             here.killing = true;
@@ -190,10 +144,10 @@ impl Domain {
 
     /// Kills the processes of a group here. The receiver is answered when none is left.
     pub(super) fn kill_here(&mut self, group: GroupId, whom: Option<Whom>) {
-        let Some(here) = self.here.get_mut(&group) else {
+        let Some(here) = self.local.here.get_mut(&group) else {
             // The start order may be in transit.
             if whom.is_some() {
-                self.doomed.insert(group);
+                self.local.doomed.insert(group);
             }
             return self.say_killed(group, whom);
         };
@@ -221,21 +175,21 @@ impl Domain {
 
     /// Nothing of a killed group is left here.
     pub(super) fn emptied(&mut self, group: GroupId) {
-        let Some(here) = self.here.get_mut(&group) else { return };
+        let Some(here) = self.local.here.get_mut(&group) else { return };
         here.emptied = true;
         here.killing = true;
         let waiting = std::mem::take(&mut here.waiting);
         self.end_unseen(group);
         waiting.into_iter().for_each(|whom| self.say_killed(group, Some(whom)));
-        if self.forgotten.contains(group) {
-            self.here.remove(&group);
+        if self.local.forgotten.contains(group) {
+            self.local.here.remove(&group);
         }
         self.end_if_empty();
     }
 
     /// Ends processes that no longer exist, although their exits were not seen.
     fn end_unseen(&mut self, group: GroupId) {
-        let Some(here) = self.here.get(&group) else { return };
+        let Some(here) = self.local.here.get(&group) else { return };
         if !here.emptied || here.starting.is_some() {
             return;
         }
@@ -245,26 +199,26 @@ impl Domain {
     }
 
     pub(super) fn signal_here(&mut self, group: GroupId, signal: u8) {
-        if self.here.get(&group).is_some_and(|here| !here.emptied) {
+        if self.local.here.get(&group).is_some_and(|here| !here.emptied) {
             self.outputs.push_back(Output::Signal(group, signal));
         }
     }
 
     /// Whether a process runs on this node.
     pub(super) fn is_alive_here(&self, member: Member) -> bool {
-        let here = self.here.get(&member.group);
-        here.and_then(|here| here.processes.get(&member.rank)).is_some_and(|process| !process.ended)
+        self.local.process(member).is_some_and(|process| !process.ended)
     }
 
     /// The status of the processes here, as known here.
     pub(super) fn status_here(&self, group: Option<GroupId>) -> Vec<GroupStatus> {
-        let wanted = self.here.values().filter(|here| group.is_none_or(|group| here.layout.group == group));
-        wanted.take(super::groups::SHOWN_MAX).map(|here| self.status_of(here)).collect()
+        let wanted =
+            self.local.here.values().filter(|here| group.is_none_or(|group| here.layout.group == group));
+        wanted.take(SHOWN_MAX).map(|here| self.status_of(here)).collect()
     }
 
     fn status_of(&self, here: &Here) -> GroupStatus {
         let layout = &here.layout;
-        let deaths = self.deaths.get(&layout.group);
+        let deaths = self.deaths.known.get(&layout.group);
         let member = |(rank, process): (&Rank, &Process)| MemberStatus {
             rank: *rank,
             node: self.me(),

@@ -1,150 +1,16 @@
-//! Calls to other nodes, the purpose of each call, and timers.
+//! Calls to other nodes, orders that are repeated until they have arrived, and due timers.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use chained_gpc::trees::Id;
 
-use super::asking::Asker;
-use super::watch::Life;
+use super::life::Life;
+use super::outgoing::{Errand, Telling, Then};
+use super::timers::{PAUSE, Timer};
 use super::{CallNumber, Domain, Output};
 use crate::fault::{Fault, FaultKind};
-use crate::names::{GroupId, Member};
-use crate::order::{Meeting, Order, Report};
-
-/// Delay before an order is sent again to a node that was not reached. Repeats until the head declares the node lost.
-pub(super) const PAUSE: Duration = Duration::from_millis(250);
-
-/// Most orders that wait for a retry. An unreachable node is declared lost within seconds; beyond this bound the oldest
-/// retries are dropped.
-const RETRIES_MAX: usize = 1 << 14;
-
-/// The purpose of a call.
-#[derive(Debug)]
-pub(super) enum Errand {
-    /// Begin the domain.
-    Begin,
-    /// The head's standing call, which detects lost nodes.
-    Watch,
-    /// The head checks which nodes answer.
-    Probe,
-    /// Deliver an order until each node has taken it or is lost.
-    Tell(Telling),
-    /// Send a request to the head.
-    Ask(Asker),
-    /// Request a value from the other nodes.
-    Find(Asker, Vec<u8>),
-    /// Request the other nodes' pairs of a database; the map has the local ones.
-    List(Asker, BTreeMap<Vec<u8>, Vec<u8>>),
-    /// A coordinator waits for the members of a collective request.
-    Collect(Meeting),
-    /// A coordinator asks for the members that are missing after the time limit.
-    Missing(Meeting),
-    /// The head has a group checked or started.
-    Start(GroupId),
-    /// The head ends the domain.
-    End,
-}
-
-/// An order to deliver.
-#[derive(Clone, Debug)]
-pub(super) struct Telling {
-    order: Arc<Order>,
-    limit: Duration,
-    then: Then,
-}
-
-/// What follows when all living nodes have taken the order.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Then {
-    Nothing,
-    /// Record that the group's processes at other nodes have been killed.
-    Killed(GroupId),
-    /// Answer the removal of the database.
-    Destroyed(String),
-    /// Record that the nodes of a merged group know it.
-    Merged(GroupId),
-    /// Remove the group: all nodes know its deaths.
-    Forget(GroupId),
-}
-
-/// The action of a timer.
-#[derive(Debug)]
-pub(super) enum Timer {
-    /// The time limit of a member in a collective request.
-    Limit(Meeting, Member),
-    /// Collect again.
-    Collect(Meeting),
-    /// Send an order again to nodes that were not reached.
-    Retry(Vec<Id>, Telling),
-    /// Repeat the head's standing call.
-    Watch,
-    /// End the domain here: the head has not watched this node for too long.
-    Unwatched,
-    /// Check a process whose link has closed, after the time it had to end.
-    Unlinked(Member),
-    /// Give up the remaining work after the end of the domain.
-    GiveUp,
-}
-
-/// Key of a timer: due time, then sequence number.
-pub(super) type TimerKey = (Duration, u64);
-
-/// All timers, by due time.
-#[derive(Default, Debug)]
-pub(super) struct Timers {
-    next: u64,
-    due: BTreeMap<TimerKey, Timer>,
-    retries: usize,
-}
-
-impl Timers {
-    pub(super) fn at(&mut self, due: Duration, timer: Timer) -> TimerKey {
-        if matches!(timer, Timer::Retry(..)) {
-            self.retries += 1;
-            if self.retries > RETRIES_MAX {
-                self.give_up_oldest();
-            }
-        }
-        let key = (due, self.next);
-        self.next += 1;
-        self.due.insert(key, timer);
-        key
-    }
-
-    fn give_up_oldest(&mut self) {
-        let oldest =
-            self.due.iter().find(|(_, timer)| matches!(timer, Timer::Retry(..))).map(|(key, _)| *key);
-        if let Some(oldest) = oldest {
-            self.cancel(oldest);
-        }
-    }
-
-    pub(super) fn cancel(&mut self, key: TimerKey) {
-        if let Some(Timer::Retry(..)) = self.due.remove(&key) {
-            self.retries -= 1;
-        }
-    }
-
-    pub(super) fn clear(&mut self) {
-        self.due.clear();
-        self.retries = 0;
-    }
-
-    pub(super) fn next_due(&self) -> Option<Duration> {
-        self.due.first_key_value().map(|((due, _), _)| *due)
-    }
-
-    fn pop(&mut self, now: Duration) -> Option<Timer> {
-        let (due, _) = *self.due.first_key_value()?.0;
-        let timer = (due <= now).then(|| self.due.pop_first())??.1;
-        if let Timer::Retry(..) = timer {
-            self.retries -= 1;
-        }
-        Some(timer)
-    }
-}
+use crate::order::{Order, Report};
 
 impl Domain {
     /// Starts a call to nodes other than this one.
@@ -156,15 +22,13 @@ impl Domain {
         limit: Duration,
         errand: Errand,
     ) -> CallNumber {
-        let call = self.next_call;
-        self.next_call += 1;
-        self.calls.insert(call, errand);
+        let call = self.outgoing.add(errand);
         self.outputs.push_back(Output::Call { call, ids, order, partial, limit });
         call
     }
 
     pub(super) fn cancel_call(&mut self, call: CallNumber) {
-        if self.calls.remove(&call).is_some() {
+        if self.outgoing.remove(call).is_some() {
             self.outputs.push_back(Output::Cancel(call));
         }
     }
@@ -205,7 +69,7 @@ impl Domain {
     /// A call of this node has ended.
     pub(super) fn called(&mut self, call: CallNumber, reports: Vec<(Id, Result<Report, Fault>)>) {
         // A cancelled call has no entry.
-        let Some(errand) = self.calls.remove(&call) else { return };
+        let Some(errand) = self.outgoing.remove(call) else { return };
         match errand {
             Errand::Begin => self.begun(&reports),
             Errand::Watch => self.watch_ended(&reports),

@@ -1,13 +1,14 @@
-//! The life of a domain: its head begins it at all nodes and watches them, nodes are lost, and it ends.
+//! Begin and end of a domain, and lost nodes: the head begins the domain at all nodes and watches them.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use chained_gpc::trees::Id;
 
-use super::asking::Held;
-use super::telling::{Errand, PAUSE, Then, Timer, TimerKey};
+use super::life::Life;
+use super::outgoing::{Errand, Then};
+use super::pending::Held;
+use super::timers::{PAUSE, Timer};
 use super::{Domain, Output, Token};
 use crate::exit::Death;
 use crate::fault::{Fault, FaultKind};
@@ -18,33 +19,8 @@ use crate::order::{Order, Report};
 /// If the head is gone, the processes must not run on for long.
 const UNWATCHED: Duration = Duration::from_secs(10);
 
-/// State of a domain at a node.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub(super) enum Life {
-    /// The head waits until the other nodes have begun.
-    #[default]
-    Begins,
-    Runs,
-    /// All processes here are being killed. `elsewhere`: the head waits for the other nodes as well.
-    Ends {
-        elsewhere: bool,
-    },
-    Ended,
-}
-
 /// Consecutive unanswered probes, for any reason, after which a node is declared lost.
 const PROBES: u32 = 3;
-
-/// How a node detects the loss of its head, and the head the loss of other nodes.
-#[derive(Default, Debug)]
-pub(super) struct Watched {
-    /// At the head: nodes that did not answer lately, and how often.
-    silent: BTreeMap<Id, u32>,
-    /// The head's standing orders: one, or two while the head renews it. The older one may arrive after the newer one.
-    by: BTreeSet<Token>,
-    /// The timer that ends the domain without a standing order.
-    until: Option<TimerKey>,
-}
 
 impl Domain {
     /// The head begins the domain at the other nodes; the others wait for the standing order.
@@ -159,7 +135,7 @@ impl Domain {
             return self.end(None);
         }
         self.lost.extend(ids);
-        let layouts = self.here.values().map(|here| here.layout.clone());
+        let layouts = self.local.here.values().map(|here| here.layout.clone());
         let deaths: Vec<Death> =
             layouts.flat_map(|layout| self.deaths_with_nodes(&layout, |id| ids.contains(&id))).collect();
         self.learn(&deaths);
@@ -205,17 +181,16 @@ impl Domain {
         self.life = Life::Ends { elsewhere: leads && !others.is_empty() };
         self.refuse_all();
         self.report_all(|held| matches!(held, Held::End | Held::Kill));
-        self.drop_meetings();
+        self.collective.drop_all();
         self.timers.clear();
-        self.subscribers.clear();
-        let calls: Vec<_> = self.calls.keys().copied().collect();
-        calls.into_iter().for_each(|call| self.cancel_call(call));
+        self.deaths.subscribers.clear();
+        self.outgoing.numbers().into_iter().for_each(|call| self.cancel_call(call));
         let limits = self.settings.limits;
         let limit = limits.grace.saturating_add(limits.ask);
         if self.life == (Life::Ends { elsewhere: true }) {
             self.call(others, Arc::new(Order::End), true, limit, Errand::End);
         }
-        let groups: Vec<GroupId> = self.here.keys().copied().collect();
+        let groups: Vec<GroupId> = self.local.here.keys().copied().collect();
         groups.into_iter().for_each(|group| self.kill_here(group, None));
         self.timers.at(self.now.saturating_add(limit), Timer::GiveUp);
         self.end_if_empty();
@@ -228,25 +203,25 @@ impl Domain {
 
     /// If nothing of the domain is left here, it has ended.
     pub(super) fn end_if_empty(&mut self) {
-        if self.life == (Life::Ends { elsewhere: false }) && self.here.values().all(|here| here.emptied) {
-            self.has_ended();
+        if self.life == (Life::Ends { elsewhere: false }) && self.local.is_empty() {
+            self.end_here();
         }
     }
 
     /// The time limit has passed: the domain ends here. The driver removes the remaining processes at its own end.
     pub(super) fn give_up(&mut self) {
         if matches!(self.life, Life::Ends { .. }) {
-            self.has_ended();
+            self.end_here();
         }
     }
 
-    fn has_ended(&mut self) {
+    /// Ends the domain at this node, whatever is left here.
+    fn end_here(&mut self) {
         self.life = Life::Ended;
-        let calls: Vec<_> = self.calls.keys().copied().collect();
-        calls.into_iter().for_each(|call| self.cancel_call(call));
+        self.outgoing.numbers().into_iter().for_each(|call| self.cancel_call(call));
         self.report_all(|_| false);
         // Requests that other nodes have sent in the meantime.
-        self.drop_meetings();
+        self.collective.drop_all();
         self.timers.clear();
         self.outputs.push_back(Output::End);
     }

@@ -9,10 +9,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use chained_gpc::trees::Id;
-use chained_gpc::{Call, CallError, CallHandle, Caller, FuncHandle, Outcome, Tree};
+use chained_gpc::{Call, CallError, CallHandle, Caller, FuncHandle, Outcome, Reply, Tree};
 
 use super::mailbox::{Post, Told};
 use crate::causes::{fault_of, report_of};
+use crate::codec::encode_report;
 use crate::fault::{Fault, FaultKind};
 use crate::order::Report;
 
@@ -132,4 +133,9 @@ pub(super) fn reports(ids: &[Id], ended: &Ended) -> Vec<(Id, Result<Report, Faul
         }),
     };
     ids.iter().map(|&id| (id, each(id))).collect()
+}
+
+/// A report as a reply.
+pub(super) fn reply(report: &Report) -> Reply {
+    Reply::shared(encode_report(report))
 }

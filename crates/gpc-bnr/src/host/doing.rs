@@ -7,15 +7,18 @@ use std::sync::mpsc::SyncSender;
 use std::time::Duration;
 
 use bytes::Bytes;
-use chained_gpc::Reply;
 use chained_gpc::trees::Id;
 use mio::Interest;
 
-use super::HostEvent;
-use super::calls::Making;
+use super::calls::{Making, reply};
 use super::clients::Link;
-use super::engine::{Asked, END_LIMIT, Engine, Errno, OWNER, Purpose, STREAM_LIMIT, Source, reply};
-use super::processes::{Started, Telling, check, prepare};
+use super::engine::{END_LIMIT, Engine, Errno, Purpose, STREAM_LIMIT};
+use super::events::HostEvent;
+use super::input::From;
+use super::orders::Asked;
+use super::owner::OWNER;
+use super::processes::{Started, Telling, check, prepare, raise_descriptors};
+use super::sources::Source;
 use crate::codec::encode_order;
 use crate::domain::{CallNumber, Input, Output, Serial};
 use crate::fault::{Fault, FaultKind};
@@ -34,9 +37,9 @@ impl Engine {
             Output::Notice { client, death } => {
                 if client == OWNER {
                     self.event(HostEvent::Death(death));
-                } else if let Some(link) = self.clients.get_mut(&client) {
+                } else if let Some(link) = self.links.clients.get_mut(&client) {
                     link.notice(death);
-                    self.touched.insert(client);
+                    self.links.touched.insert(client);
                 }
             }
             Output::Call { call, ids, order, partial, limit } => self.call(call, ids, &order, partial, limit),
@@ -44,9 +47,9 @@ impl Engine {
                 if let Some(calls) = &mut self.calls {
                     calls.cancel(|purpose| matches!(purpose, Purpose::Domain(number) if *number == call));
                 }
-                self.asked.retain(|_, asked| !matches!(asked, Asked::Own(number) if *number == call));
+                self.orders.cancel_own(call);
             }
-            Output::Report { token, report } => match self.asked.remove(&token) {
+            Output::Report { token, report } => match self.orders.remove(token) {
                 Some(Asked::Deferred(answer)) => answer.reply(reply(&report)),
                 Some(Asked::Own(call)) => {
                     let reports = vec![(self.me, Ok(report))];
@@ -70,12 +73,10 @@ impl Engine {
 
     pub(super) fn answer(&mut self, client: Client, serial: Serial, answer: Result<Answer, Fault>) {
         if client == OWNER {
-            if let Some(then) = self.then.remove(&serial) {
-                then(answer);
-            }
-        } else if let Some(link) = self.clients.get_mut(&client) {
+            self.owner.answer(serial, answer);
+        } else if let Some(link) = self.links.clients.get_mut(&client) {
             link.answered(serial, answer);
-            self.touched.insert(client);
+            self.links.touched.insert(client);
         }
     }
 
@@ -89,9 +90,8 @@ impl Engine {
         limit: Duration,
     ) {
         if ids == [self.me] {
-            let token = self.next_token;
-            self.next_token += 1;
-            self.asked.insert(token, Asked::Own(call));
+            let token = self.orders.token();
+            self.orders.insert(token, Asked::Own(call));
             self.inputs.push_back(Input::Order { token, root: self.me, order: (**order).clone() });
             return;
         }
@@ -108,10 +108,10 @@ impl Engine {
 
     pub(super) fn start(&mut self, layout: Arc<Layout>) {
         let ranks = layout.ranks_on(self.me).collect();
-        if let Some((group, ranks)) = self.starting.begin(layout.group, ranks) {
+        if let Some((group, ranks)) = self.local.starting.begin(layout.group, ranks) {
             return self.inputs.push_back(Input::Started { group, ranks });
         }
-        self.groups.insert(layout.group, layout.clone());
+        self.local.groups.insert(layout.group, layout.clone());
         let neighbours: Vec<_> = layout.ranks_on(self.me).collect();
         if let Err(error) = self.ensure_keeper() {
             let error = without_keeper(&error);
@@ -121,7 +121,7 @@ impl Engine {
         for (local, &rank) in neighbours.iter().enumerate() {
             let member = Member { group: layout.group, rank };
             let here = (local, neighbours.len());
-            let prepared = self.doors.invite(member).and_then(|port| {
+            let prepared = self.links.doors.invite(member).and_then(|port| {
                 prepare(&layout, rank, &Telling { me: self.me, here, domain: &self.name, port })
             });
             if let Err(error) = prepared.and_then(|started| self.begin(member, started)) {
@@ -148,35 +148,39 @@ impl Engine {
 
     pub(super) fn begin(&mut self, member: Member, started: Started) -> io::Result<()> {
         let client = Client::Process(member);
-        self.watch(Source::Client(client), started.link.as_raw_fd(), Interest::READABLE)?;
-        let link = Link::new(started.link, Conversation::new(), self.unread.clone());
-        self.clients.insert(client, link);
+        self.sources.watch(Source::Client(client), started.link.as_raw_fd(), Interest::READABLE)?;
+        let link = Link::new(started.link, Conversation::new(), self.links.unread.clone());
+        self.links.clients.insert(client, link);
         for output in [started.out, started.err] {
-            let number = self.next_source;
-            self.next_source += 1;
-            self.watch(Source::Output(number), output.pipe().as_raw_fd(), Interest::READABLE)?;
-            self.outputs.insert(number, output);
+            let number = self.sources.next_source;
+            self.sources.next_source += 1;
+            self.sources.watch(Source::Output(number), output.pipe().as_raw_fd(), Interest::READABLE)?;
+            self.stdio.outputs.insert(number, output);
         }
         if let Some(input) = started.input {
-            self.watch(Source::Input, input.as_raw_fd(), Interest::WRITABLE)?;
-            self.input.open(input);
+            self.sources.watch(Source::Input, input.as_raw_fd(), Interest::WRITABLE)?;
+            self.stdio.input.open(input);
         }
         self.keep(started.order, started.theirs);
         Ok(())
     }
 
     pub(super) fn ensure_keeper(&mut self) -> io::Result<()> {
-        if self.keeper.is_none() {
-            let keeper = Keeper::start(&self.command.program, &self.command.args)?;
-            self.watch(Source::Keeper, keeper.socket().as_raw_fd(), Interest::READABLE | Interest::WRITABLE)?;
-            self.keeper = Some(keeper);
-            super::raise_descriptors();
+        if self.supervisor.keeper.is_none() {
+            let keeper = Keeper::start(&self.supervisor.command.program, &self.supervisor.command.args)?;
+            self.sources.watch(
+                Source::Keeper,
+                keeper.socket().as_raw_fd(),
+                Interest::READABLE | Interest::WRITABLE,
+            )?;
+            self.supervisor.keeper = Some(keeper);
+            raise_descriptors();
         }
         Ok(())
     }
 
     pub(super) fn keep(&mut self, order: KeeperOrder, descriptors: Vec<OwnedFd>) {
-        if let Some(keeper) = &mut self.keeper {
+        if let Some(keeper) = &mut self.supervisor.keeper {
             keeper.order(order, descriptors);
             // Sends at once, so that descriptors wait as briefly as possible. A failure is detected at the end of the
             // iteration.
@@ -185,7 +189,7 @@ impl Engine {
     }
 
     pub(super) fn kill(&mut self, group: GroupId, grace: Option<Duration>) {
-        if self.keeper.is_some() && self.groups.contains_key(&group) {
+        if self.supervisor.keeper.is_some() && self.local.groups.contains_key(&group) {
             self.keep(KeeperOrder::Kill { group, grace }, Vec::new());
         } else {
             self.inputs.push_back(Input::Emptied(group));
@@ -220,7 +224,7 @@ impl Engine {
     pub(super) fn feed(&mut self, data: Bytes, then: SyncSender<io::Result<()>>) {
         let node = self.domain.reader();
         if node.is_none_or(|node| node == self.me) {
-            return self.input.take(data, super::input::From::Here(then));
+            return self.stdio.input.take(data, From::Here(then));
         }
         let (Some(calls), Some(node)) = (&mut self.calls, node) else { return };
         let making =
@@ -232,8 +236,8 @@ impl Engine {
 
     /// Sends output up, or writes it at the head.
     pub(super) fn send_output(&mut self) {
-        self.outflow.write();
-        while let Some((up, data)) = self.outflow.next_call() {
+        self.stdio.outflow.write();
+        while let Some((up, data)) = self.stdio.outflow.next_call() {
             let Some(calls) = &mut self.calls else { return };
             let making = Making {
                 func: calls.handles.output,
@@ -250,22 +254,8 @@ impl Engine {
         }
     }
 
-    /// Informs those that wait for all output to be written.
-    pub(super) fn tell_flushed(&mut self) {
-        if !self.outputs.is_empty() || !self.outflow.is_empty() {
-            return;
-        }
-        self.flushes.drain(..).for_each(|answer| answer.reply(Reply::default()));
-        if self.flushing == 0 {
-            // The receiver may have stopped waiting.
-            for then in self.drains.drain(..) {
-                let _ = then.send(());
-            }
-        }
-    }
-
     pub(super) fn drain(&mut self, then: SyncSender<()>) {
-        self.drains.push(then);
+        self.stdio.drains.push(then);
         let others: Vec<Id> = self.nodes.iter().copied().filter(|id| *id != self.me).collect();
         let (Some(calls), false) = (&mut self.calls, others.is_empty()) else { return };
         let making = Making {
@@ -275,7 +265,7 @@ impl Engine {
             partial: true,
             limit: END_LIMIT,
         };
-        self.flushing += 1;
+        self.stdio.flushing += 1;
         if let Err((purpose, ids, error)) = calls.make(making, Purpose::Flush) {
             self.call_ended(purpose, &ids, Err(error));
         }

@@ -1,42 +1,39 @@
 //! The event loop of one node of a domain: passes events to the state machine and carries out its outputs.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
-use std::os::fd::{AsRawFd as _, RawFd};
-use std::sync::Arc;
+use std::os::fd::AsRawFd as _;
 use std::sync::mpsc::{Receiver, Sender, SyncSender};
 use std::time::{Duration, Instant};
 
 use chained_gpc::trees::Id;
 use chained_gpc::{Deferred, Reply};
-use mio::unix::SourceFd;
-use mio::{Events, Interest, Poll, Token as Key};
+use mio::{Events, Poll};
 
-use super::calls::{Calls, Ended, reports};
+use super::calls::{Calls, Ended, Handles, reports};
 use super::clients::Link;
 use super::doors::Doors;
+use super::events::HostEvent;
 use super::foreign::Silent;
-use super::mailbox::{Post, Then, Told};
+use super::input::From;
+use super::links::Links;
+use super::local::Local;
+use super::mailbox::{Post, Told};
+use super::orders::{Asked, Orders};
 use super::outflow::Outflow;
-use super::processes::{Output as ProcessOutput, Read, Starting};
-use super::unread::Node as Unread;
-use super::{HostEvent, KeeperCommand};
+use super::owner::{OWNER, Owner};
+use super::processes::Read;
+use super::sources::{Source, Sources};
+use super::stdio::Stdio;
+use super::supervisor::{KeeperCommand, Supervisor};
 use crate::causes::is_loss;
-use crate::codec::encode_report;
-use crate::domain::{CallNumber, Domain, Input, Serial, Token};
-use crate::fault::{Fault, FaultKind};
-use crate::keeper::{Keeper, KeeperEvent};
-use crate::names::{GroupId, Member};
+use crate::domain::{CallNumber, Domain, Input, Serial};
+use crate::keeper::KeeperEvent;
+use crate::names::Member;
 use crate::open_mpi;
-use crate::order::{Order, Report};
+use crate::order::Order;
 use crate::request::{Client, Request};
-use crate::speak::Attributes;
-use crate::spec::Layout;
 use crate::start_error::StartError;
-
-/// The key of the mailbox's waker.
-pub(super) const WAKER: Key = Key(0);
-const FIRST: usize = 1;
 
 /// Most events of the system per poll.
 const EVENTS: usize = 512;
@@ -51,9 +48,6 @@ pub(super) const STREAM_LIMIT: Duration = Duration::from_secs(24 * 3600);
 /// Time that the other nodes have to end.
 pub(super) const END_LIMIT: Duration = Duration::from_secs(10);
 
-/// The client that stands for the application of this node, such as `gpc run`.
-pub(super) const OWNER: Client = Client::Tool(0);
-
 /// The purpose of a call.
 pub(super) enum Purpose {
     Domain(CallNumber),
@@ -61,32 +55,6 @@ pub(super) enum Purpose {
     Flush,
     Feed(SyncSender<io::Result<()>>),
     Signal,
-}
-
-/// Receiver of the reply to an order.
-pub(super) enum Asked {
-    Deferred(Deferred),
-    /// A call of this node to itself alone.
-    Own(CallNumber),
-}
-
-/// A connection at the port whose process is not yet identified, and the deadline for that.
-pub(super) struct Unknown {
-    pub(super) link: Link,
-    pub(super) until: Duration,
-}
-
-/// The kind of a descriptor.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) enum Source {
-    Client(Client),
-    /// A connection whose process is not yet identified.
-    Unknown(u64),
-    Output(u64),
-    Input,
-    Keeper,
-    Tools,
-    Port,
 }
 
 /// Parameters of the loop.
@@ -105,63 +73,30 @@ pub(super) struct Parts {
     pub(super) keeps: bool,
     pub(super) doors: Doors,
     pub(super) events: Option<Sender<HostEvent>>,
-    pub(super) calls: Option<super::calls::Handles>,
+    pub(super) calls: Option<Handles>,
     pub(super) caller: Option<chained_gpc::Caller>,
 }
 
 /// The event loop.
 pub(super) struct Engine {
-    pub(super) poll: Poll,
+    pub(super) sources: Sources,
     pub(super) post: Post,
     pub(super) inbox: Receiver<Told>,
     pub(super) me: Id,
     pub(super) nodes: Vec<Id>,
     pub(super) name: String,
+    /// Host name, for messages.
+    pub(super) host: String,
     pub(super) domain: Domain,
     pub(super) began: Instant,
     pub(super) inputs: VecDeque<Input>,
     pub(super) calls: Option<Calls<Purpose>>,
-    pub(super) asked: BTreeMap<Token, Asked>,
-    pub(super) next_token: Token,
-    pub(super) then: BTreeMap<Serial, Then>,
-    pub(super) next_serial: Serial,
-    pub(super) sources: BTreeMap<usize, Source>,
-    pub(super) keys: BTreeMap<Source, usize>,
-    pub(super) next_key: usize,
-    pub(super) ready: BTreeSet<usize>,
-    pub(super) clients: BTreeMap<Client, Link>,
-    /// Clients with requests or answers in this iteration.
-    pub(super) touched: BTreeSet<Client>,
-    /// PMI-2 node attributes.
-    pub(super) attributes: Attributes,
-    /// By number, in ascending order: the first one has waited longest.
-    pub(super) unknown: BTreeMap<u64, Unknown>,
-    /// Size of the unread answers.
-    pub(super) unread: Arc<Unread>,
-    /// Connections whose next request waits until the answers of other connections are read.
-    pub(super) put_off: BTreeSet<Client>,
-    pub(super) outputs: BTreeMap<u64, ProcessOutput>,
-    pub(super) next_source: u64,
-    /// Host name, for messages.
-    pub(super) host: String,
-    pub(super) starting: Starting,
-    pub(super) silent: Silent,
-    pub(super) keeper: Option<Keeper>,
-    pub(super) command: KeeperCommand,
-    pub(super) keeps: bool,
-    pub(super) doors: Doors,
-    pub(super) outflow: Outflow,
-    pub(super) input: super::input::Feeding,
-    /// Groups with processes here.
-    pub(super) groups: BTreeMap<GroupId, Arc<Layout>>,
-    /// Processes here that have not ended.
-    pub(super) alive: BTreeSet<Member>,
-    pub(super) flushes: Vec<Deferred>,
-    pub(super) drains: Vec<SyncSender<()>>,
-    /// Unfinished flush calls to other nodes, while a drain waits.
-    pub(super) flushing: usize,
-    pub(super) events: Option<Sender<HostEvent>>,
-    pub(super) ending: Vec<SyncSender<()>>,
+    pub(super) orders: Orders,
+    pub(super) owner: Owner,
+    pub(super) links: Links,
+    pub(super) local: Local,
+    pub(super) supervisor: Supervisor,
+    pub(super) stdio: Stdio,
     pub(super) over: bool,
 }
 
@@ -172,48 +107,23 @@ impl Engine {
             .zip(parts.calls)
             .map(|(caller, handles)| Calls::new(parts.me, caller, handles, &parts.name, parts.post.clone()));
         let mut engine = Engine {
-            poll: parts.poll,
+            sources: Sources::new(parts.poll),
             post: parts.post,
             inbox: parts.inbox,
             me: parts.me,
             nodes: parts.nodes,
             name: parts.name,
+            host: host_name(),
             domain: parts.domain,
             began: parts.began,
             inputs: VecDeque::new(),
             calls,
-            asked: BTreeMap::new(),
-            next_token: 0,
-            then: BTreeMap::new(),
-            next_serial: 0,
-            sources: BTreeMap::new(),
-            keys: BTreeMap::new(),
-            next_key: FIRST,
-            ready: BTreeSet::new(),
-            clients: BTreeMap::new(),
-            touched: BTreeSet::new(),
-            attributes: Attributes::new(),
-            unknown: BTreeMap::new(),
-            unread: Arc::default(),
-            put_off: BTreeSet::new(),
-            outputs: BTreeMap::new(),
-            next_source: 0,
-            host: host_name(),
-            starting: Starting::default(),
-            silent: Silent::default(),
-            keeper: None,
-            command: parts.keeper,
-            keeps: parts.keeps,
-            doors: parts.doors,
-            outflow: parts.outflow,
-            input: super::input::Feeding::default(),
-            groups: BTreeMap::new(),
-            alive: BTreeSet::new(),
-            flushes: Vec::new(),
-            drains: Vec::new(),
-            flushing: 0,
-            events: parts.events,
-            ending: Vec::new(),
+            orders: Orders::default(),
+            owner: Owner::new(parts.events),
+            links: Links::new(parts.doors),
+            local: Local::default(),
+            supervisor: Supervisor { keeper: None, command: parts.keeper, keeps: parts.keeps },
+            stdio: Stdio::new(parts.outflow),
             over: false,
         };
         engine.open_doors();
@@ -224,14 +134,14 @@ impl Engine {
     pub(super) fn run(mut self, over: impl FnOnce()) {
         let mut events = Events::with_capacity(EVENTS);
         let mut buffer = vec![0; 64 << 10];
-        if self.keeps {
+        if self.supervisor.keeps {
             // The supervisor starts up while requests arrive. If it cannot be started, the first start of a process
             // reports the error.
             let _ = self.ensure_keeper();
         }
         self.turn();
         while !self.over {
-            match self.poll.poll(&mut events, self.patience()) {
+            match self.sources.wait(&mut events, self.patience()) {
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => {
                     self.warn(format!("the loop of a domain's node cannot wait: {error}"));
@@ -252,19 +162,9 @@ impl Engine {
 
     fn told_by_system(&mut self, events: &Events) {
         for event in events {
-            let key = event.token().0;
-            if key < FIRST {
-                continue;
-            }
-            self.ready.insert(key);
+            let source = self.sources.report(event.token());
             if event.is_read_closed() {
-                let link = match self.sources.get(&key) {
-                    Some(Source::Client(client)) => self.clients.get_mut(client),
-                    Some(Source::Unknown(number)) => {
-                        self.unknown.get_mut(number).map(|unknown| &mut unknown.link)
-                    }
-                    _ => None,
-                };
+                let link = source.and_then(|source| self.links.of_source(source));
                 link.into_iter().for_each(Link::hung_up);
             }
         }
@@ -276,15 +176,12 @@ impl Engine {
 
     /// Time until the next poll must return; `None` if only events matter.
     fn patience(&self) -> Option<Duration> {
-        let blocked = |key: &usize| match self.sources.get(key) {
-            Some(Source::Output(_)) => !self.outflow.has_room(),
-            _ => false,
-        };
-        if self.ready.iter().any(|key| !blocked(key)) {
+        let full = !self.stdio.outflow.has_room();
+        if self.sources.has_ready(|source| matches!(source, Source::Output(_)) && full) {
             return Some(Duration::ZERO);
         }
-        let unknown = self.unknown.values().next().map(|unknown| unknown.until);
-        let deadlines = [self.domain.deadline(), self.silent.due(), unknown];
+        let unknown = self.links.unknown.values().next().map(|unknown| unknown.until);
+        let deadlines = [self.domain.deadline(), self.local.silent.due(), unknown];
         deadlines.into_iter().flatten().min().map(|deadline| deadline.saturating_sub(self.now()))
     }
 
@@ -304,51 +201,48 @@ impl Engine {
         match told {
             Told::Order { root, order, answer } => self.ordered(root, *order, answer),
             Told::Cancelled(token) => {
-                if self.asked.remove(&token).is_some() {
+                if self.orders.remove(token).is_some() {
                     self.inputs.push_back(Input::Cancelled(token));
                 }
             }
             Told::CallReady(number) => self.call_ready(number),
             Told::Ask { request, then } => {
-                let serial = self.next_serial;
-                self.next_serial += 1;
-                self.then.insert(serial, then);
+                let serial = self.owner.add(then);
                 self.inputs.push_back(Input::Request { client: OWNER, serial, request: *request });
             }
-            Told::Batches { data, answer } => self.outflow.relay(
+            Told::Batches { data, answer } => self.stdio.outflow.relay(
                 data,
                 Box::new(|arrived| match arrived {
                     Ok(()) => answer.reply(Reply::default()),
                     Err(why) => answer.fail(why),
                 }),
             ),
-            Told::Flush { answer } => self.flushes.push(answer),
-            Told::Input { data, answer } => self.input.take(data, super::input::From::Node(answer)),
+            Told::Flush { answer } => self.stdio.flushes.push(answer),
+            Told::Input { data, answer } => self.stdio.input.take(data, From::Node(answer)),
             Told::Feed { data, then } => self.feed(data, then),
             Told::Signal { group, signal } => self.signal(group, signal),
             Told::Written(own, result) => {
-                self.outflow.written(own);
+                self.stdio.outflow.written(own);
                 if let Err(error) = result {
-                    let _ = self.events.as_ref().map(|events| events.send(HostEvent::Output(error)));
+                    self.event(HostEvent::Output(error));
                 }
             }
             Told::Drain(then) => self.drain(then),
             Told::End(then) => {
-                self.ending.push(then);
+                self.owner.ending.push(then);
                 self.inputs.push_back(Input::End);
             }
         }
     }
 
     fn ordered(&mut self, root: Id, order: Order, answer: Deferred) {
-        let token = self.next_token;
-        self.next_token += 1;
+        let token = self.orders.token();
         if let Order::Lost(ids) = &order {
-            ids.iter().for_each(|id| self.outflow.lost(*id));
+            ids.iter().for_each(|id| self.stdio.outflow.lost(*id));
         }
         let post = self.post.clone();
         answer.on_cancel(move || drop(post.tell(Told::Cancelled(token))));
-        self.asked.insert(token, Asked::Deferred(answer));
+        self.orders.insert(token, Asked::Deferred(answer));
         self.inputs.push_back(Input::Order { token, root, order });
     }
 
@@ -367,11 +261,11 @@ impl Engine {
             Purpose::Output(up) => {
                 let error = ended.err();
                 if error.as_ref().and_then(|error| error.cause()).is_some_and(|cause| is_loss(cause.kind)) {
-                    self.outflow.lost(up);
+                    self.stdio.outflow.lost(up);
                 }
-                self.outflow.called(error.map_or(Ok(()), |error| Err(error.to_string())));
+                self.stdio.outflow.called(error.map_or(Ok(()), |error| Err(error.to_string())));
             }
-            Purpose::Flush => self.flushing -= 1,
+            Purpose::Flush => self.stdio.flushing -= 1,
             Purpose::Feed(then) => {
                 let result =
                     ended.map(drop).map_err(|error| io::Error::new(ErrorKind::BrokenPipe, error.to_string()));
@@ -384,9 +278,9 @@ impl Engine {
 
     /// Reads a bounded amount from each descriptor that is ready.
     fn read(&mut self, buffer: &mut [u8]) {
-        for key in self.ready.clone() {
-            let Some(&source) = self.sources.get(&key) else {
-                self.ready.remove(&key);
+        for key in self.sources.ready() {
+            let Some(source) = self.sources.get(key) else {
+                self.sources.exhausted(key);
                 continue;
             };
             let more = match source {
@@ -394,30 +288,31 @@ impl Engine {
                 Source::Unknown(number) => self.read_unknown(number, buffer),
                 Source::Output(number) => self.read_output(number, buffer),
                 Source::Input => {
-                    self.input.write();
+                    self.stdio.input.write();
                     false
                 }
                 Source::Keeper => self.read_keeper(buffer),
                 Source::Tools | Source::Port => self.accept(source),
             };
             if !more {
-                self.ready.remove(&key);
+                self.sources.exhausted(key);
             }
         }
     }
 
     fn read_output(&mut self, number: u64, buffer: &mut [u8]) -> bool {
-        if !self.outflow.has_room() {
+        if !self.stdio.outflow.has_room() {
             return true;
         }
-        let Some(output) = self.outputs.get_mut(&number) else { return false };
-        let outflow = &mut self.outflow;
+        let Some(output) = self.stdio.outputs.get_mut(&number) else { return false };
+        let outflow = &mut self.stdio.outflow;
         match output.read(buffer, |piece| outflow.take(piece)) {
             Read::More => true,
             Read::Empty => false,
             Read::End => {
-                let output = self.outputs.remove(&number);
-                self.forget(Source::Output(number), output.as_ref().map(|output| output.pipe().as_raw_fd()));
+                let output = self.stdio.outputs.remove(&number);
+                self.sources
+                    .forget(Source::Output(number), output.as_ref().map(|output| output.pipe().as_raw_fd()));
                 false
             }
         }
@@ -425,7 +320,7 @@ impl Engine {
 
     fn read_keeper(&mut self, buffer: &mut [u8]) -> bool {
         for _ in 0..TOLD_MAX {
-            let Some(keeper) = &mut self.keeper else { return false };
+            let Some(keeper) = &mut self.supervisor.keeper else { return false };
             match keeper.event() {
                 Ok(Some(event)) => self.kept(event, buffer),
                 Ok(None) => return false,
@@ -441,20 +336,20 @@ impl Engine {
     fn kept(&mut self, event: KeeperEvent, buffer: &mut [u8]) {
         match event {
             KeeperEvent::Started(member, pid) => {
-                self.alive.insert(member);
-                self.silent.insert(member, pid, self.now());
+                self.local.alive.insert(member);
+                self.local.silent.insert(member, pid, self.now());
                 self.started(member, Ok(pid));
             }
             KeeperEvent::NotStarted(member, error) => self.started(member, Err(error)),
             KeeperEvent::Ended(member, exit) => {
-                self.alive.remove(&member);
-                self.silent.remove(member);
+                self.local.alive.remove(&member);
+                self.local.silent.remove(member);
                 // Requests that the process sent before its end count.
                 self.hear_out(Client::Process(member), buffer);
                 self.inputs.push_back(Input::Ended { member, exit });
             }
             KeeperEvent::Emptied(group) => {
-                self.attributes.forget(group);
+                self.links.attributes.forget(group);
                 self.inputs.push_back(Input::Emptied(group));
             }
         }
@@ -462,7 +357,7 @@ impl Engine {
 
     /// Aborts the job of a process that uses an unsupported MPI library: it would consider itself alone.
     fn look_at_silent(&mut self) {
-        if let Some((member, library)) = self.silent.look(self.now()) {
+        if let Some((member, library)) = self.local.silent.look(self.now()) {
             let request = Request::Abort { code: StartError::REFUSED, message: open_mpi::message(&library) };
             let client = Client::Process(member);
             // The abort has no answer.
@@ -474,7 +369,7 @@ impl Engine {
         if let Err(error) = &mut result {
             self.host.clone_into(&mut error.host);
         }
-        if let Some((group, ranks)) = self.starting.known(member, result) {
+        if let Some((group, ranks)) = self.local.starting.known(member, result) {
             self.inputs.push_back(Input::Started { group, ranks });
         }
     }
@@ -482,21 +377,21 @@ impl Engine {
     /// The supervisor is gone: nothing can be started, and the ends of running processes are not reported.
     pub(super) fn keeper_lost(&mut self, error: &io::Error) {
         self.warn(format!("the keeper of this host's processes is gone ({error}): its processes are lost"));
-        let keeper = self.keeper.take();
-        self.forget(Source::Keeper, keeper.as_ref().map(|keeper| keeper.socket().as_raw_fd()));
+        let keeper = self.supervisor.keeper.take();
+        self.sources.forget(Source::Keeper, keeper.as_ref().map(|keeper| keeper.socket().as_raw_fd()));
         if let Some(keeper) = keeper {
             keeper.abandon();
         }
         let mut lost = StartError::new(Errno::CHILD, StartError::REFUSED, "its keeper is gone");
         self.host.clone_into(&mut lost.host);
-        for (group, ranks) in self.starting.fail(&lost) {
+        for (group, ranks) in self.local.starting.fail(&lost) {
             self.inputs.push_back(Input::Started { group, ranks });
         }
-        self.silent = Silent::default();
-        for member in std::mem::take(&mut self.alive) {
+        self.local.silent = Silent::default();
+        for member in std::mem::take(&mut self.local.alive) {
             self.inputs.push_back(Input::Ended { member, exit: crate::Exit::Signal(9) });
         }
-        for group in std::mem::take(&mut self.groups).into_keys() {
+        for group in std::mem::take(&mut self.local.groups).into_keys() {
             self.inputs.push_back(Input::Emptied(group));
         }
     }
@@ -514,62 +409,33 @@ impl Engine {
                 self.carry_out(output);
             }
         }
-        if let Some(keeper) = &mut self.keeper
+        if let Some(keeper) = &mut self.supervisor.keeper
             && let Err(error) = keeper.flush()
         {
             self.keeper_lost(&error);
         }
         self.send_output();
         self.flush_clients();
-        self.tell_flushed();
+        self.stdio.tell_flushed();
     }
 
     /// The domain has ended: the supervisor ends all processes and itself.
     fn end(mut self) {
-        self.outflow.drop_all();
-        if let Some(keeper) = self.keeper.take() {
+        self.stdio.outflow.drop_all();
+        if let Some(keeper) = self.supervisor.keeper.take() {
             keeper.end(END_LIMIT);
         }
         self.event(HostEvent::Ended);
-        let ended = || Fault::new(FaultKind::DomainEnded, "the domain has ended");
-        std::mem::take(&mut self.then).into_values().for_each(|then| then(Err(ended())));
-        for then in self.ending.drain(..) {
-            // The receiver may have stopped waiting.
-            let _ = then.send(());
-        }
+        self.owner.end();
     }
 
     pub(super) fn event(&self, event: HostEvent) {
-        // The receiver may have stopped listening.
-        let _ = self.events.as_ref().map(|events| events.send(event));
+        self.owner.event(event);
     }
 
     pub(super) fn warn(&self, message: String) {
         tracing::warn!(node = self.me, "{message}");
         self.event(HostEvent::Warning(message));
-    }
-
-    /// Watches a descriptor.
-    pub(super) fn watch(&mut self, source: Source, descriptor: RawFd, interest: Interest) -> io::Result<()> {
-        let key = self.next_key;
-        self.poll.registry().register(&mut SourceFd(&descriptor), Key(key), interest)?;
-        self.next_key += 1;
-        self.sources.insert(key, source);
-        self.keys.insert(source, key);
-        // Data that arrived earlier may not be reported.
-        self.ready.insert(key);
-        Ok(())
-    }
-
-    pub(super) fn forget(&mut self, source: Source, descriptor: Option<RawFd>) {
-        if let Some(key) = self.keys.remove(&source) {
-            self.sources.remove(&key);
-            self.ready.remove(&key);
-        }
-        if let Some(descriptor) = descriptor {
-            // The descriptor is about to be closed in any case.
-            let _ = self.poll.registry().deregister(&mut SourceFd(&descriptor));
-        }
     }
 }
 
@@ -586,8 +452,4 @@ impl Errno {
     pub(super) const CHILD: i32 = rustix::io::Errno::CHILD.raw_os_error();
     /// Input/output error.
     pub(super) const IO: i32 = rustix::io::Errno::IO.raw_os_error();
-}
-
-pub(super) fn reply(report: &Report) -> Reply {
-    Reply::shared(encode_report(report))
 }

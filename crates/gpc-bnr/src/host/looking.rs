@@ -11,10 +11,10 @@ use bytes::Bytes;
 use chained_gpc::trees::Id;
 use chained_gpc::{Call, Caller, Deferred, Tree};
 
-use super::calls::{Handles, reports};
-use super::engine::reply;
+use super::calls::{Handles, reply, reports};
 use super::mailbox::Told;
-use super::serving::{Serving, Shared};
+use super::serving::Serving;
+use super::shared::Shared;
 use crate::codec::{body_of, decode_up};
 use crate::fault::{Fault, FaultKind};
 use crate::names::is_domain;

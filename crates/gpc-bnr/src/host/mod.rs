@@ -4,151 +4,61 @@
 //! [`Host`] is the head of a domain, such as `gpc run`. [`Serving`] is a node that serves the domains of other nodes.
 #![allow(clippy::disallowed_methods, reason = "the loop gives the machine the time")]
 
+mod begin;
 mod calls;
 mod clients;
 mod doing;
 mod doors;
 mod engine;
+mod events;
 mod foreign;
 mod input;
+mod links;
+mod local;
 mod looking;
 mod mailbox;
+mod orders;
 mod outflow;
+mod owner;
 mod peer;
 mod processes;
 mod serving;
+mod settings;
+mod shared;
+mod sources;
+mod stdio;
+mod supervisor;
 mod unread;
 mod visits;
 
-use std::ffi::OsString;
 use std::fmt;
 use std::io;
-use std::os::unix::net::UnixListener;
-use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, SyncSender};
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use chained_gpc::Caller;
-use chained_gpc::trees::Id;
 use mio::Poll;
-use rustix::process::{Resource, getrlimit, setrlimit};
 
+use self::begin::{spawn, start_writer};
 use self::doors::Doors;
-use self::engine::{Engine, Parts, WAKER, host_name};
+use self::engine::{Engine, Parts, host_name};
 use self::mailbox::{Post, Told};
-use self::outflow::{Outflow, Way, Writing};
-use self::serving::Shared;
+use self::outflow::{Outflow, Way};
+use self::sources::WAKER;
 use crate::domain::{Domain, Settings};
-use crate::exit::Death;
 use crate::fault::{Fault, FaultKind};
-use crate::limits::Limits;
-use crate::names::{GroupId, Member};
+use crate::names::GroupId;
 use crate::request::{Answer, Request};
-use crate::start_error::StartFailure;
-use crate::streams::Piece;
 
-pub use serving::Serving;
+pub use self::events::HostEvent;
+pub use self::outflow::Writer;
+pub use self::serving::Serving;
+pub use self::settings::HostSettings;
+pub use self::supervisor::KeeperCommand;
 
 /// Most batches that wait for the output writer. The windows of the nodes bound their bytes.
 const WRITINGS_MAX: usize = 4;
-
-/// The supervisor's command: a program that calls [`keeper::run`](crate::keeper::run) on its standard input.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct KeeperCommand {
-    /// The program.
-    pub program: PathBuf,
-    /// Its arguments.
-    pub args: Vec<OsString>,
-}
-
-/// Writes output: receives pieces of whole lines, or of lines that are longer than a piece.
-pub type Writer = Box<dyn FnMut(&Piece) -> io::Result<()> + Send>;
-
-/// Parameters of the head of a domain.
-#[non_exhaustive]
-pub struct HostSettings {
-    /// The id of the head.
-    pub me: Id,
-    /// The nodes of the domain, the head first.
-    pub nodes: Vec<Id>,
-    /// Whether the head runs processes as well. Always true if it is the only node.
-    pub runs: bool,
-    /// The supervisor's command.
-    pub keeper: KeeperCommand,
-    /// The bounds of the domain.
-    pub limits: Limits,
-    /// Listener for commands of the same user.
-    pub tools: Option<UnixListener>,
-    /// Writes output; if `None`, output is dropped.
-    pub output: Option<Writer>,
-    /// The node that reaches the others, with [`Serving::attach`] called; `None` for a domain of one node.
-    pub serving: Option<Serving>,
-    /// Whether processes connect to a loopback port, for programs that do not know `PMI_FD`.
-    pub pmi_port: bool,
-}
-
-impl HostSettings {
-    /// A domain of one node, without a socket for commands and without a writer for output.
-    pub fn new(keeper: KeeperCommand) -> HostSettings {
-        HostSettings {
-            me: 0,
-            nodes: vec![0],
-            runs: true,
-            keeper,
-            limits: Limits::default(),
-            tools: None,
-            output: None,
-            serving: None,
-            pmi_port: false,
-        }
-    }
-}
-
-impl fmt::Debug for HostSettings {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HostSettings")
-            .field("me", &self.me)
-            .field("nodes", &self.nodes)
-            .finish_non_exhaustive()
-    }
-}
-
-/// An event in a domain, for the application that began it.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum HostEvent {
-    /// A process has ended, in a group that the application has [subscribed](Request::Subscribe) to.
-    Death(Death),
-    /// A process has aborted its group.
-    Aborted {
-        /// The process.
-        member: Member,
-        /// The requested exit status.
-        code: u8,
-        /// The reason.
-        message: String,
-    },
-    /// Processes of a group could not be started. All such events of a group precede the answer to its start.
-    NotStarted(StartFailure),
-    /// A process has requested the kill of a group, which explains the group's later deaths.
-    Killed {
-        /// The group.
-        group: GroupId,
-        /// The process.
-        by: Member,
-        /// Number of the group's processes that had ended before; theirs are the first deaths that are reported.
-        dead: usize,
-    },
-    /// A problem that a person may want to see.
-    Warning(String),
-    /// Output could not be written.
-    Output(io::Error),
-    /// The domain has ended.
-    Ended,
-}
 
 /// The head of a domain. Dropping it ends the domain and kills all its processes.
 pub struct Host {
@@ -320,71 +230,9 @@ impl Feeder {
     }
 }
 
-/// Starts the loop of a domain that another node leads.
-fn begin_elsewhere(
-    shared: &Arc<Shared>,
-    name: &str,
-    me: Id,
-    nodes: &[Id],
-    limits: Limits,
-    caller: Caller,
-) -> io::Result<Post> {
-    let poll = Poll::new()?;
-    let (post, inbox) = Post::new(poll.registry(), WAKER)?;
-    let settings =
-        Settings { me, nodes: nodes.to_vec(), runs: true, name: name.into(), limits, host: host_name() };
-    let engine = Engine::new(Parts {
-        poll,
-        post: post.clone(),
-        inbox,
-        me,
-        outflow: Outflow::new(me, nodes.to_vec(), Way::Sent),
-        nodes: nodes.to_vec(),
-        name: name.into(),
-        domain: Domain::new(settings, Duration::ZERO),
-        began: Instant::now(),
-        keeper: shared.command.clone(),
-        keeps: false,
-        doors: Doors::default(),
-        events: None,
-        calls: shared.handles.get().copied(),
-        caller: Some(caller),
-    });
-    shared.insert(name, post.clone());
-    spawn(engine, name.into(), Some(shared.clone()))?;
-    Ok(post)
-}
-
-fn spawn(engine: Engine, name: String, shared: Option<Arc<Shared>>) -> io::Result<JoinHandle<()>> {
-    thread::Builder::new().name("bnr-domain".into()).spawn(move || {
-        // From then on messages would not be read, while the supervisor may take some time to end.
-        engine.run(|| shared.iter().for_each(|shared| shared.remove(&name)));
-    })
-}
-
-/// Starts the thread that writes output; a slow reader blocks only this thread.
-fn start_writer(mut write: Writer, writings: Receiver<Writing>, post: Post) -> io::Result<JoinHandle<()>> {
-    thread::Builder::new().name("bnr-output".into()).spawn(move || {
-        // Terminates with the loop that sends the batches.
-        while let Ok((pieces, own)) = writings.recv() {
-            let result = pieces.iter().try_for_each(&mut write);
-            if post.tell(Told::Written(own, result)).is_err() {
-                return;
-            }
-        }
-    })
-}
-
 /// A random name of 16 hexadecimal digits.
 fn random_name() -> io::Result<String> {
     let mut bytes = [0; 8];
     rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
     Ok(format!("{:016x}", u64::from_le_bytes(bytes)))
-}
-
-/// Raises the limit of descriptors as far as the system allows: each process takes three here.
-fn raise_descriptors() {
-    let limit = getrlimit(Resource::Nofile);
-    // With the old limit, fewer processes can be started.
-    let _ = setrlimit(Resource::Nofile, rustix::process::Rlimit { current: limit.maximum, ..limit });
 }

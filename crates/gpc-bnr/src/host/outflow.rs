@@ -4,6 +4,7 @@
 //! output. So the output in transit is bounded at each node, and a slow head slows down the processes that write.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::io;
 use std::sync::mpsc::{SyncSender, TrySendError};
 
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
@@ -22,6 +23,9 @@ const AGAIN_MAX: u32 = 16;
 
 /// Bytes before each node's part of a call: origin, number, length.
 const PART_HEAD: usize = 4 + 8 + 4;
+
+/// Writes output: receives pieces of whole lines, or of lines that are longer than a piece.
+pub type Writer = Box<dyn FnMut(&Piece) -> io::Result<()> + Send>;
 
 /// A batch for the head's output writer: pieces, and the bytes in them from this node's processes.
 pub(super) type Writing = (Vec<Piece>, usize);

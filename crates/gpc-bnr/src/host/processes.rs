@@ -9,6 +9,7 @@ use chained_gpc::trees::Id;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::keeper::{self, KeeperOrder, told};
 use crate::names::{GroupId, Member, Rank};
@@ -232,4 +233,11 @@ impl Starting {
         };
         groups.into_iter().map(failed).collect()
     }
+}
+
+/// Raises the limit of descriptors as far as the system allows: each process takes three here.
+pub(super) fn raise_descriptors() {
+    let limit = getrlimit(Resource::Nofile);
+    // With the old limit, fewer processes can be started.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }

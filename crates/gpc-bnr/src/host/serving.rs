@@ -1,14 +1,15 @@
 //! A chained-GPC node that serves domains: its functions, and the loops of the domains that other nodes have begun
 //! here.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::Arc;
 
 use chained_gpc::{Access, Caller, Deferred, Functions, FunctionsError, Placement, Request as Call};
 
+use super::begin::begin_elsewhere;
 use super::calls::Handles;
 use super::mailbox::{Post, Told};
-use super::{KeeperCommand, begin_elsewhere};
+use super::shared::Shared;
+use super::supervisor::KeeperCommand;
 use crate::codec::decode_order;
 use crate::limits::Limits;
 use crate::names::is_domain;
@@ -23,16 +24,6 @@ pub struct Serving {
     shared: Arc<Shared>,
 }
 
-#[derive(Debug)]
-pub(super) struct Shared {
-    pub(super) command: KeeperCommand,
-    /// The most that a domain may have here.
-    pub(super) limits: Limits,
-    pub(super) caller: OnceLock<Caller>,
-    pub(super) handles: OnceLock<Handles>,
-    domains: Mutex<BTreeMap<String, Post>>,
-}
-
 impl Serving {
     /// Registers the functions by which nodes of a domain call each other. They require an authenticated link: over
     /// TCP, the secret of the job.
@@ -44,13 +35,7 @@ impl Serving {
         command: KeeperCommand,
         limits: Limits,
     ) -> Result<Serving, FunctionsError> {
-        let shared = Arc::new(Shared {
-            command,
-            limits,
-            caller: OnceLock::new(),
-            handles: OnceLock::new(),
-            domains: Mutex::default(),
-        });
+        let shared = Arc::new(Shared::new(command, limits));
         // The functions are short: they pass requests to the loop of a domain, in order of arrival.
         let functions = functions.at(Placement::Inline).access(Access::Proved);
         let register = |name: &str, give: fn(&Call<'_>, Deferred, &Post)| {
@@ -94,26 +79,6 @@ impl Serving {
 }
 
 impl Shared {
-    /// The names of the domains that this node serves.
-    pub(super) fn names(&self) -> Vec<String> {
-        self.domains.lock().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect()
-    }
-
-    pub(super) fn find(&self, name: &[u8]) -> Option<Post> {
-        let domains = self.domains.lock().unwrap_or_else(PoisonError::into_inner);
-        domains.get(str::from_utf8(name).ok()?).cloned()
-    }
-
-    /// Adds the loop of a domain.
-    pub(super) fn insert(&self, name: &str, post: Post) {
-        self.domains.lock().unwrap_or_else(PoisonError::into_inner).insert(name.into(), post);
-    }
-
-    /// Removes the loop of a domain that has ended.
-    pub(super) fn remove(&self, name: &str) {
-        self.domains.lock().unwrap_or_else(PoisonError::into_inner).remove(name);
-    }
-
     fn order(self: &Arc<Self>, request: &Call<'_>, answer: Deferred) {
         let order = match decode_order(request.data()) {
             Ok(order) => order,
@@ -143,8 +108,7 @@ impl Shared {
         if nodes.first() != Some(&request.root()) || !nodes.contains(&request.me()) {
             return Err("a domain is begun by its head, at its nodes".into());
         }
-        let count = self.domains.lock().unwrap_or_else(PoisonError::into_inner).len();
-        if count >= DOMAINS_MAX {
+        if self.count() >= DOMAINS_MAX {
             return Err(format!("this node has a part in {DOMAINS_MAX} domains already"));
         }
         if let Some(what) = limits.beyond(&self.limits) {

@@ -2,13 +2,14 @@
 
 use std::os::fd::{AsRawFd as _, RawFd};
 
-use mio::unix::SourceFd;
-use mio::{Interest, Token as Key};
+use mio::Interest;
 
 use super::clients::{Heard, Link};
 use super::doors::{TOOLS_MAX, UNKNOWN_LIMIT, UNKNOWN_MAX, Visitor};
-use super::engine::{Engine, Source, Unknown};
+use super::engine::Engine;
+use super::links::Unknown;
 use super::mailbox::Told;
+use super::sources::Source;
 use super::unread::Held;
 use crate::domain::Input;
 use crate::request::Client;
@@ -16,12 +17,12 @@ use crate::speak::Conversation;
 
 impl Engine {
     pub(super) fn read_client(&mut self, client: Client, buffer: &mut [u8]) -> bool {
-        let Some(link) = self.clients.get_mut(&client) else { return false };
+        let Some(link) = self.links.clients.get_mut(&client) else { return false };
         let heard = link.read(buffer);
-        self.touched.insert(client);
+        self.links.touched.insert(client);
         let more = heard.more;
         if let (Client::Process(member), false) = (client, heard.asked.is_empty()) {
-            self.silent.remove(member);
+            self.local.silent.remove(member);
         }
         self.heard(client, heard);
         more
@@ -34,7 +35,7 @@ impl Engine {
         }
         for (serial, ask) in heard.node {
             let answers = match client {
-                Client::Process(member) => self.attributes.ask(member, serial, ask),
+                Client::Process(member) => self.links.attributes.ask(member, serial, ask),
                 Client::Tool(_) => Vec::new(),
             };
             for (member, serial, answer) in answers {
@@ -46,7 +47,7 @@ impl Engine {
     /// Reads what an ended process has left in its socket. The amount is bounded, since another process that shares the
     /// socket may go on writing.
     pub(super) fn hear_out(&mut self, client: Client, buffer: &mut [u8]) {
-        if let Some(link) = self.clients.get_mut(&client) {
+        if let Some(link) = self.links.clients.get_mut(&client) {
             link.hung_up();
         }
         for _ in 0..64 {
@@ -58,11 +59,11 @@ impl Engine {
 
     /// Writes pending answers, and closes connections that have ended.
     pub(super) fn flush_clients(&mut self) {
-        if self.unread.has_room() {
-            self.touched.append(&mut self.put_off);
+        if self.links.unread.has_room() {
+            self.links.touched.append(&mut self.links.put_off);
         }
-        for client in std::mem::take(&mut self.touched) {
-            let Some(link) = self.clients.get_mut(&client) else { continue };
+        for client in std::mem::take(&mut self.links.touched) {
+            let Some(link) = self.links.clients.get_mut(&client) else { continue };
             let mut heard = Heard::default();
             // Writing makes room for further answers.
             link.write();
@@ -79,18 +80,18 @@ impl Engine {
                 self.watch_room(client, descriptor, wanted);
             }
             if ends {
-                self.touched.insert(client);
+                self.links.touched.insert(client);
             }
             if put_off {
-                self.put_off.insert(client);
+                self.links.put_off.insert(client);
             }
             if gone {
                 self.close(client);
-            } else if more && let Some(key) = self.keys.get(&Source::Client(client)) {
-                self.ready.insert(*key);
+            } else if more {
+                self.sources.make_ready(Source::Client(client));
             }
         }
-        let goes_on = !self.put_off.is_empty() && self.unread.has_room();
+        let goes_on = !self.links.put_off.is_empty() && self.links.unread.has_room();
         if !self.inputs.is_empty() || goes_on {
             // Wakes the loop at once.
             let _ = self.post.tell(Told::CallReady(u64::MAX));
@@ -99,16 +100,15 @@ impl Engine {
 
     /// Adds or removes interest in room for writing.
     fn watch_room(&mut self, client: Client, descriptor: RawFd, wanted: bool) {
-        let Some(key) = self.keys.get(&Source::Client(client)) else { return };
         let interest = if wanted { Interest::READABLE | Interest::WRITABLE } else { Interest::READABLE };
-        if let Err(error) = self.poll.registry().reregister(&mut SourceFd(&descriptor), Key(*key), interest) {
+        if let Err(error) = self.sources.rewatch(Source::Client(client), descriptor, interest) {
             self.warn(format!("{client:?} may be answered late: {error}"));
         }
     }
 
     pub(super) fn close(&mut self, client: Client) {
-        let Some(link) = self.clients.remove(&client) else { return };
-        self.forget(Source::Client(client), Some(link.socket().as_raw_fd()));
+        let Some(link) = self.links.clients.remove(&client) else { return };
+        self.sources.forget(Source::Client(client), Some(link.socket().as_raw_fd()));
         if let Some(why) = &link.broken {
             match client {
                 Client::Process(member) => {
@@ -118,17 +118,17 @@ impl Engine {
             }
         }
         if let Client::Process(member) = client {
-            self.attributes.gone(member);
+            self.links.attributes.gone(member);
         }
         self.inputs.push_back(Input::Gone(client));
     }
 
     /// Watches the listeners.
     pub(super) fn open_doors(&mut self) {
-        let doors = [(Source::Tools, self.doors.tools()), (Source::Port, self.doors.port())];
+        let doors = [(Source::Tools, self.links.doors.tools()), (Source::Port, self.links.doors.port())];
         for (source, descriptor) in doors {
             let Some(descriptor) = descriptor else { continue };
-            if let Err(error) = self.watch(source, descriptor, Interest::READABLE) {
+            if let Err(error) = self.sources.watch(source, descriptor, Interest::READABLE) {
                 self.warn(format!("nobody can connect to this node: {error}"));
             }
         }
@@ -137,7 +137,8 @@ impl Engine {
     /// Accepts a connection; closes it if there are too many. Returns whether there may be more.
     pub(super) fn accept(&mut self, source: Source) -> bool {
         let tools = source == Source::Tools;
-        let visitor = if tools { self.doors.tool().map(Visitor::Own) } else { self.doors.process() };
+        let visitor =
+            if tools { self.links.doors.tool().map(Visitor::Own) } else { self.links.doors.process() };
         let socket = match visitor {
             Some(Visitor::Own(socket)) => socket,
             Some(Visitor::Stranger(warning)) => {
@@ -146,32 +147,33 @@ impl Engine {
             }
             None => return false,
         };
-        let number = self.next_source + 1;
-        self.next_source = number;
+        let number = self.sources.next_source + 1;
+        self.sources.next_source = number;
         let (source, full) = match tools {
             true => {
-                let tools = self.clients.keys().filter(|client| matches!(client, Client::Tool(_))).count();
+                let tools =
+                    self.links.clients.keys().filter(|client| matches!(client, Client::Tool(_))).count();
                 (Source::Client(Client::Tool(number)), tools >= TOOLS_MAX)
             }
             false => (Source::Unknown(number), false),
         };
-        if self.unknown.len() >= UNKNOWN_MAX
+        if self.links.unknown.len() >= UNKNOWN_MAX
             && !tools
-            && let Some(longest) = self.unknown.keys().next().copied()
+            && let Some(longest) = self.links.unknown.keys().next().copied()
         {
             self.dismiss(longest);
         }
         let descriptor = socket.as_raw_fd();
-        if full || self.watch(source, descriptor, Interest::READABLE).is_err() {
+        if full || self.sources.watch(source, descriptor, Interest::READABLE).is_err() {
             return true;
         }
         let conversation = if tools { Conversation::new() } else { Conversation::by_port() };
-        let link = Link::new(socket, conversation, self.unread.clone());
+        let link = Link::new(socket, conversation, self.links.unread.clone());
         match source {
-            Source::Client(client) => drop(self.clients.insert(client, link)),
+            Source::Client(client) => drop(self.links.clients.insert(client, link)),
             _ => {
                 let until = self.now().saturating_add(UNKNOWN_LIMIT);
-                self.unknown.insert(number, Unknown { link, until });
+                self.links.unknown.insert(number, Unknown { link, until });
             }
         }
         true
@@ -181,7 +183,7 @@ impl Engine {
     pub(super) fn dismiss_late(&mut self) {
         let now = self.now();
         // Terminates: each iteration closes one.
-        while let Some((number, unknown)) = self.unknown.first_key_value()
+        while let Some((number, unknown)) = self.links.unknown.first_key_value()
             && unknown.until <= now
         {
             self.dismiss(*number);
@@ -190,7 +192,7 @@ impl Engine {
 
     /// Reads a connection at the port until it identifies its process.
     pub(super) fn read_unknown(&mut self, number: u64, buffer: &mut [u8]) -> bool {
-        let Some(Unknown { link, .. }) = self.unknown.get_mut(&number) else { return false };
+        let Some(Unknown { link, .. }) = self.links.unknown.get_mut(&number) else { return false };
         let heard = link.read(buffer);
         // The first PMI-2 message is answered before the process is identified.
         link.write();
@@ -207,27 +209,27 @@ impl Engine {
 
     /// Identifies a connection by its secret; closes it if the secret is unknown.
     fn welcome(&mut self, number: u64, secret: &str) {
-        let Some(member) = self.doors.welcome(secret) else { return self.dismiss(number) };
-        let Some(Unknown { link, .. }) = self.unknown.remove(&number) else { return };
+        let Some(member) = self.links.doors.welcome(secret) else { return self.dismiss(number) };
+        let Some(Unknown { link, .. }) = self.links.unknown.remove(&number) else { return };
         let descriptor = link.socket().as_raw_fd();
-        self.forget(Source::Unknown(number), Some(descriptor));
+        self.sources.forget(Source::Unknown(number), Some(descriptor));
         let client = Client::Process(member);
-        let size = self.groups.get(&member.group).map_or(0, |layout| layout.size());
-        if self.watch(Source::Client(client), descriptor, Interest::READABLE).is_ok() {
+        let size = self.local.groups.get(&member.group).map_or(0, |layout| layout.size());
+        if self.sources.watch(Source::Client(client), descriptor, Interest::READABLE).is_ok() {
             // The inherited socket of the process is not used in this case.
-            if let Some(before) = self.clients.insert(client, link) {
+            if let Some(before) = self.links.clients.insert(client, link) {
                 drop(before);
             }
-            if let Some(link) = self.clients.get_mut(&client) {
+            if let Some(link) = self.links.clients.get_mut(&client) {
                 link.conversation.identified(Some((member.rank, size)));
-                self.touched.insert(client);
+                self.links.touched.insert(client);
             }
         }
     }
 
     fn dismiss(&mut self, number: u64) {
-        if let Some(Unknown { link, .. }) = self.unknown.remove(&number) {
-            self.forget(Source::Unknown(number), Some(link.socket().as_raw_fd()));
+        if let Some(Unknown { link, .. }) = self.links.unknown.remove(&number) {
+            self.sources.forget(Source::Unknown(number), Some(link.socket().as_raw_fd()));
         }
     }
 }

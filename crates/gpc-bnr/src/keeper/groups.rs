@@ -171,7 +171,7 @@ impl Groups {
     pub(super) fn step(&mut self, now: Duration, mut tell: impl FnMut(KeeperEvent)) {
         let killed = self.groups.iter().filter(|(_, group)| group.killing.is_some());
         for id in killed.map(|(id, _)| *id).collect::<Vec<_>>() {
-            let mut empty = self.is_empty(id, now);
+            let mut empty = self.check_empty(id, now);
             if !empty {
                 let Some(Group { killing: Some(killing), .. }) = self.groups.get_mut(&id) else { continue };
                 match killing.step(now) {
@@ -188,8 +188,8 @@ impl Groups {
         }
     }
 
-    /// Whether nothing of a group is left.
-    fn is_empty(&mut self, id: GroupId, now: Duration) -> bool {
+    /// Searches for the rest of a group. Returns whether nothing is left, or its state was unknown for too long.
+    fn check_empty(&mut self, id: GroupId, now: Duration) -> bool {
         // While one of its processes runs, a search for others is unnecessary.
         let runs = self.groups.get(&id).is_some_and(|group| !group.running.is_empty());
         let left = match (runs, self.childless) {

@@ -133,7 +133,7 @@ impl Process {
             if self.ends.load(Ordering::Relaxed) {
                 return Ok(());
             }
-            if self.has_woken()? {
+            if self.take_signals()? {
                 self.groups.reap(|event| put_event(&mut self.events, &event));
             }
             if self.events.len() < EVENTS_MAX {
@@ -172,8 +172,8 @@ impl Process {
         }
     }
 
-    /// Whether a signal has arrived.
-    fn has_woken(&mut self) -> io::Result<bool> {
+    /// Empties the socket that signals write to. Returns whether a signal has arrived.
+    fn take_signals(&mut self) -> io::Result<bool> {
         let mut woken = false;
         let mut buffer = [0; 256];
         // Terminates: the socket holds a bounded number of bytes, and each is consumed once.

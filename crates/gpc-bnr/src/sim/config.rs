@@ -5,7 +5,7 @@ use std::time::Duration;
 use gpc_sim::Random;
 
 use super::faults::Fault;
-use super::world::MS;
+use super::time::MS;
 use crate::limits::Limits;
 
 /// Kinds of trouble.

@@ -18,13 +18,20 @@
 mod check;
 mod config;
 mod counts;
+mod driver;
+mod events;
 mod faults;
+mod inject;
+mod lasting;
 mod network;
 mod node;
 mod processes;
 mod programs;
+mod record;
 mod scenario;
 mod seen;
+mod time;
+mod totals;
 mod world;
 
 pub use faults::Fault;

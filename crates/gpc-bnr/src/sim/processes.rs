@@ -4,9 +4,11 @@ use std::sync::Arc;
 
 use chained_gpc::trees::Id;
 
+use super::events::Event;
 use super::programs::{Program, is_probe};
 use super::seen::Seen;
-use super::world::{Event, Life, MS, TOOL, World};
+use super::time::MS;
+use super::world::{Life, TOOL, World};
 use crate::domain::Input;
 use crate::exit::Exit;
 use crate::names::{GroupId, Member, Rank};

@@ -24,17 +24,17 @@ impl worlds::Fault for Fault {
     fn run(scenario: &Scenario) -> Report {
         let mut world = World::new(scenario);
         world.run();
-        let (head, trace) = (world.head(), world.take_lines());
-        let (seen, times) = world.history();
+        let (head, trace) = (world.head(), world.record.take_lines());
+        let (seen, times) = world.record.take_history();
         // Orders, requests with their outcomes, and notices.
         let mut counts = count(&seen);
-        counts.extend(world.orders.iter().map(|(name, calls)| (format!("order {name}"), *calls)));
+        counts.extend(world.totals.orders.iter().map(|(name, calls)| (format!("order {name}"), *calls)));
         counts.insert(format!("world {:?}", world.config.profile), 1);
         Report {
-            hash: world.hash,
-            events: world.events,
-            passed: world.messages,
-            injected: world.injected,
+            hash: world.record.hash,
+            events: world.totals.events,
+            passed: world.totals.messages,
+            injected: world.totals.injected,
             counts,
             violations: check::check(&seen, &times, head),
             trace,

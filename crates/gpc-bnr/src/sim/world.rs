@@ -5,29 +5,24 @@ use std::fmt;
 
 use chained_gpc::chain::Outputs;
 use chained_gpc::trees::Id;
-use chained_gpc::wire::Message;
 use gpc_sim::Random;
+use gpc_sim::worlds::Scenario;
 
 use super::config::Config;
+use super::events::{Event, Queue};
 use super::faults::Fault;
+use super::lasting::Lasting;
 use super::network::Links;
-use super::node::{Command, Node, Told};
+use super::node::Node;
 use super::programs::Programs;
-use super::scenario::Scenario;
+use super::record::Record;
 use super::seen::Seen;
+use super::time::{BEGIN, MS};
+use super::totals::Totals;
 use crate::domain::{Input, Serial};
-use crate::exit::Exit;
 use crate::fault;
-use crate::names::{GroupId, Member, Rank};
-use crate::order::Order;
+use crate::names::{GroupId, Member};
 use crate::request::{Answer, Client};
-use crate::start_error::StartError;
-
-/// A millisecond, in microseconds.
-pub(super) const MS: u64 = 1_000;
-
-/// Start time of a world in microseconds; above 0, so that calls can be older than the nodes.
-pub(super) const BEGIN: u64 = 1_000_000_000;
 
 /// The client at the head that starts everything.
 pub(super) const TOOL: Client = Client::Tool(0);
@@ -39,81 +34,26 @@ const PROBES: u64 = 60_000 * MS;
 /// Most events of one run. No run that ends comes close.
 const EVENTS_MAX: u64 = 2_000_000;
 
-/// Most lines of a trace.
-const LINES_MAX: usize = 1 << 20;
-
-/// A message in transit.
-#[derive(Debug)]
-pub(super) struct Parcel {
-    pub(super) from: Id,
-    pub(super) to: Id,
-    pub(super) epoch: u32,
-    /// Start time of the sender, which identifies its run.
-    pub(super) begun: u64,
-    pub(super) message: Message,
-}
-
-/// An event. Events of a node carry its run, since the node may have been restarted.
-#[derive(Debug)]
-pub(super) enum Event {
-    Arrive(Box<Parcel>),
-    /// A node learns that the link to a peer is lost.
-    Lost(Id, u32, Id, u32),
-    Told(Id, u32, Told),
-    Command(Id, u32, Command),
-    /// A deadline of the chain or of the domain.
-    Wakes(Id, u32, usize),
-    /// The processes of a group are killed.
-    Killed(Id, u32, GroupId, u8),
-    /// The check of a group's processes has ended.
-    Checked(Id, u32, GroupId, Vec<(Vec<Rank>, StartError)>),
-    /// All processes of a group have been started, or could not be.
-    Started(Id, u32, GroupId),
-    Gone(Id, u32, Client),
-    Runs(Member, Result<u32, StartError>),
-    Dies(Member, Exit),
-    Acts(Client),
-    Fault(Fault),
-    Begins(Id),
-    Calm,
-    Probe,
-    Ends,
-}
-
 /// The state of one run.
 pub(super) struct World {
     pub(super) config: Config,
     pub(super) random: Random,
     pub(super) now: u64,
-    queue: BTreeMap<(u64, u64), Event>,
-    count: u64,
+    queue: Queue,
     pub(super) nodes: BTreeMap<Id, Node>,
     pub(super) links: Links,
-    /// End times: of partitions, of refused and slow connections, of nodes without calls.
-    pub(super) cut: Option<(BTreeSet<Id>, u64)>,
-    pub(super) refused: BTreeMap<(Id, Id), u64>,
-    pub(super) late: BTreeMap<(Id, Id), u64>,
-    pub(super) busy: BTreeMap<Id, u64>,
-    /// Total time for which each node has not answered.
-    pub(super) silent: BTreeMap<Id, u64>,
-    pub(super) calm: bool,
+    pub(super) lasting: Lasting,
     pub(super) lives: BTreeMap<Member, (Id, Life)>,
     /// Groups with a node that cannot start its part.
     pub(super) unfit: BTreeSet<GroupId>,
     pub(super) programs: Programs,
-    pub(super) seen: Vec<Seen>,
-    /// Times of `seen`, in microseconds.
-    pub(super) times: Vec<u64>,
     pub(super) outputs: Outputs,
+    /// The request that is being handled.
     pub(super) asking: Option<(Client, Serial)>,
-    pub(super) events: u64,
-    pub(super) messages: u64,
     /// Faults to inject after this many events, the last one first.
     acts: Option<Vec<(u64, Fault)>>,
-    pub(super) injected: BTreeMap<Fault, u64>,
-    pub(super) orders: BTreeMap<String, u64>,
-    pub(super) hash: u64,
-    lines: Option<Vec<String>>,
+    pub(super) record: Record,
+    pub(super) totals: Totals,
 }
 
 /// State of a process.
@@ -125,7 +65,7 @@ pub(super) enum Life {
 }
 
 impl World {
-    pub(super) fn new(scenario: &Scenario) -> World {
+    pub(super) fn new(scenario: &Scenario<Fault>) -> World {
         let mut random = Random::new(scenario.seed);
         let config = Config::draw(&mut random, scenario.n, scenario.acts.is_some());
         let programs = Programs::new(config.clone(), random.draw());
@@ -135,30 +75,18 @@ impl World {
             config,
             random,
             now: BEGIN,
-            queue: BTreeMap::new(),
-            count: 0,
+            queue: Queue::default(),
             nodes: BTreeMap::new(),
             links: Links::default(),
-            cut: None,
-            refused: BTreeMap::new(),
-            late: BTreeMap::new(),
-            busy: BTreeMap::new(),
-            silent: BTreeMap::new(),
-            calm: false,
+            lasting: Lasting::default(),
             lives: BTreeMap::new(),
             unfit: BTreeSet::new(),
             programs,
-            seen: Vec::new(),
-            times: Vec::new(),
             outputs: Outputs::new(),
             asking: None,
-            events: 0,
-            messages: 0,
             acts,
-            injected: BTreeMap::new(),
-            orders: BTreeMap::new(),
-            hash: 0xcbf2_9ce4_8422_2325,
-            lines: scenario.trace.then(Vec::new),
+            record: Record::new(scenario.trace),
+            totals: Totals::default(),
         };
         world.say(format_args!("{:?}", world.config.clone()));
         world.plan();
@@ -204,45 +132,22 @@ impl World {
     }
 
     pub(super) fn push(&mut self, at: u64, event: Event) {
-        self.count += 1;
-        self.queue.insert((at, self.count), event);
+        self.queue.push(at, event);
     }
 
+    /// Adds a line to the trace.
     pub(super) fn say(&mut self, text: fmt::Arguments<'_>) {
-        if let Some(lines) = self.lines.as_mut().filter(|lines| lines.len() < LINES_MAX) {
-            let since = self.now - BEGIN;
-            lines.push(format!("{:>7}.{:03} ms {:>6}  {text}", since / MS, since % MS, self.events));
-        }
+        self.record.say(self.now, self.totals.events, text);
     }
 
-    pub(super) fn take_lines(&mut self) -> Vec<String> {
-        self.lines.take().unwrap_or_default()
-    }
-
+    /// Adds an observation to the history.
     pub(super) fn see(&mut self, seen: Seen) {
-        if self.lines.is_some() {
-            self.say(format_args!("   {seen:?}"));
-        }
-        self.fold([self.now, 1, self.seen.len() as u64]);
-        self.seen.push(seen);
-        self.times.push(self.now);
-    }
-
-    fn fold(&mut self, words: [u64; 3]) {
-        for word in words {
-            self.hash = (self.hash ^ word).wrapping_mul(0x0000_0100_0000_01b3).rotate_left(29);
-        }
-    }
-
-    pub(super) fn count_order(&mut self, order: &Order) {
-        let name = format!("{order:?}");
-        let name = name.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default().to_owned();
-        *self.orders.entry(name).or_default() += 1;
+        self.record.see(self.now, self.totals.events, seen);
     }
 
     /// The delay of a message: usually short, occasionally long.
     pub(super) fn delay(&mut self, from: Id, to: Id) -> u64 {
-        let slow = self.late.get(&(from, to)).is_some_and(|until| *until > self.now);
+        let slow = self.lasting.is_late(from, to, self.now);
         let most = match slow || self.random.chance(1, 40 * self.config.lateness) {
             true => 150 * MS,
             false => 2 * self.config.latency,
@@ -269,19 +174,19 @@ impl World {
     /// Runs until no event is left. Returns the number of events until all faults were over.
     pub(super) fn run(&mut self) -> u64 {
         let mut until_calm = 0;
-        while let Some(((at, _), event)) = self.queue.pop_first() {
+        while let Some((at, event)) = self.queue.pop() {
             self.now = self.now.max(at);
-            if self.events >= EVENTS_MAX {
+            if self.totals.events >= EVENTS_MAX {
                 self.see(Seen::Left("things happen for ever".into()));
                 return until_calm;
             }
             if let Some(event) = self.hold(event) {
                 self.happen_by_count();
-                self.events += 1;
-                if !self.calm {
-                    until_calm = self.events;
+                self.totals.events += 1;
+                if !self.lasting.calm {
+                    until_calm = self.totals.events;
                 }
-                self.fold([at, 2, 0]);
+                self.record.fold([at, 2, 0]);
                 self.happen(event);
             }
         }
@@ -290,7 +195,7 @@ impl World {
     }
 
     fn happen_by_count(&mut self) {
-        let events = self.events;
+        let events = self.totals.events;
         while let Some((_, fault)) = self.acts.as_mut().and_then(|acts| acts.pop_if(|(at, _)| *at <= events))
         {
             self.act(fault);
@@ -301,10 +206,7 @@ impl World {
     fn hold(&mut self, event: Event) -> Option<Event> {
         let (id, later) = match &event {
             Event::Arrive(parcel) => {
-                let cut = self.cut.as_ref().filter(|(_, until)| *until > self.now);
-                let apart = cut.filter(|(ids, _)| ids.contains(&parcel.from) != ids.contains(&parcel.to));
-                if let Some((_, until)) = apart {
-                    let until = *until;
+                if let Some(until) = self.lasting.apart_until(parcel.from, parcel.to, self.now) {
                     self.push(until, event);
                     return None;
                 }
@@ -365,7 +267,7 @@ impl World {
             Event::Fault(fault) => self.act(fault),
             Event::Begins(id) => self.begins_anew(id),
             Event::Calm => {
-                self.calm_down();
+                self.lasting.end();
                 self.see(Seen::Calm);
                 self.push(self.now + SETTLES, Event::Probe);
             }
@@ -437,10 +339,5 @@ impl World {
     pub(super) fn running_members(&self) -> Vec<Member> {
         let running = self.lives.iter().filter(|(_, (id, life))| *life == Life::Runs && self.is_up(*id));
         running.map(|(member, _)| *member).collect()
-    }
-
-    /// The history, for the checkers.
-    pub(super) fn history(&mut self) -> (Vec<Seen>, Vec<u64>) {
-        (std::mem::take(&mut self.seen), std::mem::take(&mut self.times))
     }
 }

@@ -68,7 +68,7 @@ pub(super) fn check(seen: &[Seen], times: &[u64], head: Id) -> Vec<Violation> {
                 at_ns: times
                     .get(at)
                     .or(times.last())
-                    .map_or(0, |time| (time - super::world::BEGIN.min(*time)) * 1_000),
+                    .map_or(0, |time| (time - super::time::BEGIN.min(*time)) * 1_000),
                 what,
             }
         }));

@@ -1,0 +1,73 @@
+//! Deaths that this node has learned, and the receivers of their notices.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::events::CallNumber;
+use crate::exit::Death;
+use crate::names::{GroupId, Rank};
+use crate::request::Client;
+
+/// The deaths of all groups.
+#[derive(Default, Debug)]
+pub(super) struct Deaths {
+    /// Known deaths of all groups, including groups without processes here.
+    pub(super) known: BTreeMap<GroupId, Known>,
+    /// Deaths that other nodes are yet to learn.
+    pub(super) died: Died,
+    /// Local clients that receive notices, by group.
+    pub(super) subscribers: BTreeMap<GroupId, BTreeSet<Client>>,
+}
+
+/// Deaths here that other nodes have not learned yet. Bounded by the number of processes.
+#[derive(Default, Debug)]
+pub(super) struct Died {
+    pub(super) waiting: Vec<Death>,
+    /// The call that delivers deaths; `waiting` has the next ones.
+    pub(super) flying: Option<CallNumber>,
+    /// Number of deaths learned here. Each death gets the next number, which orders deaths across groups.
+    pub(super) count: u64,
+}
+
+/// Known deaths of a group, in the order in which this node learned of them. The first one is the cause.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub(super) struct Known {
+    deaths: Vec<(u64, Death)>,
+    places: BTreeMap<Rank, usize>,
+}
+
+impl Known {
+    /// Adds a death with its number among all deaths learned here. Returns whether it is new.
+    pub(super) fn insert(&mut self, number: u64, death: Death) -> bool {
+        let place = self.deaths.len();
+        let news = *self.places.entry(death.member.rank).or_insert(place) == place;
+        if news {
+            self.deaths.push((number, death));
+        }
+        news
+    }
+
+    pub(super) fn get(&self, rank: Rank) -> Option<&Death> {
+        self.numbered(rank).map(|(_, death)| death)
+    }
+
+    /// The death of a rank, and its number among all deaths learned here.
+    pub(super) fn numbered(&self, rank: Rank) -> Option<&(u64, Death)> {
+        self.places.get(&rank).and_then(|place| self.deaths.get(*place))
+    }
+
+    pub(super) fn all_numbered(&self) -> &[(u64, Death)] {
+        &self.deaths
+    }
+
+    pub(super) fn has(&self, rank: Rank) -> bool {
+        self.places.contains_key(&rank)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.deaths.len()
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Death> {
+        self.deaths.iter().map(|(_, death)| death)
+    }
+}

@@ -1,0 +1,94 @@
+//! Timers of a node, by due time.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use chained_gpc::trees::Id;
+
+use super::outgoing::Telling;
+use crate::names::Member;
+use crate::order::Meeting;
+
+/// Delay before an order is sent again to a node that was not reached. Repeats until the head declares the node lost.
+pub(super) const PAUSE: Duration = Duration::from_millis(250);
+
+/// Most orders that wait for a retry. An unreachable node is declared lost within seconds; beyond this bound the oldest
+/// retries are dropped.
+const RETRIES_MAX: usize = 1 << 14;
+
+/// The action of a timer.
+#[derive(Debug)]
+pub(super) enum Timer {
+    /// The time limit of a member in a collective request.
+    Limit(Meeting, Member),
+    /// Collect again.
+    Collect(Meeting),
+    /// Send an order again to nodes that were not reached.
+    Retry(Vec<Id>, Telling),
+    /// Repeat the head's standing call.
+    Watch,
+    /// End the domain here: the head has not watched this node for too long.
+    Unwatched,
+    /// Check a process whose link has closed, after the time it had to end.
+    Unlinked(Member),
+    /// Give up the remaining work after the end of the domain.
+    GiveUp,
+}
+
+/// Key of a timer: due time, then sequence number.
+pub(super) type TimerKey = (Duration, u64);
+
+/// All timers, by due time.
+#[derive(Default, Debug)]
+pub(super) struct Timers {
+    next: u64,
+    due: BTreeMap<TimerKey, Timer>,
+    retries: usize,
+}
+
+impl Timers {
+    pub(super) fn at(&mut self, due: Duration, timer: Timer) -> TimerKey {
+        if matches!(timer, Timer::Retry(..)) {
+            self.retries += 1;
+            if self.retries > RETRIES_MAX {
+                self.give_up_oldest();
+            }
+        }
+        let key = (due, self.next);
+        self.next += 1;
+        self.due.insert(key, timer);
+        key
+    }
+
+    fn give_up_oldest(&mut self) {
+        let oldest =
+            self.due.iter().find(|(_, timer)| matches!(timer, Timer::Retry(..))).map(|(key, _)| *key);
+        if let Some(oldest) = oldest {
+            self.cancel(oldest);
+        }
+    }
+
+    pub(super) fn cancel(&mut self, key: TimerKey) {
+        if let Some(Timer::Retry(..)) = self.due.remove(&key) {
+            self.retries -= 1;
+        }
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.due.clear();
+        self.retries = 0;
+    }
+
+    pub(super) fn next_due(&self) -> Option<Duration> {
+        self.due.first_key_value().map(|((due, _), _)| *due)
+    }
+
+    pub(super) fn pop(&mut self, now: Duration) -> Option<Timer> {
+        let (due, _) = *self.due.first_key_value()?.0;
+        let timer = (due <= now).then(|| self.due.pop_first())??.1;
+        if let Timer::Retry(..) = timer {
+            self.retries -= 1;
+        }
+        Some(timer)
+    }
+}

@@ -1,0 +1,79 @@
+//! Starts the threads of a domain at a node: the event loop, and the writer of output.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::Receiver;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use chained_gpc::Caller;
+use chained_gpc::trees::Id;
+use mio::Poll;
+
+use super::doors::Doors;
+use super::engine::{Engine, Parts, host_name};
+use super::mailbox::{Post, Told};
+use super::outflow::{Outflow, Way, Writer, Writing};
+use super::shared::Shared;
+use super::sources::WAKER;
+use crate::domain::{Domain, Settings};
+use crate::limits::Limits;
+
+/// Starts the loop of a domain that another node leads.
+pub(super) fn begin_elsewhere(
+    shared: &Arc<Shared>,
+    name: &str,
+    me: Id,
+    nodes: &[Id],
+    limits: Limits,
+    caller: Caller,
+) -> io::Result<Post> {
+    let poll = Poll::new()?;
+    let (post, inbox) = Post::new(poll.registry(), WAKER)?;
+    let settings =
+        Settings { me, nodes: nodes.to_vec(), runs: true, name: name.into(), limits, host: host_name() };
+    let engine = Engine::new(Parts {
+        poll,
+        post: post.clone(),
+        inbox,
+        me,
+        outflow: Outflow::new(me, nodes.to_vec(), Way::Sent),
+        nodes: nodes.to_vec(),
+        name: name.into(),
+        domain: Domain::new(settings, Duration::ZERO),
+        began: Instant::now(),
+        keeper: shared.command.clone(),
+        keeps: false,
+        doors: Doors::default(),
+        events: None,
+        calls: shared.handles.get().copied(),
+        caller: Some(caller),
+    });
+    shared.insert(name, post.clone());
+    spawn(engine, name.into(), Some(shared.clone()))?;
+    Ok(post)
+}
+
+pub(super) fn spawn(engine: Engine, name: String, shared: Option<Arc<Shared>>) -> io::Result<JoinHandle<()>> {
+    thread::Builder::new().name("bnr-domain".into()).spawn(move || {
+        // From then on messages would not be read, while the supervisor may take some time to end.
+        engine.run(|| shared.iter().for_each(|shared| shared.remove(&name)));
+    })
+}
+
+/// Starts the thread that writes output; a slow reader blocks only this thread.
+pub(super) fn start_writer(
+    mut write: Writer,
+    writings: Receiver<Writing>,
+    post: Post,
+) -> io::Result<JoinHandle<()>> {
+    thread::Builder::new().name("bnr-output".into()).spawn(move || {
+        // Terminates with the loop that sends the batches.
+        while let Ok((pieces, own)) = writings.recv() {
+            let result = pieces.iter().try_for_each(&mut write);
+            if post.tell(Told::Written(own, result)).is_err() {
+                return;
+            }
+        }
+    })
+}

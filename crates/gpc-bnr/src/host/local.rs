@@ -1,0 +1,20 @@
+//! Groups and processes of this node.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::foreign::Silent;
+use super::processes::Starting;
+use crate::names::{GroupId, Member};
+use crate::spec::Layout;
+
+/// The processes of this node.
+#[derive(Default)]
+pub(super) struct Local {
+    /// Groups with processes here.
+    pub(super) groups: BTreeMap<GroupId, Arc<Layout>>,
+    pub(super) starting: Starting,
+    /// Processes here that have not ended.
+    pub(super) alive: BTreeSet<Member>,
+    pub(super) silent: Silent,
+}

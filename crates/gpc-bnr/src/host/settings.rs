@@ -1,0 +1,60 @@
+//! Parameters of the head of a domain.
+
+use std::fmt;
+use std::os::unix::net::UnixListener;
+
+use chained_gpc::trees::Id;
+
+use super::outflow::Writer;
+use super::serving::Serving;
+use super::supervisor::KeeperCommand;
+use crate::limits::Limits;
+
+/// Parameters of the head of a domain.
+#[non_exhaustive]
+pub struct HostSettings {
+    /// The id of the head.
+    pub me: Id,
+    /// The nodes of the domain, the head first.
+    pub nodes: Vec<Id>,
+    /// Whether the head runs processes as well. Always true if it is the only node.
+    pub runs: bool,
+    /// The supervisor's command.
+    pub keeper: KeeperCommand,
+    /// The bounds of the domain.
+    pub limits: Limits,
+    /// Listener for commands of the same user.
+    pub tools: Option<UnixListener>,
+    /// Writes output; if `None`, output is dropped.
+    pub output: Option<Writer>,
+    /// The node that reaches the others, with [`Serving::attach`] called; `None` for a domain of one node.
+    pub serving: Option<Serving>,
+    /// Whether processes connect to a loopback port, for programs that do not know `PMI_FD`.
+    pub pmi_port: bool,
+}
+
+impl HostSettings {
+    /// A domain of one node, without a socket for commands and without a writer for output.
+    pub fn new(keeper: KeeperCommand) -> HostSettings {
+        HostSettings {
+            me: 0,
+            nodes: vec![0],
+            runs: true,
+            keeper,
+            limits: Limits::default(),
+            tools: None,
+            output: None,
+            serving: None,
+            pmi_port: false,
+        }
+    }
+}
+
+impl fmt::Debug for HostSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HostSettings")
+            .field("me", &self.me)
+            .field("nodes", &self.nodes)
+            .finish_non_exhaustive()
+    }
+}

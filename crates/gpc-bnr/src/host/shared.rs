@@ -1,0 +1,58 @@
+//! What all domains at a node share: the functions and limits of the node, and the loops of its domains.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use chained_gpc::Caller;
+
+use super::calls::Handles;
+use super::mailbox::Post;
+use super::supervisor::KeeperCommand;
+use crate::limits::Limits;
+
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) command: KeeperCommand,
+    /// The most that a domain may have here.
+    pub(super) limits: Limits,
+    pub(super) caller: OnceLock<Caller>,
+    pub(super) handles: OnceLock<Handles>,
+    domains: Mutex<BTreeMap<String, Post>>,
+}
+
+impl Shared {
+    pub(super) fn new(command: KeeperCommand, limits: Limits) -> Shared {
+        Shared {
+            command,
+            limits,
+            caller: OnceLock::new(),
+            handles: OnceLock::new(),
+            domains: Mutex::default(),
+        }
+    }
+
+    /// The names of the domains that this node serves.
+    pub(super) fn names(&self) -> Vec<String> {
+        self.domains.lock().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect()
+    }
+
+    pub(super) fn find(&self, name: &[u8]) -> Option<Post> {
+        let domains = self.domains.lock().unwrap_or_else(PoisonError::into_inner);
+        domains.get(str::from_utf8(name).ok()?).cloned()
+    }
+
+    /// Adds the loop of a domain.
+    pub(super) fn insert(&self, name: &str, post: Post) {
+        self.domains.lock().unwrap_or_else(PoisonError::into_inner).insert(name.into(), post);
+    }
+
+    /// Removes the loop of a domain that has ended.
+    pub(super) fn remove(&self, name: &str) {
+        self.domains.lock().unwrap_or_else(PoisonError::into_inner).remove(name);
+    }
+
+    /// Number of the domains that this node serves.
+    pub(super) fn count(&self) -> usize {
+        self.domains.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+}
