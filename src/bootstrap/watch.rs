@@ -57,7 +57,7 @@ impl Watch {
         self.watched
     }
 
-    /// Processes the events of the link, and probes the address if its time has come. Returns whether the watched id has
+    /// Processes the events of the link, and probes the address if that is due. Returns whether the watched id has
     /// gone, as far as this process can detect it now.
     pub(super) fn detect_loss(&mut self) -> bool {
         self.catch_up();
