@@ -2,7 +2,7 @@
 //! the driver.
 //!
 //! Reservations over the budget fail: a request before anything is executed, a reply as a failure of its call. Nothing
-//! waits for memory. Each call has a [`Share`], which ends with it.
+//! waits for memory. Each call has a [`Reservation`], which ends with it.
 
 use gpc_trees::Tree;
 

@@ -79,9 +79,9 @@ impl Call {
     /// Sets the ids that execute, in the caller's order. The caller takes part: it is added as the first id if the list
     /// lacks it, and is the first in the tree at any position of the list.
     ///
-    /// The list is a range, a `Vec`, an array, a slice, an [`IdList`], or collected from an iterator: see [`Ids`]. An
-    /// empty list, a list with a duplicate, and a backward range are rejected when the call is made
-    /// ([`CallError::Ids`]).
+    /// The list is a range, a `Vec`, an array, a slice, an [`IdList`](gpc_trees::IdList), or collected from an
+    /// iterator: see [`Ids`]. An empty list, a list with a duplicate, and a backward range are rejected when the call
+    /// is made ([`CallError::Ids`](super::CallError::Ids)).
     pub fn ids(mut self, ids: impl Into<Ids>) -> Call {
         self.ids = ids.into();
         self
