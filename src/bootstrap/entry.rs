@@ -8,6 +8,7 @@ use std::str::FromStr;
 
 use gpc_trees::Id;
 
+use super::variables::HOST_ADDRESS;
 use crate::peering::PublicKey;
 use crate::runtime::Address;
 use crate::wire::Shown;
@@ -62,9 +63,7 @@ impl Entry {
             Some(address) => Ok(address.clone()),
             None => Err(format!(
                 "id {id} on host {} listens for its own host alone, and this process on host {} is on another one or in another network namespace: name the address that others reach with {}",
-                other.host,
-                self.host,
-                super::place::HOST_ADDRESS
+                other.host, self.host, HOST_ADDRESS
             )),
         }
     }

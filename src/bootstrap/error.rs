@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use gpc_trees::Id;
 
-use super::place::HOST_ADDRESS;
+use super::variables::HOST_ADDRESS;
 use super::{SecretFileError, SpaceError};
 use crate::runtime::{Address, CallError, FunctionsError, MembershipError};
 

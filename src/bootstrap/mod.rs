@@ -33,6 +33,7 @@
 //! Everything has a time limit, [`LIMIT`] by default. An error names its cause: the ids that have not arrived (as far
 //! as the launcher reports them), that have gone, or that have put invalid values.
 
+mod endpoint;
 mod entry;
 mod error;
 mod exchange;
@@ -48,12 +49,13 @@ mod rule;
 mod ruled;
 mod secret_file;
 mod setup;
+mod source;
 mod sources;
 mod space;
 mod table;
+mod trust;
+mod variables;
 mod watch;
-
-use std::time::Duration;
 
 pub use crate::launchers::{inherit_nothing, inherited_socket, keep_socket, scrub};
 pub use entry::{ADDRESSES_MAX, ENTRY_MAX, Entry, EntryError, HOST_MAX};
@@ -62,19 +64,16 @@ pub use farewell::Farewell;
 pub use host_list::{HOSTS_MAX, HostList, HostListError};
 pub use meeting::{Meeting, Within};
 pub use member::Member;
-pub use place::{HOST_ADDRESS, host_addresses};
-pub use rule::{At, Resolve, Rule, rule_of};
+pub use place::host_addresses;
+pub use rule::{At, Resolve, Rule};
 pub use secret_file::{
     FileKind, KEY_VARIABLE, SECRET_VARIABLE, SecretFileError, SecretFileFault, named_or_variable, read_key,
     read_secret, read_token, write_key, write_secret, write_token,
 };
-pub use setup::Bootstrap;
-pub use sources::Variables;
+pub use setup::{Bootstrap, LIMIT};
+pub use sources::rule_of;
 pub use space::{Space, SpaceError};
-
-/// Default time limit of the whole bootstrap, from the first message to the launcher until each process knows the
-/// others. Processes of a large job do not start at the same moment.
-pub const LIMIT: Duration = Duration::from_secs(60);
+pub use variables::{HOST_ADDRESS, Variables};
 
 /// Returns the bootstrap of the launcher that started this process; `None` if the environment names no launcher.
 ///

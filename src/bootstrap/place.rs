@@ -9,10 +9,8 @@ use gpc_trees::Id;
 
 use super::BootstrapError;
 use super::entry::host_name;
+use super::variables::HOST_ADDRESS;
 use crate::runtime::{Address, LinkKind, Listener, Resolver};
-
-/// The variable that names the address at which other hosts reach this process.
-pub const HOST_ADDRESS: &str = "GPC_HOST_ADDRESS";
 
 /// Documentation addresses, which are assigned to no host and follow the default route. The system selects the local
 /// address for them without sending anything.

@@ -232,7 +232,7 @@ impl Rounds {
                 return Ok(said);
             }
             // An announcement that was received before id 0 went is still valid.
-            if watch.has_gone() {
+            if watch.detect_loss() {
                 let said = self.said.pop(Duration::ZERO);
                 return said.ok_or_else(|| BootstrapError::Gone(watch.watched()));
             }

@@ -13,11 +13,11 @@ use std::time::{Duration, Instant};
 use gpc_trees::{Id, IdList};
 
 use super::BootstrapError;
+use super::endpoint::Endpoint;
 use super::entry::{Entry, host_name};
 use super::exchange::neighbours;
 use super::place::{self, Place};
 use super::rule::{Resolve, Rule};
-use super::setup::Own;
 use crate::peering::Secret;
 use crate::runtime::{Address, Listener};
 
@@ -42,7 +42,7 @@ impl Ruled {
         &self,
         wanted: Option<IpAddr>,
         until: Instant,
-    ) -> Result<(Entry, Own, BTreeMap<Id, Entry>), BootstrapError> {
+    ) -> Result<(Entry, Endpoint, BTreeMap<Id, Entry>), BootstrapError> {
         let rule = &self.rule;
         let (parent, children) = neighbours(rule.id(), rule.count());
         let ids = [rule.id()].into_iter().chain(parent).chain(children.iter().copied());
@@ -62,7 +62,7 @@ impl Ruled {
             (id, Entry { host, reach: here(&address), key: None, addresses: vec![address] })
         };
         let host = if rule.is_here() { host } else { host_name(&rule.host(rule.id()).unwrap_or_default()) };
-        let (key, own) = Own::drawn(listener, &reached)?;
+        let (key, own) = Endpoint::drawn(listener, &reached)?;
         Ok((
             Entry { host, reach, key, addresses: vec![reached] },
             own,

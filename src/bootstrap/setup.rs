@@ -10,19 +10,26 @@ use std::time::{Duration, Instant};
 
 use gpc_trees::{Hosts, Id};
 
+use super::endpoint::Endpoint;
 use super::entry::Entry;
 use super::exchange::{self, Common, Exchange, Found, Want};
 use super::farewell::{AtEnd, Farewell};
 use super::meeting::{Known, Meet, Meeting, Within, known};
 use super::member::Member;
-use super::place::{self, HOST_ADDRESS, Place};
+use super::place;
 use super::rounds::Rounds;
 use super::ruled::{Ruled, wait_for};
+use super::trust::Trust;
+use super::variables::HOST_ADDRESS;
 use super::watch::Watch;
-use super::{BootstrapError, LIMIT, Resolve, Rule, Space, read_secret};
-use crate::peering::{PrivateKey, PublicKey, Secret};
-use crate::runtime::{Address, Builder, Functions, LinkKind, Listener, Node, Peer, Peers};
+use super::{BootstrapError, Resolve, Rule, Space, read_secret};
+use crate::peering::Secret;
+use crate::runtime::{Builder, Functions, LinkKind, Node, Peer, Peers};
 use crate::wire::Job;
+
+/// Default time limit of the whole bootstrap, from the first message to the launcher until each process knows the
+/// others. Processes of a large job do not start at the same moment.
+pub const LIMIT: Duration = Duration::from_secs(60);
 
 /// An embedder's own exchange: passes the text of this process, and returns the texts of all, by id.
 type Allgather = dyn FnOnce(&[u8]) -> Result<Vec<Vec<u8>>, BootstrapError>;
@@ -218,7 +225,7 @@ struct Begun {
     id: Id,
     count: u32,
     mine: Entry,
-    own: Own,
+    own: Endpoint,
     met: Met,
     /// The groups of the ids, unless they follow from the host names.
     groups: Option<Hosts>,
@@ -239,19 +246,19 @@ fn begin(
         |mine, own, met| Begun { id, count, mine, own, met, groups: None, farewell: Farewell::default() };
     Ok(match means {
         Means::Space(mut space) => {
-            let (mine, own) = Own::listen(id, space.one_host(), wanted, link)?;
+            let (mine, own) = Endpoint::listen(id, space.one_host(), wanted, link)?;
             let met = meet(space.as_mut(), &mine, drawn()?, until)?;
             let farewell = Farewell::to_launcher(space);
             Begun { farewell, ..begun(mine, own, Met::Neighbours(met)) }
         }
         Means::Allgather(exchange) => {
             // A single process is on one host.
-            let (mine, own) = Own::listen(id, (count == 1).then_some(true), wanted, link)?;
+            let (mine, own) = Endpoint::listen(id, (count == 1).then_some(true), wanted, link)?;
             let (common, entries) = gather(exchange, id, count, &mine, drawn()?)?;
             begun(mine, own, Met::All(Trust::of(common), entries))
         }
         Means::Meeting(meet) => {
-            let (mine, own) = Own::listen(id, None, wanted, link)?;
+            let (mine, own) = Endpoint::listen(id, None, wanted, link)?;
             let within = Within { limit, left: until.saturating_duration_since(Instant::now()) };
             let meeting = meet(&mine.to_string(), within)?;
             let Known { id, count, job, secret, entries, hosts, farewell } = known(meeting, &mine)?;
@@ -266,77 +273,6 @@ fn begin(
             begun(mine, own, Met::Ruled { trust, entries })
         }
     })
-}
-
-/// What authenticates the links of a node as links of the same job.
-struct Trust {
-    job: Job,
-    /// `None` if all processes are on one host, where the system reports the user of the other process.
-    secret: Option<Secret>,
-    /// Whether no earlier run had this id.
-    first_run: bool,
-}
-
-impl Trust {
-    /// These values are drawn anew at each start, and no id is restarted with them: it is the first run of the id.
-    fn of(common: Common) -> Trust {
-        Trust { job: common.job, secret: Some(common.secret), first_run: true }
-    }
-}
-
-/// The listener and the key of a process.
-pub(super) struct Own {
-    listener: Listener,
-    key: Option<PrivateKey>,
-}
-
-impl Own {
-    fn listen(
-        id: Id,
-        one_host: Option<bool>,
-        wanted: Option<IpAddr>,
-        link: LinkKind,
-    ) -> Result<(Entry, Own), BootstrapError> {
-        let system = |doing| move |error| BootstrapError::System { doing, error };
-        let listener = place::listen(id, one_host, wanted, link)?;
-        let address = listener.address().map_err(system("cannot tell where this process listens"))?;
-        let Place { host, reach } = Place::here();
-        let (key, own) = Own::drawn(listener, &address)?;
-        Ok((Entry { host, reach, key, addresses: vec![address] }, own))
-    }
-
-    /// Draws a key if others reach this process over TCP. Over Unix sockets the system identifies the other side.
-    pub(super) fn drawn(
-        listener: Listener,
-        reached: &Address,
-    ) -> Result<(Option<PublicKey>, Own), BootstrapError> {
-        let key = match reached {
-            Address::Tcp(_) if cfg!(feature = "noise") => Some(
-                PrivateKey::random()
-                    .map_err(|error| BootstrapError::System { doing: "cannot draw a key", error })?,
-            ),
-            _ => None,
-        };
-        #[cfg(feature = "noise")]
-        let public = key.as_ref().map(PrivateKey::public);
-        #[cfg(not(feature = "noise"))]
-        let public = None;
-        Ok((public, Own { listener, key }))
-    }
-
-    fn start(self, builder: Builder, trust: &Trust, peers: Peers) -> Result<Node, BootstrapError> {
-        let mut builder = builder.peers(peers).job(trust.job).listener(self.listener);
-        if trust.first_run {
-            builder = builder.first_run();
-        }
-        if let Some(secret) = trust.secret.as_ref().filter(|_| cfg!(feature = "noise")) {
-            builder = builder.secret(secret.clone());
-        }
-        if let Some(key) = self.key {
-            builder = builder.key(key);
-        }
-        builder.start().map_err(|error| BootstrapError::System { doing: "cannot start the node", error })
-    }
 }
 
 /// The processes whose entries are known before the node starts.

@@ -4,22 +4,11 @@
 //! variables of its launcher but lacks a required one, it returns an error. A process that was started with others must
 //! never run as a job of one process.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::source::Source;
+use super::variables::Variables;
 use super::{Bootstrap, BootstrapError, Resolve, Rule, pmi, rule};
-
-/// The environment of a process, without entries that are not UTF-8: all launchers' variables are UTF-8.
-pub type Variables = BTreeMap<String, String>;
-
-/// A recognized launcher, with all that is needed to reach it.
-pub(super) trait Source: std::fmt::Debug {
-    /// Connects to the launcher, within `limit`.
-    ///
-    /// # Errors
-    /// If the launcher cannot be reached, or its responses are invalid.
-    fn open(self: Box<Self>, limit: Duration) -> Result<Bootstrap, BootstrapError>;
-}
 
 /// Looks for the variables of one launcher: `None` if they are not set, an error if only some are set.
 type Find = fn(&Variables) -> Option<Result<Box<dyn Source>, BootstrapError>>;
@@ -57,6 +46,14 @@ impl Source for Rule {
 /// If its variables are incomplete or invalid.
 pub(super) fn find(variables: &Variables) -> Result<Option<Box<dyn Source>>, BootstrapError> {
     SOURCES.iter().find_map(|find| find(variables)).transpose()
+}
+
+/// Returns the rule of the launcher of these variables, plain Slurm or Kubernetes; `None` if they are of neither.
+///
+/// # Errors
+/// If its variables are incomplete, or contradict each other.
+pub fn rule_of(variables: &Variables) -> Result<Option<Rule>, BootstrapError> {
+    rule::find_slurm(variables).or_else(|| rule::find_kubernetes(variables)).transpose()
 }
 
 #[cfg(test)]

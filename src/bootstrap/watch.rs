@@ -57,8 +57,9 @@ impl Watch {
         self.watched
     }
 
-    /// Whether the watched id has gone, as far as this process can detect it now.
-    pub(super) fn has_gone(&mut self) -> bool {
+    /// Processes the events of the link, and probes the address if that is due. Returns whether the watched id has
+    /// gone, as far as this process can detect it now.
+    pub(super) fn detect_loss(&mut self) -> bool {
         self.catch_up();
         match self.link {
             Link::Lost(loss) => !is_passing(loss),

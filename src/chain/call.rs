@@ -9,12 +9,12 @@ use gpc_trees::{Group, Id};
 use smallvec::SmallVec;
 
 use super::arrived::{Arrived, Placed};
-use super::holding::Held;
 use super::list_order::ListOrder;
 use super::load::Unasked;
 use super::plans::{Plan, PlannedChild};
-use super::rising::Rising;
+use super::reservation::Reservation;
 use super::runs::Turn;
+use super::streaming_replies::StreamingReplies;
 use super::{Reply, Taken, Time};
 use crate::wire::message::{Merging, SubtreeReply};
 use crate::wire::{Coverage, Reason, Report, Request, Status};
@@ -124,6 +124,19 @@ pub(super) enum Step {
     Wait,
 }
 
+/// The state that only a partial call has.
+#[derive(Debug, Default)]
+pub(super) struct PartialState {
+    /// Replies that have been merged. If this id's own part fails, they go up without it.
+    pub(super) merged: Vec<SubtreeReply>,
+    /// Why ids are left out, the first cause first.
+    pub(super) report: Option<Box<Report>>,
+    /// Number of adopted children.
+    pub(super) orphans: u32,
+    /// Whether another parent may have had this id before, or its own parent was lost and may have given it up.
+    pub(super) adopted: bool,
+}
+
 /// One call at one id.
 #[derive(Debug)]
 pub(super) struct Call {
@@ -159,20 +172,12 @@ pub(super) struct Call {
     /// Replies that wait for their turn, if callback merges in list order.
     order: Option<Box<ListOrder>>,
     /// Streaming replies: those whose data are still arriving.
-    pub(super) rising: Option<Box<Rising>>,
-    /// Partial call: replies that have been merged. If this id's own part fails, they go up without it.
-    pub(super) merged: Vec<SubtreeReply>,
-    /// Partial call: why ids are left out, the first cause first.
-    pub(super) report: Option<Box<Report>>,
-    /// Partial call: number of adopted children.
-    pub(super) orphans: u32,
-    /// Partial call: whether another parent may have had this id before, or its own parent was lost and may have given
-    /// it up.
-    pub(super) adopted: bool,
+    pub(super) rising: Option<Box<StreamingReplies>>,
+    pub(super) partial: PartialState,
     /// When the call arrived here.
     pub(super) begun: Time,
     /// The memory that the call reserves.
-    pub(super) held: Held,
+    pub(super) held: Reservation,
 }
 
 impl Child {
@@ -201,8 +206,7 @@ impl Call {
         let by_id = BTreeMap::new();
         let (deadline, until) = ends(&request, begun);
         Call {
-            orphans: 0,
-            adopted: request.adopted,
+            partial: PartialState { adopted: request.adopted, ..PartialState::default() },
             deadline,
             late: false,
             last: 0,
@@ -220,16 +224,14 @@ impl Call {
             arrived,
             order: None,
             rising: None,
-            merged: Vec::new(),
-            report: None,
             begun,
-            held: Held::default(),
+            held: Reservation::default(),
         }
     }
 
     /// Reuses an ended, [emptied](Self::empty) call for a new one.
     pub(super) fn renew(&mut self, request: Arc<Request>, origin: Origin, begun: Time) {
-        (self.adopted, self.late, self.last) = (request.adopted, false, 0);
+        (self.partial.adopted, self.late, self.last) = (request.adopted, false, 0);
         (self.deadline, self.until) = ends(&request, begun);
         self.own = Own::begin(&origin);
         (self.request, self.origin, self.begun) = (request, origin, begun);
@@ -238,14 +240,14 @@ impl Call {
     /// Drops the contents of an ended call but keeps its allocations; `nothing` replaces its request.
     pub(super) fn empty(&mut self, nothing: &Arc<Request>) {
         self.request = Arc::clone(nothing);
-        (self.own, self.held) = (Own::Lent, Held::default());
+        (self.own, self.held) = (Own::Lent, Reservation::default());
         (self.early, self.job, self.children, self.rising) = (None, JobState::Idle, None, None);
         self.by_id.clear();
         (self.unasked, self.is_delayed) = (None, false);
         self.arrived.empty();
         self.order = None;
-        self.merged = Vec::new();
-        (self.report, self.awaited, self.orphans) = (None, 0, 0);
+        self.partial.merged = Vec::new();
+        (self.partial.report, self.awaited, self.partial.orphans) = (None, 0, 0);
     }
 
     /// The order of the source: func, forward, callbacks, response; with the option, forward before func. A late call

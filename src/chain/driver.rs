@@ -1,17 +1,13 @@
 //! The interface between a node and its driver: configuration, inputs and outputs.
 
-use std::any::Any;
-use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use gpc_trees::{Id, IdList, Limits, Tree};
 
-use super::{Heartbeat, Sizes, Time};
+use super::{Heartbeat, Job, JobResult, Reply, Sizes, Time};
 use crate::wire::message::{Classes, Merging, SubtreeReply};
-use crate::wire::short::SHORT_MAX;
-use crate::wire::{Body, Budget, CallId, CauseKind, Failure, Message, Reason, Report, Request};
+use crate::wire::{Body, Budget, CallId, CauseKind, Failure, Message, Reason, Report};
 
 /// Configuration of a node.
 #[derive(Clone, Debug)]
@@ -284,135 +280,4 @@ pub enum Output {
         /// The peer.
         peer: Id,
     },
-}
-
-/// A function to run.
-#[derive(Debug)]
-pub struct Job {
-    /// The call.
-    pub call: CallId,
-    /// The executing id.
-    pub me: Id,
-    /// The parent; `None` at the root.
-    pub parent: Option<Id>,
-    /// The request, with complete data, or with part of the data that func takes as they arrive.
-    pub request: Arc<Request>,
-    /// When the call's time limit passes here.
-    pub until: Time,
-    /// The function to run.
-    pub work: Work,
-}
-
-/// Intermediate state of a func that takes its data as they arrive. The chain stores it between two jobs and does not
-/// inspect it.
-pub struct Taken(pub Box<dyn Any + Send>);
-
-impl fmt::Debug for Taken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Taken")
-    }
-}
-
-/// The function of a job.
-#[derive(Debug)]
-pub enum Work {
-    /// func, with an empty reply.
-    Func,
-    /// func continues: more of the data that it takes as they arrive are present, or all of them.
-    More(Taken),
-    /// callback, to merge a child's reply into the node's own.
-    Callback {
-        /// The child.
-        from: Id,
-        /// The child's reply.
-        child: Box<SubtreeReply>,
-        /// The node's own reply so far.
-        own: Reply,
-    },
-}
-
-/// The result of a job.
-#[derive(Debug)]
-pub enum JobResult {
-    /// The function succeeded; this is the node's own reply now.
-    Replied(Reply),
-    /// func or callback has kept a token, and answers once, later, with [`Input::Answered`].
-    Deferred,
-    /// func has taken the available data, and continues when more arrive.
-    Taken(Taken),
-    /// The function failed.
-    Failed(Box<Reason>),
-    /// The function was not run, for example because it is unknown here.
-    Refused(Box<Reason>),
-}
-
-/// A node's own reply: header and data, as its functions produce them.
-///
-/// ```
-/// use bytes::Bytes;
-/// use chained_gpc::Reply;
-///
-/// let reply = Reply { data: b"few bytes".to_vec(), ..Reply::default() };
-/// // Many bytes that are there already go up without being copied.
-/// let page = Bytes::from(vec![7; 1 << 20]);
-/// let shared = Reply { shared: page.clone(), ..Reply::default() };
-/// assert_eq!((reply.len(), shared.len()), (9, 1 << 20));
-/// ```
-#[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub struct Reply {
-    /// Reply header.
-    pub header: Vec<u8>,
-    /// Reply data.
-    pub data: Vec<u8>,
-    /// More reply data, which follow those of `data`. If `data` is empty and these exceed 16 KiB, they are not copied.
-    pub shared: Bytes,
-}
-
-impl Reply {
-    /// Returns a reply without a header, whose data are shared and not copied.
-    pub fn shared(data: impl Into<Bytes>) -> Reply {
-        Reply { shared: data.into(), ..Reply::default() }
-    }
-
-    /// Length of header and data together, in bytes.
-    pub fn len(&self) -> usize {
-        self.header.len() + self.data_len()
-    }
-
-    /// Whether header and data are both empty.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// Length of the data, in bytes.
-    pub(super) fn data_len(&self) -> usize {
-        self.data.len() + self.shared.len()
-    }
-
-    /// Joins the data into one part. Shared data are copied if they are short, or if other data precede them.
-    pub fn settle(&mut self) {
-        if !self.shared.is_empty() && (!self.data.is_empty() || self.shared.len() <= SHORT_MAX) {
-            self.own_data();
-        }
-    }
-
-    /// Returns all data as one mutable buffer.
-    pub fn own_data(&mut self) -> &mut Vec<u8> {
-        let shared = std::mem::take(&mut self.shared);
-        match self.data.is_empty() {
-            // Without a copy, unless the data have other holders.
-            true if !shared.is_empty() => self.data = shared.into(),
-            _ => self.data.extend_from_slice(&shared),
-        }
-        &mut self.data
-    }
-
-    /// Returns header and data.
-    pub(super) fn into_parts(mut self) -> (Bytes, Bytes) {
-        if self.shared.is_empty() || !self.data.is_empty() {
-            self.own_data();
-            return (self.header.into(), self.data.into());
-        }
-        (self.header.into(), self.shared)
-    }
 }

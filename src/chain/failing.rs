@@ -152,7 +152,7 @@ impl Node {
                 *credit_owed = false;
                 orphaned = true;
                 // The parent may be alive, have given this id up, and send the request to its children itself.
-                call.adopted = true;
+                call.partial.adopted = true;
             }
             let cause = Cause::new(peer, Stage::Link, kind, why);
             match (call.request.partial, call.awaited_child(peer)) {

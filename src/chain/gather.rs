@@ -135,11 +135,11 @@ fn merged(call: &mut Call) -> Result<SubtreeReply, LevelLimit> {
     let arrived = call.unmerged();
     // A root that only watches has no value of its own, except what callback has merged from others.
     let watches = matches!(call.origin, Origin::Here { watch: true, .. });
-    let nothing_own = watches && call.merged.is_empty() && !arrived.is_empty();
+    let nothing_own = watches && call.partial.merged.is_empty() && !arrived.is_empty();
     let mut parts: Vec<SubtreeReply> = match std::mem::replace(&mut call.own, Own::Failed) {
         Own::Ready(_) if nothing_own => arrived,
         Own::Ready(own) => std::iter::once(merged_alone(own)).chain(arrived).collect(),
-        _ => std::mem::take(&mut call.merged).into_iter().chain(arrived).collect(),
+        _ => std::mem::take(&mut call.partial.merged).into_iter().chain(arrived).collect(),
     };
     if parts.len() == 1 {
         return Ok(parts.remove(0));

@@ -2,14 +2,14 @@
 //! the driver.
 //!
 //! Reservations over the budget fail: a request before anything is executed, a reply as a failure of its call. Nothing
-//! waits for memory. Each call has a [`Share`], which ends with it.
+//! waits for memory. Each call has a [`Reservation`], which ends with it.
 
 use gpc_trees::Tree;
 
 use super::call::{Call, Own};
+use super::reservation::Reservation;
 use super::slot::Slot;
 use super::{Node, Reply};
-use crate::wire::budget::{Budget, Share};
 use crate::wire::message::{Answer, SubtreeReply};
 use crate::wire::short::SHORT_MAX;
 use crate::wire::{CallId, Cause, CauseKind, Request, Stage, Status};
@@ -23,39 +23,9 @@ const RUN: u64 = 16;
 /// Size of a child until it has answered, in bytes: its place, and its request.
 const CHILD: u64 = 512;
 
-/// The reservation of a call.
-#[derive(Debug, Default)]
-pub(super) struct Held {
-    share: Share,
-    /// The part for the node's own reply, in bytes.
-    own: u64,
-}
-
-impl Held {
-    /// Returns an empty reservation within a budget.
-    pub(super) fn of(budget: &Budget) -> Held {
-        Held { share: budget.share(), own: 0 }
-    }
-
-    /// Sets the size of the node's own reply; returns false if it is over the budget.
-    fn own(&mut self, bytes: u64) -> bool {
-        let rest = self.share.bytes().saturating_sub(self.own);
-        let held = self.share.hold(rest.saturating_add(bytes));
-        if held {
-            self.own = bytes;
-        }
-        held
-    }
-
-    /// Subtracts a reply that has been merged and dropped.
-    pub(super) fn merged(&mut self, reply: &SubtreeReply) {
-        let _ = self.share.hold(self.share.bytes().saturating_sub(reply.len()));
-    }
-}
-
 impl Node {
     /// Reserves memory for a request of a peer.
-    pub(super) fn room_for(&self, request: &Request) -> Result<Held, Cause> {
+    pub(super) fn room_for(&self, request: &Request) -> Result<Reservation, Cause> {
         let shape = match &request.tree {
             Ok(Tree::Explicit(shape)) => 4 * shape.sizes().len() as u64,
             _ => 0,
@@ -65,14 +35,14 @@ impl Node {
         let runs = request.ids.runs().count() as u64;
         let mut share = self.config.memory.share();
         match share.grow(CALL + RUN * runs + shape + request.header.len() as u64 + data) {
-            true => Ok(Held { share, own: 0 }),
+            true => Ok(Reservation { share, own: 0 }),
             false => Err(self.over_memory(Stage::Setup)),
         }
     }
 
     /// Reserves memory for the children of a call.
     pub(super) fn room_for_children(&mut self, slot: Slot, children: usize) -> Result<(), Cause> {
-        let room = |held: &mut Held| held.share.grow(CHILD * children as u64);
+        let room = |held: &mut Reservation| held.share.grow(CHILD * children as u64);
         self.room(slot, Stage::Forward, room)
     }
 
@@ -111,7 +81,12 @@ impl Node {
         }
     }
 
-    fn room(&mut self, slot: Slot, stage: Stage, take: impl FnOnce(&mut Held) -> bool) -> Result<(), Cause> {
+    fn room(
+        &mut self,
+        slot: Slot,
+        stage: Stage,
+        take: impl FnOnce(&mut Reservation) -> bool,
+    ) -> Result<(), Cause> {
         match self.calls.get_mut(slot).is_none_or(|call| take(&mut call.held)) {
             true => Ok(()),
             false => Err(self.over_memory(stage)),

@@ -1,86 +1,36 @@
-//! Heartbeats: a child whose answer is awaited must send a heartbeat now and then.
-//!
-//! The driver reports a lost connection at once; heartbeats detect peers that are silent on an open connection, because
-//! they are stopped or cut off. Suspicion is not death: a peer is asked several times before it is given up, and
-//! anything that arrives from it counts as a heartbeat.
+//! The state of heartbeats: the last sign of each peer whose answer is awaited, and the questions to it.
 //!
 //! A peer that has announced a pause is not asked while it lasts, and its silence counts from the end of the pause. A
-//! question counts from when it has left: behind long data in a socket it has not reached the peer yet. Heartbeats run
-//! only while calls are in flight.
+//! question counts from when it has left: behind long data in a socket it has not reached the peer yet.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use gpc_trees::Id;
 
-use super::{Node, Output, Time};
+use super::heartbeat::PAUSE_MAX;
+use super::{Heartbeat, Time};
 use crate::hint::unlikely;
-use crate::wire::{CauseKind, Message};
-
-/// Maximum pause that a peer may announce: longer than an application computes without polling its node. If a peer
-/// announces a pause and then dies unnoticed (a host without power), this is detected only after the pause. So the
-/// pause is no longer than an operator waits for a call that hangs.
-pub const PAUSE_MAX: Duration = Duration::from_secs(600);
-
-/// When a silent peer is asked for a heartbeat, and when it is given up.
-///
-/// ```
-/// use std::time::Duration;
-///
-/// use chained_gpc::{Heartbeat, Node};
-///
-/// let heartbeat = Heartbeat::dead_after(Duration::from_secs(5));
-/// assert_eq!(heartbeat.every, Duration::from_secs(1));
-/// let node = Node::builder(0).heartbeat(Some(heartbeat)).start()?;
-/// # let _ = node;
-/// # Ok::<(), std::io::Error>(())
-/// ```
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Heartbeat {
-    /// Interval at which peers are asked whose answers are awaited; at most a third of `dead_after`.
-    pub every: Duration,
-    /// How long a peer may be silent before it is given up. It is asked at the first check after its last heartbeat; if
-    /// the question takes time to leave, the peer has that much longer.
-    pub dead_after: Duration,
-}
-
-impl Heartbeat {
-    /// Returns a heartbeat that asks four times before it gives a peer up, so that a single late answer is tolerated.
-    pub fn dead_after(dead_after: Duration) -> Heartbeat {
-        Heartbeat { every: dead_after / 5, dead_after }
-    }
-
-    /// Returns the heartbeat with an interval short enough that a peer is asked more than once before it is given up.
-    pub(crate) fn asking_often(self) -> Heartbeat {
-        Heartbeat { every: self.every.min(self.dead_after / 3), ..self }
-    }
-
-    /// How long a question may stay unanswered. It was asked at most `every` after the last heartbeat, and both times
-    /// together are [`dead_after`](Self::dead_after).
-    fn patience(&self) -> Duration {
-        self.dead_after.saturating_sub(self.every)
-    }
-}
 
 /// The first question since the last heartbeat of a peer.
 #[derive(Clone, Copy, Debug)]
-struct Question {
+pub(super) struct Question {
     /// When it left; until then, when it was asked.
-    at: Time,
-    left: bool,
+    pub(super) at: Time,
+    pub(super) left: bool,
 }
 
 /// State of a watched peer.
 #[derive(Clone, Copy, Debug)]
-struct Watched {
+pub(super) struct Watched {
     /// When its last heartbeat arrived, or since when it is awaited.
-    heard: Time,
-    question: Option<Question>,
+    pub(super) heard: Time,
+    pub(super) question: Option<Question>,
 }
 
 impl Watched {
     /// Returns when it is given up if it stays silent; `back` is the end of its last announced pause.
-    fn dies(&self, heartbeat: &Heartbeat, back: Option<Time>) -> Option<Time> {
+    pub(super) fn dies(&self, heartbeat: &Heartbeat, back: Option<Time>) -> Option<Time> {
         let question = self.question?;
         let silent = self.heard.max(back.unwrap_or_default());
         Some(silent.plus(heartbeat.dead_after).max(question.at.plus(heartbeat.patience())))
@@ -91,17 +41,17 @@ impl Watched {
 /// that are [asked besides](super::suspects).
 #[derive(Debug, Default)]
 pub(super) struct Liveness {
-    watched: BTreeMap<Id, Watched>,
+    pub(super) watched: BTreeMap<Id, Watched>,
     /// The watched descendants of suspected peers, whose answers are not awaited here.
     descendants: BTreeSet<Id>,
     /// Ends of the pauses that peers have announced, including past ones; at most one for each link.
-    pauses: BTreeMap<Id, Time>,
+    pub(super) pauses: BTreeMap<Id, Time>,
     /// When the next action is due; `None` without calls.
-    next: Option<Time>,
+    pub(super) next: Option<Time>,
     /// When all are asked next.
-    asks: Time,
+    pub(super) asks: Time,
     /// When they were asked last, or when the first call began.
-    asked: Time,
+    pub(super) asked: Time,
 }
 
 impl Liveness {
@@ -136,7 +86,7 @@ impl Liveness {
     }
 
     /// Whether a peer is in an announced pause.
-    fn is_paused(&self, peer: Id, now: Time) -> bool {
+    pub(super) fn is_paused(&self, peer: Id, now: Time) -> bool {
         self.pauses.get(&peer).is_some_and(|back| *back > now)
     }
 
@@ -175,12 +125,12 @@ impl Liveness {
     }
 
     /// Drops a peer that is given up.
-    fn forget(&mut self, peer: Id) {
+    pub(super) fn forget(&mut self, peer: Id) {
         self.watched.remove(&peer);
         self.descendants.remove(&peer);
     }
 
-    fn forget_all(&mut self) {
+    pub(super) fn forget_all(&mut self) {
         self.watched.clear();
         self.descendants.clear();
     }
@@ -198,7 +148,12 @@ impl Liveness {
     }
 
     /// Returns the awaited peers that have been silent for too long, and how long.
-    fn silent(&self, awaited: &BTreeMap<Id, Time>, heartbeat: &Heartbeat, now: Time) -> Vec<(Id, Duration)> {
+    pub(super) fn silent(
+        &self,
+        awaited: &BTreeMap<Id, Time>,
+        heartbeat: &Heartbeat,
+        now: Time,
+    ) -> Vec<(Id, Duration)> {
         let watched = self.watched.iter().filter(|(peer, _)| awaited.contains_key(peer));
         let back = |peer| self.pauses.get(peer).copied();
         let dead =
@@ -208,8 +163,9 @@ impl Liveness {
     }
 
     /// Sets the awaited peers, each with the earliest time since when, and the descendants to ask besides; `kept` of
-    /// the earlier descendants keep their state. All others are dropped: a peer that is awaited again later starts anew.
-    fn watch(&mut self, awaited: &BTreeMap<Id, Time>, descendants: &BTreeSet<Id>, kept: usize) {
+    /// the earlier descendants keep their state. All others are dropped: a peer that is awaited again later starts
+    /// anew.
+    pub(super) fn watch(&mut self, awaited: &BTreeMap<Id, Time>, descendants: &BTreeSet<Id>, kept: usize) {
         let earlier = std::mem::replace(&mut self.descendants, descendants.clone());
         self.descendants.extend(earlier.into_iter().take(kept));
         self.watched.retain(|peer, _| awaited.contains_key(peer) || self.descendants.contains(peer));
@@ -220,90 +176,6 @@ impl Liveness {
         for &peer in &self.descendants {
             // Nothing was expected of it before, so its silence begins with the question.
             self.watched.entry(peer).or_insert(Watched { heard: self.asked, question: None });
-        }
-    }
-}
-
-impl Node {
-    /// Returns the peers whose answers are awaited, and for each when the first call began that awaits one.
-    fn awaited(&self) -> BTreeMap<Id, Time> {
-        let mut awaited = BTreeMap::new();
-        let mut note = |peer, begun: Time| {
-            awaited.entry(peer).and_modify(|first: &mut Time| *first = begun.min(*first)).or_insert(begun);
-        };
-        for spot in self.spots.iter().flat_map(|spots| spots.iter()) {
-            spot.awaited_ids().for_each(|peer| note(peer, spot.begun));
-        }
-        for call in self.calls.iter() {
-            call.awaited_ids().for_each(|peer| note(peer, call.begun));
-        }
-        awaited
-    }
-
-    /// Asks the peers whose answers are awaited, and gives up those that have been silent for too long.
-    pub(super) fn beat(&mut self) {
-        let Some(heartbeat) = self.config.heartbeat else { return };
-        let Some(due) = self.liveness.next.filter(|at| *at <= self.now) else { return };
-        // This id itself was stopped: messages of the others are still unread, and they were not asked.
-        if self.now.since(due) > heartbeat.every {
-            self.liveness.forget_all();
-            self.liveness.asked = self.now;
-        }
-        self.give_up_silent(&heartbeat);
-        if self.liveness.next.is_none() {
-            // The last call has ended with the peers that were given up.
-            return;
-        }
-        if self.liveness.asks <= self.now {
-            self.ask(&heartbeat);
-        }
-        let awaited = self.awaited();
-        let watched = self.liveness.watched.iter().filter(|(peer, _)| awaited.contains_key(peer));
-        let back = |peer| self.liveness.pauses.get(peer).copied();
-        let dies = watched.filter_map(|(peer, watched)| watched.dies(&heartbeat, back(peer))).min();
-        self.liveness.next = Some(dies.map_or(self.liveness.asks, |at| at.min(self.liveness.asks)));
-    }
-
-    /// Gives up the awaited peers that have been silent for too long, then those of their children that are awaited now
-    /// and have been silent as long.
-    fn give_up_silent(&mut self, heartbeat: &Heartbeat) {
-        // Ends: each iteration removes watched peers, and none is added.
-        loop {
-            let silent = self.liveness.silent(&self.awaited(), heartbeat, self.now);
-            if silent.is_empty() {
-                return;
-            }
-            for (peer, silent) in silent {
-                self.liveness.forget(peer);
-                self.emit(Output::Abandon { peer });
-                let why = format!("it sent no heartbeat for {silent:?}");
-                self.link_lost(peer, CauseKind::LinkLost, &why, false);
-            }
-        }
-    }
-
-    /// Asks all awaited peers, and the descendants of those that have not answered the last question.
-    fn ask(&mut self, heartbeat: &Heartbeat) {
-        let awaited = self.awaited();
-        let descendants = self.descendants_of_suspects(&awaited, heartbeat);
-        // Where requests are delayed, the next may go to an earlier descendant, whose silence counts then.
-        let delayed = self.calls.iter().any(|call| call.unasked.is_some());
-        let most = if delayed { usize::from(self.config.sizes.descendants) } else { 0 };
-        self.liveness.watch(&awaited, &descendants, most.saturating_sub(descendants.len()));
-        let now = self.now;
-        (self.liveness.asked, self.liveness.asks) = (now, now.plus(heartbeat.every));
-        let watched = self.liveness.watched.keys().copied();
-        let asked: Vec<Id> =
-            watched.filter(|peer| awaited.contains_key(peer) || descendants.contains(peer)).collect();
-        for peer in asked {
-            // It answers after the end of its pause.
-            if self.liveness.is_paused(peer, now) {
-                continue;
-            }
-            if let Some(watched) = self.liveness.watched.get_mut(&peer) {
-                watched.question.get_or_insert(Question { at: now, left: false });
-            }
-            self.emit(Output::Send { to: peer, message: Message::Ping });
         }
     }
 }

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use gpc_trees::{Group, Groups, Id, send_order};
 
 use super::Time;
-use super::holding::Held;
+use super::reservation::Reservation;
 use crate::wire::{CallId, Request};
 
 /// A tick does the work of one moment divided by this; the rest of the turn is for other work.
@@ -28,7 +28,7 @@ pub(super) struct Delayed {
     /// When it arrived.
     pub(super) came: Time,
     /// The memory that it reserves while it waits.
-    _held: Held,
+    _held: Reservation,
 }
 
 /// The next item of waiting work.
@@ -140,7 +140,7 @@ impl Load {
     }
 
     /// Adds a waiting request of this parent.
-    pub(super) fn delay(&mut self, parent: Id, request: Arc<Request>, came: Time, held: Held) {
+    pub(super) fn delay(&mut self, parent: Id, request: Arc<Request>, came: Time, held: Reservation) {
         self.queue(parent).requests.push_back(Delayed { request, came, _held: held });
     }
 

@@ -41,7 +41,7 @@ impl Node {
         let Some(call) = self.calls.get_mut(slot) else { return };
         let (most, parent) = (self.config.adopted_max, call.parent());
         // Adopted children are counted over all calls of one peer.
-        let adopted = parent.map_or(call.orphans, |parent| self.load.adopted(parent));
+        let adopted = parent.map_or(call.partial.orphans, |parent| self.load.adopted(parent));
         // After the deadline no answer is useful, and this id's own answer goes up within this input.
         let groups = match call.deadline <= self.now {
             true => Some(Groups::new()),
@@ -137,10 +137,10 @@ impl Node {
         let Some(slot) = self.calls.find(id) else { return };
         self.pay_credit(slot);
         if let Some(call) = self.calls.get_mut(slot) {
-            call.parent().iter().for_each(|&old| self.load.release(old, call.orphans));
-            self.load.adopt(from, call.orphans);
+            call.parent().iter().for_each(|&old| self.load.release(old, call.partial.orphans));
+            self.load.adopt(from, call.partial.orphans);
             call.origin = Origin::Parent { id: from, skipped: request.skipped, credit_owed: false };
-            call.adopted = true;
+            call.partial.adopted = true;
             // The old parent will not send the rest of the data.
             call.request.data.follow(&request.data);
             self.advance(slot);
@@ -306,7 +306,7 @@ fn not_adopted(cause: Cause, parent: Option<Id>, most: u32) -> Cause {
 impl Call {
     /// Adds the cause of an id that is left out.
     pub(super) fn add_cause(&mut self, cause: Cause) {
-        self.report.get_or_insert_default().add(cause);
+        self.partial.report.get_or_insert_default().add(cause);
     }
 
     /// Marks the id's own part as failed: replies merged into it go up by themselves.
@@ -344,13 +344,13 @@ impl Call {
             lost.group.len = 1;
         }
         self.awaited -= 1;
-        self.orphans = self.orphans.saturating_add(adopted);
+        self.partial.orphans = self.partial.orphans.saturating_add(adopted);
         skipped
     }
 
     /// Returns the known status of every id of the slice when the call ends here.
     pub(super) fn take_report(&mut self) -> Report {
-        let mut report = self.report.take().map_or_else(Report::default, |report| *report);
+        let mut report = self.partial.report.take().map_or_else(Report::default, |report| *report);
         self.leave_unasked();
         let own = match self.own {
             Own::Ready(_) => Status::Done,
@@ -376,7 +376,7 @@ impl Call {
     /// If the id has had another parent, that parent may have adopted the children before it was given up itself: ids
     /// that were not reached from here may have been reached from there.
     fn doubted(&self, mut report: Report) -> Report {
-        if self.adopted {
+        if self.partial.adopted {
             report.coverage = report.coverage.doubted();
         }
         report

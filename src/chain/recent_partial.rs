@@ -147,7 +147,7 @@ mod tests {
                 let sequence = if number < 4 { u64::MAX - number } else { number };
                 recent.add(CallId { root, sequence }, at(until));
                 model.insert((root, sequence));
-                prop_assert!(recent.by_time.is_empty());
+                prop_assert_eq!(recent.by_time.len(), recent.runs.len());
                 for root in 0..3 {
                     for sequence in (0..24).chain(u64::MAX - 5..=u64::MAX) {
                         let there = recent.contains(CallId { root, sequence });

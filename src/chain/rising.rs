@@ -18,24 +18,6 @@ use crate::wire::flow::{ArrivingReply, ChildReply, Flow, FlowPart, aggregate_arr
 use crate::wire::message::{Answer, Response};
 use crate::wire::{Body, CallId, Cause, CauseKind, Message, Stage};
 
-/// The streaming replies of a call, at most one for each child.
-#[derive(Debug, Default)]
-pub(super) struct Rising {
-    /// The replies that have not gone up, with the places of their children in the list.
-    replies: Vec<(u32, ArrivingReply)>,
-    /// The arriving bodies and their senders; in list order once they go up.
-    bodies: Vec<(u32, Id, Body)>,
-    /// Number of children whose data are incomplete.
-    coming: usize,
-}
-
-impl Rising {
-    /// Whether there are any.
-    fn is_empty(&self) -> bool {
-        self.bodies.is_empty()
-    }
-}
-
 impl Call {
     /// Whether long replies are forwarded as they arrive, because they are not needed whole.
     fn passes_on(&self) -> bool {

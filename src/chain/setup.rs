@@ -7,8 +7,8 @@ use std::sync::Arc;
 use gpc_trees::Id;
 
 use super::call::{Call, Origin};
-use super::holding::Held;
 use super::kept::KEEP;
+use super::reservation::Reservation;
 use super::{Node, Output, Start, Time};
 use crate::hint::unlikely;
 use crate::wire::frame::{HEADER_MAX, PREFIX_MAX};
@@ -46,7 +46,7 @@ impl Node {
             return;
         }
         self.tickets.insert(ticket, call);
-        let held = Held::of(&self.config.memory);
+        let held = Reservation::of(&self.config.memory);
         self.admit(request, Origin::Here { ticket, watch: start.watch }, held, self.now);
     }
 
@@ -205,7 +205,7 @@ impl Node {
         }
     }
 
-    fn admit(&mut self, request: Arc<Request>, origin: Origin, held: Held, begun: Time) {
+    fn admit(&mut self, request: Arc<Request>, origin: Origin, held: Reservation, begun: Time) {
         let id = request.call;
         let slot = self.calls.insert(request, origin, begun);
         if let Some(call) = self.calls.get_mut(slot) {

@@ -9,7 +9,7 @@ use gpc_trees::{Group, Id, IdList};
 
 use super::call::Origin;
 use super::failing::outlasted;
-use super::holding::Held;
+use super::reservation::Reservation;
 use super::short_replies::ShortAnswer;
 use super::slot::Slot;
 use super::spots::{Asker, Place, Spot, Spots};
@@ -400,7 +400,7 @@ impl Node {
         let slot = self.calls.insert(request.into(), origin, spot.begun);
         let call = self.calls.get_mut(slot)?;
         (call.deadline, call.until) = (spot.deadline, spot.until);
-        call.held = Held::of(&self.config.memory);
+        call.held = Reservation::of(&self.config.memory);
         self.deadlines.add(spot.deadline, spot.call);
         call.take_over(&spot.plan, std::mem::take(&mut spot.own));
         let mut replies = spot.replies.replies().peekable();

@@ -33,7 +33,7 @@ impl Node {
                 // more.
                 Step::Forward if call.deadline <= now && call.request.ids.len() > 1 => return,
                 Step::Forward => {
-                    if self.is_delayed(slot) {
+                    if self.delay_if_busy(slot) {
                         return;
                     }
                     self.forward(slot);
@@ -226,8 +226,8 @@ impl Node {
         }
     }
 
-    /// Whether a call must wait until other work has had its turn; a later tick continues it.
-    fn is_delayed(&mut self, slot: Slot) -> bool {
+    /// Delays a call if other work must have its turn first: a later tick continues it. Returns whether it is delayed.
+    fn delay_if_busy(&mut self, slot: Slot) -> bool {
         let call = self.calls.get(slot).filter(|call| call.request.ids.len() > 1);
         let delays = call.and_then(Call::parent).is_some_and(|parent| self.load.delays(parent));
         if delays {
@@ -304,7 +304,7 @@ impl Node {
             left: call.until.since(self.now),
             age: request.age.saturating_add(self.now.since(call.begun)),
             // Another parent that had this id before, or still has it without knowing, may have adopted its children.
-            adopted: !fresh || call.adopted,
+            adopted: !fresh || call.partial.adopted,
             skipped,
             tree: request.tree.as_ref().map(|tree| tree.subtree(group)).map_err(|unknown| *unknown),
             ids: request.ids.slice(group),
@@ -400,7 +400,7 @@ impl Node {
             true => self.deadlines.remove_late(call.due(), id),
             false => self.deadlines.remove(call.deadline, id),
         }
-        call.parent().iter().for_each(|&parent| self.load.release(parent, call.orphans));
+        call.parent().iter().for_each(|&parent| self.load.release(parent, call.partial.orphans));
         match call.request.partial {
             true => self.recent.partial.add(id, call.until.plus(KEEP)),
             false => self.recent.add(id),
@@ -436,7 +436,7 @@ fn next_job(me: Id, call: &mut Call) -> Option<Job> {
             let (place, child) = call.next_reply()?;
             let from = call.request.ids.id(place).unwrap_or_default();
             if call.request.partial {
-                call.merged.push(child.clone());
+                call.partial.merged.push(child.clone());
             } else {
                 call.held.merged(&child);
             }

@@ -6,7 +6,6 @@
 //! what a process leaves behind. If the old process is stopped or cut off, it does not answer. If it answers, it keeps
 //! its link. Source: docs/wire.md, "One link per pair".
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use gpc_trees::Id;
@@ -26,18 +25,6 @@ pub const ANSWER_LIMIT: Duration = Duration::from_secs(2);
 /// Maximum number of waiting processes at a node; each id has at most one. There are more than a few only if a host was
 /// cut off and its processes run elsewhere now. Further ones are rejected, to try again later.
 const HELD_MAX: usize = 128;
-
-/// The waiting connections, by the id that they claim; the link of each of these ids is up.
-#[derive(Debug, Default)]
-pub(super) struct Held(BTreeMap<Id, LinkKey>);
-
-impl Held {
-    pub(super) fn remove(&mut self, id: Id, key: LinkKey) {
-        if self.0.get(&id) == Some(&key) {
-            self.0.remove(&id);
-        }
-    }
-}
 
 impl<B: Book> Peering<B> {
     /// Whether a connection waits for the link of another run of its id.

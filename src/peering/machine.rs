@@ -11,10 +11,10 @@ use gpc_trees::Id;
 use super::PublicKey;
 use super::greeting::{Greeting, Proof, Source, Stage, Way};
 use super::half_open::HalfOpen;
-use super::held::Held;
 use super::output::Output;
 use super::peer::{Forgotten, LinkKey, PeerEntry, State};
 use super::proof::Crypto;
+use super::waiting_runs::WaitingRuns;
 use crate::chain::Time;
 use crate::wire::{CauseKind, Job};
 
@@ -110,7 +110,7 @@ pub struct Peering<B> {
     pub(super) forgotten: Forgotten,
     pub(super) greetings: BTreeMap<LinkKey, Greeting>,
     pub(super) half_open: HalfOpen,
-    pub(super) held: Held,
+    pub(super) held: WaitingRuns,
     due: BTreeSet<(Time, Due)>,
     pub(super) outputs: VecDeque<Output>,
     /// Number of handshakes answered: each costs some tenths of a millisecond.
@@ -134,7 +134,7 @@ impl<B: Book> Peering<B> {
             forgotten: Forgotten::default(),
             greetings: BTreeMap::new(),
             half_open: HalfOpen::default(),
-            held: Held::default(),
+            held: WaitingRuns::default(),
             due: BTreeSet::new(),
             outputs: VecDeque::new(),
             proofs: 0,

@@ -25,6 +25,7 @@ mod preamble;
 mod proof;
 mod proving;
 mod secret;
+mod waiting_runs;
 
 pub use greeting::{Proof, Source, Way};
 pub use half_open::{HALF_OPEN_MAX, HALF_OPEN_PER_SOURCE};

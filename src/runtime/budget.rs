@@ -5,9 +5,6 @@
 
 use super::event_loop::{EventLoop, MAIL_BUDGET};
 
-/// The budget of a turn without a limit.
-pub(super) const UNBOUNDED: usize = usize::MAX;
-
 /// Length of a short message, bytes: a request or a reply with almost no data.
 const SHORT_MESSAGE: usize = 64;
 

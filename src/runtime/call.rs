@@ -6,18 +6,9 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use gpc_trees::{Id, IdList, Ids, IdsError, Layout, Tree};
+use gpc_trees::{Ids, Layout, Tree};
 
-use super::call_error::CallError;
 use super::handles::{CallbackHandle, FuncHandle};
-use super::plan::Plan;
-use super::side::Side;
-use crate::chain::Start;
-use crate::wire::Body;
-use crate::wire::frame::HEADER_MAX;
-
-/// Default time limit of a call: long enough for work, short enough that no user takes it for a hang.
-const LIMIT: Duration = Duration::from_secs(60);
 
 /// One chained GPC to make.
 ///
@@ -31,17 +22,17 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// ```
 #[derive(Clone, Debug)]
 pub struct Call {
-    func: FuncHandle,
-    callback: Option<CallbackHandle>,
-    ids: Ids,
-    tree: CallTree,
-    header: Bytes,
-    data: Bytes,
-    limit: Option<Duration>,
-    replies: bool,
-    forward_first: bool,
-    partial: bool,
-    watch: bool,
+    pub(super) func: FuncHandle,
+    pub(super) callback: Option<CallbackHandle>,
+    pub(super) ids: Ids,
+    pub(super) tree: CallTree,
+    pub(super) header: Bytes,
+    pub(super) data: Bytes,
+    pub(super) limit: Option<Duration>,
+    pub(super) replies: bool,
+    pub(super) forward_first: bool,
+    pub(super) partial: bool,
+    pub(super) watch: bool,
 }
 
 /// The tree of a call: a split, or a layout over the positions of the list.
@@ -88,9 +79,9 @@ impl Call {
     /// Sets the ids that execute, in the caller's order. The caller takes part: it is added as the first id if the list
     /// lacks it, and is the first in the tree at any position of the list.
     ///
-    /// The list is a range, a `Vec`, an array, a slice, an [`IdList`], or collected from an iterator: see [`Ids`]. An
-    /// empty list, a list with a duplicate, and a backward range are rejected when the call is made
-    /// ([`CallError::Ids`]).
+    /// The list is a range, a `Vec`, an array, a slice, an [`IdList`](gpc_trees::IdList), or collected from an
+    /// iterator: see [`Ids`]. An empty list, a list with a duplicate, and a backward range are rejected when the call
+    /// is made ([`CallError::Ids`](super::CallError::Ids)).
     pub fn ids(mut self, ids: impl Into<Ids>) -> Call {
         self.ids = ids.into();
         self
@@ -160,66 +151,4 @@ impl Call {
         self.watch = true;
         self
     }
-
-    /// Checks the call before anything is sent; `left` is the time limit of a call that sets none.
-    pub(super) fn prepare(self, side: &Side, left: Option<Duration>) -> Result<(Start, Plan), CallError> {
-        let me = side.id;
-        let class = |placement: &_| side.executors.class(placement).unwrap_or_default();
-        let (classes, merging) = side.functions.of_call(self.func, self.callback, self.watch, class)?;
-        if self.header.len() > HEADER_MAX {
-            return Err(CallError::Header(self.header.len()));
-        }
-        let (ids, asked) = Call::lists(self.watch, self.ids, me)?;
-        let (tree, ids) = match self.tree {
-            CallTree::Split(tree) => (tree, ids),
-            CallTree::Layout(layout) => (layout.tree(), layout.apply(&ids)?),
-        };
-        tree.check(ids.len(), &side.limits)?;
-        let phased = self.func.is_phased().then_some(self.func.number());
-        let callback = self.callback.map(CallbackHandle::number).or(phased);
-        let executing = if self.watch { ids.slice(rest(&ids)) } else { ids.clone() };
-        let merged = callback.is_some() && self.replies;
-        let (func, replies) = (self.func.number(), self.replies);
-        let plan = Plan { root: me, ids: executing, asked, merged, func, replies, workers: 0 };
-        let start = Start {
-            callback,
-            merging,
-            classes,
-            reply_wanted: self.replies,
-            forward_first: self.forward_first,
-            partial: self.partial,
-            watch: self.watch,
-            limit: self.limit.or(left).unwrap_or(LIMIT),
-            tree,
-            ids,
-            header: self.header,
-            data: Body::whole(self.data),
-            ..Start::new(self.func.number())
-        };
-        Ok((start, plan))
-    }
-
-    /// Returns the list with the root first, and the list in the caller's order.
-    fn lists(watch: bool, asked: Ids, me: Id) -> Result<(IdList, IdList), CallError> {
-        let asked = asked.list()?;
-        if asked.is_empty() {
-            return Err(IdsError::Empty.into());
-        }
-        let listed = asked.contains(me);
-        if watch && listed {
-            return Err(CallError::WatcherListed);
-        }
-        // With the caller, the missing id, the list would have 2^32 ids.
-        if !listed && asked.len() == u32::MAX {
-            return Err(IdsError::TooMany.into());
-        }
-        let ids = asked.with_first(me);
-        let asked = if watch || listed { asked } else { ids.clone() };
-        Ok((ids, asked))
-    }
-}
-
-/// All ids but the first.
-fn rest(ids: &IdList) -> gpc_trees::Group {
-    gpc_trees::Group { start: 1, len: ids.len() - 1 }
 }

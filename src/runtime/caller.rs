@@ -10,7 +10,7 @@
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Weak};
+use std::sync::Weak;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
@@ -21,9 +21,9 @@ use super::call_error::CallError;
 use super::command::Command;
 use super::events::Events;
 use super::handle::CallHandle;
+use super::host::Host;
 use super::mailbox::Unsent;
-use super::membership::{CHANGE_LIMIT, MembershipError};
-use super::side::Side;
+use super::membership_error::{CHANGE_LIMIT, MembershipError};
 use super::waiting;
 
 /// Maximum time that [`Caller::call`] waits for a place in the queue of calls: a busy node frees one in milliseconds.
@@ -63,24 +63,24 @@ pub const CALL_BLOCKS_MAX: Duration = Duration::from_secs(1);
 /// ```
 #[derive(Clone)]
 pub struct Caller {
-    side: Weak<Side>,
+    host: Weak<dyn Host>,
     /// When the call ends that runs the calling function.
     until: Option<Instant>,
 }
 
 impl Caller {
-    pub(super) fn new(side: &Arc<Side>) -> Caller {
-        Caller { side: Arc::downgrade(side), until: None }
+    pub(super) fn new(host: Weak<dyn Host>) -> Caller {
+        Caller { host, until: None }
     }
 
     /// Creates a caller whose calls have `left` as their default time limit.
-    pub(super) fn until(side: &Arc<Side>, left: Duration) -> Caller {
-        Caller { side: Arc::downgrade(side), until: Instant::now().checked_add(left) }
+    pub(super) fn until(host: Weak<dyn Host>, left: Duration) -> Caller {
+        Caller { host, until: Instant::now().checked_add(left) }
     }
 
     /// The node's id; `None` if it has gone.
     pub fn id(&self) -> Option<Id> {
-        self.side.upgrade().map(|side| side.id)
+        self.host.upgrade().map(|host| host.id())
     }
 
     /// Starts a call. Returns at once if the node's queue of calls has a free place, which is nearly always so.
@@ -123,15 +123,15 @@ impl Caller {
     /// # Errors
     /// [`MembershipError::Busy`] and [`MembershipError::Ended`].
     pub fn events(&self) -> Result<Events, MembershipError> {
-        let side = self.side.upgrade().ok_or(MembershipError::Ended)?;
+        let host = self.host.upgrade().ok_or(MembershipError::Ended)?;
         let (events, listener) = Events::new();
-        side.mailbox.command(Command::Listen(listener), CHANGE_LIMIT)?;
+        host.mailbox().command(Command::Listen(listener), CHANGE_LIMIT)?;
         Ok(events)
     }
 
     fn start(&self, call: Call, room: Duration) -> Result<CallHandle, CallError> {
-        let side = self.side.upgrade().ok_or(CallError::Ended)?;
-        start(&side, call, self.left(), room)
+        let host = self.host.upgrade().ok_or(CallError::Ended)?;
+        start(&*host, call, self.left(), room)
     }
 
     /// The rest of the time limit, for calls that set none.
@@ -142,14 +142,14 @@ impl Caller {
 
 /// Starts a call at a node. Waits up to `room` for a place in the queue, but never on the thread that drives the node.
 pub(super) fn start(
-    side: &Side,
+    host: &(impl Host + ?Sized),
     call: Call,
     left: Option<Duration>,
     room: Duration,
 ) -> Result<CallHandle, CallError> {
-    let (start, plan) = side.prepare(call, left)?;
-    let drives = waiting::is_driving() || side.mailbox.waiters.is_driver();
-    CallHandle::submit(side, start, plan, if drives { Duration::ZERO } else { room })
+    let (start, plan) = host.prepared(call, left)?;
+    let drives = waiting::is_driving() || host.mailbox().waiters.is_driver();
+    CallHandle::submit(host.mailbox(), start, plan, if drives { Duration::ZERO } else { room })
 }
 
 impl fmt::Debug for Caller {
@@ -170,14 +170,14 @@ impl Future for Calling {
     type Output = Result<CallHandle, CallError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let Some(side) = self.caller.side.upgrade() else { return Poll::Ready(Err(CallError::Ended)) };
+        let Some(host) = self.caller.host.upgrade() else { return Poll::Ready(Err(CallError::Ended)) };
         let Some(call) = self.call.clone() else { return Poll::Ready(Err(CallError::Taken)) };
-        let (start, plan) = match side.prepare(call, self.caller.left()) {
+        let (start, plan) = match host.prepared(call, self.caller.left()) {
             Ok(prepared) => prepared,
             Err(error) => return Poll::Ready(Err(error)),
         };
-        let (handle, command) = CallHandle::of(&side.mailbox, start, plan, false);
-        let sent = side.mailbox.command_or_wake(command, context.waker());
+        let (handle, command) = CallHandle::of(host.mailbox(), start, plan, false);
+        let sent = host.mailbox().command_or_wake(command, context.waker());
         match sent {
             Ok(()) => {
                 self.call = None;

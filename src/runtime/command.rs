@@ -1,17 +1,17 @@
 //! Commands of the application to the event loop.
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 use gpc_trees::{Id, IdList};
 
+use super::Peer;
+use super::absent_peers::Absent;
+use super::change::Change;
 use super::completion::Completion;
 use super::events::Listener;
-use super::meeting::Absent;
-use super::membership::Peer;
-use super::request::Deferred;
-use super::spreading::Change;
 use crate::chain::Start;
 
 /// A command.
@@ -30,11 +30,31 @@ pub(super) enum Command {
     /// Close the link to this id, and forget its address.
     Forget(Id),
     /// Learn or forget an id on behalf of a member, then send the reply.
-    Change { change: Change, answer: Deferred },
+    Change { change: Change, answer: ChangeAnswer },
     /// Report the known ids.
     Members { answer: Sender<Vec<Id>> },
     /// Subscribe to events of links.
     Listen(Listener),
     /// End the node: accept no more calls, and let those in flight end within this time.
     Shutdown { limit: Duration },
+}
+
+/// Sends the reply to the member that has announced a change. Dropped without a use, it sends a failure.
+pub(super) struct ChangeAnswer(Box<dyn FnOnce(Result<(), String>) + Send>);
+
+impl ChangeAnswer {
+    pub(super) fn new(send: impl FnOnce(Result<(), String>) + Send + 'static) -> ChangeAnswer {
+        ChangeAnswer(Box::new(send))
+    }
+
+    /// Replies that the change is carried out, or why it is rejected.
+    pub(super) fn send(self, changed: Result<(), String>) {
+        (self.0)(changed);
+    }
+}
+
+impl fmt::Debug for ChangeAnswer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ChangeAnswer")
+    }
 }

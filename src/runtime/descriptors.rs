@@ -1,27 +1,14 @@
-//! File descriptor shortage: each link needs a descriptor, and any process that reaches the node can hold as many as
-//! there are.
-//!
-//! Ids among the node's peers are served as long as the system has descriptors. The other ids are strangers: their
-//! longest idle links are closed to make room for new ones. A link that a call uses is never closed. If a link is
-//! closed, or rejected because all are in use, the other side receives the reason.
+//! The limits of file descriptors: each link needs a descriptor, and any process that reaches the node can hold as many
+//! as there are.
 
 use std::collections::BTreeSet;
 use std::io;
-use std::time::Duration;
 
 use gpc_trees::Id;
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
-use tracing::warn;
-
-use super::events::Loss;
-use super::link::Phase;
-use super::links::Links;
 
 use crate::chain::Time;
-use crate::peering::{GREETING_LIMIT, LinkKey, State};
-use crate::wire::CauseKind;
-use crate::wire::head::{Goodbye, GoodbyeReason};
 
 /// Descriptors that a node and its process need beside links, with a margin for files and the memory of rings.
 const OWN: u64 = 16;
@@ -32,36 +19,23 @@ const RESERVED_PART: u64 = 8;
 /// Minimum number of strangers' links, even if the process may have hardly any descriptors.
 const LEAST: u64 = 4;
 
-/// One in this many of the closable links is closed at once, so that the search for them costs each new connection
-/// little.
-const CLOSED_PART: usize = 16;
-
-/// Pause after a search that found no idle link, and before the next attempt after the system had no descriptor left.
-const PAUSE: Duration = Duration::from_millis(100);
-
-/// How long a new connection may take to send its hello before it counts as idle: longer than a busy machine needs.
-const GRACE: Duration = Duration::from_secs(1);
-
-/// While descriptors are short, only this many of the newest connections get that time: each may be a peer.
-const NEWEST: usize = 16;
-
 /// The limits of the number of links, and the state of a shortage.
 #[derive(Debug)]
 pub(super) struct Descriptors {
     /// The limit of the process.
-    limit: u64,
+    pub(super) limit: u64,
     /// Number of links from which on strangers' links are closed for new ones.
-    few: usize,
+    pub(super) few: usize,
     /// Number of links from which on accepting pauses until links have been closed, if possible.
-    most: usize,
+    pub(super) most: usize,
     /// Whether links are to be closed at the end of the turn.
-    short: bool,
+    pub(super) short: bool,
     /// Whether the system itself had no descriptor left.
-    none_left: bool,
+    pub(super) none_left: bool,
     /// No search for idle links before this time, since the last one found none.
-    full_until: Option<Time>,
+    pub(super) full_until: Option<Time>,
     /// Peers to connect to once a descriptor is free.
-    waiting: BTreeSet<Id>,
+    pub(super) waiting: BTreeSet<Id>,
 }
 
 impl Descriptors {
@@ -95,145 +69,4 @@ impl Descriptors {
 pub(super) fn are_short(error: &io::Error) -> bool {
     let code = error.raw_os_error();
     [Errno::MFILE, Errno::NFILE].iter().any(|short| code == Some(short.raw_os_error()))
-}
-
-impl Links {
-    /// Whether links must be closed before another connection is accepted.
-    pub(super) fn is_full(&self) -> bool {
-        self.descriptors.short && self.links.len() >= self.descriptors.most
-    }
-
-    /// Records a new connection.
-    pub(super) fn one_more(&mut self) {
-        self.descriptors.short |= self.links.len() >= self.descriptors.few;
-    }
-
-    /// Records that the system had no descriptor for an incoming connection.
-    pub(super) fn none_to_accept(&mut self, now: Time) {
-        self.look_again();
-        self.accept_again = Some(now.plus(PAUSE));
-    }
-
-    /// Records that the system had no descriptor for a link to a peer: it gets one when one is free, or is lost.
-    pub(super) fn none_to_connect(&mut self, to: Id) {
-        self.look_again();
-        self.descriptors.waiting.insert(to);
-    }
-
-    fn look_again(&mut self) {
-        (self.descriptors.short, self.descriptors.none_left) = (true, true);
-        self.descriptors.full_until = None;
-    }
-
-    /// Returns why hellos of strangers are rejected, if all links are in use.
-    pub(super) fn has_no_room_for_strangers(&self, now: Time) -> Option<String> {
-        let Descriptors { limit, few, full_until, .. } = self.descriptors;
-        let refused = full_until.is_some_and(|until| now < until) && self.links.len() >= few;
-        refused.then(|| format!("{}, and all others are in use", self.why_closed(limit)))
-    }
-
-    fn why_closed(&self, limit: u64) -> String {
-        format!(
-            "id {} has no file descriptor left for ids that are not among its peers (ulimit -n {limit}): of their links those are closed that are idle longest",
-            self.me
-        )
-    }
-
-    /// Whether [`make_room`](Self::make_room) has work to do.
-    #[inline(always)]
-    pub(super) fn is_short(&self) -> bool {
-        self.descriptors.short
-    }
-
-    /// Whether a search for links to close may succeed.
-    pub(super) fn may_find_room(&self, now: Time) -> bool {
-        self.descriptors.full_until.is_none_or(|until| until <= now)
-    }
-
-    /// Closes the longest idle links of strangers, if a search may succeed; never those of peers that take part in
-    /// calls.
-    #[cold]
-    pub(super) fn make_room(&mut self, now: Time, involved: Option<&BTreeSet<Id>>) {
-        self.descriptors.short = false;
-        if let Some(involved) = involved {
-            let idle = self.idle_strangers(now, involved);
-            self.descriptors.none_left = false;
-            let none = idle.is_empty() && self.links.len() >= self.descriptors.few;
-            self.descriptors.full_until = none.then(|| now.plus(PAUSE));
-            let most = idle.len().div_ceil(CLOSED_PART);
-            let limit = self.descriptors.limit;
-            warn!(
-                id = self.me,
-                limit,
-                closed = most,
-                "file descriptors are short: idle links of strangers are closed"
-            );
-            for key in idle.into_iter().take(most) {
-                self.close_idle(now, key);
-            }
-            if most > 0 && self.accept_again.is_some() {
-                self.accept_again = Some(now);
-            }
-        }
-        for id in std::mem::take(&mut self.descriptors.waiting) {
-            self.connect_at_last(now, id);
-        }
-    }
-
-    /// Returns the closable links, the longest idle first. Links with unsent bytes come last.
-    fn idle_strangers(&self, now: Time, involved: &BTreeSet<Id>) -> Vec<LinkKey> {
-        let mut idle = Vec::new();
-        for (key, link) in self.links.iter() {
-            if let Phase::Up(peer) = link.phase
-                && !self.peering.book.contains(peer)
-                && !involved.contains(&peer)
-            {
-                idle.push((!link.is_through(), link.used, key));
-            }
-        }
-        let used = |key| self.links.get(key).map_or(0, |link| link.used);
-        let mut silent: Vec<_> =
-            self.peering.half_open().map(|(key, until)| (until, key, used(key))).collect();
-        // A new connection may be a peer, as long as there is room.
-        let pressed = self.descriptors.none_left || self.links.len() >= self.descriptors.most;
-        let late = now.plus(GREETING_LIMIT.saturating_sub(GRACE));
-        silent.sort_unstable();
-        let old = silent.len().saturating_sub(NEWEST);
-        let may_go =
-            |place, until: Option<Time>| pressed || place < old || until.is_none_or(|until| until <= late);
-        let silent = silent.into_iter().enumerate().filter(|(place, (until, ..))| may_go(*place, *until));
-        idle.extend(silent.map(|(_, (_, key, used))| (false, used, key)));
-        idle.sort_unstable();
-        idle.into_iter().map(|(_, _, key)| key).collect()
-    }
-
-    fn close_idle(&mut self, now: Time, key: LinkKey) {
-        let text = self.why_closed(self.descriptors.limit);
-        let Some(link) = self.links.get_mut(key) else { return };
-        if !matches!(link.phase, Phase::Up(_)) {
-            return self.close(now, key, "descriptors are short, and it has not said hello");
-        }
-        link.outbox.goodbye(&Goodbye { reason: GoodbyeReason::LinkClosed, text });
-        link.loss = Loss::Closed;
-        // Bytes that cannot be sent at once are lost.
-        let _ = link.flush(Time::default);
-        self.close(now, key, "it was idle, and descriptors are short");
-    }
-
-    /// Connects where there was no descriptor before, if a message still waits for that link.
-    fn connect_at_last(&mut self, now: Time, to: Id) {
-        if self.peering.state(to) == State::Absent && self.pending.contains_key(&to) {
-            self.connect(now, to);
-        }
-        // There is still no descriptor.
-        if self.descriptors.waiting.remove(&to) {
-            self.descriptors.short = false;
-            let why = format!(
-                "no file descriptor is left (ulimit -n {}): raise the limit, or close what is not needed",
-                self.descriptors.limit
-            );
-            self.peering.not_opened(to, CauseKind::Unreachable, &why);
-            self.settle_peering(now);
-        }
-    }
 }

@@ -5,8 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use super::links::Links;
-use crate::chain::{Time, sooner};
+use crate::chain::Time;
 use crate::peering::LinkKey;
 
 /// The owner of a deadline.
@@ -33,51 +32,15 @@ impl DueTimes {
     }
 
     /// The soonest deadline.
-    fn next(&self) -> Option<Time> {
+    pub(super) fn next(&self) -> Option<Time> {
         self.0.first().map(|(at, _)| *at)
     }
 
     /// Takes the next expired deadline.
-    fn pop(&mut self, now: Time) -> Option<Due> {
+    pub(super) fn pop(&mut self, now: Time) -> Option<Due> {
         match self.next() {
             Some(at) if at <= now => self.0.pop_first().map(|(_, what)| what),
             _ => None,
-        }
-    }
-}
-
-impl Links {
-    /// When [`check_deadlines`](Self::check_deadlines) is due.
-    #[inline(always)]
-    pub(super) fn next_deadline(&self) -> Option<Time> {
-        sooner(sooner(self.due.next(), self.accept_again), self.peering.next_deadline())
-    }
-
-    /// Sets or clears the deadline of a connection.
-    pub(super) fn give_until(&mut self, key: LinkKey, until: Option<Time>) {
-        let Some(link) = self.links.get_mut(key) else { return };
-        if let Some(before) = std::mem::replace(&mut link.deadline, until) {
-            self.due.remove(before, Due::Link(key));
-        }
-        if let Some(until) = until {
-            self.due.add(until, Due::Link(key));
-        }
-    }
-
-    /// Handles expired deadlines.
-    pub(super) fn check_deadlines(&mut self, now: Time) {
-        if self.accept_again.is_some_and(|at| at <= now) {
-            self.accept_again = None;
-            self.accept(now);
-        }
-        self.peering.tick(now);
-        self.settle_peering(now);
-        // Terminates: later deadlines stay in the queue.
-        while let Some(what) = self.due.pop(now) {
-            match what {
-                Due::Link(key) => drop(self.discard(key)),
-                Due::Request(key) => self.expire_unfinished(now, key),
-            }
         }
     }
 }

@@ -14,8 +14,8 @@ use mio::net::UnixStream;
 use mio::{Events, Interest, Poll, Token};
 use tracing::debug;
 
+use super::absent_peers::Reasons;
 use super::alarm::{ALARM, Alarm};
-use super::budget::UNBOUNDED;
 use super::clock::Clock;
 use super::command::Command;
 use super::completion::{Completion, Success};
@@ -24,9 +24,8 @@ use super::link::UnsentRequests;
 use super::link_table::FIRST as FIRST_LINK;
 use super::links::{Arrival, LISTENER, Links};
 use super::mailbox::{Mailbox, Slots};
-use super::meeting::Reasons;
 use super::quick_hash::QuickHash;
-use super::reading::Readiness;
+use super::readiness::Readiness;
 use super::side::Side;
 use super::wait::{Wait, Waiting};
 use super::waiting;
@@ -51,6 +50,9 @@ pub(super) const MAIL_BUDGET: usize = 1024;
 /// Calls for each child, from which on a write and a waking cost less than children that have nothing to do. With 64 in flight two processes take three quarters of the
 /// time for it; where there are many children, who keep the cores busy as it is, it would only cost.
 const CALLS_PER_CHILD: usize = 16;
+
+/// The budget of a turn without a limit.
+pub(super) const UNBOUNDED: usize = usize::MAX;
 
 /// Longest sleep: a turn now and then costs nothing, and bounds what a lost wake-up could cost.
 pub(super) const SLEEP_MAX: Duration = Duration::from_secs(10);

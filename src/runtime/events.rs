@@ -10,8 +10,6 @@ use std::time::{Duration, Instant};
 
 use gpc_trees::Id;
 
-use super::links::Links;
-
 /// Maximum number of queued events of a listener, beside those about links that were up when it subscribed. It covers
 /// all nodes of a large rack that go and come back while the listener is busy; some 100 KiB.
 pub const EVENTS_MAX: usize = 1024;
@@ -194,8 +192,13 @@ impl Events {
 pub(super) struct Listener(Weak<Queue>);
 
 impl Listener {
+    /// Whether the receiver still exists.
+    pub(super) fn has_receiver(&self) -> bool {
+        self.0.strong_count() > 0
+    }
+
     /// Sends an event; returns false if the receiver has been dropped.
-    fn tell(&self, event: PeerEvent) -> bool {
+    pub(super) fn tell(&self, event: PeerEvent) -> bool {
         let Some(queue) = self.0.upgrade() else { return false };
         let mut state = queue.state();
         match state.events.len() < state.room {
@@ -211,7 +214,7 @@ impl Listener {
     }
 
     /// Adds places for the events about links that are up already.
-    fn add_room(&self, count: usize) {
+    pub(super) fn add_room(&self, count: usize) {
         if let Some(queue) = self.0.upgrade() {
             queue.state().room += count;
         }
@@ -224,44 +227,6 @@ impl Drop for Listener {
             queue.state().ended = true;
             queue.came.notify_all();
         }
-    }
-}
-
-impl Links {
-    /// Adds a listener, which first receives the links that are up.
-    pub(super) fn listen(&mut self, listener: Listener) {
-        self.listeners_of_events.retain(|listener| listener.0.strong_count() > 0);
-        let up: Vec<(Id, u64)> = self.peering.all_up().collect();
-        listener.add_room(up.len());
-        for (id, incarnation) in up {
-            listener.tell(PeerEvent { id, incarnation, kind: PeerEventKind::Up });
-        }
-        self.listeners_of_events.push(listener);
-    }
-
-    /// Reports that the link with a peer is up.
-    pub(super) fn tell_up(&mut self, id: Id, incarnation: u64) {
-        if !self.listeners_of_events.is_empty() {
-            self.tell(&PeerEvent { id, incarnation, kind: PeerEventKind::Up });
-        }
-    }
-
-    /// Reports that the link with a peer, which was up, is lost.
-    pub(super) fn tell_lost(&mut self, id: Id, loss: Loss, reason: &str) {
-        self.tell_lost_run(id, self.peering.incarnation(id), loss, reason);
-    }
-
-    /// The same for a run of the peer that is no longer the current one.
-    pub(super) fn tell_lost_run(&mut self, id: Id, incarnation: u64, loss: Loss, reason: &str) {
-        if self.listeners_of_events.is_empty() {
-            return;
-        }
-        let kind = PeerEventKind::Lost { loss, reason: reason.into() };
-        self.tell(&PeerEvent { id, incarnation, kind });
-    }
-
-    fn tell(&mut self, event: &PeerEvent) {
-        self.listeners_of_events.retain(|listener| listener.tell(event.clone()));
     }
 }
 

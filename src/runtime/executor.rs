@@ -22,35 +22,7 @@ use super::stream::{resume, take};
 use super::waiting;
 use crate::chain::{Input, Job, JobResult, Work};
 use crate::hint::unlikely;
-use crate::wire::message::Classes;
 use crate::wire::{CallId, CauseKind, Reason};
-
-/// Maximum number of named executors: a node has a few. A class is one of 64 bits, and the default workers are one
-/// class.
-pub(super) const EXECUTORS_MAX: usize = 63;
-
-/// The names of a node's executors. The class of each is its index, from 1 on.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Names(pub(super) Vec<String>);
-
-impl Names {
-    /// The class of a placement; `None` if there is no such executor.
-    pub(super) fn class(&self, placement: &Placement) -> Option<u8> {
-        match placement {
-            Placement::Default | Placement::Inline => Some(0),
-            Placement::Executor(name) => {
-                let place = self.0.iter().position(|known| known == name)?;
-                Some(place as u8 + 1)
-            }
-        }
-    }
-
-    /// The classes of workers that run these functions. A function of an executor that this node lacks is rejected when
-    /// it should run.
-    pub(super) fn classes(&self, functions: &Functions, func: u64, callback: Option<u64>) -> Classes {
-        functions.classes(func, callback, |placement| self.class(placement).unwrap_or_default())
-    }
-}
 
 /// Runs the functions of one node.
 pub(super) struct Executor {
@@ -311,7 +283,7 @@ fn on_worker(side: &Arc<Side>, class: u8, Handed { job, run }: Handed) -> Input 
     let entry = side.functions.entry(number);
     let name = entry.as_ref().ok().map(|entry| entry.name.clone());
     let run = LazyRun::new(Some(run), may_defer(&job));
-    waiting::running(side, class, call, name, || {
+    waiting::running(side.clone(), class, call, name, || {
         finish(entry.as_ref().map_err(Clone::clone), side, job, &run)
     })
 }
@@ -334,7 +306,7 @@ fn result(entry: Result<&Entry, FunctionsError>, side: &Arc<Side>, mut job: Job,
     // Data are absent only in a call with a streaming func.
     let data = job.request.data.as_bytes().unwrap_or_default();
     let work = std::mem::replace(&mut job.work, Work::Func);
-    let request = Request::of_job(side, &job, &data, run);
+    let request = Request::of_job(&**side, &job, &data, run);
     match work {
         Work::Func if entry.streams() => {
             let begun = entry.begin(&request);

@@ -15,10 +15,10 @@ use super::access::Access;
 use super::function_error::{FunctionError, FunctionResult, unwinding};
 use super::functions_error::FunctionsError;
 use super::handles::{CallbackHandle, FuncHandle, Merges, number};
+use super::membership_function;
 use super::placement::Placement;
 use super::quick_hash::QuickHash;
 use super::request::{ChildReply, Deferred, Request};
-use super::spreading;
 use super::stream::{self, Factory, Intake, Streaming};
 use crate::chain::{JobResult, Reply};
 use crate::hint::unlikely;
@@ -123,7 +123,8 @@ struct Tables {
 impl Default for Tables {
     /// With the built-in function.
     fn default() -> Tables {
-        let (name, code) = (spreading::NAME, Code::Deferring(Arc::new(spreading::change)));
+        let (name, code) =
+            (membership_function::NAME, Code::Deferring(Arc::new(membership_function::change)));
         let (placement, access, merging) = (Placement::Inline, Access::Anyone, Merging::default());
         let entry = Entry { name: name.into(), placement, spot: Spot::No, access, merging, code };
         let entries = [(number(name), entry)].into_iter().collect();
@@ -387,7 +388,7 @@ impl Functions {
 
     /// The registered names, in order.
     pub fn names(&self) -> Vec<String> {
-        let own = |entry: &&Entry| &*entry.name != spreading::NAME;
+        let own = |entry: &&Entry| &*entry.name != membership_function::NAME;
         let mut names: Vec<String> = self
             .read(|tables| tables.entries.values().filter(own).map(|entry| entry.name.to_string()).collect());
         names.sort();

@@ -15,7 +15,6 @@ use super::completion::{Completion, Ended};
 use super::mailbox::{Mailbox, Unsent};
 use super::outcome::Outcome;
 use super::plan::Plan;
-use super::side::Side;
 use super::waiting;
 use crate::chain::{Input, Start};
 
@@ -72,13 +71,13 @@ impl CallHandle {
 
     /// Sends a prepared call to the event loop of another thread; waits up to `room` for a place in the queue.
     pub(super) fn submit(
-        side: &Side,
+        mailbox: &Arc<Mailbox>,
         start: Start,
         plan: Plan,
         room: Duration,
     ) -> Result<CallHandle, CallError> {
-        let (handle, command) = CallHandle::of(&side.mailbox, start, plan, false);
-        match side.mailbox.command(command, room) {
+        let (handle, command) = CallHandle::of(mailbox, start, plan, false);
+        match mailbox.command(command, room) {
             Ok(()) => Ok(handle),
             Err(unsent) => {
                 handle.detach();

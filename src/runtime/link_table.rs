@@ -1,6 +1,6 @@
-//! The links of a node by their keys. Every message asks for a few of them, so a key says where its link lies.
+//! The links of a node by their keys. A key contains the place of its link, so that a message finds its links quickly.
 //!
-//! A key is never used twice: places are, each time with another number in front, so that an event that comes late finds nothing.
+//! A key is never reused. A reused place gets a key with another number in front, so that a late event finds no link.
 
 use super::link::Link;
 use crate::peering::LinkKey;

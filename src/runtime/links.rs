@@ -13,13 +13,13 @@ use tracing::debug;
 
 use super::Peers;
 use super::clock::Clock;
+use super::connect_options::ConnectOptions;
 use super::descriptors::Descriptors;
 use super::due::{Due, DueTimes};
 use super::events::{self, Loss};
 use super::link::{Event, Link, Phase, Progress, UnsentRequests, broken};
 use super::link_table::LinkTable;
 use super::memory::Memory;
-use super::opening::Local;
 use super::refusals::Refusals;
 use super::shm::{Extents, RingSocket};
 use super::socket::Accepting;
@@ -166,7 +166,7 @@ pub(super) struct Links {
     /// Counts the node's turns.
     pub(super) turn: u64,
     /// What to talk over with nodes of this host.
-    pub(super) local: Local,
+    pub(super) local: ConnectOptions,
     /// What has a deadline: few, since a link that is up has none.
     pub(super) due: DueTimes,
     pub(super) buffer: Box<[u8]>,
@@ -185,7 +185,7 @@ impl Links {
         peering: Peering<Peers>,
         registry: Registry,
         mut listeners: Vec<Accepting>,
-        local: Local,
+        local: ConnectOptions,
         memory: Memory,
     ) -> io::Result<Links> {
         for listener in &mut listeners {

@@ -11,7 +11,7 @@ use tracing::error;
 
 use super::command::Command;
 use super::completion::wake;
-use super::waiting::Waiters;
+use super::waiters::Waiters;
 use crate::chain::Input;
 
 /// Capacity of the queue of commands: a burst of calls. If it is full, the application waits.

@@ -4,16 +4,15 @@
 //! Nodes of a job start in any order. A call needs the nodes that it reaches, so its root waits for them first; calls
 //! then use the links that were opened.
 
-use std::collections::BTreeMap;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use gpc_trees::{Id, IdList, IdsError};
+use gpc_trees::IdList;
 
+use super::absent_peers::{Absent, AbsentPeers};
 use super::command::Command;
 use super::event_loop::EventLoop;
 use super::mailbox::{Mailbox, Unsent};
-use crate::wire::Shown;
 
 /// The first pause between two attempts: a process that is starting takes some milliseconds.
 const PAUSE_MIN: Duration = Duration::from_millis(5);
@@ -21,51 +20,6 @@ const PAUSE_MIN: Duration = Duration::from_millis(5);
 /// The longest pause: a person who starts the last node does not notice it, and thousands of nodes that wait for one
 /// cost it little.
 const PAUSE_MAX: Duration = Duration::from_millis(250);
-
-/// Maximum length of a list of ids in an error, characters.
-const LISTED_MAX: usize = 200;
-
-/// Nodes that are not up, though this node has waited for them.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum AbsentPeers {
-    /// The time has passed.
-    #[error("{} did not come up within {limit:?}; id {}: {}", listed(.ids), .ids.first().unwrap_or_default(), Shown(.why))]
-    Late {
-        /// The ids that are not up; at least one.
-        ids: IdList,
-        /// The time limit of the wait.
-        limit: Duration,
-        /// Why there is no link to the first of them, in words.
-        why: String,
-    },
-    /// These ids have no known address, and have not connected by themselves.
-    #[error("no address is known for {}: add it to the peers", listed(.ids))]
-    Unknown {
-        /// At least one of them.
-        ids: IdList,
-    },
-    /// The list of ids is invalid.
-    #[error("the list of ids is refused: {0}")]
-    Ids(#[from] IdsError),
-    /// The thread that drives the node must not wait: it runs an inline function, a continuation, or a callback of the
-    /// end of a call. Nothing was waited for.
-    #[error("the thread that drives a node cannot wait for its peers: wait on another thread")]
-    Driver,
-    /// The node has ended.
-    #[error("the node has been shut down")]
-    Ended,
-}
-
-fn listed(ids: &IdList) -> String {
-    let text = ids.to_string();
-    let cut = text.char_indices().nth(LISTED_MAX).map_or(text.len(), |(at, _)| at);
-    let (few, more) = (&text[..cut], if cut < text.len() { "…" } else { "" });
-    format!("{} {few}{more}", if ids.len() == 1 { "id" } else { "ids" })
-}
-
-/// The ids that are not up, each with the reason as far as it is known.
-pub(super) type Absent = Result<Vec<(Id, String)>, AbsentPeers>;
 
 /// A wait for other nodes.
 pub(super) struct Meeting {
@@ -127,19 +81,6 @@ impl Meeting {
     }
 }
 
-/// Why links did not come up, for the ids that are waited for.
-#[derive(Debug, Default)]
-pub(super) struct Reasons(BTreeMap<Id, String>);
-
-impl Reasons {
-    /// Records the reason for an id that is waited for; it is kept until the id is up.
-    pub(super) fn note(&mut self, id: Id, why: &str) {
-        if let Some(reason) = self.0.get_mut(&id) {
-            why.clone_into(reason);
-        }
-    }
-}
-
 impl EventLoop {
     /// Opens the missing links to some ids, and returns the ids whose links are not up.
     pub(super) fn meet(&mut self, ids: &IdList) -> Absent {
@@ -162,6 +103,8 @@ impl EventLoop {
 
 #[cfg(test)]
 mod tests {
+    use gpc_trees::Id;
+
     use super::*;
 
     fn absent(ids: &[Id]) -> Absent {
@@ -186,14 +129,5 @@ mod tests {
         let expected = r"ids 3,7-8 did not come up within 2s; id 3: cannot connect to 3\n";
         assert_eq!(error.to_string(), expected);
         assert_eq!(meeting.judge(absent(&[]), limit), Ok(None), "all are there at the last moment");
-    }
-
-    #[test]
-    fn a_long_list_is_cut() {
-        let even = IdList::from_ids((0..5000).map(|id| 2 * id)).unwrap();
-        let error = AbsentPeers::Unknown { ids: even }.to_string();
-        assert!(error.starts_with("no address is known for ids 0,2,4,") && error.len() < 300, "{error}");
-        let one = AbsentPeers::Unknown { ids: IdList::range(7..8) }.to_string();
-        assert_eq!(one, "no address is known for id 7: add it to the peers");
     }
 }

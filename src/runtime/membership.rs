@@ -3,79 +3,15 @@
 //! Both are commands in the queue, in order with calls. The table of addresses has no bound of its own: the application
 //! sets its length.
 
-use std::time::Duration;
-
 use gpc_trees::Id;
 use tracing::debug;
 
-use super::Address;
+use super::Peer;
 use super::events::Loss;
 use super::links::Links;
-use super::mailbox::Unsent;
 use crate::chain::Time;
-use crate::peering::{LinkKey, Proof, PublicKey, State};
+use crate::peering::{LinkKey, Proof, State};
 use crate::wire::head::{Goodbye, GoodbyeReason};
-
-/// How long a change waits for a place in the queue of commands: a busy loop frees one in milliseconds.
-pub(super) const CHANGE_LIMIT: Duration = Duration::from_secs(5);
-
-/// Another node: its id, its address and its key; see [`Node::learn`](crate::Node::learn).
-///
-/// Made with [`new`](Self::new), since later versions may add fields.
-///
-/// ```
-/// use chained_gpc::Peer;
-///
-/// let peer = Peer::new(7, "127.0.0.1:7007".parse()?);
-/// assert_eq!((peer.id, peer.address.to_string()), (7, "127.0.0.1:7007".to_string()));
-/// # Ok::<(), chained_gpc::runtime::AddressError>(())
-/// ```
-#[derive(Clone, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub struct Peer {
-    /// Its id.
-    pub id: Id,
-    /// Its address.
-    pub address: Address,
-    /// The key that authenticates it; none by default. See [`Peers::set_key`](super::Peers::set_key).
-    pub key: Option<PublicKey>,
-}
-
-impl Peer {
-    /// Creates a peer with this id and address.
-    pub fn new(id: Id, address: Address) -> Peer {
-        Peer { id, address, key: None }
-    }
-
-    /// Sets the key that authenticates the peer.
-    pub fn known_by(self, key: PublicKey) -> Peer {
-        Peer { key: Some(key), ..self }
-    }
-}
-
-/// Why a node rejects a change of its peers.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum MembershipError {
-    /// The change is about the node itself.
-    #[error("id {0} is the node itself: a node neither learns nor forgets where it listens itself")]
-    Own(Id),
-    /// The queue to the event loop stayed full.
-    #[error("the node is busy: its queue of commands is full. Try again, or start fewer calls at once")]
-    Busy,
-    /// The node has ended.
-    #[error("the node has been shut down")]
-    Ended,
-}
-
-impl From<Unsent> for MembershipError {
-    fn from(unsent: Unsent) -> MembershipError {
-        match unsent {
-            Unsent::Full => MembershipError::Busy,
-            Unsent::Ended => MembershipError::Ended,
-        }
-    }
-}
 
 impl Links {
     /// Sets the address of a peer. A link that is up stays; an attempt to connect elsewhere restarts, with all messages

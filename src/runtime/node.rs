@@ -17,28 +17,31 @@ use tracing::error;
 use super::call::Call;
 use super::call_error::{CallError, Deadlock};
 use super::caller::{self, CALL_BLOCKS_MAX, Caller};
+use super::change::Change;
 use super::clock;
 use super::command::Command;
+use super::connect_options::ConnectOptions;
 use super::event_loop::{EventLoop, Parts, WAKER};
 use super::events::Events;
-use super::executor::{EXECUTORS_MAX, Executor, Names};
+use super::executor::Executor;
+use super::executor_names::{EXECUTORS_MAX, ExecutorNames};
+use super::front::Front;
 use super::functions::Functions;
 use super::handle::CallHandle;
 use super::keepalive::Keepalive;
 use super::link::HIWATER;
 use super::links::Links;
 use super::mailbox::{COMMANDS, Mailbox, Unsent};
-use super::meeting::{AbsentPeers, Meeting};
-use super::membership::{CHANGE_LIMIT, MembershipError, Peer};
+use super::meeting::Meeting;
+use super::membership_error::{CHANGE_LIMIT, MembershipError};
 use super::memory::Memory;
-use super::opening::Local;
 use super::polled::PolledNode;
 use super::side::Side;
-use super::spreading::Change;
+use super::spreading::call_of;
 use super::trust::Trust;
 use super::users::Users;
 use super::waiting;
-use super::{Address, LinkKind, Listener, Peers, Wait, near};
+use super::{AbsentPeers, Address, LinkKind, Listener, Peer, Peers, Wait, near};
 use crate::chain::{self, Heartbeat};
 use crate::peering::{Identity, Peering, PrivateKey, Secret};
 use crate::wire::Job;
@@ -347,12 +350,13 @@ impl Builder {
             std::iter::once(config.workers).chain(config.executors.iter().copied()).collect();
         let (mailbox, slots) = Mailbox::new(Waker::new(poll.registry(), WAKER)?, commands, workers.clone());
         let mailbox = Arc::new(mailbox);
-        let (executors, begun) = (Names(executors), clock::begin());
-        let side = Arc::new(Side { id, limits, functions, executors, mailbox, begun });
+        let (executors, begun) = (ExecutorNames(executors), clock::begin());
+        let side =
+            Arc::new_cyclic(|me| Side { me: me.clone(), id, limits, functions, executors, mailbox, begun });
         let listeners = listener.map(Listener::into_accepting).transpose()?.into_iter();
         let near = address.as_ref().filter(|_| link != LinkKind::Tcp).and_then(near::listen);
         let keepalive = config.heartbeat.map(Keepalive::of);
-        let local = Local { kind: link, keepalive, mine: address.clone(), users: Users::new(users) };
+        let local = ConnectOptions { kind: link, keepalive, mine: address.clone(), users: Users::new(users) };
         let registry = poll.registry().try_clone()?;
         let listeners = listeners.chain(near).collect();
         let job = job.or(peers.job()).unwrap_or_default();
@@ -365,26 +369,6 @@ impl Builder {
         let front = Front { address, side: side.clone() };
         let parts = Parts { poll, node, links, side, executor, slots, wait, trims: !polled };
         Ok((front, EventLoop::new(parts)?))
-    }
-}
-
-/// The part of both kinds of node that applications use.
-pub(super) struct Front {
-    pub(super) address: Option<Address>,
-    pub(super) side: Arc<Side>,
-}
-
-impl Front {
-    pub(super) fn learns(&self, peer: Peer) -> Result<Command, MembershipError> {
-        self.is_other(peer.id).map(|()| Command::Learn(peer))
-    }
-
-    pub(super) fn forgets(&self, id: Id) -> Result<Command, MembershipError> {
-        self.is_other(id).map(|()| Command::Forget(id))
-    }
-
-    fn is_other(&self, id: Id) -> Result<(), MembershipError> {
-        if id == self.side.id { Err(MembershipError::Own(id)) } else { Ok(()) }
     }
 }
 
@@ -482,12 +466,12 @@ impl Node {
     /// # Errors
     /// As for [`Caller::call`].
     pub fn call(&self, call: Call) -> Result<CallHandle, CallError> {
-        caller::start(&self.front.side, call, None, CALL_BLOCKS_MAX)
+        caller::start(&*self.front.side, call, None, CALL_BLOCKS_MAX)
     }
 
     /// Returns a handle that makes calls from other threads, and without a reference to the node.
     pub fn caller(&self) -> Caller {
-        Caller::new(&self.front.side)
+        Caller::new(self.front.side.me.clone())
     }
 
     /// Sets the address of a peer, while the node runs: from now on calls reach the peer there. A call sees every
@@ -617,7 +601,7 @@ impl Node {
             RecvTimeoutError::Timeout => CallError::Busy,
             RecvTimeoutError::Disconnected => CallError::Ended,
         })?;
-        self.call(change.call(members))
+        self.call(call_of(&change, members))
     }
 
     /// Subscribes to the events of peers whose links come up or are lost: see [`Events`]. Each subscription gets all.

@@ -7,8 +7,7 @@ use std::io;
 use gpc_trees::{Id, Tree};
 use tracing::warn;
 
-use super::budget::UNBOUNDED;
-use super::event_loop::EventLoop;
+use super::event_loop::{EventLoop, UNBOUNDED};
 use super::link::{self, Context, MESSAGES_MAX, MUCH, Phase, Progress, READ_BUDGET};
 use super::request::Request;
 use super::side::Side;
@@ -193,7 +192,8 @@ impl EventLoop {
             Begun::Unusual => None,
             Begun::Alone => {
                 let (ids, own) = node.spot_alone()?;
-                let result = entry.answer(&Request::short(side, Some(peer), (&request.plan, of), ids), own);
+                let result =
+                    entry.answer(&Request::short(&**side, Some(peer), (&request.plan, of), ids), own);
                 self.answer_alone(key, of.call, result)
             }
             Begun::WithChildren => self.run_with_children(key, peer, request),
@@ -222,7 +222,7 @@ impl EventLoop {
         let EventLoop { node, links, executor, outputs, clock, side, .. } = self;
         let of = &request.particulars;
         let (ids, own) = node.spot_room()?;
-        let request = Request::short(side, Some(peer), (&request.plan, of), ids);
+        let request = Request::short(&**side, Some(peer), (&request.plan, of), ids);
         let result = executor.again()?.answer(&request, own);
         let send = |child: ToChild<'_>| links.relay(clock.time(), &child);
         let ran = node.spot_ran(Asker::Parent(peer), of, result, || clock.now(), send, outputs);
@@ -299,7 +299,7 @@ impl EventLoop {
         let of = request.particulars;
         let result = match node.spot_room() {
             Some((ids, own)) if !start.watch => {
-                entry.answer(&Request::short(side, None, (&request.plan, &of), ids), own)
+                entry.answer(&Request::short(&**side, None, (&request.plan, &of), ids), own)
             }
             _ => Ok(()),
         };

@@ -7,13 +7,10 @@ use mio::Token;
 use tracing::warn;
 
 use super::descriptors::are_short;
-use super::keepalive::Keepalive;
 use super::link::{Link, Phase};
 use super::links::{Links, interest};
-
 use super::socket::Socket;
-use super::users::Users;
-use super::{Address, LinkKind, near};
+use super::{Address, LinkKind};
 use crate::chain::Time;
 use crate::peering::{LinkKey, Way};
 use crate::wire::CauseKind;
@@ -21,33 +18,6 @@ use crate::wire::head::GoodbyeReason;
 
 /// Maximum number of connections accepted in one turn, before existing links are served.
 const ACCEPT_BUDGET: usize = 64;
-
-/// How a node links with nodes of its own host, and how the system watches its connections to other hosts.
-#[derive(Debug)]
-pub(super) struct Local {
-    pub(super) kind: LinkKind,
-    /// `None` if silent peers are waited for.
-    pub(super) keepalive: Option<Keepalive>,
-    /// The address at which the node itself listens.
-    pub(super) mine: Option<Address>,
-    pub(super) users: Users,
-}
-
-impl Local {
-    /// Opens a connection. `permitted` decides whether it may be a TCP connection, if the address leads to one.
-    fn connect(&self, to: &Address, permitted: Result<(), &'static str>) -> io::Result<Socket> {
-        let rings = self.kind == LinkKind::Shm;
-        if self.kind != LinkKind::Tcp
-            && let Some(socket) = near::connect(to, self.mine.as_ref(), rings, &self.users)
-        {
-            return Ok(socket);
-        }
-        permitted.map_err(|why| io::Error::new(io::ErrorKind::PermissionDenied, why))?;
-        let socket = Socket::connect(to, rings)?;
-        self.users.check(&socket)?;
-        Ok(socket)
-    }
-}
 
 impl Links {
     /// Accepts pending connections.

@@ -9,22 +9,21 @@ use std::time::Duration;
 
 use gpc_trees::{Id, Ids};
 
-use super::Address;
-use super::budget::UNBOUNDED;
 use super::call::Call;
 use super::call_error::CallError;
 use super::caller::Caller;
+use super::change::Change;
 use super::command::Command;
-use super::event_loop::{EventLoop, SLEEP_MAX};
+use super::event_loop::{EventLoop, SLEEP_MAX, UNBOUNDED};
 use super::events::Events;
+use super::front::Front;
 use super::handle::CallHandle;
 use super::mailbox::{COMMANDS, Unsent};
-use super::meeting::{AbsentPeers, Meeting};
-use super::membership::{MembershipError, Peer};
-use super::node::Front;
+use super::meeting::Meeting;
 use super::outcome::Outcome;
-use super::spreading::Change;
+use super::spreading::call_of;
 use super::waiting;
+use super::{AbsentPeers, Address, MembershipError, Peer};
 use crate::chain::PAUSE_MAX;
 use crate::hint::unlikely;
 
@@ -155,7 +154,7 @@ impl PolledNode {
     /// # Errors
     /// As for [`call`](Self::call).
     pub fn announce(&self, peer: Peer) -> Result<CallHandle, CallError> {
-        self.call(Change::Announce(peer).call(self.event_loop.links.members()))
+        self.call(call_of(&Change::Announce(peer), self.event_loop.links.members()))
     }
 
     /// Makes this node, and every id that it knows, forget an id: see [`Node::withdraw`](super::Node::withdraw).
@@ -163,7 +162,7 @@ impl PolledNode {
     /// # Errors
     /// As for [`call`](Self::call).
     pub fn withdraw(&self, id: Id) -> Result<CallHandle, CallError> {
-        self.call(Change::Withdraw(id).call(self.event_loop.links.members()))
+        self.call(call_of(&Change::Withdraw(id), self.event_loop.links.members()))
     }
 
     /// Subscribes to the events of peers whose links come up or are lost, from the next turn on: see [`Events`]. The
@@ -194,7 +193,7 @@ impl PolledNode {
     /// Returns a handle that makes calls from other threads and from functions. The thread that drives the node waits
     /// for a call with [`wait`](Self::wait).
     pub fn caller(&self) -> Caller {
-        Caller::new(&self.front.side)
+        Caller::new(self.front.side.me.clone())
     }
 
     /// Does all pending work; if there is none, waits for some up to `limit`. Returns the number of items: messages

@@ -9,6 +9,7 @@ use super::events::Loss;
 use super::functions::Functions;
 use super::link::{Event, HIWATER, Link, Phase, Progress};
 use super::links::{Arrival, Links};
+use super::readiness::Readiness;
 use crate::chain::Time;
 use crate::hint::{cold_path, unlikely};
 use crate::peering::LinkKey;
@@ -16,22 +17,6 @@ use crate::wire::frame::WINDOW;
 use crate::wire::head::{Goodbye, GoodbyeReason};
 use crate::wire::message::{Answer, Response};
 use crate::wire::{CallId, Cause, CauseKind, Coverage, Failure, Message, Stage};
-
-/// The events of a socket.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Readiness {
-    pub(super) readable: bool,
-    pub(super) writable: bool,
-    /// The peer has closed its end, or the connection broke.
-    pub(super) closed: bool,
-}
-
-impl From<&mio::event::Event> for Readiness {
-    fn from(event: &mio::event::Event) -> Readiness {
-        let closed = event.is_read_closed() || event.is_write_closed() || event.is_error();
-        Readiness { readable: event.is_readable() || closed, writable: event.is_writable(), closed }
-    }
-}
 
 impl Links {
     /// Handles an event of a connecting link; returns whether it is connected.
@@ -68,14 +53,14 @@ impl Links {
             self.watched.watch(key, link);
         }
         if unlikely(room) {
-            self.has_room(clock, key);
+            self.note_room(clock, key);
         }
         event.readable
     }
 
-    /// A link's socket has room for more bytes.
+    /// Records that a link's socket has room for more bytes.
     #[inline(never)]
-    fn has_room(&mut self, clock: &Clock, key: LinkKey) {
+    fn note_room(&mut self, clock: &Clock, key: LinkKey) {
         if let Some(link) = self.links.get_mut(key) {
             link.has_room(clock.time());
         }

@@ -8,12 +8,12 @@ use bytes::Bytes;
 use gpc_trees::{Id, IdList, Tree};
 
 use super::caller::Caller;
-use super::command::Command;
+use super::change::Change;
+use super::command::{ChangeAnswer, Command};
 use super::function_error::{self, FunctionError};
+use super::host::Host;
 use super::mailbox::Mailbox;
 use super::run::{LazyRun, Run};
-use super::side::Side;
-use super::spreading::Change;
 use crate::chain::{Input, Job, Reply, Time};
 use crate::wire::short::{Particulars, PlanKey};
 use crate::wire::{self, CallId, CauseKind, Reason};
@@ -57,7 +57,7 @@ pub struct Request<'a> {
     total: u32,
     of: Of<'a>,
     limit: Limit,
-    side: &'a Arc<Side>,
+    host: &'a dyn Host,
 }
 
 /// The data of a request, in the form in which they arrived.
@@ -88,32 +88,27 @@ enum Limit {
 
 impl<'a> Request<'a> {
     /// Creates a view of a job's request; `data` is empty for a streaming func.
-    pub(super) fn of_job(
-        side: &'a Arc<Side>,
-        job: &'a Job,
-        data: &'a Bytes,
-        run: &'a LazyRun,
-    ) -> Request<'a> {
+    pub(super) fn of_job(host: &'a dyn Host, job: &'a Job, data: &'a Bytes, run: &'a LazyRun) -> Request<'a> {
         let (me, parent, request) = (job.me, job.parent, &*job.request);
         let (call, header, ids) = (request.call, &request.header, &request.ids);
         let (position, total, data_len) = (request.position, request.total, request.data.len());
         let (of, limit, data) = (Of::Job { request, run }, Limit::At(job.until), Data::Shared(data));
-        Request { me, parent, call, header, data, data_len, ids, position, total, of, limit, side }
+        Request { me, parent, call, header, data, data_len, ids, position, total, of, limit, host }
     }
 
     /// Creates a view of a short request, where it was read; `ids` is the list of this id and those below it.
     #[inline(always)]
     pub(super) fn short(
-        side: &'a Arc<Side>,
+        host: &'a impl Host,
         parent: Option<Id>,
         (plan, of): (&'a PlanKey<'a>, &Particulars<'a>),
         ids: &'a IdList,
     ) -> Request<'a> {
         let (data, data_len) = (Data::Read(of.data), of.data.len() as u64);
-        let (me, call, header) = (side.id, of.call, of.header);
+        let (me, call, header) = (host.id(), of.call, of.header);
         let (position, total) = (of.position, of.total);
         let (of, limit) = (Of::Short(plan), Limit::In(Duration::from_micros(of.limit)));
-        Request { me, parent, call, header, data, data_len, ids, position, total, of, limit, side }
+        Request { me, parent, call, header, data, data_len, ids, position, total, of, limit, host }
     }
 
     /// The id that executes.
@@ -200,7 +195,7 @@ impl<'a> Request<'a> {
     /// of the function.
     pub fn remaining(&self) -> Duration {
         match self.limit {
-            Limit::At(until) => self.side.left(until),
+            Limit::At(until) => self.host.left(until),
             Limit::In(left) => left,
         }
     }
@@ -219,13 +214,17 @@ impl<'a> Request<'a> {
     /// [rest](Self::remaining) of this one. To wait for a call in a function, see
     /// [`CallHandle::wait`](super::CallHandle::wait).
     pub fn caller(&self) -> Caller {
-        Caller::until(self.side, self.remaining())
+        Caller::until(self.host.weak(), self.remaining())
     }
 
     /// Sends a change of the membership to the event loop.
     pub(super) fn change(&self, change: Change, answer: Deferred) {
+        let answer = ChangeAnswer::new(move |changed| match changed {
+            Ok(()) => answer.reply(Reply::default()),
+            Err(why) => answer.fail(why),
+        });
         // If the queue is full, the token is dropped, which sends a failure.
-        let _ = self.side.mailbox.command(Command::Change { change, answer }, Duration::ZERO);
+        let _ = self.host.mailbox().command(Command::Change { change, answer }, Duration::ZERO);
     }
 
     /// Returns a token for a later reply: for a callback, for a func with phases that merges, and for the end of a
@@ -238,7 +237,7 @@ impl<'a> Request<'a> {
         match self.of {
             Of::Job { run, .. } if run.may_defer.get() => {
                 run.may_defer.set(false);
-                Some(Deferred::new(self.call, &self.side.mailbox, run.defer()))
+                Some(Deferred::new(self.call, self.host.mailbox(), run.defer()))
             }
             _ => None,
         }

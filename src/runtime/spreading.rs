@@ -6,86 +6,30 @@
 
 use gpc_trees::Id;
 
-use super::Peers;
+use super::Peer;
 use super::call::Call;
+use super::change::Change;
+use super::command::ChangeAnswer;
 use super::event_loop::EventLoop;
 use super::handles::FuncHandle;
 use super::links::Links;
-use super::membership::Peer;
-use super::request::{Deferred, Request};
-use crate::chain::{Reply, Time};
-use crate::wire::Shown;
-
-/// The name of the function; applications cannot register this name.
-pub(super) const NAME: &str = "gpc:membership";
+use super::membership_function::NAME;
+use crate::chain::Time;
 
 /// Maximum number of ids that a node learns by announcements, beside those that its own application lists: as many as
 /// one bootstrap has. An address takes up to some 200 bytes.
 pub const ANNOUNCED_MAX: usize = 65_536;
 
-/// A change of the membership.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Change {
-    Announce(Peer),
-    Withdraw(Id),
-}
-
-impl Change {
-    /// The id to announce or withdraw.
-    fn id(&self) -> Id {
-        match self {
-            Change::Announce(peer) => peer.id,
-            Change::Withdraw(id) => *id,
-        }
-    }
-
-    /// Creates the call that announces the change to these ids.
-    pub(super) fn call(&self, members: Vec<Id>) -> Call {
-        let id = self.id();
-        let members = members.into_iter().filter(|member| *member != id);
-        Call::new(FuncHandle::named(NAME)).ids(members.collect::<Vec<Id>>()).header(self.text()).partial()
-    }
-
-    /// The header of the call.
-    fn text(&self) -> String {
-        match self {
-            Change::Announce(Peer { id, address, key: None }) => format!("+{id} {address}"),
-            Change::Announce(Peer { id, address, key: Some(key) }) => format!("+{id} {address} {key}"),
-            Change::Withdraw(id) => format!("-{id}"),
-        }
-    }
-
-    /// Parses a header.
-    fn parse(header: &[u8]) -> Option<Change> {
-        let text = str::from_utf8(header).ok()?;
-        if let Some(id) = text.strip_prefix('-') {
-            return Some(Change::Withdraw(id.parse().ok()?));
-        }
-        let peers: Peers = text.strip_prefix('+')?.parse().ok()?;
-        let (id, address) = peers.iter().next()?;
-        let peer = Peer { id, address, key: peers.key(id) };
-        // Exactly one line of a peers file.
-        Some(Change::Announce(peer)).filter(|change| change.text() == text)
-    }
-}
-
-/// The built-in function: passes the change to the event loop, which replies.
-pub(super) fn change(request: &Request<'_>, answer: Deferred) {
-    match Change::parse(request.header()) {
-        Some(change) => request.change(change, answer),
-        None => {
-            let header = String::from_utf8_lossy(request.header());
-            answer.fail(format!(
-                "`{}` is not a change of the membership: `+ID ADDRESS`, `+ID ADDRESS KEY` or `-ID`",
-                Shown(&header)
-            ));
-        }
-    }
+/// Creates the call that announces the change to these ids.
+pub(super) fn call_of(change: &Change, members: Vec<Id>) -> Call {
+    let id = change.id();
+    let members = members.into_iter().filter(|member| *member != id);
+    Call::new(FuncHandle::named(NAME)).ids(members.collect::<Vec<Id>>()).header(change.text()).partial()
 }
 
 impl EventLoop {
     /// Carries out a change that a member has announced.
-    pub(super) fn change(&mut self, change: Change, answer: Deferred) {
+    pub(super) fn change(&mut self, change: Change, answer: ChangeAnswer) {
         let now = self.clock.time();
         let changed = match change {
             Change::Announce(peer) => self.links.announced(now, peer),
@@ -94,10 +38,7 @@ impl EventLoop {
                 Ok(())
             }
         };
-        match changed {
-            Ok(()) => answer.reply(Reply::default()),
-            Err(why) => answer.fail(why),
-        }
+        answer.send(changed);
         // The chain must process the losses before new messages go to the peer.
         self.take_in();
     }
@@ -160,21 +101,7 @@ impl Links {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::peering::PublicKey;
     use crate::runtime::Node;
-
-    #[test]
-    fn a_change_reads_as_it_is_written() {
-        let peer = |address: &str| Peer::new(5, address.parse().unwrap());
-        for change in [
-            Change::Announce(peer("127.0.0.1:7005")),
-            Change::Announce(peer("unix:@five")),
-            Change::Announce(peer("[::1]:7").known_by(PublicKey([7; 32]))),
-            Change::Withdraw(Id::MAX),
-        ] {
-            assert_eq!(Change::parse(change.text().as_bytes()), Some(change));
-        }
-    }
 
     /// A member could have filled the memory of every other one with addresses.
     #[test]
@@ -194,22 +121,5 @@ mod tests {
         assert!(links.announced(now, peer(last)).is_ok() && links.announced(now, peer(first)).is_err());
         links.learn(now, peer(last));
         assert!(links.announced(now, peer(first)).is_ok(), "the application's own ids do not count");
-    }
-
-    #[test]
-    fn nothing_else_is_a_change() {
-        let line = "5 127.0.0.1:7005";
-        for text in ["", "+", "-", "5", "-x", "-4294967296", line, "+5", "+5 nowhere", "+x 127.0.0.1:1"] {
-            assert_eq!(Change::parse(text.as_bytes()), None, "{text}");
-        }
-        for text in [
-            format!("+{line}\n6 unix:@six"),
-            format!("+{line} # five"),
-            format!("+job x\n{line}"),
-            format!("+ {line}"),
-        ] {
-            assert_eq!(Change::parse(text.as_bytes()), None, "{text}");
-        }
-        assert_eq!(Change::parse(&[b'-', 0xff]), None);
     }
 }

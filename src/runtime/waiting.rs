@@ -6,16 +6,16 @@
 //! cause names the functions that wait.
 
 use std::cell::{Cell, RefCell};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Arc;
 use std::sync::mpsc::RecvTimeoutError;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::call_error::{CallError, Deadlock};
 use super::command::Command;
+use super::host::Host;
 use super::mailbox::Mailbox;
 use super::plan::Plan;
-use super::side::Side;
+use super::waiters::Waiter;
 use crate::chain::Input;
 use crate::wire::CallId;
 
@@ -25,7 +25,7 @@ const ASK_LIMIT: Duration = Duration::from_secs(1);
 
 /// A function that this thread runs on a worker of a node.
 struct Running {
-    side: Arc<Side>,
+    host: Arc<dyn Host>,
     class: u8,
     call: CallId,
     name: Option<Arc<str>>,
@@ -54,85 +54,17 @@ pub(super) fn is_driving() -> bool {
 
 /// Runs a function of a call on a worker of this class.
 pub(super) fn running<T>(
-    side: &Arc<Side>,
+    host: Arc<dyn Host>,
     class: u8,
     call: CallId,
     name: Option<Arc<str>>,
     run: impl FnOnce() -> T,
 ) -> T {
-    let before = RUNNING.replace(Some(Running { side: side.clone(), class, call, name }));
+    let before = RUNNING.replace(Some(Running { host, class, call, name }));
     let result = run();
     // A pool may run another function inside one that waits for its own tasks.
     RUNNING.set(before);
     result
-}
-
-/// A number for this thread that no other living thread has.
-#[inline(always)]
-fn this_thread() -> usize {
-    thread_local!(static PLACE: u8 = const { 0 });
-    PLACE.with(|place| std::ptr::from_ref(place) as usize)
-}
-
-/// A function that waits for a call of its own node.
-#[derive(Clone, Copy, Debug)]
-struct Waiter {
-    ticket: u64,
-    /// The class of its worker.
-    class: u8,
-    /// The classes that its call needs here, one bit for each.
-    needs: u64,
-    /// Whether its wait has a time limit.
-    limited: bool,
-}
-
-/// The thread that drives a node, and the functions that wait for the node's calls.
-#[derive(Debug, Default)]
-pub(super) struct Waiters {
-    /// The thread that drove the node last; 0 before the first.
-    driver: AtomicUsize,
-    /// Number of workers of each class.
-    workers: Vec<usize>,
-    /// At most one for each worker.
-    waiting: Mutex<Vec<Waiter>>,
-}
-
-impl Waiters {
-    pub(super) fn new(workers: Vec<usize>) -> Waiters {
-        Waiters { workers, ..Waiters::default() }
-    }
-
-    /// Records that this thread drives the node.
-    #[inline(always)]
-    pub(super) fn drive(&self) {
-        self.driver.store(this_thread(), Ordering::Relaxed);
-    }
-
-    /// Whether this thread drives the node.
-    pub(super) fn is_driver(&self) -> bool {
-        self.driver.load(Ordering::Relaxed) == this_thread()
-    }
-
-    fn waiting(&self) -> MutexGuard<'_, Vec<Waiter>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Whether a worker of this class is lost for good: all workers of some classes wait for calls that need a worker
-    /// of one of these classes.
-    fn is_stuck(&self, waiting: &[Waiter], class: u8) -> bool {
-        let busy = |class: usize| waiting.iter().filter(|waiter| usize::from(waiter.class) == class).count();
-        let full = |class: &usize| busy(*class) >= self.workers[*class];
-        let mut stuck = (0..self.workers.len()).filter(full).fold(0u64, |stuck, class| stuck | 1 << class);
-        // Terminates: each iteration removes a class, or is the last.
-        loop {
-            let freed = waiting.iter().filter(|waiter| waiter.needs & stuck == 0);
-            let left = freed.fold(stuck, |left, waiter| left & !(1 << waiter.class));
-            if left == stuck {
-                return stuck & 1 << class != 0;
-            }
-            stuck = left;
-        }
-    }
 }
 
 /// A permitted wait, registered as long as it lasts.
@@ -147,7 +79,7 @@ impl Drop for Waits<'_> {
     fn drop(&mut self) {
         if let Some(call) = self.told {
             self.mailbox.waiters.waiting().retain(|waiter| waiter.ticket != self.ticket);
-            with_running(|running| running.side.mailbox.result(Input::Waits { call, what: None }));
+            with_running(|running| running.host.mailbox().result(Input::Waits { call, what: None }));
         }
     }
 }
@@ -175,7 +107,7 @@ pub(super) fn begin<'a>(
     let told = with_running(|running| running.call);
     let waits = Waits { mailbox, ticket, told };
     // Functions of other nodes are not registered here.
-    let here = with_running(|running| Arc::ptr_eq(&running.side.mailbox, mailbox).then_some(running.class));
+    let here = with_running(|running| Arc::ptr_eq(running.host.mailbox(), mailbox).then_some(running.class));
     if let Some(Some(class)) = here {
         mailbox.waiters.waiting().push(Waiter {
             ticket,
@@ -188,9 +120,9 @@ pub(super) fn begin<'a>(
         }
     }
     with_running(|running| {
-        let callee = running.side.functions.name(plan.func);
+        let callee = running.host.name(plan.func);
         let what = Some(plan.awaited_in_words(running.name.as_deref(), callee));
-        running.side.mailbox.result(Input::Waits { call: running.call, what });
+        running.host.mailbox().result(Input::Waits { call: running.call, what });
     });
     Ok(waits)
 }
@@ -219,27 +151,4 @@ fn needs_itself(mailbox: &Mailbox, class: u8, ticket: u64, limit: Option<Duratio
     let known = |(waiter, needs): (Waiter, u64)| Waiter { needs: waiter.needs & needs, ..waiter };
     let waiting: Vec<Waiter> = suspects.into_iter().zip(needs).map(known).collect();
     mailbox.waiters.is_stuck(&waiting, class)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn waiter(ticket: u64, class: u8, needs: u64) -> Waiter {
-        Waiter { ticket, class, needs, limited: false }
-    }
-
-    #[test]
-    fn who_waits_for_its_own_worker_is_stuck_and_nobody_else() {
-        let one = Waiters::new(vec![1, 1]);
-        assert!(one.is_stuck(&[waiter(1, 0, 1)], 0), "its own");
-        assert!(!one.is_stuck(&[waiter(1, 0, 2)], 0), "another class");
-        assert!(!one.is_stuck(&[waiter(1, 0, 0)], 0), "nobody");
-        assert!(one.is_stuck(&[waiter(1, 0, 2), waiter(2, 1, 1)], 1), "each other");
-        assert!(!one.is_stuck(&[waiter(1, 0, 2), waiter(2, 1, 0)], 1), "the second one ends");
-        let two = Waiters::new(vec![2]);
-        assert!(!two.is_stuck(&[waiter(1, 0, 1)], 0), "the other worker is free");
-        assert!(two.is_stuck(&[waiter(1, 0, 1), waiter(2, 0, 1)], 0), "no worker is left");
-        assert!(!two.is_stuck(&[waiter(1, 0, 1), waiter(2, 0, 0)], 0), "one will be");
-    }
 }

@@ -14,6 +14,7 @@
 mod chunk;
 mod extent;
 mod passing;
+mod read_range;
 mod spare;
 
 use std::borrow::Cow;
@@ -30,6 +31,7 @@ pub use spare::Spare;
 use self::chunk::Pool;
 use self::extent::Extents;
 use self::passing::Passing;
+use self::read_range::read_range;
 use super::budget::Counted;
 use super::frame::{SEGMENT, WINDOW};
 use super::payload::Payload;
@@ -428,14 +430,14 @@ impl Body {
 
     fn read_here(&self, offset: u64, max: usize) -> Bytes {
         match &self.0 {
-            Repr::Whole(bytes) => bytes.slice(window(bytes.len(), offset, max)),
+            Repr::Whole(bytes) => bytes.slice(read_range(bytes.len(), offset, max)),
             Repr::Arriving(reader) => match &*reader.body.received() {
                 Received::Part(part) => {
-                    reader.body.copied(&part.bytes[window(part.bytes.len(), offset, max)])
+                    reader.body.copied(&part.bytes[read_range(part.bytes.len(), offset, max)])
                 }
-                Received::Laid(room) => room.bytes.view(window(room.bytes.filled(), offset, max)),
+                Received::Laid(room) => room.bytes.view(read_range(room.bytes.filled(), offset, max)),
                 Received::Refused(_) => Bytes::new(),
-                Received::Whole(bytes) => bytes.slice(window(bytes.len(), offset, max)),
+                Received::Whole(bytes) => bytes.slice(read_range(bytes.len(), offset, max)),
                 Received::Parts(payload) => payload.read(offset, max),
                 Received::Passing(passing) => passing.read(offset, max),
             },
@@ -453,12 +455,6 @@ impl Body {
             _ => None,
         }
     }
-}
-
-/// Returns the range of at most `max` bytes from `offset`, cut to `len`.
-fn window(len: usize, offset: u64, max: usize) -> std::ops::Range<usize> {
-    let start = usize::try_from(offset).unwrap_or(len).min(len);
-    start..start.saturating_add(max).min(len)
 }
 
 impl Default for Body {

@@ -7,11 +7,14 @@ use std::fmt;
 
 use gpc_trees::Id;
 
+use super::shown::SHOWN_MAX;
 use super::{CauseKind, Coverage, Shown};
 
 /// Maximum length of a cause's message on the wire, in bytes: one or two sentences that contain names. Longer messages
 /// are cut.
 pub const MESSAGE_MAX: usize = 1024;
+
+const _: () = assert!(SHOWN_MAX == 2 * MESSAGE_MAX, "a cause is shown whole, with local text");
 
 /// The stage of a call at which an id failed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

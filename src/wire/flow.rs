@@ -8,7 +8,7 @@
 use bytes::Bytes;
 
 use super::level::{Joiner, LevelLimit, MAX_LEVEL, aggregate_parts};
-use super::message::SubtreeReply;
+use super::subtree_reply::SubtreeReply;
 use super::{Body, Payload};
 
 /// A subtree's reply with data still arriving. Its call has no callback, so the data are level-n data.

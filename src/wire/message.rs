@@ -11,6 +11,7 @@ use bytes::Bytes;
 use gpc_trees::{Id, IdList, Tree};
 
 use super::flow::ArrivingReply;
+pub use super::subtree_reply::SubtreeReply;
 use super::{Body, Failure, Report};
 
 /// Identifier of one chained GPC: the initiator and the initiator's sequence number.
@@ -189,29 +190,4 @@ pub struct Partial {
     pub reply: SubtreeReply,
     /// State of each id.
     pub report: Report,
-}
-
-/// Reply of a subtree: reply header and reply data, side by side.
-///
-/// With the default aggregation both are level-n data of the same level. With a callback both are its level-0 result.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct SubtreeReply {
-    /// Height above the leaves.
-    pub level: u16,
-    /// Reply header.
-    pub header: super::Payload,
-    /// Reply data.
-    pub data: super::Payload,
-}
-
-impl SubtreeReply {
-    /// Length of header and data together, in bytes.
-    pub fn len(&self) -> u64 {
-        self.header.len() as u64 + self.data.len() as u64
-    }
-
-    /// Whether header and data are both empty.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
 }

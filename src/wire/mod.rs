@@ -25,6 +25,7 @@ pub mod prefix;
 pub mod report;
 pub mod short;
 pub mod shown;
+pub mod subtree_reply;
 
 pub use body::{Body, BodyWriter, Use};
 pub use budget::{Budget, Share};

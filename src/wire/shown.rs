@@ -6,10 +6,9 @@
 
 use std::fmt::{self, Write as _};
 
-use super::failure::MESSAGE_MAX;
-
-/// Maximum number of characters shown: twice the longest message of a cause, because local text may be added to it.
-pub const SHOWN_MAX: usize = 2 * MESSAGE_MAX;
+/// Maximum number of characters shown: twice the longest [message of a cause](super::failure::MESSAGE_MAX), because
+/// local text may be added to it.
+pub const SHOWN_MAX: usize = 2048;
 
 /// Displays text with control characters and direction-changing characters escaped. The output is cut after
 /// [`SHOWN_MAX`] characters, and `…` replaces the rest.

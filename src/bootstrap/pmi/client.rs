@@ -3,19 +3,9 @@
 //! Source: PMI-1 and PMI-2 as MPICH's `hydra` and Slurm serve them. Both work in lock-step: one request, one response.
 //! A server's response is validated, and its length is bounded.
 
-use gpc_trees::Id;
-
+use super::known::Known;
+use super::messages::{ANSWER_MAX, Answer, Ask, Fault};
 use super::{one, two};
-use crate::wire::Shown;
-
-/// Maximum length of a response, bytes: the longest value that is used here, and the fields around it.
-pub(super) const ANSWER_MAX: usize = 16 << 10;
-
-/// Maximum length of a value that is put, bytes, even if the server allows more. Longer values are put in parts.
-pub(super) const VALUE_MAX: usize = 4096;
-
-/// Minimum value limit of a server, bytes, below which it is rejected: a shorter value has no space for data.
-const VALUE_MIN: usize = 17;
 
 /// A version of the protocol.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -24,105 +14,6 @@ pub(super) enum Version {
     One,
     /// PMI-2: an opening line, then messages with a length prefix.
     Two,
-}
-
-/// One request.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Ask {
-    /// Port mode: which process has connected.
-    Port,
-    /// Negotiates the version.
-    Init,
-    /// PMI-1: asks for the maximum length of values. PMI-2: names this process.
-    Register,
-    /// The name of the set of processes.
-    Name,
-    /// The processes that share a host.
-    Mapping,
-    Put {
-        key: String,
-        value: String,
-    },
-    /// Waits for all processes.
-    Fence,
-    Get {
-        /// The id that has put the value.
-        of: Id,
-        key: String,
-    },
-    /// This process ends normally.
-    Finish,
-}
-
-/// A response.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Answer {
-    /// Success. The client has stored what the server reported about itself.
-    Done,
-    /// The requested value.
-    Value(String),
-    /// There is no such value; the server's reason.
-    Missing(String),
-}
-
-/// An invalid response or a failure of a server. Its text is escaped and bounded.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-pub(super) enum Fault {
-    /// The server refuses the request.
-    #[error("the server refuses it: `{0}`")]
-    Refused(String),
-    /// The response does not match the request.
-    #[error("the server answers with nonsense: `{0}`")]
-    Nonsense(String),
-    /// The response exceeds its maximum length.
-    #[error("the server's answer is longer than {ANSWER_MAX} bytes")]
-    TooLong,
-    /// The server reports another id or count than the variables.
-    #[error("the server says that this is id {id} of {count}, and its variables say id {told} of {of}")]
-    OtherId {
-        /// The id that the server reports.
-        id: Id,
-        /// The number of processes that the server reports.
-        count: u32,
-        /// The id in the variables.
-        told: Id,
-        /// The number of processes in the variables.
-        of: u32,
-    },
-}
-
-impl Fault {
-    pub(super) fn refused(text: &str) -> Fault {
-        Fault::Refused(Shown(text).to_string())
-    }
-
-    pub(super) fn nonsense(text: &str) -> Fault {
-        Fault::Nonsense(Shown(text).to_string())
-    }
-}
-
-/// What a client knows about this process and about the processes that were started with it.
-#[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub(super) struct Known {
-    pub(super) id: Id,
-    /// Number of processes; 0 until a server in port mode has reported it.
-    pub(super) count: u32,
-    /// The launcher's name for the set of processes.
-    pub(super) name: String,
-    /// Slurm's name of the job, which Slurm's server requires.
-    pub(super) job: Option<String>,
-    /// Maximum length of a value, bytes.
-    pub(super) value_max: usize,
-    /// Whether all processes are on one host.
-    pub(super) one_host: Option<bool>,
-}
-
-impl Known {
-    /// Stores the server's value limit, which includes the terminator; `None` if the limit is too small.
-    pub(super) fn set_value_max(&mut self, max: usize) -> Option<()> {
-        self.value_max = (max >= VALUE_MIN).then(|| (max - 1).min(VALUE_MAX))?;
-        Some(())
-    }
 }
 
 /// One session with a PMI server.
@@ -199,46 +90,12 @@ impl Client {
     }
 }
 
-/// Whether all processes are on one host, from `PMI_process_mapping`:
-/// `(vector,(FIRST_HOST,HOSTS,PROCESSES_ON_EACH),...)`. `None` for any other text.
-pub(super) fn is_one_host(mapping: &str) -> Option<bool> {
-    let blocks = mapping.trim().strip_prefix("(vector,(")?.strip_suffix("))")?;
-    let mut first = None;
-    let mut one = true;
-    for block in blocks.split("),(") {
-        let mut numbers = block.split(',').map(|number| number.trim().parse::<u32>().ok());
-        let (Some(Some(host)), Some(Some(hosts)), Some(Some(_)), None) =
-            (numbers.next(), numbers.next(), numbers.next(), numbers.next())
-        else {
-            return None;
-        };
-        one &= hosts == 1 && *first.get_or_insert(host) == host;
-    }
-    Some(one)
-}
-
 #[cfg(test)]
 mod tests {
+    use gpc_trees::Id;
     use proptest::prelude::*;
 
     use super::*;
-
-    #[test]
-    fn a_mapping_says_whether_there_is_one_host() {
-        for (mapping, one) in [
-            ("(vector,(0,1,8))", Some(true)),
-            ("(vector,(0,1,4),(0,1,4))", Some(true)),
-            ("(vector,(0,2,4))", Some(false)),
-            ("(vector,(0,1,4),(1,1,4))", Some(false)),
-            ("(vector,(0,1))", None),
-            ("(vector,(0,1,x))", None),
-            ("(vector,(0,1,4),)", None),
-            ("(matrix,(0,1,4))", None),
-            ("", None),
-        ] {
-            assert_eq!(is_one_host(mapping), one, "{mapping}");
-        }
-    }
 
     fn asks() -> impl Strategy<Value = Ask> {
         let key = "[a-z.-]{1,20}";

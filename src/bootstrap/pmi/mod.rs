@@ -6,11 +6,14 @@
 //! descriptor. In port mode (`PMI_PORT` and `PMI_ID`), the server reports which process has connected; only PMI-1 has
 //! this mode.
 //!
-//! `client` is the session without I/O, `one` and `two` are its encodings, `link` is the socket, and `space` implements
-//! [`Space`](super::Space).
+//! `client` is the session without I/O, `messages` are its requests and responses, and `one` and `two` encode them.
+//! `link` is the socket, and `space` implements [`Space`](super::Space).
 
 mod client;
+mod known;
 mod link;
+mod mapping;
+mod messages;
 mod one;
 mod space;
 #[cfg(test)]
@@ -22,10 +25,12 @@ use std::time::Duration;
 
 use gpc_trees::Id;
 
-use self::client::{Known, Version};
+use self::client::Version;
+use self::known::Known;
 use self::link::Link;
 use self::space::{PmiSpace, Unopened};
-use super::sources::{Source, Variables};
+use super::source::Source;
+use super::variables::Variables;
 use super::{Bootstrap, BootstrapError, SpaceError};
 use crate::launchers::PMI_FD;
 use crate::wire::Shown;

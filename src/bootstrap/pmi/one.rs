@@ -1,9 +1,8 @@
 //! PMI-1: one line for each request and each response, of words `name=value`.
 
-use super::client::{Answer, Ask, Fault, Known, is_one_host};
-
-/// The key of the server's list of the processes that share a host.
-pub(super) const MAPPING: &str = "PMI_process_mapping";
+use super::known::Known;
+use super::mapping::{MAPPING, is_one_host};
+use super::messages::{Answer, Ask, Fault};
 
 /// Number of lines of a response in port mode: an acknowledgement and three values.
 const PORT_LINES: usize = 4;

@@ -6,8 +6,10 @@ use std::time::{Duration, Instant};
 
 use gpc_trees::Id;
 
-use super::client::{Answer, Ask, Client, Fault, Known, Version};
+use super::client::{Client, Version};
+use super::known::Known;
 use super::link::Link;
+use super::messages::{Answer, Ask, Fault};
 use crate::bootstrap::{Space, SpaceError};
 
 /// Time limit of a response that depends on no other process. One thread of a server may serve a thousand processes.

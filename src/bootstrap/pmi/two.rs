@@ -4,8 +4,10 @@
 //! MPICH aligns the length to the right of its six characters, Slurm to the left. A semicolon within a value is
 //! doubled.
 
-use super::client::{Answer, Ask, Fault, Known, is_one_host};
-use super::one::{self, MAPPING};
+use super::known::Known;
+use super::mapping::{MAPPING, is_one_host};
+use super::messages::{Answer, Ask, Fault};
+use super::one;
 
 /// Number of characters of a length.
 const LENGTH: usize = 6;

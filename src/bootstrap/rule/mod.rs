@@ -13,17 +13,15 @@ use std::path::PathBuf;
 
 use gpc_trees::Id;
 
-use super::{BootstrapError, HostList, SECRET_VARIABLE, Variables};
+use super::variables::Variables;
+use super::{BootstrapError, HostList, SECRET_VARIABLE};
 use crate::runtime::{Address, AddressRow};
 use crate::wire::{Job, Shown};
 
 pub(super) use kubernetes::find as find_kubernetes;
 pub use resolve::Resolve;
 pub(super) use slurm::find as find_slurm;
-use tasks::Tasks;
-
-/// Maximum number of ids of a rule: each takes memory.
-const IDS_MAX: u32 = 1 << 20;
+use tasks::{IDS_MAX, Tasks};
 
 /// The variable that overrides the rule's first TCP port.
 const PORT: &str = "GPC_PORT";
@@ -48,14 +46,6 @@ enum Places {
     Hosts { hosts: HostList, tasks: Tasks, port: u16 },
     /// Each on a host of its own, `NAME-ID.SERVICE`.
     Pods { name: String, service: String, port: u16 },
-}
-
-/// Returns the rule of the launcher of these variables, plain Slurm or Kubernetes; `None` if they are of neither.
-///
-/// # Errors
-/// If its variables are incomplete, or contradict each other.
-pub fn rule_of(variables: &Variables) -> Result<Option<Rule>, BootstrapError> {
-    find_slurm(variables).or_else(|| find_kubernetes(variables)).transpose()
 }
 
 /// The address of an id, whose host name may be unresolved.

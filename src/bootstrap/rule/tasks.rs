@@ -5,7 +5,8 @@ use std::str::FromStr;
 
 use crate::wire::Shown;
 
-use super::IDS_MAX;
+/// Maximum number of ids of a rule: each takes memory.
+pub(super) const IDS_MAX: u32 = 1 << 20;
 
 /// For each task its node, and its index among the tasks of that node.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -265,7 +265,7 @@ proptest! {
     fn any_variables_are_a_rule_in_which_each_id_has_a_place_of_its_own_or_refused(
         variables in prop::collection::btree_map(prop::sample::select(NAMES.to_vec()).prop_map(str::to_owned), value(), 0..18),
     ) {
-        if let Ok(Some(rule)) = rule_of(&variables) {
+        if let Ok(Some(rule)) = crate::bootstrap::rule_of(&variables) {
             prop_assert!(rule.id() < rule.count());
             let places: BTreeSet<String> = (0..rule.count().min(1000)).map(|id| host(&rule, id)).collect();
             prop_assert_eq!(places.len(), rule.count().min(1000) as usize);

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use bytes::Bytes;
 
+use super::read_range::read_range;
 use super::{CHUNK_MIN, Spare};
 use crate::wire::frame::WINDOW;
 
@@ -79,7 +80,7 @@ impl Passing {
         let Some((start, part)) = behind.checked_sub(1).and_then(|at| self.parts.get(at)) else {
             return Bytes::new();
         };
-        part.slice(super::window(part.len(), offset - start, max))
+        part.slice(read_range(part.len(), offset - start, max))
     }
 
     pub(super) fn enter(&mut self, place: u64) {

@@ -1,0 +1,67 @@
+//! The listener and the key of a process, before its node starts with them.
+
+use std::net::IpAddr;
+
+use gpc_trees::Id;
+
+use super::BootstrapError;
+use super::entry::Entry;
+use super::place::{self, Place};
+use super::trust::Trust;
+use crate::peering::{PrivateKey, PublicKey};
+use crate::runtime::{Address, Builder, LinkKind, Listener, Node, Peers};
+
+/// The listener and the key of a process.
+pub(super) struct Endpoint {
+    listener: Listener,
+    key: Option<PrivateKey>,
+}
+
+impl Endpoint {
+    pub(super) fn listen(
+        id: Id,
+        one_host: Option<bool>,
+        wanted: Option<IpAddr>,
+        link: LinkKind,
+    ) -> Result<(Entry, Endpoint), BootstrapError> {
+        let system = |doing| move |error| BootstrapError::System { doing, error };
+        let listener = place::listen(id, one_host, wanted, link)?;
+        let address = listener.address().map_err(system("cannot tell where this process listens"))?;
+        let Place { host, reach } = Place::here();
+        let (key, own) = Endpoint::drawn(listener, &address)?;
+        Ok((Entry { host, reach, key, addresses: vec![address] }, own))
+    }
+
+    /// Draws a key if others reach this process over TCP. Over Unix sockets the system identifies the other side.
+    pub(super) fn drawn(
+        listener: Listener,
+        reached: &Address,
+    ) -> Result<(Option<PublicKey>, Endpoint), BootstrapError> {
+        let key = match reached {
+            Address::Tcp(_) if cfg!(feature = "noise") => Some(
+                PrivateKey::random()
+                    .map_err(|error| BootstrapError::System { doing: "cannot draw a key", error })?,
+            ),
+            _ => None,
+        };
+        #[cfg(feature = "noise")]
+        let public = key.as_ref().map(PrivateKey::public);
+        #[cfg(not(feature = "noise"))]
+        let public = None;
+        Ok((public, Endpoint { listener, key }))
+    }
+
+    pub(super) fn start(self, builder: Builder, trust: &Trust, peers: Peers) -> Result<Node, BootstrapError> {
+        let mut builder = builder.peers(peers).job(trust.job).listener(self.listener);
+        if trust.first_run {
+            builder = builder.first_run();
+        }
+        if let Some(secret) = trust.secret.as_ref().filter(|_| cfg!(feature = "noise")) {
+            builder = builder.secret(secret.clone());
+        }
+        if let Some(key) = self.key {
+            builder = builder.key(key);
+        }
+        builder.start().map_err(|error| BootstrapError::System { doing: "cannot start the node", error })
+    }
+}

@@ -1,0 +1,97 @@
+//! Heartbeat requests to the peers whose answers are awaited, and the end of those that stay silent.
+//!
+//! The driver reports a lost connection at once; heartbeats detect peers that are silent on an open connection, because
+//! they are stopped or cut off. Suspicion is not death: a peer is asked several times before it is given up, and
+//! anything that arrives from it counts as a heartbeat. Heartbeats run only while calls are in flight.
+
+use std::collections::BTreeMap;
+
+use gpc_trees::Id;
+
+use super::liveness::Question;
+use super::{Heartbeat, Node, Output, Time};
+use crate::wire::{CauseKind, Message};
+
+impl Node {
+    /// Returns the peers whose answers are awaited, and for each when the first call began that awaits one.
+    fn awaited(&self) -> BTreeMap<Id, Time> {
+        let mut awaited = BTreeMap::new();
+        let mut note = |peer, begun: Time| {
+            awaited.entry(peer).and_modify(|first: &mut Time| *first = begun.min(*first)).or_insert(begun);
+        };
+        for spot in self.spots.iter().flat_map(|spots| spots.iter()) {
+            spot.awaited_ids().for_each(|peer| note(peer, spot.begun));
+        }
+        for call in self.calls.iter() {
+            call.awaited_ids().for_each(|peer| note(peer, call.begun));
+        }
+        awaited
+    }
+
+    /// Asks the peers whose answers are awaited, and gives up those that have been silent for too long.
+    pub(super) fn beat(&mut self) {
+        let Some(heartbeat) = self.config.heartbeat else { return };
+        let Some(due) = self.liveness.next.filter(|at| *at <= self.now) else { return };
+        // This id itself was stopped: messages of the others are still unread, and they were not asked.
+        if self.now.since(due) > heartbeat.every {
+            self.liveness.forget_all();
+            self.liveness.asked = self.now;
+        }
+        self.give_up_silent(&heartbeat);
+        if self.liveness.next.is_none() {
+            // The last call has ended with the peers that were given up.
+            return;
+        }
+        if self.liveness.asks <= self.now {
+            self.ask(&heartbeat);
+        }
+        let awaited = self.awaited();
+        let watched = self.liveness.watched.iter().filter(|(peer, _)| awaited.contains_key(peer));
+        let back = |peer| self.liveness.pauses.get(peer).copied();
+        let dies = watched.filter_map(|(peer, watched)| watched.dies(&heartbeat, back(peer))).min();
+        self.liveness.next = Some(dies.map_or(self.liveness.asks, |at| at.min(self.liveness.asks)));
+    }
+
+    /// Gives up the awaited peers that have been silent for too long, then those of their children that are awaited now
+    /// and have been silent as long.
+    fn give_up_silent(&mut self, heartbeat: &Heartbeat) {
+        // Ends: each iteration removes watched peers, and none is added.
+        loop {
+            let silent = self.liveness.silent(&self.awaited(), heartbeat, self.now);
+            if silent.is_empty() {
+                return;
+            }
+            for (peer, silent) in silent {
+                self.liveness.forget(peer);
+                self.emit(Output::Abandon { peer });
+                let why = format!("it sent no heartbeat for {silent:?}");
+                self.link_lost(peer, CauseKind::LinkLost, &why, false);
+            }
+        }
+    }
+
+    /// Asks all awaited peers, and the descendants of those that have not answered the last question.
+    fn ask(&mut self, heartbeat: &Heartbeat) {
+        let awaited = self.awaited();
+        let descendants = self.descendants_of_suspects(&awaited, heartbeat);
+        // Where requests are delayed, the next may go to an earlier descendant, whose silence counts then.
+        let delayed = self.calls.iter().any(|call| call.unasked.is_some());
+        let most = if delayed { usize::from(self.config.sizes.descendants) } else { 0 };
+        self.liveness.watch(&awaited, &descendants, most.saturating_sub(descendants.len()));
+        let now = self.now;
+        (self.liveness.asked, self.liveness.asks) = (now, now.plus(heartbeat.every));
+        let watched = self.liveness.watched.keys().copied();
+        let asked: Vec<Id> =
+            watched.filter(|peer| awaited.contains_key(peer) || descendants.contains(peer)).collect();
+        for peer in asked {
+            // It answers after the end of its pause.
+            if self.liveness.is_paused(peer, now) {
+                continue;
+            }
+            if let Some(watched) = self.liveness.watched.get_mut(&peer) {
+                watched.question.get_or_insert(Question { at: now, left: false });
+            }
+            self.emit(Output::Send { to: peer, message: Message::Ping });
+        }
+    }
+}

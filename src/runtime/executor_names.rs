@@ -1,0 +1,32 @@
+//! The names of a node's executors, and the classes of workers that follow from them.
+
+use super::functions::Functions;
+use super::placement::Placement;
+use crate::wire::message::Classes;
+
+/// Maximum number of named executors: a node has a few. A class is one of 64 bits, and the default workers are one
+/// class.
+pub(super) const EXECUTORS_MAX: usize = 63;
+
+/// The names of a node's executors. The class of each is its index, from 1 on.
+#[derive(Clone, Debug, Default)]
+pub(super) struct ExecutorNames(pub(super) Vec<String>);
+
+impl ExecutorNames {
+    /// The class of a placement; `None` if there is no such executor.
+    pub(super) fn class(&self, placement: &Placement) -> Option<u8> {
+        match placement {
+            Placement::Default | Placement::Inline => Some(0),
+            Placement::Executor(name) => {
+                let place = self.0.iter().position(|known| known == name)?;
+                Some(place as u8 + 1)
+            }
+        }
+    }
+
+    /// The classes of workers that run these functions. A function of an executor that this node lacks is rejected when
+    /// it should run.
+    pub(super) fn classes(&self, functions: &Functions, func: u64, callback: Option<u64>) -> Classes {
+        functions.classes(func, callback, |placement| self.class(placement).unwrap_or_default())
+    }
+}
