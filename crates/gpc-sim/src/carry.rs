@@ -267,7 +267,7 @@ impl World {
                 (orphans, forged) = mishaps.request(sent);
                 copy = forged.then(|| message.clone());
             }
-            let lies = call_of(&message).is_some_and(|_| mishaps.is_lied_about(sent));
+            let lies = call_of(&message).is_some_and(|_| mishaps.count_message(sent));
             lied = lies.then(|| message.clone());
         }
         let due = arrival;

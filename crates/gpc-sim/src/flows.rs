@@ -186,7 +186,7 @@ impl World {
     /// Handles a message that may be the head of a long reply; returns whether it was.
     pub(super) fn head_came(&mut self, at: Id, from: Id, message: &Message) -> bool {
         self.flows.hears(at, from, message);
-        self.is_needed_whole(at, from, message);
+        self.report_need_of_whole(at, from, message);
         let Message::Response(Response { call, answer: Answer::Arriving(head) }) = message else {
             return false;
         };
@@ -210,7 +210,7 @@ impl World {
 
     /// A long reply of a partial call arrives whole: its receiver must ask for that, or its driver would deliver the
     /// head alone.
-    fn is_needed_whole(&mut self, at: Id, from: Id, message: &Message) {
+    fn report_need_of_whole(&mut self, at: Id, from: Id, message: &Message) {
         if let Message::Response(Response { call, answer: Answer::Partial(partial) }) = message
             && partial.reply.data.len() > SEGMENT
             && self.call(*call).is_some_and(|state| state.plan.partial)

@@ -22,7 +22,7 @@ impl World {
         let Message::Response(Response { call, ref answer }) = message else { return message };
         let now = self.now;
         let Some(mishaps) = &mut self.mishaps else { return message };
-        if self.scenario.n > LARGE || !mishaps.is_malformed(now) {
+        if self.scenario.n > LARGE || !mishaps.count_answer(now) {
             return message;
         }
         let way = self.random.below(7);

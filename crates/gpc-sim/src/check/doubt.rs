@@ -55,7 +55,7 @@ impl Doubt {
             Observation::Received { at, from, message: Message::Request(request) } => {
                 let small = |record: &Record| record.plan.ids.len() <= LARGE && record.root() != Some(*at);
                 if book.calls.get(&request.call).is_some_and(small) {
-                    self.may_execute(*at, request, findings.at);
+                    self.note_request(*at, request, findings.at);
                     self.calls.entry((*at, request.call)).or_default().asked(*from, request);
                 }
             }
@@ -141,7 +141,7 @@ impl Doubt {
     }
 
     /// Records a request to a run of an id.
-    fn may_execute(&mut self, id: Id, request: &Request, now: u64) {
+    fn note_request(&mut self, id: Id, request: &Request, now: u64) {
         let Some(began) = self.began.get(&id) else { return };
         let young = u128::from(now.saturating_sub(*began)) < request.age.as_nanos();
         let may = self.may_execute.entry((id, request.call)).or_default();

@@ -73,16 +73,16 @@ impl Faithful {
                     self.running.remove(&(*id, *call));
                 }
                 if *end == FunctionEnd::Failed {
-                    self.has_failed(book, *id, *call);
+                    self.note_failure(book, *id, *call);
                 }
             }
-            Observation::Ran { id, call, end: FunctionEnd::Failed } => self.has_failed(book, *id, *call),
+            Observation::Ran { id, call, end: FunctionEnd::Failed } => self.note_failure(book, *id, *call),
             Observation::Ended { id } => self.ended(book, *id),
             _ => {}
         }
     }
 
-    fn has_failed(&mut self, book: &Book, id: Id, call: CallId) {
+    fn note_failure(&mut self, book: &Book, id: Id, call: CallId) {
         let ends = |it: &Record| !it.plan.partial && !it.plan.forward_first && it.plan.ids.len() <= LARGE;
         if book.calls.get(&call).is_some_and(ends) && !book.has_forwarded(id, call) {
             self.failed.insert((id, call));

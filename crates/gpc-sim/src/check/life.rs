@@ -161,7 +161,7 @@ impl Life {
             Observation::Sent { from, to, message: Message::Pong } => {
                 self.questions.remove(&(*from, *to));
             }
-            Observation::Held { id, .. } => self.is_through(book, *id, findings),
+            Observation::Held { id, .. } => self.judge(book, *id, findings),
             Observation::Sent { from, to, message: Message::Ping } => {
                 let wrong = self.asks(book, *from, *to, now);
                 self.asked(book, *from, *to, now);
@@ -207,7 +207,7 @@ impl Life {
                 self.begins(book, other, now);
                 // The call that it ends may be the reason why ids below were asked at the same time.
                 if let Some(id) = ends_at(other) {
-                    self.has_asked(book, id, findings);
+                    self.judge_questions(book, id, findings);
                 }
                 self.awaited(other, now);
             }
@@ -239,9 +239,9 @@ impl Life {
 
     /// Judges an id at the end of an input.
     #[inline(always)]
-    fn is_through(&mut self, book: &Book, id: Id, findings: &mut Findings) {
+    fn judge(&mut self, book: &Book, id: Id, findings: &mut Findings) {
         self.looks_on(book, id, findings);
-        self.has_asked(book, id, findings);
+        self.judge_questions(book, id, findings);
         // This loop ends: each round removes a question.
         while let Some(&(_, asker)) = self.questions.range((id, 0)..=(id, Id::MAX)).next() {
             self.questions.remove(&(id, asker));
@@ -251,7 +251,7 @@ impl Life {
 
     /// Judges the questions of an id that are asked at the same time.
     #[inline]
-    fn has_asked(&mut self, book: &Book, id: Id, findings: &mut Findings) {
+    fn judge_questions(&mut self, book: &Book, id: Id, findings: &mut Findings) {
         if self.silent.is_empty() {
             return;
         }

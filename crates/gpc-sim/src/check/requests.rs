@@ -63,10 +63,10 @@ impl Requests {
         }
         match seen {
             Observation::Sent { from, to, message: Message::Response(response) } => {
-                self.is_refusal((*from, *to), response, Count::leaves)
+                self.count_refusal((*from, *to), response, Count::leaves)
             }
             Observation::Received { at, from, message: Message::Response(response) } => {
-                self.is_refusal((*from, *at), response, Count::comes)
+                self.count_refusal((*from, *at), response, Count::comes)
             }
             Observation::Held { id, .. } => {
                 self.judge(*id, findings);
@@ -80,8 +80,9 @@ impl Requests {
         }
     }
 
-    /// Whether an answer is the refusal of such a request, between the same two ids; `counts` updates its count.
-    fn is_refusal(
+    /// Counts an answer if it is the refusal of such a request, between the same two ids. Returns whether it is;
+    /// `counts` updates the count.
+    fn count_refusal(
         &mut self,
         (asked, asker): (Id, Id),
         response: &Response,

@@ -441,7 +441,7 @@ impl Mishaps {
     }
 
     /// Counts a message of a call; returns whether another id sends a lie about it. Not after the last fault.
-    pub(crate) fn is_lied_about(&mut self, now: u64) -> bool {
+    pub(crate) fn count_message(&mut self, now: u64) -> bool {
         let count = self.messages;
         self.messages += 1;
         now < self.end && self.lies.contains(&count)
@@ -455,7 +455,7 @@ impl Mishaps {
     }
 
     /// Counts an answer; returns whether it is malformed. Not after the last fault.
-    pub(crate) fn is_malformed(&mut self, now: u64) -> bool {
+    pub(crate) fn count_answer(&mut self, now: u64) -> bool {
         let count = self.answers;
         self.answers += 1;
         now < self.end && self.malformed.contains(&count)

@@ -19,7 +19,7 @@ pub(super) enum Arrival {
 }
 
 impl World {
-    pub(super) fn is_to_hear(&mut self, id: Id, arrival: Arrival) {
+    pub(super) fn queue_arrival(&mut self, id: Id, arrival: Arrival) {
         let run = self.hosts.run(id);
         self.linked().arrivals.push_back((id, run, arrival));
     }

@@ -96,7 +96,7 @@ impl World {
         for leaving in self.process(id).pending.remove(&peer).unwrap_or_default() {
             self.leave(id, peer, leaving);
         }
-        self.is_to_hear(id, Arrival::Up { peer, incarnation, begun });
+        self.queue_arrival(id, Arrival::Up { peer, incarnation, begun });
     }
 
     /// Sends a message on a link that is up.
@@ -152,7 +152,7 @@ impl World {
     /// Drops the messages queued for a peer.
     fn lost(&mut self, id: Id, peer: Id, kind: CauseKind, why: String, unreached: bool) {
         self.process(id).pending.remove(&peer);
-        self.is_to_hear(id, Arrival::Lost { peer, kind, why, unreached });
+        self.queue_arrival(id, Arrival::Lost { peer, kind, why, unreached });
     }
 
     /// Handles a message that arrives on a connection; returns whether it counts.

@@ -397,8 +397,8 @@ impl Checkers {
     fn dropped(&mut self, process: Process, peer: Id) {
         self.links.remove(&(process, peer));
         self.rules_input(process, Input::Abandons(peer));
-        self.known(process, peer).into_iter().for_each(Known::is_not_awaited);
-        self.is_absent(process, peer);
+        self.known(process, peer).into_iter().for_each(Known::stop_awaiting);
+        self.note_absence(process, peer);
     }
 
     /// The answer of `want` matches the state of the link.

@@ -149,7 +149,7 @@ pub(super) struct Step {
 
 impl Known {
     /// No connection from this id is expected any more.
-    pub(super) fn is_not_awaited(&mut self) {
+    pub(super) fn stop_awaiting(&mut self) {
         (self.awaited, self.perhaps_awaited) = (None, false);
     }
 
@@ -482,7 +482,7 @@ impl Checkers {
 
     /// A first hello is sent with this generation.
     fn says(&mut self, end: End, peer: Id, generation: u32) {
-        self.known(end.process, peer).into_iter().for_each(Known::is_not_awaited);
+        self.known(end.process, peer).into_iter().for_each(Known::stop_awaiting);
         let Some(node) = self.nodes.get_mut(end.process) else { return };
         let others = node.forgotten;
         let known = node.known.entry(peer).or_default();
@@ -534,7 +534,7 @@ impl Checkers {
         let cause = self.step.why.clone();
         let Some(known) = self.known(end.process, peer) else { return };
         known.heard(run, generation);
-        known.is_not_awaited();
+        known.stop_awaiting();
         known.proof = Some(proof);
         if known.attempt == Some(end.key) {
             known.attempt = None;
@@ -579,12 +579,12 @@ impl Checkers {
 
     pub(super) fn rules_lost(&mut self, process: Process, peer: Id, stood: bool) {
         self.step.lost.push((peer, stood));
-        self.known(process, peer).into_iter().for_each(Known::is_not_awaited);
-        self.is_absent(process, peer);
+        self.known(process, peer).into_iter().for_each(Known::stop_awaiting);
+        self.note_absence(process, peer);
     }
 
     /// There is neither a link with an id nor an attempt.
-    pub(super) fn is_absent(&mut self, process: Process, peer: Id) {
+    pub(super) fn note_absence(&mut self, process: Process, peer: Id) {
         let Some(node) = self.nodes.get_mut(process) else { return };
         let is_peer = node.book.contains_key(&peer);
         let just = matches!(self.step.why, Some(Why::Input(Input::Forgets(id))) if id == peer);

@@ -189,7 +189,7 @@ impl Checkers {
         }
         for id in awaits {
             self.add("rules", format!("process {process} awaits a connection of id {id} beyond its time"));
-            self.known(process, id).into_iter().for_each(Known::is_not_awaited);
+            self.known(process, id).into_iter().for_each(Known::stop_awaiting);
         }
         for (key, what) in found {
             self.wrong(End { process, key }, &what);
