@@ -11,7 +11,8 @@ use gpc_trees::Id;
 
 use super::check::Observation;
 use super::faults::Fault;
-use super::world::{LARGE, World};
+use super::large::LARGE;
+use super::world::World;
 use chained_gpc::wire::level::{Leaves, Leveled, Limits, aggregate, level0, validate};
 use chained_gpc::wire::message::{Answer, Partial, Response, SubtreeReply};
 use chained_gpc::wire::{Cause, CauseKind, Coverage, Failure, Message, Payload, Report, Stage, Status};

@@ -10,10 +10,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gpc_trees::Id;
 
-use super::book::{Book, Record};
-use super::{Findings, NAMES, Observation, forget, is_refusal};
+use super::Observation;
+use super::book::Book;
+use super::findings::Findings;
+use super::record::Record;
+use super::refusing::is_refusal;
 use crate::faults::Fault;
-use crate::world::LARGE;
+use crate::large::LARGE;
+use crate::ranges::{NAMES, forget};
 use chained_gpc::wire::message::{Answer, Response};
 use chained_gpc::wire::{CallId, CauseKind, Message, Request, Status};
 

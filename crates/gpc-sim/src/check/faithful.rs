@@ -8,10 +8,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 use gpc_trees::{Group, Id};
 
-use super::book::{Book, Record};
-use super::{Findings, FunctionEnd, NAMES, Observation, forget, forget_keys};
+use super::book::Book;
+use super::findings::Findings;
+use super::record::Record;
+use super::{FunctionEnd, Observation};
 use crate::by_call::ByCall;
-use crate::world::LARGE;
+use crate::large::LARGE;
+use crate::ranges::{NAMES, forget, forget_keys};
 use chained_gpc::wire::message::{Answer, Message, Response};
 use chained_gpc::wire::{CallId, Request};
 

@@ -13,10 +13,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use gpc_trees::Id;
 use smallvec::SmallVec;
 
-use super::book::{Book, Record};
+use super::Observation;
+use super::book::Book;
 use super::by_id::ById;
-use super::{Findings, NAMES, Observation, forget, forget_keys, is_refusal};
-use crate::world::LARGE;
+use super::findings::Findings;
+use super::record::Record;
+use super::refusing::is_refusal;
+use crate::large::LARGE;
+use crate::ranges::{NAMES, forget, forget_keys};
 use chained_gpc::chain::PAUSE_MAX;
 use chained_gpc::wire::message::Answer;
 use chained_gpc::wire::{CallId, Message};

@@ -8,8 +8,10 @@
 use gpc_trees::Id;
 use smallvec::SmallVec;
 
-use super::book::{Book, Record};
-use super::{Findings, FunctionEnd, Held, Observation, Plan};
+use super::book::Book;
+use super::findings::Findings;
+use super::record::Record;
+use super::{FunctionEnd, Held, Observation, Plan};
 use chained_gpc::wire::message::{Answer, Response};
 use chained_gpc::wire::short::SHORT_MAX;
 use chained_gpc::wire::{CallId, Message, Request};

@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 
 use gpc_trees::Id;
 
-use super::{Findings, Observation, forget};
+use super::Observation;
+use super::findings::Findings;
+use crate::ranges::forget;
 use chained_gpc::wire::message::{Answer, Message, Response};
 use chained_gpc::wire::{CallId, CauseKind, Stage};
 

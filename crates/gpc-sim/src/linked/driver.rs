@@ -3,13 +3,15 @@
 
 use gpc_trees::Id;
 
-use super::arrivals::Arrival;
+use super::arrival::Arrival;
 use super::pipe::{What, of_key};
 use super::{Leaving, Process, Said};
 use crate::check::Observation;
 use crate::cost::wire_bytes;
+use crate::event::Event;
 use crate::faults::{Fault, Passage};
-use crate::world::{Event, Parcel, Sent, World};
+use crate::parcel::{Parcel, Sent};
+use crate::world::World;
 use chained_gpc::chain::Time;
 use chained_gpc::peering::{ANSWER_LIMIT, LinkKey, Output, Standing, State, Wanted};
 use chained_gpc::wire::{CauseKind, Message};
@@ -202,7 +204,7 @@ impl World {
     /// perhaps the end of a link.
     pub(crate) fn behind_what_has_come(&self, event: &Event) -> Option<u64> {
         let (Event::Ran { id, .. } | Event::Answered { id, .. }) = event else { return None };
-        let back_at = self.linked.as_ref().and(self.mishaps.as_ref())?.back_at(*id)?;
+        let back_at = self.linked.as_ref().and(self.mishaps.as_ref())?.timing.back_at(*id)?;
         let busy_until = self.hosts.busy_until(*id);
         (self.now == back_at + 1 && busy_until > self.now).then_some(busy_until + 1)
     }

@@ -4,8 +4,10 @@ use gpc_trees::Id;
 
 use super::pipe::{Item, Pipe, What, key_of, of_key};
 use super::{Linked, Step};
+use crate::event::Event;
 use crate::faults::Fault;
-use crate::world::{Event, Parcel, World};
+use crate::parcel::Parcel;
+use crate::world::World;
 use chained_gpc::chain::Time;
 use chained_gpc::peering::{Here, LinkKey, Source, Way};
 use chained_gpc::wire::CauseKind;
@@ -57,7 +59,7 @@ impl World {
     /// Refuses a connection if the receiver is down or refuses the sender; returns whether it does.
     fn perhaps_refuse(&mut self, from: Id, to: Id) -> bool {
         let lives = self.hosts.is_up(to);
-        let refuses = self.mishaps.as_ref().is_some_and(|mishaps| mishaps.refuses(from, to, self.now));
+        let refuses = self.mishaps.as_ref().is_some_and(|mishaps| mishaps.timing.refuses(from, to, self.now));
         if lives && refuses {
             self.inject(Fault::Refused, &[from, to]);
         }
@@ -104,7 +106,7 @@ impl World {
     pub(crate) fn delivery(&mut self, pipe: u32, side: usize) {
         let [from, to] = self.sender_and_receiver(pipe, side);
         [from, to].into_iter().for_each(|id| self.took_part(id));
-        let cut = self.mishaps.as_ref().and_then(|mishaps| mishaps.cut_until(from, to, self.now));
+        let cut = self.mishaps.as_ref().and_then(|mishaps| mishaps.timing.cut_until(from, to, self.now));
         // The host answers a connection attempt, even if the process is paused.
         let opens = matches!(self.pipe(pipe).ends[side].coming.front(), Some(Item::Other(What::Opens)));
         let paused = self.paused_until(to).filter(|_| !opens);

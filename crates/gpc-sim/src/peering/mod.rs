@@ -14,11 +14,14 @@
 
 pub mod check;
 mod driver;
+mod event;
+mod fault;
 mod faults;
 mod member;
 mod model;
 mod network;
 mod pipe;
+mod process;
 mod scenario;
 #[cfg(test)]
 mod stories;
@@ -27,6 +30,6 @@ mod tests;
 mod world;
 
 pub use super::worlds::{acts_text, exhaustive, parse_acts, run, run_all};
-pub use faults::Fault;
+pub use fault::Fault;
 pub(super) use model::crypto;
 pub use scenario::{Report, Scenario, Swarm};

@@ -2,9 +2,15 @@
 
 use gpc_trees::Id;
 
-use super::rules::{Expected, Held, Input, Known, LATE, Step, Why};
+use super::Checkers;
+use super::connection::Connection;
+use super::known::{Held, Known};
+use super::rules::LATE;
+use super::said::REFUSED;
 use super::said::{First, first};
-use super::{Checkers, Connection, End, Process, REFUSED};
+use super::seen::Input;
+use super::seen::{End, Process};
+use super::step::{Expected, Step, Why};
 use chained_gpc::peering::{GREETING_LIMIT, LinkKey};
 use chained_gpc::wire::frame::{FIRST_MAX, FRAME_HEADER};
 use chained_gpc::wire::head::GoodbyeReason;
