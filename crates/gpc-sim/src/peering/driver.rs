@@ -8,7 +8,7 @@ use gpc_trees::Id;
 use super::check::{End, Input, Seen};
 use super::event::Event;
 use super::pipe::Owner;
-use super::process::{Local, Phase};
+use super::processes::{Local, Phase};
 use super::world::World;
 use crate::time::BEGIN;
 use chained_gpc::chain::Time;

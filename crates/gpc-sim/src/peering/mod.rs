@@ -21,7 +21,7 @@ mod member;
 mod model;
 mod network;
 mod pipe;
-mod process;
+mod processes;
 mod scenario;
 #[cfg(test)]
 mod stories;

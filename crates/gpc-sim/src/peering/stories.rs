@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use gpc_trees::Id;
 
 use super::model::{Model, public};
-use super::process::Names;
+use super::processes::Names;
 use crate::Random;
 use chained_gpc::chain::Time;
 use chained_gpc::peering::{

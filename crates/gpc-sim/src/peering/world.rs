@@ -10,7 +10,7 @@ use super::event::{Event, MS};
 use super::fault::Fault;
 use super::model::{Model, public};
 use super::pipe::{Owner, Pipe, Tamper};
-use super::process::{Names, Running};
+use super::processes::{Names, Running};
 use crate::Random;
 use crate::queue::{Next, Queue};
 use crate::time::BEGIN;
