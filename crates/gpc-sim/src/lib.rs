@@ -44,7 +44,8 @@
 //! | `many` | many runs on all cores |
 //! | `linked` | links of a world of calls, made by the peering machine (`--links peering`) |
 //! | [`peering`] | worlds of peers: who may link, with an attacker (`--peering`) |
-//! | `peering/world`, `event`, `processes`, `driver` | the loop over events; the events; a process; drives its machine |
+//! | `peering/world`, `event` | the loop over events; the events |
+//! | `peering/processes`, `driver` | a process; drives its machine |
 //! | `peering/network`, `pipe` | connections; one of them |
 //! | `peering/fault`, `faults` | the list of faults; injects them |
 //! | `peering/model`, `member` | a model of the cryptography; a member that violates the protocol |
