@@ -62,6 +62,11 @@ struct Counted {
 }
 
 impl Counted {
+    /// Adds counts at which something happens.
+    fn choose(&mut self, counts: impl IntoIterator<Item = u64>) {
+        self.chosen.extend(counts);
+    }
+
     /// Counts an occasion; returns whether it is chosen.
     fn count_one(&mut self) -> bool {
         let count = self.count;
@@ -166,9 +171,7 @@ impl Mishaps {
             Fault::Pause => add(at, Mishap::Pause { id, until }),
             Fault::Announced => timed.extend(announced(random, id, at, times)),
             Fault::Slow => add(at, Mishap::Slow { id, factor: random.between(2, 50), until }),
-            Fault::Link if random.chance(1, 4) => {
-                self.broken_replies.chosen.insert(random.below(PASSED_ON));
-            }
+            Fault::Link if random.chance(1, 4) => self.broken_replies.choose([random.below(PASSED_ON)]),
             Fault::Link | Fault::Duplicate => add(at, Mishap::Break { hard: random.chance(1, 2), of: None }),
             Fault::Partition => {
                 add(at, Mishap::Cut { ids: cut_off(random, id, n), until });
@@ -189,10 +192,8 @@ impl Mishaps {
             Fault::SecondParent => {
                 self.forged.extend([random.below(requests), random.below(requests)]);
             }
-            Fault::Malformed => {
-                self.malformed.chosen.extend([random.below(requests), random.below(requests)])
-            }
-            Fault::Forged => self.lies.chosen.extend((0..LIES).map(|_| random.below(requests * LIES))),
+            Fault::Malformed => self.malformed.choose([random.below(requests), random.below(requests)]),
+            Fault::Forged => self.lies.choose((0..LIES).map(|_| random.below(requests * LIES))),
             Fault::Refused => {
                 let other = random.below(n.into()) as Id;
                 let from = random.chance(2, 3).then_some(other);
