@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use gpc_trees::Id;
 
-use super::world::{FEW, LARGE, World};
+use super::large::{FEW, LARGE};
+use super::world::World;
 use chained_gpc::wire::frame::{FrameError, flags};
 use chained_gpc::wire::head::{AnswerKind, RequestHead, ResponseHead};
 use chained_gpc::wire::message::{Answer, Partial, SubtreeReply};

@@ -5,22 +5,15 @@
 
 use std::num::NonZeroU32;
 
-use gpc_trees::{Id, IdList, Lag, Radix, Tree};
+use gpc_trees::{Id, Lag, Radix, Tree};
 
+use super::large::LARGE;
 use super::random::Random;
-use super::world::{LARGE, World};
-use chained_gpc::chain::{Input, Output, Sizes, Start, Time};
+use chained_gpc::chain::Sizes;
 use chained_gpc::wire::message::Merging;
 
 /// Offset of this stream's seed from the run's seed.
 const APART: u64 = 0x5deece66d;
-
-/// Gaps between two calls of a root. After such a gap a call lies one word of bits further in the window of completed
-/// calls, or at its far end. Or it lies at the same place one window later.
-const BETWEEN: [u32; 5] = [63, 127, 1023, 4095, 4095];
-
-/// Ticket of the calls in the gaps; no planned call has it.
-const TICKET: u64 = u64::MAX;
 
 /// Settings of a whole run.
 #[derive(Clone, Debug)]
@@ -128,32 +121,5 @@ impl Behind {
     /// next.
     pub(super) fn root(&mut self, n: u32) -> Option<Id> {
         (self.calls_others || self.alike.is_some()).then(|| self.random.below(n.into()) as Id)
-    }
-}
-
-impl World {
-    /// Sometimes has a root make calls over no ids. Each is refused at once, and uses up a call number.
-    pub(super) fn calls_others(&mut self, root: Id) {
-        let behind = &mut self.profile.behind;
-        if !behind.calls_others || behind.random.chance(1, 2) {
-            return;
-        }
-        let Some(&count) = behind.random.pick(&BETWEEN) else { return };
-        for _ in 0..count {
-            let now = Time::from_nanos(self.now);
-            let start = Start { ids: IdList::range(0..0), ..Start::new(0) };
-            let mut outputs = std::mem::take(&mut self.outputs);
-            let Some(node) = self.node(root) else { return };
-            node.input(now, Input::Start { ticket: TICKET, start: start.into() }, &mut outputs);
-            self.outputs = outputs;
-            // The first input also makes the outputs of expired timers.
-            while let Some(output) = self.outputs.pop_front() {
-                if !matches!(output, Output::Finished { ticket: TICKET, .. }) {
-                    self.carry_out(root, output);
-                }
-            }
-        }
-        self.hosts.at(root).started += count;
-        self.settle(root);
     }
 }

@@ -7,16 +7,20 @@ use bytes::Bytes;
 use gpc_trees::Id;
 use smallvec::SmallVec;
 
+use super::calls::CallState;
 use super::check::{Held, Limits, Observation, Outcome};
+use super::classes::{EXECUTOR, classes_of, has_usual_classes};
 use super::cost::wire_bytes;
+use super::event::{Event, Question};
 use super::faults::{Fate, Fault, Passage, Receipt};
 use super::forged::call_of;
+use super::hosts::held;
+use super::large::LARGE;
 use super::linked::{Leaving, Said};
+use super::parcel::{Parcel, Sent};
 use super::path::Came;
 use super::trace::{Shown, digest};
-use super::world::{
-    CallState, EXECUTOR, Event, LARGE, Parcel, Question, Sent, World, classes_of, has_usual_classes, held,
-};
+use super::world::World;
 use chained_gpc::chain::{Config, Input, Node, Output, Time};
 use chained_gpc::wire::budget::Budget;
 use chained_gpc::wire::message::{Answer, Response};
@@ -51,10 +55,10 @@ impl World {
     /// Gives a node one input and carries out its outputs. Outputs make no input by themselves, so the node is drained
     /// before its next input.
     fn drain(&mut self, id: Id, input: Input) -> Option<()> {
-        let (now, mut outputs) = (self.now, std::mem::take(&mut self.outputs));
+        let (now, mut outputs) = (self.now, std::mem::take(&mut self.buffers.outputs));
         self.node(id)?.input(Time::from_nanos(now), input, &mut outputs);
-        self.outputs = outputs;
-        while let Some(output) = self.outputs.pop_front() {
+        self.buffers.outputs = outputs;
+        while let Some(output) = self.buffers.outputs.pop_front() {
             self.carry_out(id, output);
         }
         Some(())
@@ -62,7 +66,8 @@ impl World {
 
     /// The node of a process that is up; made if needed.
     pub(super) fn node(&mut self, id: Id) -> Option<&mut Node> {
-        let (workers, heartbeat, restart_margin) = (self.workers, self.heartbeat, self.under_way_max);
+        let (workers, heartbeat, restart_margin) =
+            (self.settings.workers, self.settings.heartbeat, self.settings.under_way_max);
         let limits = self.profile.limits;
         let (sizes, plan_at_once) = (self.profile.behind.sizes, self.profile.behind.plan_at_once);
         let (up, incarnation) = (self.hosts.is_up(id), self.hosts.incarnation(id));
@@ -98,11 +103,11 @@ impl World {
     pub(super) fn settle(&mut self, id: Id) {
         // This loop ends: a job ends once, and a call has one func, one continuation for each piece of data, and one
         // callback for each child.
-        while let Some((call, result)) = self.ended.pop_front() {
+        while let Some((call, result)) = self.buffers.ended.pop_front() {
             self.ran(id, call, &result);
             self.drain(id, Input::Ran { call, result });
         }
-        let (now, workers) = (self.now, [self.workers, EXECUTOR]);
+        let (now, workers) = (self.now, [self.settings.workers, EXECUTOR]);
         let host = self.hosts.at(id);
         let Some(node) = host.node.as_deref() else { return };
         let next = node.next_deadline();
@@ -126,7 +131,7 @@ impl World {
         let in_flight =
             |call: &CallState| call.name.is_some_and(|name| name.root == id) && call.ended.is_none();
         // Tickets are indices into the list of calls.
-        let calls = (0..).zip(&self.calls).filter(|(_, call)| in_flight(call));
+        let calls = (0..).zip(&self.calls.all).filter(|(_, call)| in_flight(call));
         let needs: SmallVec<[_; 4]> =
             calls.filter_map(|(ticket, call)| Some((call.name?, node.needs_workers(ticket)))).collect();
         self.observe(&Observation::Involved { id, with: &with });
@@ -221,7 +226,7 @@ impl World {
 
     fn send_where_links_break(&mut self, from: Id, to: Id, message: Message, arrival: u64, data: bool) {
         let (sent, lives) = (self.now, self.hosts.is_up(to));
-        let refuses = self.mishaps.as_ref().is_some_and(|mishaps| mishaps.refuses(from, to, sent));
+        let refuses = self.mishaps.as_ref().is_some_and(|mishaps| mishaps.timing.refuses(from, to, sent));
         let up = lives && !refuses;
         let Some(mishaps) = &mut self.mishaps else { return };
         let opens = matches!(message, Message::Request(_) | Message::Ping);
@@ -248,7 +253,7 @@ impl World {
             let again = repeats && mishaps.used.has(Fault::Duplicate) && !data;
             if let Some(copy) = again.then(|| may_come_again(&message)).flatten() {
                 let runs = [self.hosts.run(from), self.hosts.run(to)];
-                mishaps.remember(sent, from, to, runs, copy);
+                mishaps.repeats.remember(sent, from, to, runs, copy);
             }
             let stalls = data && self.profile.behind.stalls && sent < mishaps.end;
             // Where data already wait, those of another child arrive after the limit.
@@ -267,7 +272,7 @@ impl World {
                 (orphans, forged) = mishaps.request(sent);
                 copy = forged.then(|| message.clone());
             }
-            let lies = call_of(&message).is_some_and(|_| mishaps.is_lied_about(sent));
+            let lies = call_of(&message).is_some_and(|_| mishaps.count_message(sent));
             lied = lies.then(|| message.clone());
         }
         let due = arrival;
@@ -318,7 +323,7 @@ impl World {
 
     /// Sometimes fills the socket to a peer; the node learns later that the socket has taken bytes.
     fn fill_socket(&mut self, from: Id, to: Id, arrival: u64) {
-        let Some(heartbeat) = self.heartbeat.filter(|_| self.profile.full_sockets) else { return };
+        let Some(heartbeat) = self.settings.heartbeat.filter(|_| self.profile.full_sockets) else { return };
         // In a large world this is rare, since each time adds an event.
         let one_in = if self.scenario.n > LARGE { 64 } else { 4 };
         if self.random.chance(1, one_in) {
@@ -342,7 +347,7 @@ impl World {
     /// A message reaches its receiver, which reads it as soon as it can.
     pub(super) fn arrive(&mut self, parcel: Box<Parcel>) {
         let (from, to) = (parcel.from, parcel.to);
-        let cut = self.mishaps.as_ref().and_then(|mishaps| mishaps.cut_until(from, to, self.now));
+        let cut = self.mishaps.as_ref().and_then(|mishaps| mishaps.timing.cut_until(from, to, self.now));
         if let Some(until) = cut {
             return self.queue.push(until, Event::Arrive(parcel));
         }
@@ -445,8 +450,8 @@ impl World {
         Message::Request(request)
     }
 
-    pub(super) fn call(&self, call: CallId) -> Option<&super::world::CallState> {
-        self.calls.get(*self.names.get(&call)?)
+    pub(super) fn call(&self, call: CallId) -> Option<&CallState> {
+        self.calls.named(call)
     }
 
     /// Rounds a time down to the wire's unit, microseconds; the result is in nanoseconds.

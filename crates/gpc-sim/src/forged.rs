@@ -9,8 +9,11 @@ use std::sync::Arc;
 use gpc_trees::{Id, IdList, Shape, Tree};
 
 use super::check::Observation;
+use super::event::Event;
 use super::faults::{Act, Fate, Fault, Passage};
-use super::world::{Event, LARGE, Parcel, Sent, World};
+use super::large::LARGE;
+use super::parcel::{Parcel, Sent};
+use super::world::World;
 use chained_gpc::wire::message::{Answer, Partial, Response, SubtreeReply};
 use chained_gpc::wire::{
     CallId, Cause, CauseKind, Coverage, Failure, Message, Payload, Report, Request, Stage, Status,

@@ -4,10 +4,13 @@
 use bytes::Bytes;
 use gpc_trees::Id;
 
+use super::calls::CallState;
 use super::check::{FunctionEnd, Observation, merged, no_function, part, reason, reply_header};
+use super::event::Event;
 use super::faults::{Act, Fault};
+use super::large::{FEW, LARGE};
 use super::random::Random;
-use super::world::{CallState, Event, FEW, LARGE, World};
+use super::world::World;
 use chained_gpc::chain::{Input, Job, JobResult, Reply, Taken, Work};
 use chained_gpc::wire::{CallId, Reason, Request};
 
@@ -141,7 +144,7 @@ impl World {
     /// it.
     fn ends(&mut self, id: Id, call: CallId, ns: u64, result: JobResult) {
         if ns == 0 && self.runs_at_once(id) {
-            return self.ended.push_back((call, result));
+            return self.buffers.ended.push_back((call, result));
         }
         let (run, result) = (self.hosts.run(id), Box::new(result));
         self.work(id, ns, Event::Ran { id, run, call: call.into(), result });
@@ -231,8 +234,8 @@ impl World {
     /// and others may wait.
     fn fails_now(&mut self, id: Id, call: CallId) -> bool {
         let well = Random::new(call.sequence ^ u64::from(id) << 16).below(3) as u32;
-        let index = self.names.get(&call).copied();
-        let state = index.and_then(|index| self.calls.get_mut(index));
+        let index = self.calls.names.get(&call).copied();
+        let state = index.and_then(|index| self.calls.all.get_mut(index));
         let merged = state.map(|state| state.merged_well.entry(id).or_default());
         merged.is_none_or(|merged| {
             *merged += 1;

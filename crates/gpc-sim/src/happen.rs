@@ -5,11 +5,16 @@ use std::time::Duration;
 
 use gpc_trees::{Id, IdList, Tree};
 
-use super::check::{Carries, Observation, Plan, forget};
+use super::check::{Carries, Observation, Plan};
+use super::event::Event;
 use super::faults::{Acts, Again, Fault, FaultSet, Mishap, Mishaps, Timed, Times, some_of};
+use super::large::LARGE;
+use super::parcel::{Parcel, Sent};
 use super::profile::{Profile, probe_tree};
+use super::ranges::forget;
 use super::scenario::Scenario;
-use super::world::{BEGIN, Event, LARGE, Parcel, Sent, World, expected_ns};
+use super::time::BEGIN;
+use super::world::World;
 use chained_gpc::chain::{Heartbeat, Input, Node, Sizes};
 use chained_gpc::peering::GREETING_LIMIT;
 use chained_gpc::wire::{CauseKind, Message};
@@ -60,6 +65,16 @@ fn still_again(timed: &[Timed]) -> impl Iterator<Item = u64> {
     timed.iter().filter_map(again)
 }
 
+/// Rough upper estimate of the time of a call over `n` ids without faults, nanoseconds.
+fn expected_ns(scenario: &Scenario, tree: &Tree, n: u32) -> u64 {
+    let depth = u64::from(tree.depth(n).unwrap_or(n.min(64)));
+    let fan_out = u64::from(tree.fan_out(n).unwrap_or(n));
+    let cost = scenario.costs.elsewhere;
+    let hop = cost.latency_ns + 2 * cost.overhead_ns + cost.gap_ns;
+    let work = scenario.func_ns + scenario.callback_ns * fan_out.min(64);
+    2 * (depth + 1) * hop + 2 * fan_out * (cost.overhead_ns + cost.gap_ns) + (depth + 1) * work + 50_000
+}
+
 impl World {
     /// Plans a run with faults: calls and faults at any time in the safety phase. Then the faults stop, and calls that
     /// must reach every id check that nothing is left of them.
@@ -91,13 +106,14 @@ impl World {
         behind.copies = used.has(Fault::SecondParent)
             || behind.calls_others && n <= LARGE && faults.has(Fault::SecondParent);
         // A request may be late, and then also wait for the end of a partition.
-        self.under_way_max = Duration::from_nanos(times.after() + 2 * mishaps.longest).max(UNDER_WAY_MIN);
+        self.settings.under_way_max =
+            Duration::from_nanos(times.after() + 2 * mishaps.longest).max(UNDER_WAY_MIN);
         if mishaps.used.has(Fault::Fresh) {
             self.begin_lately(span);
             self.inject(Fault::Fresh, &[]);
         }
         // With a single worker, calls wait for each other.
-        self.workers = if self.random.chance(1, 2) { 1 } else { self.random.between(2, 3) as usize };
+        self.settings.workers = if self.random.chance(1, 2) { 1 } else { self.random.between(2, 3) as usize };
         self.draw_heartbeat(used, took, limit);
         // Messages sent before the end of the last fault may be late.
         let end = mishaps.end + mishaps.longest;
@@ -151,7 +167,7 @@ impl World {
                 self.random.chance(1, 8).then(|| self.random.between(dead_after_ns / 2, 2 * dead_after_ns));
             let (every, dead_after) =
                 (Duration::from_nanos(seldom.unwrap_or(every_ns)), Duration::from_nanos(dead_after_ns));
-            self.heartbeat = Some(Heartbeat { every, dead_after });
+            self.settings.heartbeat = Some(Heartbeat { every, dead_after });
             let every_ns = if seldom.is_some() { dead_after_ns / 3 } else { every_ns };
             self.observe(&Observation::Heartbeat { every_ns, dead_after_ns });
         }
@@ -236,8 +252,8 @@ impl World {
             // A short limit acts on all ids below the root like a hanging root.
             self.inject(Fault::Hang, plan.ids.first().as_slice());
         }
-        let index = self.add_call(plan, false);
-        let state = &mut self.calls[index];
+        let index = self.calls.add(plan, false);
+        let state = &mut self.calls.all[index];
         (state.acts, state.callbacks_fail, state.callbacks_later) = (funcs, callbacks_fail, callbacks_later);
         self.queue.push(at, Event::Start(index));
     }
@@ -250,7 +266,7 @@ impl World {
         {
             return;
         }
-        let longest = self.calls.iter().map(|call| call.plan.limit_ns).max();
+        let longest = self.calls.all.iter().map(|call| call.plan.limit_ns).max();
         let most = self.profile.limits.map_or(u32::MAX, |limits| limits.children_max);
         let tree = probe_tree(&self.scenario.tree, most);
         let least = self.expected().1.max(expected_ns(&self.scenario, &tree, self.scenario.n));
@@ -268,7 +284,7 @@ impl World {
             reply_bytes: self.scenario.reply_bytes.unwrap_or(0).max(4),
             carries: Carries::default(),
         };
-        let index = self.add_call(plan, true);
+        let index = self.calls.add(plan, true);
         self.start(index);
     }
 
@@ -281,7 +297,7 @@ impl World {
             }
             Mishap::Pause { id, until } if self.hosts.is_up(id) && self.paused_until(id).is_none() => {
                 self.inject(Fault::Pause, &[id]);
-                self.with_mishaps(|mishaps| mishaps.pause(id, until));
+                self.with_mishaps(|mishaps| mishaps.timing.pause(id, until));
                 self.queue.push(until, Event::Resumed(id));
             }
             Mishap::Announced { id, before, stated, until }
@@ -291,22 +307,23 @@ impl World {
                 // The later announcement counts.
                 let said = before.into_iter().chain([stated]);
                 said.for_each(|length| self.tell_peers(id, Duration::from_nanos(length)));
-                self.with_mishaps(|mishaps| mishaps.announce(id, until));
+                self.with_mishaps(|mishaps| mishaps.timing.announce(id, until));
                 self.queue.push(until, Event::Resumed(id));
             }
             Mishap::Slow { id, factor, until } if self.hosts.is_up(id) => {
                 self.inject(Fault::Slow, &[id]);
-                self.with_mishaps(|mishaps| mishaps.slow_down(id, factor, until));
+                self.with_mishaps(|mishaps| mishaps.timing.slow_down(id, factor, until));
             }
             Mishap::Break { hard, of } if self.linked.is_some() => self.break_connection(hard, of),
             Mishap::Break { hard, of } => self.break_one(hard, of),
-            Mishap::Cut { .. } if self.mishaps.as_ref().is_some_and(|mishaps| mishaps.is_cut(self.now)) => {}
+            Mishap::Cut { .. }
+                if self.mishaps.as_ref().is_some_and(|mishaps| mishaps.timing.is_cut(self.now)) => {}
             Mishap::Cut { ids, until } => {
                 self.inject(Fault::Partition, &[]);
-                self.with_mishaps(|mishaps| mishaps.cut(ids, until));
+                self.with_mishaps(|mishaps| mishaps.timing.cut(ids, until));
             }
             Mishap::Refuse { id, from, until } => {
-                self.with_mishaps(|mishaps| mishaps.refuse(id, from, until));
+                self.with_mishaps(|mishaps| mishaps.timing.refuse(id, from, until));
             }
             Mishap::Close(id) if self.hosts.is_up(id) => {
                 self.inject(Fault::Close, &[id]);
@@ -332,7 +349,7 @@ impl World {
     pub(super) fn resume(&mut self, id: Id) {
         self.trace.say(self.now, format_args!("{id} goes on"));
         self.observe(&Observation::Resumed { id });
-        if self.mishaps.as_mut().is_some_and(|mishaps| mishaps.goes_on(id)) {
+        if self.mishaps.as_mut().is_some_and(|mishaps| mishaps.timing.goes_on(id)) {
             self.tell_peers(id, Duration::ZERO);
         }
     }
@@ -350,7 +367,7 @@ impl World {
         forget(&mut self.asked, (id, 0)..=(id, Id::MAX));
         let hard = self.random.chance(1, 2);
         let Some(mishaps) = &mut self.mishaps else { return };
-        mishaps.forget(id);
+        mishaps.timing.forget(id);
         let told = mishaps.links.end_of(id, hard);
         if self.linked.is_some() {
             self.end_connections(id, hard);
@@ -381,7 +398,7 @@ impl World {
         let own = of.zip(self.random.pick(&peers).copied());
         let Some((a, b)) = own.or_else(|| mishaps.links.up_at(place)) else { return };
         let Some(epoch) = mishaps.links.break_up(a, b, hard) else { return };
-        let again = mishaps.again(&mut self.random, a, b);
+        let again = mishaps.repeats.again(&mut self.random, a, b);
         let fault = if again.is_empty() { Fault::Link } else { Fault::Duplicate };
         self.inject(fault, &[a, b]);
         self.tell(a, b, epoch);
@@ -461,14 +478,14 @@ impl World {
     }
 
     fn give_up(&mut self, index: usize) {
-        let Some(call) = self.calls.get(index).filter(|call| call.name.is_some() && call.ended.is_none())
+        let Some(call) = self.calls.all.get(index).filter(|call| call.name.is_some() && call.ended.is_none())
         else {
             return;
         };
         let Some(root) = call.plan.ids.first().filter(|&root| self.hosts.is_up(root)) else { return };
         if self.paused_until(root).is_none() {
             self.inject(Fault::GiveUp, &[root]);
-            let name = self.calls[index].name;
+            let name = self.calls.all[index].name;
             name.into_iter().for_each(|call| self.observe(&Observation::GivenUp { call }));
             self.input(root, Input::GiveUp { ticket: index as u64 });
         }

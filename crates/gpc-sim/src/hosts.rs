@@ -8,8 +8,8 @@ use gpc_trees::Id;
 use super::check::Held;
 use super::cost::{LinkCost, Topology};
 use super::ranked::IdSet;
-use super::world::{BEGIN, held};
-use chained_gpc::chain::Node;
+use super::time::BEGIN;
+use chained_gpc::chain::{Node, Time};
 
 /// Offset of clocks that are ahead. A process that restarts with a correct clock seems older than its last run.
 const AHEAD_NS: u64 = BEGIN;
@@ -42,6 +42,21 @@ impl Host {
     /// State that its node holds.
     pub(super) fn held(&self) -> Held {
         self.node.as_ref().map_or(Held::default(), |node| held(node, node.next_deadline(), false))
+    }
+}
+
+/// State that a node holds, given its next deadline. In a large world leaks are not counted.
+pub(super) fn held(node: &Node, next: Option<Time>, looks: bool) -> Held {
+    Held {
+        calls: node.calls(),
+        answers_kept: node.answers_kept(),
+        jobs: node.jobs_running(),
+        deadline: next.is_some(),
+        goes_on: false,
+        memory: node.config().memory.used(),
+        kept_bytes: node.kept_bytes(),
+        strays: if looks { node.strays() } else { 0 },
+        links: if looks { node.links() } else { 0 },
     }
 }
 

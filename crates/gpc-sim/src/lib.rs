@@ -1,7 +1,7 @@
 //! Simulator: runs the protocol's state machine in virtual time, over a network with costs and faults.
 //!
-//! [`run`] drives unmodified [`chain::Node`](chained_gpc::chain::Node)s through one [`Scenario`] and returns a [`Report`].
-//! [`swarm`] runs many seeds on all cores.
+//! [`run`] drives unmodified [`chain::Node`](chained_gpc::chain::Node)s through one [`Scenario`] and returns a
+//! [`Report`]. [`swarm`] runs many seeds on all cores.
 //!
 //! - **World.** Time is an integer, in nanoseconds. Events are ordered by time, then by creation. One seed decides
 //!   everything, so equal scenarios have equal hashes.
@@ -24,25 +24,36 @@
 //! | file | for |
 //! |---|---|
 //! | `scenario`, `run` | parameters of a run; runs it, or many |
-//! | `world`, `queue` | the loop over events; the events in order of time |
+//! | `world`, `event`, `queue` | the loop over events; the events; their order of time |
+//! | `calls`, `classes`, `parcel` | calls and their state; their worker classes; a message in flight |
 //! | `carry`, `functions` | inputs and outputs of nodes; what functions do |
 //! | `spot` | calls on the fast path |
-//! | [`cost`], `hosts`, `cores` | cost of messages; work of processes; cores that they share |
+//! | [`cost`], `hosts` | cost of messages; work of processes |
+//! | `cores`, `scheduler` | cores that processes share; gives them to processes |
 //! | `fit`, `path` | costs that explain measurements; the critical path of a call |
 //! | `faults`, `happen` | faults: their list, `plan` of a run, `links` that break; injects them |
-//! | `profile`, `behind` | properties of a run with faults; history of its nodes |
+//! | `profile` | properties of a run with faults |
+//! | `behind`, `other_calls` | history of its nodes; calls between the planned ones |
 //! | `forged`, `malformed` | messages of ids without a part in the call; malformed answers |
-//! | `flows`, `pieces`, `as_bytes` | long replies; request data in pieces; messages through their bytes |
+//! | `flows`, `long_replies` | long replies on their way; their steps |
+//! | `pieces`, `request_data` | request data on their way in pieces; their steps |
+//! | `as_bytes` | messages through their bytes |
 //! | [`check`] | the checkers, a file for each kind of rule; `book` is their shared state |
 //! | `trace` | hash and lines of a run |
-//! | `exhaustive`, `many` | every crash at every event; many runs on all cores |
+//! | `crash`, `planned_crashes`, `exhaustive` | crashes at events; their steps; every crash at every event |
+//! | `many` | many runs on all cores |
 //! | `linked` | links of a world of calls, made by the peering machine (`--links peering`) |
 //! | [`peering`] | worlds of peers: who may link, with an attacker (`--peering`) |
-//! | `peering/world`, `driver`, `network`, `pipe` | events; a process; connections; one of them |
-//! | `peering/model`, `faults`, `member` | a model of the cryptography; faults; a member that violates the protocol |
+//! | `peering/world`, `event` | the loop over events; the events |
+//! | `peering/processes`, `driver` | a process; drives its machine |
+//! | `peering/network`, `pipe` | connections; one of them |
+//! | `peering/fault`, `faults` | the list of faults; injects them |
+//! | `peering/model`, `member` | a model of the cryptography; a member that violates the protocol |
 //! | `peering/check`, `stories`, `scenario` | checkers; regression tests; a kind of worlds |
 //! | [`worlds`] | shared by kinds of worlds: scenarios, lists of faults, many runs |
-//! | `random`, `ranked`, `by_call` | random numbers; sets with access by rank; a map by call |
+//! | `random`, `ranked` | random numbers; sets with access by rank |
+//! | `by_call`, `ranges` | a map by call; ranges of keys |
+//! | `time`, `large` | virtual time; large worlds |
 //!
 //! ```
 //! use gpc_sim::{Scenario, run};
@@ -57,10 +68,14 @@
 mod as_bytes;
 mod behind;
 mod by_call;
+mod calls;
 mod carry;
 pub mod check;
+mod classes;
 mod cores;
 pub mod cost;
+mod crash;
+mod event;
 mod exhaustive;
 mod faults;
 pub mod fit;
@@ -69,27 +84,37 @@ mod forged;
 mod functions;
 mod happen;
 mod hosts;
+mod large;
 mod linked;
+mod long_replies;
 mod malformed;
 mod many;
+mod other_calls;
+mod parcel;
 mod path;
 pub mod peering;
 mod pieces;
+mod planned_crashes;
 mod profile;
 mod queue;
 mod random;
+mod ranges;
 mod ranked;
+mod request_data;
 mod run;
 mod scenario;
+mod scheduler;
 mod spot;
 #[cfg(test)]
 mod tests;
+mod time;
 mod trace;
 mod world;
 pub mod worlds;
 
 pub use cost::{Costs, LinkCost, LinkCostError, Sharing};
-pub use exhaustive::{Crash, CrashError, Exhaustive, exhaustive, exhaustive_trees};
+pub use crash::{Crash, CrashError};
+pub use exhaustive::{Exhaustive, exhaustive, exhaustive_trees};
 pub use faults::{Fault, FaultSet, FaultSetError};
 pub use fit::{HostCost, Probe, fit};
 pub use linked::{Linking, LinkingError};

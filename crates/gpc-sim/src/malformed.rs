@@ -11,7 +11,8 @@ use gpc_trees::Id;
 
 use super::check::Observation;
 use super::faults::Fault;
-use super::world::{LARGE, World};
+use super::large::LARGE;
+use super::world::World;
 use chained_gpc::wire::level::{Leaves, Leveled, Limits, aggregate, level0, validate};
 use chained_gpc::wire::message::{Answer, Partial, Response, SubtreeReply};
 use chained_gpc::wire::{Cause, CauseKind, Coverage, Failure, Message, Payload, Report, Stage, Status};
@@ -22,7 +23,7 @@ impl World {
         let Message::Response(Response { call, ref answer }) = message else { return message };
         let now = self.now;
         let Some(mishaps) = &mut self.mishaps else { return message };
-        if self.scenario.n > LARGE || !mishaps.is_malformed(now) {
+        if self.scenario.n > LARGE || !mishaps.count_answer(now) {
             return message;
         }
         let way = self.random.below(7);

@@ -44,6 +44,8 @@ pub(super) struct Paths {
     begun: u64,
     request: Vec<Mark>,
     last_answer: Vec<Mark>,
+    /// Critical path of the slowest call.
+    pub(super) slowest: Vec<Hop>,
 }
 
 /// One message. Two are kept for each of a million ids.
@@ -74,7 +76,7 @@ pub(super) struct Came {
 impl Paths {
     pub(super) fn new(n: u32) -> Paths {
         let none = || vec![NONE; n as usize];
-        Paths { begun: 0, request: none(), last_answer: none() }
+        Paths { begun: 0, request: none(), last_answer: none(), slowest: Vec::new() }
     }
 
     /// Begins a call at its root; drops the data of the call before.

@@ -11,9 +11,9 @@ use gpc_trees::{Id, Tree};
 use super::behind::Behind;
 use super::check::{Carries, Limits};
 use super::faults::{Fault, FaultSet};
+use super::large::LARGE;
 use super::random::Random;
 use super::scenario::Scenario;
-use super::world::LARGE;
 use chained_gpc::wire::frame::HEADER_MAX;
 use chained_gpc::wire::message::Merging;
 
@@ -55,6 +55,15 @@ const CHILD: u64 = 512;
 /// Longest run time of quick and of slow functions, nanoseconds.
 const QUICK_NS: u64 = 50_000;
 const SLOW_NS: u64 = 5_000_000;
+
+/// Approximate number of pieces of a request's data.
+pub(super) const PIECES: u64 = 3;
+
+/// Longest time between two pieces, in latencies.
+const APART: u64 = 3;
+
+/// The same where memory is the only narrow limit: other parents send requests while data arrive that find no memory.
+const FAR_APART: u64 = 40;
 
 /// Ids that take the fast path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -201,6 +210,16 @@ impl Profile {
     /// Whether memory is the only narrow limit.
     pub(super) fn is_filled(&self) -> bool {
         self.limits.is_some_and(is_filled)
+    }
+
+    /// Longest time between two pieces over a link of this latency, nanoseconds.
+    pub(super) fn piece_ns(&self, latency_ns: u64) -> u64 {
+        latency_ns * if self.is_filled() { FAR_APART } else { APART }
+    }
+
+    /// Time that the data of a request take to one id in the usual number of pieces, nanoseconds.
+    pub(super) fn pieces_ns(&self, latency_ns: u64) -> u64 {
+        if self.in_pieces { PIECES * self.piece_ns(latency_ns) } else { 0 }
     }
 
     /// Draws the bytes of each id's reply and of each request's data, and the other contents of a call.

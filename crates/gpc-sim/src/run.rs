@@ -2,12 +2,14 @@
 
 use gpc_trees::Id;
 
+use super::calls::CallState;
 use super::check::Violation;
 use super::faults::{Fault, FaultSet, themes};
 use super::many::{FAILURES_MAX, each, hash_with, keep_failure};
 use super::path::Hop;
 use super::scenario::Scenario;
-use super::world::{BEGIN, CallState, World};
+use super::time::BEGIN;
+use super::world::World;
 use chained_gpc::wire::{Cause, Coverage, CoverageCounts, Status};
 
 /// Result of a run.
@@ -82,10 +84,10 @@ pub(super) fn report(world: &mut World) -> Report {
     violations.iter_mut().for_each(|violation| violation.at_ns = since_begin(violation.at_ns));
     let at_ns = since_begin(world.now);
     let mut add = |checker, what: String| violations.push(Violation { checker, at_ns, what });
-    if world.restless {
+    if world.counts.restless {
         add("liveness", format!("no rest after {} events", world.counts.events));
     }
-    for call in world.calls.iter().filter(|call| call.probe) {
+    for call in world.calls.all.iter().filter(|call| call.probe) {
         call_well(call).into_iter().for_each(|what| add("liveness", what));
     }
     Report {
@@ -93,8 +95,8 @@ pub(super) fn report(world: &mut World) -> Report {
         events: world.counts.events,
         messages: world.counts.messages,
         bytes: world.counts.bytes,
-        calls: world.calls.iter().filter(|call| !call.probe).map(CallReport::new).collect(),
-        path: std::mem::take(&mut world.path),
+        calls: world.calls.all.iter().filter(|call| !call.probe).map(CallReport::new).collect(),
+        path: world.paths.as_mut().map(|paths| std::mem::take(&mut paths.slowest)).unwrap_or_default(),
         injected: world.checkers.injected(),
         theme: world.profile.theme,
         violations,

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use gpc_trees::Tree;
 
 use super::cost::{Costs, Sharing};
-use super::exhaustive::Crash;
+use super::crash::Crash;
 use super::faults::FaultSet;
 use super::linked::Linking;
 use super::random::Random;

@@ -10,9 +10,11 @@ use bytes::{Bytes, BytesMut};
 use gpc_trees::Id;
 
 use super::check::{FunctionEnd, Observation, Outcome, reason};
+use super::classes::has_usual_classes;
 use super::faults::{Act, Fault};
+use super::large::{FEW, LARGE};
 use super::profile::ShortWays;
-use super::world::{FEW, LARGE, World, has_usual_classes};
+use super::world::World;
 use chained_gpc::chain::{Asker, Begun, Heard, Outputs, Place, Ran, Reply, RootReply, Start, Time, ToChild};
 use chained_gpc::wire::head::{AnswerKind, ResponseHead};
 use chained_gpc::wire::level::{Leveled, aggregate, level0};
@@ -54,7 +56,7 @@ impl World {
 
     fn start_on_the_spot(&mut self, id: Id, ticket: u64, start: &Start) -> Option<()> {
         let (now, data) = (Time::from_nanos(self.now), start.data.as_bytes()?);
-        let act = self.calls.get(ticket as usize).and_then(|state| state.acts.get(&id)).copied();
+        let act = self.calls.all.get(ticket as usize).and_then(|state| state.acts.get(&id)).copied();
         if !start.watch && !is_quick(act) {
             return None;
         }
@@ -69,9 +71,9 @@ impl World {
             return None;
         }
         let act = self.call(request.call).and_then(|state| state.acts.get(&id)).copied();
-        let mut room = std::mem::take(&mut self.plan_room);
+        let mut room = std::mem::take(&mut self.buffers.plan);
         let begun = is_quick(act).then(|| self.begin_on_the_spot(id, from, request, act, &mut room));
-        self.plan_room = room;
+        self.buffers.plan = room;
         begun?
     }
 

@@ -2,10 +2,12 @@
 
 use gpc_trees::Tree;
 
+use super::event::Event;
 use super::faults::FaultSet;
+use super::large::LARGE;
 use super::queue::Next;
 use super::scenario::Scenario;
-use super::world::{Event, LARGE, World};
+use super::world::World;
 use chained_gpc::chain::{JobResult, Reply};
 use chained_gpc::wire::Message;
 use chained_gpc::wire::message::{Answer, Response};
@@ -149,7 +151,7 @@ fn a_large_world_is_probed_once_by_a_whole_call() {
         let plain = Scenario::new(LARGE + 1, Tree::Binary);
         let mut world = World::new(&Scenario { seed, faults: FaultSet::ALL, ..plain });
         world.run();
-        let probes: Vec<_> = world.calls.iter().filter(|call| call.probe).collect();
+        let probes: Vec<_> = world.calls.all.iter().filter(|call| call.probe).collect();
         let [probe] = &probes[..] else { panic!("there are {} probes", probes.len()) };
         assert!(probe.ended.as_ref().unwrap().1.result.is_ok());
         assert_eq!(world.checkers.violations(), []);

@@ -5,7 +5,8 @@ use std::fmt::{self, Write as _};
 
 use gpc_trees::Id;
 
-use super::world::{BEGIN, LARGE};
+use super::large::LARGE;
+use super::time::BEGIN;
 use chained_gpc::wire::Message;
 use chained_gpc::wire::message::Answer;
 

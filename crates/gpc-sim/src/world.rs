@@ -3,35 +3,34 @@
 //! The scenario decides everything. Events are ordered by time, then by creation; no iteration order depends on the
 //! machine.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use gpc_trees::{Id, IdList, Tree};
+use gpc_trees::{Id, IdList};
 
-use super::by_call::ByCall;
+use super::calls::Calls;
 use super::check::{Carries, Checkers, Held, Observation, Outcome, Plan, data, header};
+use super::classes::{classes_of, has_usual_classes};
 use super::cores::Cores;
 use super::cost::Topology;
-use super::exhaustive::{Crash, Parts};
-use super::faults::{Act, Fault, Mishap, Mishaps, Passage};
+use super::crash::Crashes;
+use super::event::Event;
+use super::faults::{Fault, Mishaps};
 use super::flows::Flows;
 use super::hosts::Hosts;
-use super::linked::{Linked, Linking, Step};
-use super::path::{Hop, Paths};
+use super::linked::{Linked, Linking};
+use super::path::Paths;
 use super::pieces::Pieces;
 use super::profile::Profile;
 use super::queue::{Next, Queue};
 use super::random::Random;
 use super::scenario::{REPLY_BYTES, Scenario};
+use super::time::BEGIN;
 use super::trace::Trace;
-use chained_gpc::chain::{Heartbeat, Input, JobResult, Node, Outputs, Reply, Start, Time};
-use chained_gpc::wire::message::Classes;
-use chained_gpc::wire::{Body, CallId, Message, Reason, Request};
-
-/// Time at which a world begins, nanoseconds. Processes that were not just launched have run since 0, for eleven days.
-pub(super) const BEGIN: u64 = 1_000_000_000_000_000;
+use chained_gpc::chain::{Heartbeat, Input, JobResult, Outputs, Start};
+use chained_gpc::wire::{Body, CallId, Request};
 
 /// Events between two calls of an observer: some milliseconds of simulation.
 const OBSERVED: u64 = 1 << 13;
@@ -43,31 +42,6 @@ const EVENTS_MAX: (u64, u64) = (100_000, 2_000);
 /// Time limit of calls in worlds without faults: an hour.
 const FAULTLESS_LIMIT_NS: u64 = 3_600_000_000_000;
 
-/// Workers of the named executor that every node has beside its default workers.
-pub(super) const EXECUTOR: usize = 1;
-
-/// Worker class of a call's functions. Every other call of a root is a service call, which must not wait behind the
-/// others.
-pub(super) fn class_of(call: CallId) -> u8 {
-    (call.sequence % 2) as u8
-}
-
-/// Worker classes of func and callback. In one call of four, callback runs in the other class.
-pub(super) fn classes_of(call: CallId) -> Classes {
-    let (func, other) = (class_of(call), (call.sequence >> 1 & call.sequence >> 2 & 1) as u8);
-    Classes { func, callback: func ^ other }
-}
-
-pub(super) fn has_usual_classes(call: CallId) -> bool {
-    classes_of(call) == Classes::default()
-}
-
-/// Worlds with more ids than this are large: they replace idle nodes by compact state; see [`World::rest`].
-pub(super) const LARGE: u32 = 16_384;
-
-/// In a large world, work that would dominate the run is simulated at one in this many ids.
-pub(super) const FEW: Id = 16;
-
 /// Where nodes release memory: they do so after one in this many inputs.
 const GIVING_BACK: u64 = 8;
 
@@ -75,198 +49,63 @@ const GIVING_BACK: u64 = 8;
 const ENDED_LATER: u64 = 1;
 const TIMERS_LATER: u64 = 2;
 
-/// A message in flight.
-#[derive(Debug)]
-pub(super) struct Parcel {
-    pub(super) from: Id,
-    pub(super) to: Id,
-    pub(super) passage: Passage,
-    /// Incarnation of the sender.
-    pub(super) begun: u64,
-    pub(super) sent: Sent,
-    pub(super) message: Message,
-}
-
-/// Send time of a message in nanoseconds, with two flags. Packed in one word, so that a parcel takes two cache lines,
-/// not three.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Sent(u64);
-
-impl Sent {
-    const DATA: u64 = 1 << 63;
-    const LIE: u64 = 1 << 62;
-
-    /// No world lasts long enough for a time to use the bits of the flags.
-    pub(super) fn at(now: u64) -> Sent {
-        Sent(now & !(Sent::DATA | Sent::LIE))
-    }
-
-    /// Marks the data of a long reply, whose head was sent before.
-    pub(super) fn data(self, is: bool) -> Sent {
-        Sent(self.0 | if is { Sent::DATA } else { 0 })
-    }
-
-    /// Marks a message from a sender that has no part in the call that it names.
-    pub(super) fn lie(self, is: bool) -> Sent {
-        Sent(self.0 | if is { Sent::LIE } else { 0 })
-    }
-
-    pub(super) fn is_data(self) -> bool {
-        self.0 & Sent::DATA > 0
-    }
-
-    pub(super) fn is_lie(self) -> bool {
-        self.0 & Sent::LIE > 0
-    }
-
-    pub(super) fn time(self) -> u64 {
-        Sent::at(self.0).0
-    }
-}
-
-/// A [`CallId`] split into 32-bit words, which aligns to 4 bytes and so fits into an [`Event`].
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Name {
-    root: Id,
-    sequence: [u32; 2],
-}
-
-impl From<CallId> for Name {
-    fn from(CallId { root, sequence }: CallId) -> Name {
-        Name { root, sequence: [(sequence >> 32) as u32, sequence as u32] }
-    }
-}
-
-impl Name {
-    pub(super) fn call(self) -> CallId {
-        let [high, low] = self.sequence.map(u64::from);
-        CallId { root: self.root, sequence: high << 32 | low }
-    }
-}
-
-/// Half a cache line.
-const _: () = assert!(size_of::<Event>() == 32);
-
-/// A heartbeat request that waits to be sent: its link, and since when.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Question {
-    pub(super) peer: Id,
-    pub(super) epoch: u32,
-    pub(super) asked: u64,
-}
-
-/// A scheduled event. It is small because a large world has a million of them pending.
-#[derive(Debug)]
-pub(super) enum Event {
-    /// The application starts a call.
-    Start(usize),
-    /// All faults are over; nodes must hold nothing of them.
-    Settled,
-    /// The application starts a call that must reach every live id.
-    Probe { partial: bool },
-    /// A message reaches its receiver.
-    Arrive(Box<Parcel>),
-    /// The receiver has read the message.
-    Handle(Box<Parcel>),
-    /// A function has ended.
-    Ran { id: Id, run: u32, call: Name, result: Box<JobResult> },
-    /// A function begins or ends a wait.
-    Waits { id: Id, run: u32, call: CallId, begins: bool },
-    /// Data of a long reply that had stopped may now be sent to the parent.
-    GoesUp { id: Id, run: u32, call: CallId },
-    /// A deferred reply is given.
-    Answered { id: Id, run: u32, call: Name, reply: Box<Result<Reply, Box<Reason>>> },
-    /// More data of a request arrive.
-    Piece { id: Id, run: u32, from: Id, call: CallId },
-    /// One end of a link learns that the link is lost.
-    Notice { id: Id, run: u32, peer: Id, epoch: u32 },
-    /// A heartbeat request has left the send queue.
-    PingLeft { id: Id, run: u32, question: Question },
-    /// A socket that was full accepts bytes again.
-    Taken { id: Id, run: u32, peer: Id, epoch: u32 },
-    /// The next bytes of a connection reach this side.
-    Delivery { pipe: u32, side: u8 },
-    /// An event of a connection.
-    Connection(Box<Step>),
-    /// The peering machine of a process has a timer due.
-    Due { id: Id, run: u32 },
-    /// A process that holds a core takes its next step.
-    Turn(Id),
-    /// A function has used its core time.
-    Worked { id: Id, then: Box<Event> },
-    /// A paused process continues.
-    Resumed(Id),
-    /// A fault happens.
-    Mishap(Box<Mishap>),
-}
-
-/// A call and its state in this world.
-#[derive(Debug)]
-pub(super) struct CallState {
-    pub(super) plan: Arc<Plan>,
-    pub(super) acts: BTreeMap<Id, Act>,
-    pub(super) callbacks_fail: BTreeSet<Id>,
-    /// Ids whose callback defers its reply.
-    pub(super) callbacks_later: BTreeSet<Id>,
-    /// For each id whose callback is to fail: the replies that it has merged so far.
-    pub(super) merged_well: BTreeMap<Id, u32>,
-    /// The call starts after all faults, and must reach every id.
-    pub(super) probe: bool,
-    pub(super) name: Option<CallId>,
-    pub(super) started: u64,
-    pub(super) ended: Option<(u64, Outcome)>,
-}
-
+/// Counts of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) struct Counts {
     pub(super) events: u64,
     pub(super) messages: u64,
     pub(super) bytes: u64,
+    /// Whether the run reached its bound on events.
+    pub(super) restless: bool,
+}
+
+/// Settings of all nodes of a run.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct NodeSettings {
+    pub(super) heartbeat: Option<Heartbeat>,
+    pub(super) workers: usize,
+    /// Longest time that a request may be in flight.
+    pub(super) under_way_max: Duration,
+}
+
+/// Buffers that are reused from input to input.
+#[derive(Default)]
+pub(super) struct Buffers {
+    /// Outputs of the node that handles an input; empty between inputs.
+    pub(super) outputs: Outputs,
+    /// Functions that ended inline, each with its call; empty between inputs.
+    pub(super) ended: VecDeque<(CallId, JobResult)>,
+    /// The part that short requests have in common.
+    pub(super) plan: Vec<u8>,
 }
 
 /// The state of one run.
 pub(super) struct World {
     pub(super) scenario: Scenario,
-    /// The last request of each root at an id, in worlds that duplicate requests: see
-    /// [`remember_request`](World::remember_request).
-    pub(super) asked: BTreeMap<(Id, Id), Arc<Request>>,
     pub(super) random: Random,
     pub(super) now: u64,
     pub(super) queue: Queue<Event>,
     pub(super) hosts: Hosts,
+    pub(super) settings: NodeSettings,
     /// `None` if every process has a core of its own.
     pub(super) cores: Option<Cores>,
     /// `None` if the run has no faults.
     pub(super) mishaps: Option<Mishaps>,
+    pub(super) crashes: Crashes,
     /// `None` if links are modelled.
     pub(super) linked: Option<Box<Linked>>,
     pub(super) profile: Profile,
+    pub(super) calls: Calls,
     pub(super) pieces: Pieces,
-    pub(super) calls: Vec<CallState>,
     pub(super) flows: Flows,
-    pub(super) names: ByCall<usize>,
+    /// The last request of each root at an id, in worlds that duplicate requests: see
+    /// [`remember_request`](World::remember_request).
+    pub(super) asked: BTreeMap<(Id, Id), Arc<Request>>,
     pub(super) checkers: Checkers,
     pub(super) trace: Trace,
     pub(super) paths: Option<Paths>,
-    /// Critical path of the slowest call.
-    pub(super) path: Vec<Hop>,
     pub(super) counts: Counts,
-    /// Outputs of the node that handles an input; empty between inputs.
-    pub(super) outputs: Outputs,
-    /// Functions that ended inline, each with its call; empty between inputs.
-    pub(super) ended: VecDeque<(CallId, JobResult)>,
-    /// Reused buffer for the part that short requests have in common.
-    pub(super) plan_room: Vec<u8>,
-    pub(super) heartbeat: Option<Heartbeat>,
-    pub(super) workers: usize,
-    /// Longest time that a request may be in flight.
-    pub(super) under_way_max: Duration,
-    /// Processes to end, each at its event; the first is last in the list.
-    pub(super) crashes: Vec<Crash>,
-    /// The ids that took part in each event, if the caller needs them.
-    pub(super) parts: Option<Parts>,
-    /// Whether the run reached its bound on events.
-    pub(super) restless: bool,
+    pub(super) buffers: Buffers,
 }
 
 impl World {
@@ -279,33 +118,25 @@ impl World {
             now: BEGIN,
             queue: Queue::new(),
             hosts: Hosts::new(topology),
+            settings: NodeSettings { heartbeat: None, workers: 1, under_way_max: Duration::from_secs(1) },
             cores: scenario
                 .sharing
                 .filter(|_| scenario.faults.is_empty())
                 .map(|it| Cores::new(it, &topology)),
             mishaps: None,
+            crashes: Crashes::default(),
             linked: (scenario.links == Linking::Peering)
                 .then(|| Box::new(Linked::new(scenario.n, scenario.seed, !faultless))),
             profile: Profile::default(),
+            calls: Calls::default(),
             pieces: Pieces::default(),
-            calls: Vec::new(),
             flows: Flows::default(),
-            names: ByCall::default(),
-            checkers: Checkers::new(),
             asked: BTreeMap::new(),
+            checkers: Checkers::new(),
             trace: Trace::new(scenario.trace, scenario.n),
             paths: faultless.then(|| Paths::new(scenario.n)),
-            path: Vec::new(),
             counts: Counts::default(),
-            outputs: Outputs::new(),
-            ended: VecDeque::new(),
-            plan_room: Vec::new(),
-            heartbeat: None,
-            workers: 1,
-            under_way_max: Duration::from_secs(1),
-            crashes: Vec::new(),
-            parts: None,
-            restless: false,
+            buffers: Buffers::default(),
         };
         match (&scenario.crashes, faultless) {
             (Some(crashes), _) => world.plan_crashes(crashes),
@@ -333,24 +164,9 @@ impl World {
                 reply_bytes: reply_bytes.max(4),
                 carries: Carries::default(),
             };
-            self.add_call(plan, false);
+            self.calls.add(plan, false);
         }
         self.queue.push(self.now, Event::Start(0));
-    }
-
-    pub(super) fn add_call(&mut self, plan: Plan, probe: bool) -> usize {
-        self.calls.push(CallState {
-            plan: Arc::new(plan),
-            acts: BTreeMap::new(),
-            callbacks_fail: BTreeSet::new(),
-            callbacks_later: BTreeSet::new(),
-            merged_well: BTreeMap::new(),
-            probe,
-            name: None,
-            started: 0,
-            ended: None,
-        });
-        self.calls.len() - 1
     }
 
     /// Runs the world to its end.
@@ -370,7 +186,7 @@ impl World {
                 observe(self.counts.messages);
             }
             if self.counts.events > most {
-                self.restless = true;
+                self.counts.restless = true;
                 return;
             }
         }
@@ -436,7 +252,7 @@ impl World {
     }
 
     pub(super) fn happen_at_once(&mut self, event: Event) {
-        if self.parts.is_some() {
+        if self.crashes.parts.is_some() {
             event.parts().into_iter().flatten().for_each(|id| self.took_part(id));
         }
         match event {
@@ -491,7 +307,7 @@ impl World {
 
     /// Starts a call, if its root is up.
     pub(super) fn start(&mut self, index: usize) {
-        let call = &self.calls[index];
+        let call = &self.calls.all[index];
         let plan = call.plan.clone();
         let Some(root) = plan.ids.first().filter(|&root| self.hosts.is_up(root)) else { return };
         if let Some(until) = self.paused_until(root) {
@@ -503,13 +319,13 @@ impl World {
         let host = self.hosts.at(root);
         let name = CallId { root, sequence: incarnation + u64::from(host.started) };
         host.started += 1;
-        let call = &mut self.calls[index];
+        let call = &mut self.calls.all[index];
         call.name = Some(name);
         if self.cores.is_none() {
             call.started = self.now;
         }
         let started = call.started;
-        self.names.insert(name, index);
+        self.calls.names.insert(name, index);
         self.paths.iter_mut().for_each(|paths| paths.begin(started));
         self.trace.fold([self.now, 4, root.into(), index as u64]);
         let kind = if plan.partial { "partial call" } else { "call" };
@@ -539,7 +355,7 @@ impl World {
 
     /// Ends a call at its root.
     pub(super) fn finished(&mut self, root: Id, index: usize, name: CallId, outcome: Outcome) {
-        let took = self.now - self.calls[index].started;
+        let took = self.now - self.calls.all[index].started;
         self.trace.fold([self.now, 5, root.into(), u64::from(outcome.result.is_ok())]);
         match &outcome.result {
             Ok(_) => self.trace.say(self.now, format_args!("{root} ends {name} well, {took} ns")),
@@ -550,12 +366,13 @@ impl World {
             report.causes.iter().for_each(|cause| self.trace.say(self.now, format_args!("  {cause}")));
         }
         self.observe(&Observation::Finished { call: name, outcome: &outcome });
-        let longest = self.calls.iter().filter_map(|call| Some(call.ended.as_ref()?.0 - call.started)).max();
-        if let Some(paths) = self.paths.as_ref().filter(|_| longest.is_none_or(|longest| took > longest)) {
-            self.path = paths.critical(root);
+        let longest =
+            self.calls.all.iter().filter_map(|call| Some(call.ended.as_ref()?.0 - call.started)).max();
+        if let Some(paths) = self.paths.as_mut().filter(|_| longest.is_none_or(|longest| took > longest)) {
+            paths.slowest = paths.critical(root);
         }
-        self.calls[index].ended = Some((self.now, outcome));
-        if self.mishaps.is_none() && index + 1 < self.calls.len() {
+        self.calls.all[index].ended = Some((self.now, outcome));
+        if self.mishaps.is_none() && index + 1 < self.calls.all.len() {
             self.queue.push(self.now, Event::Start(index + 1));
         }
     }
@@ -568,11 +385,11 @@ impl World {
     }
 
     pub(super) fn paused_until(&self, id: Id) -> Option<u64> {
-        self.mishaps.as_ref()?.paused_until(id, self.now)
+        self.mishaps.as_ref()?.timing.paused_until(id, self.now)
     }
 
     pub(super) fn slowness(&self, id: Id) -> u64 {
-        self.mishaps.as_ref().map_or(1, |mishaps| mishaps.slowness(id, self.now))
+        self.mishaps.as_ref().map_or(1, |mishaps| mishaps.timing.slowness(id, self.now))
     }
 
     pub(super) fn inject(&mut self, fault: Fault, ids: &[Id]) {
@@ -580,66 +397,4 @@ impl World {
         self.trace.fold([self.now, 6, fault as u64, ids.first().copied().unwrap_or_default().into()]);
         self.observe(&Observation::Injected { fault, ids });
     }
-}
-
-impl Event {
-    /// Ids that take part in an event, besides receivers of messages that it causes.
-    pub(super) fn parts(&self) -> [Option<Id>; 2] {
-        match self {
-            Event::Arrive(parcel) | Event::Handle(parcel) => [Some(parcel.from), Some(parcel.to)],
-            Event::Notice { id, peer, .. } | Event::Taken { id, peer, .. } => [Some(*id), Some(*peer)],
-            Event::Piece { id, from, .. } => [Some(*id), Some(*from)],
-            Event::Connection(step) => [Some(step.from), Some(step.to)],
-            Event::PingLeft { id, question, .. } => [Some(*id), Some(question.peer)],
-            other => [other.at(), None],
-        }
-    }
-
-    /// Id at which the event waits while that process is paused.
-    pub(super) fn at(&self) -> Option<Id> {
-        match self {
-            Event::Arrive(parcel) | Event::Handle(parcel) => Some(parcel.to),
-            Event::Ran { id, .. } | Event::Answered { id, .. } | Event::Notice { id, .. } => Some(*id),
-            Event::Piece { id, .. }
-            | Event::Waits { id, .. }
-            | Event::GoesUp { id, .. }
-            | Event::PingLeft { id, .. }
-            | Event::Taken { id, .. }
-            | Event::Due { id, .. }
-            | Event::Turn(id)
-            | Event::Worked { id, .. } => Some(*id),
-            Event::Connection(step) => Some(step.to),
-            Event::Delivery { .. }
-            | Event::Start(_)
-            | Event::Settled
-            | Event::Probe { .. }
-            | Event::Resumed(_)
-            | Event::Mishap(_) => None,
-        }
-    }
-}
-
-/// State that a node holds, given its next deadline. In a large world leaks are not counted.
-pub(super) fn held(node: &Node, next: Option<Time>, looks: bool) -> Held {
-    Held {
-        calls: node.calls(),
-        answers_kept: node.answers_kept(),
-        jobs: node.jobs_running(),
-        deadline: next.is_some(),
-        goes_on: false,
-        memory: node.config().memory.used(),
-        kept_bytes: node.kept_bytes(),
-        strays: if looks { node.strays() } else { 0 },
-        links: if looks { node.links() } else { 0 },
-    }
-}
-
-/// Rough upper estimate of the time of a call over `n` ids without faults, nanoseconds.
-pub(super) fn expected_ns(scenario: &Scenario, tree: &Tree, n: u32) -> u64 {
-    let depth = u64::from(tree.depth(n).unwrap_or(n.min(64)));
-    let fan_out = u64::from(tree.fan_out(n).unwrap_or(n));
-    let cost = scenario.costs.elsewhere;
-    let hop = cost.latency_ns + 2 * cost.overhead_ns + cost.gap_ns;
-    let work = scenario.func_ns + scenario.callback_ns * fan_out.min(64);
-    2 * (depth + 1) * hop + 2 * fan_out * (cost.overhead_ns + cost.gap_ns) + (depth + 1) * work + 50_000
 }

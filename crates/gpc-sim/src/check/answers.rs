@@ -5,9 +5,11 @@ use std::collections::BTreeSet;
 
 use gpc_trees::Id;
 
-use super::book::{Book, Record};
+use super::book::Book;
 use super::content::{part, reply_header};
-use super::{Carries, Findings, Outcome, Plan};
+use super::findings::Findings;
+use super::record::Record;
+use super::{Carries, Outcome, Plan};
 use crate::faults::{Fault, FaultSet};
 use chained_gpc::wire::level::{Leaves, Limits};
 use chained_gpc::wire::message::{Merging, SubtreeReply};

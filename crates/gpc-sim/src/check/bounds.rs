@@ -4,10 +4,13 @@ use std::collections::BTreeSet;
 
 use gpc_trees::Id;
 
-use super::book::{Book, Record, extra_ns};
+use super::book::{Book, extra_ns};
+use super::findings::Findings;
+use super::record::Record;
 use super::refusals::KEPT_PARTS;
-use super::{Findings, Held, Observation, forget_keys};
-use crate::world::LARGE;
+use super::{Held, Observation};
+use crate::large::LARGE;
+use crate::ranges::forget_keys;
 use chained_gpc::chain::KEEP;
 use chained_gpc::wire::Message;
 use chained_gpc::wire::message::Answer;

@@ -3,8 +3,10 @@
 
 use gpc_trees::Id;
 
-use super::book::{Book, Record};
-use super::{Findings, Outcome};
+use super::Outcome;
+use super::book::Book;
+use super::findings::Findings;
+use super::record::Record;
 use crate::faults::Fault;
 use chained_gpc::wire::{CallId, Cause, CauseKind, Reason, Stage, Status};
 

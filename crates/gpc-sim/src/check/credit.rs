@@ -5,10 +5,13 @@ use std::collections::BTreeMap;
 
 use gpc_trees::Id;
 
-use super::book::{Book, Record};
+use super::book::Book;
 use super::by_id::ById;
-use super::{Findings, FunctionEnd, NAMES, Observation, forget};
-use crate::world::LARGE;
+use super::findings::Findings;
+use super::record::Record;
+use super::{FunctionEnd, Observation};
+use crate::large::LARGE;
+use crate::ranges::{NAMES, forget};
 use chained_gpc::wire::{CallId, Message, Response};
 
 const NAME: &str = "credit";

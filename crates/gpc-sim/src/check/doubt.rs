@@ -10,10 +10,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gpc_trees::Id;
 
-use super::book::{Book, Record};
-use super::{Findings, NAMES, Observation, forget, is_refusal};
+use super::Observation;
+use super::book::Book;
+use super::findings::Findings;
+use super::record::Record;
+use super::refusing::is_refusal;
 use crate::faults::Fault;
-use crate::world::LARGE;
+use crate::large::LARGE;
+use crate::ranges::{NAMES, forget};
 use chained_gpc::wire::message::{Answer, Response};
 use chained_gpc::wire::{CallId, CauseKind, Message, Request, Status};
 
@@ -55,7 +59,7 @@ impl Doubt {
             Observation::Received { at, from, message: Message::Request(request) } => {
                 let small = |record: &Record| record.plan.ids.len() <= LARGE && record.root() != Some(*at);
                 if book.calls.get(&request.call).is_some_and(small) {
-                    self.may_execute(*at, request, findings.at);
+                    self.note_request(*at, request, findings.at);
                     self.calls.entry((*at, request.call)).or_default().asked(*from, request);
                 }
             }
@@ -141,7 +145,7 @@ impl Doubt {
     }
 
     /// Records a request to a run of an id.
-    fn may_execute(&mut self, id: Id, request: &Request, now: u64) {
+    fn note_request(&mut self, id: Id, request: &Request, now: u64) {
         let Some(began) = self.began.get(&id) else { return };
         let young = u128::from(now.saturating_sub(*began)) < request.age.as_nanos();
         let may = self.may_execute.entry((id, request.call)).or_default();

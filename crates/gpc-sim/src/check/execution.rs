@@ -4,10 +4,11 @@
 
 use gpc_trees::Id;
 
+use super::Observation;
 use super::book::Book;
-use super::{Findings, Observation};
+use super::findings::Findings;
 use crate::faults::Fault;
-use crate::world::LARGE;
+use crate::large::LARGE;
 use chained_gpc::wire::message::{Answer, Response};
 use chained_gpc::wire::{CallId, Message, Stage};
 

@@ -8,10 +8,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 use gpc_trees::{Group, Id};
 
-use super::book::{Book, Record};
-use super::{Findings, FunctionEnd, NAMES, Observation, forget, forget_keys};
+use super::book::Book;
+use super::findings::Findings;
+use super::record::Record;
+use super::{FunctionEnd, Observation};
 use crate::by_call::ByCall;
-use crate::world::LARGE;
+use crate::large::LARGE;
+use crate::ranges::{NAMES, forget, forget_keys};
 use chained_gpc::wire::message::{Answer, Message, Response};
 use chained_gpc::wire::{CallId, Request};
 
@@ -73,16 +76,16 @@ impl Faithful {
                     self.running.remove(&(*id, *call));
                 }
                 if *end == FunctionEnd::Failed {
-                    self.has_failed(book, *id, *call);
+                    self.note_failure(book, *id, *call);
                 }
             }
-            Observation::Ran { id, call, end: FunctionEnd::Failed } => self.has_failed(book, *id, *call),
+            Observation::Ran { id, call, end: FunctionEnd::Failed } => self.note_failure(book, *id, *call),
             Observation::Ended { id } => self.ended(book, *id),
             _ => {}
         }
     }
 
-    fn has_failed(&mut self, book: &Book, id: Id, call: CallId) {
+    fn note_failure(&mut self, book: &Book, id: Id, call: CallId) {
         let ends = |it: &Record| !it.plan.partial && !it.plan.forward_first && it.plan.ids.len() <= LARGE;
         if book.calls.get(&call).is_some_and(ends) && !book.has_forwarded(id, call) {
             self.failed.insert((id, call));

@@ -11,10 +11,13 @@ use std::time::Duration;
 
 use gpc_trees::Id;
 
-use super::book::{Book, Record};
-use super::{Findings, Observation, forget};
+use super::Observation;
+use super::book::Book;
+use super::findings::Findings;
+use super::record::Record;
 use crate::by_call::ByCall;
-use crate::world::LARGE;
+use crate::large::LARGE;
+use crate::ranges::forget;
 use chained_gpc::chain::KEEP;
 use chained_gpc::wire::message::{Answer, Message, Response};
 use chained_gpc::wire::{CallId, Cause, CauseKind, Request};

@@ -8,11 +8,13 @@ use std::collections::BTreeMap;
 
 use gpc_trees::Id;
 
+use super::Observation;
 use super::book::Book;
+use super::findings::Findings;
 use super::memory::KEPT_MIN;
 use super::refusals::KEPT_PARTS;
-use super::{Findings, Observation, is_refusal};
-use crate::world::LARGE;
+use super::refusing::is_refusal;
+use crate::large::LARGE;
 use chained_gpc::wire::message::{Answer, Response};
 use chained_gpc::wire::{CallId, Message};
 

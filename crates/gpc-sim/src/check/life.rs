@@ -13,10 +13,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use gpc_trees::Id;
 use smallvec::SmallVec;
 
-use super::book::{Book, Record};
+use super::Observation;
+use super::book::Book;
 use super::by_id::ById;
-use super::{Findings, NAMES, Observation, forget, forget_keys, is_refusal};
-use crate::world::LARGE;
+use super::findings::Findings;
+use super::record::Record;
+use super::refusing::is_refusal;
+use crate::large::LARGE;
+use crate::ranges::{NAMES, forget, forget_keys};
 use chained_gpc::chain::PAUSE_MAX;
 use chained_gpc::wire::message::Answer;
 use chained_gpc::wire::{CallId, Message};
@@ -161,7 +165,7 @@ impl Life {
             Observation::Sent { from, to, message: Message::Pong } => {
                 self.questions.remove(&(*from, *to));
             }
-            Observation::Held { id, .. } => self.is_through(book, *id, findings),
+            Observation::Held { id, .. } => self.judge(book, *id, findings),
             Observation::Sent { from, to, message: Message::Ping } => {
                 let wrong = self.asks(book, *from, *to, now);
                 self.asked(book, *from, *to, now);
@@ -207,7 +211,7 @@ impl Life {
                 self.begins(book, other, now);
                 // The call that it ends may be the reason why ids below were asked at the same time.
                 if let Some(id) = ends_at(other) {
-                    self.has_asked(book, id, findings);
+                    self.judge_questions(book, id, findings);
                 }
                 self.awaited(other, now);
             }
@@ -239,9 +243,9 @@ impl Life {
 
     /// Judges an id at the end of an input.
     #[inline(always)]
-    fn is_through(&mut self, book: &Book, id: Id, findings: &mut Findings) {
+    fn judge(&mut self, book: &Book, id: Id, findings: &mut Findings) {
         self.looks_on(book, id, findings);
-        self.has_asked(book, id, findings);
+        self.judge_questions(book, id, findings);
         // This loop ends: each round removes a question.
         while let Some(&(_, asker)) = self.questions.range((id, 0)..=(id, Id::MAX)).next() {
             self.questions.remove(&(id, asker));
@@ -251,7 +255,7 @@ impl Life {
 
     /// Judges the questions of an id that are asked at the same time.
     #[inline]
-    fn has_asked(&mut self, book: &Book, id: Id, findings: &mut Findings) {
+    fn judge_questions(&mut self, book: &Book, id: Id, findings: &mut Findings) {
         if self.silent.is_empty() {
             return;
         }

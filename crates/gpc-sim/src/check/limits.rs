@@ -10,9 +10,12 @@ use std::time::Duration;
 use gpc_trees::Id;
 
 use super::book::Book;
-use super::{Findings, NAMES, Observation, Outcome, forget, is_refusal, takes_no_more};
+use super::findings::Findings;
+use super::refusing::{is_refusal, takes_no_more};
+use super::{Observation, Outcome};
 use crate::faults::Fault;
-use crate::world::LARGE;
+use crate::large::LARGE;
+use crate::ranges::{NAMES, forget};
 use chained_gpc::wire::{CallId, Cause, CauseKind, Message, Request, Response, Status};
 
 const NAME: &str = "limits";

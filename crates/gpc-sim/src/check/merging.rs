@@ -6,9 +6,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gpc_trees::Id;
 
-use super::book::{Book, Record};
-use super::{Findings, NAMES, Observation, forget};
-use crate::world::LARGE;
+use super::Observation;
+use super::book::Book;
+use super::findings::Findings;
+use super::record::Record;
+use crate::large::LARGE;
+use crate::ranges::{NAMES, forget};
 use chained_gpc::wire::level::{Leaves, Limits};
 use chained_gpc::wire::message::{Answer, SubtreeReply};
 use chained_gpc::wire::{CallId, CauseKind, Message, Report, Status};

@@ -15,16 +15,22 @@ mod doubt;
 mod execution;
 mod faithful;
 mod farewell;
+mod findings;
 mod jobs;
 mod kept;
+mod lengths;
 mod levels;
 mod life;
 mod limits;
 mod memory;
 mod merging;
+mod observation;
 mod parents;
+mod plan;
 mod progress;
+mod record;
 mod refusals;
+mod refusing;
 mod requests;
 mod route;
 mod shape;
@@ -35,456 +41,30 @@ mod turns;
 
 pub(crate) use causes::{no_function, reason};
 pub(crate) use content::{data, header, merged, part, reply_header};
+pub use findings::Violation;
+pub use observation::{FunctionEnd, Held, Observation, Outcome};
+pub use plan::{Carries, Plan};
 pub use takes::Limits;
 
 use std::borrow::Borrow;
-use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
-use std::ops::RangeInclusive;
-use std::sync::Arc;
 
-use gpc_trees::{Id, IdList, Tree};
+use gpc_trees::Id;
 
 use super::faults::Fault;
 use book::Book;
-use chained_gpc::chain::Job;
-use chained_gpc::wire::message::{Answer, Merging, Response, SubtreeReply};
-use chained_gpc::wire::{CallId, CauseKind, Failure, Message, Report, Stage};
-
-/// A call as its caller plans it.
-#[derive(Clone, Debug)]
-pub struct Plan {
-    /// All ids, the root first.
-    pub ids: IdList,
-    /// The tree over the list.
-    pub tree: Tree,
-    /// Whether the call continues without lost ids.
-    pub partial: bool,
-    /// Whether the root neither executes nor contributes.
-    pub watch: bool,
-    /// Whether replies are collected.
-    pub reply_wanted: bool,
-    /// Whether a callback that appends merges the replies, instead of aggregation.
-    pub callback: bool,
-    /// Whether ids forward before they execute.
-    pub forward_first: bool,
-    /// Bytes of the request's data.
-    pub data_bytes: u32,
-    /// Time limit, nanoseconds.
-    pub limit_ns: u64,
-    /// Bytes of each id's reply; it begins with the id, little-endian, as far as it fits.
-    pub reply_bytes: u32,
-    /// Further contents that distinguish this call from others.
-    pub carries: Carries,
-}
-
-/// Contents of a call beside its data and replies, so that those of another call are detected.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Carries {
-    /// Handle of func.
-    pub func: u64,
-    /// Handle of callback, in a call that has one.
-    pub callback: u64,
-    /// Bytes of the request's header.
-    pub header_bytes: u32,
-    /// Bytes of the header of each id's reply.
-    pub reply_header_bytes: u32,
-    /// Order in which callback merges.
-    pub merging: Merging,
-    /// Whether func takes the data as they arrive.
-    pub as_they_come: bool,
-}
-
-impl Default for Carries {
-    /// The usual handles, and no headers.
-    fn default() -> Carries {
-        Carries {
-            func: 1,
-            callback: 2,
-            header_bytes: 0,
-            reply_header_bytes: 0,
-            merging: Merging::InListOrder,
-            as_they_come: false,
-        }
-    }
-}
-
-/// Outcome of a call.
-#[derive(Clone, Debug)]
-pub struct Outcome {
-    /// The reply, or the failure.
-    pub result: Result<Option<SubtreeReply>, Failure>,
-    /// Status of each id, of a partial call that ended well.
-    pub report: Option<Report>,
-}
-
-/// State that a node holds at some time.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Held {
-    /// Calls in flight.
-    pub calls: usize,
-    /// Answers retained for adopters.
-    pub answers_kept: usize,
-    /// Running jobs.
-    pub jobs: usize,
-    /// Whether a timer is set.
-    pub deadline: bool,
-    /// Whether the node has more to do at this time: its duties are judged after that.
-    pub goes_on: bool,
-    /// Bytes of memory, where they are counted.
-    pub memory: u64,
-    /// Bytes of these for retained answers.
-    pub kept_bytes: u64,
-    /// Leaked entries of its tables.
-    pub strays: usize,
-    /// Number of peers that it counts as linked, at most the true number.
-    pub links: usize,
-}
-
-/// How a function ends.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum FunctionEnd {
-    /// With its reply.
-    Through,
-    /// With a failure.
-    Failed,
-    /// It replies later.
-    Deferred,
-    /// A func that has taken the data so far, and continues when more arrive.
-    Unfinished,
-}
-
-/// An observation of a world.
-#[derive(Clone, Debug)]
-pub enum Observation<'a> {
-    /// A call starts at its root.
-    Started {
-        /// Name of the call.
-        call: CallId,
-        /// Its plan.
-        plan: Arc<Plan>,
-    },
-    /// func begins.
-    Executed {
-        /// The executing id.
-        id: Id,
-        /// The run of the id.
-        run: u32,
-        /// Name of the call.
-        call: CallId,
-    },
-    /// A function begins, func or callback.
-    Began {
-        /// The executing id.
-        id: Id,
-        /// Name of the call.
-        call: CallId,
-        /// Limit of the call at this id, nanoseconds, if it is given.
-        until: Option<u64>,
-    },
-    /// A function ends.
-    Ran {
-        /// The executing id.
-        id: Id,
-        /// Name of the call.
-        call: CallId,
-        /// How it ends.
-        end: FunctionEnd,
-    },
-    /// A function that deferred its reply gives the reply or a failure, perhaps before it has ended.
-    TokenUsed {
-        /// The executing id.
-        id: Id,
-        /// Name of the call.
-        call: CallId,
-    },
-    /// A node sends a message.
-    Sent {
-        /// Sender.
-        from: Id,
-        /// Receiver.
-        to: Id,
-        /// The message.
-        message: &'a Message,
-    },
-    /// The world itself sends a copy of a request.
-    Forged {
-        /// Claimed sender.
-        from: Id,
-        /// Receiver.
-        to: Id,
-        /// Name of the call.
-        call: CallId,
-    },
-    /// A job is given out.
-    Job {
-        /// The executing id.
-        id: Id,
-        /// The job.
-        job: &'a Job,
-    },
-    /// An invalid request arrives from an id that has no part in the call.
-    Misdirected {
-        /// Receiver.
-        at: Id,
-        /// Sender.
-        from: Id,
-        /// Name of the call.
-        call: CallId,
-    },
-    /// A malformed answer leaves in place of a node's own.
-    Malformed {
-        /// Sender.
-        from: Id,
-        /// Name of the call.
-        call: CallId,
-        /// Whether only the bytes of the reply are changed.
-        garbled: bool,
-    },
-    /// A node receives a message.
-    Received {
-        /// Receiver.
-        at: Id,
-        /// Sender.
-        from: Id,
-        /// The message.
-        message: &'a Message,
-    },
-    /// A node learns that a peer is alive: a message without effect arrived, or the socket has taken bytes.
-    Heard {
-        /// The node.
-        at: Id,
-        /// The peer.
-        from: Id,
-    },
-    /// A node informs the running functions of a call that the call has ended.
-    Stopped {
-        /// The node.
-        id: Id,
-        /// Name of the call.
-        call: CallId,
-    },
-    /// All data of a request that was sent in pieces have arrived.
-    DataCame {
-        /// Receiver.
-        at: Id,
-        /// Sender.
-        from: Id,
-        /// Name of the call.
-        call: CallId,
-    },
-    /// The head of a long reply is dropped because its receiver does not await one. Or the receiver asks for the head
-    /// of a partial call, whose data it needs whole.
-    HeadDropped {
-        /// Receiver.
-        at: Id,
-        /// Sender.
-        from: Id,
-        /// Name of the call.
-        call: CallId,
-    },
-    /// A link of a node comes up.
-    LinkUp {
-        /// The node.
-        at: Id,
-        /// The peer.
-        peer: Id,
-    },
-    /// The next data of a request were at their sender, and are dropped.
-    DataGone {
-        /// Receiver.
-        at: Id,
-        /// Sender.
-        from: Id,
-        /// Name of the call.
-        call: CallId,
-    },
-    /// A request arrived.
-    Requested {
-        /// Receiver.
-        at: Id,
-        /// Sender.
-        from: Id,
-    },
-    /// A node reports a request as consumed.
-    Consumed {
-        /// The node.
-        at: Id,
-        /// Sender of the request.
-        from: Id,
-    },
-    /// Settings of heartbeats; without this observation they are off.
-    Heartbeat {
-        /// Interval, nanoseconds.
-        every_ns: u64,
-        /// Time of silence until death, nanoseconds.
-        dead_after_ns: u64,
-    },
-    /// Limits of the nodes; without this observation there are none.
-    Limits(Limits),
-    /// Largest number of ids below silent ones that a node asks at a time; without this observation the default.
-    Descendants(usize),
-    /// A heartbeat request has left.
-    PingLeft {
-        /// Sender.
-        at: Id,
-        /// Receiver.
-        peer: Id,
-        /// Time at which it was sent, nanoseconds.
-        asked_ns: u64,
-    },
-    /// A node gives up a silent peer.
-    Abandoned {
-        /// The node.
-        at: Id,
-        /// The peer.
-        peer: Id,
-    },
-    /// The caller gives up a call.
-    GivenUp {
-        /// Name of the call.
-        call: CallId,
-    },
-    /// An end of a link learned that it is lost.
-    LinkEnded {
-        /// The end.
-        at: Id,
-        /// The other end.
-        peer: Id,
-        /// Whether the link never came up.
-        unreached: bool,
-    },
-    /// A fault takes effect.
-    Injected {
-        /// The fault.
-        fault: Fault,
-        /// Ids that it touches; all ids if empty.
-        ids: &'a [Id],
-    },
-    /// A process ends.
-    Ended {
-        /// Its id.
-        id: Id,
-    },
-    /// A paused process continues.
-    Resumed {
-        /// Its id.
-        id: Id,
-    },
-    /// State that a node holds after an input, and its workers.
-    Held {
-        /// The node.
-        id: Id,
-        /// Its state.
-        held: Held,
-        /// Number of default workers, and of workers of the named executor.
-        workers: [usize; 2],
-    },
-    /// Ids that a node reports as involved in its calls in flight.
-    Involved {
-        /// The node.
-        id: Id,
-        /// The involved ids.
-        with: &'a BTreeSet<Id>,
-    },
-    /// Workers that a root reports as still needed by its call in flight.
-    Needs {
-        /// Name of the call.
-        call: CallId,
-        /// A bit for each class of workers.
-        classes: u64,
-    },
-    /// A call ends at its root.
-    Finished {
-        /// Name of the call.
-        call: CallId,
-        /// Its outcome.
-        outcome: &'a Outcome,
-    },
-    /// All faults and calls are over, and no event has woken a node for long; or no event is left.
-    Quiet {
-        /// State that each live process holds, with its id.
-        held: &'a [(Id, Held)],
-    },
-}
-
-/// A violation of a rule.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Violation {
-    /// Name of the checker.
-    pub checker: &'static str,
-    /// Virtual time, nanoseconds.
-    pub at_ns: u64,
-    /// Description.
-    pub what: String,
-}
-
-impl fmt::Display for Violation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {} (at {}.{:03} us)", self.checker, self.what, self.at_ns / 1000, self.at_ns % 1000)
-    }
-}
-
-/// Largest number of violations reported for a run: the first one matters, the rest may help.
-const VIOLATIONS_MAX: usize = 32;
-
-/// Collects violations.
-struct Findings {
-    at: u64,
-    found: Vec<Violation>,
-}
-
-impl Findings {
-    fn add(&mut self, checker: &'static str, what: String) {
-        if self.found.len() < VIOLATIONS_MAX {
-            self.found.push(Violation { checker, at_ns: self.at, what });
-        }
-    }
-}
-
-/// Whether an id refuses any part in a request; if it knows the call from another parent, it continues for that one.
-fn is_refusal(from: Id, response: &Response) -> bool {
-    match &response.answer {
-        Answer::Failed(failure) if failure.cause.id == from => matches!(
-            (failure.cause.stage, failure.cause.kind),
-            (Stage::Setup, CauseKind::SecondParent | CauseKind::AlreadyEnded | CauseKind::LostIncarnation)
-        ),
-        _ => false,
-    }
-}
-
-/// Whether an id refuses a request because of a limit.
-fn takes_no_more(from: Id, response: &Response) -> bool {
-    use CauseKind::{Busy, NoMemory, OverLimit, ShuttingDown};
-    match &response.answer {
-        Answer::Failed(failure) if (failure.cause.id, failure.cause.stage) == (from, Stage::Setup) => {
-            matches!(failure.cause.kind, Busy | NoMemory | OverLimit | ShuttingDown)
-        }
-        _ => false,
-    }
-}
-
-/// Removes a range of keys from a map, without visiting the others.
-pub(crate) fn forget<K: Ord + Copy, V>(map: &mut BTreeMap<K, V>, keys: RangeInclusive<K>) {
-    while let Some((&key, _)) = map.range(keys.clone()).next() {
-        map.remove(&key);
-    }
-}
-
-/// Removes a range of keys from a set.
-pub(crate) fn forget_keys<K: Ord + Copy>(set: &mut BTreeSet<K>, keys: RangeInclusive<K>) {
-    while let Some(&key) = set.range(keys.clone()).next() {
-        set.remove(&key);
-    }
-}
-
-/// The lowest and the highest possible name of a call.
-pub(crate) const NAMES: [CallId; 2] =
-    [CallId { root: 0, sequence: 0 }, CallId { root: Id::MAX, sequence: u64::MAX }];
+use chained_gpc::wire::CallId;
+use findings::Findings;
 
 /// All checkers of one run.
 pub struct Checkers {
     book: Book,
+    rules: Rules,
+    findings: Findings,
+}
+
+/// The rules that have a state of their own.
+#[derive(Default)]
+struct Rules {
     route: route::Route,
     faithful: faithful::Faithful,
     bounds: bounds::Bounds,
@@ -504,7 +84,6 @@ pub struct Checkers {
     statuses: statuses::Statuses,
     tokens: tokens::Tokens,
     turns: turns::Turns,
-    findings: Findings,
 }
 
 impl Default for Checkers {
@@ -517,29 +96,7 @@ impl Checkers {
     /// Checkers without observations.
     pub fn new() -> Checkers {
         let findings = Findings { at: 0, found: Vec::new() };
-        Checkers {
-            book: Book::default(),
-            route: route::Route::default(),
-            faithful: faithful::Faithful::default(),
-            bounds: bounds::Bounds::default(),
-            credit: credit::Credit::default(),
-            doubt: doubt::Doubt::default(),
-            farewell: farewell::Farewell::default(),
-            jobs: jobs::Jobs::default(),
-            kept: kept::Kept::default(),
-            life: life::Life::default(),
-            limits: limits::Limits::default(),
-            memory: memory::Memory::default(),
-            merging: merging::Merging::default(),
-            parents: parents::Parents::default(),
-            progress: progress::Progress::default(),
-            refusals: refusals::Refusals::default(),
-            requests: requests::Requests::default(),
-            statuses: statuses::Statuses::default(),
-            tokens: tokens::Tokens::default(),
-            turns: turns::Turns::default(),
-            findings,
-        }
+        Checkers { book: Book::default(), rules: Rules::default(), findings }
     }
 
     /// Handles an observation made at `at` nanoseconds. Each frequent kind gets specialized code, without the checkers
@@ -563,8 +120,8 @@ impl Checkers {
     /// Builds the observation anew for every checker: passed by reference, the compiler would lose its kind.
     #[inline(always)]
     fn judge<'a, S: Borrow<Observation<'a>>>(&mut self, at: u64, seen: impl Fn() -> S) {
-        let Checkers {
-            book,
+        let Checkers { book, rules, findings } = self;
+        let Rules {
             route,
             faithful,
             bounds,
@@ -584,8 +141,7 @@ impl Checkers {
             statuses,
             tokens,
             turns,
-            findings,
-        } = self;
+        } = rules;
         findings.at = at;
         if requests.observe(seen().borrow(), findings) {
             // The message only shows that the peer is alive.

@@ -7,9 +7,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gpc_trees::Id;
 
-use super::book::{Book, Record};
-use super::{Findings, NAMES, Observation, forget, forget_keys, takes_no_more};
-use crate::world::LARGE;
+use super::Observation;
+use super::book::Book;
+use super::findings::Findings;
+use super::record::Record;
+use super::refusing::takes_no_more;
+use crate::large::LARGE;
+use crate::ranges::{NAMES, forget, forget_keys};
 use chained_gpc::wire::message::{Answer, Response};
 use chained_gpc::wire::{CallId, CauseKind, Message, Stage};
 

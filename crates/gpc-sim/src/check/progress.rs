@@ -11,9 +11,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gpc_trees::Id;
 
-use super::book::{Book, Record};
-use super::{Findings, FunctionEnd, NAMES, Observation, Outcome, forget, forget_keys, is_refusal};
-use crate::world::{LARGE, class_of, classes_of};
+use super::book::Book;
+use super::findings::Findings;
+use super::record::Record;
+use super::refusing::is_refusal;
+use super::{FunctionEnd, Observation, Outcome};
+use crate::classes::{class_of, classes_of};
+use crate::large::LARGE;
+use crate::ranges::{NAMES, forget, forget_keys};
 use chained_gpc::chain::Work;
 use chained_gpc::wire::message::{Answer, Response};
 use chained_gpc::wire::{CallId, Cause, CauseKind, Message, Stage};

@@ -6,10 +6,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gpc_trees::Id;
 
-use super::book::{Book, Record};
-use super::{Findings, Limits, NAMES, Observation, forget_keys};
+use super::book::Book;
+use super::findings::Findings;
+use super::record::Record;
+use super::{Limits, Observation};
 use crate::faults::Fault;
-use crate::world::LARGE;
+use crate::large::LARGE;
+use crate::ranges::{NAMES, forget_keys};
 use chained_gpc::wire::frame::HEADER_MAX;
 use chained_gpc::wire::message::{Answer, Message, Response};
 use chained_gpc::wire::{CallId, Cause, CauseKind, Failure, Stage, Status};

@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 
 use gpc_trees::Id;
 
-use super::{Findings, Observation, forget};
+use super::Observation;
+use super::findings::Findings;
+use crate::ranges::forget;
 use chained_gpc::wire::message::{Answer, Message, Response};
 use chained_gpc::wire::{CallId, CauseKind, Stage};
 
@@ -63,10 +65,10 @@ impl Requests {
         }
         match seen {
             Observation::Sent { from, to, message: Message::Response(response) } => {
-                self.is_refusal((*from, *to), response, Count::leaves)
+                self.count_refusal((*from, *to), response, Count::leaves)
             }
             Observation::Received { at, from, message: Message::Response(response) } => {
-                self.is_refusal((*from, *at), response, Count::comes)
+                self.count_refusal((*from, *at), response, Count::comes)
             }
             Observation::Held { id, .. } => {
                 self.judge(*id, findings);
@@ -80,8 +82,9 @@ impl Requests {
         }
     }
 
-    /// Whether an answer is the refusal of such a request, between the same two ids; `counts` updates its count.
-    fn is_refusal(
+    /// Counts an answer if it is the refusal of such a request, between the same two ids. Returns whether it is;
+    /// `counts` updates the count.
+    fn count_refusal(
         &mut self,
         (asked, asker): (Id, Id),
         response: &Response,

@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gpc_trees::Id;
 
+use super::Observation;
 use super::book::Book;
-use super::{Findings, Observation};
+use super::findings::Findings;
 use crate::by_call::ByCall;
 use crate::faults::Fault;
 use chained_gpc::wire::message::{Answer, Message, Response};

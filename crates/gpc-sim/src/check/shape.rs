@@ -9,8 +9,8 @@ use std::collections::BinaryHeap;
 
 use gpc_trees::{Group, Tree, send_order};
 
-use super::Findings;
-use super::book::Record;
+use super::findings::Findings;
+use super::record::Record;
 
 const NAME: &str = "shape";
 

@@ -8,10 +8,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gpc_trees::Id;
 
-use super::book::{Book, Record};
-use super::{Findings, FunctionEnd, NAMES, Observation, Outcome, forget, forget_keys, is_refusal};
+use super::book::Book;
+use super::findings::Findings;
+use super::record::Record;
+use super::refusing::is_refusal;
+use super::{FunctionEnd, Observation, Outcome};
 use crate::faults::Fault;
-use crate::world::LARGE;
+use crate::large::LARGE;
+use crate::ranges::{NAMES, forget, forget_keys};
 use chained_gpc::wire::level::{Leaves, Limits};
 use chained_gpc::wire::message::{Answer, Response};
 use chained_gpc::wire::report::CAUSES_MAX;

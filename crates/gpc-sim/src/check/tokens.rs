@@ -5,7 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use gpc_trees::Id;
 
 use super::book::Book;
-use super::{Findings, FunctionEnd, NAMES, Observation, forget, is_refusal};
+use super::findings::Findings;
+use super::refusing::is_refusal;
+use super::{FunctionEnd, Observation};
+use crate::ranges::{NAMES, forget};
 use crate::ranked::IdSet;
 use chained_gpc::wire::message::Answer;
 use chained_gpc::wire::{CallId, Message};

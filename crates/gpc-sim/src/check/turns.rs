@@ -7,9 +7,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gpc_trees::Id;
 
-use super::book::{Book, Record};
-use super::{Findings, NAMES, Observation, forget, forget_keys};
-use crate::world::{LARGE, class_of};
+use super::Observation;
+use super::book::Book;
+use super::findings::Findings;
+use super::record::Record;
+use crate::classes::class_of;
+use crate::large::LARGE;
+use crate::ranges::{NAMES, forget, forget_keys};
 use chained_gpc::wire::{CallId, Message};
 
 const NAME: &str = "turns";

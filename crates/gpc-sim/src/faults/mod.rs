@@ -1,10 +1,17 @@
 //! Faults that can happen in a world of calls, and sets of them.
 
 mod links;
+mod mishap;
 mod plan;
+mod repeats;
+mod themes;
+mod timing;
 
 pub(super) use links::{Fate, Links, Passage, Receipt};
-pub(super) use plan::{Act, Acts, Again, Mishap, Mishaps, Timed, Times, some_of, themes};
+pub(super) use mishap::{Act, Acts, Mishap, Timed};
+pub(super) use plan::{Mishaps, Times};
+pub(super) use repeats::Again;
+pub(super) use themes::{some_of, themes};
 
 use std::fmt;
 use std::str::FromStr;

@@ -3,23 +3,13 @@
 
 use gpc_trees::Id;
 
+use super::arrival::Arrival;
 use crate::check::Observation;
 use crate::world::World;
 use chained_gpc::chain::Input;
-use chained_gpc::wire::CauseKind;
-
-/// An input about a link.
-#[derive(Debug)]
-pub(super) enum Arrival {
-    /// A link is up. The machine reports the peer's `incarnation`; `begun` is the true start of the run at the other
-    /// end.
-    Up { peer: Id, incarnation: u64, begun: u64 },
-    /// A link is lost. `unreached`: it never came up, so no message can have arrived.
-    Lost { peer: Id, kind: CauseKind, why: String, unreached: bool },
-}
 
 impl World {
-    pub(super) fn is_to_hear(&mut self, id: Id, arrival: Arrival) {
+    pub(super) fn queue_arrival(&mut self, id: Id, arrival: Arrival) {
         let run = self.hosts.run(id);
         self.linked().arrivals.push_back((id, run, arrival));
     }

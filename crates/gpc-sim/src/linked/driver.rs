@@ -3,13 +3,15 @@
 
 use gpc_trees::Id;
 
-use super::arrivals::Arrival;
+use super::arrival::Arrival;
 use super::pipe::{What, of_key};
 use super::{Leaving, Process, Said};
 use crate::check::Observation;
 use crate::cost::wire_bytes;
+use crate::event::Event;
 use crate::faults::{Fault, Passage};
-use crate::world::{Event, Parcel, Sent, World};
+use crate::parcel::{Parcel, Sent};
+use crate::world::World;
 use chained_gpc::chain::Time;
 use chained_gpc::peering::{ANSWER_LIMIT, LinkKey, Output, Standing, State, Wanted};
 use chained_gpc::wire::{CauseKind, Message};
@@ -96,7 +98,7 @@ impl World {
         for leaving in self.process(id).pending.remove(&peer).unwrap_or_default() {
             self.leave(id, peer, leaving);
         }
-        self.is_to_hear(id, Arrival::Up { peer, incarnation, begun });
+        self.queue_arrival(id, Arrival::Up { peer, incarnation, begun });
     }
 
     /// Sends a message on a link that is up.
@@ -152,7 +154,7 @@ impl World {
     /// Drops the messages queued for a peer.
     fn lost(&mut self, id: Id, peer: Id, kind: CauseKind, why: String, unreached: bool) {
         self.process(id).pending.remove(&peer);
-        self.is_to_hear(id, Arrival::Lost { peer, kind, why, unreached });
+        self.queue_arrival(id, Arrival::Lost { peer, kind, why, unreached });
     }
 
     /// Handles a message that arrives on a connection; returns whether it counts.
@@ -202,7 +204,7 @@ impl World {
     /// perhaps the end of a link.
     pub(crate) fn behind_what_has_come(&self, event: &Event) -> Option<u64> {
         let (Event::Ran { id, .. } | Event::Answered { id, .. }) = event else { return None };
-        let back_at = self.linked.as_ref().and(self.mishaps.as_ref())?.back_at(*id)?;
+        let back_at = self.linked.as_ref().and(self.mishaps.as_ref())?.timing.back_at(*id)?;
         let busy_until = self.hosts.busy_until(*id);
         (self.now == back_at + 1 && busy_until > self.now).then_some(busy_until + 1)
     }

@@ -23,7 +23,7 @@ impl World {
         }
         let (a, b) = self.pipe(pipe).between();
         let mishaps = self.mishaps.as_mut();
-        let again = mishaps.map(|mishaps| mishaps.again(&mut self.random, a, b)).unwrap_or_default();
+        let again = mishaps.map(|mishaps| mishaps.repeats.again(&mut self.random, a, b)).unwrap_or_default();
         self.inject(if again.is_empty() { Fault::Link } else { Fault::Duplicate }, &[a, b]);
         self.break_pipe(pipe, hard, [true, true]);
         self.come_again(a, b, again);

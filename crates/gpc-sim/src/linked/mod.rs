@@ -8,20 +8,22 @@
 //!
 //! Faults act on connections. The rest of the world is the same as with modelled links (`faults::links`).
 
+mod arrival;
 mod arrivals;
 mod check;
 mod driver;
 mod faults;
+mod linking;
 mod network;
 mod pipe;
 #[cfg(test)]
 mod stories;
+mod told;
 
+pub use linking::{Linking, LinkingError};
 pub(super) use pipe::Step;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::fmt;
-use std::str::FromStr;
 
 use gpc_trees::Id;
 
@@ -29,60 +31,17 @@ use super::check::Violation;
 use super::faults::Passage;
 use super::random::Random;
 use super::ranked::Sorted;
-use arrivals::Arrival;
+use arrival::Arrival;
 use chained_gpc::peering::{Book, Crypto, Identity, LinkKey, Peering, PublicKey, State, Strictness, Way};
 use chained_gpc::wire::{Job, Message};
-use check::Told;
 use pipe::Pipe;
+use told::Told;
 
 /// Unacknowledged requests that a node accepts; credit is not modelled.
 const HIWATER: u32 = 64;
 
 /// Largest world in which some runs authenticate links: the model of the cryptography is slow.
 const PROVED_MAX: u32 = 64;
-
-/// How the links of a world are established.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub enum Linking {
-    /// Each pair of ids has one link after another; each end learns of a loss at its own time.
-    #[default]
-    Modelled,
-    /// The peering machine makes links from connections.
-    Peering,
-}
-
-impl Linking {
-    /// All variants.
-    pub const ALL: [Linking; 2] = [Linking::Modelled, Linking::Peering];
-
-    /// Name of the variant.
-    pub fn name(self) -> &'static str {
-        match self {
-            Linking::Modelled => "modelled",
-            Linking::Peering => "peering",
-        }
-    }
-}
-
-impl fmt::Display for Linking {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-/// A name that is not a [`Linking`].
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("`{0}` is no way in which links come about: write modelled or peering")]
-pub struct LinkingError(String);
-
-impl FromStr for Linking {
-    type Err = LinkingError;
-
-    fn from_str(text: &str) -> Result<Linking, LinkingError> {
-        let named = Linking::ALL.into_iter().find(|linking| linking.name() == text);
-        named.ok_or_else(|| LinkingError(text.chars().take(40).collect()))
-    }
-}
 
 /// A book in which every id is a peer and has no key.
 #[derive(Clone, Copy, Debug)]

@@ -4,8 +4,10 @@ use gpc_trees::Id;
 
 use super::pipe::{Item, Pipe, What, key_of, of_key};
 use super::{Linked, Step};
+use crate::event::Event;
 use crate::faults::Fault;
-use crate::world::{Event, Parcel, World};
+use crate::parcel::Parcel;
+use crate::world::World;
 use chained_gpc::chain::Time;
 use chained_gpc::peering::{Here, LinkKey, Source, Way};
 use chained_gpc::wire::CauseKind;
@@ -27,7 +29,7 @@ impl World {
     /// Opens a connection from one process to another.
     pub(super) fn connect(&mut self, from: Id, to: Id) {
         let (now, way) = (self.time(), self.linked().way(from, to));
-        if way == Way::User && self.is_refused(from, to) {
+        if way == Way::User && self.perhaps_refuse(from, to) {
             // A Unix socket reports the refusal at once.
             self.process(from).peering.not_opened(to, CauseKind::Unreachable, "connection refused");
             return self.settle_peering(from);
@@ -54,10 +56,10 @@ impl World {
         self.settle_peering(from);
     }
 
-    /// Whether a process refuses connections from another one.
-    fn is_refused(&mut self, from: Id, to: Id) -> bool {
+    /// Refuses a connection if the receiver is down or refuses the sender; returns whether it does.
+    fn perhaps_refuse(&mut self, from: Id, to: Id) -> bool {
         let lives = self.hosts.is_up(to);
-        let refuses = self.mishaps.as_ref().is_some_and(|mishaps| mishaps.refuses(from, to, self.now));
+        let refuses = self.mishaps.as_ref().is_some_and(|mishaps| mishaps.timing.refuses(from, to, self.now));
         if lives && refuses {
             self.inject(Fault::Refused, &[from, to]);
         }
@@ -82,11 +84,11 @@ impl World {
         if matches!(what, What::Ends | What::Refused) {
             self.ends_at(pipe, side, at);
         }
-        self.is_under_way(pipe, side, at, Item::Other(what));
+        self.schedule_arrival(pipe, side, at, Item::Other(what));
     }
 
     /// Schedules an arrival at a side of a connection.
-    pub(super) fn is_under_way(&mut self, pipe: u32, side: usize, at: u64, item: Item) {
+    pub(super) fn schedule_arrival(&mut self, pipe: u32, side: usize, at: u64, item: Item) {
         self.pipe(pipe).ends[side].coming.push_back(item);
         self.queue.push(at, Event::Delivery { pipe, side: side as u8 });
     }
@@ -96,7 +98,7 @@ impl World {
         let (pipe, to) = (parcel.passage.connection(), parcel.to);
         if let Some(side) = self.pipe(pipe).end_of(to) {
             let parcel = Box::new(parcel);
-            self.is_under_way(pipe, side, at, Item::Message(parcel));
+            self.schedule_arrival(pipe, side, at, Item::Message(parcel));
         }
     }
 
@@ -104,7 +106,7 @@ impl World {
     pub(crate) fn delivery(&mut self, pipe: u32, side: usize) {
         let [from, to] = self.sender_and_receiver(pipe, side);
         [from, to].into_iter().for_each(|id| self.took_part(id));
-        let cut = self.mishaps.as_ref().and_then(|mishaps| mishaps.cut_until(from, to, self.now));
+        let cut = self.mishaps.as_ref().and_then(|mishaps| mishaps.timing.cut_until(from, to, self.now));
         // The host answers a connection attempt, even if the process is paused.
         let opens = matches!(self.pipe(pipe).ends[side].coming.front(), Some(Item::Other(What::Opens)));
         let paused = self.paused_until(to).filter(|_| !opens);
@@ -180,14 +182,14 @@ impl World {
 
     /// A connection attempt reaches its host, which accepts it for the run that listens.
     fn opens(&mut self, pipe: u32, from: Id, to: Id) {
-        if self.is_refused(from, to) {
+        if self.perhaps_refuse(from, to) {
             return self.convey(pipe, 0, What::Refused);
         }
         self.pipe(pipe).listener = Some(self.hosts.run(to));
         // If this run ends now, connections that wait to be accepted end with it.
         self.process(to).open.insert(key_of(pipe, 1));
         self.convey(pipe, 0, What::Stands);
-        self.is_under_way(pipe, 1, self.now, Item::Other(What::Accepted));
+        self.schedule_arrival(pipe, 1, self.now, Item::Other(What::Accepted));
     }
 
     fn accept(&mut self, pipe: u32, from: Id, to: Id) {

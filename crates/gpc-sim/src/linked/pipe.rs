@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use gpc_trees::Id;
 
-use crate::world::Parcel;
+use crate::parcel::Parcel;
 use chained_gpc::peering::LinkKey;
 
 /// An item in flight on a connection.

@@ -1,18 +1,20 @@
 //! Driver of a process's machine: acts as `runtime::greeting` does, over simulated connections.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use gpc_trees::Id;
 
-use super::check::{End, Input, Seen, Who};
+use super::check::{End, Input, Seen};
+use super::event::Event;
 use super::pipe::Owner;
-use super::world::{Event, World};
-use crate::world::BEGIN;
+use super::processes::{Local, Phase};
+use super::world::World;
+use crate::time::BEGIN;
 use chained_gpc::chain::Time;
 use chained_gpc::peering::{
-    ANSWER_LIMIT, Book, GREETING_LIMIT, Here, LENGTH_BYTES, LinkKey, Output, Peering, PublicKey, Session,
-    Standing, State, Strictness, TAG, Wanted,
+    ANSWER_LIMIT, Book, GREETING_LIMIT, Here, LENGTH_BYTES, LinkKey, Output, PublicKey, Standing, State, TAG,
+    Wanted,
 };
 use chained_gpc::wire::CauseKind;
 
@@ -23,69 +25,6 @@ const GOODBYE: u8 = 3;
 
 /// Silence after a PING at which a link is given up, as the chain does.
 pub(super) const SILENCE: Duration = Duration::from_secs(5);
-
-/// Peers and keys that one process knows.
-#[derive(Clone, Default, Debug)]
-pub(super) struct Names {
-    pub(super) peers: BTreeSet<Id>,
-    pub(super) keys: BTreeMap<Id, PublicKey>,
-}
-
-impl Book for Names {
-    fn contains(&self, id: Id) -> bool {
-        self.peers.contains(&id)
-    }
-
-    fn key(&self, id: Id) -> Option<PublicKey> {
-        self.keys.get(&id).copied()
-    }
-}
-
-/// Phase of a connection, for the driver.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Phase {
-    Greeting,
-    Up(Id),
-}
-
-/// A process's end of a connection.
-#[derive(Debug)]
-pub(super) struct Local {
-    pub(super) pipe: usize,
-    pub(super) side: usize,
-    pub(super) phase: Phase,
-    /// Bytes that have arrived and are not read.
-    buffer: Vec<u8>,
-    session: Option<Box<dyn Session>>,
-    /// Time of a PING without an answer.
-    asked: Option<u64>,
-}
-
-/// A process of a world.
-#[derive(Debug)]
-pub(super) struct Running {
-    pub(super) who: Who,
-    /// Its private key.
-    pub(super) private: u64,
-    pub(super) peering: Peering<Names>,
-    pub(super) strictness: Strictness,
-    /// Whether it is an intruder, to be ended after the faults.
-    pub(super) odd: bool,
-    /// Whether it runs on another host as another user.
-    pub(super) afar: bool,
-    /// Whether it has no room for ids that are not peers.
-    pub(super) full: bool,
-    pub(super) locals: BTreeMap<LinkKey, Local>,
-    pub(super) next_key: usize,
-    pub(super) alive: bool,
-    /// It has ended, and its host does not answer.
-    pub(super) silent: bool,
-    /// End of its pause, until which its answers may be late.
-    pub(super) paused: u64,
-    /// End of the pauses that peers have announced.
-    pub(super) pauses: BTreeMap<Id, u64>,
-    pub(super) tick_at: Option<u64>,
-}
 
 impl World {
     pub(super) fn time(&self) -> Time {
@@ -104,7 +43,7 @@ impl World {
         running.next_key += 1;
         let (buffer, phase) = (Vec::new(), Phase::Greeting);
         running.locals.insert(key, Local { pipe, side, phase, buffer, session: None, asked: None });
-        self.pipes[pipe].owners[side] = super::pipe::Owner::Process(process, Some(key));
+        self.pipes[pipe].owners[side] = Owner::Process(process, Some(key));
         key
     }
 

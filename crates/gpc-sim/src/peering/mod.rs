@@ -1,5 +1,5 @@
-//! Admission of links in virtual time: the [`Peering`](chained_gpc::peering::Peering) machine that the runtime drives, in
-//! worlds of a few nodes, with faults and an attacker.
+//! Admission of links in virtual time: the [`Peering`](chained_gpc::peering::Peering) machine that the runtime drives,
+//! in worlds of a few nodes, with faults and an attacker.
 //!
 //! - **World.** Two to sixteen ids. Each is a process with the machine and a driver that acts as `runtime::greeting`.
 //!   Connections are two ordered streams of bytes, delayed and split anywhere. One seed decides everything.
@@ -14,11 +14,14 @@
 
 pub mod check;
 mod driver;
+mod event;
+mod fault;
 mod faults;
 mod member;
 mod model;
 mod network;
 mod pipe;
+mod processes;
 mod scenario;
 #[cfg(test)]
 mod stories;
@@ -27,6 +30,6 @@ mod tests;
 mod world;
 
 pub use super::worlds::{acts_text, exhaustive, parse_acts, run, run_all};
-pub use faults::Fault;
+pub use fault::Fault;
 pub(super) use model::crypto;
 pub use scenario::{Report, Scenario, Swarm};

@@ -3,9 +3,10 @@
 use gpc_trees::Id;
 
 use super::check::{End, Input, Seen};
-use super::driver::Phase;
+use super::event::{Event, MS};
 use super::pipe::{Chunk, Owner, Pipe};
-use super::world::{Event, MS, World};
+use super::processes::Phase;
+use super::world::World;
 use chained_gpc::peering::{LinkKey, Source, Way};
 use chained_gpc::wire::CauseKind;
 

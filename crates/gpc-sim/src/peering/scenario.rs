@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
-use super::faults::Fault;
+use super::fault::Fault;
 use super::world::World;
 use crate::worlds;
 

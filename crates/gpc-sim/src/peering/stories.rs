@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 
 use gpc_trees::Id;
 
-use super::driver::Names;
 use super::model::{Model, public};
+use super::processes::Names;
 use crate::Random;
 use chained_gpc::chain::Time;
 use chained_gpc::peering::{

@@ -6,22 +6,19 @@ use std::fmt;
 use gpc_trees::Id;
 
 use super::check::{Checkers, Input, Seen, Who};
-use super::driver::{Names, Running};
-use super::faults::Fault;
-use super::member::Member;
+use super::event::{Event, MS};
+use super::fault::Fault;
 use super::model::{Model, public};
 use super::pipe::{Owner, Pipe, Tamper};
-use super::scenario::Scenario;
+use super::processes::{Names, Running};
 use crate::Random;
 use crate::queue::{Next, Queue};
+use crate::time::BEGIN;
 use crate::trace::Trace;
-use crate::world::BEGIN;
+use crate::worlds::Scenario;
 use chained_gpc::chain::Time;
 use chained_gpc::peering::{Crypto, Identity, Peering, PublicKey, State, Strictness, Way};
 use chained_gpc::wire::Job;
-
-/// A millisecond.
-pub(super) const MS: u64 = 1_000_000;
 
 /// Time during which faults may begin: in small worlds that are tried exhaustively, and in others.
 const SPANS: [u64; 2] = [3_500 * MS, 20_000 * MS];
@@ -37,53 +34,6 @@ const REST: u64 = 15_000 * MS;
 
 /// Bound on the events of a run, above what a run needs, to detect one that does not end.
 const EVENTS_MAX: u64 = 400_000;
-
-/// A scheduled event.
-#[derive(Debug)]
-pub(super) enum Event {
-    /// A chunk of a connection arrives.
-    Deliver {
-        pipe: usize,
-        /// The sending side.
-        side: usize,
-    },
-    /// A deadline of a process.
-    Tick(usize),
-    /// A process wants a link to a peer.
-    Want(usize, Id),
-    /// The same for the current process of an id, repeatedly.
-    Wants(Id, Id),
-    Act(Fault),
-    /// A process that waits for a link reconnects; a member claims to be that process; the key of a process is listed
-    /// at another one.
-    Anew(usize, Id),
-    Usurp {
-        process: usize,
-        later: usize,
-    },
-    ListOld {
-        process: usize,
-        of: usize,
-    },
-    /// One more run of an id connects while another run waits; the process with the link removes the id; the attacker
-    /// connects.
-    Third {
-        process: usize,
-        later: usize,
-    },
-    Forgets(usize, Id),
-    Attack(usize, Box<Member>),
-    /// A process begins with an id; a peer is added again.
-    Begin {
-        id: Id,
-        lower: bool,
-    },
-    Learn(Id, Id),
-    /// All faults are over.
-    Calm,
-    Round(u32),
-    Judge,
-}
 
 /// Settings of a world.
 #[derive(Clone, Debug)]
@@ -158,7 +108,7 @@ fn allows_clear(id: Id) -> bool {
 
 /// The state of one run.
 pub(super) struct World {
-    pub(super) scenario: Scenario,
+    pub(super) scenario: Scenario<Fault>,
     pub(super) random: Random,
     pub(super) now: u64,
     pub(super) queue: Queue<Event>,
@@ -188,7 +138,7 @@ pub(super) struct World {
 }
 
 impl World {
-    pub(super) fn new(scenario: &Scenario) -> World {
+    pub(super) fn new(scenario: &Scenario<Fault>) -> World {
         let mut random = Random::new(scenario.seed);
         let config = Config::draw(&mut random, scenario.n);
         let mut acts = scenario.acts.clone().unwrap_or_default();
@@ -345,7 +295,7 @@ impl World {
     }
 
     /// Number of events until the faults are over.
-    pub(super) fn events_until_calm(scenario: &Scenario) -> u64 {
+    pub(super) fn events_until_calm(scenario: &Scenario<Fault>) -> u64 {
         let mut world = World::new(scenario);
         while !world.calm && world.step() {}
         world.events

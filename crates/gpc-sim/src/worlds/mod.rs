@@ -5,6 +5,7 @@
 //! has scenarios with faults drawn from a seed or listed at events ([`parse_acts`]). It also has [many runs](run_all)
 //! on all cores, and [`exhaustive`] runs of small worlds.
 
+mod acts;
 mod faults;
 mod many;
 
@@ -15,7 +16,7 @@ use std::ops::RangeInclusive;
 #[doc(inline)]
 pub use crate::__faults as faults;
 use crate::check::Violation;
-pub use faults::{FaultError, acts_text, parse_acts};
+pub use acts::{FaultError, acts_text, parse_acts};
 pub use many::{Swarm, exhaustive, run_all};
 
 /// Faults of one kind of worlds. Text form: the name.
@@ -56,12 +57,6 @@ impl<F: Fault> Scenario<F> {
     /// A scenario with faults drawn from the seed.
     pub fn new(n: u32, seed: u64) -> Scenario<F> {
         Scenario { n: n.clamp(*F::IDS.start(), *F::IDS.end()), seed, acts: None, trace: false }
-    }
-
-    /// Command line that repeats the run.
-    pub fn replay(&self) -> String {
-        let acts = self.acts.as_ref().map_or_else(String::new, |acts| format!(" --acts {}", acts_text(acts)));
-        format!("gpc sim -n {} --{} --seed {}{acts} --trace", self.n, F::OPTION, self.seed)
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use gpc_trees::Id;
 
-use super::{Process, Seen};
+use super::seen::{Process, Seen};
 use chained_gpc::wire::CauseKind;
 
 /// Run of the peer of each link.

@@ -16,9 +16,13 @@
 //! - `one-link`, `bounded`, `liveness`: at rest both ends of a link agree on it, no other state is left, and each
 //!   wanted peer is linked.
 
+mod connection;
 mod kinds;
+mod known;
 mod rules;
 mod said;
+mod seen;
+mod step;
 mod steps;
 #[cfg(test)]
 mod tests;
@@ -27,222 +31,20 @@ use std::collections::BTreeMap;
 
 use gpc_trees::Id;
 
-pub use self::rules::Input;
-use self::rules::Known;
+pub use self::seen::{End, Input, Member, Process, Seen, Who};
 use crate::check::Violation;
-use chained_gpc::peering::{
-    FIRST_LENGTH, HALF_OPEN_PER_SOURCE, LENGTH_BYTES, LinkKey, Proof, PublicKey, SECOND_LENGTH, Source,
-    THIRD_LENGTH, Wanted,
-};
-use chained_gpc::wire::{CauseKind, Job};
-
-/// Bytes of the preamble and the first message, and of those with the third message.
-const FIRST_SAID: usize = 8 + LENGTH_BYTES + FIRST_LENGTH;
-const THIRD_SAID: usize = FIRST_SAID + LENGTH_BYTES + THIRD_LENGTH;
-
-/// Bytes of the second message.
-const SECOND_SAID: usize = LENGTH_BYTES + SECOND_LENGTH;
-
-/// The refusal of a proof.
-const REFUSED: [u8; LENGTH_BYTES] = [0; LENGTH_BYTES];
-
-/// Answer to a hello in clear where a proof is required: GOODBYE (refused), `refused`.
-const REFUSED_IN_CLEAR: &[u8] = b"\x08\x00\x00\x00\x07\x00\x00\x00\x02refused";
+use chained_gpc::peering::{HALF_OPEN_PER_SOURCE, Proof, PublicKey, SECOND_LENGTH, Wanted};
+use connection::Connection;
+use kinds::Kinds;
+use known::{Known, Node};
+use said::{FIRST_SAID, First, REFUSED, REFUSED_IN_CLEAR, SECOND_SAID, THIRD_SAID};
+use step::Step;
 
 /// Largest number of violations that a run reports.
 const VIOLATIONS_MAX: usize = 16;
 
 /// Above the number of half-open connections from all other addresses of a world.
 pub(super) const HALF_OPEN_OF_OTHERS: usize = 32;
-
-/// A process, numbered in the order of their starts.
-pub type Process = usize;
-
-/// One end of a connection.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct End {
-    /// Its process.
-    pub process: Process,
-    /// Its key there.
-    pub key: LinkKey,
-}
-
-/// Identity of a process.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Who {
-    /// Its id.
-    pub id: Id,
-    /// Its incarnation.
-    pub incarnation: u64,
-    /// Number for its secret and job, if it has a secret.
-    pub psk: Option<u64>,
-    /// Its public key.
-    pub key: PublicKey,
-    /// Its job.
-    pub job: Job,
-    /// Requests that it accepts without acknowledgement.
-    pub hiwater: u32,
-}
-
-/// A member that is simulated without a process.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Member {
-    /// Number for its secret and job, if it has a secret.
-    pub psk: Option<u64>,
-    /// The id that it proves.
-    pub proves: Id,
-    /// The id and run that its hello claims.
-    pub says: (Id, u64),
-    /// Its public key.
-    pub key: PublicKey,
-}
-
-/// An observation of a world.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Seen {
-    /// A process begins.
-    Began(Who),
-    /// A process ends.
-    Died(Process),
-    /// A connection is established.
-    Opened {
-        /// This end of it.
-        end: End,
-        /// The end of the process at the other side, if it is known already.
-        mate: Option<End>,
-        /// Whether this side has connected.
-        ours: bool,
-        /// Whether this side requires a proof.
-        proves: bool,
-        /// Whether this side requires encryption.
-        encrypts: bool,
-        /// The id that this side connects to, if it has connected.
-        to: Option<Id>,
-        /// Source address of the other side, if it has connected.
-        source: Option<Source>,
-        /// The member at the other side, if it is not a process.
-        member: Option<Member>,
-        /// Whether memory for rings is offered.
-        rings: bool,
-        /// Whether connections of this way must be refused at once.
-        unpermitted: bool,
-    },
-    /// A member without a process, which lies about its id, has sent this.
-    MemberSaid(Vec<u8>),
-    /// The machine has read bytes.
-    Took(End, Vec<u8>),
-    /// The machine writes bytes.
-    Wrote(End, Vec<u8>),
-    /// A connection is closed, or has ended.
-    Closed(End),
-    /// A connection is finished: it is closed once all written bytes have left.
-    Finished(End),
-    /// A connection becomes a link.
-    Up {
-        /// This end of it.
-        end: End,
-        /// Id of the peer.
-        peer: Id,
-        /// Incarnation of the peer.
-        incarnation: u64,
-        /// How the peer was proved.
-        proof: Proof,
-        /// Whether the link is encrypted.
-        sealed: bool,
-        /// The key that is listed for the peer.
-        listed: Option<PublicKey>,
-    },
-    /// A link is closed for another one.
-    Replaced {
-        /// This end of the link.
-        end: End,
-        /// Id of the peer.
-        peer: Id,
-        /// Whether the peer has been up, not paused and reachable for longer than an answer may take.
-        answers: bool,
-    },
-    /// Properties of a link.
-    Standing {
-        /// This end of it.
-        end: End,
-        /// Whether this side has accepted the connection.
-        accepted: bool,
-        /// Whether rings are used.
-        rings: bool,
-        /// Whether data are passed by descriptor.
-        extents: bool,
-        /// Requests that the peer accepts without acknowledgement.
-        hiwater: u32,
-    },
-    /// The linked peer is asked for a heartbeat, because another run of its id waits.
-    Asked(End, Id),
-    /// The machine reports that a connection was refused.
-    Refused(End),
-    /// A process learns of a peer, and perhaps of its key.
-    Lists {
-        /// The process.
-        process: Process,
-        /// The peer.
-        peer: Id,
-        /// The link that, as the machine reports, has already proved this key.
-        confirms: Option<LinkKey>,
-        /// The link that, as the machine reports, has proved another key.
-        contradicts: Option<LinkKey>,
-    },
-    /// Half-open connections as the machine reports them, each with the time since when it waits.
-    Waiting(Process, Vec<(LinkKey, Option<u64>)>),
-    /// An input of the machine.
-    Input(Process, Input),
-    /// All outputs of an input are carried out; the number of proofs that the machine has answered.
-    Settled(Process, u64),
-    /// The machine still holds state of an id that is not a peer and has no link.
-    Remembers(Process, Id),
-    /// Pending messages for a peer are lost; whether there was a link.
-    Lost(Process, Id, bool),
-    /// The reported kind of a loss, just before the loss.
-    LostBy(Process, Id, CauseKind),
-    /// The driver has closed a link, or an attempt, by itself.
-    Dropped(Process, Id),
-    /// A message is to be sent to a peer; the machine's answer about its link.
-    Wants(Process, Id, Wanted),
-    /// A process waits in vain for a connection from a peer: the peer keeps a link that this process has closed, or
-    /// waits as well.
-    InVain(Process, Id),
-    /// Number of connections from other processes that are not links yet.
-    HalfOpen(Process, usize),
-    /// State of a process at rest, besides its links.
-    Rest {
-        /// The process.
-        process: Process,
-        /// Number of connections in its tables that are not links.
-        unfinished: usize,
-        /// Whether a connection waits for a link to close.
-        holds: bool,
-        /// Whether a deadline or an expected connection is left.
-        due: bool,
-    },
-    /// At rest: this peer was wanted, and has no link.
-    Missing(Process, Id),
-}
-
-#[derive(Debug)]
-struct Connection {
-    to: Option<Id>,
-    source: Option<Source>,
-    member: Option<Member>,
-    rings: bool,
-    unpermitted: bool,
-    since: u64,
-    mate: Option<End>,
-    ours: bool,
-    proves: bool,
-    encrypts: bool,
-    took: Vec<u8>,
-    wrote: Vec<u8>,
-    open: bool,
-    finished: bool,
-    up: Option<Id>,
-}
 
 /// Judges the observations.
 #[derive(Debug, Default)]
@@ -254,11 +56,11 @@ pub struct Checkers {
     members: Vec<Vec<u8>>,
     /// Links that were replaced although they answered, with the peer's process, until the new link shows its process.
     replaced: BTreeMap<(Process, Id), Process>,
-    kinds: kinds::Kinds,
+    kinds: Kinds,
     found: Vec<Violation>,
     at: u64,
-    nodes: Vec<rules::Node>,
-    step: rules::Step,
+    nodes: Vec<Node>,
+    step: Step,
 }
 
 impl Checkers {
@@ -377,8 +179,7 @@ impl Checkers {
         let Seen::Standing { end, accepted, rings, extents, hiwater } = *seen else { return };
         let Some(connection) = self.ends.get(&end) else { return };
         let answer = connection.first(connection.ours);
-        let (Some(said::First::Hello(answer)), Some(said::First::Hello(theirs))) =
-            (answer, connection.first(true))
+        let (Some(First::Hello(answer)), Some(First::Hello(theirs))) = (answer, connection.first(true))
         else {
             return;
         };
@@ -397,8 +198,8 @@ impl Checkers {
     fn dropped(&mut self, process: Process, peer: Id) {
         self.links.remove(&(process, peer));
         self.rules_input(process, Input::Abandons(peer));
-        self.known(process, peer).into_iter().for_each(Known::is_not_awaited);
-        self.is_absent(process, peer);
+        self.known(process, peer).into_iter().for_each(Known::stop_awaiting);
+        self.note_absence(process, peer);
     }
 
     /// The answer of `want` matches the state of the link.

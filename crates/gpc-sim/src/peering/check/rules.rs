@@ -4,12 +4,14 @@
 //! Each input of the machine is a step: its expected outcome is determined at the input, and compared when all outputs
 //! are carried out.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use gpc_trees::Id;
 
-use super::said::{First, first, second};
-use super::{Checkers, Connection, End, FIRST_SAID, Process, SECOND_SAID, THIRD_SAID};
+use super::Checkers;
+use super::connection::Connection;
+use super::known::Known;
+use super::said::{FIRST_SAID, First, SECOND_SAID, THIRD_SAID, first};
+use super::seen::{End, Input, Process};
+use super::step::{Expected, Why};
 use chained_gpc::peering::{HALF_OPEN_MAX, HALF_OPEN_PER_SOURCE, LinkKey, Proof, PublicKey, Source};
 use chained_gpc::wire::Hello;
 use chained_gpc::wire::head::GoodbyeReason;
@@ -17,215 +19,8 @@ use chained_gpc::wire::head::GoodbyeReason;
 /// Largest number of connections that wait for links of other runs, at a process.
 const HELD_MAX: usize = 128;
 
-/// Ids forgotten since: up to the first number the link count of an id is surely kept, above the second surely not.
-const FORGOTTEN: [u64; 2] = [1000, 1100];
-
 /// Tolerance for late events: longer than a process pauses.
 pub(super) const LATE: u64 = 20_000_000_000;
-
-/// An input of a machine that has no other observation.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Input {
-    /// A connection to a peer could not be opened.
-    NotOpened(Id),
-    /// An outgoing connection is established.
-    Stands(LinkKey),
-    /// The other side has ended a connection.
-    Ended(LinkKey),
-    /// A deadline has passed.
-    Tick,
-    /// The link of a peer has answered.
-    Answers(Id),
-    /// Time until which a peer may answer, nanoseconds.
-    AnswersUntil(Id, u64),
-    /// A peer is added, perhaps with its key.
-    Knows(Id, Option<PublicKey>),
-    /// An attempt to connect is given up for another one.
-    GivesUp(Id),
-    /// A peer is removed; the book has been updated.
-    Forgets(Id),
-    /// Whether there is no room for ids that are not peers.
-    Full(bool),
-    /// The connection that has waited longest for a hello makes room.
-    MakesRoom(Option<LinkKey>),
-    /// The link to a silent peer, or the attempt, was closed.
-    Abandons(Id),
-    /// A link is closed because another key is now listed for its peer.
-    Contradicts(Id),
-}
-
-/// A connection that waits for the link of another run of its id.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Held {
-    pub(super) key: LinkKey,
-    pub(super) hello: Hello,
-    pub(super) until: Option<u64>,
-}
-
-/// What a process knows of an id.
-#[derive(Clone, Copy, Default, Debug)]
-pub(super) struct Known {
-    run: u64,
-    said: u32,
-    /// Bounds on the highest generation that its last run has sent; an id that is not a peer may be forgotten.
-    heard: [u32; 2],
-    pub(super) attempt: Option<LinkKey>,
-    pub(super) held: Option<Held>,
-    /// Number of ids forgotten before, if it was forgotten.
-    forgotten: Option<u64>,
-    /// Its link count may be forgotten.
-    vague: bool,
-    /// Time until which its own connection is expected.
-    pub(super) awaited: Option<u64>,
-    /// Its own connection may be expected: the answer that announces it was changed in flight.
-    pub(super) perhaps_awaited: bool,
-    /// How its link was proved.
-    proof: Option<Proof>,
-}
-
-/// What one process has received and learned.
-#[derive(Default, Debug)]
-pub(super) struct Node {
-    book: BTreeMap<Id, Option<PublicKey>>,
-    pub(super) known: BTreeMap<Id, Known>,
-    pub(super) half_open: BTreeSet<LinkKey>,
-    sources: BTreeMap<Option<Source>, BTreeSet<LinkKey>>,
-    full: bool,
-    proofs: u64,
-    forgotten: u64,
-}
-
-/// Expected outcome of an input.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Expected {
-    /// The second message.
-    Second,
-    /// The refusal of a proof.
-    Denied,
-    /// A refusal without a proof, in clear.
-    DeniedInClear,
-    /// A GOODBYE with this reason.
-    Refused(GoodbyeReason),
-    /// The connection becomes the link; a link or an attempt is closed for it.
-    Up { replaces: Option<LinkKey>, prefers: Option<LinkKey> },
-    /// The connection waits: another waiting one is closed for it, or else the link is asked.
-    Held(Option<LinkKey>),
-    /// The outgoing connection becomes the link.
-    Link,
-    /// The outgoing connection fails.
-    Fails,
-    /// The same, and the other side receives the reason that the job differs.
-    FailsOfAnotherJob,
-    /// A connection from the peer is expected.
-    Waits,
-}
-
-/// Cause of a step.
-#[derive(Clone, Debug)]
-pub(super) enum Why {
-    Accepts(LinkKey, Option<LinkKey>),
-    Hears(LinkKey),
-    Input(Input),
-}
-
-/// One input and its outcome.
-#[derive(Default, Debug)]
-pub(super) struct Step {
-    pub(super) why: Option<Why>,
-    pub(super) expected: Option<(LinkKey, Expected)>,
-    pub(super) closed: Vec<LinkKey>,
-    pub(super) finished: Vec<LinkKey>,
-    pub(super) up: Vec<LinkKey>,
-    pub(super) replaced: Vec<LinkKey>,
-    pub(super) lost: Vec<(Id, bool)>,
-    pub(super) asked: Vec<Id>,
-    pub(super) refused: Vec<LinkKey>,
-    /// A connection that has stopped waiting for a link.
-    pub(super) was_held: Option<LinkKey>,
-    /// Deadline of a link that another run of its id waits for.
-    pub(super) until: Option<u64>,
-    pub(super) seconds: u64,
-}
-
-impl Known {
-    /// No connection from this id is expected any more.
-    pub(super) fn is_not_awaited(&mut self) {
-        (self.awaited, self.perhaps_awaited) = (None, false);
-    }
-
-    /// The id has neither a link nor an attempt. If it is not a peer and was never connected to, it may be forgotten.
-    fn absent(&mut self, is_peer: bool, forgotten: &mut u64) {
-        if is_peer || self.attempt.is_some() {
-            return;
-        }
-        if self.said == 0 {
-            self.heard[0] = 0;
-        } else {
-            *forgotten += 1;
-            self.forgotten = Some(*forgotten);
-        }
-    }
-
-    /// A forgotten id is used again, `others` ids later: its link count is known, uncertain or lost.
-    fn recall(&mut self, others: u64) {
-        match self.forgotten.take().map_or(0, |at| others - at) {
-            since if since > FORGOTTEN[1] => (self.said, self.heard) = (0, [0; 2]),
-            since if since > FORGOTTEN[0] => self.vague = true,
-            _ => {}
-        }
-    }
-
-    fn heard(&mut self, run: u64, generation: u32) {
-        if self.run != run {
-            (self.run, self.heard) = (run, [0; 2]);
-        }
-        self.heard = self.heard.map(|heard| heard.max(generation));
-    }
-}
-
-impl Node {
-    /// Whether a key is listed for an id.
-    pub(super) fn lists(&self, id: Id) -> bool {
-        self.book.get(&id).is_some_and(Option::is_some)
-    }
-}
-
-impl Connection {
-    /// Whether the first frame was complete within the first `before` bytes written.
-    fn said_before(&self, before: usize) -> bool {
-        let proof = match (self.proves, self.ours) {
-            (false, _) => 0,
-            (true, true) => THIRD_SAID,
-            (true, false) => SECOND_SAID,
-        };
-        self.wrote.get(proof..before).is_some_and(|bytes| first(bytes, self.proves).is_some())
-    }
-
-    /// The first frame after the proof, received or written.
-    pub(super) fn first(&self, took: bool) -> Option<First> {
-        first(self.behind_proof(took)?, self.proves)
-    }
-
-    /// The second frame written after the proof.
-    pub(super) fn second_written(&self) -> Option<First> {
-        second(self.behind_proof(false)?, self.proves)
-    }
-
-    /// The bytes after the proof, received or written.
-    fn behind_proof(&self, took: bool) -> Option<&[u8]> {
-        let proof = match (self.proves, took == self.ours) {
-            (false, _) => 0,
-            (true, true) => SECOND_SAID,
-            (true, false) => THIRD_SAID,
-        };
-        let bytes = if took { &self.took } else { &self.wrote };
-        // If only one of the sides uses proofs, no hello counts.
-        if !self.ours && self.took.starts_with(b"cGPC") != self.proves {
-            return None;
-        }
-        bytes.get(proof..)
-    }
-}
 
 impl Checkers {
     fn id(&self, process: Process) -> Id {
@@ -482,7 +277,7 @@ impl Checkers {
 
     /// A first hello is sent with this generation.
     fn says(&mut self, end: End, peer: Id, generation: u32) {
-        self.known(end.process, peer).into_iter().for_each(Known::is_not_awaited);
+        self.known(end.process, peer).into_iter().for_each(Known::stop_awaiting);
         let Some(node) = self.nodes.get_mut(end.process) else { return };
         let others = node.forgotten;
         let known = node.known.entry(peer).or_default();
@@ -534,7 +329,7 @@ impl Checkers {
         let cause = self.step.why.clone();
         let Some(known) = self.known(end.process, peer) else { return };
         known.heard(run, generation);
-        known.is_not_awaited();
+        known.stop_awaiting();
         known.proof = Some(proof);
         if known.attempt == Some(end.key) {
             known.attempt = None;
@@ -579,12 +374,12 @@ impl Checkers {
 
     pub(super) fn rules_lost(&mut self, process: Process, peer: Id, stood: bool) {
         self.step.lost.push((peer, stood));
-        self.known(process, peer).into_iter().for_each(Known::is_not_awaited);
-        self.is_absent(process, peer);
+        self.known(process, peer).into_iter().for_each(Known::stop_awaiting);
+        self.note_absence(process, peer);
     }
 
     /// There is neither a link with an id nor an attempt.
-    pub(super) fn is_absent(&mut self, process: Process, peer: Id) {
+    pub(super) fn note_absence(&mut self, process: Process, peer: Id) {
         let Some(node) = self.nodes.get_mut(process) else { return };
         let is_peer = node.book.contains_key(&peer);
         let just = matches!(self.step.why, Some(Why::Input(Input::Forgets(id))) if id == peer);

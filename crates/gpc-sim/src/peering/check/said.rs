@@ -1,10 +1,23 @@
-//! Parses the first frames of the sides of a connection. In these worlds the text of sealed records is readable, but
-//! only their sender can make them.
+//! The first bytes of the sides of a connection: lengths, refusals, and the parsed frames. In these worlds the text of
+//! sealed records is readable, but only their sender can make them.
 
-use chained_gpc::peering::{LENGTH_BYTES, TAG};
+use chained_gpc::peering::{FIRST_LENGTH, LENGTH_BYTES, SECOND_LENGTH, TAG, THIRD_LENGTH};
 use chained_gpc::wire::Hello;
 use chained_gpc::wire::frame::{FRAME_HEADER, FrameHeader, Kind, flags};
 use chained_gpc::wire::head::{Goodbye, GoodbyeReason};
+
+/// Bytes of the preamble and the first message, and of those with the third message.
+pub(super) const FIRST_SAID: usize = 8 + LENGTH_BYTES + FIRST_LENGTH;
+pub(super) const THIRD_SAID: usize = FIRST_SAID + LENGTH_BYTES + THIRD_LENGTH;
+
+/// Bytes of the second message.
+pub(super) const SECOND_SAID: usize = LENGTH_BYTES + SECOND_LENGTH;
+
+/// The refusal of a proof.
+pub(super) const REFUSED: [u8; LENGTH_BYTES] = [0; LENGTH_BYTES];
+
+/// Answer to a hello in clear where a proof is required: GOODBYE (refused), `refused`.
+pub(super) const REFUSED_IN_CLEAR: &[u8] = b"\x08\x00\x00\x00\x07\x00\x00\x00\x02refused";
 
 /// First frame of a side.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -2,9 +2,15 @@
 
 use gpc_trees::Id;
 
-use super::rules::{Expected, Held, Input, Known, LATE, Step, Why};
+use super::Checkers;
+use super::connection::Connection;
+use super::known::{Held, Known};
+use super::rules::LATE;
+use super::said::REFUSED;
 use super::said::{First, first};
-use super::{Checkers, Connection, End, Process, REFUSED};
+use super::seen::Input;
+use super::seen::{End, Process};
+use super::step::{Expected, Step, Why};
 use chained_gpc::peering::{GREETING_LIMIT, LinkKey};
 use chained_gpc::wire::frame::{FIRST_MAX, FRAME_HEADER};
 use chained_gpc::wire::head::GoodbyeReason;
@@ -189,7 +195,7 @@ impl Checkers {
         }
         for id in awaits {
             self.add("rules", format!("process {process} awaits a connection of id {id} beyond its time"));
-            self.known(process, id).into_iter().for_each(Known::is_not_awaited);
+            self.known(process, id).into_iter().for_each(Known::stop_awaiting);
         }
         for (key, what) in found {
             self.wrong(End { process, key }, &what);

@@ -2,9 +2,10 @@
 //! test.
 
 use super::*;
-use chained_gpc::wire::Hello;
+use chained_gpc::peering::LinkKey;
 use chained_gpc::wire::frame::{FrameHeader, Kind};
 use chained_gpc::wire::head::{Goodbye, GoodbyeReason};
+use chained_gpc::wire::{CauseKind, Hello, Job};
 
 const A: End = End { process: 0, key: LinkKey(0) };
 const B: End = End { process: 1, key: LinkKey(0) };

@@ -1,0 +1,63 @@
+//! The plan of a call, as its caller makes it.
+
+use gpc_trees::{IdList, Tree};
+
+use chained_gpc::wire::message::Merging;
+
+/// A call as its caller plans it.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// All ids, the root first.
+    pub ids: IdList,
+    /// The tree over the list.
+    pub tree: Tree,
+    /// Whether the call continues without lost ids.
+    pub partial: bool,
+    /// Whether the root neither executes nor contributes.
+    pub watch: bool,
+    /// Whether replies are collected.
+    pub reply_wanted: bool,
+    /// Whether a callback that appends merges the replies, instead of aggregation.
+    pub callback: bool,
+    /// Whether ids forward before they execute.
+    pub forward_first: bool,
+    /// Bytes of the request's data.
+    pub data_bytes: u32,
+    /// Time limit, nanoseconds.
+    pub limit_ns: u64,
+    /// Bytes of each id's reply; it begins with the id, little-endian, as far as it fits.
+    pub reply_bytes: u32,
+    /// Further contents that distinguish this call from others.
+    pub carries: Carries,
+}
+
+/// Contents of a call beside its data and replies, so that those of another call are detected.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Carries {
+    /// Handle of func.
+    pub func: u64,
+    /// Handle of callback, in a call that has one.
+    pub callback: u64,
+    /// Bytes of the request's header.
+    pub header_bytes: u32,
+    /// Bytes of the header of each id's reply.
+    pub reply_header_bytes: u32,
+    /// Order in which callback merges.
+    pub merging: Merging,
+    /// Whether func takes the data as they arrive.
+    pub as_they_come: bool,
+}
+
+impl Default for Carries {
+    /// The usual handles, and no headers.
+    fn default() -> Carries {
+        Carries {
+            func: 1,
+            callback: 2,
+            header_bytes: 0,
+            reply_header_bytes: 0,
+            merging: Merging::InListOrder,
+            as_they_come: false,
+        }
+    }
+}

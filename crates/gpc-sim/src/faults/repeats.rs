@@ -1,0 +1,74 @@
+//! Messages that arrive again after their link broke.
+
+use std::collections::BTreeMap;
+
+use gpc_trees::Id;
+
+use crate::random::Random;
+use chained_gpc::wire::Message;
+
+/// Messages of a link that may be repeated after it broke.
+const KEPT: usize = 4;
+
+/// A message, and the runs of its sender and receiver.
+#[derive(Debug)]
+struct Repeatable {
+    runs: [u32; 2],
+    message: Message,
+}
+
+/// A repeated message.
+#[derive(Debug)]
+pub(crate) struct Again {
+    pub(crate) from: Id,
+    pub(crate) to: Id,
+    pub(crate) runs: [u32; 2],
+    pub(crate) message: Message,
+}
+
+/// Messages that may be repeated.
+#[derive(Debug)]
+pub(crate) struct Repeats {
+    /// By sender and receiver, oldest first: at most [`KEPT`] for each pair in use.
+    sent: BTreeMap<(Id, Id), Vec<Repeatable>>,
+    /// Time after which no link breaks by itself.
+    until: u64,
+}
+
+impl Repeats {
+    pub(super) fn new(until: u64) -> Repeats {
+        Repeats { sent: BTreeMap::new(), until }
+    }
+
+    /// Stores a message that may be repeated, in a run that repeats some.
+    pub(crate) fn remember(&mut self, now: u64, from: Id, to: Id, runs: [u32; 2], message: Message) {
+        if now > self.until {
+            self.sent = BTreeMap::new();
+            return;
+        }
+        let sent = self.sent.entry((from, to)).or_default();
+        if sent.len() == KEPT {
+            sent.remove(0);
+        }
+        // Most pairs of a large world have one or two.
+        sent.reserve_exact(1);
+        sent.push(Repeatable { runs, message });
+    }
+
+    /// Draws the messages to repeat after a link broke, in any order.
+    pub(crate) fn again(&mut self, random: &mut Random, a: Id, b: Id) -> Vec<Again> {
+        let mut again = Vec::new();
+        for (from, to) in [(a, b), (b, a)] {
+            let sent = self.sent.remove(&(from, to)).unwrap_or_default();
+            again.extend(sent.into_iter().map(|Repeatable { runs, message }| Again {
+                from,
+                to,
+                runs,
+                message,
+            }));
+        }
+        random.shuffle(&mut again);
+        again.truncate(random.below(again.len() as u64 + 1) as usize);
+        again
+    }
+}
