@@ -11,8 +11,9 @@ use std::time::{Duration, Instant};
 use chained_gpc::Placement;
 use chained_gpc::wire::Hello;
 use chained_gpc::wire::frame::{FRAME_HEADER, FrameHeader, Kind};
-use chained_gpc::{Address, Call, FuncHandle, Functions, Id, LinkKind, Listener, Node, Peers, PolledNode};
+use chained_gpc::{Address, Call, FuncHandle, Functions, Id, LinkKind, PolledNode};
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
+use gpc_test_support::nodes;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Links beside the one that a call uses: each takes two descriptors of this process.
@@ -45,18 +46,9 @@ impl Pair {
     fn new() -> Pair {
         let functions = Functions::new();
         let func = functions.at(Placement::Inline).func("nothing", |_, _| Ok(())).expect("a fresh name");
-        let listeners =
-            [0, 1].map(|id| Listener::bind(&LinkKind::Unix.fresh_address(id)).expect("it is free"));
-        let addresses = [0, 1].map(|id: usize| listeners[id].address().expect("it is bound"));
-        let Address::Abstract(name) = &addresses[1] else { panic!("a name was asked for") };
+        let nodes = nodes::polled_pair(LinkKind::Unix, &functions, |builder| builder);
+        let Some(Address::Abstract(name)) = nodes[1].address() else { panic!("a name was asked for") };
         let name = SocketAddr::from_abstract_name(name).expect("a short name");
-        let peers: Peers = (0..).zip(addresses).collect();
-        let mut ids = 0..;
-        let nodes = listeners.map(|listener| {
-            let id = ids.next().expect("they do not end");
-            let builder = Node::builder(id).functions(&functions).peers(peers.clone()).listener(listener);
-            builder.link(LinkKind::Unix).polled().expect("a node")
-        });
         Pair { nodes, func, name }
     }
 
@@ -77,9 +69,7 @@ impl Pair {
     fn call(&mut self) {
         let mut handle = self.nodes[0].call(Call::new(self.func).ids(0..2)).expect("a good call");
         loop {
-            for node in &mut self.nodes {
-                node.progress(Duration::ZERO).expect("the poll works");
-            }
+            nodes::turn(&mut self.nodes);
             if let Some(ended) = handle.test() {
                 ended.expect("it ends well");
                 return;

@@ -1,7 +1,7 @@
 //! A member of a job on several machines: `members ID`, in a folder with `peers.txt` and `job.secret`.
 //!
-//! Each process has the same program, peers file and secret. Handles of functions follow from their names, so they are equal in
-//! all processes. The process of id 0 calls all others.
+//! Each process has the same program, peers file and secret. Handles of functions follow from their names, so they are
+//! equal in all processes. The process of id 0 calls all others.
 
 use std::path::Path;
 use std::time::Duration;

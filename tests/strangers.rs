@@ -1,8 +1,6 @@
 //! A node keeps no state of peers whose links have ended, however many ids they used.
 #![cfg(target_os = "linux")]
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::io::{Read as _, Write as _};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixStream};
@@ -11,41 +9,10 @@ use std::time::Duration;
 use chained_gpc::wire::Hello;
 use chained_gpc::wire::frame::{FRAME_HEADER, FrameHeader, Kind};
 use chained_gpc::{Address, Id, LinkKind, Listener, Node, PolledNode};
-
-/// The system's allocator, with the bytes of the current thread counted.
-struct Counting;
-
-thread_local! {
-    static HELD: Cell<usize> = const { Cell::new(0) };
-}
-
-fn count(taken: usize, given: usize) {
-    HELD.set(HELD.get().wrapping_add(taken).wrapping_sub(given));
-}
-
-// SAFETY: every call is forwarded unchanged to the system's allocator; counting neither allocates nor panics.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count(layout.size(), 0);
-        // SAFETY: the caller upholds the contract of `GlobalAlloc`, which is that of `System`.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
-        count(0, layout.size());
-        // SAFETY: as above.
-        unsafe { System.dealloc(place, layout) }
-    }
-
-    unsafe fn realloc(&self, place: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        count(size, layout.size());
-        // SAFETY: as above.
-        unsafe { System.realloc(place, layout, size) }
-    }
-}
+use gpc_test_support::memory::{Counting, OfThread};
 
 #[global_allocator]
-static COUNTING: Counting = Counting;
+static COUNTING: Counting<OfThread> = Counting::new();
 
 /// Turns within which a node has handled all input, far more than it needs.
 const TURNS: usize = 10_000;
@@ -97,12 +64,12 @@ fn nobody_is_remembered_who_said_hello_and_went() {
     let mut node = Node::builder(1).listener(listener).link(LinkKind::Unix).polled().expect("a node");
     // Tables reach their size.
     (0..100).for_each(|from| come_and_go(&mut node, &name, 1000 + from));
-    let before = HELD.get();
+    let before = OfThread::held();
     (0..30_000).for_each(|from| come_and_go(&mut node, &name, 10_000 + from));
     // The end of the last one is still to be read.
     for _ in 0..10 {
         node.progress(Duration::ZERO).expect("the poll works");
     }
-    let kept = HELD.get().saturating_sub(before);
+    let kept = OfThread::held().saturating_sub(before);
     assert!(kept < 64 << 10, "{kept} bytes are left of 30,000 strangers");
 }

@@ -3,7 +3,8 @@
 //!
 //! Input: a byte that says how many cuts follow and whether the stream is made of requests; the cuts; and the stream,
 //! or the choices from which it is made. This module is not part of the targets' library, because the project's main
-//! package, which replays that library, knows nothing of domains; `crates/gpc-bnr/tests/fuzz_corpus.rs` replays this one.
+//! package, which replays that library, knows nothing of domains. `crates/gpc-bnr/tests/fuzz_corpus.rs` replays this
+//! one.
 
 use bytes::BytesMut;
 use gpc_bnr::codec::{Down, Frame, FrameError, MAGIC, decode_down, encode_down, encode_up, take_frame};

@@ -2,8 +2,8 @@
 //! or they must be the only encoding of the message it returns.
 //!
 //! Input: a byte that chooses the kind of message, and the bytes. This module is not part of the targets' library,
-//! because the project's main package, which replays that library, knows nothing of domains; `crates/gpc-bnr/tests/fuzz_corpus.rs`
-//! replays this one.
+//! because the project's main package, which replays that library, knows nothing of domains.
+//! `crates/gpc-bnr/tests/fuzz_corpus.rs` replays this one.
 
 use gpc_bnr::codec::{
     CodecError, VERSION, decode_down, decode_order, decode_report, decode_up, encode_down, encode_order,

@@ -24,8 +24,8 @@ use gpc_launch::provide_files;
 use gpc_rendezvous::Completion;
 use gpc_rendezvous::meeting::{Plan, Tasks};
 
-/// Files that a node has open, its links included, in units of `gpc_launch::provide_files`: a unit is what a process of a
-/// launch needs, two files.
+/// Files that a node has open, its links included, in units of `gpc_launch::provide_files`: a unit is what a process of
+/// a launch needs, two files.
 const FILES: usize = 4;
 
 /// Lengths of a task's data, bytes: none, a contact, and long data.

@@ -1,5 +1,5 @@
-//! Planted bugs as data: parses the files under `crates/gpc-cli/tests/planted/bugs`, or a given file, and plants bugs in a source
-//! text.
+//! Planted bugs as data: parses the files under `crates/gpc-cli/tests/planted/bugs`, or a given file, and plants bugs
+//! in a source text.
 //!
 //! ```text
 //! == name-of-the-bug

@@ -1,7 +1,7 @@
 //! Tries the bugs of a given file, and automatic mutants, in the same worlds.
 //!
-//! `crates/gpc-cli/tests/planted/try FILE` and `crates/gpc-cli/tests/planted/mutate` call these tests; without their variables the tests do
-//! nothing.
+//! `crates/gpc-cli/tests/planted/try FILE` and `crates/gpc-cli/tests/planted/mutate` call these tests; without their
+//! variables the tests do nothing.
 
 #![allow(clippy::print_stdout, reason = "a run takes long, and says of each bug what became of it")]
 
