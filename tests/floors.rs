@@ -381,7 +381,7 @@ const FLOORS: &[Floor] = &[
     },
     Floor {
         folder: "crates/gpc-test-support/src",
-        floors: &[],
+        floors: &["wire"],
         packages: &["chained_gpc"],
         banned: &["SystemTime", "HashMap", "HashSet"],
     },

@@ -4,6 +4,7 @@
 //! - [`nodes`]: nodes that a test drives, with the feature `nodes`
 //! - [`ports`]: free addresses
 //! - [`process`]: commands, their output, and what `/proc` says of them
+//! - [`strangers`]: peers in plain sockets, with the same feature, on Linux
 //! - [`waiting`]: waits with a time limit
 
 #![deny(unsafe_code)]
@@ -13,4 +14,6 @@ pub mod memory;
 pub mod nodes;
 pub mod ports;
 pub mod process;
+#[cfg(all(feature = "nodes", target_os = "linux"))]
+pub mod strangers;
 pub mod waiting;
