@@ -208,7 +208,8 @@ impl Liveness {
     }
 
     /// Sets the awaited peers, each with the earliest time since when, and the descendants to ask besides; `kept` of
-    /// the earlier descendants keep their state. All others are dropped: a peer that is awaited again later starts anew.
+    /// the earlier descendants keep their state. All others are dropped: a peer that is awaited again later starts
+    /// anew.
     fn watch(&mut self, awaited: &BTreeMap<Id, Time>, descendants: &BTreeSet<Id>, kept: usize) {
         let earlier = std::mem::replace(&mut self.descendants, descendants.clone());
         self.descendants.extend(earlier.into_iter().take(kept));

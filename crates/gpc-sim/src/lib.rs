@@ -1,7 +1,7 @@
 //! Simulator: runs the protocol's state machine in virtual time, over a network with costs and faults.
 //!
-//! [`run`] drives unmodified [`chain::Node`](chained_gpc::chain::Node)s through one [`Scenario`] and returns a [`Report`].
-//! [`swarm`] runs many seeds on all cores.
+//! [`run`] drives unmodified [`chain::Node`](chained_gpc::chain::Node)s through one [`Scenario`] and returns a
+//! [`Report`]. [`swarm`] runs many seeds on all cores.
 //!
 //! - **World.** Time is an integer, in nanoseconds. Events are ordered by time, then by creation. One seed decides
 //!   everything, so equal scenarios have equal hashes.

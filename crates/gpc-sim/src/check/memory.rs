@@ -1,8 +1,8 @@
 //! Checks that a node with little memory counts what it holds. Counted are at least retained answers, requests of
 //! partial calls in flight, and the replies of their funcs; for whole calls, long replies of func.
 //!
-//! Source: [`holding`](chained_gpc::chain), the memory of calls. Whole calls may be on the fast path, which counts only long
-//! replies. If func's reply is the whole answer, nothing is held. A root does not count calls that it has started
+//! Source: [`holding`](chained_gpc::chain), the memory of calls. Whole calls may be on the fast path, which counts only
+//! long replies. If func's reply is the whole answer, nothing is held. A root does not count calls that it has started
 //! itself. `bounds` checks the upper limit.
 
 use gpc_trees::Id;
