@@ -1,7 +1,8 @@
 //! Files of a crate do not import each other in a circle.
 //!
-//! An import counts for the file that defines the item: re-exports through `mod.rs` or `lib.rs` are seen through.
-//! Methods are not seen: a call of a method needs no import.
+//! An import is a `use`, or a path in the code that leads to another module through `crate`, `super` or an imported
+//! name. It counts for the file that defines the item: `mod.rs`, `lib.rs` and `main.rs` may re-export, and a module may
+//! name what is in its own modules. Tests do not count, and neither do calls of methods, which need no import.
 
 mod imports;
 mod modules;

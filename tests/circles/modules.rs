@@ -172,7 +172,7 @@ impl Reader {
     /// Whether the file collects modules, so that its `pub use` only passes names on.
     fn collects_modules(&self) -> bool {
         let file = self.module.file.as_str();
-        file == "lib.rs" || file == "main.rs" || file.ends_with("mod.rs")
+        ["lib.rs", "main.rs"].contains(&file) || file.ends_with("/mod.rs")
     }
 
     /// Adds the paths in the tokens of a macro or an attribute, which are not parsed.
