@@ -45,7 +45,7 @@ fn is_import(modules: &Modules, place: &[String], mention: &[String]) -> bool {
     let first = &mention[0];
     let imported = modules[place].imports.contains_key(first);
     let is_child = !imported && modules.contains_key(&[place, slice::from_ref(first)].concat());
-    !is_child && !(imported && mention.len() == 1)
+    !(is_child || imported && mention.len() == 1)
 }
 
 /// What a path names in the module `from`.

@@ -1,6 +1,7 @@
 //! The modules of a crate, as its files define them: their items, imports, and the paths that their code mentions.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::slice;
 
 use proc_macro2::{TokenStream, TokenTree};
 use syn::visit::{self, Visit};
@@ -42,7 +43,7 @@ pub(crate) fn read(file: &str, text: &dyn Fn(&str) -> Option<String>) -> Modules
         .flat_map(|(path, module)| module.items.iter().map(move |item| (path, item)))
         .filter_map(|(path, item)| {
             let name = item.strip_suffix('!')?;
-            Some((name.to_owned(), [&path[..], &[item.clone()]].concat()))
+            Some((name.to_owned(), [&path[..], slice::from_ref(item)].concat()))
         })
         .collect();
     if let Some(root) = modules.get_mut(&Vec::new()) {
