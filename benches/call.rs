@@ -7,10 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use chained_gpc::Placement;
-use chained_gpc::{
-    Call, FuncHandle, Functions, LinkKind, Listener, LocalNodes, Node, Peers, PolledNode, Tree, Wait,
-};
+use chained_gpc::{Call, FuncHandle, Functions, LinkKind, LocalNodes, PolledNode, Tree, Wait};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use gpc_test_support::nodes::polled_pair;
 
 const IN_FLIGHT: usize = 64;
 
@@ -70,16 +69,8 @@ fn polled(link: LinkKind) -> ([PolledNode; 2], FuncHandle) {
         reply.data.extend_from_slice(request.data());
         Ok(())
     });
-    let listeners = [0, 1].map(|id| Listener::bind(&link.fresh_address(id)).expect("a fresh address"));
-    let addresses = listeners.iter().map(|listener| listener.address().expect("it is bound"));
-    let peers: Peers = (0..).zip(addresses).collect();
-    let mut ids = 0..;
-    let nodes = listeners.map(|listener| {
-        let builder =
-            Node::builder(ids.next().expect("without end")).functions(&functions).peers(peers.clone());
-        let builder = builder.listener(listener).link(link).wait(Wait::Spin(Duration::from_millis(1)));
-        builder.polled().expect("a node")
-    });
+    let spin = Wait::Spin(Duration::from_millis(1));
+    let nodes = polled_pair(link, &functions, |builder| builder.wait(spin));
     (nodes, echo.expect("a fresh name"))
 }
 

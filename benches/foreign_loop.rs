@@ -13,9 +13,9 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use chained_gpc::{
-    Call, CallError, CallHandle, FuncHandle, Functions, LinkKind, Listener, Node, Outcome, Peers, PolledNode,
-    Prepared, Wait,
+    Call, CallError, CallHandle, FuncHandle, Functions, LinkKind, Outcome, PolledNode, Prepared, Wait,
 };
+use gpc_test_support::nodes;
 use rustix::event::epoll;
 use rustix::fd::{AsFd as _, OwnedFd};
 use tokio::io::Interest;
@@ -137,15 +137,7 @@ impl Pair {
             ends.store(true, Ordering::SeqCst);
             Ok(())
         });
-        let listeners = [0, 1].map(|id| Listener::bind(&link.fresh_address(id)).expect("it is free"));
-        let addresses = listeners.iter().map(|listener| listener.address().expect("it is bound"));
-        let peers: Peers = (0..).zip(addresses).collect();
-        let mut ids = 0..;
-        let [root, below] = listeners.map(|listener| {
-            let id = ids.next().expect("they do not end");
-            let builder = Node::builder(id).functions(&functions).peers(peers.clone()).wait(Wait::Block);
-            builder.listener(listener).link(link).polled().expect("a node")
-        });
+        let [root, below] = nodes::polled_pair(link, &functions, |builder| builder.wait(Wait::Block));
         let serving = thread::spawn(move || {
             let mut below = Loop::new(kind, below).expect("a loop");
             below.run(|| over.load(Ordering::SeqCst)).expect("the poll works");

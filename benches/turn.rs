@@ -3,83 +3,36 @@
 #![allow(missing_docs)]
 #![allow(clippy::disallowed_methods, reason = "a benchmark measures time")]
 
-use std::io::{Read as _, Write as _};
-use std::os::linux::net::SocketAddrExt;
-use std::os::unix::net::{SocketAddr, UnixStream};
+use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use chained_gpc::Placement;
-use chained_gpc::wire::Hello;
-use chained_gpc::wire::frame::{FRAME_HEADER, FrameHeader, Kind};
-use chained_gpc::{Address, Call, FuncHandle, Functions, Id, LinkKind, Listener, Node, Peers, PolledNode};
+use chained_gpc::{Call, FuncHandle, Functions, LinkKind, PolledNode};
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
+use gpc_test_support::{nodes, strangers};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Links beside the one that a call uses: each takes two descriptors of this process.
 const LINKS: [u32; 4] = [0, 100, 1000, 5000];
 
-fn hello(from: Id) -> Vec<u8> {
-    let hello = Hello {
-        from,
-        to: 1,
-        incarnation: 1,
-        generation: 1,
-        hiwater: 4,
-        job: Default::default(),
-        rings: false,
-        extents: false,
-    };
-    let payload = hello.emit();
-    let header = FrameHeader { length: payload.len() as u32, kind: Kind::Hello, flags: 0 };
-    [&header.emit()[..], &payload].concat()
-}
-
 /// A root, and the node that it calls, without threads.
 struct Pair {
     nodes: [PolledNode; 2],
     func: FuncHandle,
-    name: SocketAddr,
 }
 
 impl Pair {
     fn new() -> Pair {
         let functions = Functions::new();
         let func = functions.at(Placement::Inline).func("nothing", |_, _| Ok(())).expect("a fresh name");
-        let listeners =
-            [0, 1].map(|id| Listener::bind(&LinkKind::Unix.fresh_address(id)).expect("it is free"));
-        let addresses = [0, 1].map(|id: usize| listeners[id].address().expect("it is bound"));
-        let Address::Abstract(name) = &addresses[1] else { panic!("a name was asked for") };
-        let name = SocketAddr::from_abstract_name(name).expect("a short name");
-        let peers: Peers = (0..).zip(addresses).collect();
-        let mut ids = 0..;
-        let nodes = listeners.map(|listener| {
-            let id = ids.next().expect("they do not end");
-            let builder = Node::builder(id).functions(&functions).peers(peers.clone()).listener(listener);
-            builder.link(LinkKind::Unix).polled().expect("a node")
-        });
-        Pair { nodes, func, name }
-    }
-
-    /// Connects another peer to the node, with a link or without.
-    fn stranger(&mut self, id: Id, greets: bool) -> UnixStream {
-        let mut stranger = UnixStream::connect_addr(&self.name).expect("the node listens");
-        if greets {
-            stranger.set_nonblocking(true).expect("a socket");
-            stranger.write_all(&hello(id)).expect("a new socket has room");
-            let mut answer = [0; FRAME_HEADER + 32];
-            while stranger.read(&mut answer).is_err() {
-                self.nodes[1].progress(Duration::ZERO).expect("the poll works");
-            }
-        }
-        stranger
+        let nodes = nodes::polled_pair(LinkKind::Unix, &functions, |builder| builder);
+        Pair { nodes, func }
     }
 
     fn call(&mut self) {
         let mut handle = self.nodes[0].call(Call::new(self.func).ids(0..2)).expect("a good call");
         loop {
-            for node in &mut self.nodes {
-                node.progress(Duration::ZERO).expect("the poll works");
-            }
+            nodes::turn(&mut self.nodes);
             if let Some(ended) = handle.test() {
                 ended.expect("it ends well");
                 return;
@@ -95,11 +48,12 @@ fn a_call_beside_links(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("a_call_beside_links");
     for links in LINKS.into_iter().filter(|links| u64::from(*links) <= most) {
         let mut pair = Pair::new();
-        let _held: Vec<UnixStream> = (0..links).map(|id| pair.stranger(1000 + id, true)).collect();
+        let _held: Vec<UnixStream> =
+            (0..links).map(|id| strangers::link(&mut pair.nodes[1], 1000 + id)).collect();
         group.bench_function(BenchmarkId::new("one_is_silent", links), |bencher| {
             // A new one for each measurement, since a connection without a hello is closed after some seconds.
             bencher.iter_custom(|calls| {
-                let _silent = pair.stranger(0, false);
+                let _silent = strangers::connect(&pair.nodes[1]);
                 pair.call();
                 let begun = Instant::now();
                 (0..calls).for_each(|_| pair.call());

@@ -380,6 +380,12 @@ const FLOORS: &[Floor] = &[
         banned: &[],
     },
     Floor {
+        folder: "crates/gpc-test-support/src",
+        floors: &["wire"],
+        packages: &["chained_gpc"],
+        banned: &["SystemTime", "HashMap", "HashSet"],
+    },
+    Floor {
         folder: "crates/gpc-rendezvous/src/http",
         floors: &["wire", "peering", "bootstrap"],
         packages: &[
@@ -464,7 +470,7 @@ fn grouped<'a>(code: &'a str, opening: &str) -> Vec<&'a str> {
 }
 
 /// The manifests of all packages.
-const MANIFESTS: [&str; 9] = [
+const MANIFESTS: [&str; 10] = [
     "Cargo.toml",
     "trees/Cargo.toml",
     "crates/gpc-pmix/Cargo.toml",
@@ -474,6 +480,7 @@ const MANIFESTS: [&str; 9] = [
     "crates/gpc-bnr/Cargo.toml",
     "crates/gpc-sim/Cargo.toml",
     "crates/gpc-launch/Cargo.toml",
+    "crates/gpc-test-support/Cargo.toml",
 ];
 
 /// The names of the packages that a manifest allows.

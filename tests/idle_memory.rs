@@ -2,50 +2,16 @@
 //! before.
 #![allow(clippy::disallowed_methods, reason = "that memory comes back within seconds is what is held here")]
 
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use chained_gpc::Placement;
 use chained_gpc::{Call, CallHandle, FuncHandle, Functions, LinkKind, LocalNodes, Tree};
-
-/// The system's allocator, with the current and the peak number of bytes of all threads.
-struct Counting;
-
-static HELD: AtomicUsize = AtomicUsize::new(0);
-static MOST: AtomicUsize = AtomicUsize::new(0);
-
-fn taken(bytes: usize) {
-    let held = HELD.fetch_add(bytes, Ordering::Relaxed) + bytes;
-    MOST.fetch_max(held, Ordering::Relaxed);
-}
-
-// SAFETY: every call is forwarded unchanged to the system's allocator; counting neither allocates nor panics.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        taken(layout.size());
-        // SAFETY: the caller upholds the contract of `GlobalAlloc`, which is that of `System`.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
-        HELD.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: as above.
-        unsafe { System.dealloc(place, layout) }
-    }
-
-    unsafe fn realloc(&self, place: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        HELD.fetch_sub(layout.size(), Ordering::Relaxed);
-        taken(size);
-        // SAFETY: as above.
-        unsafe { System.realloc(place, layout, size) }
-    }
-}
+use gpc_test_support::memory::{Counting, OfProcess};
 
 #[global_allocator]
-static COUNTING: Counting = Counting;
+static COUNTING: Counting<OfProcess> = Counting::new();
 
 const MIB: usize = 1 << 20;
 
@@ -90,16 +56,16 @@ impl Set {
     fn at_rest(&self) -> usize {
         self.calls(10, 2, || self.call(100));
         sleep(Duration::from_secs(2));
-        HELD.load(Ordering::Relaxed)
+        OfProcess::held()
     }
 
     /// Checks that the memory of this traffic is released.
     fn gives_back(&self, before: usize, what: &str, traffic: impl FnOnce(&Set)) {
-        MOST.store(before, Ordering::Relaxed);
+        OfProcess::start_peak(before);
         traffic(self);
-        let most = MOST.load(Ordering::Relaxed);
+        let most = OfProcess::peak();
         let deadline = Instant::now() + GIVEN_BACK;
-        let left = || HELD.load(Ordering::Relaxed).saturating_sub(before);
+        let left = || OfProcess::held().saturating_sub(before);
         while left() > MIB && Instant::now() < deadline {
             sleep(Duration::from_millis(50));
         }

@@ -3,77 +3,16 @@
 
 mod wire_support;
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
-
 use bytes::Bytes;
 use chained_gpc::runtime::link::{BODIES_MAX, Context, Event, Inbox};
 use chained_gpc::wire::CallId;
+use gpc_test_support::memory::{Cost, Counting, OfThread};
 use gpc_trees::Tree;
 use proptest::prelude::*;
 use wire_support::{HELLO, greeted};
 
-/// The system's allocator, with the bytes of the current thread counted, so that other tests do not count.
-struct Counting;
-
-thread_local! {
-    static HELD: Cell<usize> = const { Cell::new(0) };
-    static PEAK: Cell<usize> = const { Cell::new(0) };
-    static TAKEN: Cell<usize> = const { Cell::new(0) };
-}
-
-fn count(taken: usize, given: usize) {
-    TAKEN.set(TAKEN.get().wrapping_add(taken));
-    HELD.set(HELD.get().wrapping_add(taken).wrapping_sub(given));
-    PEAK.set(PEAK.get().max(HELD.get()));
-}
-
-// SAFETY: every call is forwarded unchanged to the system's allocator; counting neither allocates nor panics.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count(layout.size(), 0);
-        // SAFETY: the caller upholds the contract of `GlobalAlloc`, which is that of `System`.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
-        count(0, layout.size());
-        // SAFETY: as above.
-        unsafe { System.dealloc(place, layout) }
-    }
-
-    unsafe fn realloc(&self, place: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        count(size, layout.size());
-        // SAFETY: as above.
-        unsafe { System.realloc(place, layout, size) }
-    }
-}
-
 #[global_allocator]
-static COUNTING: Counting = Counting;
-
-/// Bytes that a piece of work allocated.
-#[derive(Debug)]
-struct Cost {
-    /// Peak above the level before.
-    peak: usize,
-    /// Still allocated at the end.
-    kept: usize,
-    /// Sum of all allocations: everything copied, and more.
-    taken: usize,
-}
-
-fn cost<T>(work: impl FnOnce() -> T) -> (T, Cost) {
-    // The count starts high, so that freeing memory of another thread does not make it negative.
-    let (held, taken) = (1 << 40, TAKEN.get());
-    HELD.set(held);
-    PEAK.set(held);
-    let result = work();
-    (
-        result,
-        Cost { peak: PEAK.get() - held, kept: HELD.get().saturating_sub(held), taken: TAKEN.get() - taken },
-    )
-}
+static COUNTING: Counting<OfThread> = Counting::new();
 
 /// Awaits one call.
 struct Only {
@@ -157,7 +96,7 @@ fn segment(call: u64, of_response: bool, bytes: &[u8]) -> Vec<u8> {
 
 /// Feeds bytes to an inbox in reads of `read` bytes; returns the kept events and the cost.
 fn feed(inbox: &mut Inbox, bytes: &[u8], read: usize, context: &dyn Context) -> (Vec<Event>, Cost) {
-    cost(|| {
+    OfThread::cost(|| {
         let mut events = Vec::new();
         for piece in bytes.chunks(read) {
             inbox.feed(piece, context, &mut events).expect("good bytes");
@@ -240,7 +179,7 @@ fn responses_that_are_not_awaited_any_more_are_forgotten() {
     let begun = |call| frame(3, 0, &[response(call, 1, 0, 1 << 30), vec![7; 10_000]].concat());
     let frames: Vec<Bytes> = (0..1000).map(|call| begun(call).into()).collect();
     let mut inbox = greeted();
-    let ((), cost) = cost(|| {
+    let ((), cost) = OfThread::cost(|| {
         for (call, frame) in (0..).zip(&frames) {
             inbox.feed(frame, &Only { call }, &mut Vec::new()).unwrap();
         }
@@ -256,7 +195,7 @@ fn a_frame_in_one_read_is_copied_once() {
     let response = [response(2, 1, 0, data.len() as u64), data.clone()].concat();
     for bytes in [frame(2, 0, &request), frame(3, 0, &response)] {
         let (mut inbox, mut events, bytes) = (greeted(), Vec::new(), Bytes::from(bytes));
-        let ((), cost) = cost(|| inbox.feed(&bytes, &ALL, &mut events).unwrap());
+        let ((), cost) = OfThread::cost(|| inbox.feed(&bytes, &ALL, &mut events).unwrap());
         assert!(events.len() == 1 && cost.taken < data.len() + FIXED, "{cost:?}");
     }
     // Segments are copied only into their body; a body of this length grows by doubling.
@@ -264,7 +203,7 @@ fn a_frame_in_one_read_is_copied_once() {
     let begun = frame(2, 0, &request[..100]);
     inbox.feed(&begun, &ALL, &mut Vec::new()).unwrap();
     let (mut events, bytes) = (Vec::new(), Bytes::from(segment(2, false, &data)));
-    let ((), cost) = cost(|| inbox.feed(&bytes, &ALL, &mut events).unwrap());
+    let ((), cost) = OfThread::cost(|| inbox.feed(&bytes, &ALL, &mut events).unwrap());
     assert!(cost.taken < data.len() + FIXED, "{cost:?}");
 }
 
@@ -276,7 +215,7 @@ fn many_small_frames_in_one_read_cost_a_constant_each() {
     for frames in [1000, 100_000] {
         let bytes = Bytes::from(credit.repeat(frames));
         let (mut inbox, mut events) = (greeted(), Vec::with_capacity(frames));
-        let ((), cost) = cost(|| inbox.feed(&bytes, &ALL, &mut events).unwrap());
+        let ((), cost) = OfThread::cost(|| inbox.feed(&bytes, &ALL, &mut events).unwrap());
         assert!(events.len() == frames && cost.taken < FIXED, "{cost:?} for {frames} frames");
     }
 }
@@ -301,7 +240,7 @@ proptest! {
             bytes.extend(frame(if of_response { 3 } else { 2 }, 0, &[fixed, vec![1; rest]].concat()));
             bytes.extend(segment(call, of_response, &vec![0; rest + 1]));
         }
-        let (_, cost) = cost(|| {
+        let (_, cost) = OfThread::cost(|| {
             let (mut inbox, mut events) = (Inbox::new(), Vec::new());
             for piece in bytes.chunks(read) {
                 if inbox.feed(piece, &ALL, &mut events).is_err() {

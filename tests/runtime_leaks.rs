@@ -1,35 +1,22 @@
 //! Nodes that have ended leave no descriptors and no threads in their process. This test counts, so it is alone in its
 //! process.
-#![allow(clippy::disallowed_methods, reason = "every wait has a limit")]
 #![cfg(target_os = "linux")]
 
 use std::error::Error;
 use std::fs;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use chained_gpc::runtime::{Listener, Peers};
 use chained_gpc::{Call, FunctionResult, Functions, LinkKind, LocalNodes, Node, Reply, Streaming, Tree};
+use gpc_test_support::process::{descriptors, status_number};
+use gpc_test_support::waiting::until;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 const LIMIT: Duration = Duration::from_secs(30);
 
-fn count(folder: &str) -> usize {
-    fs::read_dir(folder).expect("Linux has it").count()
-}
-
 /// Descriptors and threads of this process.
 fn held() -> (usize, usize) {
-    (count("/proc/self/fd"), count("/proc/self/task"))
-}
-
-/// Waits for threads that were requested to end.
-fn wait_until(done: impl Fn() -> bool, what: &str) {
-    let until = Instant::now() + LIMIT;
-    while !done() {
-        assert!(Instant::now() < until, "{what}: {:?}", held());
-        thread::yield_now();
-    }
+    (descriptors("self"), status_number("self", "Threads") as usize)
 }
 
 fn run(link: LinkKind, workers: usize, end: impl FnOnce(LocalNodes)) -> Result<(), Box<dyn Error>> {
@@ -136,7 +123,7 @@ fn long_data_leave_nothing_behind() -> Result<(), Box<dyn Error>> {
     assert!(nodes.node(0).call(call)?.wait_for(LIMIT).expect("it ends").is_err());
     // A flat tree has opened links of its own.
     let links = 3;
-    wait_until(|| held().0 <= before.0 + 2 * links && mapped_pieces() == 0, "data are left");
+    until("no data are left", || held().0 <= before.0 + 2 * links && mapped_pieces() == 0);
     drop(nodes);
     Ok(())
 }
@@ -154,6 +141,6 @@ fn nothing_is_left_of_nodes_that_have_ended() -> Result<(), Box<dyn Error>> {
     broken(&Functions::new())?;
     connecting_takes_one_descriptor_for_each_peer()?;
     long_data_leave_nothing_behind()?;
-    wait_until(|| held() == before, "descriptors and threads are left");
+    until("no descriptors and threads are left", || held() == before);
     Ok(())
 }

@@ -5,12 +5,11 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 use chained_gpc::Placement;
-use chained_gpc::runtime::Peers;
 use chained_gpc::runtime::link::{ACKMARK, HIWATER};
-use chained_gpc::{Call, CallHandle, FuncHandle, Functions, Id, IdList, LinkKind, Node, PolledNode};
+use chained_gpc::{Call, CallHandle, FuncHandle, Functions, Id, IdList, LinkKind, PolledNode};
+use gpc_test_support::nodes;
 use gpc_trees::Tree;
 
 use super::common::{LINKS, limited};
@@ -35,17 +34,7 @@ impl Nodes {
             reply.data.extend_from_slice(request.data());
             Ok(())
         });
-        let (listeners, row) = link.listen(0..n).expect("fresh addresses");
-        let peers = Peers::from(row);
-        let node = |(id, listener)| {
-            let builder = Node::builder(id).functions(&functions).peers(peers.clone());
-            builder.listener(listener).link(link).polled().expect("a node")
-        };
-        Nodes {
-            nodes: (0..n).zip(listeners).map(node).collect(),
-            func: func.expect("a name of its own"),
-            executed,
-        }
+        Nodes { nodes: nodes::polled(n, link, &functions), func: func.expect("a name of its own"), executed }
     }
 
     fn call(&self, root: Id, ids: &IdList, tree: Tree) -> CallHandle {
@@ -55,9 +44,7 @@ impl Nodes {
 
     /// Drives each node once.
     fn turn(&mut self) {
-        for node in &mut self.nodes {
-            node.progress(Duration::ZERO).expect("the poll works");
-        }
+        nodes::turn(&mut self.nodes);
     }
 
     fn executed(&self, id: Id) -> u64 {

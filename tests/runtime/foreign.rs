@@ -9,10 +9,11 @@ use std::thread;
 use std::time::Duration;
 
 use chained_gpc::runtime::link::Event;
-use chained_gpc::runtime::{Address, Listener, Peers};
+use chained_gpc::runtime::{Address, Listener};
 use chained_gpc::{
     Call, CallHandle, FuncHandle, Functions, LinkKind, Node, Outcome, PolledNode, Prepared, Reply, Tree, Wait,
 };
+use gpc_test_support::nodes::polled_with;
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 
 use super::common::{LIMIT, LINKS, assert_who, hold, ids, limited, noise, who};
@@ -51,15 +52,7 @@ fn end(handle: &mut CallHandle) -> Option<Outcome> {
 
 /// `n` nodes that know each other.
 fn nodes(n: u32, link: LinkKind, wait: Wait, functions: &Functions) -> Vec<PolledNode> {
-    let listeners: Vec<Listener> =
-        (0..n).map(|id| Listener::bind(&link.fresh_address(id)).expect("it is free")).collect();
-    let addresses = listeners.iter().map(|listener| listener.address().expect("it is bound"));
-    let peers: Peers = (0..n).zip(addresses).collect();
-    let node = |(id, listener)| {
-        let builder = Node::builder(id).functions(functions).peers(peers.clone()).wait(wait);
-        builder.listener(listener).link(link).polled().expect("a node")
-    };
-    (0..n).zip(listeners).map(node).collect()
+    polled_with(n, link, functions, |builder| builder.wait(wait))
 }
 
 /// Drives nodes by their descriptors alone until a call has ended; if none has work, the system reports which one gets

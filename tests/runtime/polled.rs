@@ -1,7 +1,6 @@
 //! Nodes without threads, driven by the application.
 #![allow(clippy::disallowed_methods, reason = "every wait has a limit")]
 
-use std::io;
 use std::net::TcpStream;
 use std::sync::{Mutex, mpsc};
 use std::thread;
@@ -11,39 +10,13 @@ use chained_gpc::Placement;
 use chained_gpc::runtime::link::Event;
 use chained_gpc::runtime::{Address, Listener, Peers};
 use chained_gpc::{
-    Call, CallError, CallHandle, FuncHandle, Functions, LinkKind, Node, Outcome, PolledNode, Reply, Stage,
-    Wait,
+    Call, CallError, CallHandle, FuncHandle, Functions, LinkKind, Node, PolledNode, Reply, Stage, Wait,
 };
+use gpc_test_support::nodes::{drive, polled};
 use gpc_trees::Tree;
 
 use super::common::{LIMIT, LINKS, assert_who, hold, ids, limited, noise, who};
 use super::raw::{EARLY, RawPeer, SHORT, call, listener};
-
-/// Polled nodes 0 to n-1 that know each other.
-fn polled(n: u32, link: LinkKind, functions: &Functions) -> io::Result<Vec<PolledNode>> {
-    let listen = |id| Listener::bind(&link.fresh_address(id));
-    let listeners = (0..n).map(listen).collect::<io::Result<Vec<_>>>()?;
-    let addresses = listeners.iter().map(Listener::address).collect::<io::Result<Vec<_>>>()?;
-    let peers: Peers = (0..n).zip(addresses).collect();
-    let node = |(id, listener)| {
-        Node::builder(id).functions(functions).peers(peers.clone()).listener(listener).link(link).polled()
-    };
-    (0..n).zip(listeners).map(node).collect()
-}
-
-/// Drives all nodes from one thread until a call has ended.
-fn drive(nodes: &mut [PolledNode], mut handle: CallHandle) -> Result<Outcome, CallError> {
-    let until = Instant::now() + LIMIT;
-    loop {
-        if let Some(end) = handle.test() {
-            return end;
-        }
-        assert!(Instant::now() < until, "the call hangs");
-        for node in nodes.iter_mut() {
-            node.progress(Duration::ZERO).expect("the poll works");
-        }
-    }
-}
 
 #[test]
 fn nodes_in_one_thread_drive_each_other() {
@@ -55,7 +28,7 @@ fn nodes_in_one_thread_drive_each_other() {
                 reply.data = request.data().to_vec();
                 Ok(())
             });
-            let mut nodes = polled(4, link, &functions).unwrap();
+            let mut nodes = polled(4, link, &functions);
             assert_eq!((nodes[2].id(), nodes[2].address().is_some()), (2, true));
             for root in [0, 3] {
                 let handle = nodes[root].call(Call::new(who).ids(0..4).tree(Tree::Chain)).unwrap();

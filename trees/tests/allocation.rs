@@ -1,36 +1,14 @@
 //! Tests that a range of a million ids passes down a tree without allocation.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use gpc_test_support::memory::{Counting, OfThread};
 use gpc_trees::{Group, IdList, Layout, Limits, Run, Tree, send_order};
-use std::alloc::{GlobalAlloc, Layout as Memory, System};
-use std::cell::Cell;
-
-struct Counting;
-
-thread_local! {
-    // Per thread, because the test harness has threads of its own.
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-}
-
-// SAFETY: every call is passed unchanged to the system's allocator.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, memory: Memory) -> *mut u8 {
-        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-        unsafe { System.alloc(memory) }
-    }
-
-    unsafe fn dealloc(&self, place: *mut u8, memory: Memory) {
-        unsafe { System.dealloc(place, memory) }
-    }
-}
 
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static COUNTING: Counting<OfThread> = Counting::new();
 
 fn allocations(work: impl FnOnce()) -> u64 {
-    let before = ALLOCATIONS.get();
-    work();
-    ALLOCATIONS.get() - before
+    OfThread::cost(work).1.allocations
 }
 
 /// Walks every slice of a list; the caller supplies the memory of the walk.

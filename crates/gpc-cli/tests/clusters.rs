@@ -11,6 +11,8 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::Duration;
 
+use gpc_test_support::process::{first_line, text};
+
 const EXE: &str = env!("CARGO_BIN_EXE_gpc");
 
 const LAUNCHER: &str = "mpiexec.mpich";
@@ -60,12 +62,11 @@ impl Server {
     /// Starts a server that prints its address.
     fn of(mut command: Command) -> std::io::Result<Server> {
         let mut process = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
-        let mut address = String::new();
-        BufReader::new(process.stdout.take().unwrap()).read_line(&mut address).unwrap();
+        let address = first_line(&mut process);
         let (said, lines) = channel();
         let stderr = BufReader::new(process.stderr.take().unwrap());
         thread::spawn(move || stderr.lines().map_while(Result::ok).for_each(|line| drop(said.send(line))));
-        Ok(Server { process, address: address.trim_end().to_owned(), said: lines })
+        Ok(Server { process, address, said: lines })
     }
 
     /// Waits until the server reports for each of these clients that it has sent this.
@@ -114,10 +115,6 @@ fn processes(server: &Server, place: &Place, cluster: u32, count: u32) -> Vec<Ch
 
 fn ended(process: Child) -> Output {
     process.wait_with_output().unwrap()
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
 }
 
 /// Returns the error output of processes that have failed.

@@ -4,9 +4,11 @@
 #![allow(clippy::print_stdout, reason = "a test that is skipped says so")]
 #![cfg(feature = "impi")]
 
-use std::io::{BufRead as _, BufReader, ErrorKind};
+use std::io::ErrorKind;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
+
+use gpc_test_support::process::{Owned, first_line, text};
 
 const EXE: &str = env!("CARGO_BIN_EXE_gpc");
 
@@ -46,9 +48,9 @@ fn secret(folder: &Path, name: &str) -> String {
     path.to_str().unwrap().to_owned()
 }
 
-/// The server of `gpc impi server`; it ends with the test at the latest.
+/// The server of `gpc impi server`.
 struct Server {
-    process: Child,
+    process: Owned,
     address: String,
 }
 
@@ -57,21 +59,12 @@ impl Server {
         let mut command = command(EXE);
         command.args(["impi", "server", &clients.to_string(), "--time-limit", "60s"]).stderr(Stdio::null());
         let mut process = command.spawn().unwrap();
-        let mut address = String::new();
-        BufReader::new(process.stdout.take().unwrap()).read_line(&mut address).unwrap();
-        Server { process, address: address.trim_end().to_owned() }
+        let address = first_line(&mut process);
+        Server { process: Owned(process), address }
     }
 
     fn ends_well(mut self) -> bool {
-        self.process.wait().unwrap().success()
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        // The process may have ended.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
+        self.process.0.wait().unwrap().success()
     }
 }
 
@@ -95,10 +88,6 @@ fn clusters(shape: &[u32], arguments: &str) -> Vec<Output> {
     // The server has received FINI from all clients.
     assert!(server.ends_well());
     outputs
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
 }
 
 /// The root of a cluster of one process under a launcher held no other process, and the call that holds them ended at

@@ -4,6 +4,8 @@
 
 use std::process::{Command, Output, Stdio};
 
+use gpc_test_support::process::finished;
+
 fn gpc(line: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_gpc"));
     command.args(line.split_whitespace()).stdin(Stdio::null());
@@ -12,8 +14,7 @@ fn gpc(line: &str) -> Command {
 
 /// Returns exit status, standard output and standard error.
 fn run(line: &str) -> (Option<i32>, String, String) {
-    let Output { status, stdout, stderr } = gpc(line).output().unwrap();
-    (status.code(), String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap())
+    finished(gpc(line))
 }
 
 #[test]

@@ -1,45 +1,18 @@
 //! Cost of a hop: allocations and system calls are counted, so that a message takes no more than docs/performance.md
 //! states.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::process::Command;
 use std::time::Duration;
 
 use chained_gpc::Placement;
-use chained_gpc::{Call, FuncHandle, Functions, LinkKind, Listener, Node, Peers, PolledNode};
+use chained_gpc::{Call, FuncHandle, Functions, LinkKind, PolledNode};
+use gpc_test_support::memory::{Counting, OfThread};
+use gpc_test_support::nodes;
 use gpc_trees::{IdList, Tree};
 
-/// The system's allocator, with a count of the calls by the current thread.
-struct Counting;
-
-thread_local! {
-    static TAKEN: Cell<u64> = const { Cell::new(0) };
-}
-
-// SAFETY: every call is passed on to the system's allocator unchanged; counting neither allocates nor panics.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        TAKEN.set(TAKEN.get() + 1);
-        // SAFETY: the caller's promises are those that `System` requires.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
-        // SAFETY: as above.
-        unsafe { System.dealloc(place, layout) }
-    }
-
-    unsafe fn realloc(&self, place: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        TAKEN.set(TAKEN.get() + 1);
-        // SAFETY: as above.
-        unsafe { System.realloc(place, layout, size) }
-    }
-}
-
 #[global_allocator]
-static COUNTING: Counting = Counting;
+static COUNTING: Counting<OfThread> = Counting::new();
 
 /// Calls before counting begins: links are up, and every list has its final size.
 const WARM_UP: u32 = 300;
@@ -68,15 +41,7 @@ impl Group {
                 Ok(())
             })
             .expect("no other function has the name");
-        let listeners: Vec<Listener> =
-            (0..n).map(|id| Listener::bind(&link.fresh_address(id)).expect("a fresh address")).collect();
-        let addresses = listeners.iter().map(|listener| listener.address().expect("it is bound"));
-        let peers: Peers = (0..).zip(addresses).collect();
-        let build = |(id, listener)| {
-            let builder = Node::builder(id).functions(&functions).peers(peers.clone());
-            builder.listener(listener).link(link).polled().expect("a node")
-        };
-        let nodes: Vec<PolledNode> = (0..).zip(listeners).map(build).collect();
+        let nodes = nodes::polled(n, link, &functions);
         Group { taken: vec![0; nodes.len()], nodes, func, tree, lent: 0 }
     }
 
@@ -99,14 +64,14 @@ impl Group {
         // Bounded: far more turns than a call takes.
         for _ in 0..1_000_000 {
             for (node, taken) in self.nodes.iter_mut().zip(&mut self.taken) {
-                let before = TAKEN.get();
+                let before = OfThread::allocations();
                 node.progress(Duration::ZERO).expect("the poll works");
-                *taken += TAKEN.get() - before;
+                *taken += OfThread::allocations() - before;
             }
             if let Some(outcome) = handle.test() {
-                let (outcome, before) = (outcome.expect("it ends well"), TAKEN.get());
+                let (outcome, before) = (outcome.expect("it ends well"), OfThread::allocations());
                 assert_eq!(outcome.replies_ref().expect("good replies").len(), n);
-                self.lent += TAKEN.get() - before;
+                self.lent += OfThread::allocations() - before;
                 return;
             }
         }

@@ -9,6 +9,8 @@ use std::process::{Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use gpc_test_support::process::text;
+
 const EXE: &str = env!("CARGO_BIN_EXE_gpc");
 
 /// Debian's name of the launcher, so that no other launcher is used by mistake.
@@ -33,10 +35,6 @@ fn launch_with(before: &[&str], line: &str, variables: &[(&str, &str)]) -> Optio
             None
         }
     }
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
 }
 
 /// Returns the output of a command that has succeeded.

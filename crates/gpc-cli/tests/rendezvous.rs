@@ -11,6 +11,7 @@ use std::process::{Child, Command, Output, Stdio};
 
 use gpc_rendezvous::client::{Client, ClientOptions, draw_token};
 use gpc_rendezvous::{FaultKind, Unit};
+use gpc_test_support::process::{self, Owned};
 use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
 
 const EXE: &str = env!("CARGO_BIN_EXE_gpc");
@@ -97,28 +98,26 @@ impl Job {
     }
 }
 
-fn ended(child: Child) -> (Option<i32>, String, String) {
-    let Output { status, stdout, stderr } = child.wait_with_output().unwrap();
-    (status.code(), String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap())
+fn ended(child: Child) -> process::Ended {
+    process::ended(child.wait_with_output().unwrap())
 }
 
 /// A running service.
 struct Service {
-    child: Child,
+    child: Owned,
     url: String,
 }
 
 impl Service {
     fn start(mut command: Command) -> Service {
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let mut url = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut url).unwrap();
+        let mut child = process::spawn_piped(&mut command);
+        let url = process::first_line(&mut child);
         if url.is_empty() {
             let mut error = String::new();
             child.stderr.take().unwrap().read_to_string(&mut error).unwrap();
             panic!("no service: {error}");
         }
-        Service { child, url: url.trim_end().to_owned() }
+        Service { child: Owned(child), url }
     }
 
     /// Returns its address in the form of `--listen`.
@@ -127,23 +126,16 @@ impl Service {
     }
 
     fn signal(&self, signal: Signal) {
-        kill_process(Pid::from_raw(self.child.id().cast_signed()).unwrap(), signal).unwrap();
+        kill_process(Pid::from_raw(self.child.0.id().cast_signed()).unwrap(), signal).unwrap();
     }
 
     /// Ends the service with a signal. Returns its exit status and its error output.
     fn end(mut self, signal: Signal) -> (Option<i32>, String) {
         self.signal(signal);
-        let status = self.child.wait().unwrap().code();
+        let status = self.child.0.wait().unwrap().code();
         let mut said = String::new();
-        self.child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        self.child.0.stderr.take().unwrap().read_to_string(&mut said).unwrap();
         (status, said)
-    }
-}
-
-impl Drop for Service {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 
@@ -281,7 +273,7 @@ fn a_service_outlives_the_limit_on_the_size_of_its_store() {
     let service = job.serve(&["--store", &store]);
     let handle = job.create(&service.url, &["--capacity", "2"]);
     let most = |bytes| {
-        let process = Pid::from_raw(service.child.id().cast_signed());
+        let process = Pid::from_raw(service.child.0.id().cast_signed());
         prlimit(process, Resource::Fsize, Rlimit { current: bytes, maximum: None }).unwrap();
     };
     // The file has free pages: only longer data make it grow.

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use gpc_test_support::process::first_line;
 use tempfile::TempDir;
 
 const EXE: &str = env!("CARGO_BIN_EXE_gpc");
@@ -176,10 +177,9 @@ impl Service {
         serve.arg("--store").arg(folder.join("store")).args(more).current_dir(folder);
         serve.stdin(Stdio::null()).stdout(Stdio::piped());
         let mut process = serve.spawn().unwrap();
-        let mut url = String::new();
-        BufReader::new(process.stdout.take().unwrap()).read_line(&mut url).unwrap();
-        assert!(url.ends_with("/rendezvous\n"), "{url:?}");
-        (process, url.trim().to_owned())
+        let url = first_line(&mut process);
+        assert!(url.ends_with("/rendezvous"), "{url:?}");
+        (process, url)
     }
 
     /// Returns its address.
@@ -252,8 +252,8 @@ fn the_rendezvous_by_hand_is_true() {
     let [(sh, serve), (again, meet), (text, shown), ..] = &blocks[..] else { panic!("{blocks:?}") };
     assert_eq!([sh, again, text], ["sh", "sh", "text"]);
     let folder = tempfile::tempdir().unwrap();
-    let clone = Path::new(env!("CARGO_MANIFEST_DIR")).join("../gpc-rendezvous");
-    std::os::unix::fs::symlink(clone, folder.path().join("rendezvous")).unwrap();
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    std::os::unix::fs::symlink(crates, folder.path().join("crates")).unwrap();
     let path = format!("{}:{}", Path::new(EXE).parent().unwrap().display(), std::env::var("PATH").unwrap());
     let shell = |script: &str| {
         let mut command = Command::new("sh");

@@ -3,82 +3,57 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-use std::io::{BufRead as _, BufReader};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Stdio};
 
+use gpc_test_support::process::{Ended, Owned, finished, first_line, spawn_piped};
 use serde_json::Value;
 
 const EXE: &str = env!("CARGO_BIN_EXE_gpc");
 
-/// A process that ends with the test.
-struct Process(Option<Child>);
-
-impl Process {
-    fn start(command: &mut Command) -> Process {
-        Process(Some(
-            command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap(),
-        ))
-    }
-
-    fn kill(&mut self) {
-        self.0.as_mut().unwrap().kill().unwrap();
-    }
-
-    fn output(mut self) -> Output {
-        self.0.take().unwrap().wait_with_output().unwrap()
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        if let Some(child) = &mut self.0 {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-    }
+fn start(command: &mut Command) -> Owned {
+    Owned(spawn_piped(command.stdin(Stdio::null())))
 }
 
 /// A service on its own port, without a token: on loopback.
 struct Service {
-    _process: Process,
+    _process: Owned,
     url: String,
 }
 
 impl Service {
     fn start() -> Service {
-        let mut process = Process::start(Command::new(EXE).args(["rendezvous", "serve"]));
-        let mut url = String::new();
-        BufReader::new(process.0.as_mut().unwrap().stdout.take().unwrap()).read_line(&mut url).unwrap();
-        Service { _process: process, url: url.trim().to_owned() }
+        let mut process = start(Command::new(EXE).args(["rendezvous", "serve"]));
+        let url = first_line(&mut process.0);
+        Service { _process: process, url }
     }
 
     fn create(&self, arguments: &[&str]) -> String {
         let mut command = Command::new(EXE);
-        let output = command.args(["rendezvous", "create", "--service", &self.url]).args(arguments).output();
-        let output = output.unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+        command.args(["rendezvous", "create", "--service", &self.url]).args(arguments);
+        let (status, out, error) = finished(command);
+        assert_eq!(status, Some(0), "{error}");
+        out.trim().to_owned()
     }
 }
 
 /// Starts a process of a job, which calls `facts` if it becomes id 0; others reach it only on this host.
-fn task(variables: &[(&str, &str)]) -> Process {
+fn task(variables: &[(&str, &str)]) -> Owned {
     let mut command = Command::new(EXE);
     command.args(["call", "facts", "--output", "json", "--wait-for-peers", "60s"]);
     command.env("GPC_HOST_ADDRESS", "127.0.0.1");
-    Process::start(command.envs(variables.iter().copied()))
+    start(command.envs(variables.iter().copied()))
 }
 
 /// Checks that one process, id 0, has called all ids and printed their replies, and that the others have served it.
-fn one_set(processes: Vec<Process>) -> Value {
+fn one_set(processes: Vec<Owned>) -> Value {
     let count = processes.len();
-    let outputs: Vec<Output> = processes.into_iter().map(Process::output).collect();
-    let errors: String =
-        outputs.iter().map(|output| String::from_utf8_lossy(&output.stderr).into_owned()).collect();
-    assert!(outputs.iter().all(|output| output.status.success()), "{errors}");
-    let printed: Vec<&Output> = outputs.iter().filter(|output| !output.stdout.is_empty()).collect();
+    let ends: Vec<Ended> = processes.into_iter().map(Owned::ended).collect();
+    let errors: String = ends.iter().map(|(.., error)| error.as_str()).collect();
+    assert!(ends.iter().all(|(status, ..)| *status == Some(0)), "{errors}");
+    let printed: Vec<&str> =
+        ends.iter().map(|(_, out, _)| out.as_str()).filter(|out| !out.is_empty()).collect();
     assert_eq!(printed.len(), 1, "{errors}");
-    let printed: Value = serde_json::from_slice(&printed[0].stdout).unwrap();
+    let printed: Value = serde_json::from_str(printed[0]).unwrap();
     assert_eq!(printed["nodes"], count, "{printed}");
     assert_eq!(printed["coverage"]["done"], count, "{printed}");
     printed
@@ -124,12 +99,11 @@ fn a_process_that_is_killed_before_all_are_there_is_missed() {
     };
     let mut killed = task(&[("GPC_JOB_HANDLE", &own)]);
     tally(1);
-    killed.kill();
+    killed.0.kill().unwrap();
     let mut command = Command::new(EXE);
     command.args(["call", "facts", "--wait-for-peers", "1s"]).env("GPC_HOST_ADDRESS", "127.0.0.1");
-    let output = Process::start(command.env("GPC_JOB_HANDLE", &own)).output();
-    let error = String::from_utf8(output.stderr).unwrap();
-    assert!(!output.status.success());
+    let (status, _, error) = start(command.env("GPC_JOB_HANDLE", &own)).ended();
+    assert_ne!(status, Some(0));
     assert!(error.contains("2 of 3 have registered; rank 2 is missing"), "{error}");
 }
 
@@ -146,9 +120,8 @@ fn what_is_missing_or_wrong_is_said() {
             "GPC_RENDEZVOUS_TOKEN_FILE names it",
         ),
     ] {
-        let output = task(&variables).output();
-        let error = String::from_utf8(output.stderr).unwrap();
-        assert!(!output.status.success() && output.stdout.is_empty(), "{variables:?}");
+        let (status, out, error) = task(&variables).ended();
+        assert!(status != Some(0) && out.is_empty(), "{variables:?}");
         assert!(error.contains(why), "{error}");
     }
 }
@@ -159,8 +132,8 @@ fn with_a_number_of_processes_the_handles_do_not_count() {
     let mut command = Command::new(EXE);
     command.args(["call", "-n", "3", "facts", "--output", "json"]);
     command.env("GPC_JOB_HANDLE", "http://127.0.0.1:1/rendezvous?000102030405060708090a0b0c0d0e0f");
-    let output = Process::start(&mut command).output();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let printed: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let (status, out, error) = start(&mut command).ended();
+    assert_eq!(status, Some(0), "{error}");
+    let printed: Value = serde_json::from_str(&out).unwrap();
     assert_eq!(printed["coverage"]["done"], 3, "{printed}");
 }

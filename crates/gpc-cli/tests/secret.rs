@@ -2,47 +2,25 @@
 //! with wrong modes.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-#![allow(
-    clippy::disallowed_methods,
-    reason = "every wait has a limit; a process of another program tells of itself in /proc alone"
-)]
 
 use std::collections::BTreeSet;
 use std::fs::{self, Permissions};
 use std::io::{BufRead as _, BufReader};
-use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::process::{Child, Command, Stdio};
 
 use chained_gpc::Secret;
 use chained_gpc::bootstrap::{read_secret, write_secret};
+use gpc_test_support::ports;
+use gpc_test_support::process::finished;
+use gpc_test_support::waiting::until;
 use rustix::process::{Pid, Signal, kill_process};
 
 const EXE: &str = env!("CARGO_BIN_EXE_gpc");
 
-/// Enough for any machine: this time passes only if something is broken.
-const PATIENCE: Duration = Duration::from_secs(120);
-
-/// Interval between checks of a condition that sends no event.
-const PAUSE: Duration = Duration::from_millis(5);
-
 /// System calls that receive or send bytes, start a program or open a file.
 const TRACED: &str = "trace=execve,execveat,open,openat,creat,read,readv,pread64,recvfrom,recvmsg,recvmmsg,write,writev,pwrite64,pwritev,sendto,sendmsg,sendmmsg";
-
-#[track_caller]
-fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(Instant::now() < deadline, "after {PATIENCE:?} this is not so: {what}");
-        thread::sleep(PAUSE);
-    }
-}
 
 /// Returns the command, without variables that name files.
 fn gpc(line: &str) -> Command {
@@ -75,11 +53,6 @@ fn skips() -> bool {
         eprintln!("skipped: needs strace");
     }
     skips
-}
-
-fn run(mut command: Command) -> (Option<i32>, String, String) {
-    let Output { status, stdout, stderr } = command.output().unwrap();
-    (status.code(), String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap())
 }
 
 /// A command under `strace`, and all processes that inherit its mark. All of them end with the test, however it ends.
@@ -115,7 +88,7 @@ impl Running {
     /// complete.
     fn end(self, argument: &str) {
         self.signal(Some(argument), Signal::INT);
-        until("the command ends", || self.told().is_empty().then_some(()));
+        until("the command ends", || self.told().is_empty());
     }
 }
 
@@ -237,7 +210,7 @@ fn the_secret_of_a_launch_is_on_control_links_alone() {
     let running = Running::start(command, folder.path());
     until("all three were told over TCP to sleep, and do", || {
         let asleep = running.told().iter().filter(|(pid, _)| has_worker(*pid)).count();
-        (asleep == 4).then_some(())
+        asleep == 4
     });
     let (told, mark) = (running.told(), running.mark.clone());
     assert!(told.len() >= 5, "strace, the command and its three processes: {}", told.len());
@@ -270,8 +243,8 @@ fn standing() -> (tempfile::TempDir, PathBuf, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let (secret, peers) = (folder.path().join("job.secret"), folder.path().join("peers"));
     write_secret(&secret, &Secret::random().unwrap()).unwrap();
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    fs::write(&peers, format!("1 {port}\n")).unwrap();
+    let [address] = ports::free();
+    fs::write(&peers, format!("1 {address}\n")).unwrap();
     (folder, secret, peers)
 }
 
@@ -290,7 +263,7 @@ fn the_secret_of_a_file_is_read_there_and_told_to_nobody() {
         peers.display(),
         file.display()
     );
-    let (status, said, error) = run(traced(&line, &call_trace));
+    let (status, said, error) = finished(traced(&line, &call_trace));
     assert!(status == Some(0) && said.contains("done 2 of 2"), "{status:?} {said} {error}");
     let told = node.told();
     assert!(told.len() >= 2, "strace and the node");
@@ -346,7 +319,7 @@ fn another_secret_and_none_are_refused_over_tcp() {
     ));
     let call = |with: String| {
         let line = format!("call echo --peers {} --id 0 --link tcp --time-limit 30s {with}", peers.display());
-        run(gpc(&line))
+        finished(gpc(&line))
     };
     for with in [format!("--secret-file {}", other.display()), String::new()] {
         let (status, said, error) = call(with.clone());
@@ -361,7 +334,7 @@ fn another_secret_and_none_are_refused_over_tcp() {
 fn a_listed_id_needs_its_key() {
     let (folder, secret, peers) = standing();
     let path = |name: &str| folder.path().join(name).display().to_string();
-    let drawn = |name: &str| run(gpc(&format!("secret --key {}", path(name)))).1.trim().to_owned();
+    let drawn = |name: &str| finished(gpc(&format!("secret --key {}", path(name)))).1.trim().to_owned();
     let (key, node_key) = (drawn("0.key"), drawn("1.key"));
     let line = fs::read_to_string(&peers).unwrap();
     let [node_address, root_address] = [line.trim().split_once(' ').unwrap().1, "127.0.0.1:9"];
@@ -372,7 +345,7 @@ fn a_listed_id_needs_its_key() {
     let secret = format!("--secret-file {} --link tcp", secret.display());
     let keyed = format!("--peers {} {secret}", peers.display());
     let _node = Serving::start(&format!("node --id 1 {keyed} --key-file {}", path("1.key")));
-    let call = |id: u32, with: &str| run(gpc(&format!("call facts --id {id} --time-limit 30s {with}")));
+    let call = |id: u32, with: &str| finished(gpc(&format!("call facts --id {id} --time-limit 30s {with}")));
     let (status, _, error) = call(0, &format!("{keyed} --key-file {}", path("0.key")));
     assert_eq!(status, Some(0), "{error}");
     let (status, _, error) = call(0, &format!("--peers {} {secret}", path("without")));
@@ -389,7 +362,10 @@ fn facts_are_for_links_that_are_proved() {
     let (_folder, _, peers) = standing();
     let _node = Serving::start(&format!("node --id 1 --peers {} --link tcp", peers.display()));
     let call = |func: &str, link: &str| {
-        run(gpc(&format!("call {func} --peers {} --id 0 --link {link} --time-limit 30s", peers.display())))
+        finished(gpc(&format!(
+            "call {func} --peers {} --id 0 --link {link} --time-limit 30s",
+            peers.display()
+        )))
     };
     assert_eq!(call("echo", "tcp").0, Some(0));
     let (status, _, error) = call("facts", "tcp");
@@ -409,7 +385,7 @@ fn facts_tell_secrets_apart_that_one_host_does_not_compare() {
     let marks = |with: &str| {
         let mut call = gpc(&format!("call facts --peers {} --id 0 --time-limit 30s {with}", peers.display()));
         call.env("GPC_LOG", "info");
-        let (status, said, log) = run(call);
+        let (status, said, log) = finished(call);
         assert_eq!(status, Some(0), "{log}");
         let marks: Vec<String> =
             said.split("secret=").skip(1).map(|rest| rest[..8].trim_end().into()).collect();
@@ -433,13 +409,13 @@ fn a_file_that_others_may_read_is_refused_and_named() {
         format!("bench --peers {peers} --id 0"),
     ] {
         fs::set_permissions(secret.to_string(), Permissions::from_mode(0o644)).unwrap();
-        let (status, said, error) = run(gpc(&format!("{line} --secret-file {secret}")));
+        let (status, said, error) = finished(gpc(&format!("{line} --secret-file {secret}")));
         assert_eq!((status, said.as_str()), (Some(1), ""), "{line}");
         assert!(error.contains(&format!("`chmod 600 {secret}`")), "{line}: {error}");
         // The variable names a file as well.
         let mut by_variable = gpc(&line);
         by_variable.env("GPC_SECRET_FILE", secret.to_string());
-        assert!(run(by_variable).2.contains(&format!("`chmod 600 {secret}`")), "{line}");
+        assert!(finished(by_variable).2.contains(&format!("`chmod 600 {secret}`")), "{line}");
     }
 }
 
@@ -449,7 +425,7 @@ fn the_option_wins_over_the_environment() {
     let root_alone = |line: &str, variable: &Path| {
         let mut command = gpc(&format!("call echo --peers {} --id 0 --ids 0 {line}", peers.display()));
         command.env("GPC_SECRET_FILE", variable);
-        run(command)
+        finished(command)
     };
     let nowhere = folder.path().join("nowhere");
     let (status, _, error) = root_alone("", &nowhere);
@@ -472,13 +448,13 @@ fn beyond_this_machine_nothing_is_done_without_a_secret() {
         format!("node --id 0 --peers {peers}"),
         format!("node --id 1 --peers {peers} --listen 0.0.0.0:0"),
     ] {
-        let (status, said, error) = run(gpc(&line));
+        let (status, said, error) = finished(gpc(&line));
         assert_eq!((status, said.as_str()), (Some(2), ""), "{line}: {error}");
         assert!(error.contains("--secret-file FILE") && error.contains("--insecure"), "{line}: {error}");
     }
     for accepted in [format!("--secret-file {secret}"), "--insecure".into()] {
         let line = format!("call echo --peers {peers} --id 0 --ids 0 {accepted}");
-        let (status, _, error) = run(gpc(&line));
+        let (status, _, error) = finished(gpc(&line));
         assert_eq!(status, Some(0), "{line}: {error}");
     }
 }
@@ -486,7 +462,7 @@ fn beyond_this_machine_nothing_is_done_without_a_secret() {
 #[test]
 fn secrets_and_keys_are_drawn_into_new_files() {
     let folder = tempfile::tempdir().unwrap();
-    let draw = |line: &str| run(gpc(&format!("secret {line}")));
+    let draw = |line: &str| finished(gpc(&format!("secret {line}")));
     let (file, key) = (folder.path().join("secret"), folder.path().join("key"));
     let (status, said, error) = draw(&file.display().to_string());
     assert!(status == Some(0) && said.is_empty() && error.contains("has a new secret"), "{error}");

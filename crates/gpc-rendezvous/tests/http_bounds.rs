@@ -2,14 +2,14 @@
 //! process of its own, because it measures the whole process.
 #![cfg(test)]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on is over")]
-#![allow(clippy::disallowed_methods, reason = "a test that waits has a limit")]
 
-use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use gpc_rendezvous::http::{Options, Server};
+use gpc_test_support::process::{self, status_number};
+use gpc_test_support::waiting::until;
 use rustix::process::{Resource, getrlimit, setrlimit};
 
 /// Connections of each kind.
@@ -22,22 +22,12 @@ const GROWTH: usize = 96;
 const LIMIT: Duration = Duration::from_secs(60);
 
 fn descriptors() -> usize {
-    fs::read_dir("/proc/self/fd").unwrap().count()
+    process::descriptors("self")
 }
 
 /// Memory of the process, MiB.
 fn memory() -> usize {
-    let status = fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
-    line.split_whitespace().nth(1).unwrap().parse::<usize>().unwrap() / 1024
-}
-
-fn until(what: &str, mut so: impl FnMut() -> bool) {
-    let end = Instant::now() + LIMIT;
-    while !so() {
-        assert!(Instant::now() < end, "{what}");
-        std::thread::yield_now();
-    }
+    status_number("self", "VmRSS") as usize / 1024
 }
 
 fn connect(server: &Server, text: &str) -> TcpStream {

@@ -2,50 +2,16 @@
 //! agree.
 #![allow(missing_docs)]
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use chained_gpc::Tree;
 use criterion::measurement::{Measurement, ValueFormatter};
 use criterion::{BenchmarkId, Criterion, SamplingMode, Throughput, criterion_group, criterion_main};
 use gpc_sim::{FaultSet, Scenario, run};
-
-/// The system's allocator, with the current and the peak number of allocated bytes.
-struct Counting;
-
-static HELD: AtomicUsize = AtomicUsize::new(0);
-static MOST: AtomicUsize = AtomicUsize::new(0);
-
-fn taken(bytes: usize) {
-    let held = HELD.fetch_add(bytes, Ordering::Relaxed) + bytes;
-    MOST.fetch_max(held, Ordering::Relaxed);
-}
-
-// SAFETY: every call is forwarded unchanged to the system's allocator; counting neither allocates nor panics.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        taken(layout.size());
-        // SAFETY: the caller upholds the contract of `GlobalAlloc`, which is that of `System`.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
-        HELD.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: as above.
-        unsafe { System.dealloc(place, layout) }
-    }
-
-    unsafe fn realloc(&self, place: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        HELD.fetch_sub(layout.size(), Ordering::Relaxed);
-        taken(size);
-        // SAFETY: as above.
-        unsafe { System.realloc(place, layout, size) }
-    }
-}
+use gpc_test_support::memory::{Counting, OfProcess};
 
 #[global_allocator]
-static COUNTING: Counting = Counting;
+static COUNTING: Counting<OfProcess> = Counting::new();
 
 /// Measures bytes for each id.
 struct Bytes;
@@ -93,11 +59,11 @@ impl ValueFormatter for Bytes {
 
 /// Peak memory of a run, divided by its ids.
 fn bytes_for_one(scenario: &Scenario) -> f64 {
-    let before = HELD.load(Ordering::Relaxed);
-    MOST.store(before, Ordering::Relaxed);
+    let before = OfProcess::held();
+    OfProcess::start_peak(before);
     let report = run(scenario);
     assert_eq!(report.violations, [], "{}", scenario.replay());
-    (MOST.load(Ordering::Relaxed) - before) as f64 / f64::from(scenario.n)
+    (OfProcess::peak() - before) as f64 / f64::from(scenario.n)
 }
 
 fn memory(criterion: &mut Criterion<Bytes>) {

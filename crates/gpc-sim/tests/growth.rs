@@ -1,59 +1,17 @@
 //! The cost of simulated worlds grows linearly with their size, not quadratically: measured in allocated bytes and in
 //! events.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
-
 use chained_gpc::Tree;
 use gpc_sim::{FaultSet, Report, Scenario, run};
-
-/// The system's allocator, with the bytes of the current thread counted, so that other tests do not count.
-struct Counting;
-
-thread_local! {
-    static HELD: Cell<usize> = const { Cell::new(0) };
-    static PEAK: Cell<usize> = const { Cell::new(0) };
-    static TAKEN: Cell<usize> = const { Cell::new(0) };
-}
-
-fn count(taken: usize, given: usize) {
-    TAKEN.set(TAKEN.get().wrapping_add(taken));
-    HELD.set(HELD.get().wrapping_add(taken).wrapping_sub(given));
-    PEAK.set(PEAK.get().max(HELD.get()));
-}
-
-// SAFETY: every call is forwarded unchanged to the system's allocator; counting neither allocates nor panics.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count(layout.size(), 0);
-        // SAFETY: the caller upholds the contract of `GlobalAlloc`, which is that of `System`.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
-        count(0, layout.size());
-        // SAFETY: as above.
-        unsafe { System.dealloc(place, layout) }
-    }
-
-    unsafe fn realloc(&self, place: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        count(size, layout.size());
-        // SAFETY: as above.
-        unsafe { System.realloc(place, layout, size) }
-    }
-}
+use gpc_test_support::memory::{Counting, OfThread};
 
 #[global_allocator]
-static COUNTING: Counting = Counting;
+static COUNTING: Counting<OfThread> = Counting::new();
 
 /// Runs a scenario; returns its peak of allocated bytes, and the sum of all allocations.
 fn cost(scenario: &Scenario) -> (Report, usize, usize) {
-    // The count starts high, so that freeing memory of another thread does not make it negative.
-    let (held, taken) = (1 << 40, TAKEN.get());
-    HELD.set(held);
-    PEAK.set(held);
-    let report = run(scenario);
-    (report, PEAK.get() - held, TAKEN.get() - taken)
+    let (report, cost) = OfThread::cost(|| run(scenario));
+    (report, cost.peak, cost.taken)
 }
 
 /// The replies of a chain of n ids have n * n bytes of prefixes, in header and data alike. They were copied at every

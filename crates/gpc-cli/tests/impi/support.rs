@@ -1,13 +1,15 @@
 //! Servers and clients of the tests.
 
-use std::fs;
 use std::io::{BufRead as _, BufReader, ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+pub(crate) use gpc_test_support::process::{ended as told, finished};
+
+use gpc_test_support::process::{descriptors, status_number};
 use rustix::process::{Pid, Signal, kill_process};
 
 pub(crate) const EXE: &str = env!("CARGO_BIN_EXE_gpc");
@@ -37,16 +39,6 @@ pub(crate) fn clean(mut command: Command, line: &str) -> Command {
         command.env_remove(name);
     }
     command
-}
-
-/// Returns exit status, standard output and standard error.
-pub(crate) fn finished(mut command: Command) -> (Option<i32>, String, String) {
-    told(command.output().unwrap())
-}
-
-pub(crate) fn told(output: Output) -> (Option<i32>, String, String) {
-    let Output { status, stdout, stderr } = output;
-    (status.code(), String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap())
 }
 
 /// A listening server.
@@ -127,13 +119,11 @@ impl Server {
 
     /// Returns a number from its `/proc/PID/status`, in KiB.
     pub(crate) fn kib(&self, name: &str) -> u64 {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
-        line.trim_start_matches(':').split_whitespace().next().unwrap().parse().unwrap()
+        status_number(&self.pid().to_string(), name)
     }
 
     pub(crate) fn descriptors(&self) -> usize {
-        fs::read_dir(format!("/proc/{}/fd", self.pid())).unwrap().count()
+        descriptors(&self.pid().to_string())
     }
 
     /// Returns exit status and error output; the rest of standard output must be empty.

@@ -16,7 +16,7 @@ pub(super) const SWITCH: &str = "GPC_PLANTED";
 const BNR: &[&str] = &["--features", "bnr"];
 
 /// Files and folders of the project that a build needs.
-const SOURCES: [&str; 14] = [
+const SOURCES: [&str; 15] = [
     "Cargo.toml",
     "Cargo.lock",
     "README.md",
@@ -28,6 +28,7 @@ const SOURCES: [&str; 14] = [
     "crates/gpc-rendezvous",
     "crates/gpc-impi",
     "crates/gpc-bnr",
+    "crates/gpc-test-support",
     "benches",
     "crates/gpc-cli/Cargo.toml",
     "crates/gpc-cli/src",

@@ -6,38 +6,24 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::{Read, Write as _};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::{Arc, Mutex};
-use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+pub(crate) use gpc_test_support::waiting::until;
+
+use gpc_test_support::process::{Capture, spawn_piped, status_number};
+use gpc_test_support::waiting::{PATIENCE, find_within};
 use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, prlimit};
 use serde_json::Value;
-
-/// Enough for any machine: this time passes only if something is broken.
-const PATIENCE: Duration = Duration::from_secs(120);
-
-/// Interval between checks of a condition that sends no event, as for all of /proc.
-const PAUSE: Duration = Duration::from_millis(2);
-
-/// Waits for a condition.
-#[track_caller]
-pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !holds() {
-        assert!(Instant::now() < deadline, "after {PATIENCE:?} this is not so: {what}");
-        thread::sleep(PAUSE);
-    }
-}
 
 /// A running `gpc`. It has its own temporary folder in the environment. The processes that it starts inherit that, and
 /// are identified by it.
 pub(crate) struct Gpc {
     child: Child,
-    stdout: Stream,
-    stderr: Stream,
+    stdout: Capture,
+    stderr: Capture,
     folder: tempfile::TempDir,
 }
 
@@ -94,20 +80,17 @@ impl Gpc {
 
     fn spawn(mut command: Command, line: &str, input: &[u8], environment: &[(&str, &str)]) -> Gpc {
         let folder = tempfile::tempdir().unwrap();
-        let mut child = command
+        let command = command
             .args(line.split_whitespace())
             .env_remove("GPC_LOG")
             .envs(environment.iter().copied())
             .env("TMPDIR", folder.path())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+            .stdin(Stdio::piped());
+        let mut child = spawn_piped(command);
         // The input fits the buffer of a pipe.
         child.stdin.take().unwrap().write_all(input).unwrap();
         let (stdout, stderr) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
-        Gpc { child, stdout: Stream::read(stdout), stderr: Stream::read(stderr), folder }
+        Gpc { child, stdout: Capture::read(stdout), stderr: Capture::read(stderr), folder }
     }
 
     /// Returns the process of the command itself.
@@ -158,7 +141,7 @@ impl Gpc {
 
     /// Waits until standard error has this text.
     pub(crate) fn until_said(&self, text: &str) {
-        until(&format!("standard error says {text:?}"), || self.stderr.text().contains(text));
+        until(&format!("standard error says {text:?}"), || self.stderr.so_far().contains(text));
     }
 
     /// Waits until the command has ended, and checks that nothing is left: no process, no file, no socket.
@@ -178,14 +161,11 @@ impl Gpc {
             status = self.child.try_wait().unwrap();
             status.is_some()
         });
-        let deadline = Instant::now() + patience;
         let left = || self.processes().iter().map(Process::arguments).collect::<Vec<_>>();
         let own = format!("@gpc-{}-", self.child.id());
         let sockets = || fs::read_to_string("/proc/net/unix").unwrap();
         // A process that was being started when the command was killed has no arguments yet, but has its socket.
-        while (!left().is_empty() || sockets().contains(&own)) && Instant::now() < deadline {
-            thread::sleep(PAUSE);
-        }
+        find_within(patience, || (left().is_empty() && !sockets().contains(&own)).then_some(()));
         assert_eq!(left(), Vec::<Vec<String>>::new(), "processes are left");
         let files = fs::read_dir(self.folder.path()).unwrap().map(|file| file.unwrap().path());
         assert_eq!(files.collect::<Vec<_>>(), Vec::<PathBuf>::new(), "files are left");
@@ -264,9 +244,7 @@ impl Process {
 impl Process {
     /// Returns its current private memory, in KiB.
     pub(crate) fn own_kib(&self) -> u64 {
-        let status = fs::read_to_string(self.proc.join("status")).unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
-        line.trim().strip_suffix(" kB").unwrap().parse().unwrap()
+        status_number(&self.pid.as_raw_nonzero().to_string(), "RssAnon")
     }
 }
 
@@ -396,35 +374,5 @@ fn check_object(value: &Value) {
             reply["id"].is_u64() && is_content(&reply["header"]) && is_content(&reply["data"]),
             "{reply}"
         );
-    }
-}
-
-/// Output of a process, read as it is written.
-struct Stream {
-    bytes: Arc<Mutex<Vec<u8>>>,
-    reader: JoinHandle<()>,
-}
-
-impl Stream {
-    fn read(mut from: impl Read + Send + 'static) -> Stream {
-        let bytes = Arc::new(Mutex::new(Vec::new()));
-        let into = Arc::clone(&bytes);
-        let reader = thread::spawn(move || {
-            let mut chunk = [0; 8192];
-            while let Ok(count @ 1..) = from.read(&mut chunk) {
-                into.lock().unwrap().extend_from_slice(&chunk[..count]);
-            }
-        });
-        Stream { bytes, reader }
-    }
-
-    fn text(&self) -> String {
-        String::from_utf8_lossy(&self.bytes.lock().unwrap()).into_owned()
-    }
-
-    /// Returns the whole output, after every writer has ended.
-    fn whole(&self) -> Vec<u8> {
-        until("the output ends", || self.reader.is_finished());
-        self.bytes.lock().unwrap().clone()
     }
 }

@@ -1,10 +1,10 @@
 //! Several nodes: started by a run, and already running.
 
 use std::fs;
-use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Stdio};
 
+use gpc_test_support::ports;
 use rustix::process::Signal;
 
 use super::support::*;
@@ -117,8 +117,7 @@ pub(crate) fn daemons(place: &Place, addresses: &[String; 4], secret: bool) -> V
 
 /// Returns free addresses on loopback.
 pub(crate) fn tcp() -> [String; 4] {
-    let sockets = [(); 4].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
-    sockets.map(|socket| socket.local_addr().unwrap().to_string())
+    ports::free().map(|address| address.to_string())
 }
 
 /// Returns addresses of this test only.

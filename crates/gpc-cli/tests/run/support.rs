@@ -6,20 +6,15 @@ use std::io::Write as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex};
-use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
 
+pub(crate) use gpc_test_support::waiting::{PATIENCE, until};
+
+use gpc_test_support::process::{Capture, spawn_piped, status_number, text};
+use gpc_test_support::waiting::find_within;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 pub(crate) const EXE: &str = env!("CARGO_BIN_EXE_gpc");
-
-/// Enough for any machine: this time passes only if something is broken.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
-
-/// Interval between checks of a condition that sends no event, as for all of /proc.
-const PAUSE: Duration = Duration::from_millis(5);
 
 /// Number of consecutive checks without processes that count as empty: a process whose program is being loaded has no
 /// environment for a moment.
@@ -56,16 +51,6 @@ endcmd'
 }
 finalize() { ask 'cmd=finalize'; }
 "#;
-
-/// Waits for a condition.
-#[track_caller]
-pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !holds() {
-        assert!(Instant::now() < deadline, "after {PATIENCE:?} this is not so: {what}");
-        thread::sleep(PAUSE);
-    }
-}
 
 /// A folder that hides runs from those of other tests, and a mark that identifies their processes.
 pub(crate) struct Place {
@@ -136,17 +121,13 @@ impl Place {
     #[track_caller]
     pub(crate) fn empty(&self) {
         let mut left = Vec::new();
-        let deadline = Instant::now() + PATIENCE;
         let mut empty = 0;
-        while Instant::now() < deadline {
+        let emptied = find_within(PATIENCE, || {
             left = self.processes();
             empty = if left.is_empty() { empty + 1 } else { 0 };
-            if empty == EMPTY_LOOKS {
-                return;
-            }
-            thread::sleep(PAUSE);
-        }
-        panic!("after {PATIENCE:?} this is left: {left:?}");
+            (empty == EMPTY_LOOKS).then_some(())
+        });
+        assert!(emptied.is_some(), "after {PATIENCE:?} this is left: {left:?}");
     }
 }
 
@@ -278,44 +259,15 @@ impl Ended {
 pub(crate) struct Run {
     child: Child,
     stdin: Option<ChildStdin>,
-    out: Said,
-    err: Said,
-}
-
-/// Text on one of its outputs.
-struct Said {
-    text: Arc<Mutex<String>>,
-    reader: JoinHandle<()>,
-}
-
-impl Said {
-    fn read(mut from: impl std::io::Read + Send + 'static) -> Said {
-        let text = Arc::new(Mutex::new(String::new()));
-        let heard = Arc::clone(&text);
-        let reader = thread::spawn(move || {
-            let mut chunk = [0; 4096];
-            while let Ok(count @ 1..) = from.read(&mut chunk) {
-                heard.lock().unwrap().push_str(&String::from_utf8_lossy(&chunk[..count]));
-            }
-        });
-        Said { text, reader }
-    }
-
-    fn so_far(&self) -> String {
-        self.text.lock().unwrap().clone()
-    }
-
-    fn whole(self) -> String {
-        self.reader.join().unwrap();
-        self.text.lock().unwrap().clone()
-    }
+    out: Capture,
+    err: Capture,
 }
 
 impl Run {
     pub(crate) fn start(mut command: Command) -> Run {
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let out = Said::read(child.stdout.take().unwrap());
-        let err = Said::read(child.stderr.take().unwrap());
+        let mut child = spawn_piped(&mut command);
+        let out = Capture::read(child.stdout.take().unwrap());
+        let err = Capture::read(child.stderr.take().unwrap());
         Run { stdin: child.stdin.take(), child, out, err }
     }
 
@@ -330,11 +282,10 @@ impl Run {
     /// Waits until standard output has a text this number of times.
     #[track_caller]
     pub(crate) fn says(&self, text: &str, times: usize) {
-        let deadline = Instant::now() + PATIENCE;
-        while self.out.so_far().matches(text).count() < times {
+        let said = || (self.out.so_far().matches(text).count() >= times).then_some(());
+        if find_within(PATIENCE, said).is_none() {
             let (out, err) = (self.out.so_far(), self.err.so_far());
-            assert!(Instant::now() < deadline, "`{text}` is not said {times} times:\n{out}\n{err}");
-            thread::sleep(PAUSE);
+            panic!("`{text}` is not said {times} times:\n{out}\n{err}");
         }
     }
 
@@ -360,19 +311,12 @@ impl Run {
     #[track_caller]
     pub(crate) fn ended(mut self) -> Ended {
         drop(self.stdin.take());
-        let deadline = Instant::now() + PATIENCE;
-        let status = loop {
-            match self.child.try_wait().unwrap() {
-                Some(status) => break status,
-                None if Instant::now() > deadline => {
-                    let (out, err) = (self.out.so_far(), self.err.so_far());
-                    self.child.kill().unwrap();
-                    panic!("it has not ended after {PATIENCE:?}:\n{out}\n{err}");
-                }
-                None => thread::sleep(PAUSE),
-            }
+        let Some(status) = find_within(PATIENCE, || self.child.try_wait().unwrap()) else {
+            let (out, err) = (self.out.so_far(), self.err.so_far());
+            self.child.kill().unwrap();
+            panic!("it has not ended after {PATIENCE:?}:\n{out}\n{err}");
         };
-        Ended { status: shown(status), out: self.out.whole(), err: self.err.whole() }
+        Ended { status: shown(status), out: text(&self.out.whole()), err: text(&self.err.whole()) }
     }
 }
 
@@ -389,7 +333,5 @@ pub(crate) fn ended(command: Command) -> Ended {
 
 /// Returns a number from `/proc/PID/status` of a process, in KiB.
 pub(crate) fn kib(pid: Pid, name: &str) -> u64 {
-    let status = fs::read_to_string(format!("/proc/{}/status", pid.as_raw_nonzero())).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
-    line.trim_start_matches(':').split_whitespace().next().unwrap().parse().unwrap()
+    status_number(&pid.as_raw_nonzero().to_string(), name)
 }

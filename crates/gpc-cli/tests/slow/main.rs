@@ -24,6 +24,7 @@ use chained_gpc::{
     Call, CallError, CallHandle, FuncHandle, Functions, Heartbeat, LinkKind, Node, Outcome, Stage,
 };
 
+use gpc_test_support::ports;
 use rustix::process::{Pid, Signal, kill_process};
 use wire::Wire;
 
@@ -181,7 +182,7 @@ fn a_process_that_stands_still_now_and_then_is_not_given_up_and_one_that_stands_
     for (link, name) in [(LinkKind::Tcp, "tcp"), (LinkKind::Unix, "unix"), (LinkKind::Shm, "shm")] {
         let folder = tempfile::tempdir().unwrap();
         let address = match link {
-            LinkKind::Tcp => format!("127.0.0.1:{}", free_port()),
+            LinkKind::Tcp => format!("127.0.0.1:{}", ports::free::<1>()[0].port()),
             _ => format!("unix:{}", folder.path().join("node").display()),
         };
         let file = folder.path().join("peers");
@@ -233,11 +234,6 @@ impl Drop for Stopped {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
-}
-
-/// Returns a port that is free at the moment.
-fn free_port() -> u16 {
-    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 fn wait_until_listening(address: &Address) {

@@ -1,7 +1,4 @@
-//! Checks of style: sizes, leftovers, and the first line of each file.
-
-use std::fs;
-use std::path::{Path, PathBuf};
+//! Checks of the text of a file: sizes, leftovers, comments, its first and its last line.
 
 /// Lines of a source file with its unit tests: one idea, without long scrolling.
 const FILE_MAX: usize = 700;
@@ -9,40 +6,8 @@ const FILE_MAX: usize = 700;
 /// Lines of a function: a screen.
 const FUNCTION_MAX: usize = 70;
 
-/// Folders with sources.
-const FOLDERS: [&str; 31] = [
-    "src",
-    "crates/gpc-cli/src",
-    "crates/gpc-cli/tests",
-    "crates/gpc-launch/src",
-    "crates/gpc-launch/examples",
-    "crates/gpc-launch/benches",
-    "crates/gpc-sim/src",
-    "crates/gpc-sim/tests",
-    "crates/gpc-sim/benches",
-    "trees/src",
-    "trees/tests",
-    "crates/gpc-pmix/src",
-    "crates/gpc-pmix/tests",
-    "crates/gpc-pmix/examples",
-    "crates/gpc-rendezvous/src",
-    "crates/gpc-rendezvous/tests",
-    "crates/gpc-rendezvous/benches",
-    "crates/gpc-impi/src",
-    "crates/gpc-impi/benches",
-    "crates/gpc-impi/tests",
-    "crates/gpc-impi/examples",
-    "crates/gpc-bnr/src",
-    "crates/gpc-bnr/benches",
-    "crates/gpc-bnr/tests",
-    "crates/gpc-bnr/examples",
-    "tests",
-    "benches",
-    "examples",
-    "fuzz/src",
-    "fuzz/fuzz_targets",
-    "fuzz/examples",
-];
+/// Columns of a comment line. `rustfmt` does not wrap comments.
+const COMMENT_MAX: usize = 120;
 
 /// Leftovers that must not be committed. Written in two parts, so that this file does not match.
 const LEFTOVERS: [&str; 8] = [
@@ -55,21 +20,6 @@ const LEFTOVERS: [&str; 8] = [
     concat!("#[ig", "nore"),
     concat!("allow(dead", "_code)"),
 ];
-
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-}
-
-fn sources(folder: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
-    // Build output of a separate workspace is not source.
-    let entries = entries.filter(|path| !path.ends_with("target"));
-    let mut files: Vec<PathBuf> =
-        entries.flat_map(|path| if path.is_dir() { sources(&path) } else { vec![path] }).collect();
-    files.retain(|path| path.extension().is_some_and(|extension| extension == "rs"));
-    files.sort();
-    files
-}
 
 /// First line and length of every function, as formatted by rustfmt: it ends at the closing line of the same depth.
 fn functions(text: &str) -> Vec<(usize, usize)> {
@@ -91,8 +41,20 @@ fn is_qualifier(word: &str) -> bool {
     word.starts_with("pub") || ["const", "async", "unsafe", "extern", "\"C\""].contains(&word)
 }
 
+/// Comment lines that are too long.
+pub(crate) fn long_comments(text: &str) -> Vec<String> {
+    let columns = |line: &str| line.chars().count();
+    let is_long = |line: &str| line.trim_start().starts_with("//") && columns(line) > COMMENT_MAX;
+    let lines = (1..).zip(text.lines()).filter(|(_, line)| is_long(line));
+    lines
+        .map(|(number, line)| {
+            format!("line {number}: a comment of {} columns, over {COMMENT_MAX}", columns(line))
+        })
+        .collect()
+}
+
 /// Faults of a file; `sizes` includes those of size.
-fn faults(text: &str, sizes: bool) -> Vec<String> {
+pub(crate) fn faults(text: &str, sizes: bool) -> Vec<String> {
     let mut found = Vec::new();
     if !text.starts_with("//!") {
         found.push("does not begin with //! and what it is for".into());
@@ -118,24 +80,6 @@ fn faults(text: &str, sizes: bool) -> Vec<String> {
 }
 
 #[test]
-fn the_sources_are_tidy() {
-    let mut found = Vec::new();
-    let mut seen = 0;
-    for folder in FOLDERS {
-        for file in sources(&root().join(folder)) {
-            seen += 1;
-            let text = fs::read_to_string(&file).unwrap();
-            let name = file.strip_prefix(root()).unwrap().display().to_string();
-            found.extend(
-                faults(&text, folder.ends_with("src")).iter().map(|fault| format!("{name}: {fault}")),
-            );
-        }
-    }
-    assert!(seen > 50, "only {seen} files were found");
-    assert!(found.is_empty(), "untidy:\n{}", found.join("\n"));
-}
-
-#[test]
 fn what_is_untidy_is_seen() {
     let whole = |lines: usize| format!("//! A file.\n{}", "x\n".repeat(lines));
     let function = |lines: usize| {
@@ -152,4 +96,15 @@ fn what_is_untidy_is_seen() {
     for bad in ["// No.\n", "", "//! A file.\n\n", "//! A file.\nx \n", "//! A file."] {
         assert!(!faults(bad, true).is_empty(), "{bad:?}");
     }
+}
+
+#[test]
+fn long_comments_are_seen() {
+    let line = |columns: usize| format!("    //! {}", "é".repeat(columns - 8));
+    assert_eq!(long_comments(&line(COMMENT_MAX)), [""; 0]);
+    assert_eq!(
+        long_comments(&format!("x\n{}", line(COMMENT_MAX + 1))),
+        ["line 2: a comment of 121 columns, over 120"]
+    );
+    assert_eq!(long_comments(&"x".repeat(COMMENT_MAX + 1)), [""; 0]);
 }

@@ -1,0 +1,19 @@
+//! What tests and benchmarks of several crates share. No other code uses it.
+//!
+//! - [`memory`]: counting allocators
+//! - [`nodes`]: nodes that a test drives, with the feature `nodes`
+//! - [`ports`]: free addresses
+//! - [`process`]: commands, their output, and what `/proc` says of them
+//! - [`strangers`]: peers in plain sockets, with the same feature, on Linux
+//! - [`waiting`]: waits with a time limit
+
+#![deny(unsafe_code)]
+
+pub mod memory;
+#[cfg(feature = "nodes")]
+pub mod nodes;
+pub mod ports;
+pub mod process;
+#[cfg(all(feature = "nodes", target_os = "linux"))]
+pub mod strangers;
+pub mod waiting;
