@@ -236,11 +236,10 @@ impl Liveness {
         dead.map(|(peer, watched)| (*peer, now.since(since(peer, watched)))).collect()
     }
 
-    /// Sets the awaited peers, each with the earliest time since when, and the descendants to ask besides; `kept` of
-    /// the earlier descendants keep their state. All others are dropped: a peer that is awaited again later starts anew.
-    fn watch(&mut self, awaited: &BTreeMap<Id, Time>, descendants: &BTreeSet<Id>, kept: usize) {
-        let earlier = std::mem::replace(&mut self.descendants, descendants.clone());
-        self.descendants.extend(earlier.into_iter().take(kept));
+    /// Sets the awaited peers, each with the earliest time since when, and the descendants to ask besides. All others
+    /// are dropped: a peer that is awaited again later starts anew.
+    fn watch(&mut self, awaited: &BTreeMap<Id, Time>, descendants: BTreeSet<Id>) {
+        self.descendants = descendants;
         self.watched.retain(|peer, _| awaited.contains_key(peer) || self.descendants.contains(peer));
         for (&peer, &begun) in awaited {
             let heard = begun.max(self.asked);
@@ -313,17 +312,18 @@ impl Node {
 
     /// Asks all awaited peers, and the descendants of those that have not answered the last question.
     fn ask(&mut self, heartbeat: &Heartbeat) {
+        // Where requests are delayed, their receivers are awaited in a moment. Asking before would forget their silence.
+        let latest = self.liveness.asked.plus(heartbeat.every + heartbeat.every / 4);
+        if self.now < latest && self.calls.iter().any(|call| call.unasked.is_some()) {
+            self.liveness.asks = latest;
+            return;
+        }
         let awaited = self.awaited();
         let descendants = self.descendants_of_suspects(&awaited, heartbeat);
-        // Where requests are delayed, the next may go to an earlier descendant, whose silence counts then.
-        let delayed = self.calls.iter().any(|call| call.unasked.is_some());
-        let most = if delayed { usize::from(self.config.sizes.descendants) } else { 0 };
-        self.liveness.watch(&awaited, &descendants, most.saturating_sub(descendants.len()));
+        self.liveness.watch(&awaited, descendants);
         let now = self.now;
         (self.liveness.asked, self.liveness.asks) = (now, now.plus(heartbeat.every));
-        let watched = self.liveness.watched.keys().copied();
-        let asked: Vec<Id> =
-            watched.filter(|peer| awaited.contains_key(peer) || descendants.contains(peer)).collect();
+        let asked: Vec<Id> = self.liveness.watched.keys().copied().collect();
         for peer in asked {
             // It answers after the end of its pause.
             if self.liveness.is_paused(peer, now) {
