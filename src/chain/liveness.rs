@@ -162,12 +162,10 @@ impl Liveness {
         dead.map(|(peer, watched)| (*peer, now.since(since(peer, watched)))).collect()
     }
 
-    /// Sets the awaited peers, each with the earliest time since when, and the descendants to ask besides; `kept` of
-    /// the earlier descendants keep their state. All others are dropped: a peer that is awaited again later starts
-    /// anew.
-    pub(super) fn watch(&mut self, awaited: &BTreeMap<Id, Time>, descendants: &BTreeSet<Id>, kept: usize) {
-        let earlier = std::mem::replace(&mut self.descendants, descendants.clone());
-        self.descendants.extend(earlier.into_iter().take(kept));
+    /// Sets the awaited peers, each with the earliest time since when, and the descendants to ask besides. All others
+    /// are dropped: a peer that is awaited again later starts anew.
+    pub(super) fn watch(&mut self, awaited: &BTreeMap<Id, Time>, descendants: BTreeSet<Id>) {
+        self.descendants = descendants;
         self.watched.retain(|peer, _| awaited.contains_key(peer) || self.descendants.contains(peer));
         for (&peer, &begun) in awaited {
             let heard = begun.max(self.asked);

@@ -72,17 +72,18 @@ impl Node {
 
     /// Asks all awaited peers, and the descendants of those that have not answered the last question.
     fn ask(&mut self, heartbeat: &Heartbeat) {
+        // Where requests are delayed, their receivers are awaited in a moment. Asking before would forget their silence.
+        let latest = self.liveness.asked.plus(heartbeat.every + heartbeat.every / 4);
+        if self.now < latest && self.calls.iter().any(|call| call.unasked.is_some()) {
+            self.liveness.asks = latest;
+            return;
+        }
         let awaited = self.awaited();
         let descendants = self.descendants_of_suspects(&awaited, heartbeat);
-        // Where requests are delayed, the next may go to an earlier descendant, whose silence counts then.
-        let delayed = self.calls.iter().any(|call| call.unasked.is_some());
-        let most = if delayed { usize::from(self.config.sizes.descendants) } else { 0 };
-        self.liveness.watch(&awaited, &descendants, most.saturating_sub(descendants.len()));
+        self.liveness.watch(&awaited, descendants);
         let now = self.now;
         (self.liveness.asked, self.liveness.asks) = (now, now.plus(heartbeat.every));
-        let watched = self.liveness.watched.keys().copied();
-        let asked: Vec<Id> =
-            watched.filter(|peer| awaited.contains_key(peer) || descendants.contains(peer)).collect();
+        let asked: Vec<Id> = self.liveness.watched.keys().copied().collect();
         for peer in asked {
             // It answers after the end of its pause.
             if self.liveness.is_paused(peer, now) {

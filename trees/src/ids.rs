@@ -229,7 +229,15 @@ impl IdList {
     }
 
     /// The position of an id. Time O(r) for r runs.
+    #[inline]
     pub fn position(&self, id: Id) -> Option<u32> {
+        match self.store {
+            Store::One { first } => id.checked_sub(first).filter(|&offset| offset < self.len),
+            Store::Many(_) => self.position_in_runs(id),
+        }
+    }
+
+    fn position_in_runs(&self, id: Id) -> Option<u32> {
         let mut before = 0;
         for run in self.runs() {
             if let Some(offset) = id.checked_sub(run.first).filter(|&offset| offset < run.count) {
@@ -250,15 +258,14 @@ impl IdList {
     /// # Panics
     /// If the list already holds `u32::MAX` ids and `id` is the missing one.
     pub fn with_first(&self, id: Id) -> IdList {
-        let mut parts = [IdList::default(), self.clone()];
-        match self.position(id) {
+        let parts = match self.position(id) {
             Some(0) => return self.clone(),
             Some(at) => {
-                parts[0] = self.slice(Group { start: 0, len: at });
-                parts[1] = self.slice(Group { start: at + 1, len: self.len - at - 1 });
+                let rest = Group { start: at + 1, len: self.len - at - 1 };
+                [self.slice(Group { start: 0, len: at }), self.slice(rest)]
             }
-            None => {}
-        }
+            None => [IdList::default(), self.clone()],
+        };
         let mut builder = Builder::default();
         let runs = parts.iter().flat_map(IdList::runs);
         for run in std::iter::once(Run { first: id, count: 1 }).chain(runs) {
@@ -368,13 +375,16 @@ impl Default for IdList {
 
 impl PartialEq for IdList {
     fn eq(&self, other: &IdList) -> bool {
-        if let (Store::Many(one), Store::Many(two)) = (&self.store, &other.store)
-            && Arc::ptr_eq(one, two)
-            && self.start == other.start
-        {
-            return self.len == other.len;
-        }
-        self.len == other.len && self.runs().eq(other.runs())
+        self.len == other.len
+            && match (&self.store, &other.store) {
+                (Store::One { first }, Store::One { first: others }) => first == others || self.len == 0,
+                (Store::Many(one), Store::Many(two))
+                    if self.start == other.start && Arc::ptr_eq(one, two) =>
+                {
+                    true
+                }
+                _ => self.runs().eq(other.runs()),
+            }
     }
 }
 

@@ -189,7 +189,7 @@ impl<'a> Set<'a> {
                 made += 1;
             }
             let Some((sent, handle)) = flying.pop_front() else { return Ok(Some(begun.elapsed())) };
-            let Some(outcome) = self.wait(handle, row, interrupt)? else {
+            let Some(outcome) = self.wait(handle, sent, row, interrupt)? else {
                 flying.iter().for_each(|(_, handle)| handle.cancel());
                 return Ok(None);
             };
@@ -199,15 +199,16 @@ impl<'a> Set<'a> {
         }
     }
 
-    /// Waits for the end of a call; `None` if it was interrupted. If a process dies, the call ends.
+    /// Waits for the end of a call, sent at `sent`; `None` if it was interrupted. If a process dies, the call ends.
     fn wait(
         &mut self,
         mut handle: CallHandle,
+        sent: Instant,
         row: &Row,
         interrupt: &Interrupt,
     ) -> Result<Option<Outcome>, Failure> {
         let (ids, func) = (&row.ids, row.func.as_str());
-        let (mut looked, mut dead) = (Instant::now(), None);
+        let (mut looked, mut dead) = (sent, None);
         // Ends: the call has a time limit.
         let ended = loop {
             if let Some(ended) = self.root.wait_for(&mut handle) {
