@@ -275,8 +275,11 @@ impl Domain {
         {
             return self.fail_meeting(meeting, fault);
         }
-        // The group is not known here yet. The fault is kept for the members here and for those that ask later.
-        self.finish(meeting, Vec::new(), Err(fault.clone()));
+        // A group that is not known here yet: the fault is kept for its members here, and for those that ask later. A
+        // group that has been freed has no members, so nothing is kept for it.
+        if !self.forgotten.contains(first_of(&meeting.set).group) {
+            self.finish(meeting, Vec::new(), Err(fault.clone()));
+        }
         self.refuse_elsewhere(root, meeting, Vec::new(), Some(fault));
     }
 
