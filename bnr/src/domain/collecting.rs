@@ -259,8 +259,9 @@ impl Domain {
         self.tell(vec![root], order, Then::Nothing);
     }
 
-    /// A node reports that a request fails at one of its members.
-    pub(super) fn failed_elsewhere(&mut self, root: Id, meeting: &Meeting, fault: Fault) {
+    /// A node reports that a request fails at one of its members. `until`: how long the start of its group here may be
+    /// awaited.
+    pub(super) fn failed_elsewhere(&mut self, root: Id, meeting: &Meeting, fault: Fault, until: Duration) {
         if self.is_finished_for(root, meeting) {
             return;
         }
@@ -275,9 +276,16 @@ impl Domain {
         {
             return self.fail_meeting(meeting, fault);
         }
-        // A group that is not known here yet: the fault is kept for its members here, and for those that ask later. A
-        // group that has been freed has no members, so nothing is kept for it.
-        if !self.forgotten.contains(first_of(&meeting.set).group) {
+        // A group that has been freed has no members, so nothing is kept for it.
+        let forgotten = self.forgotten.contains(first_of(&meeting.set).group);
+        if !forgotten && fault.kind == FaultKind::TimedOut && self.now < until {
+            // The time limit was shorter than the start of the group here. Who is missing is known after it.
+            let due = self.now.saturating_add(PAUSE).min(until);
+            self.timers.at(due, Timer::Failed { root, meeting: meeting.clone(), fault, until });
+            return;
+        }
+        // A group that is not known here yet: the fault is kept for its members here, and for those that ask later.
+        if !forgotten {
             self.finish(meeting, Vec::new(), Err(fault.clone()));
         }
         self.refuse_elsewhere(root, meeting, Vec::new(), Some(fault));
