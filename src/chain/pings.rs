@@ -72,7 +72,8 @@ impl Node {
 
     /// Asks all awaited peers, and the descendants of those that have not answered the last question.
     fn ask(&mut self, heartbeat: &Heartbeat) {
-        // Where requests are delayed, their receivers are awaited soon. Asking before would forget their silence.
+        // Where requests are delayed, their receivers are awaited soon, and asking before would forget their silence.
+        // The questions wait once in each interval, so delayed requests do not hold them back for good.
         let latest = self.liveness.asked.plus(heartbeat.every + heartbeat.every / 4);
         if self.now < latest && self.calls.iter().any(|call| call.unasked.is_some()) {
             self.liveness.asks = latest;

@@ -10,6 +10,7 @@ use super::database::{check_key, check_length, check_value, shown};
 use super::faults::{domain_ended, no_database, no_group, not_found};
 use super::life::Life;
 use super::local::Whom;
+use super::missing::PATIENCE;
 use super::outgoing::Errand;
 use super::pending::{Asker, Held, Putting};
 use super::timers::Timer;
@@ -241,7 +242,10 @@ impl Domain {
             Order::Begin { .. } => return self.report(token, Report::Host(self.settings.host.clone())),
             Order::Enter { meeting, purpose } => self.entered_elsewhere(root, &meeting, purpose),
             Order::Release { meeting, deaths, outcome } => self.release(&meeting, &deaths, outcome),
-            Order::Fail { meeting, fault } => self.failed_elsewhere(root, &meeting, fault),
+            Order::Fail { meeting, fault } => {
+                let until = self.now.saturating_add(PATIENCE);
+                self.failed_elsewhere(root, &meeting, fault, until);
+            }
             Order::Signal(group, signal) => self.signal_here(group, signal),
             Order::Forget(group) => self.forget(group),
             Order::Died(deaths) => drop(self.learn(&deaths)),

@@ -247,8 +247,9 @@ impl Domain {
         self.tell(vec![root], order, Then::Nothing);
     }
 
-    /// A node reports that a request fails at one of its members.
-    pub(super) fn failed_elsewhere(&mut self, root: Id, meeting: &Meeting, fault: Fault) {
+    /// A node reports that a request fails at one of its members. `until`: how long the start of its group here may be
+    /// awaited.
+    pub(super) fn failed_elsewhere(&mut self, root: Id, meeting: &Meeting, fault: Fault, until: Duration) {
         if self.repeat_outcome(root, meeting) {
             return;
         }
@@ -263,8 +264,18 @@ impl Domain {
         {
             return self.fail_meeting(meeting, fault);
         }
-        // The group is not known here yet. The fault is kept for the members here and for those that ask later.
-        self.finish(meeting, Vec::new(), Err(fault.clone()));
+        // A group that has been freed has no members, so nothing is kept for it.
+        let forgotten = self.forgotten.contains(first_of(&meeting.set).group);
+        if !forgotten && fault.kind == FaultKind::TimedOut && self.now < until {
+            // The time limit was shorter than the start of the group here. Who is missing is known after it.
+            let due = self.now.saturating_add(PAUSE).min(until);
+            self.timers.at(due, Timer::Failed { root, meeting: meeting.clone(), fault, until });
+            return;
+        }
+        // A group that is not known here yet: the fault is kept for its members here, and for those that ask later.
+        if !forgotten {
+            self.finish(meeting, Vec::new(), Err(fault.clone()));
+        }
         self.refuse_elsewhere(root, meeting, Vec::new(), Some(fault));
     }
 

@@ -22,7 +22,7 @@ const NODES_MAX: usize = 4;
 
 /// Time limit for the nodes' answers. It extends the members' own limit by at most this much; a live node answers at
 /// once.
-const PATIENCE: Duration = Duration::from_secs(1);
+pub(super) const PATIENCE: Duration = Duration::from_secs(1);
 
 impl Domain {
     /// The living members here that have not arrived: the first ones, and the number of further ones.

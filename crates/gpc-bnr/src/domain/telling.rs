@@ -117,6 +117,9 @@ impl Domain {
                 Timer::Limit(meeting, member) => self.limit_passed(&meeting, member),
                 Timer::Collect(meeting) => self.coordinate(&meeting, None),
                 Timer::Retry(ids, telling) => drop(self.tell_again(ids, telling)),
+                Timer::Failed { root, meeting, fault, until } => {
+                    self.failed_elsewhere(root, &meeting, fault, until);
+                }
                 Timer::Watch => self.watch_others(),
                 Timer::Unwatched => self.unwatched(),
                 Timer::Unlinked(member) => self.unlinked(member),

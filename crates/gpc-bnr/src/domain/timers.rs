@@ -6,14 +6,15 @@ use std::time::Duration;
 use chained_gpc::trees::Id;
 
 use super::outgoing::Telling;
+use crate::fault::Fault;
 use crate::names::Member;
 use crate::order::Meeting;
 
 /// Delay before an order is sent again to a node that was not reached. Repeats until the head declares the node lost.
 pub(super) const PAUSE: Duration = Duration::from_millis(250);
 
-/// Most orders that wait for a retry. An unreachable node is declared lost within seconds; beyond this bound the oldest
-/// retries are dropped.
+/// Most orders that wait for a retry, and reports that wait for the start of a group. An unreachable node is declared
+/// lost, and a report is used, within seconds; beyond this bound the oldest are dropped.
 const RETRIES_MAX: usize = 1 << 14;
 
 /// The action of a timer.
@@ -25,6 +26,8 @@ pub(super) enum Timer {
     Collect(Meeting),
     /// Send an order again to nodes that were not reached.
     Retry(Vec<Id>, Telling),
+    /// Look again at the report of a failed request whose group had not started here.
+    Failed { root: Id, meeting: Meeting, fault: Fault, until: Duration },
     /// Repeat the head's standing call.
     Watch,
     /// End the domain here: the head has not watched this node for too long.
@@ -43,14 +46,21 @@ pub(super) type TimerKey = (Duration, u64);
 pub(super) struct Timers {
     next: u64,
     due: BTreeMap<TimerKey, Timer>,
-    retries: usize,
+    /// How many of them are bounded together.
+    bounded: usize,
+}
+
+impl Timer {
+    fn is_bounded(&self) -> bool {
+        matches!(self, Timer::Retry(..) | Timer::Failed { .. })
+    }
 }
 
 impl Timers {
     pub(super) fn at(&mut self, due: Duration, timer: Timer) -> TimerKey {
-        if matches!(timer, Timer::Retry(..)) {
-            self.retries += 1;
-            if self.retries > RETRIES_MAX {
+        if timer.is_bounded() {
+            self.bounded += 1;
+            if self.bounded > RETRIES_MAX {
                 self.give_up_oldest();
             }
         }
@@ -61,22 +71,21 @@ impl Timers {
     }
 
     fn give_up_oldest(&mut self) {
-        let oldest =
-            self.due.iter().find(|(_, timer)| matches!(timer, Timer::Retry(..))).map(|(key, _)| *key);
+        let oldest = self.due.iter().find(|(_, timer)| timer.is_bounded()).map(|(key, _)| *key);
         if let Some(oldest) = oldest {
             self.cancel(oldest);
         }
     }
 
     pub(super) fn cancel(&mut self, key: TimerKey) {
-        if let Some(Timer::Retry(..)) = self.due.remove(&key) {
-            self.retries -= 1;
+        if self.due.remove(&key).is_some_and(|timer| timer.is_bounded()) {
+            self.bounded -= 1;
         }
     }
 
     pub(super) fn clear(&mut self) {
         self.due.clear();
-        self.retries = 0;
+        self.bounded = 0;
     }
 
     pub(super) fn next_due(&self) -> Option<Duration> {
@@ -86,8 +95,8 @@ impl Timers {
     pub(super) fn pop(&mut self, now: Duration) -> Option<Timer> {
         let (due, _) = *self.due.first_key_value()?.0;
         let timer = (due <= now).then(|| self.due.pop_first())??.1;
-        if let Timer::Retry(..) = timer {
-            self.retries -= 1;
+        if timer.is_bounded() {
+            self.bounded -= 1;
         }
         Some(timer)
     }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use gpc_bnr::domain::Serial;
 use gpc_bnr::names::{GroupId, Set};
 use gpc_bnr::order::Order;
 use gpc_bnr::request::{Answer, Client, Request};
@@ -250,24 +251,49 @@ fn a_limit_fails_the_meeting_at_all_also_at_those_who_come_later() {
     assert_eq!(answers, [Ok(Answer::Done), Ok(Answer::Done)]);
 }
 
-/// A member's fence failed before the coordinator had heard of the group. The coordinator passed the fault on and kept
-/// nothing, so its own member got another fault later. The simulator found this.
-#[test]
-fn a_failure_that_is_older_than_the_group_at_the_coordinator_is_that_of_all_members() {
+/// A group of three at nodes 3, 5 and 7, of which only node 7 has heard; the members 1 and 2, at nodes 5 and 7; and the
+/// fence of member 2 over both, whose limit has passed.
+fn a_fence_before_the_coordinator_hears_of_its_group() -> (Nodes, Serial, GroupId, Serial) {
     let mut nodes = Nodes::new(&[3, 5, 7], Limits::default());
     nodes.holds = |order| matches!(order, Order::Start(_));
     let spawning = nodes.asks(TOOL, spawn(3, OnDeath::Notify));
     nodes.let_go_at(7);
     let group = nodes.started[0].group;
-    let over = some(group, &[1, 2]);
     let limit = Some(Duration::from_secs(1));
-    let request = Request::Fence { over: over.clone(), limit, tag: Vec::new() };
+    let request = Request::Fence { over: some(group, &[1, 2]), limit, tag: Vec::new() };
     let waiting = nodes.asks(process(group, 2), request);
+    nodes.after(Duration::from_secs(1));
+    assert_eq!(nodes.answer(process(group, 2), waiting), None);
+    (nodes, spawning, group, waiting)
+}
+
+/// A fence's limit was shorter than the start of the group at the coordinator, which could not say who was missing. The
+/// simulator found this.
+#[test]
+fn a_limit_that_has_passed_before_the_group_starts_at_the_coordinator_names_who_is_missing() {
+    let (mut nodes, spawning, group, waiting) = a_fence_before_the_coordinator_hears_of_its_group();
+    nodes.after(Duration::from_millis(200));
+    nodes.let_go();
+    assert!(nodes.answer(TOOL, spawning).unwrap().is_ok());
+    nodes.after(Duration::from_millis(50));
+    let told = nodes.answer(process(group, 2), waiting).unwrap().unwrap_err();
+    says(&told, FaultKind::TimedOut, ": g1.1 has not come");
+    assert_eq!(told.missing, [member(group, 1)]);
+    assert_eq!(nodes.refused(process(group, 1), fence(some(group, &[1, 2]))), told);
+}
+
+/// A member's fence failed before the coordinator had heard of the group. The coordinator passed the fault on and kept
+/// nothing, so its own member got another fault later. The simulator found this.
+#[test]
+fn a_failure_that_is_older_than_the_group_at_the_coordinator_is_that_of_all_members() {
+    let (mut nodes, spawning, group, waiting) = a_fence_before_the_coordinator_hears_of_its_group();
+    // No member waits longer for the names of the missing.
     nodes.after(Duration::from_secs(1));
     let told = nodes.answer(process(group, 2), waiting).unwrap().unwrap_err();
     says(&told, FaultKind::TimedOut, "g1.2");
     nodes.let_go();
     assert!(nodes.answer(TOOL, spawning).unwrap().is_ok());
+    let over = some(group, &[1, 2]);
     assert_eq!(nodes.refused(process(group, 1), fence(over.clone())), told);
     let next = meet(&mut nodes, &[process(group, 1), process(group, 2)], &over);
     assert_eq!(next, [Ok(Answer::Done), Ok(Answer::Done)]);

@@ -369,7 +369,7 @@ impl Farewell {
     }
 
     /// Number of ids that an id has adopted in its other calls. All calls count here, so this is at least the number in
-    /// calls of one parent. Calls that have ended with the present input, such as a lost link, may count.
+    /// calls of one parent. The calls that end with the present input count as well.
     fn adopted_beside(&self, book: &Book, id: Id, call: CallId, ending: &[CallId]) -> usize {
         let others = self.calls.iter().filter(|(other, _)| **other != call);
         let in_flight = others.filter(|(other, ties)| {
@@ -408,10 +408,8 @@ impl Farewell {
                     let orphans = || record.groups(lost);
                     // Either all orphans are adopted, or, if they are too many, none.
                     let most = book.limits.map_or(u32::MAX, |limits| limits.adopted_max);
-                    let beside = match most == u32::MAX || place == 0 {
-                        true => 0,
-                        false => self.adopted_beside(book, id, call, &ending),
-                    };
+                    let unbounded = most == u32::MAX || place == 0;
+                    let beside = if unbounded { 0 } else { self.adopted_beside(book, id, call, &ending) };
                     let all = ties.adopted(id) + beside + orphans().count();
                     let mut orphans = orphans()
                         .map(|group| group.start)

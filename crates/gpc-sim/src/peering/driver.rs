@@ -139,6 +139,9 @@ impl World {
         let listed = running.peering.book.key(peer);
         if let Some(local) = running.locals.get_mut(&key) {
             (local.phase, local.session) = (Phase::Up(peer), session);
+            if matches!(self.pipes[local.pipe].owners[1 - local.side], Owner::Member(_)) {
+                self.impersonated.insert((process, peer));
+            }
         }
         let end = End { process, key };
         self.say(format_args!(
@@ -192,7 +195,8 @@ impl World {
         let (me, peer) = (self.processes[process].who.id, self.processes[mate].who.id);
         // An id that was forgotten after a thousand others may start a new count before the end of its link is seen.
         let between = |of: &BTreeSet<(usize, Id)>| of.contains(&(process, peer)) || of.contains(&(mate, me));
-        if between(&self.counted_anew) {
+        // A member that claimed the id may have said a higher count than the id's own.
+        if between(&self.counted_anew) || between(&self.impersonated) {
             return;
         }
         let State::Expecting(until) = self.processes[process].peering.state(peer) else { return };

@@ -50,6 +50,13 @@ fn a_seed_is_a_world() {
     assert_ne!(traced(1).hash, traced(2).hash);
 }
 
+/// A member claimed the id of a process that waited for its link, with a higher generation than that process's own. The
+/// next hello of the process was refused as a duplicate of the link that it had closed, and the rule blamed the peer.
+#[test]
+fn who_claims_another_id_may_have_it_wait() {
+    holds([Scenario::new(4, 193000030220)], 1);
+}
+
 #[test]
 fn every_fault_takes_effect_somewhere() {
     let swarm = run_all((0..600).map(|seed| Scenario::new(3, 1000 + seed)));

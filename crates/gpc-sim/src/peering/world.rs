@@ -124,9 +124,11 @@ pub(super) struct World {
     pub(super) tampered: Option<(usize, Tamper)>,
     /// The next connection cannot be opened.
     pub(super) no_descriptor: bool,
-    /// Ids that a process may have forgotten after a thousand others, and ids in whose place a liar has answered it.
+    /// Ids that a process may have forgotten after a thousand others, ids in whose place a liar has answered it, and
+    /// ids in whose name a liar has had a link.
     pub(super) counted_anew: BTreeSet<(usize, Id)>,
     pub(super) misled: BTreeSet<(usize, Id)>,
+    pub(super) impersonated: BTreeSet<(usize, Id)>,
     pub(super) checkers: Checkers,
     pub(super) trace: Trace,
     pub(super) events: u64,
@@ -158,6 +160,7 @@ impl World {
             no_descriptor: false,
             counted_anew: BTreeSet::new(),
             misled: BTreeSet::new(),
+            impersonated: BTreeSet::new(),
             checkers: Checkers::default(),
             trace: Trace::new(scenario.trace, scenario.n),
             events: 0,
