@@ -9,6 +9,7 @@ use chained_gpc::trees::Id;
 use chained_gpc::wire::Message;
 
 use super::config::Config;
+use super::counts::name;
 use super::faults::Fault;
 use super::network::Links;
 use super::node::{Command, Node, Told};
@@ -235,9 +236,7 @@ impl World {
     }
 
     pub(super) fn count_order(&mut self, order: &Order) {
-        let name = format!("{order:?}");
-        let name = name.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default().to_owned();
-        *self.orders.entry(name).or_default() += 1;
+        *self.orders.entry(name(order)).or_default() += 1;
     }
 
     /// The delay of a message: usually short, occasionally long.
