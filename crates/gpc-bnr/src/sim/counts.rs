@@ -1,6 +1,7 @@
 //! Counts of the observations in a world.
 
 use std::collections::BTreeMap;
+use std::fmt::{self, Write as _};
 
 use super::seen::Seen;
 use crate::exit::Exit;
@@ -13,7 +14,7 @@ pub(super) fn count(seen: &[Seen]) -> BTreeMap<String, u64> {
     for seen in seen {
         let what = match seen {
             Seen::Asked { client, serial, request } => {
-                asked.insert((*client, *serial), name(&format!("{request:?}")));
+                asked.insert((*client, *serial), name(request));
                 continue;
             }
             Seen::Answered { client, serial, answer, .. } => {
@@ -42,7 +43,20 @@ pub(super) fn count(seen: &[Seen]) -> BTreeMap<String, u64> {
     counts
 }
 
-/// The name of a variant, from its `Debug` text.
-fn name(text: &str) -> String {
-    text.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default().to_owned()
+/// The name of a variant: the first word of its `Debug` text.
+pub(super) fn name(variant: &impl fmt::Debug) -> String {
+    let mut word = Word(String::new());
+    // The error ends the text after the word.
+    let _ = write!(word, "{variant:?}");
+    word.0
+}
+
+struct Word(String);
+
+impl fmt::Write for Word {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let end = text.find(|c: char| !c.is_alphanumeric());
+        self.0.push_str(&text[..end.unwrap_or(text.len())]);
+        end.map_or(Ok(()), |_| Err(fmt::Error))
+    }
 }

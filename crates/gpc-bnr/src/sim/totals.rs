@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::counts::name;
 use super::faults::Fault;
 use crate::order::Order;
 
@@ -18,8 +19,6 @@ pub(super) struct Totals {
 
 impl Totals {
     pub(super) fn count_order(&mut self, order: &Order) {
-        let name = format!("{order:?}");
-        let name = name.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default().to_owned();
-        *self.orders.entry(name).or_default() += 1;
+        *self.orders.entry(name(order)).or_default() += 1;
     }
 }

@@ -201,12 +201,16 @@ impl World {
     }
 
     /// Time at which an event of a resumed process happens: after everything that arrived on its links meanwhile,
-    /// perhaps the end of a link.
-    pub(crate) fn behind_what_has_come(&self, event: &Event) -> Option<u64> {
+    /// perhaps the end of a link. The events of later functions happen after it.
+    pub(crate) fn behind_what_has_come(&mut self, event: &Event) -> Option<u64> {
         let (Event::Ran { id, .. } | Event::Answered { id, .. }) = event else { return None };
         let back_at = self.linked.as_ref().and(self.mishaps.as_ref())?.timing.back_at(*id)?;
-        let busy_until = self.hosts.busy_until(*id);
-        (self.now == back_at + 1 && busy_until > self.now).then_some(busy_until + 1)
+        let (now, busy_until) = (self.now, self.hosts.busy_until(*id));
+        let process = self.process(*id);
+        if now == back_at + 1 && busy_until > now {
+            process.caught_up = busy_until + 1;
+        }
+        (now < process.caught_up).then_some(process.caught_up)
     }
 
     /// Handles the deadline of a process's machine.

@@ -90,6 +90,8 @@ pub(super) struct Process {
     told: Told,
     /// Time of the scheduled event for its machine, if there is one.
     due: Option<u64>,
+    /// After a pause, the time at which the ends of functions during the pause happen.
+    caught_up: u64,
 }
 
 /// Transport between processes.
@@ -168,7 +170,7 @@ impl Linked {
             let strictness = Strictness { insecure: true, ..Strictness::default() };
             let peering = Peering::new(me, crypto, strictness, Everybody);
             let (open, pending, told) = (BTreeSet::new(), BTreeMap::new(), Told::default());
-            Box::new(Process { run, peering, open, pending, told, due: None })
+            Box::new(Process { run, peering, open, pending, told, due: None, caught_up: 0 })
         })
     }
 

@@ -178,3 +178,17 @@ fn a_seed_decides_everything_here_too() {
     let (first, again) = (run(&most.swarm(1, false)), run(&most.swarm(1, false)));
     assert_eq!(first.hash, again.hash);
 }
+
+/// A function answered twice. A pause delayed the first answer behind the messages that had come meanwhile, so the
+/// second overtook it and counted.
+#[test]
+fn answers_of_a_function_stay_in_order_after_a_pause() {
+    let scenario = Scenario {
+        calls: 3,
+        faults: FaultSet::ALL,
+        links: Linking::Peering,
+        seed: 197000130945,
+        ..Scenario::new(3, Tree::Binary)
+    };
+    assert_eq!(run(&scenario).violations, []);
+}

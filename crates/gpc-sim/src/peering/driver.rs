@@ -139,7 +139,12 @@ impl World {
         let listed = running.peering.book.key(peer);
         if let Some(local) = running.locals.get_mut(&key) {
             (local.phase, local.session) = (Phase::Up(peer), session);
-            if matches!(self.pipes[local.pipe].owners[1 - local.side], Owner::Member(_)) {
+            let at = self.at.get(peer as usize).copied();
+            let other = match self.pipes[local.pipe].owners[1 - local.side] {
+                Owner::Process(other, _) => Some(other),
+                _ => None,
+            };
+            if other != at {
                 self.impersonated.insert((process, peer));
             }
         }
@@ -195,7 +200,8 @@ impl World {
         let (me, peer) = (self.processes[process].who.id, self.processes[mate].who.id);
         // An id that was forgotten after a thousand others may start a new count before the end of its link is seen.
         let between = |of: &BTreeSet<(usize, Id)>| of.contains(&(process, peer)) || of.contains(&(mate, me));
-        // A member that claimed the id may have said a higher count than the id's own.
+        // A liar or a second process of an id may have said a higher count than the first, or ended the count of its
+        // numbers.
         if between(&self.counted_anew) || between(&self.impersonated) {
             return;
         }

@@ -409,6 +409,7 @@ impl World {
             true => (7, HALF_OPEN_MAX),
             false => (1, HALF_OPEN_PER_SOURCE),
         };
+        let before = self.processes[process].peering.half_open().count();
         for number in 0..count + 2 * HALF_OPEN_OF_OTHERS {
             let id = self.processes[process].who.id;
             let pipe = self.open([Owner::Player(Vec::new()), Owner::Process(process, None)], [id, id]);
@@ -418,7 +419,7 @@ impl World {
         }
         if sources == 1 {
             let count = self.processes[process].peering.half_open().count();
-            self.see(Seen::HalfOpen(process, count));
+            self.see(Seen::HalfOpen(process, count.saturating_sub(before)));
         }
     }
 

@@ -57,6 +57,19 @@ fn who_claims_another_id_may_have_it_wait() {
     holds([Scenario::new(4, 193000030220)], 1);
 }
 
+/// Two processes had one id. The second took the link for a while, and the count of generations began anew: the next
+/// hello to the first was taken for a repetition. The rule blamed the first.
+#[test]
+fn a_second_process_of_an_id_may_have_others_wait_for_the_first() {
+    holds([Scenario::new(4, 197000030924)], 1);
+}
+
+/// A flood from one address came on top of one from several. The rule took all of them for those of one address.
+#[test]
+fn two_floods_are_counted_apart() {
+    holds([Scenario::new(4, 197000080659)], 1);
+}
+
 #[test]
 fn every_fault_takes_effect_somewhere() {
     let swarm = run_all((0..600).map(|seed| Scenario::new(3, 1000 + seed)));

@@ -125,7 +125,7 @@ pub(super) struct World {
     /// The next connection cannot be opened.
     pub(super) no_descriptor: bool,
     /// Ids that a process may have forgotten after a thousand others, ids in whose place a liar has answered it, and
-    /// ids in whose name a liar has had a link.
+    /// ids in whose name a liar or a second process has had a link.
     pub(super) counted_anew: BTreeSet<(usize, Id)>,
     pub(super) misled: BTreeSet<(usize, Id)>,
     pub(super) impersonated: BTreeSet<(usize, Id)>,

@@ -1,38 +1,68 @@
 //! Rules for databases created by name, for pairs put before a start, and for sizes of groups.
 
+use std::collections::BTreeMap;
+
 use super::Wrong;
 use super::history::History;
+use crate::domain::Serial;
 use crate::fault::FaultKind;
 use crate::request::{Answer, Client, Request};
 
 /// A value in a database created by name was put there, and not before the database was destroyed.
 pub(super) fn destroyed(history: &History<'_>, wrong: &mut Vec<Wrong>) {
+    let named = named(history);
     for ((client, serial), (asked, request)) in &history.requests {
         let Request::Get { database, key } = request else { continue };
         let Some((at, Ok(Answer::Value(value)), _)) = history.answers.get(&(*client, *serial)) else {
             continue;
         };
-        let created = |request: &Request| matches!(request, Request::Create(Some(name)) if name == database);
-        if !history.requests.values().any(|(_, request)| created(request)) {
-            continue;
-        }
-        // The last successful destruction that precedes the get: places of the request and the answer.
-        let gone = history.requests.iter().filter_map(|(key, (from, request))| {
-            let is_it = matches!(request, Request::Destroy(name) if name == database);
-            let (to, answer, _) = history.answers.get(key).filter(|_| is_it)?;
-            (answer.is_ok() && to < asked).then_some((*from, *to))
-        });
-        let (from, to) = gone.max().unwrap_or((0, 0));
-        let found = history.requests.iter().any(|(by, (put, request))| {
-            let is_it = matches!(request, Request::Put { database: of, pair, .. } if of == database && pair.key == *key && pair.value == *value);
+        let Some(Named { gone, puts }) = named.get(database.as_str()) else { continue };
+        // The last destruction that precedes the get.
+        let gone = gone.iter().filter(|(_, to)| to < asked);
+        let (from, to) = gone.max().copied().unwrap_or((0, 0));
+        let found = puts.get(&(&key[..], &value[..])).into_iter().flatten().any(|(by, put)| {
             let stands = || history.answers.get(by).is_none_or(|(done, ..)| *done > from);
-            is_it && put < at && (stands() || is_brought_during(history, by.0, *put, (from, to)))
+            put < at && (stands() || is_brought_during(history, by.0, *put, (from, to)))
         });
         if !found {
             let key = String::from_utf8_lossy(key);
             wrong.push((*at, format!("{client:?} finds {key} in {database}, which was destroyed since")));
         }
     }
+}
+
+/// What has happened to a database that was created by name.
+#[derive(Default)]
+struct Named<'a> {
+    /// Successful destructions: places of the request and the answer.
+    gone: Vec<(usize, usize)>,
+    /// Puts of a key and a value: the request, and its place.
+    puts: BTreeMap<(&'a [u8], &'a [u8]), Vec<((Client, Serial), usize)>>,
+}
+
+fn named<'a>(history: &'a History<'_>) -> BTreeMap<&'a str, Named<'a>> {
+    let created = history.requests.values().filter_map(|(_, request)| match request {
+        Request::Create(Some(name)) => Some((name.as_str(), Named::default())),
+        _ => None,
+    });
+    let mut named: BTreeMap<&str, Named<'_>> = created.collect();
+    for (by, (from, request)) in &history.requests {
+        match request {
+            Request::Destroy(name) => {
+                let answer = history.answers.get(by).filter(|(_, answer, _)| answer.is_ok());
+                if let (Some(named), Some((to, ..))) = (named.get_mut(name.as_str()), answer) {
+                    named.gone.push((*from, *to));
+                }
+            }
+            Request::Put { database, pair, .. } => {
+                if let Some(named) = named.get_mut(database.as_str()) {
+                    named.puts.entry((&pair.key, &pair.value)).or_default().push((*by, *from));
+                }
+            }
+            _ => {}
+        }
+    }
+    named
 }
 
 /// Whether a fence that distributes a put was in progress while the database was destroyed: it reaches some nodes

@@ -158,7 +158,7 @@ pub enum Seen {
     /// A process waits in vain for a connection from a peer: the peer keeps a link that this process has closed, or
     /// waits as well.
     InVain(Process, Id),
-    /// Number of connections from other processes that are not links yet.
+    /// By how many a flood from one address has raised the number of connections that are not links yet.
     HalfOpen(Process, usize),
     /// State of a process at rest, besides its links.
     Rest {
