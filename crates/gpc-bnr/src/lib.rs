@@ -14,7 +14,7 @@
 //! | `limits` | bounds of a domain |
 //! | [`request`], [`order`] | requests of a process to its node; messages between nodes |
 //! | [`codec`] | the encoding of both: `types`, `frames`, `bytes` |
-//! | [`speak`], [`native`], [`pmi`] | the node's side of a connection: detects the protocol; own frames; PMI |
+//! | [`speak`], `said`, [`native`], [`pmi`] | the node's side of a connection: detects the protocol; own frames; PMI |
 //! | [`domain`] | one node of a domain as a state machine without I/O |
 //! | [`host`] | one node of a domain on sockets: the driver of [`domain`] |
 //! | `causes` | outcomes of chained calls as reports and faults |
@@ -76,6 +76,7 @@
 //! | `client/puts`, `notices`, `snapshot` | unanswered puts; subscriptions to deaths; contents of a database |
 //! | `client/answers`, `error` | answers as return values; errors |
 //! | `pmi/one`, `text`, `two`, `message` | PMI-1, and its lines; PMI-2, and its messages |
+//! | `pmi/step` | results of requests in both versions |
 //! | `pmi/spawn`, `barrier`, `attributes` | spawns; groups of PMI-1.2 barriers; node attributes of PMI-2 |
 //! | `streams/splitter`, `batch` | bytes to pieces that end with a line; several pieces in one call |
 //! | `sim/world`, `events`, `time` | a world, which handles events in order; the events; its time |
@@ -104,6 +105,7 @@ mod open_mpi;
 pub mod order;
 pub mod pmi;
 pub mod request;
+mod said;
 #[cfg(feature = "sim")]
 pub mod sim;
 pub mod speak;

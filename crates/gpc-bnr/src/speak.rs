@@ -1,6 +1,5 @@
 //! Detects the protocol of a connection from its first bytes: PMI, or this project's own frames. No I/O.
 
-use bytes::Bytes;
 use chained_gpc::Shown;
 
 use crate::codec::MAGIC;
@@ -11,23 +10,8 @@ use crate::names::Rank;
 use crate::native;
 use crate::pmi::Pmi;
 pub use crate::pmi::{Attributes, NodeAsk};
-use crate::request::{Answer, Request};
-
-/// An output of a connection.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Said {
-    /// A request. Abort has no answer; every other request is answered once.
-    Ask(Serial, Request),
-    /// A request among the processes of a group on one node: [`Attributes`] answers it, without the domain.
-    Node(Serial, NodeAsk),
-    /// Bytes for the client.
-    Send(Bytes),
-    /// A client on the port sends this secret to identify its process. Its bytes wait until
-    /// [`Conversation::identified`] is called.
-    Who(String),
-    /// Close the connection, for this reason. No output follows.
-    Close(String),
-}
+use crate::request::Answer;
+pub use crate::said::Said;
 
 /// One connection. Drain [`next`](Self::next) after each call of another method.
 #[derive(Debug)]
@@ -179,6 +163,7 @@ mod tests {
 
     use super::*;
     use crate::codec::encode_up;
+    use crate::request::Request;
 
     fn said(conversation: &mut Conversation) -> Vec<Said> {
         std::iter::from_fn(|| conversation.next()).collect()

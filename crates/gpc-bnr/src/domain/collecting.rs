@@ -265,7 +265,7 @@ impl Domain {
             return self.fail_meeting(meeting, fault);
         }
         // A group that has been freed has no members, so nothing is kept for it.
-        let forgotten = self.forgotten.contains(first_of(&meeting.set).group);
+        let forgotten = self.local.forgotten.contains(first_of(&meeting.set).group);
         if !forgotten && fault.kind == FaultKind::TimedOut && self.now < until {
             // The time limit was shorter than the start of the group here. Who is missing is known after it.
             let due = self.now.saturating_add(PAUSE).min(until);

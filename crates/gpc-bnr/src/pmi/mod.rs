@@ -13,28 +13,26 @@ mod barrier;
 mod message;
 mod one;
 mod spawn;
+mod step;
 #[cfg(test)]
 mod tests;
 mod text;
 mod two;
 
 use std::collections::{BTreeMap, VecDeque};
-use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use chained_gpc::Shown;
 
 pub use self::attributes::{Attributes, NodeAnswer, NodeAsk};
 use self::message::LENGTH;
 use self::one::One;
+pub use self::step::ASK_MAX;
+use self::step::{Asked, Step, Then, quoted};
 use crate::domain::Serial;
 use crate::fault::Fault;
-use crate::names::{RESERVED, Rank};
+use crate::names::Rank;
 use crate::request::{Answer, Identity, Request};
-use crate::speak::Said;
-
-/// Longest line, message or spawn in bytes. The length of a message has six digits, so longer ones are unnecessary.
-pub const ASK_MAX: usize = 1 << 20;
+use crate::said::Said;
 
 /// Most received bytes that are not yet decoded: the longest request, and one read.
 const HELD_MAX: usize = ASK_MAX + (1 << 20);
@@ -42,10 +40,6 @@ const HELD_MAX: usize = ASK_MAX + (1 << 20);
 /// Most unanswered requests that do not block later ones, such as those of several threads. Beyond that, later requests
 /// wait.
 const WAITING_MAX: usize = 256;
-
-/// Time limit of a barrier: as long as any job. PMI has no limit, and a process may compute for days before it arrives.
-/// A process that ends without arriving fails the barrier.
-const JOB_LIMIT: Duration = Duration::from_secs(366 * 24 * 3600);
 
 /// Longest abort message that is forwarded, in bytes.
 const MESSAGE_MAX: usize = 1024;
@@ -77,7 +71,7 @@ enum Turn {
     Free,
     Answer(Serial),
     /// The process is not yet identified. Holds the PMI-2 message, or `None` for a PMI-1 line.
-    Who(Option<two::Asked>),
+    Who(Option<Asked>),
 }
 
 /// Whether input is still processed.
@@ -89,44 +83,10 @@ enum Heard {
     Closed,
 }
 
-/// What to do with an answer.
-#[derive(Clone, PartialEq, Eq, Debug)]
-enum Then {
-    /// The agreed version.
-    Init(u32, u32),
-    One(one::For),
-    Two(two::Asked),
-}
-
-/// The result of a line or a message.
-enum Step {
-    Nothing,
-    Say(Vec<u8>),
-    /// The version that the client requests.
-    Init(u32, u32),
-    /// The secret of a client on the port, from a PMI-2 message or, if `None`, from a PMI-1 line.
-    Who(String, Option<two::Asked>),
-    /// A request, and whether it blocks later ones.
-    Ask(Request, Then, bool),
-    Node(NodeAsk, Then, bool),
-    Abort(u8, String),
-}
-
 /// A complete line or message.
 enum Unit {
     Line(Bytes),
     Message(Bytes),
-}
-
-/// Whether only the server may write this key.
-fn is_reserved(key: &[u8]) -> bool {
-    key.starts_with(RESERVED)
-}
-
-/// Quotes received bytes: shortened, without control characters for a terminal.
-fn quoted(bytes: &[u8]) -> String {
-    let bounded = String::from_utf8_lossy(&bytes[..bytes.len().min(100)]);
-    Shown(&bounded).to_string()
 }
 
 impl Default for Pmi {

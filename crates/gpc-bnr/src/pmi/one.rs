@@ -2,8 +2,9 @@
 
 use super::barrier::{self, UNTAGGED};
 use super::spawn::Draft;
+use super::step::{ASK_MAX, JOB_LIMIT, OneFor as For, Step, Then, is_reserved, quoted};
+use super::text;
 use super::text::{field, is_rest, is_word, name, number, reason, split, status};
-use super::{ASK_MAX, JOB_LIMIT, Step, Then, quoted, text};
 use crate::fault::{Fault, FaultKind};
 use crate::names::Set;
 use crate::request::{Answer, Identity, Pair, Request};
@@ -36,23 +37,6 @@ struct Spawn {
     bytes: usize,
     /// Whether the current block is open.
     inside: bool,
-}
-
-/// The request that an answer belongs to.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum For {
-    Put,
-    Get(Vec<u8>),
-    /// With the tag that the answer repeats.
-    Barrier(Option<Vec<u8>>),
-    Publish,
-    Lookup,
-    Unpublish,
-    Finalize,
-    Create,
-    Destroy,
-    ByIndex(String, usize),
-    Spawn,
 }
 
 impl For {
@@ -284,7 +268,7 @@ fn of_database(me: &Identity, command: &[u8], line: &[u8]) -> Option<Step> {
     let database = || field(line, "kvsname").map_or_else(|| me.database.clone(), name);
     let key = field(line, "key").filter(|key| !key.is_empty());
     Some(match (command, key) {
-        (b"put", Some(key)) if super::is_reserved(key) => {
+        (b"put", Some(key)) if is_reserved(key) => {
             say("cmd=put_result rc=-1 msg=keys_that_begin_with_PMI__are_reserved\n")
         }
         (b"put", Some(key)) => match field(line, "value") {

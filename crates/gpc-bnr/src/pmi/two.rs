@@ -4,8 +4,9 @@ use super::attributes::NodeAsk;
 use super::message::{Fields, reply};
 use super::one::codes;
 use super::spawn::Draft;
+use super::step::{Asked, JOB_LIMIT, Step, Then, TwoFor as For, is_reserved, quoted};
+use super::text;
 use super::text::{name, number, reason, status};
-use super::{JOB_LIMIT, Step, Then, quoted, text};
 use crate::fault::{Fault, FaultKind};
 use crate::names::Set;
 use crate::request::{Answer, Identity, Pair, Request};
@@ -13,32 +14,6 @@ use crate::spec::LEFT_OUT;
 
 /// The return code of a failed command.
 const FAILED: i32 = -1;
-
-/// The command that an answer belongs to.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Asked {
-    command: String,
-    /// The client's thread id, which the answer repeats.
-    thread: Option<Vec<u8>>,
-    what: For,
-}
-
-/// The form of an answer.
-#[derive(Clone, PartialEq, Eq, Debug)]
-enum For {
-    /// Only success or failure.
-    Done,
-    /// The identity of the process. `all` adds the fields that Slurm's client expects.
-    Identity {
-        all: bool,
-    },
-    /// A value, if there is one.
-    Value,
-    Lookup,
-    Spawn,
-    /// Whether a database with this name exists.
-    Connect(Vec<u8>),
-}
 
 impl Asked {
     fn say(&self, code: i32, fields: &[(&str, &[u8])]) -> Vec<u8> {
@@ -218,7 +193,7 @@ fn of_database(
     };
     if puts {
         let Some(value) = fields.get("value") else { return missing("value") };
-        if super::is_reserved(&key) {
+        if is_reserved(&key) {
             return Some(Step::Say(asked(For::Done).failed("keys_that_begin_with_PMI__are_reserved")));
         }
         let pair = Pair { key, value: value.to_vec() };

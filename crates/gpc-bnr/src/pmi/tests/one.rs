@@ -1,8 +1,7 @@
 //! Tests of PMI-1, line by line.
 
 use super::*;
-use crate::pmi::JOB_LIMIT;
-use crate::pmi::one::For;
+use crate::pmi::step::{JOB_LIMIT, OneFor as For};
 
 #[test]
 fn the_lines_of_pmi_1() {
