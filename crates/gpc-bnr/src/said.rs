@@ -11,7 +11,8 @@ use crate::request::Request;
 pub enum Said {
     /// A request. Abort has no answer; every other request is answered once.
     Ask(Serial, Request),
-    /// A request among the processes of a group on one node: [`Attributes`](crate::pmi::Attributes) answers it, without the domain.
+    /// A request among the processes of a group on one node: [`Attributes`](crate::pmi::Attributes) answers it, without
+    /// the domain.
     Node(Serial, NodeAsk),
     /// Bytes for the client.
     Send(Bytes),

@@ -183,7 +183,7 @@ impl Progress {
                 }
             }
             Observation::Held { id, held, workers } => {
-                self.has_room(*id, *workers, findings);
+                self.check_workers(*id, *workers, findings);
                 if !held.goes_on {
                     self.judge(book, *id, *workers, findings);
                 }
@@ -448,7 +448,7 @@ impl Progress {
     }
 
     /// Checks that an id runs at most as many functions as it has workers.
-    fn has_room(&self, id: Id, workers: [usize; 2], findings: &mut Findings) {
+    fn check_workers(&self, id: Id, workers: [usize; 2], findings: &mut Findings) {
         for (running, workers) in self.running(id).iter().zip(workers) {
             if *running > workers {
                 findings.add(NAME, format!("id {id} runs {running} functions and has {workers} workers"));

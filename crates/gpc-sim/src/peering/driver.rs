@@ -145,7 +145,7 @@ impl World {
                 _ => None,
             };
             if other != at {
-                self.impersonated.insert((process, peer));
+                self.counted_anew.insert((process, peer));
             }
         }
         let end = End { process, key };
@@ -202,7 +202,7 @@ impl World {
         let between = |of: &BTreeSet<(usize, Id)>| of.contains(&(process, peer)) || of.contains(&(mate, me));
         // A liar or a second process of an id may have said a higher count than the first, or ended the count of its
         // numbers.
-        if between(&self.counted_anew) || between(&self.impersonated) {
+        if between(&self.counted_anew) {
             return;
         }
         let State::Expecting(until) = self.processes[process].peering.state(peer) else { return };

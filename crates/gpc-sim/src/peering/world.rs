@@ -124,11 +124,10 @@ pub(super) struct World {
     pub(super) tampered: Option<(usize, Tamper)>,
     /// The next connection cannot be opened.
     pub(super) no_descriptor: bool,
-    /// Ids that a process may have forgotten after a thousand others, ids in whose place a liar has answered it, and
-    /// ids in whose name a liar or a second process has had a link.
+    /// Ids whose links a process may count anew: forgotten after a thousand others, or linked with a liar or a second
+    /// process in their name. Ids in whose place a liar has answered it.
     pub(super) counted_anew: BTreeSet<(usize, Id)>,
     pub(super) misled: BTreeSet<(usize, Id)>,
-    pub(super) impersonated: BTreeSet<(usize, Id)>,
     pub(super) checkers: Checkers,
     pub(super) trace: Trace,
     pub(super) events: u64,
@@ -160,7 +159,6 @@ impl World {
             no_descriptor: false,
             counted_anew: BTreeSet::new(),
             misled: BTreeSet::new(),
-            impersonated: BTreeSet::new(),
             checkers: Checkers::default(),
             trace: Trace::new(scenario.trace, scenario.n),
             events: 0,

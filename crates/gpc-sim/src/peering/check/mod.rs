@@ -107,7 +107,7 @@ impl Checkers {
             Seen::Dropped(process, peer) => self.dropped(process, peer),
             Seen::Standing { .. } => self.standing(&seen),
             Seen::Asked(end, peer) => {
-                self.is_open(end, "an answer");
+                self.check_open(end, "an answer");
                 self.rules_asked(peer);
             }
             Seen::Refused(end) => self.rules_refused(end),
@@ -231,8 +231,8 @@ impl Checkers {
         self.links.retain(|(of, _), _| *of != process);
     }
 
-    /// Whether a connection can still get outputs.
-    fn is_open(&mut self, end: End, what: &str) -> bool {
+    /// Checks that a connection can still get outputs, and returns whether it can.
+    fn check_open(&mut self, end: End, what: &str) -> bool {
         let open = self.ends.get(&end).is_some_and(|connection| connection.open && !connection.finished);
         if !open {
             self.add("ledger", format!("{what} is asked of {end:?}, which is closed"));
@@ -253,14 +253,14 @@ impl Checkers {
     }
 
     fn finished(&mut self, end: End) {
-        if self.is_open(end, "its last byte") {
+        if self.check_open(end, "its last byte") {
             self.ends.get_mut(&end).into_iter().for_each(|connection| connection.finished = true);
             self.rules_closed(end, true);
         }
     }
 
     fn wrote(&mut self, end: End, bytes: &[u8]) {
-        if !self.is_open(end, "a byte") {
+        if !self.check_open(end, "a byte") {
             return;
         }
         let Some(connection) = self.ends.get_mut(&end) else { return };
@@ -313,7 +313,7 @@ impl Checkers {
     }
 
     fn up(&mut self, end: End, peer: Id, incarnation: u64, sealed: bool, by: (Proof, Option<PublicKey>)) {
-        if !self.is_open(end, "a link") {
+        if !self.check_open(end, "a link") {
             return;
         }
         let wrong = self.is_another(end, peer, incarnation, by);
@@ -400,7 +400,7 @@ impl Checkers {
     }
 
     fn was_replaced(&mut self, end: End, peer: Id, answers: bool) {
-        if !self.is_open(end, "a last word") {
+        if !self.check_open(end, "a last word") {
             return;
         }
         let mate = self.ends.get(&end).and_then(|connection| connection.mate);
