@@ -34,6 +34,7 @@ pub(crate) struct Nodes {
     pub(crate) kills: Vec<(Id, GroupId, Option<Duration>)>,
     /// Groups that a process has killed.
     pub(crate) killed: Vec<(GroupId, Member, usize)>,
+    pub(crate) spawned: Vec<(GroupId, u32)>,
     pub(crate) ended: Vec<Id>,
     /// Number of calls that nodes have made.
     pub(crate) calls: usize,
@@ -71,6 +72,7 @@ impl Nodes {
             started: Vec::new(),
             kills: Vec::new(),
             killed: Vec::new(),
+            spawned: Vec::new(),
             ended: Vec::new(),
             calls: 0,
             broken: BTreeMap::new(),
@@ -145,6 +147,7 @@ impl Nodes {
             Output::Kill { group, grace } => self.kills.push((id, group, grace)),
             Output::End => self.ended.push(id),
             Output::NotStarted(failure) => self.failures.push(failure),
+            Output::Spawned { group, count } => self.spawned.push((group, count)),
             Output::Killed { group, by, dead } => self.killed.push((group, by, dead)),
             Output::Signal(..) | Output::Aborted { .. } | Output::Warning(_) => {}
         }
