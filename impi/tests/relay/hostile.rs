@@ -370,13 +370,13 @@ fn servers_that_say_what_they_should_not_break_the_protocol() {
             At::Calling,
             true,
             answer(Label::C_NHOSTS, 3, &[0, 0, 0, 1, 0, 0, 0, 2]),
-            "COLL C_NHOSTS a second time",
+            "COLL C_NHOSTS again, without the values of more clients",
         ),
         (
             At::Hosts,
             true,
             answer(Label::C_VERSION, 3, &Version::to_bytes(&[BOTH, BOTH].concat())),
-            "COLL C_VERSION a second time",
+            "COLL C_VERSION again, without the values of more clients",
         ),
     ];
     for (at, own_node, bytes, words) in cases {
@@ -412,7 +412,7 @@ fn what_comes_to_the_node_is_judged_as_what_the_server_says() {
         }
         assert_eq!(lied.ended, None);
         came(&mut lied, answer(Label::C_NHOSTS, 3, &[0, 0, 0, 1, 0, 0, 0, 9]).slice(8..));
-        assert!(lied.ended.is_some_and(|ended| ended.contains("C_NHOSTS a second time")));
+        assert!(lied.ended.is_some_and(|ended| ended.contains("C_NHOSTS again, without")));
     }
     for (payload, words) in [
         (Bytes::from_static(&[0; 7]), "COLL with 7 bytes"),
