@@ -6,7 +6,7 @@ use mio::unix::SourceFd;
 use mio::{Interest, Token as Key};
 
 use super::clients::{Heard, Link};
-use super::doors::{TOOLS_MAX, UNKNOWN_LIMIT, UNKNOWN_MAX, Visitor};
+use super::doors::{TOOLS_MAX, UNKNOWN_LIMIT, UNKNOWN_MAX};
 use super::engine::{Engine, Source, Unknown};
 use super::mailbox::Told;
 use super::unread::Held;
@@ -134,47 +134,39 @@ impl Engine {
         }
     }
 
-    /// Accepts a connection; closes it if there are too many. Returns whether there may be more.
-    pub(super) fn accept(&mut self, source: Source) -> bool {
-        let tools = source == Source::Tools;
-        let visitor = if tools { self.doors.tool().map(Visitor::Own) } else { self.doors.process() };
-        let socket = match visitor {
-            Some(Visitor::Own(socket)) => socket,
-            Some(Visitor::Stranger(warning)) => {
-                warning.into_iter().for_each(|warning| self.warn(warning));
-                return true;
-            }
-            None => return false,
-        };
-        let number = self.next_source + 1;
-        self.next_source = number;
-        let (source, full) = match tools {
-            true => {
-                let tools = self.clients.keys().filter(|client| matches!(client, Client::Tool(_))).count();
-                (Source::Client(Client::Tool(number)), tools >= TOOLS_MAX)
-            }
-            false => (Source::Unknown(number), false),
-        };
-        if self.unknown.len() >= UNKNOWN_MAX
-            && !tools
-            && let Some(longest) = self.unknown.keys().next().copied()
+    /// Accepts a connection of a command; closes it if there are too many. Returns whether there may be more.
+    pub(super) fn accept_tool(&mut self) -> bool {
+        let Some(socket) = self.doors.tool() else { return false };
+        let tools = self.clients.keys().filter(|client| matches!(client, Client::Tool(_))).count();
+        self.next_source += 1;
+        let client = Client::Tool(self.next_source);
+        if tools < TOOLS_MAX
+            && self.watch(Source::Client(client), socket.as_raw_fd(), Interest::READABLE).is_ok()
         {
-            self.dismiss(longest);
+            self.clients.insert(client, Link::new(socket, Conversation::new(), self.unread.clone()));
         }
-        let descriptor = socket.as_raw_fd();
-        if full || self.watch(source, descriptor, Interest::READABLE).is_err() {
-            return true;
-        }
-        let conversation = if tools { Conversation::new() } else { Conversation::by_port() };
-        let link = Link::new(socket, conversation, self.unread.clone());
-        match source {
-            Source::Client(client) => drop(self.clients.insert(client, link)),
-            _ => {
+        true
+    }
+
+    /// Accepts connections at the port. Returns whether there may be more.
+    pub(super) fn accept_processes(&mut self) -> bool {
+        let visitors = self.doors.processes();
+        visitors.warning.into_iter().for_each(|warning| self.warn(warning));
+        for socket in visitors.own {
+            if self.unknown.len() >= UNKNOWN_MAX
+                && let Some(longest) = self.unknown.keys().next().copied()
+            {
+                self.dismiss(longest);
+            }
+            self.next_source += 1;
+            let number = self.next_source;
+            if self.watch(Source::Unknown(number), socket.as_raw_fd(), Interest::READABLE).is_ok() {
+                let link = Link::new(socket, Conversation::by_port(), self.unread.clone());
                 let until = self.now().saturating_add(UNKNOWN_LIMIT);
                 self.unknown.insert(number, Unknown { link, until });
             }
         }
-        true
+        visitors.more
     }
 
     /// Closes connections at the port that have not identified themselves in time.
