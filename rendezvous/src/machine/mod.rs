@@ -18,6 +18,7 @@ mod resource;
 mod service;
 mod spec;
 mod tops;
+mod undo;
 mod waits;
 
 pub use brought::Brought;
