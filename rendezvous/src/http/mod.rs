@@ -15,6 +15,7 @@ mod body;
 mod connection;
 mod events;
 mod guard;
+mod head;
 mod host;
 mod json;
 mod links;
