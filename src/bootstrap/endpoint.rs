@@ -1,6 +1,7 @@
 //! The listener and the key of a process, before its node starts with them.
 
 use std::net::IpAddr;
+use std::time::Instant;
 
 use gpc_trees::Id;
 
@@ -22,10 +23,11 @@ impl Endpoint {
         id: Id,
         one_host: Option<bool>,
         wanted: Option<IpAddr>,
-        link: LinkKind,
+        (link, until): (LinkKind, Instant),
     ) -> Result<(Entry, Endpoint), BootstrapError> {
         let system = |doing| move |error| BootstrapError::System { doing, error };
-        let listener = place::listen(id, one_host, wanted, link)?;
+        let left = until.saturating_duration_since(Instant::now());
+        let listener = place::listen(id, one_host, wanted, (link, left))?;
         let address = listener.address().map_err(system("cannot tell where this process listens"))?;
         let Place { host, reach } = Place::here();
         let (key, own) = Endpoint::drawn(listener, &address)?;

@@ -47,6 +47,11 @@ pub enum BootstrapError {
         "this host has no address that others reach, as far as its routes and its name tell: name one with {HOST_ADDRESS}"
     )]
     NoAddress,
+    /// The look-up of this host's own name has taken all of the time limit.
+    #[error(
+        "this host has no default route, so its address is that of its name, and the time limit is over: {0}; name the address with {HOST_ADDRESS}"
+    )]
+    OwnName(#[source] io::Error),
     /// Another process cannot be reached from here.
     #[error("{0}")]
     Unreachable(String),

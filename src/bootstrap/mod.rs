@@ -57,6 +57,8 @@ mod trust;
 mod variables;
 mod watch;
 
+use std::time::{Duration, Instant};
+
 pub use crate::launchers::{inherit_nothing, inherited_socket, keep_socket, scrub};
 pub use entry::{ADDRESSES_MAX, ENTRY_MAX, Entry, EntryError, HOST_MAX};
 pub use error::BootstrapError;
@@ -81,9 +83,21 @@ pub use variables::{HOST_ADDRESS, Variables};
 /// If the variables of a launcher are incomplete, or its server cannot be reached: such a process must not run as a job
 /// of one process.
 pub fn from_env() -> Result<Option<Bootstrap>, BootstrapError> {
+    Ok(from_env_within(LIMIT)?.map(|bootstrap| bootstrap.limit(LIMIT)))
+}
+
+/// The same with a time limit of the whole bootstrap, which counts from this call. The launcher's server gets the rest
+/// of it for the look-up of its name, the connection and each response.
+///
+/// # Errors
+/// Those of [`from_env`].
+#[allow(clippy::disallowed_methods, reason = "the time limit counts from this call")]
+pub fn from_env_within(limit: Duration) -> Result<Option<Bootstrap>, BootstrapError> {
+    let begun = Instant::now();
     let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
         Some((name.into_string().ok()?, value.into_string().ok()?))
     };
     let variables: Variables = std::env::vars_os().filter_map(text).collect();
-    sources::find(&variables)?.map(|source| source.open(LIMIT)).transpose()
+    let bootstrap = sources::find(&variables)?.map(|source| source.open(limit)).transpose()?;
+    Ok(bootstrap.map(|bootstrap| bootstrap.limit_since(begun, limit)))
 }

@@ -1,7 +1,7 @@
 //! The place of this process: its host, its network namespace, and the addresses at which it listens for the others.
 
 use std::fs;
-use std::io;
+use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::runtime::{Address, LinkKind, Listener, Resolver};
 /// address for them without sending anything.
 const ELSEWHERE: [&str; 2] = ["192.0.2.1:9", "[2001:db8::1]:9"];
 
-/// Time limit of the look-up of this host's own name, which is in a file or on a server nearby.
+/// Longest time limit of the look-up of this host's own name, which is in a file or on a server nearby.
 const NAME_LIMIT: Duration = Duration::from_secs(5);
 
 /// The name of this host, and the digest of its machine and network namespace.
@@ -46,12 +46,13 @@ fn digest(texts: &[&str]) -> u64 {
     bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
-/// Listens for the others: on this host alone if all are here, else at the address that others reach.
+/// Listens for the others: on this host alone if all are here, else at the address that others reach. `left` is the
+/// rest of the caller's time limit.
 pub(super) fn listen(
     me: Id,
     one_host: Option<bool>,
     wanted: Option<IpAddr>,
-    link: LinkKind,
+    (link, left): (LinkKind, Duration),
 ) -> Result<Listener, BootstrapError> {
     let bind = |address: &Address| {
         Listener::bind(address).map_err(|error| BootstrapError::Listen { address: address.clone(), error })
@@ -62,7 +63,7 @@ pub(super) fn listen(
     if one_host == Some(true) {
         return bind(&link.fresh_address(me));
     }
-    let candidates = host_addresses();
+    let candidates = addresses_within(left)?;
     let bound = candidates.iter().find_map(|ip| bind(&Address::Tcp((*ip, 0).into())).ok());
     match (bound, one_host) {
         (Some(listener), _) => Ok(listener),
@@ -84,13 +85,31 @@ pub(super) fn wanted(value: Option<&str>) -> Result<Option<IpAddr>, BootstrapErr
 /// Returns the addresses of this host that others may reach: the source addresses of its default routes. If there is no
 /// such route, the addresses of its host name, whose look-up may take seconds.
 pub fn host_addresses() -> Vec<IpAddr> {
+    addresses_within(Duration::MAX).unwrap_or_default()
+}
+
+/// The same within the rest of the caller's time limit.
+///
+/// # Errors
+/// If the look-up of the host name takes all of it.
+pub(super) fn addresses_within(left: Duration) -> Result<Vec<IpAddr>, BootstrapError> {
     let routed = usable(ELSEWHERE.iter().filter_map(|elsewhere| route(elsewhere).ok()));
     if !routed.is_empty() {
-        return routed;
+        return Ok(routed);
     }
     let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    let found = Resolver::system().host(name.trim(), NAME_LIMIT).unwrap_or_default();
-    usable(found.into_iter().map(|ip| SocketAddr::new(ip, 0)))
+    addresses_of(&Resolver::system(), name.trim(), left)
+}
+
+/// The addresses of this host by its name; none if the look-up fails before the caller's time limit is over.
+fn addresses_of(resolver: &Resolver, name: &str, left: Duration) -> Result<Vec<IpAddr>, BootstrapError> {
+    match resolver.host(name, left.min(NAME_LIMIT)) {
+        Ok(found) => Ok(usable(found.into_iter().map(|ip| SocketAddr::new(ip, 0)))),
+        Err(error) if error.kind() == ErrorKind::TimedOut && left <= NAME_LIMIT => {
+            Err(BootstrapError::OwnName(error))
+        }
+        Err(_) => Ok(Vec::new()),
+    }
 }
 
 /// Each address once, without loopback, unspecified and link-local ones.
@@ -115,7 +134,11 @@ fn route(to: &str) -> io::Result<SocketAddr> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{Arc, Barrier};
+
     use super::*;
+
+    const LONG: Duration = Duration::from_secs(3600);
 
     #[test]
     fn processes_of_one_host_have_the_same_digest() {
@@ -127,15 +150,36 @@ mod tests {
     #[test]
     fn a_process_listens_for_its_host_alone_where_all_are_there() {
         let address = |listener: Listener| listener.address().unwrap();
-        let here = |link| address(listen(3, Some(true), None, link).unwrap());
+        let here = |link| address(listen(3, Some(true), None, (link, LONG)).unwrap());
         assert!(matches!(here(LinkKind::Unix), Address::Abstract(_)));
         assert!(matches!(here(LinkKind::Tcp), Address::Tcp(tcp) if tcp.ip().is_loopback() && tcp.port() > 0));
         let wanted = wanted(Some(" 127.0.0.2\n")).unwrap();
-        let listener = listen(3, Some(true), wanted, LinkKind::Unix).unwrap();
+        let listener = listen(3, Some(true), wanted, (LinkKind::Unix, LONG)).unwrap();
         assert!(matches!(address(listener), Address::Tcp(tcp) if tcp.ip() == wanted.unwrap()));
         assert_eq!(super::wanted(None).unwrap(), None);
         let error = super::wanted(Some("my-host")).unwrap_err().to_string();
         assert!(error.contains("GPC_HOST_ADDRESS is no IP address"), "{error}");
+    }
+
+    /// The look-up of the host's own name took 5 s, even if the caller's time limit was 2 s. The error was that of the
+    /// next operation, which had no time left.
+    #[test]
+    fn a_host_name_that_takes_the_whole_time_limit_is_the_cause() {
+        let gate = Arc::new(Barrier::new(2));
+        let held = gate.clone();
+        let hangs = Resolver::by(move |_| {
+            held.wait();
+            Ok(Vec::new())
+        });
+        let error = addresses_of(&hangs, "head", Duration::from_millis(20)).unwrap_err().to_string();
+        assert!(error.contains("cannot find the address of `head`"), "{error}");
+        assert!(
+            error.contains("the name service does not answer") && error.ends_with(HOST_ADDRESS),
+            "{error}"
+        );
+        gate.wait();
+        let fails = Resolver::by(|_| Err(io::Error::other("no such name")));
+        assert!(addresses_of(&fails, "head", Duration::from_secs(1)).unwrap().is_empty());
     }
 
     #[test]

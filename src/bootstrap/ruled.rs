@@ -53,7 +53,7 @@ impl Ruled {
         wait_for(&awaited, until)?;
         let own = found.remove(&rule.id()).ok_or(BootstrapError::NoAddress)?;
         let all_local = own.is_local() && found.values().all(Address::is_local);
-        let (listener, reached) = listen(&own, all_local, wanted)?;
+        let (listener, reached) = listen(&own, all_local, wanted, left(until))?;
         let Place { host, reach } = Place::here();
         // An address of this host has this host's reach; the reach of others is unknown.
         let here = |address: &Address| if address.is_local() { reach } else { 0 };
@@ -76,6 +76,7 @@ fn listen(
     own: &Address,
     all_local: bool,
     wanted: Option<IpAddr>,
+    left: Duration,
 ) -> Result<(Listener, Address), BootstrapError> {
     let bind = |address: Address| match Listener::bind(&address) {
         Ok(listener) => Ok((listener, address)),
@@ -87,7 +88,7 @@ fn listen(
         Some(ip) => vec![ip],
         None if all_local || !tcp.ip().is_loopback() => vec![tcp.ip()],
         // On the host itself, its name often resolves to a loopback address, and to another one elsewhere.
-        None => place::host_addresses(),
+        None => place::addresses_within(left)?,
     };
     if let Some(bound) = candidates.iter().find_map(|ip| bind(at(*ip)).ok()) {
         return Ok(bound);

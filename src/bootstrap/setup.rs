@@ -53,6 +53,8 @@ pub struct Bootstrap {
     pub(super) launcher: &'static str,
     pub(super) means: Means,
     pub(super) limit: Duration,
+    /// The time from which the limit counts; `None` if it counts from the start.
+    begun: Option<Instant>,
     link: LinkKind,
     address: Option<IpAddr>,
 }
@@ -117,7 +119,15 @@ impl Bootstrap {
     }
 
     fn of(place: Option<(Id, u32)>, launcher: &'static str, means: Means) -> Bootstrap {
-        Bootstrap { place, launcher, means, limit: LIMIT, link: LinkKind::DEFAULT, address: None }
+        Bootstrap {
+            place,
+            launcher,
+            means,
+            limit: LIMIT,
+            begun: None,
+            link: LinkKind::DEFAULT,
+            address: None,
+        }
     }
 
     /// The id of this process; `None` before a [meeting](Self::with_meeting).
@@ -135,10 +145,17 @@ impl Bootstrap {
         self.launcher
     }
 
-    /// Sets the time limit of the bootstrap, 60 s by default.
+    /// Sets the time limit of the bootstrap, 60 s by default. It counts from the [start](Self::start).
     #[must_use]
     pub fn limit(self, limit: Duration) -> Bootstrap {
-        Bootstrap { limit, ..self }
+        Bootstrap { limit, begun: None, ..self }
+    }
+
+    /// Sets the time limit of the bootstrap, which counts from `begun`: the time that the program has spent on reaching
+    /// its launcher since then is a part of it.
+    #[must_use]
+    pub fn limit_since(self, begun: Instant, limit: Duration) -> Bootstrap {
+        Bootstrap { limit, begun: Some(begun), ..self }
     }
 
     /// Sets the kind of the links between processes of one host, as [`Builder::link`]: [`LinkKind::DEFAULT`] by
@@ -171,8 +188,8 @@ impl Bootstrap {
         functions: &Functions,
         build: impl FnOnce(Builder) -> Builder,
     ) -> Result<Member, BootstrapError> {
-        let until = Instant::now() + self.limit;
-        let Bootstrap { place, launcher, means, limit, link, address } = self;
+        let Bootstrap { place, launcher, means, limit, begun, link, address } = self;
+        let until = begun.unwrap_or_else(Instant::now) + limit;
         let wanted = std::env::var(HOST_ADDRESS).ok();
         let wanted = address.map_or_else(|| place::wanted(wanted.as_deref()), |address| Ok(Some(address)))?;
         let Begun { id, count, mine, own, met, groups, farewell } =
@@ -246,19 +263,19 @@ fn begin(
         |mine, own, met| Begun { id, count, mine, own, met, groups: None, farewell: Farewell::default() };
     Ok(match means {
         Means::Space(mut space) => {
-            let (mine, own) = Endpoint::listen(id, space.one_host(), wanted, link)?;
+            let (mine, own) = Endpoint::listen(id, space.one_host(), wanted, (link, until))?;
             let met = meet(space.as_mut(), &mine, drawn()?, until)?;
             let farewell = Farewell::to_launcher(space);
             Begun { farewell, ..begun(mine, own, Met::Neighbours(met)) }
         }
         Means::Allgather(exchange) => {
             // A single process is on one host.
-            let (mine, own) = Endpoint::listen(id, (count == 1).then_some(true), wanted, link)?;
+            let (mine, own) = Endpoint::listen(id, (count == 1).then_some(true), wanted, (link, until))?;
             let (common, entries) = gather(exchange, id, count, &mine, drawn()?)?;
             begun(mine, own, Met::All(Trust::of(common), entries))
         }
         Means::Meeting(meet) => {
-            let (mine, own) = Endpoint::listen(id, None, wanted, link)?;
+            let (mine, own) = Endpoint::listen(id, None, wanted, (link, until))?;
             let within = Within { limit, left: until.saturating_duration_since(Instant::now()) };
             let meeting = meet(&mine.to_string(), within)?;
             let Known { id, count, job, secret, entries, hosts, farewell } = known(meeting, &mine)?;
@@ -313,7 +330,7 @@ fn meet(
     // Terminates: the exchange has a bounded number of operations.
     while let Some(want) = exchange.want() {
         match want {
-            Want::Put { key, value } => space.put(&key, &value)?,
+            Want::Put { key, value } => space.put(&key, &value, left())?,
             Want::Fence => space.fence(left())?,
             Want::Get { of, key } => {
                 let value = zeroize::Zeroizing::new(space.get(of, &key, left())?);

@@ -34,8 +34,8 @@ pub trait Space: Send {
     /// puts it. The value is printable ASCII without spaces, `=` and `;`.
     ///
     /// # Errors
-    /// If the launcher's server refuses it, or has gone.
-    fn put(&mut self, key: &str, value: &str) -> Result<(), SpaceError>;
+    /// If the launcher's server refuses it, has gone, or does not respond within the limit.
+    fn put(&mut self, key: &str, value: &str, limit: Duration) -> Result<(), SpaceError>;
 
     /// Waits until all processes have called it as often as this one. Then every process can get all values that were
     /// put before.

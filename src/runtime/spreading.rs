@@ -74,9 +74,11 @@ impl Links {
                 listed.is_some_and(|listed| listed != key) || self.peering.contradicts(id).is_some();
             if contradicts {
                 self.peering.book.restore_key(id, listed);
-                return Err(format!(
-                    "id {id} is known at id {me} by another key: its application must forget the id, and learn it with the new key"
-                ));
+                let remedy = match is_announced {
+                    true => "withdraw the id, and announce it again",
+                    false => "its application must forget the id, and learn it with the new key",
+                };
+                return Err(format!("id {id} is known at id {me} by another key: {remedy}"));
             }
         }
         self.learn(now, peer);

@@ -46,8 +46,16 @@ impl Users {
 /// The user at the other end of a Unix socket.
 #[cfg(target_os = "linux")]
 fn other_user(socket: &Socket) -> io::Result<Option<u32>> {
-    let stream = socket.unix();
-    Ok(stream.map(rustix::net::sockopt::socket_peercred).transpose()?.map(|peer| peer.uid.as_raw()))
+    let Some(stream) = socket.unix() else { return Ok(None) };
+    match rustix::net::sockopt::socket_peercred(stream) {
+        Ok(peer) => Ok(Some(peer.uid.as_raw())),
+        // A process of another PID namespace has the number 0 here, which the library does not take.
+        Err(error) if error.raw_os_error() == 0 => {
+            let text = "the process at the other end is in another PID namespace, so its user is not known: use TCP between containers, even of one host";
+            Err(io::Error::new(io::ErrorKind::PermissionDenied, text))
+        }
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Systems without this check have no abstract names, and the mode of a path determines who may connect.

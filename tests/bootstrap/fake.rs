@@ -85,7 +85,7 @@ impl Space for FakeSpace {
         255
     }
 
-    fn put(&mut self, key: &str, value: &str) -> Result<(), SpaceError> {
+    fn put(&mut self, key: &str, value: &str, _: Duration) -> Result<(), SpaceError> {
         assert!(value.len() <= self.value_max() && key.len() <= 60, "{key}");
         let plain = |byte: u8| byte.is_ascii_graphic() && !b"=;".contains(&byte);
         assert!(value.bytes().all(plain), "{value}");

@@ -1,10 +1,10 @@
 //! Failures during bootstrap: every process that is left ends within the limit, with an error that names the cause.
 
 use std::sync::{Arc, Barrier};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use chained_gpc::Id;
-use chained_gpc::bootstrap::{Bootstrap, BootstrapError, Space, SpaceError};
+use chained_gpc::bootstrap::{Bootstrap, BootstrapError, Meeting, Space, SpaceError, Within};
 
 use super::fake::{FakeSpace, Table};
 use super::{functions, processes};
@@ -47,8 +47,8 @@ impl<F: Fn() + Send> Space for Behind<F> {
         self.0.value_max()
     }
 
-    fn put(&mut self, key: &str, value: &str) -> Result<(), SpaceError> {
-        self.0.put(key, value)
+    fn put(&mut self, key: &str, value: &str, limit: Duration) -> Result<(), SpaceError> {
+        self.0.put(key, value, limit)
     }
 
     fn fence(&mut self, limit: Duration) -> Result<(), SpaceError> {
@@ -158,7 +158,7 @@ fn what_is_put_that_makes_no_sense_is_said_of_whom_it_came() {
             let mut space = table.space(0, 2);
             let job = format!("1:1,{},{}", "1d".repeat(16), "5b".repeat(32));
             for (known, value) in [("gpc.job", job.as_str()), ("gpc.at.0", "1:")] {
-                space.put(known, if known == key { change } else { value })?;
+                space.put(known, if known == key { change } else { value }, SHORT)?;
             }
             Ok(space.fence(SHORT)?)
         });
@@ -179,4 +179,20 @@ fn functions_of_another_member_are_refused() {
     let error = start().map(drop).unwrap_err().to_string();
     assert!(error.contains("each member needs functions of its own"), "{error}");
     drop(first);
+}
+
+/// The time in which a process had reached its launcher was not a part of the time limit.
+#[test]
+fn a_time_limit_counts_from_the_moment_that_the_program_names() {
+    let is_over = |limited: &dyn Fn(Bootstrap) -> Bootstrap| {
+        let meet = |_: &str, within: Within| Err::<Meeting, _>(format!("over: {}", within.left.is_zero()));
+        let bootstrap = Bootstrap::with_meeting("test", meet).host_address([127, 0, 0, 1].into());
+        let error = limited(bootstrap).start(&functions(), |builder| builder).map(drop).unwrap_err();
+        error.to_string().ends_with("over: true")
+    };
+    let begun = Instant::now().checked_sub(SHORT).unwrap();
+    let long = 1000 * SHORT;
+    assert!(is_over(&|bootstrap| bootstrap.limit_since(begun, SHORT)));
+    assert!(!is_over(&|bootstrap| bootstrap.limit_since(begun, long)));
+    assert!(!is_over(&|bootstrap| bootstrap.limit_since(begun, SHORT).limit(long)));
 }

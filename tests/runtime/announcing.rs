@@ -118,25 +118,30 @@ fn no_announcement_replaces_a_key() {
             builder.listener(listener).secret(secret.clone()).start().unwrap()
         };
         let nodes: Vec<Node> = (0..).zip(listeners).map(start).collect();
-        let refused = |peer: &Peer| {
+        let refused = |peer: &Peer, remedy: &str| {
             let outcome = outcome_of(nodes[0].announce(peer.clone()).unwrap());
             for id in [0, 1] {
                 let cause = outcome.cause(id).unwrap();
                 assert!(
-                    cause.kind == CauseKind::Failed && cause.message.contains("by another key"),
+                    cause.kind == CauseKind::Failed
+                        && cause.message.contains("by another key")
+                        && cause.message.contains(remedy),
                     "{cause}"
                 );
             }
         };
-        refused(&five.clone().known_by(other));
+        refused(&five.clone().known_by(other), "must forget the id");
         // Withdrawing the id before does not help.
         assert_told(&outcome_of(nodes[0].withdraw(5).unwrap()), 0..2);
-        refused(&five.clone().known_by(other));
+        refused(&five.clone().known_by(other), "must forget the id");
         assert_told(&outcome_of(nodes[0].announce(five.clone().known_by(own)).unwrap()), 0..2);
         assert_told(&outcome_of(nodes[0].withdraw(5).unwrap()), 0..2);
-        refused(&five.clone().known_by(other));
-        // A key that was only announced is withdrawn with its id.
+        refused(&five.clone().known_by(other), "must forget the id");
+        // A key that was only announced is withdrawn with its id. The advice was to have the application forget it.
         let six = Peer::new(6, five.address);
+        assert_told(&outcome_of(nodes[0].announce(six.clone().known_by(other)).unwrap()), 0..2);
+        refused(&six.clone().known_by(own), "withdraw the id, and announce it again");
+        assert_told(&outcome_of(nodes[0].withdraw(6).unwrap()), 0..2);
         for key in [own, other] {
             assert_told(&outcome_of(nodes[0].announce(six.clone().known_by(key)).unwrap()), 0..2);
             assert_told(&outcome_of(nodes[0].withdraw(6).unwrap()), 0..2);

@@ -7,6 +7,13 @@ use crate::codec::decode_report;
 use crate::fault::{Fault, FaultKind};
 use crate::order::Report;
 
+/// Why a node has none of the functions of this crate.
+const NO_PROGRAMS: &str =
+    "it was started without `--runs`: start it with `gpc node --runs`, or with `Serving` in a program";
+
+/// What to do about a node that does not answer at its address.
+const SEE: &str = "see that the node runs there";
+
 /// A node's report: its reply if there is one, otherwise the cause of the failure as a fault.
 pub(crate) fn report_of(id: Id, reply: Option<&[u8]>, cause: Option<&Cause>) -> Result<Report, Fault> {
     match (reply, cause) {
@@ -30,7 +37,25 @@ pub(crate) fn fault_of(cause: &Cause) -> Fault {
         _ => FaultKind::System,
     };
     let Cause { id, stage, message, .. } = cause;
-    Fault::at(*id, kind, format!("node {id} (stage {stage}): {}", Shown(message)))
+    let message = Shown(message);
+    let why = match cause.kind {
+        // The cause has the number of the function, which only other nodes register.
+        CauseKind::UnknownFunction => NO_PROGRAMS.to_owned(),
+        CauseKind::Unreachable if is_absent(&cause.message) => format!("{message}; {SEE}"),
+        _ => message.to_string(),
+    };
+    Fault::at(*id, kind, format!("node {id} (stage {stage}): {why}"))
+}
+
+/// Whether nothing answers at the node's address. A node that refuses a link runs.
+fn is_absent(message: &str) -> bool {
+    message.starts_with("cannot connect to ") && !message.contains(": it refused ")
+}
+
+/// Returns the reason of a fault of this node, for messages that name the node themselves.
+pub(crate) fn reason_of(id: Id, fault: &Fault) -> &str {
+    let own = fault.message.strip_prefix(&format!("node {id} (stage "));
+    own.and_then(|rest| rest.split_once("): ")).map_or(&fault.message, |(_, why)| why)
 }
 
 /// Whether a cause means that its id is gone or cannot be reached.
@@ -67,7 +92,20 @@ mod tests {
             assert_eq!((fault.kind, fault.node), (becomes, Some(7)));
             assert_eq!(fault.message, "node 7 (stage func): the disk is full");
         }
+        let absent = fault(CauseKind::Unreachable, "cannot connect to 10.0.0.7:70: refused");
+        assert!(absent.message.ends_with("10.0.0.7:70: refused; see that the node runs there"), "{absent}");
+        let refuses = fault(CauseKind::Unreachable, "cannot connect to 10.0.0.7:70: it refused the proof");
+        assert!(refuses.message.ends_with("it refused the proof"), "{refuses}");
         let hostile = fault(CauseKind::Failed, "\u{1b}[2J");
         assert!(!hostile.message.contains('\u{1b}'), "{hostile}");
+    }
+
+    /// The reason of a node that runs no programs was the number of a function.
+    #[test]
+    fn a_node_that_runs_no_programs_is_told_how_to_start() {
+        let cause = Cause::new(7, Stage::Setup, CauseKind::UnknownFunction, "the handle 0x5d6f");
+        let fault = fault_of(&cause);
+        assert_eq!((fault.kind, reason_of(7, &fault)), (FaultKind::NodeLost, NO_PROGRAMS));
+        assert_eq!(reason_of(8, &fault), fault.message);
     }
 }

@@ -49,11 +49,12 @@ pub(super) fn explain(
     cause
 }
 
-/// Returns what to do about a node that does not answer at its address in the peers file. If a node runs there and has
-/// refused, there is no advice.
+/// Returns what to do about a node that does not answer at its address in the peers file. There is no advice if a node
+/// runs there and has refused, or if its parent does not know the address.
 fn advice(id: Id, address: &str, message: &str) -> Option<String> {
     let see = format!("see that `gpc node --id {id}` runs there");
-    match (message.contains(": it refused "), message.contains(address)) {
+    let known = message.contains(": it refused ") || message.contains("no address is known");
+    match (known, message.contains(address)) {
         (true, _) => None,
         (false, true) => Some(see),
         (false, false) => Some(format!("the peers file has it at {address}: {see}")),
@@ -82,6 +83,8 @@ mod tests {
         let at = "127.0.0.1:7001";
         let refused = format!("cannot connect to {at}: it refused the proof, and does not say why");
         assert_eq!(advice(1, at, &refused), None);
+        // It runs there, and its parent in the tree has not learned its address.
+        assert_eq!(advice(1, at, "no address is known for it: add it to the peers"), None);
         let see = "see that `gpc node --id 1` runs there";
         assert_eq!(advice(1, at, &format!("cannot connect to {at}: no")).as_deref(), Some(see));
         let lost = advice(1, at, "its link was lost").unwrap();

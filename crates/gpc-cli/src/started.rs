@@ -5,21 +5,21 @@
 
 use std::path::Path;
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use gpc_trees::{Hosts, IdList, Tree, TreeName};
 
 use super::duration::Span;
 use super::refused::Refused;
 use super::{CommandResult, Failure};
-use chained_gpc::bootstrap::{Bootstrap, BootstrapError, Member};
+use chained_gpc::bootstrap::{Bootstrap, BootstrapError, LIMIT, Member};
 use chained_gpc::runtime::{Functions, Loss, Peers};
 use gpc_launch::NodeSettings;
 
 #[cfg(not(feature = "pmix"))]
-use chained_gpc::bootstrap::from_env;
+use chained_gpc::bootstrap::from_env_within;
 #[cfg(feature = "pmix")]
-use gpc_pmix::from_env;
+use gpc_pmix::from_env_within;
 
 /// Time that calls in flight get after id 0 has left.
 const END_LIMIT: Duration = Duration::ZERO;
@@ -81,7 +81,8 @@ pub(super) fn role(
     patience: Option<Span>,
     secret_file: Option<&Path>,
 ) -> Result<Role, Failure> {
-    let bootstrap = if by_itself { None } else { impi(secret_file)? };
+    let (begun, limit) = (Instant::now(), patience.map_or(LIMIT, Duration::from));
+    let bootstrap = if by_itself { None } else { impi(secret_file, limit)? };
     let clusters = bootstrap.is_some();
     if !clusters && secret_file.is_some() {
         return Err(Refused::from(NO_SECRET_FILE).into());
@@ -89,11 +90,10 @@ pub(super) fn role(
     if by_itself {
         return Ok(Role::Alone);
     }
-    let Some(bootstrap) = bootstrap.map_or_else(launched, |found| Ok(Some(found)))? else {
+    let Some(bootstrap) = bootstrap.map_or_else(|| launched(limit), |found| Ok(Some(found)))? else {
         return Ok(Role::Alone);
     };
-    let bootstrap = patience.map(Duration::from).into_iter().fold(bootstrap, Bootstrap::limit);
-    let member = start(bootstrap, functions, settings)?;
+    let member = start(bootstrap.limit_since(begun, limit), functions, settings)?;
     match member.id() {
         0 => {
             let started = Started::of(&member, clusters);
@@ -106,26 +106,26 @@ pub(super) fn role(
 /// Returns the bootstrap by IMPI that the environment selects. It precedes a launcher, which started the processes of
 /// one cluster.
 #[cfg(feature = "impi")]
-fn impi(secret_file: Option<&Path>) -> Result<Option<Bootstrap>, Failure> {
+fn impi(secret_file: Option<&Path>, limit: Duration) -> Result<Option<Bootstrap>, Failure> {
     let Some(setup) = gpc_impi::bootstrap::Setup::from_env(secret_file)? else { return Ok(None) };
     // Warnings report processes that a server leaves out, and clusters with another secret.
     super::logs::start_warnings();
-    Ok(Some(gpc_impi::bootstrap::with_cluster(setup, from_env()?)))
+    Ok(Some(gpc_impi::bootstrap::with_cluster(setup, from_env_within(limit)?)))
 }
 
 #[cfg(not(feature = "impi"))]
-fn impi(_: Option<&Path>) -> Result<Option<Bootstrap>, Failure> {
+fn impi(_: Option<&Path>, _: Duration) -> Result<Option<Bootstrap>, Failure> {
     Ok(None)
 }
 
 /// Returns the bootstrap that the environment selects. A rendezvous precedes a launcher: the processes of one job,
 /// which a launcher started, meet those of other jobs there.
-fn launched() -> Result<Option<Bootstrap>, Failure> {
+fn launched(limit: Duration) -> Result<Option<Bootstrap>, Failure> {
     #[cfg(feature = "rendezvous")]
     if let Some(bootstrap) = gpc_rendezvous::bootstrap::from_env()? {
         return Ok(Some(bootstrap));
     }
-    Ok(from_env()?)
+    Ok(from_env_within(limit)?)
 }
 
 fn start(

@@ -5,6 +5,7 @@
 #![allow(clippy::disallowed_methods, reason = "a process of another program tells of itself in /proc alone")]
 
 use std::fs;
+use std::net::TcpListener;
 use std::process::{Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -190,6 +191,22 @@ fn what_a_launcher_says_does_not_reach_processes_that_are_started_here() {
     let names: Vec<&str> = variables.split('\0').filter_map(|pair| pair.split('=').next()).collect();
     assert!(names.contains(&"KEPT"), "{names:?}");
     assert!(launchers.iter().chain(&["PMI_FD"]).all(|name| !names.contains(name)), "{names:?}");
+}
+
+/// With `--wait-for-peers 2s`, a process waited for 60 s if its launcher's server did not answer.
+#[test]
+fn a_server_that_does_not_answer_has_the_time_of_the_command() {
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let server = silent.local_addr().unwrap().to_string();
+    for command in ["call", "bench"] {
+        let mut gpc = Command::new(EXE);
+        gpc.args([command, "echo", "--wait-for-peers", "300ms"]).env("PMI_PORT", &server).env("PMI_ID", "5");
+        let output = gpc.output().unwrap();
+        let err = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{err}");
+        let said = "to say which process this is: there was no answer within 300ms";
+        assert!(err.contains(said), "{err}");
+    }
 }
 
 #[test]

@@ -265,7 +265,8 @@ fn a_service_that_is_killed_goes_on_from_its_store() {
 }
 
 /// A store that grew over the limit on file sizes ended the service by a signal, without a message; the limit is like a
-/// full disk.
+/// full disk. Later the registration counted although it was refused, and its error was that the service cannot be
+/// reached.
 #[test]
 fn a_service_outlives_the_limit_on_the_size_of_its_store() {
     let job = Job::new();
@@ -282,11 +283,13 @@ fn a_service_outlives_the_limit_on_the_size_of_its_store() {
     let words = ["rendezvous", "register", &handle, "--data", "-", "--try-for", "1s"];
     let (status, _, error) = finished(job.gpc(&words), &data);
     assert_eq!(status, Some(1), "{error}");
-    assert!(error.contains("File too large"), "{error}");
-    done(job.gpc(&["rendezvous", "show", &handle]), b"");
+    assert!(error.contains("File too large") && error.contains("try again later"), "{error}");
+    assert!(error.contains("free disk space") && !error.contains("reached"), "{error}");
+    let shown = done(job.gpc(&["rendezvous", "show", &handle]), b"");
+    assert!(shown.contains("registered  0 of 2\n"), "{shown}");
     most(None);
     let words = ["rendezvous", "register", &handle, "--data", "-", "--try-for", "1m"];
-    done(job.gpc(&words), &data);
+    assert_eq!(done(job.gpc(&words), &data), "0");
     assert_eq!(service.end(Signal::TERM).0, Some(0));
 }
 

@@ -63,6 +63,8 @@ fn role(name: &str) {
         "missing" => missing(&process),
         "merged" => merged(&process),
         "kills" => kills(&process),
+        "kills, fails" => kills_and_fails(&process),
+        "fails after" => fails_after(&process),
         "waits" => drop(process.barrier()),
         other => panic!("{other}"),
     }
@@ -255,6 +257,23 @@ fn kills(process: &Process) {
     process.kill(started.group).unwrap();
 }
 
+/// The same; later it fails.
+fn kills_and_fails(process: &Process) {
+    let waits = Spec { program: b"sleep".to_vec(), args: vec![b"1000".to_vec()], ..spec(2) };
+    let started = process.spawn_multiple(vec![waits], Vec::new(), OnDeath::Kill).unwrap();
+    process.kill(started.group).unwrap();
+    std::process::exit(6);
+}
+
+/// Fails after a process that it has spawned.
+fn fails_after(process: &Process) {
+    let fails = Spec { program: b"sh".to_vec(), args: ["-c", "exit 3"].map(Into::into).to_vec(), ..spec(1) };
+    let started = process.spawn_multiple(vec![fails], Vec::new(), OnDeath::Notify).unwrap();
+    let deaths = process.subscribe(started.group).unwrap();
+    assert_eq!(deaths.wait(PATIENCE).unwrap().exit, Exit::Code(3));
+    std::process::exit(4);
+}
+
 fn spawned(process: &Process) {
     assert_eq!((process.size(), process.spec()), (3, process.rank() / 2));
     assert_eq!(process.get(process.database(), "greeting"), Ok(b"hello".to_vec()));
@@ -308,6 +327,30 @@ fn a_group_that_a_process_kills_is_no_failure() {
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(0), "{said}");
         assert!(said.contains("gpc: g1.0 has killed g2: 3 processes ended by that"), "{said}");
+    }
+}
+
+/// `gpc run` watched spawned groups only after the first group had ended. So it did not count what a process had killed
+/// before it failed.
+#[test]
+fn what_was_killed_before_a_failure_is_counted() {
+    for nodes in NODES {
+        let output = run(nodes, 1, "kills, fails");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(6), "{said}");
+        assert!(said.contains("gpc: g1.0 has killed g2: 2 processes ended by that"), "{said}");
+    }
+}
+
+/// Nor did it name the failure of a spawned group that came first.
+#[test]
+fn of_failures_in_several_groups_the_first_counts() {
+    for nodes in NODES {
+        let output = run(nodes, 1, "fails after");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(3), "{said}");
+        let [first, then] = ["gpc: g2.0: ended with status 3", "gpc: g1.0: ended with status 4"];
+        assert!(said.find(first).is_some_and(|at| said.find(then).is_some_and(|later| at < later)), "{said}");
     }
 }
 

@@ -38,7 +38,7 @@ pub enum LaunchError {
     #[error("starting the processes was interrupted")]
     Stopped,
     /// One process could not be started.
-    #[error("cannot {doing} the process of id {id} (of {count}): {error}{}", advice(.error))]
+    #[error("cannot {doing} the process of id {id} (of {count}): {error}{advice}")]
     Start {
         /// Its id.
         id: Id,
@@ -48,5 +48,15 @@ pub enum LaunchError {
         doing: &'static str,
         /// The system's error.
         error: io::Error,
+        /// The [advice](super::advice) on it, from the moment of the error: the other processes have ended since then.
+        advice: String,
     },
+}
+
+impl LaunchError {
+    /// The error of starting one process, with the [advice](super::advice) on it.
+    pub(super) fn start(id: Id, count: usize, doing: &'static str, error: io::Error) -> LaunchError {
+        let advice = advice(&error);
+        LaunchError::Start { id, count, doing, error, advice }
+    }
 }

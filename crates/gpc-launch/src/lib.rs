@@ -236,7 +236,7 @@ impl Launch {
         let (listeners, row) = plan
             .link
             .listen(plan.ids.clone())
-            .map_err(|(id, error)| LaunchError::Start { id, count, doing: "listen for", error })?;
+            .map_err(|(id, error)| LaunchError::start(id, count, "listen for", error))?;
         let mut others = plan.others.clone();
         others.set_job(others.job().unwrap_or_else(Job::random));
         let secret = plan.secret_or_drawn().map_err(LaunchError::Secret)?;

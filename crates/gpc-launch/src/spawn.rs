@@ -104,7 +104,7 @@ impl Spawner<'_> {
 
     fn error(&self, id: Id, doing: &'static str, error: io::Error) -> LaunchError {
         self.failed.store(true, Ordering::Relaxed);
-        LaunchError::Start { id, count: self.plan.ids.len(), doing, error }
+        LaunchError::start(id, self.plan.ids.len(), doing, error)
     }
 
     fn start_one(&self, id: Id, listener: Listener) -> Result<Started, (&'static str, io::Error)> {

@@ -3,7 +3,7 @@
 use std::env;
 use std::fs;
 use std::os::unix::fs::FileTypeExt as _;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use chained_gpc::Shown;
 use chained_gpc::bootstrap::{self, Bootstrap, BootstrapError, SpaceError};
@@ -30,12 +30,25 @@ const NAMESPACE_MAX: usize = crate::abi::NAMESPACE_BYTES - 1;
 /// The launcher's variables are incomplete, libpmix is missing or too old, or the launcher's server does not answer.
 /// Such a process must not assume that it runs alone.
 pub fn from_env() -> Result<Option<Bootstrap>, BootstrapError> {
+    Ok(from_env_within(bootstrap::LIMIT)?.map(|bootstrap| bootstrap.limit(bootstrap::LIMIT)))
+}
+
+/// The same with a time limit of the whole bootstrap, which counts from this call.
+///
+/// # Errors
+/// As [`from_env`].
+#[allow(clippy::disallowed_methods, reason = "the time limit counts from this call")]
+pub fn from_env_within(limit: Duration) -> Result<Option<Bootstrap>, BootstrapError> {
     if has_socket(env::var("PMI_FD").ok().as_deref()) {
-        return bootstrap::from_env();
+        return bootstrap::from_env_within(limit);
     }
-    match space(bootstrap::LIMIT)? {
-        Some(space) => Bootstrap::with_space(Box::new(space)).map(Some),
-        None => bootstrap::from_env(),
+    let begun = Instant::now();
+    match space(limit)? {
+        Some(space) => {
+            let bootstrap = Bootstrap::with_space(Box::new(space))?;
+            Ok(Some(bootstrap.limit_since(begun, limit)))
+        }
+        None => bootstrap::from_env_within(limit),
     }
 }
 

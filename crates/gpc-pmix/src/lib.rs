@@ -39,5 +39,5 @@ mod process;
 mod space;
 
 pub use chained_gpc::bootstrap::{Space, SpaceError};
-pub use from_env::{from_env, space};
+pub use from_env::{from_env, from_env_within, space};
 pub use space::Pmix;

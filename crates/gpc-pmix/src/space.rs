@@ -153,7 +153,7 @@ impl Space for Pmix {
         VALUE_MAX
     }
 
-    fn put(&mut self, key: &str, value: &str) -> Result<(), SpaceError> {
+    fn put(&mut self, key: &str, value: &str, limit: Duration) -> Result<(), SpaceError> {
         let doing = format!("putting {}", Shown(key));
         if key.len() >= abi::KEY_BYTES || key.starts_with(RESERVED) {
             return Err(failed(&doing, "the key is too long, or PMIx's own".to_owned()));
@@ -162,7 +162,7 @@ impl Space for Pmix {
             return Err(failed(&doing, format!("{} bytes, and {VALUE_MAX} are the most", value.len())));
         }
         let (key, value) = (zero_ended(&doing, key)?, zero_ended(&doing, value)?);
-        self.ask(&doing, PUT_LIMIT, move |library| library.put(&key, &value))
+        self.ask(&doing, limit.min(PUT_LIMIT), move |library| library.put(&key, &value))
     }
 
     fn fence(&mut self, limit: Duration) -> Result<(), SpaceError> {
@@ -184,7 +184,7 @@ impl Space for Pmix {
     }
 }
 
-/// Time limit of a put, which sends a message to a process of this host without waiting for it.
+/// Longest time limit of a put, which sends a message to a process of this host without waiting for it.
 const PUT_LIMIT: Duration = Duration::from_secs(30);
 
 /// A common deadline for several calls.

@@ -1,6 +1,7 @@
 //! The service thread: takes requests from a queue, stores all changes of a turn together, and then sends the answers.
 //!
-//! If the store fails, the service continues with requests that do not need it: see `unkept`.
+//! Requests that change what is stored are carried out last in their turn. If the store does not take their changes,
+//! they are undone and refused, and the service continues with requests that do not need the store: see `unkept`.
 
 mod unkept;
 
@@ -36,9 +37,6 @@ const SLEEP: Duration = Duration::from_secs(1);
 /// Interval at which the time is stored if nothing else changes, milliseconds. After a crash, lifetimes are extended by
 /// at most this time.
 const TIME_KEPT: Millis = 60_000;
-
-/// A ticket that no request has.
-const NOBODY: Ticket = Ticket(u64::MAX);
 
 /// Callback for an answer. It runs on the service thread and must not block.
 type Then = Box<dyn FnOnce(Result<Answer, Fault>) + Send>;
@@ -140,13 +138,16 @@ impl Keeper {
         let over = Arc::<AtomicBool>::default();
         let (gone_too, failed_too, over_too) = (Arc::clone(&gone), Arc::clone(&failed), Arc::clone(&over));
         let desk = Desk { tasks, tickets, gone: gone_too, failed: failed_too, over: over_too, clock };
-        let (upward, waiting) = (Box::new(upward), HashMap::new());
+        let (upward, waiting, writes) = (Box::new(upward), HashMap::new(), Vec::new());
+        let later = Vec::new();
         let (most, unkept, time_kept) = (limits.waiting, None, clock.now());
         let run = Run {
             service,
             store,
             upward,
             waiting,
+            writes,
+            later,
             most,
             unkept,
             gone,
@@ -303,6 +304,10 @@ struct Run {
     store: Option<Box<dyn Store>>,
     upward: Upward,
     waiting: HashMap<Ticket, (Reply, Asks)>,
+    /// Requests of this turn that change what is stored. There are none while the store fails.
+    writes: Vec<(Ticket, Request)>,
+    /// Reads and waits that came after these, and follow them.
+    later: Vec<(Ticket, Request)>,
     /// Most waits at a time.
     most: usize,
     /// Changes that the store has yet to take, if its last write failed.
@@ -373,13 +378,24 @@ impl Run {
                 reply.give(Err(fault.unwrap_or_else(ended)));
             }
             Task::Ask(ticket, request, reply, gone) => {
-                self.waiting.insert(ticket, (reply, Asks::of(&request)));
-                self.service.handle(self.clock.now(), Input::Ask(ticket, request));
+                let asks = Asks::of(&request);
+                self.waiting.insert(ticket, (reply, asks));
+                if self.store.is_some() && self.service.adds(&request) {
+                    self.writes.push((ticket, request));
+                } else if !self.writes.is_empty() && !matches!(asks, Asks::Write(_)) {
+                    self.later.push((ticket, request));
+                } else {
+                    self.service.handle(self.clock.now(), Input::Ask(ticket, request));
+                }
                 if gone.load(Ordering::Acquire) {
                     self.let_one_go(ticket);
                 }
             }
             Task::Input(input) => {
+                // A node is lost after its earlier requests.
+                if matches!(input, Input::Lost { .. }) && !self.writes.is_empty() {
+                    self.turn();
+                }
                 self.service.handle(self.clock.now(), input);
             }
             Task::End => return false,
@@ -387,19 +403,63 @@ impl Run {
         true
     }
 
-    /// Stores the changes of this turn, then sends the answers.
+    /// Stores the changes of this turn, then sends the answers. If the store does not take them, the requests that ask
+    /// for changes are undone and refused.
     fn turn(&mut self) {
-        let (mut changes, mut rest) = (Vec::new(), Vec::new());
+        let writes = std::mem::take(&mut self.writes);
+        let tickets: Vec<Ticket> = writes.iter().map(|(ticket, _)| *ticket).collect();
+        let now = self.clock.now();
+        if !writes.is_empty() {
+            // No timer expires within the batch.
+            self.service.handle(now, Input::Tick);
+        }
+        let (changes, outputs) = self.outputs();
+        self.service.begin();
+        for (ticket, request) in writes {
+            self.service.handle(now, Input::Ask(ticket, request));
+        }
+        let (asked, answers) = self.outputs();
+        match self.keep(changes, asked, false) {
+            Ok(()) => {
+                self.service.commit();
+                outputs.into_iter().chain(answers).for_each(|output| self.pass(output));
+            }
+            Err(fault) => {
+                self.service.roll_back();
+                let (undoing, _) = self.outputs();
+                self.unkept.iter_mut().for_each(|unkept| unkept.undo(&undoing));
+                outputs.into_iter().for_each(|output| self.pass(output));
+                tickets.into_iter().for_each(|ticket| self.give(ticket, Err(fault.clone())));
+            }
+        }
+        self.follow(now);
+        let late = self.unkept.as_mut().map(|unkept| unkept.late(self.clock.now()));
+        late.into_iter().flatten().for_each(|ticket| self.give(ticket, Ok(Answer::NotYet)));
+    }
+
+    /// Handles the reads and waits that follow the requests for changes, at the same time: no timer expires, so there
+    /// are no changes.
+    fn follow(&mut self, now: Millis) {
+        for (ticket, request) in std::mem::take(&mut self.later) {
+            // It may be cancelled by now.
+            if self.waiting.contains_key(&ticket) {
+                self.service.handle(now, Input::Ask(ticket, request));
+            }
+        }
+        let (_, outputs) = self.outputs();
+        outputs.into_iter().for_each(|output| self.pass(output));
+    }
+
+    /// The outputs of the service: changes to store, and others.
+    fn outputs(&mut self) -> (Vec<Change>, Vec<Output>) {
+        let (mut changes, mut others) = (Vec::new(), Vec::new());
         while let Some(output) = self.service.next_output() {
             match output {
                 Output::Keep(change) => changes.push(change),
-                output => rest.push(output),
+                output => others.push(output),
             }
         }
-        self.keep(changes, false);
-        rest.into_iter().for_each(|output| self.pass(output));
-        let late = self.unkept.as_mut().map(|unkept| unkept.late(self.clock.now()));
-        late.into_iter().flatten().for_each(|ticket| self.give(ticket, Ok(Answer::NotYet)));
+        (changes, others)
     }
 
     /// Passes an output on. While the store fails, an output that depends on changes yet to be stored is held back or
@@ -410,19 +470,8 @@ impl Run {
             Output::Answer(ticket, _) => self.waiting.get(ticket).map(|(_, asks)| *asks),
             _ => None,
         };
-        // The caller gets a fault instead of the handle, so the resource is destroyed instead of staying for its
-        // lifetime.
-        let created = match &output {
-            Output::Answer(_, Ok(Answer::Created(id))) => Some(*id),
-            _ => None,
-        };
         if let Some(output) = unkept.pass(asks, output) {
             self.put(output);
-        }
-        if let Some(id) = created {
-            self.service.handle(self.clock.now(), Input::Ask(NOBODY, Request::Destroy(id)));
-            // Few: only resources that were created in the turn in which the store failed.
-            self.turn();
         }
     }
 
@@ -434,27 +483,30 @@ impl Run {
         }
     }
 
-    /// Stores changes, earlier changes that failed to be stored, and the time. After a failure the store is retried
-    /// when the retry is due, or now if `at_once` is set.
-    fn keep(&mut self, changes: Vec<Change>, at_once: bool) {
+    /// Stores changes, earlier changes that failed to be stored, changes that requests ask for, and the time. After a
+    /// failure the store is retried when the retry is due, or now if `at_once` is set.
+    ///
+    /// # Errors
+    /// The fault for the requests, whose changes are not stored. All other changes are held for the next retry.
+    fn keep(&mut self, changes: Vec<Change>, asked: Vec<Change>, at_once: bool) -> Result<(), Fault> {
         let now = self.clock.now();
-        let Some(store) = &mut self.store else { return };
-        let all = match &mut self.unkept {
-            None => changes,
+        let Some(store) = &mut self.store else { return Ok(()) };
+        let mut stored = match &mut self.unkept {
+            None => changes.clone(),
             Some(unkept) => {
-                unkept.add(changes);
+                unkept.add(changes.clone());
                 if now < unkept.again && !at_once {
-                    return;
+                    return Ok(());
                 }
                 unkept.changes()
             }
         };
+        stored.extend(asked);
         let time = now.saturating_sub(self.time_kept) >= TIME_KEPT && !self.service.is_empty();
-        if all.is_empty() && self.unkept.is_none() && !time && !at_once {
-            return;
+        if stored.is_empty() && self.unkept.is_none() && !time && !at_once {
+            return Ok(());
         }
         let counted = |millis: Millis| millis.saturating_add_signed(self.shift.saturating_neg());
-        let mut stored = all.clone();
         for change in &mut stored {
             if let Change::Resource(_, resource) = change {
                 resource.expires = counted(resource.expires);
@@ -464,29 +516,32 @@ impl Run {
             Ok(()) => {
                 self.time_kept = now;
                 self.recover();
+                Ok(())
             }
-            Err(error) => self.fall_back(now, all, error),
+            Err(error) => Err(self.fall_back(now, changes, error)),
         }
     }
 
     /// The store has taken all changes: sends the answers that waited for them.
     fn recover(&mut self) {
         let Some(unkept) = self.unkept.take() else { return };
-        tracing::warn!("the store of the rendezvous service can be written again: everything is kept");
+        tracing::warn!("the store of the rendezvous service can be written again");
         *locked(&self.failed) = None;
         unkept.released().for_each(|output| self.put(output));
     }
 
-    /// The store has failed, and none of the changes is stored: holds them for the next retry.
-    fn fall_back(&mut self, now: Millis, changes: Vec<Change>, error: StoreError) {
-        if self.unkept.is_none() {
-            tracing::error!(%error, "the rendezvous service cannot write its store: it refuses what it has to keep, goes on with everything else, and tries again");
-        }
+    /// The store has failed: holds the changes that no request asks for until the next retry, and returns the fault for
+    /// requests.
+    fn fall_back(&mut self, now: Millis, changes: Vec<Change>, error: StoreError) -> Fault {
         *locked(&self.failed) = Some(error.clone());
-        let most = self.most;
-        let unkept = self.unkept.get_or_insert_with(|| Unkept::new(error.clone(), most));
-        unkept.add(changes);
+        let unkept = self.unkept.get_or_insert_with(|| {
+            tracing::error!(%error, "the rendezvous service cannot write its store: it refuses what it has to keep, goes on with everything else, and tries again");
+            let mut unkept = Unkept::new(error.clone(), self.most);
+            unkept.add(changes);
+            unkept
+        });
         unkept.failed(now, error);
+        unkept.fault()
     }
 
     fn give(&mut self, ticket: Ticket, answer: Result<Answer, Fault>) {
@@ -497,7 +552,8 @@ impl Run {
 
     /// Ends the service: answers the requests that wait and those still in the queue.
     fn end(mut self, tasks: &Receiver<Task>) {
-        self.keep(Vec::new(), true);
+        // If it fails, nothing is left to refuse.
+        let _ = self.keep(Vec::new(), Vec::new(), true);
         self.over.store(true, Ordering::Release);
         for (reply, _) in self.waiting.into_values() {
             reply.give(Err(ended()));

@@ -55,6 +55,7 @@
 //! | `machine/ranks`, `waits`, `timer` | taken ranks; waits; timers |
 //! | `machine/holder`, `lives` | registrants and controlling tasks; their liveness |
 //! | `machine/brought`, `joined`, `tops` | a registrant's data; joined data; data from parent resources |
+//! | `machine/step`, `undo` | steps of a batch of requests; undoes them if they cannot be stored |
 //! | `machine/ended`, `kept`, `fault` | why resources ended; what to store; faults |
 //! | `keeper/unkept` | changes that the store failed to take |
 //! | `store/file`, `record` | the file; its records |
@@ -71,6 +72,7 @@
 //! | `client/trusted`, `options`, `error` | which services get the token; options; errors |
 //! | `http/server`, `options`, `shared` | listener and threads; options; shared state |
 //! | `http/links`, `connection`, `watched` | all connections; one of them; its time limits |
+//! | `http/head` | finds `Content-Length` in the head of a request |
 //! | `http/guard`, `host` | checks before all handlers; on whose behalf a browser sends a request |
 //! | `http/wrong`, `tls` | delays answers to wrong tokens; certificate and key |
 //! | `http/routes`, `asking`, `query`, `json` | handlers; parts of a request; JSON |

@@ -83,6 +83,22 @@ fn a_service_that_is_full_is_asked_again() {
     assert_eq!(fault.fault().unwrap().kind, FaultKind::ServiceFull);
 }
 
+/// A service that answered that its disk was full was said to be unreachable, with the advice to check its URL.
+#[test]
+fn a_service_that_is_not_available_is_said_to_be_so() {
+    let full = r#"{"code":"unavailable","detail":"it cannot write its store: the disk is full"}"#;
+    let (service, _) = answering(vec![http("503 Service Unavailable", full)]);
+    let (hasty, _) = client(Duration::ZERO);
+    let error = hasty.create(&service, &Spec::new(1)).unwrap_err();
+    assert!(matches!(error, ClientError::Unavailable { .. }), "{error}");
+    let text = error.to_string();
+    assert!(text.contains(": it cannot write its store: the disk is full; try again later"), "{text}");
+    assert!(
+        text.contains(service.as_str()) && !text.contains("reached") && !text.contains("URL is"),
+        "{text}"
+    );
+}
+
 #[test]
 fn a_resource_is_not_created_twice() {
     let (service, asked) = answering(vec![String::new()]);

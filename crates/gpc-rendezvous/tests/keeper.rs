@@ -8,11 +8,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use chained_gpc::Id;
+use chained_gpc::{Id, Job};
 use gpc_rendezvous::machine::{Above, Change, Kept, KeptResource, Millis, Up};
 use gpc_rendezvous::{
-    Answer, Asked, Completion, Desk, Fault, FaultKind, Handle, Keeper, Life, Limits, Of, Parent, Request,
-    ResourceId, Spec, Store, StoreError, Token, Unit, Wanted,
+    Answer, Asked, Completion, Desk, Fault, FaultKind, Handle, Keeper, Life, Limits, Of, Parent, Registered,
+    Request, ResourceId, Spec, Store, StoreError, Token, Unit, Wanted,
 };
 use maps::Maps;
 
@@ -146,6 +146,8 @@ struct Full {
     full: Arc<AtomicBool>,
     /// The state that it loads.
     begins: Kept,
+    /// Whether it takes changes although it reports a failure, as when syncing the file fails.
+    takes: bool,
 }
 
 impl Store for Full {
@@ -154,18 +156,25 @@ impl Store for Full {
     }
 
     fn keep(&mut self, _now: Millis, changes: &[Change]) -> Result<(), StoreError> {
-        if self.full.load(Ordering::SeqCst) {
+        let full = self.full.load(Ordering::SeqCst);
+        if !full || self.takes {
+            self.maps.lock().unwrap().keep(changes);
+        }
+        if full {
             return Err(StoreError { file: "/there".into(), why: "the disk is full".into() });
         }
-        self.maps.lock().unwrap().keep(changes);
         Ok(())
     }
 }
 
 /// A service with such a store.
 fn on_a_disk(begins: Kept) -> (Keeper, Arc<Mutex<Maps>>, Arc<AtomicBool>) {
+    on_a_disk_that(begins, false)
+}
+
+fn on_a_disk_that(begins: Kept, takes: bool) -> (Keeper, Arc<Mutex<Maps>>, Arc<AtomicBool>) {
     let (maps, full) = (Arc::<Mutex<Maps>>::default(), Arc::<AtomicBool>::default());
-    let store = Full { maps: Arc::clone(&maps), full: Arc::clone(&full), begins };
+    let store = Full { maps: Arc::clone(&maps), full: Arc::clone(&full), begins, takes };
     let keeper = Keeper::start(Limits::default(), Some(Box::new(store)), |_, _| {}).unwrap();
     (keeper, maps, full)
 }
@@ -184,6 +193,56 @@ fn refused(outcome: Outcome) {
     let fault = outcome.unwrap_err();
     assert_eq!(fault.kind, FaultKind::Unavailable);
     assert!(fault.message.contains("/there: the disk is full"), "{fault}");
+    assert!(fault.message.contains("nothing was changed"), "{fault}");
+}
+
+fn listed(desk: &Desk) -> Answer {
+    told(desk, Request::List { most: 9 }).unwrap()
+}
+
+/// The first change that could not be written was refused, and yet it was done: a refused registration took a rank, and
+/// the last one completed its resource.
+#[test]
+fn what_cannot_be_written_is_not_done() {
+    for takes in [false, true] {
+        let (keeper, maps, full) = on_a_disk_that(Kept::default(), takes);
+        let desk = keeper.desk();
+        let job = Job([7; 16]);
+        let resource = created_by(&create(desk, Spec { job: Some(job), ..Spec::new(2) }));
+        told(desk, registration(resource, "a", Life::Unseen)).unwrap();
+        let control = |unit, name: &str| {
+            let (token, name) = (Token::new(name).unwrap(), name.to_owned());
+            Request::Control { resource, unit, name, token, life: Life::Unseen }
+        };
+        told(desk, control(Unit::Own, "c")).unwrap();
+        let release = |lost: Option<&str>| {
+            let (token, lost) = (Token::new("c").unwrap(), lost.map(str::to_owned));
+            Request::Release { resource, unit: Unit::Own, token, lost }
+        };
+        let (_waits, outcome) = ask(desk, wait(resource));
+        let (seen, kept) = (listed(desk), maps.lock().unwrap().clone());
+        for request in [
+            registration(resource, "b", Life::Unseen),
+            Request::Withdraw { resource, rank: 0, token: Token::new("a").unwrap() },
+            control(Unit::Rank(1), "d"),
+            release(None),
+            release(Some("it broke")),
+            Request::Destroy(resource),
+            Request::EndJob(job),
+        ] {
+            full.store(true, Ordering::SeqCst);
+            refused(told(desk, request.clone()));
+            assert_eq!(listed(desk), seen, "{request:?}");
+            full.store(false, Ordering::SeqCst);
+            recovered(desk, resource);
+            assert_eq!(*maps.lock().unwrap(), kept, "{request:?}");
+        }
+        assert!(outcome.try_recv().is_err(), "it waits on");
+        let registered = Registered { rank: 1, tally: 2, capacity: 2 };
+        let second = told(desk, registration(resource, "b", Life::Unseen));
+        assert_eq!(second, Ok(Answer::Registered(registered)));
+        assert!(matches!(outcome.recv_timeout(PATIENCE).unwrap(), Ok(Answer::Completed(_))));
+    }
 }
 
 /// A full disk ended the whole service: all waits and reads failed, and with them all tasks of all jobs.
@@ -248,8 +307,10 @@ fn a_completion_is_told_when_it_is_kept() {
     let (_late, late) = ask(desk, wait(resource));
     let short = Request::Wait { resource, of: Of::Own, until: Some(desk.now() + 20), token: None };
     assert_eq!(told(desk, short), Ok(Answer::NotYet));
-    assert!(early.try_recv().is_err() && late.try_recv().is_err());
     full.store(false, Ordering::SeqCst);
+    recovered(desk, resource);
+    assert!(early.try_recv().is_err() && late.try_recv().is_err());
+    told(desk, registration(resource, "b", Life::Unseen)).unwrap();
     for outcome in [early, late] {
         assert!(matches!(outcome.recv_timeout(PATIENCE).unwrap(), Ok(Answer::Completed(_))));
     }

@@ -12,7 +12,8 @@ use super::link::Link;
 use super::messages::{Answer, Ask, Fault};
 use crate::bootstrap::{Space, SpaceError};
 
-/// Time limit of a response that depends on no other process. One thread of a server may serve a thousand processes.
+/// Longest time limit of a response that depends on no other process. One thread of a server may serve a thousand
+/// processes.
 const ANSWER_LIMIT: Duration = Duration::from_secs(30);
 
 /// A space whose server speaks PMI-1 or PMI-2.
@@ -20,8 +21,6 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(30);
 pub(super) struct PmiSpace {
     client: Client,
     link: Link,
-    /// Time limit of a response that depends on no other process.
-    answer_limit: Duration,
 }
 
 /// Why a space did not open.
@@ -48,8 +47,7 @@ impl PmiSpace {
     ) -> Result<PmiSpace, Unopened> {
         let until = Instant::now() + limit;
         let port = known.count == 0;
-        let answer_limit = limit.min(ANSWER_LIMIT);
-        let mut space = PmiSpace { client: Client::new(version, known), link, answer_limit };
+        let mut space = PmiSpace { client: Client::new(version, known), link };
         let first = port.then_some(Ask::Port);
         for ask in first.into_iter().chain(Client::OPENING) {
             let doing = doing(&ask, space.client.known());
@@ -116,8 +114,9 @@ impl Space for PmiSpace {
         self.client.known().value_max
     }
 
-    fn put(&mut self, key: &str, value: &str) -> Result<(), SpaceError> {
-        self.done(Ask::Put { key: key.into(), value: value.into() }, self.answer_limit).map(drop)
+    fn put(&mut self, key: &str, value: &str, limit: Duration) -> Result<(), SpaceError> {
+        let ask = Ask::Put { key: key.into(), value: value.into() };
+        self.done(ask, limit.min(ANSWER_LIMIT)).map(drop)
     }
 
     fn fence(&mut self, limit: Duration) -> Result<(), SpaceError> {

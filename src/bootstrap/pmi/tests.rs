@@ -178,7 +178,7 @@ fn with_server<T>(
 fn whole(link: Link, known: Known, limit: Duration) -> Result<(&'static str, String), BootstrapError> {
     let bootstrap = open(link, &known, limit)?;
     let crate::bootstrap::setup::Means::Space(mut space) = bootstrap.means else { panic!("it is a space") };
-    space.put("key", "value")?;
+    space.put("key", "value", limit)?;
     space.fence(limit)?;
     let value = space.get(0, "key", limit)?;
     space.finish(limit)?;

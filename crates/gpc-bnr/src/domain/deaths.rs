@@ -137,12 +137,24 @@ impl Domain {
             return;
         }
         self.answer(client, serial, Ok(Answer::Groups(groups.clone())));
-        for status in groups {
-            let fresh = self.deaths.subscribers.entry(status.group).or_default().insert(client);
-            let deaths = self.deaths.known.get(&status.group).filter(|_| fresh);
-            for death in deaths.into_iter().flat_map(Known::iter) {
-                self.outputs.push_back(Output::Notice { client, death: *death });
-            }
+        groups.iter().for_each(|status| self.add_subscriber(status.group, client));
+    }
+
+    /// A process of a group has spawned another one: tools that watch the first watch the second from its start on, so
+    /// they learn of deaths in their order.
+    pub(super) fn watch_spawned(&mut self, parent: GroupId, group: GroupId) {
+        let watching = self.deaths.subscribers.get(&parent).into_iter().flatten();
+        let tools: Vec<Client> =
+            watching.filter(|client| matches!(client, Client::Tool(_))).copied().collect();
+        tools.into_iter().for_each(|tool| self.add_subscriber(group, tool));
+    }
+
+    /// Sends a new subscriber the deaths so far.
+    fn add_subscriber(&mut self, group: GroupId, client: Client) {
+        let fresh = self.deaths.subscribers.entry(group).or_default().insert(client);
+        let deaths = self.deaths.known.get(&group).filter(|_| fresh);
+        for death in deaths.into_iter().flat_map(Known::iter) {
+            self.outputs.push_back(Output::Notice { client, death: *death });
         }
     }
 

@@ -149,6 +149,13 @@ pub enum Output {
     },
     /// Processes of a group could not be started. Emitted at the head alone.
     NotStarted(StartFailure),
+    /// A group that a process has spawned was started. Emitted at the head alone.
+    Spawned {
+        /// The group.
+        group: GroupId,
+        /// Number of its processes.
+        count: u32,
+    },
     /// A process has requested the kill of a running group, which explains its later deaths. Emitted at the head alone.
     Killed {
         /// The group.

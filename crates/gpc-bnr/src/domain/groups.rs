@@ -337,6 +337,11 @@ impl Domain {
             let starter = known.start.starter.take().unwrap_or(Asker::Nobody);
             let doomed = std::mem::take(&mut known.kill.doomed);
             let errors = known.errors_of_all();
+            let count = known.layout.as_ref().map_or(0, |layout| layout.size());
+            if let Some(parent) = known.parent {
+                self.outputs.push_back(Output::Spawned { group, count });
+                self.watch_spawned(parent, group);
+            }
             self.settle(starter, Ok(Answer::Spawned { group, errors, same_domain: true }));
             if doomed {
                 self.begin_to_kill(group);

@@ -1,5 +1,6 @@
 //! Begin and end of a domain, and lost nodes: the head begins the domain at all nodes and watches them.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use super::outgoing::{Errand, Then};
 use super::pending::Held;
 use super::timers::{PAUSE, Timer};
 use super::{Domain, Output, Token};
+use crate::causes::reason_of;
 use crate::exit::Death;
 use crate::fault::{Fault, FaultKind};
 use crate::names::GroupId;
@@ -39,7 +41,7 @@ impl Domain {
         self.call(others, order, true, self.settings.limits.ask, Errand::Begin);
     }
 
-    /// The nodes have begun. A node that failed to has no part in the domain.
+    /// The nodes have begun. A node that failed to has no part in the domain, and had none that it could lose.
     pub(super) fn begun(&mut self, reports: &[(Id, Result<Report, Fault>)]) {
         self.life = Life::Runs;
         let mut failed = Vec::new();
@@ -48,13 +50,13 @@ impl Domain {
                 (Ok(Report::Host(host)), Some(head)) => drop(head.hosts.insert(*id, host.clone())),
                 (Ok(_), _) => {}
                 (Err(fault), _) => {
-                    let message = format!("node {id} has no part in the domain: {fault}");
+                    let message = format!("node {id} has no part in the domain: {}", reason_of(*id, fault));
                     self.outputs.push_back(Output::Warning(message));
                     failed.push(*id);
                 }
             }
         }
-        self.lose(failed);
+        self.leave_out(failed);
         self.watch_others();
         self.start_queued();
     }
@@ -109,17 +111,20 @@ impl Domain {
 
     /// At the head: declares nodes lost, and their processes with them.
     fn lose(&mut self, ids: Vec<Id>) {
-        let mut news: Vec<Id> = ids.into_iter().filter(|id| !self.lost.contains(id)).collect();
-        news.sort_unstable();
-        news.dedup();
-        if news.is_empty() {
-            return;
-        }
-        self.lost.extend(&news);
+        let news: BTreeSet<Id> = ids.into_iter().filter(|id| !self.lost.contains(id)).collect();
         for id in &news {
             let message = format!("node {id} was lost, and its processes with it");
             self.outputs.push_back(Output::Warning(message));
         }
+        self.leave_out(news.into_iter().collect());
+    }
+
+    /// At the head: goes on without these nodes, each of which is in the list once.
+    fn leave_out(&mut self, news: Vec<Id>) {
+        if news.is_empty() {
+            return;
+        }
+        self.lost.extend(&news);
         self.tell(self.others(), Order::Lost(news.clone()), Then::Nothing);
         let deaths = self.deaths_of_lost(&news);
         self.spread(deaths);

@@ -65,6 +65,7 @@ impl Engine {
                 self.event(HostEvent::Aborted { member, code, message });
             }
             Output::NotStarted(failure) => self.event(HostEvent::NotStarted(failure)),
+            Output::Spawned { group, count } => self.event(HostEvent::Spawned { group, count }),
             Output::Killed { group, by, dead } => self.event(HostEvent::Killed { group, by, dead }),
             Output::Warning(message) => self.warn(message),
             Output::End => self.over = true,

@@ -1,17 +1,18 @@
 //! Listeners: a Unix socket for commands of the same user, and in port mode a TCP port for processes.
 
 use std::collections::BTreeMap;
-use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::io::{self, ErrorKind};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
 use std::os::unix::net::UnixListener;
 use std::time::Duration;
 
 use chained_gpc::runtime::loopback;
+use rustix::net::listen;
 use rustix::net::sockopt::socket_peercred;
 use rustix::process::geteuid;
 
-use super::peer::user_of;
+use super::peer::{Peer, Users};
 use crate::names::Member;
 
 /// Most connections of commands at a time.
@@ -22,12 +23,24 @@ pub(super) const TOOLS_MAX: usize = 64;
 pub(super) const UNKNOWN_MAX: usize = 256;
 pub(super) const UNKNOWN_LIMIT: Duration = Duration::from_secs(10);
 
-/// A connection at the port.
-pub(super) enum Visitor {
-    /// From a process of this user.
-    Own(OwnedFd),
-    /// From another user. It is closed; the text is a warning, returned once.
-    Stranger(Option<String>),
+/// Most connections at the port that wait to be accepted: the system's usual limit (`net.core.somaxconn`). If there
+/// are more, the system ignores a connection, and its process tries again after 1 s. That happened to the processes of
+/// a large host, and when another user connected often. To accept as many takes about 0.1 s.
+const BACKLOG: i32 = 4096;
+
+/// Most connections accepted at the port per iteration of the loop, about 1 ms. Far fewer than [`UNKNOWN_MAX`]: each
+/// connection is read before others can take its slot.
+const ACCEPTS_MAX: usize = 64;
+
+/// Connections accepted at the port.
+#[derive(Debug, Default)]
+pub(super) struct Visitors {
+    /// Those of this user. Those of other users are closed, and so are those that the other end has closed.
+    pub(super) own: Vec<OwnedFd>,
+    /// A warning about another user, given once.
+    pub(super) warning: Option<String>,
+    /// Whether more may be pending.
+    pub(super) more: bool,
 }
 
 /// The warning about the first connection of another user.
@@ -42,11 +55,44 @@ fn warning(user: Option<u32>) -> String {
     )
 }
 
+/// The port for processes.
+#[derive(Debug)]
+struct Port {
+    listener: TcpListener,
+    address: SocketAddr,
+    users: Users,
+}
+
+impl Port {
+    fn open() -> io::Result<Port> {
+        let listener = TcpListener::bind((loopback(), 0))?;
+        listener.set_nonblocking(true)?;
+        // The listener has a shorter queue: a second call sets the length.
+        listen(&listener, BACKLOG)?;
+        let address = listener.local_addr()?;
+        Ok(Port { listener, address, users: Users::with_listener(address) })
+    }
+
+    /// Accepts pending connections. Returns whether there may be more.
+    fn accept(&self) -> (Vec<(TcpStream, SocketAddr)>, bool) {
+        let mut accepted = Vec::new();
+        for _ in 0..ACCEPTS_MAX {
+            match self.listener.accept() {
+                Ok(connection) => accepted.push(connection),
+                Err(error) if error.kind() == ErrorKind::ConnectionAborted => {}
+                // Without descriptors, an attempt in each iteration would be in vain.
+                Err(_) => return (accepted, false),
+            }
+        }
+        (accepted, true)
+    }
+}
+
 /// The listeners.
 #[derive(Debug, Default)]
 pub(super) struct Doors {
     tools: Option<UnixListener>,
-    port: Option<TcpListener>,
+    port: Option<Port>,
     invited: BTreeMap<String, Member>,
     /// Whether the warning about other users has been given.
     warned: bool,
@@ -61,14 +107,7 @@ impl Doors {
         if let Some(tools) = &tools {
             tools.set_nonblocking(true)?;
         }
-        let port = match port {
-            true => {
-                let listener = TcpListener::bind((loopback(), 0))?;
-                listener.set_nonblocking(true)?;
-                Some(listener)
-            }
-            false => None,
-        };
+        let port = port.then(Port::open).transpose()?;
         Ok(Doors { tools, port, invited: BTreeMap::new(), warned: false })
     }
 
@@ -77,7 +116,7 @@ impl Doors {
     }
 
     pub(super) fn port(&self) -> Option<RawFd> {
-        self.port.as_ref().map(|listener| listener.as_raw_fd())
+        self.port.as_ref().map(|port| port.listener.as_raw_fd())
     }
 
     /// The port's address for a process, and the secret that identifies it there.
@@ -85,8 +124,8 @@ impl Doors {
     /// # Errors
     /// A system error: there are no random bytes.
     pub(super) fn invite(&mut self, member: Member) -> io::Result<Option<(String, String)>> {
-        let Some(listener) = &self.port else { return Ok(None) };
-        let address = address_for_clients(listener.local_addr()?);
+        let Some(port) = &self.port else { return Ok(None) };
+        let address = address_for_clients(port.address);
         // Terminates: a collision of secrets is very unlikely.
         loop {
             let mut bytes = [0; 4];
@@ -118,23 +157,31 @@ impl Doors {
         }
     }
 
-    /// Accepts a connection at the port; `None` if no connection is pending.
-    pub(super) fn process(&mut self) -> Option<Visitor> {
-        let listener = self.port.as_ref()?;
-        let (stream, peer) = listener.accept().ok()?;
-        let user = listener.local_addr().ok().and_then(|own| user_of(peer, own));
-        // Data of another user is not read: the connection takes no slot and cannot guess secrets.
-        if user != Some(geteuid().as_raw()) {
-            return Some(Visitor::Stranger(
-                (!std::mem::replace(&mut self.warned, true)).then(|| warning(user)),
-            ));
+    /// Accepts connections at the port.
+    pub(super) fn processes(&mut self) -> Visitors {
+        let Some(port) = &self.port else { return Visitors::default() };
+        let (accepted, more) = port.accept();
+        let peers: Vec<SocketAddr> = accepted.iter().map(|(_, peer)| *peer).collect();
+        let users = port.users.of(port.address, &peers);
+        let mut visitors = Visitors { more, ..Visitors::default() };
+        for ((stream, _), peer) in accepted.into_iter().zip(users) {
+            // Data of another user is not read: the connection takes no slot and cannot guess secrets.
+            let user = match peer {
+                Peer::Ended => continue,
+                Peer::User(user) => Some(user),
+                Peer::Unknown => None,
+            };
+            if user != Some(geteuid().as_raw()) {
+                if !std::mem::replace(&mut self.warned, true) {
+                    visitors.warning = Some(warning(user));
+                }
+            } else if stream.set_nonblocking(true).is_ok() {
+                // Small answers are sent at once. The option is not essential.
+                let _ = stream.set_nodelay(true);
+                visitors.own.push(stream.into());
+            }
         }
-        if stream.set_nonblocking(true).is_err() {
-            return Some(Visitor::Stranger(None));
-        }
-        // Small answers are sent at once. The option is not essential.
-        let _ = stream.set_nodelay(true);
-        Some(Visitor::Own(stream.into()))
+        visitors
     }
 }
 
@@ -156,5 +203,24 @@ mod tests {
         for (address, given) in [("127.0.0.1:5000", "127.0.0.1:5000"), ("[::1]:5000", "localhost:5000")] {
             assert_eq!(address_for_clients(address.parse().unwrap()), given);
         }
+    }
+
+    /// Another user who connected and closed at once, 100 times a second, locked the processes out of their port, and
+    /// was reported as "somebody whose user the system does not tell": each such connection cost a search of all
+    /// sockets, and the queue of the listener, of 128 connections, overflowed.
+    #[test]
+    fn a_process_is_accepted_behind_connections_that_were_closed_at_once() {
+        let mut doors = Doors::open(None, true).unwrap();
+        let address = doors.port.as_ref().unwrap().address;
+        // Fewer than the shortest queue of a system, 128.
+        for _ in 0..100 {
+            drop(TcpStream::connect(address).unwrap());
+        }
+        let process = TcpStream::connect(address).unwrap();
+        let turns: Vec<Visitors> = std::iter::repeat_with(|| doors.processes()).take(2).collect();
+        assert_eq!(turns.iter().map(|turn| turn.own.len()).collect::<Vec<_>>(), [0, 1]);
+        assert_eq!(turns.iter().map(|turn| turn.more).collect::<Vec<_>>(), [true, false]);
+        assert!(turns.iter().all(|turn| turn.warning.is_none()), "{turns:?}");
+        drop(process);
     }
 }

@@ -292,7 +292,8 @@ impl Engine {
                     false
                 }
                 Source::Keeper => self.read_keeper(buffer),
-                Source::Tools | Source::Port => self.accept(source),
+                Source::Tools => self.accept_tool(),
+                Source::Port => self.accept_processes(),
             };
             if !more {
                 self.sources.exhausted(key);

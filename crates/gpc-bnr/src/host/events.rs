@@ -23,6 +23,13 @@ pub enum HostEvent {
     },
     /// Processes of a group could not be started. All such events of a group precede the answer to its start.
     NotStarted(StartFailure),
+    /// A group that a process has spawned was started.
+    Spawned {
+        /// The group.
+        group: GroupId,
+        /// Number of its processes.
+        count: u32,
+    },
     /// A process has requested the kill of a group, which explains the group's later deaths.
     Killed {
         /// The group.

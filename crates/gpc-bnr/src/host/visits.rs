@@ -5,7 +5,7 @@ use std::os::fd::{AsRawFd as _, RawFd};
 use mio::Interest;
 
 use super::clients::{Heard, Link};
-use super::doors::{TOOLS_MAX, UNKNOWN_LIMIT, UNKNOWN_MAX, Visitor};
+use super::doors::{TOOLS_MAX, UNKNOWN_LIMIT, UNKNOWN_MAX};
 use super::engine::Engine;
 use super::links::Unknown;
 use super::mailbox::Told;
@@ -134,49 +134,42 @@ impl Engine {
         }
     }
 
-    /// Accepts a connection; closes it if there are too many. Returns whether there may be more.
-    pub(super) fn accept(&mut self, source: Source) -> bool {
-        let tools = source == Source::Tools;
-        let visitor =
-            if tools { self.links.doors.tool().map(Visitor::Own) } else { self.links.doors.process() };
-        let socket = match visitor {
-            Some(Visitor::Own(socket)) => socket,
-            Some(Visitor::Stranger(warning)) => {
-                warning.into_iter().for_each(|warning| self.warn(warning));
-                return true;
-            }
-            None => return false,
-        };
-        let number = self.sources.next_source + 1;
-        self.sources.next_source = number;
-        let (source, full) = match tools {
-            true => {
-                let tools =
-                    self.links.clients.keys().filter(|client| matches!(client, Client::Tool(_))).count();
-                (Source::Client(Client::Tool(number)), tools >= TOOLS_MAX)
-            }
-            false => (Source::Unknown(number), false),
-        };
-        if self.links.unknown.len() >= UNKNOWN_MAX
-            && !tools
-            && let Some(longest) = self.links.unknown.keys().next().copied()
-        {
-            self.dismiss(longest);
-        }
+    /// Accepts a connection of a command; closes it if there are too many. Returns whether there may be more.
+    pub(super) fn accept_tool(&mut self) -> bool {
+        let Some(socket) = self.links.doors.tool() else { return false };
+        let tools = self.links.clients.keys().filter(|client| matches!(client, Client::Tool(_))).count();
+        self.sources.next_source += 1;
+        let client = Client::Tool(self.sources.next_source);
         let descriptor = socket.as_raw_fd();
-        if full || self.sources.watch(source, descriptor, Interest::READABLE).is_err() {
-            return true;
+        if tools < TOOLS_MAX
+            && self.sources.watch(Source::Client(client), descriptor, Interest::READABLE).is_ok()
+        {
+            let link = Link::new(socket, Conversation::new(), self.links.unread.clone());
+            self.links.clients.insert(client, link);
         }
-        let conversation = if tools { Conversation::new() } else { Conversation::by_port() };
-        let link = Link::new(socket, conversation, self.links.unread.clone());
-        match source {
-            Source::Client(client) => drop(self.links.clients.insert(client, link)),
-            _ => {
+        true
+    }
+
+    /// Accepts connections at the port. Returns whether there may be more.
+    pub(super) fn accept_processes(&mut self) -> bool {
+        let visitors = self.links.doors.processes();
+        visitors.warning.into_iter().for_each(|warning| self.warn(warning));
+        for socket in visitors.own {
+            if self.links.unknown.len() >= UNKNOWN_MAX
+                && let Some(longest) = self.links.unknown.keys().next().copied()
+            {
+                self.dismiss(longest);
+            }
+            self.sources.next_source += 1;
+            let number = self.sources.next_source;
+            let descriptor = socket.as_raw_fd();
+            if self.sources.watch(Source::Unknown(number), descriptor, Interest::READABLE).is_ok() {
+                let link = Link::new(socket, Conversation::by_port(), self.links.unread.clone());
                 let until = self.now().saturating_add(UNKNOWN_LIMIT);
                 self.links.unknown.insert(number, Unknown { link, until });
             }
         }
-        true
+        visitors.more
     }
 
     /// Closes connections at the port that have not identified themselves in time.

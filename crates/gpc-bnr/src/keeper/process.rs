@@ -37,16 +37,17 @@ const EVENTS_MAX: usize = 1 << 20;
 /// well.
 ///
 /// # Errors
-/// System errors and invalid orders. All started processes have been killed in that case, too.
+/// System errors and invalid orders. All started processes have been killed in that case, too. An error of the start is
+/// sent to the node, and returned only if that fails.
 pub fn run(control: UnixStream) -> io::Result<()> {
     let mut hello = BytesMut::new();
     let mut process = match begin(&control) {
         Ok(process) => process,
         Err(error) => {
             put_hello(&mut hello, &format!("{FAILED}{error}"));
-            // If the node is gone, the message is not needed.
-            let _ = send(&control, &hello, &[]);
-            return Err(error);
+            let sent = send(&control, &hello, &[]);
+            // The node reports an error that it has received.
+            return if sent.is_ok_and(|sent| sent == Some(hello.len())) { Ok(()) } else { Err(error) };
         }
     };
     put_hello(&mut process.events, HELLO);

@@ -250,7 +250,8 @@ impl World {
                 let at = self.now + 1 + self.random.below(most);
                 self.push_at(id, at, |run| Event::Killed(id, run, group, signal));
             }
-            Output::Signal(..) | Output::Aborted { .. } | Output::NotStarted(_) | Output::Killed { .. } => {}
+            Output::Signal(..) | Output::Aborted { .. } | Output::NotStarted(_) => {}
+            Output::Spawned { .. } | Output::Killed { .. } => {}
             Output::Warning(message) => self.say(format_args!("{id} warns: {message}")),
             Output::End => self.part_ended(id),
         }

@@ -239,6 +239,25 @@ fn a_kill_that_a_process_asks_for_is_reported_before_the_deaths() {
     assert_eq!(nodes.killed, [(second, member(first, 1), 1)], "once, and of processes alone");
 }
 
+/// A tool that watched a group learned of the deaths of what its processes spawned only after it had asked for these,
+/// too: later ends elsewhere came first.
+#[test]
+fn who_watches_a_group_hears_of_what_it_spawns_in_order() {
+    let mut nodes = Nodes::new(&[3, 5], Limits::default());
+    let group = nodes.group(2, OnDeath::Notify);
+    assert_eq!(nodes.spawned, []);
+    nodes.ask(TOOL, Request::Subscribe(group)).unwrap();
+    nodes.ask(process(group, 1), Request::Subscribe(group)).unwrap();
+    let started = nodes.ask(process(group, 0), spawn(2, OnDeath::Notify));
+    let Ok(Answer::Spawned { group: spawned, .. }) = started else { panic!("{started:?}") };
+    assert_eq!(nodes.spawned, [(spawned, 2)]);
+    let ends = [member(spawned, 1), member(group, 0), member(spawned, 0)];
+    ends.into_iter().for_each(|member| nodes.ends(member, Exit::Code(3)));
+    let told = |whom| nodes.notices.iter().filter(move |(to, _)| *to == whom).map(|(_, death)| death.member);
+    assert!(told(TOOL).eq(ends), "{:?}", nodes.notices);
+    assert!(told(process(group, 1)).eq([member(group, 0)]), "a process watches what it asks for");
+}
+
 #[test]
 fn two_groups_become_one_the_lower_number_in_front() {
     let mut nodes = Nodes::new(&[3, 5], Limits::default());

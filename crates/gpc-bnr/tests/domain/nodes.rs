@@ -20,13 +20,19 @@ struct Flight {
     replies: BTreeMap<Id, Report>,
 }
 
+/// Calls that have not ended, and the orders that nodes have yet to answer.
+#[derive(Default)]
+struct Transit {
+    flights: BTreeMap<(Id, CallNumber), Flight>,
+    tokens: BTreeMap<(Id, Token), (Id, CallNumber)>,
+    next_token: Token,
+}
+
 pub(crate) struct Nodes {
     pub(crate) now: Duration,
     domains: BTreeMap<Id, Domain>,
     inputs: VecDeque<(Id, Input)>,
-    flights: BTreeMap<(Id, CallNumber), Flight>,
-    tokens: BTreeMap<(Id, Token), (Id, CallNumber)>,
-    next_token: Token,
+    transit: Transit,
     serial: Serial,
     answers: BTreeMap<(Client, Serial), Result<Answer, Fault>>,
     pub(crate) notices: Vec<(Client, Death)>,
@@ -34,6 +40,7 @@ pub(crate) struct Nodes {
     pub(crate) kills: Vec<(Id, GroupId, Option<Duration>)>,
     /// Groups that a process has killed.
     pub(crate) killed: Vec<(GroupId, Member, usize)>,
+    pub(crate) spawned: Vec<(GroupId, u32)>,
     pub(crate) ended: Vec<Id>,
     /// Number of calls that nodes have made.
     pub(crate) calls: usize,
@@ -62,15 +69,14 @@ impl Nodes {
             now: Duration::ZERO,
             domains: ids.iter().map(|id| domain(*id)).collect(),
             inputs: VecDeque::new(),
-            flights: BTreeMap::new(),
-            tokens: BTreeMap::new(),
-            next_token: 0,
+            transit: Transit::default(),
             serial: 0,
             answers: BTreeMap::new(),
             notices: Vec::new(),
             started: Vec::new(),
             kills: Vec::new(),
             killed: Vec::new(),
+            spawned: Vec::new(),
             ended: Vec::new(),
             calls: 0,
             broken: BTreeMap::new(),
@@ -113,7 +119,9 @@ impl Nodes {
             Output::Notice { client, death } => self.notices.push((client, death)),
             Output::Call { call, ids, order, .. } => {
                 self.calls += 1;
-                self.flights.insert((id, call), Flight { ids: ids.clone(), replies: BTreeMap::new() });
+                self.transit
+                    .flights
+                    .insert((id, call), Flight { ids: ids.clone(), replies: BTreeMap::new() });
                 for to in ids {
                     if (self.holds)(&order) {
                         self.held.push((id, call, to, order.clone()));
@@ -122,7 +130,7 @@ impl Nodes {
                     }
                 }
             }
-            Output::Cancel(call) => drop(self.flights.remove(&(id, call))),
+            Output::Cancel(call) => drop(self.transit.flights.remove(&(id, call))),
             Output::Report { token, report } => self.report(id, token, report),
             Output::Check(layout) => {
                 let unfit = layout.ranks_on(id).filter_map(|rank| Some((rank, *self.unfit.get(&rank)?)));
@@ -145,23 +153,25 @@ impl Nodes {
             Output::Kill { group, grace } => self.kills.push((id, group, grace)),
             Output::End => self.ended.push(id),
             Output::NotStarted(failure) => self.failures.push(failure),
+            Output::Spawned { group, count } => self.spawned.push((group, count)),
             Output::Killed { group, by, dead } => self.killed.push((group, by, dead)),
             Output::Signal(..) | Output::Aborted { .. } | Output::Warning(_) => {}
         }
     }
 
     fn deliver(&mut self, root: Id, call: CallNumber, to: Id, order: &Arc<Order>) {
-        self.next_token += 1;
-        self.tokens.insert((to, self.next_token), (root, call));
-        self.inputs.push_back((to, Input::Order { token: self.next_token, root, order: (**order).clone() }));
+        self.transit.next_token += 1;
+        self.transit.tokens.insert((to, self.transit.next_token), (root, call));
+        self.inputs
+            .push_back((to, Input::Order { token: self.transit.next_token, root, order: (**order).clone() }));
     }
 
     fn report(&mut self, id: Id, token: Token, report: Report) {
-        let Some((root, call)) = self.tokens.remove(&(id, token)) else { return };
-        let Some(flight) = self.flights.get_mut(&(root, call)) else { return };
+        let Some((root, call)) = self.transit.tokens.remove(&(id, token)) else { return };
+        let Some(flight) = self.transit.flights.get_mut(&(root, call)) else { return };
         flight.replies.insert(id, report);
         if flight.replies.len() == flight.ids.len()
-            && let Some(flight) = self.flights.remove(&(root, call))
+            && let Some(flight) = self.transit.flights.remove(&(root, call))
         {
             let reports = flight.replies.into_iter().map(|(id, report)| (id, Ok(report))).collect();
             self.inputs.push_back((root, Input::Called { call, reports }));
@@ -261,9 +271,9 @@ impl Nodes {
         let head = self.head();
         self.domains.remove(&head);
         let tokens: Vec<(Id, Token)> =
-            self.tokens.iter().filter(|(_, (root, _))| *root == head).map(|(key, _)| *key).collect();
+            self.transit.tokens.iter().filter(|(_, (root, _))| *root == head).map(|(key, _)| *key).collect();
         for (id, token) in tokens {
-            self.tokens.remove(&(id, token));
+            self.transit.tokens.remove(&(id, token));
             self.input(id, Input::Cancelled(token));
         }
     }

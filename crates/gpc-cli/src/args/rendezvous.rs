@@ -199,8 +199,8 @@ pub struct CreateArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub capacity: u64,
 
-    /// Level of its data: 1 if processes register, 2 if subjobs do, and so on; by default one below that of --parent,
-    /// or 1
+    /// Level of its data: 1 if processes register, 2 if subjobs do, and so on; by default one below that of a --parent
+    /// on the same service, else 1
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub level: Option<u64>,
 

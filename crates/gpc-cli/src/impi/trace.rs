@@ -85,7 +85,7 @@ pub(super) fn is_trouble(event: &Event) -> bool {
             | Event::Freed(..)
             | Event::Doubted(..)
             | Event::Unchecked(..)
-            | Event::Partial(..)
+            | Event::Partial { .. }
             | Event::Ignored(..)
             | Event::Lost(..)
     )

@@ -182,7 +182,7 @@ impl<'a> Job<'a> {
             self.reading = input::read(self.host.feeder());
         }
         loop {
-            while self.left.values().any(|&left| left > 0) {
+            while self.left.get(&first).is_some_and(|&left| left > 0) {
                 self.step()?;
             }
             // One failed process ends the job, whatever else it has spawned.
@@ -190,6 +190,9 @@ impl<'a> Job<'a> {
                 // Spawned processes could hold the output of the job open for any time.
                 self.kill();
                 return Ok(Over::Ended);
+            }
+            while self.left.values().any(|&left| left > 0) {
+                self.step()?;
             }
             if !self.find_more()? {
                 return Ok(Over::Ended);
@@ -229,6 +232,10 @@ impl<'a> Job<'a> {
                 self.warn(&line);
             }
             HostEvent::NotStarted(failure) => self.not_started.push(failure),
+            // Of several failures the first one counts, whichever group it is of.
+            HostEvent::Spawned { group, count } if !self.left.contains_key(&group) => {
+                self.subscribe(group, count)?;
+            }
             HostEvent::Killed { group, by, dead } => self.failures.killed(group, by, dead),
             HostEvent::Warning(text) => self.warn(&text),
             HostEvent::Output(error) => return Err(Over::Unread(error)),

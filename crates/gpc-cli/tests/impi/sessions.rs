@@ -42,6 +42,39 @@ fn two_clients_learn_of_each_other() {
     );
 }
 
+/// A foreign client sent C_NPROCS before C_NHOSTS and waited for each answer. The server broadcast C_NHOSTS without it,
+/// and again when it had sent the label: the client of gpc, which was then waiting for C_DATALEN, failed.
+#[test]
+fn a_client_of_gpc_beside_one_that_sends_its_labels_in_another_order() {
+    let folder = tempfile::tempdir().unwrap();
+    let hosts = folder.path().join("hosts");
+    std::fs::write(&hosts, "10.0.0.1:7000 1\n").unwrap();
+    let server = Server::start("server 2");
+    let mut own =
+        gpc(&format!("impi client 0 {} --plain --output json --hosts {}", server.address, hosts.display()));
+    let own = own.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut foreign = server.joining(1);
+    assert_eq!(foreign.frame(), frame("IMPI", &[2]));
+    foreign.send(&coll(C_VERSION, &[0; 8]));
+    assert_eq!(foreign.frame(), answer(C_VERSION, 3, &[0; 16]));
+    foreign.send(&coll(C_NPROCS, &[0, 0, 0, 2]));
+    assert_eq!(foreign.frame(), answer(C_NHOSTS, 1, &[0, 0, 0, 1]));
+    assert_eq!(foreign.frame(), answer(C_NPROCS, 3, &[0, 0, 0, 1, 0, 0, 0, 2]));
+    foreign.send(&coll(C_NHOSTS, &[0, 0, 0, 1]));
+    assert_eq!(foreign.frame(), answer(C_NHOSTS, 3, &[0, 0, 0, 1, 0, 0, 0, 1]));
+    foreign.done();
+    foreign.until_done();
+    foreign.fini();
+    let (status, out, error) = told(own.wait_with_output().unwrap());
+    assert_eq!((status, error.as_str()), (Some(0), ""));
+    let json: serde_json::Value = serde_json::from_str(&out).unwrap();
+    let procs = json["clients"][1]["hosts"][0]["procs"].as_array().map(Vec::len);
+    assert_eq!(procs, Some(2), "{out}");
+    let (status, said) = server.ended();
+    let warning = "gpc: COLL C_NHOSTS: client 1 has not sent it yet, and some clients";
+    assert!(status == Some(0) && said.starts_with(warning) && said.lines().count() == 1, "{said}");
+}
+
 /// One client sends everything at once, including its FINI; the other begins when the first one is done.
 #[test]
 fn what_was_sent_before_an_early_done_is_not_lost() {

@@ -19,6 +19,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) const C_VERSION: u32 = 0x1000;
 pub(crate) const C_NHOSTS: u32 = 0x1100;
+pub(crate) const C_NPROCS: u32 = 0x1200;
 pub(crate) const H_PORT: u32 = 0x2100;
 
 /// The labels of the source document, in the order in which a client sends them.

@@ -157,6 +157,31 @@ fn running_nodes_run_programs_for_who_has_their_secret() {
     place.empty();
 }
 
+/// A node without `--runs` was reported by the number of a function. It and an absent node then "were lost", although
+/// neither had taken part.
+#[test]
+fn nodes_that_take_no_part_are_named_once_with_what_to_do() {
+    let place = Place::new();
+    let addresses = unix("no-part");
+    let lines: String = [0, 1, 2].map(|id| format!("{id} {}\n", addresses[id])).concat();
+    let peers = place.path("peers-0");
+    fs::write(&peers, lines).unwrap();
+    let node = Run::start(place.gpc(["node", "--id", "1", "--peers", &peers]));
+    node.complains("listens at");
+    let refused = ended(joined(&place, 0, "-n 1", "echo never"));
+    let lines: Vec<&str> = refused.err.lines().collect();
+    assert_eq!((refused.status, lines.len()), (1, 3), "{}", refused.err);
+    let no_part = |id| format!("gpc: node {id} has no part in the domain: ");
+    assert!(lines[0].starts_with(&no_part(1)) && lines[0].contains("started without `--runs`"), "{lines:?}");
+    assert!(lines[1].starts_with(&no_part(2)) && lines[1].contains("cannot connect"), "{lines:?}");
+    assert!(lines[1].ends_with("see that the node runs there"), "{lines:?}");
+    assert!(lines[2].ends_with("there is no node left that runs processes"), "{lines:?}");
+    assert!(!refused.err.contains("0x") && !refused.err.contains("was lost"), "{}", refused.err);
+    node.signal(Signal::TERM);
+    node.ended();
+    place.empty();
+}
+
 /// One of two nodes did not have a program. The error "cannot start it (rank 0): there is no such program" named
 /// neither node nor host, and the rank of the other node ran.
 #[test]

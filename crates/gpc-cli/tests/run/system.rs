@@ -86,7 +86,22 @@ fn a_control_group_that_is_full_of_processes_is_named() {
     place.empty();
 }
 
-/// If a seccomp filter denied `prctl`, the error was "`gpc keep` is started by nodes".
+/// `gpc call` found the full group only after the processes that it had started had ended, and blamed `ulimit -u`.
+#[test]
+fn a_control_group_that_is_full_of_processes_is_named_by_a_call() {
+    let Some(group) = Group::new("pids", ["pids.max", "pids.max"], "40") else {
+        return skipped("a control group for processes that it may make");
+    };
+    let place = Place::new();
+    let ended = ended(group.gpc(&place, &["call", "echo", "-n", "80"]));
+    assert_ne!(ended.status, 0, "{}", ended.err);
+    assert!(ended.err.contains("this control group has at most 40 processes and threads"), "{}", ended.err);
+    assert!(ended.err.contains("pids.max") && !ended.err.contains("ulimit"), "{}", ended.err);
+    place.empty();
+}
+
+/// If a seccomp filter denied `prctl`, the error was "`gpc keep` is started by nodes". Then both the keeper and its
+/// node reported the reason.
 #[test]
 fn why_a_keeper_cannot_work_is_said() {
     let place = Place::new();
@@ -118,7 +133,7 @@ os.execv(sys.argv[1], sys.argv[1:])
         return skipped("seccomp filters");
     }
     assert_ne!(ended.status, 0, "{}", ended.err);
-    assert!(ended.err.contains("PR_SET_CHILD_SUBREAPER"), "{}", ended.err);
+    assert_eq!(ended.err.matches("PR_SET_CHILD_SUBREAPER").count(), 1, "{}", ended.err);
     assert!(!ended.err.contains("is started by nodes"), "{}", ended.err);
 }
 

@@ -125,8 +125,8 @@ pub enum Wrong {
         /// Rank of this client.
         rank: Rank,
     },
-    /// A label was broadcast again without the values of more clients.
-    #[error("COLL {0} a second time")]
+    /// A label was broadcast again, and its mask does not have the clients of the broadcast before and more.
+    #[error("COLL {0} again, without the values of more clients")]
     Twice(Label),
     /// A label was broadcast before this client has sent it or is done.
     #[error("COLL {0} before this client has sent it")]

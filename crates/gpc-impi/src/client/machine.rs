@@ -344,19 +344,18 @@ impl Client {
         }
     }
 
-    /// Whether the client has sent this label, if it is one that it sends.
+    /// Whether the client has sent this label, if it is one that it sends. It sends its labels in ascending order.
     fn is_sent(&self, label: Label) -> bool {
         match self.state {
-            State::At(at) => match self.settings.extra.contains_key(&label) {
-                true => self.labels.get(at).is_some_and(|now| label < *now),
-                false => self.labels.get(at) == Some(&label),
-            },
+            State::At(at) => self.labels.get(at).is_some_and(|now| label <= *now),
             state => state == State::Done,
         }
     }
 
     /// Handles the broadcast of a label. A label that this client has left out may arrive at any time: servers differ
-    /// in when they broadcast those.
+    /// in when they broadcast those. A label that was broadcast before may arrive at any time, too, with more clients:
+    /// one of the others has sent it later. Each repetition adds a client, so a label has at most as many broadcasts as
+    /// there are clients.
     fn answered(&mut self, mut payload: Bytes) -> Result<(), Fault> {
         let Some(head) = payload.first_chunk::<8>().map(|head| u64::from_be_bytes(*head)) else {
             return Err(Wrong::Coll(payload.len()).into());

@@ -234,8 +234,10 @@ impl Server {
         let all = u32::MAX >> (32 - self.settings.clients);
         let said = label.is_known() && mask != 0 && mask != all && self.settings.check != Check::Off;
         if said && !std::mem::replace(&mut self.told_partial, true) {
-            let without = (0..self.settings.clients).filter(|rank| mask >> rank & 1 == 0).collect();
-            self.event(Event::Partial(label, without));
+            let without = (0..self.settings.clients).filter(|rank| mask >> rank & 1 == 0);
+            let is_done = |rank: &Rank| self.seats[*rank as usize].as_ref().is_some_and(|seat| seat.done);
+            let (left_out, unsent): (Vec<Rank>, Vec<Rank>) = without.partition(is_done);
+            self.event(Event::Partial { label, left_out, unsent });
         }
         self.send_all(&bytes);
         Ok(())

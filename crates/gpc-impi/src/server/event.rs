@@ -51,9 +51,16 @@ pub enum Event {
     Unchecked(Rank, Label, usize),
     /// A label was broadcast, with this mask of clients and this many bytes of values.
     Answered(Label, u32, usize),
-    /// The first known label that these clients have left out and others have sent. Clients of LAM/MPI read as many
+    /// The first known label that was broadcast with the values of some clients only. Clients of LAM/MPI read as many
     /// values as there are clients, whatever the mask says. Emitted once.
-    Partial(Label, Vec<Rank>),
+    Partial {
+        /// The label.
+        label: Label,
+        /// The clients that have left it out: they are done.
+        left_out: Vec<Rank>,
+        /// The clients that are not done, and have not sent it: they may still send it.
+        unsent: Vec<Rank>,
+    },
     /// A client has sent all its labels.
     Done(Rank),
     /// All clients have.
@@ -107,11 +114,17 @@ impl fmt::Display for Event {
             Event::Answered(label, mask, len) => {
                 write!(f, "broadcast COLL {label}, mask {mask:#x}, {len} bytes")
             }
-            Event::Partial(label, ranks) => write!(
-                f,
-                "COLL {label}: client{} left it out, and some clients (those of LAM/MPI) misread what only some have sent",
-                listed(ranks)
-            ),
+            Event::Partial { label, left_out, unsent } => {
+                write!(f, "COLL {label}: ")?;
+                if !left_out.is_empty() {
+                    write!(f, "client{} left it out, ", listed(left_out))?;
+                }
+                if !unsent.is_empty() {
+                    let have = if unsent.len() == 1 { "has" } else { "have" };
+                    write!(f, "client{} {have} not sent it yet, ", listed(unsent))?;
+                }
+                f.write_str("and some clients (those of LAM/MPI) misread what only some have sent")
+            }
             Event::Done(rank) => write!(f, "client {rank}: DONE"),
             Event::AllDone => f.write_str("broadcast DONE"),
             Event::Ended(rank) => write!(f, "client {rank}: FINI"),

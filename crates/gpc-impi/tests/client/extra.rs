@@ -82,7 +82,7 @@ fn a_server_that_swallows_them_or_lies_of_them() {
         given.play(said.flatten().cloned());
         given.ended.unwrap().unwrap_err().to_string()
     };
-    assert!(twice(EXTRA[2]).contains("COLL 0x9000 a second time"));
+    assert!(twice(EXTRA[2]).contains("COLL 0x9000 again, without the values of more clients"));
     // The second broadcast arrives before the client has sent the label.
     let mut given = Plain::new(with(0, said(0)), Vec::new());
     given.play(plain.said[..2].iter().cloned().chain([coll(EXTRA[2], Some(3), [])]));

@@ -10,7 +10,7 @@ use gpc_impi::wire::{Command, Key, Label, Method, Methods, Version, coll, comman
 use proptest::prelude::*;
 use proptest::sample::Index;
 
-use crate::support::{Plain, changed, raw, settings, words};
+use crate::support::{Plain, Raw, changed, raw, settings, words};
 
 /// A client that receives given bytes, and the results.
 struct Given {
@@ -126,7 +126,11 @@ fn each_lie_is_told() {
             "COLL C_NHOSTS: 4 bytes of values, and 2 values of 4 bytes were counted",
         ),
         (at(Label::C_NHOSTS), hosts(3, &[2, 0]), "client 1 says 0 under C_NHOSTS"),
-        (at(Label::C_NPROCS), hosts(3, &[2, 2]), "waiting for COLL C_NPROCS: COLL C_NHOSTS a second time"),
+        (
+            at(Label::C_NPROCS),
+            hosts(3, &[2, 2]),
+            "waiting for COLL C_NPROCS: COLL C_NHOSTS again, without the values of more clients",
+        ),
         (
             at(Label::C_NHOSTS),
             ports(2, &[1]),
@@ -157,7 +161,7 @@ fn each_lie_is_told() {
         ),
         (at(Label::H_PORT), Bytes::from_static(b"HTTP/1.1"), "command 0x48545450 with a length of 791752241"),
         (DONE, command(Command::Done, &[1]), "waiting for DONE: DONE with 4 bytes, and it has 0"),
-        (DONE, ports(3, &[1; 4]), "waiting for DONE: COLL H_PORT a second time"),
+        (DONE, ports(3, &[1; 4]), "waiting for DONE: COLL H_PORT again, without the values of more clients"),
     ];
     for (place, lie, expected) in table {
         let said = lied(place, &lie);
@@ -167,6 +171,43 @@ fn each_lie_is_told() {
                 || said.starts_with("what the clients have said"),
             "{said}"
         );
+    }
+}
+
+/// A label that was broadcast without some clients is broadcast again when one of these has sent it. The client took
+/// the repetition for a protocol error, unless it was done. A repetition without more clients still is one.
+#[test]
+fn each_repetition_of_a_label_has_more_clients() {
+    let all: Vec<Raw> = (0..4).map(|rank| raw(&settings(rank))).collect();
+    let mut plain = Plain::new(settings(0), all[1..].to_vec());
+    plain.run();
+    let (said, learned) = (plain.said, plain.ended.unwrap().unwrap());
+    let partial = |label: Label, mask: u32| {
+        let ranks = (0..8).filter(|rank| mask >> rank & 1 == 1);
+        let values: Vec<u8> = ranks.flat_map(|rank| all[rank % 4][&label].clone()).collect();
+        coll(label, Some(mask), [&values[..]])
+    };
+    for label in Label::KNOWN {
+        for place in at(label) + 1..=DONE {
+            // The client has received the label with these masks, and waits for the command at this index.
+            let with = |masks: &[u32]| {
+                let mut given = Given::new(settings(0));
+                said[..at(label)].iter().for_each(|bytes| given.receive(bytes));
+                given.receive(&partial(label, masks[0]));
+                said[at(label) + 1..place].iter().for_each(|bytes| given.receive(bytes));
+                masks[1..].iter().for_each(|mask| given.receive(&partial(label, *mask)));
+                given
+            };
+            let mut given = with(&[1, 5, 7, 15]);
+            said[place..].iter().for_each(|bytes| given.receive(bytes));
+            assert_eq!(given.ended.unwrap().as_ref(), Ok(&learned), "{label} at {place}");
+            for masks in [&[1, 1][..], &[1, 2], &[5, 1], &[5, 3], &[5, 5], &[5, 14], &[1, 5, 7, 15, 15]] {
+                let said = with(masks).fault();
+                let wrong = format!("COLL {label} again, without the values of more clients");
+                assert!(said.contains(&wrong), "{masks:?}: {said}");
+            }
+            assert!(with(&[1, 31]).fault().contains("has mask 0x1f, and there are 4 clients"));
+        }
     }
 }
 
@@ -314,7 +355,7 @@ fn labels_of_this_project() {
             .contains("waiting for DONE: DONE without COLL P_PORT, which this client has sent")
     );
     assert!(with(&[ports]).fault().contains("DONE without COLL C_JOB"));
-    assert!(with(&[job, job]).fault().contains("COLL C_JOB a second time"));
+    assert!(with(&[job, job]).fault().contains("COLL C_JOB again, without the values of more clients"));
     let other = coll(Label::C_JOB, Some(1), [&[6; 16][..]]);
     assert!(with(&[&other, ports]).fault().contains("COLL C_JOB: the values of this client are not those"));
     let short = coll(Label::C_JOB, Some(1), [&[6; 15][..]]);

@@ -6,5 +6,7 @@ mod extra;
 mod learning;
 mod lying;
 mod model;
+mod orders;
 mod refused;
 mod support;
+mod world;

@@ -1,135 +1,15 @@
 //! Clients with the real server, in memory, in any order and in any pieces: all learn the same, which is what the
 //! clusters have sent.
 
-use std::collections::VecDeque;
-use std::time::Duration;
-
-use gpc_impi::client::{Client, ClientInput, ClientOutput, ClientSettings, Cluster, Host, Learned, Proc};
-use gpc_impi::server::{Check, ConnId, Input, Output, Server, Settings};
+use gpc_impi::client::{ClientSettings, Cluster, Host, Proc};
 use gpc_impi::wire::{Key, Methods, Version};
 use proptest::prelude::*;
 
 use crate::support::{Agreed, any_cluster, open};
-
-/// One client, and the bytes in transit between it and the server.
-struct Side {
-    client: Client,
-    connected: bool,
-    to_server: VecDeque<u8>,
-    to_client: VecDeque<u8>,
-    learned: Option<Learned>,
-}
-
-struct World {
-    server: Server,
-    limit: Duration,
-    now: Duration,
-    sides: Vec<Side>,
-    ended: bool,
-}
-
-/// A possible next step.
-#[derive(Clone, Copy)]
-enum Step {
-    Connect(usize),
-    ToServer(usize),
-    ToClient(usize),
-}
-
-impl World {
-    fn new(clients: Vec<ClientSettings>, methods: Methods) -> World {
-        let settings = Settings { check: Check::Refuse, ..Settings::new(clients.len() as u32, methods) };
-        let side = |settings| Side {
-            client: Client::new(settings).unwrap(),
-            connected: false,
-            to_server: VecDeque::new(),
-            to_client: VecDeque::new(),
-            learned: None,
-        };
-        let sides = clients.into_iter().map(side).collect();
-        let limit = settings.limit;
-        World { server: Server::new(settings).unwrap(), limit, now: Duration::ZERO, sides, ended: false }
-    }
-
-    fn steps(&self) -> Vec<Step> {
-        let of = |(i, side): (usize, &Side)| {
-            let connect = (!side.connected).then_some(Step::Connect(i));
-            let to_server = (side.connected && !side.to_server.is_empty()).then_some(Step::ToServer(i));
-            let to_client = (!side.to_client.is_empty()).then_some(Step::ToClient(i));
-            [connect, to_server, to_client].into_iter().flatten()
-        };
-        self.sides.iter().enumerate().flat_map(of).collect()
-    }
-
-    fn step(&mut self, step: Step, most: usize) {
-        match step {
-            Step::Connect(i) => {
-                self.sides[i].connected = true;
-                self.tell(Input::Connected(ConnId(i as u64), "a test"));
-                self.drain(i);
-            }
-            Step::ToServer(i) => {
-                let bytes = cut(&mut self.sides[i].to_server, most);
-                self.tell(Input::Received(ConnId(i as u64), &bytes));
-            }
-            Step::ToClient(i) => {
-                let bytes = cut(&mut self.sides[i].to_client, most);
-                self.sides[i].client.handle(ClientInput::Received(&bytes));
-                self.drain(i);
-            }
-        }
-    }
-
-    fn tell(&mut self, input: Input<'_>) {
-        self.server.handle(self.now, input);
-        while let Some(output) = self.server.next_output() {
-            match output {
-                Output::Send(conn, bytes) => self.sides[conn.0 as usize].to_client.extend(bytes),
-                Output::Close(_) | Output::Event(_) => {}
-                Output::Ended(ended) => {
-                    assert_eq!(ended, Ok(()));
-                    self.ended = true;
-                }
-            }
-        }
-    }
-
-    fn drain(&mut self, i: usize) {
-        let side = &mut self.sides[i];
-        while let Some(output) = side.client.next_output() {
-            match output {
-                ClientOutput::Send(bytes) => side.to_server.extend(bytes),
-                ClientOutput::Event(_) => {}
-                ClientOutput::Learned(learned) => assert!(side.learned.replace(*learned).is_none()),
-                ClientOutput::Failed(fault) => panic!("client {i}: {fault}"),
-            }
-        }
-    }
-
-    /// Runs until no bytes are in transit, and the server waits for no deadline.
-    fn run(&mut self, choices: &mut impl Iterator<Item = (usize, usize)>) {
-        loop {
-            let steps = self.steps();
-            if steps.is_empty() {
-                match self.server.deadline().filter(|deadline| *deadline < self.limit) {
-                    Some(deadline) => self.now = deadline,
-                    None => return,
-                }
-                self.tell(Input::Tick);
-                continue;
-            }
-            let (which, most) = choices.next().unwrap();
-            self.step(steps[which % steps.len()], most);
-        }
-    }
-}
-
-fn cut(bytes: &mut VecDeque<u8>, most: usize) -> Vec<u8> {
-    bytes.drain(..most.min(bytes.len())).collect()
-}
+use crate::world::{Peer, World};
 
 /// The parameters of a client: its cluster, whether it knows labels of this project, and whether it has a key as well.
-type Told = (Cluster, bool, bool);
+pub(crate) type Told = (Cluster, bool, bool);
 
 fn any_clients() -> impl Strategy<Value = Vec<Told>> {
     let agreed = (prop_oneof![Just(1024), 0..5000], prop_oneof![Just(4), 0..9]);
@@ -146,7 +26,7 @@ fn any_clients() -> impl Strategy<Value = Vec<Told>> {
 }
 
 /// What all clients must learn.
-fn expected(told: &[Told], job: Option<[u8; 16]>) -> Vec<Cluster> {
+pub(crate) fn expected(told: &[Told], job: Option<[u8; 16]>) -> Vec<Cluster> {
     let all_own = told.iter().all(|(_, own, _)| *own);
     let mut clusters: Vec<Cluster> = told.iter().map(|(cluster, _, _)| cluster.clone()).collect();
     for (cluster, (_, own, _)) in clusters.iter_mut().zip(told) {
@@ -182,7 +62,7 @@ proptest! {
             (settings.own_labels, settings.bytes_max) = (*own, 1 << 20);
             settings
         });
-        let mut world = World::new(settings.collect(), Methods { none: true, key });
+        let mut world = World::new(settings.map(Peer::own).collect(), Methods { none: true, key });
         let mut choices = choices.into_iter().cycle();
         world.run(&mut choices);
         let job = job.filter(|_| all_own);
@@ -204,8 +84,7 @@ proptest! {
         }
         for i in 0..world.sides.len() {
             prop_assert!(!world.ended);
-            world.sides[i].client.fini();
-            world.drain(i);
+            world.fini(i);
             world.run(&mut choices);
         }
         prop_assert!(world.ended);
@@ -227,12 +106,13 @@ fn four_clusters_of_ten_thousand_hosts() {
     let told: Vec<Told> = (0..4).map(|rank| (Cluster::new(hosts(rank)), true, false)).collect();
     let settings =
         (0..).zip(&told).map(|(rank, (cluster, ..))| ClientSettings::new(rank, open(), cluster.clone()));
-    let mut world = World::new(settings.collect(), open());
+    let mut world = World::new(settings.map(Peer::own).collect(), open());
     let mut choices = (0..).map(|i: usize| (i, 1 << 16));
     world.run(&mut choices);
     let clusters = expected(&told, None);
     for side in &world.sides {
         assert!(side.learned.as_ref().unwrap().clusters == clusters);
-        assert_eq!(side.client.held(), 0);
+        let Peer::Own(client) = &side.peer else { continue };
+        assert_eq!(client.held(), 0);
     }
 }

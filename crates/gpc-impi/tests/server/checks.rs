@@ -265,15 +265,35 @@ fn a_known_label_that_some_leave_out_is_told_once() {
             driven.say(conn, &bare(Command::Done));
         }
         let partial: Vec<&Event> =
-            driven.events.iter().filter(|event| matches!(event, Event::Partial(..))).collect();
+            driven.events.iter().filter(|event| matches!(event, Event::Partial { .. })).collect();
         assert_eq!(partial.len(), told, "{check:?}");
         for event in partial {
-            assert_eq!(event, &Event::Partial(Label::C_DATALEN, vec![0, 2]));
+            let (label, left_out, unsent) = (Label::C_DATALEN, vec![0, 2], vec![]);
+            assert_eq!(event, &Event::Partial { label, left_out, unsent });
             assert!(
                 event.to_string().starts_with("COLL C_DATALEN: clients 0, 2 left it out, and some clients")
             );
         }
     }
+}
+
+/// The report said that a client had left a label out, and this client sent the label later. Only a client that is done
+/// has left it out.
+#[test]
+fn a_client_that_may_still_send_a_label_has_not_left_it_out() {
+    let mut driven = Driven::joined(open(4));
+    driven.say(0, &numbers(Label::C_NHOSTS, &[1]));
+    [1, 2].into_iter().for_each(|conn| driven.say(conn, &numbers(Label::C_NPROCS, &[1])));
+    driven.say(3, &bare(Command::Done));
+    driven.tick(driven.server.deadline().unwrap());
+    let said = "COLL C_NHOSTS: client 3 left it out, clients 1, 2 have not sent it yet, and some clients";
+    assert!(driven.told().contains(said), "{}", driven.told());
+    let mut driven = Driven::joined(open(2));
+    driven.say(0, &numbers(Label::C_NHOSTS, &[1]));
+    driven.say(1, &numbers(Label::C_NPROCS, &[1]));
+    driven.tick(driven.server.deadline().unwrap());
+    let said = "COLL C_NHOSTS: client 1 has not sent it yet, and some clients";
+    assert!(driven.told().contains(said), "{}", driven.told());
 }
 
 /// The same wrong value in each mode.

@@ -21,6 +21,7 @@ use super::ClientOptions;
 use super::connector::{self, Connector};
 use super::error::ClientError;
 use super::exchange::{Ask, Given, Misread};
+use super::names;
 use super::trusted::Trusted;
 use super::turns::{TurnKind, Turns};
 use super::url::ServiceUrl;
@@ -259,9 +260,10 @@ impl Asking {
                     let service = service.as_str().to_owned();
                     return (Err(ClientError::Nonsense { service, what }), reached);
                 }
-                // The service is ending, and may be restarted.
+                // The service may be restarted, or write its store again.
                 Err(Misread::Fault(fault)) if fault.kind == FaultKind::Unavailable => {
-                    unreachable(service, fault.message, ask, reached)
+                    let (service, why) = (service.as_str().to_owned(), unsure(fault.message, ask, reached));
+                    ClientError::Unavailable { service, why }
                 }
                 Err(Misread::Fault(fault)) if passes(&fault) => ClientError::Fault(fault),
                 Err(Misread::Fault(fault)) => return (Err(ClientError::Fault(fault)), reached),
@@ -295,7 +297,8 @@ impl Asking {
         let needed = answer + at_slowest(upload) + Duration::from_millis(ask.kept);
         let limit = needed.min(left() + GRACE);
         let lost = |why: String| Lost { why, sent: true, hopeless: false };
-        match timeout(limit, self.http.request(request)).await {
+        let asked = names::UNTIL.scope(until, self.http.request(request));
+        match timeout(limit, asked).await {
             Err(_) => Err(lost(format!("no answer within {:.1} s", limit.as_secs_f64())).into()),
             Ok(Err(error)) => {
                 let last = cause(&error);
@@ -405,12 +408,16 @@ fn url(handle: &Handle) -> Result<ServiceUrl, ClientError> {
 }
 
 fn unreachable(service: &ServiceUrl, why: String, ask: &Ask, reached: bool) -> ClientError {
+    ClientError::Unreachable { service: service.as_str().to_owned(), why: unsure(why, ask, reached) }
+}
+
+/// A reason, which adds that a request may have been carried out, if that is so.
+fn unsure(why: String, ask: &Ask, reached: bool) -> String {
     let unsure = match reached && !ask.again {
         true => "; it may have done what it was asked for, so look before you ask again",
         false => "",
     };
-    let why = format!("{}{unsure}", Shown(&why));
-    ClientError::Unreachable { service: service.as_str().to_owned(), why }
+    format!("{}{unsure}", Shown(&why))
 }
 
 /// The innermost cause of an error.

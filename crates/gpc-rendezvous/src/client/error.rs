@@ -26,6 +26,16 @@ pub enum ClientError {
         /// The last attempt and its failure.
         why: String,
     },
+    /// The service answers that it is not available: it is ending, or cannot write its store.
+    #[error(
+        "the rendezvous service at {service} does not do what it is asked for now: {why}; try again later"
+    )]
+    Unavailable {
+        /// URL of the service.
+        service: String,
+        /// Its reason.
+        why: String,
+    },
     /// The certificate of the service is not valid.
     #[error("the rendezvous service at {service} is not believed: {why}")]
     Certificate {

@@ -1,5 +1,5 @@
-//! Resolves host names of services within a time limit: a resolver that hangs must delay neither the request nor the
-//! end of the client.
+//! Resolves host names of services within the time limit of the request: a resolver that hangs must delay neither the
+//! request nor the end of the client.
 
 use std::future::Future;
 use std::io;
@@ -10,10 +10,20 @@ use std::time::Duration;
 
 use chained_gpc::Resolver;
 use hyper_util::client::legacy::connect::dns::Name;
+use tokio::time::Instant;
 use tower_service::Service;
 
-/// Time limit of a look-up, the same as for a connection attempt.
+/// Longest time of a look-up, the same as for a connection attempt.
 pub(super) const LIMIT: Duration = Duration::from_secs(5);
+
+/// Shortest time of a look-up. A request is also sent when its time limit passes: a wait then asks whether the
+/// rendezvous is complete by now.
+const LEAST: Duration = Duration::from_millis(100);
+
+tokio::task_local! {
+    /// End of the time limit of the request, for look-ups of its connection: the connector passes only the name.
+    pub(super) static UNTIL: Instant;
+}
 
 /// The resolver of HTTP connections.
 #[derive(Clone, Debug)]
@@ -39,6 +49,8 @@ impl Service<Name> for Names {
 
     fn call(&mut self, name: Name) -> Self::Future {
         let Names { resolver, limit } = self.clone();
+        let left = UNTIL.try_with(|until| until.saturating_duration_since(Instant::now()));
+        let limit = left.map_or(limit, |left| left.max(LEAST).min(limit));
         Box::pin(async move {
             // The task is bounded by the limit, and so is the shutdown of the runtime, which waits for it.
             let found = tokio::task::spawn_blocking(move || resolver.host(name.as_str(), limit));
@@ -70,6 +82,29 @@ mod tests {
         let mut names = Names { resolver, limit: Duration::from_millis(20) };
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let error = runtime.block_on(names.call("head.cluster".parse().unwrap())).unwrap_err().to_string();
+        assert!(error.contains("`head.cluster`") && error.contains("does not answer"), "{error}");
+        drop(runtime);
+        drop(release);
+    }
+
+    /// A look-up lasted for its own limit of 5 s, although the caller had given the request 1 s. Its error then came
+    /// too late, so the message did not name the look-up.
+    #[test]
+    fn a_look_up_ends_with_the_time_limit_of_the_request() {
+        let (release, held) = channel::<()>();
+        let held = Mutex::new(held);
+        let resolver = Resolver::by(move |_| {
+            let _ = held.lock().map(|held| held.recv());
+            Ok(Vec::new())
+        });
+        // With this limit of the look-up the test does not end.
+        let names = Names { resolver, limit: Duration::from_secs(86_400) };
+        let mut tcp = hyper_util::client::legacy::connect::HttpConnector::new_with_resolver(names);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let until = Instant::now() + Duration::from_millis(20);
+        let connected = runtime
+            .block_on(UNTIL.scope(until, async { tcp.call("http://head.cluster:1".parse().unwrap()).await }));
+        let error = std::error::Error::source(&connected.unwrap_err()).unwrap().to_string();
         assert!(error.contains("`head.cluster`") && error.contains("does not answer"), "{error}");
         drop(runtime);
         drop(release);

@@ -39,7 +39,7 @@ pub(super) enum Sent {
 /// Middleware: admits or rejects a request, and marks every response as private.
 pub(super) async fn guard(State(shared): State<App>, request: Request, next: Next) -> Response {
     let (parts, body) = request.into_parts();
-    let mut response = match framed(&parts.headers) {
+    let mut response = match framed(&parts) {
         Ok(()) => match check(&shared, &parts).await {
             Ok(()) => next.run(Request::from_parts(parts, body)).await,
             Err(problem) => problem.into_response(),
@@ -59,15 +59,21 @@ pub(super) async fn guard(State(shared): State<App>, request: Request, next: Nex
 
 /// Rejects a request whose body may end at different places for this server and for a proxy before it. The proxy might
 /// take the rest for another request (request smuggling).
-fn framed(headers: &HeaderMap) -> Result<(), Problem> {
-    let mut encodings = headers.get_all(header::TRANSFER_ENCODING).iter();
+fn framed(request: &Parts) -> Result<(), Problem> {
+    let mut encodings = request.headers.get_all(header::TRANSFER_ENCODING).iter();
     let Some(one) = encodings.next() else { return Ok(()) };
     if encodings.next().is_some() || !one.as_bytes().eq_ignore_ascii_case(b"chunked") {
         return Err(Problem::bad("`Transfer-Encoding` is `chunked`, once, or is left out"));
     }
-    match headers.contains_key(header::CONTENT_LENGTH) {
-        true => Err(Problem::bad("send either `Transfer-Encoding` or `Content-Length`, not both")),
-        false => Ok(()),
+    let head = request.extensions.get::<Client>().map(|client| client.link.head()).unwrap_or_default();
+    if head.has_length {
+        return Err(Problem::bad("send either `Transfer-Encoding` or `Content-Length`, not both"));
+    }
+    match head.is_whole {
+        true => Ok(()),
+        false => {
+            Err(Problem::bad("read the answer to a request before you send one with `Transfer-Encoding`"))
+        }
     }
 }
 

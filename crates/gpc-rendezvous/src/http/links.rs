@@ -13,6 +13,7 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout};
 
 use super::answers::Answers;
+use super::head::Head;
 use super::options::Times;
 
 /// Time that a new connection waits for the slot of another that closes. The other is idle, so closing takes only a
@@ -51,6 +52,8 @@ pub(super) struct Link {
     state: Mutex<State>,
     /// Its key among the strangers' connections.
     stranger: Mutex<Option<u64>>,
+    /// Head of the request that is served, or that is to arrive next.
+    head: Mutex<Head>,
     unread: AtomicBool,
     _place: OwnedSemaphorePermit,
 }
@@ -100,6 +103,7 @@ impl Links {
             close,
             state,
             stranger,
+            head: Mutex::default(),
             unread: AtomicBool::new(false),
             _place: place,
         })
@@ -150,12 +154,17 @@ impl Link {
     }
 
     /// Bytes have arrived.
-    pub(super) fn came(&self) {
-        if let State::Free { head, until, .. } = &mut *locked(&self.state)
-            && !*head
-        {
+    pub(super) fn came(&self, bytes: &[u8]) {
+        let State::Free { head, until, .. } = &mut *locked(&self.state) else { return };
+        locked(&self.head).take(bytes);
+        if !*head {
             (*head, *until) = (true, Instant::now() + self.links.times.head);
         }
+    }
+
+    /// The head of the request that is served.
+    pub(super) fn head(&self) -> Head {
+        *locked(&self.head)
     }
 
     /// The time by which bytes must arrive; `None` while a request is served.
@@ -208,6 +217,7 @@ impl Drop for Busy {
     fn drop(&mut self) {
         let link = &self.0;
         let until = Instant::now() + link.links.times.idle;
+        *locked(&link.head) = Head::default();
         let number = (!link.is_strangers()).then(|| locked(&link.links.free).add(&link.close, false));
         *locked(&link.state) = State::Free { number, head: false, until };
     }

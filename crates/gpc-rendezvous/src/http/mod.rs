@@ -16,6 +16,7 @@ mod budget;
 mod connection;
 mod events;
 mod guard;
+mod head;
 mod host;
 mod json;
 mod links;

@@ -52,10 +52,7 @@ impl Shared {
     pub(super) async fn ask(&self, request: Request) -> Result<Answer, Problem> {
         match timeout(ANSWER_LIMIT, ask(&self.desk, request)).await {
             Ok(answer) => Ok(answer?),
-            Err(_) => Err(Problem::unavailable(format!(
-                "the service has not answered for {} s: ask again",
-                ANSWER_LIMIT.as_secs()
-            ))),
+            Err(_) => Err(silent()),
         }
     }
 
@@ -68,7 +65,8 @@ impl Shared {
         self.desk.create(spec, then).map_err(no_randomness)?.detach();
         match timeout(ANSWER_LIMIT, answer).await {
             Ok(Ok(answer)) => Ok(answer?),
-            Ok(Err(_)) | Err(_) => Err(ended().into()),
+            Ok(Err(_)) => Err(ended().into()),
+            Err(_) => Err(silent()),
         }
     }
 }
@@ -76,4 +74,12 @@ impl Shared {
 /// The problem for an answer of the wrong kind.
 pub(super) fn strange() -> Problem {
     Problem::unavailable("the service has answered something else than was asked: this is a fault of its own")
+}
+
+/// The problem for a request that the service may carry out later.
+fn silent() -> Problem {
+    Problem::unavailable(format!(
+        "the service has not answered for {} s, and what was asked for may have been done: ask again",
+        ANSWER_LIMIT.as_secs()
+    ))
 }

@@ -97,8 +97,9 @@ impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let this = &mut *self;
+        let before = buffer.filled().len();
         let read = ready!(Pin::new(&mut this.stream).poll_read(cx, buffer));
-        this.link.came();
+        this.link.came(&buffer.filled()[before..]);
         Poll::Ready(read)
     }
 }

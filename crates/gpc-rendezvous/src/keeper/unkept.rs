@@ -1,8 +1,11 @@
 //! Changes that the store failed to take, to be retried, and the answers that wait until these changes are stored.
 //!
-//! The service continues meanwhile. Requests that need the store are rejected and reads are answered. Waits continue,
-//! and learn of a change when it is stored. No acknowledged change is lost, and no change is acknowledged before it is
-//! stored.
+//! The service continues meanwhile. Requests that need the store are rejected and reads are answered. Changes that no
+//! request asks for, such as the end of a lifetime, take effect, and waits learn of them when they are stored. No
+//! acknowledged change is lost, and no change is acknowledged before it is stored.
+//!
+//! A store that fails may have taken the changes nevertheless: if syncing the file fails, for example. So changes that
+//! undo those of the refused requests are stored first.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
@@ -52,6 +55,9 @@ enum Part {
 /// Changes that are yet to be stored, and outputs that wait for them.
 #[derive(Debug)]
 pub(super) struct Unkept {
+    /// Undo what was refused when the store failed. There are as many as changes in that turn, and those that restore
+    /// a resource that was to end.
+    undoing: Vec<Change>,
     /// The last change of each part. Their number is bounded by the parts that exist, because new ones are rejected.
     changes: BTreeMap<(ResourceId, Part), Change>,
     /// Outputs held back, in order: answers to waits, at most `most`, and actions at parent resources.
@@ -68,7 +74,12 @@ pub(super) struct Unkept {
 impl Unkept {
     pub(super) fn new(error: StoreError, most: usize) -> Unkept {
         let (changes, outputs) = (BTreeMap::new(), VecDeque::new());
-        Unkept { changes, outputs, most, error, again: 0, pause: AGAIN_FIRST }
+        Unkept { undoing: Vec::new(), changes, outputs, most, error, again: 0, pause: AGAIN_FIRST }
+    }
+
+    /// Adds changes that undo those of refused requests. They are stored before all others.
+    pub(super) fn undo(&mut self, changes: &[Change]) {
+        self.undoing.extend_from_slice(changes);
     }
 
     /// Records another failure of the store, and sets the time of the next retry.
@@ -112,7 +123,7 @@ impl Unkept {
 
     /// All changes to store.
     pub(super) fn changes(&self) -> Vec<Change> {
-        self.changes.values().cloned().collect()
+        self.undoing.iter().chain(self.changes.values()).cloned().collect()
     }
 
     /// Whether a change of this resource is yet to be stored.
@@ -132,7 +143,7 @@ impl Unkept {
             (Some(Asks::Write(id)), Output::Answer(ticket, Ok(_))) => {
                 let refused = id.is_none_or(|id| self.concerns(id));
                 let ticket = *ticket;
-                return Some(if refused { Output::Answer(ticket, Err(self.fault())) } else { output });
+                return Some(if refused { Output::Answer(ticket, Err(self.uncertain())) } else { output });
             }
             _ => (false, None),
         };
@@ -166,11 +177,20 @@ impl Unkept {
         self.outputs.into_iter().map(|(_, output)| output)
     }
 
-    /// The fault for a request that needs the store.
+    /// The fault for a request that needs the store, and has changed nothing.
     pub(super) fn fault(&self) -> Fault {
         let error = &self.error;
         let message = format!(
-            "the service cannot write its store, so it takes nothing that it has to keep; it tries again: ask again later ({error})"
+            "the service cannot write its store, so it takes nothing that it has to keep, and nothing was changed: see that there is free disk space for it ({error})"
+        );
+        Fault::new(FaultKind::Unavailable, message)
+    }
+
+    /// The fault for a repeated request whose resource has changes that are yet to be stored, such as its new lease.
+    fn uncertain(&self) -> Fault {
+        let error = &self.error;
+        let message = format!(
+            "the service cannot write its store, so what was asked for may have been done, and a restart may undo it: see that there is free disk space for it ({error})"
         );
         Fault::new(FaultKind::Unavailable, message)
     }

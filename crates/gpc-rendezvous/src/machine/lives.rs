@@ -6,6 +6,7 @@ use chained_gpc::{Id, Shown};
 use super::holder::{Holder, lease_of};
 use super::resource::{Controller, Seen};
 use super::service::Service;
+use super::step::Step;
 use super::timer::Timer;
 use super::{Answer, Change, Fault, FaultKind, Life, NAME_MAX, OVERHEAD, Output, ResourceId, Token, Unit};
 
@@ -193,6 +194,7 @@ impl Service {
         }
         self.admit(OVERHEAD)?;
         self.place_controller(id, unit, name, token, life);
+        self.note(Step::Controlled(id, unit));
         let change = self.resources.get(&id).and_then(|resource| resource.change(Holder::Controller(unit)));
         self.outputs.extend(change.map(Output::Keep));
         Ok(Answer::Done)
@@ -240,6 +242,7 @@ impl Service {
             resource.units_by_token.remove(&controller.token);
             self.held -= OVERHEAD;
             self.outputs.push_back(Output::Keep(Change::Released(id, unit)));
+            self.note(Step::Released(id, unit, controller));
         }
     }
 }

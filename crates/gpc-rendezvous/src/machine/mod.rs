@@ -18,8 +18,10 @@ mod request;
 mod resource;
 mod service;
 mod spec;
+mod step;
 mod timer;
 mod tops;
+mod undo;
 mod waits;
 
 pub use brought::Brought;

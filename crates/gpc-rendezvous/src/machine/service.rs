@@ -8,6 +8,7 @@ use chained_gpc::{Id, Job};
 use super::ended::Ended;
 use super::holder::Holder;
 use super::resource::{Registrant, Resource, Seen, State};
+use super::step::Step;
 use super::timer::Timer;
 use super::tops::Tops;
 use super::{
@@ -31,8 +32,10 @@ pub struct Service {
     pub(super) members: BTreeMap<Id, BTreeSet<(ResourceId, Holder)>>,
     /// Bytes that all resources hold, see [`Limits::held`].
     pub(super) held: u64,
-    tops: Tops,
+    pub(super) tops: Tops,
     ended: Ended,
+    /// Steps of the batch that has begun, if any.
+    pub(super) batch: Option<Vec<Step>>,
     pub(super) outputs: VecDeque<Output>,
 }
 
@@ -51,6 +54,7 @@ impl Service {
             held: 0,
             tops: Tops::default(),
             ended: Ended::default(),
+            batch: None,
             outputs: VecDeque::new(),
         }
     }
@@ -199,6 +203,7 @@ impl Service {
             return Err(Fault::new(FaultKind::Unavailable, "this id was drawn before: ask again"));
         }
         self.add(Resource::new(id, kept.clone()));
+        self.note(Step::Created(id));
         self.outputs.push_back(Output::Keep(Change::Resource(id, kept)));
         self.ask_above(id);
         Ok(Answer::Created(id))
@@ -238,7 +243,7 @@ impl Service {
         Ok(KeptResource { capacity, level, created, expires, job, joint, parent, token, failed: None })
     }
 
-    fn add(&mut self, resource: Resource) {
+    pub(super) fn add(&mut self, resource: Resource) {
         let id = resource.id;
         self.by_age.insert((resource.created, id));
         self.timers.insert((resource.expires, Timer::End(id)));
@@ -296,6 +301,7 @@ impl Service {
         brought.fits(resource.level)?;
         self.admit(data.len() as u64 + OVERHEAD)?;
         self.place(id, rank, token, brought.data, life);
+        self.note(Step::Registered(id, rank));
         let resource = self.resource(id)?;
         let (registered, change) = (resource.registered(rank), resource.brought(rank));
         self.outputs.extend(change.map(Output::Keep));
@@ -306,7 +312,7 @@ impl Service {
     }
 
     /// Adds a registrant to its resource.
-    fn place(&mut self, id: ResourceId, rank: u32, token: Token, data: Bytes, life: Life) {
+    pub(super) fn place(&mut self, id: ResourceId, rank: u32, token: Token, data: Bytes, life: Life) {
         let Some(resource) = self.resources.get_mut(&id) else { return };
         let held = data.len() as u64 + OVERHEAD;
         resource.insert(rank, Registrant { token, data, seen: Seen { life, until: None } });
@@ -360,6 +366,7 @@ impl Service {
         if let Some(registrant) = registrant {
             self.held -= registrant.data.len() as u64 + OVERHEAD;
             self.outputs.push_back(Output::Keep(Change::Withdrawn(id, rank)));
+            self.note(Step::Withdrawn(id, rank, registrant));
         }
     }
 
@@ -367,6 +374,7 @@ impl Service {
     pub(super) fn settle(&mut self, id: ResourceId) {
         let Some(resource) = self.resources.get_mut(&id) else { return };
         if resource.complete() {
+            self.note(Step::Settled(id));
             self.end_lives(id);
             self.register_above(id);
         }
@@ -382,6 +390,7 @@ impl Service {
         resource.state = State::Failed(fault);
         let change = Change::Resource(id, resource.kept());
         self.outputs.push_back(Output::Keep(change));
+        self.note(Step::Settled(id));
         self.end_lives(id);
         self.stop_above(id, why);
         self.tell(id);
@@ -398,7 +407,17 @@ impl Service {
         // Before the leases end: a wait that stops restarts its lease.
         waiting.iter().for_each(|ticket| self.stop_waiting(*ticket));
         self.end_lives(id);
-        let Some(resource) = self.resources.remove(&id) else { return };
+        let Some(resource) = self.take_out(id) else { return };
+        self.outputs.push_back(Output::Keep(Change::Ended(id)));
+        let told = waiting.into_iter().map(|ticket| Output::Answer(ticket, Err(fault.clone())));
+        self.outputs.extend(told);
+        self.ended.add(id, fault);
+        self.note(Step::Ended(Box::new(resource)));
+    }
+
+    /// Removes a resource from all tables.
+    pub(super) fn take_out(&mut self, id: ResourceId) -> Option<Resource> {
+        let resource = self.resources.remove(&id)?;
         self.held -= resource.held();
         if let Some(Ok(top)) = &resource.top {
             self.held -= self.tops.remove(&top.data);
@@ -413,10 +432,7 @@ impl Service {
                 self.by_job.remove(&job);
             }
         }
-        self.outputs.push_back(Output::Keep(Change::Ended(id)));
-        let told = waiting.into_iter().map(|ticket| Output::Answer(ticket, Err(fault.clone())));
-        self.outputs.extend(told);
-        self.ended.add(id, fault);
+        Some(resource)
     }
 
     fn end_job(&mut self, job: Job) -> usize {

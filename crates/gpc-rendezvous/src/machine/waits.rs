@@ -3,6 +3,7 @@
 use super::holder::Holder;
 use super::resource::Waiting;
 use super::service::{Service, full};
+use super::step::Step;
 use super::timer::Timer;
 use super::{Answer, Fault, Millis, Of, Output, ResourceId, Ticket, Token};
 
@@ -20,11 +21,16 @@ impl Service {
             self.outputs.push_back(Output::Answer(ticket, answer));
             return;
         }
+        self.put_wait(id, ticket, Waiting { of, until, token });
+    }
+
+    pub(super) fn put_wait(&mut self, id: ResourceId, ticket: Ticket, waiting: Waiting) {
         let Some(resource) = self.resources.get_mut(&id) else { return };
+        let (until, token) = (waiting.until, waiting.token.clone());
         if let Some(token) = &token {
             *resource.tokens_waiting.entry(token.clone()).or_default() += 1;
         }
-        resource.waits.insert(ticket, Waiting { of, until, token: token.clone() });
+        resource.waits.insert(ticket, waiting);
         self.waits.insert(ticket, id);
         self.timers.extend(until.map(|until| (until, Timer::Wait(ticket))));
         self.renew(id, token.as_ref());
@@ -50,18 +56,20 @@ impl Service {
     pub(super) fn stop_waiting(&mut self, ticket: Ticket) {
         let Some(id) = self.waits.remove(&ticket) else { return };
         let Some(resource) = self.resources.get_mut(&id) else { return };
-        let Some(Waiting { until, token, .. }) = resource.waits.remove(&ticket) else { return };
-        if let Some(until) = until {
+        let Some(waiting) = resource.waits.remove(&ticket) else { return };
+        if let Some(until) = waiting.until {
             self.timers.remove(&(until, Timer::Wait(ticket)));
         }
-        let Some(token) = token else { return };
-        if let Some(waiting) = resource.tokens_waiting.get_mut(&token) {
-            *waiting -= 1;
-            if *waiting == 0 {
-                resource.tokens_waiting.remove(&token);
-                self.renew(id, Some(&token));
+        if let Some(token) = &waiting.token
+            && let Some(count) = resource.tokens_waiting.get_mut(token)
+        {
+            *count -= 1;
+            if *count == 0 {
+                resource.tokens_waiting.remove(token);
+                self.renew(id, Some(token));
             }
         }
+        self.note(Step::Answered(id, ticket, waiting));
     }
 
     /// Answers the waits whose outcome is known.

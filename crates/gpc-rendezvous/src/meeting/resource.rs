@@ -160,9 +160,9 @@ mod http {
     fn fault(error: ClientError) -> Fault {
         match error {
             ClientError::Fault(fault) => fault,
-            lost @ (ClientError::Unreachable { .. } | ClientError::Certificate { .. }) => {
-                Fault::new(FaultKind::Unavailable, lost.to_string())
-            }
+            lost @ (ClientError::Unreachable { .. }
+            | ClientError::Unavailable { .. }
+            | ClientError::Certificate { .. }) => Fault::new(FaultKind::Unavailable, lost.to_string()),
             other => Fault::new(FaultKind::AboveFailed, other.to_string()),
         }
     }

@@ -274,7 +274,13 @@ impl<'a> Tables<'a> {
             Change::Registrant(ResourceId(id), rank, registrant, data) => {
                 let bytes = record::write_registrant(registrant)?;
                 self.registrants.insert((id, *rank), bytes.as_slice()).map_err(said)?;
-                self.data.insert((id, *rank), &data[..]).map_err(said)?;
+                // Changes that restore a resource may find its data in place: writing them again would need as much
+                // free space.
+                let before = self.data.get((id, *rank)).map_err(said)?;
+                let same = before.is_some_and(|before| before.value() == &data[..]);
+                if !same {
+                    self.data.insert((id, *rank), &data[..]).map_err(said)?;
+                }
             }
             Change::Lease(ResourceId(id), rank, registrant) => {
                 let bytes = record::write_registrant(registrant)?;
@@ -420,6 +426,25 @@ mod tests {
         store.keep(4, &[registrant(kept)]).unwrap();
         let found = store.load().unwrap();
         assert_eq!((found.now, found.registrants.len() as u32), (Some(4), kept + 1));
+    }
+
+    /// The changes that undo a refused end of a resource are stored when the disk is full. They wrote the data again,
+    /// for which there was no room.
+    #[test]
+    fn data_that_are_there_need_no_room() {
+        let left = Arc::new(AtomicU64::new(1 << 30));
+        let disk = Disk { memory: Arc::new(InMemoryBackend::new()), left: Arc::clone(&left) };
+        let mut store = FileStore::on(move || Ok(disk.clone()), "disk").unwrap();
+        let long = |byte| match registrant(0) {
+            Change::Registrant(id, rank, kept, _) => {
+                Change::Registrant(id, rank, kept, vec![byte; 1 << 20].into())
+            }
+            other => other,
+        };
+        store.keep(1, &[long(7)]).unwrap();
+        left.store(1 << 19, Ordering::Relaxed);
+        store.keep(2, &[long(7)]).unwrap();
+        assert!(store.keep(3, &[long(8)]).is_err());
     }
 
     /// A service of root took a file that another user had created. That user could read all secrets and change the

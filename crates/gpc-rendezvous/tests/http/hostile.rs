@@ -101,6 +101,41 @@ fn a_body_whose_end_is_not_certain_is_refused() {
     assert_eq!(tally(&server, &path), 0);
 }
 
+/// A request with `Transfer-Encoding` and `Content-Length` was accepted. A proxy that goes by the length sees another
+/// end of the body.
+#[test]
+fn a_body_with_two_ends_is_refused() {
+    let server = server();
+    let path = create(&server, r#"{"capacity":9}"#);
+    for head in [
+        "Transfer-Encoding: chunked\r\nContent-Length: 5\r\n",
+        "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n",
+        "content-length: 0\r\nX: y\r\nTransfer-Encoding: chunked\r\n",
+    ] {
+        let behind = format!("5\r\nfive!\r\n0\r\n\r\nDELETE {path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        let mut client = begin(&server, &path, head, behind.as_bytes());
+        assert_eq!(client.answer().problem(), (400, "bad-request".into()), "{head}");
+        assert_eq!(client.rest(), b"", "{head}: the connection ends");
+        // The same after an earlier request.
+        let mut client = connect(server.address());
+        assert_eq!(client.ask("GET /openapi.json", "", b"").status, 200);
+        client.send(format!("POST {path}/registrants HTTP/1.1\r\nHost: localhost\r\n{head}\r\n{behind}"));
+        assert_eq!(client.answer().problem(), (400, "bad-request".into()), "{head}");
+    }
+    assert_eq!(tally(&server, &path), 0);
+    // One of the two is enough, on one connection as well.
+    let mut client = connect(server.address());
+    for name in ["a", "b"] {
+        let chunked = "Transfer-Encoding: chunked\r\nX: Content-Length: 5\r\n";
+        client.send(format!("POST {path}/registrants HTTP/1.1\r\nHost: localhost\r\n{chunked}"));
+        client.send(format!("Registrant-Token: {name}\r\n\r\n5\r\nfive!\r\n0\r\n\r\n"));
+        assert_eq!(client.answer().status, 201);
+        let (line, token) = (format!("POST {path}/registrants"), format!("Registrant-Token: {name}2\r\n"));
+        assert_eq!(client.ask(&line, &token, b"five!").status, 201);
+    }
+    assert_eq!(tally(&server, &path), 4);
+}
+
 #[test]
 fn a_body_that_comes_byte_by_byte_is_refused() {
     let server = impatient();

@@ -11,5 +11,6 @@ mod registering;
 mod restarts;
 #[path = "../support/mod.rs"]
 mod support;
+mod undone;
 mod units;
 mod waiting;
