@@ -29,7 +29,7 @@ fn exchange(limit: Duration) -> Result<String, SpaceError> {
         return Ok("started by nobody who speaks PMIx".to_owned());
     };
     let (me, count) = (space.id(), space.count());
-    space.put("exchange.id", &format!("id-{me}"))?;
+    space.put("exchange.id", &format!("id-{me}"), limit)?;
     space.fence(limit)?;
     let all: Vec<String> =
         (0..count).map(|of| space.get(of, "exchange.id", limit)).collect::<Result<_, _>>()?;
