@@ -87,6 +87,7 @@ impl<'a> History<'a> {
             Seen::Disturbed(id) => drop(self.disturbed.entry(*id).or_insert(at)),
             Seen::Ends => self.ends = self.ends.or(Some(at)),
             Seen::Noticed { .. }
+            | Seen::Spawned(_)
             | Seen::Ended(_)
             | Seen::Kills { .. }
             | Seen::Calm
@@ -248,7 +249,24 @@ impl<'a> History<'a> {
                 *first = (*first).min(*at);
             }
         }
+        self.add_spawned(&mut since);
         since
+    }
+
+    /// Tools at the head that receive the deaths of a group receive those of the groups that it spawns.
+    fn add_spawned(&self, since: &mut BTreeMap<(Client, GroupId), usize>) {
+        for (at, seen) in self.seen.iter().enumerate() {
+            let Seen::Spawned(group) = seen else { continue };
+            let Some(parent) = self.layouts.get(group).and_then(|layout| layout.parent) else { continue };
+            let watches = |((client, of), from): &(&(Client, GroupId), &usize)| {
+                *of == parent && **from < at && matches!(client, Client::Tool(_))
+            };
+            let tools: Vec<Client> = since.iter().filter(watches).map(|((tool, _), _)| *tool).collect();
+            for tool in tools {
+                let first = since.entry((tool, *group)).or_insert(at);
+                *first = (*first).min(at);
+            }
+        }
     }
 }
 
