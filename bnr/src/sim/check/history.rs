@@ -249,12 +249,14 @@ impl<'a> History<'a> {
                 *first = (*first).min(*at);
             }
         }
-        self.add_spawned(&mut since);
         since
     }
 
-    /// Tools at the head that receive the deaths of a group receive those of the groups that it spawns.
-    fn add_spawned(&self, since: &mut BTreeMap<(Client, GroupId), usize>) {
+    /// Like [`subscriptions`](Self::subscriptions), with the groups that are watched because their parents are: those of
+    /// tools at the head. The second value has those of which the deaths need not come, since the parent may have been
+    /// removed before.
+    pub(super) fn watched(&self) -> (BTreeMap<(Client, GroupId), usize>, BTreeSet<(Client, GroupId)>) {
+        let (mut since, mut vague) = (self.subscriptions(), BTreeSet::new());
         for (at, seen) in self.seen.iter().enumerate() {
             let Seen::Spawned(group) = seen else { continue };
             let Some(parent) = self.layouts.get(group).and_then(|layout| layout.parent) else { continue };
@@ -263,10 +265,23 @@ impl<'a> History<'a> {
             };
             let tools: Vec<Client> = since.iter().filter(watches).map(|((tool, _), _)| *tool).collect();
             for tool in tools {
+                let asks = since.contains_key(&(tool, *group));
+                if !asks && (vague.contains(&(tool, parent)) || self.may_be_removed(parent, at)) {
+                    vague.insert((tool, *group));
+                }
                 let first = since.entry((tool, *group)).or_insert(at);
                 *first = (*first).min(at);
             }
         }
+        (since, vague)
+    }
+
+    /// Whether a request to free a group, which was not refused, may have been carried out by then.
+    fn may_be_removed(&self, group: GroupId, at: usize) -> bool {
+        self.requests.iter().any(|(client, (asked, request))| {
+            let is_refused = || self.answers.get(client).is_some_and(|(_, answer, _)| answer.is_err());
+            *asked <= at && **request == Request::Free(group) && !is_refused()
+        })
     }
 }
 
