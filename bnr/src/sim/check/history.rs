@@ -47,6 +47,9 @@ pub(super) struct History<'a> {
     pub(super) meetings: BTreeMap<Meeting, Vec<Part<'a>>>,
 }
 
+/// A client, and a group whose deaths it receives.
+type Subscription = (Client, GroupId);
+
 impl<'a> History<'a> {
     pub(super) fn new(seen: &'a [Seen], times: &'a [u64], head: Id) -> History<'a> {
         let mut history = History {
@@ -236,7 +239,7 @@ impl<'a> History<'a> {
     }
 
     /// Place from which a client receives the deaths of a group.
-    pub(super) fn subscriptions(&self) -> BTreeMap<(Client, GroupId), usize> {
+    pub(super) fn subscriptions(&self) -> BTreeMap<Subscription, usize> {
         let mut since = BTreeMap::new();
         for ((client, serial), (_, request)) in &self.requests {
             let (Request::Subscribe(group), Some((at, Ok(_), _))) =
@@ -255,12 +258,12 @@ impl<'a> History<'a> {
     /// Like [`subscriptions`](Self::subscriptions), with the groups that are watched because their parents are: those of
     /// tools at the head. The second value has those of which the deaths need not come, since the parent may have been
     /// removed before.
-    pub(super) fn watched(&self) -> (BTreeMap<(Client, GroupId), usize>, BTreeSet<(Client, GroupId)>) {
+    pub(super) fn watched(&self) -> (BTreeMap<Subscription, usize>, BTreeSet<Subscription>) {
         let (mut since, mut vague) = (self.subscriptions(), BTreeSet::new());
         for (at, seen) in self.seen.iter().enumerate() {
             let Seen::Spawned(group) = seen else { continue };
             let Some(parent) = self.layouts.get(group).and_then(|layout| layout.parent) else { continue };
-            let watches = |((client, of), from): &(&(Client, GroupId), &usize)| {
+            let watches = |((client, of), from): &(&Subscription, &usize)| {
                 *of == parent && **from < at && matches!(client, Client::Tool(_))
             };
             let tools: Vec<Client> = since.iter().filter(watches).map(|((tool, _), _)| *tool).collect();
