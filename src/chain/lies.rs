@@ -12,17 +12,11 @@ use gpc_trees::{Id, IdList};
 use super::call::Child;
 use crate::wire::level::{Event, Limits, StreamDecoder};
 use crate::wire::message::{Answer, Partial, SubtreeReply};
-use crate::wire::{Failure, Payload, Request};
+use crate::wire::{Cause, Failure, Payload, Request};
 
 /// Returns what is wrong with a failure that ends a call.
-pub(super) fn in_failure(request: &Request, child: &Child, failure: &Failure) -> Option<String> {
-    let ids = request.ids.slice(child.group);
-    let (covered, all) = (failure.coverage.len(), u64::from(ids.len()));
-    // A child that has not read the whole request does not know its ids, and reports on none.
-    if covered != all && covered != 0 {
-        return Some(format!("its failure reports on {covered} ids, of {all} that it was sent to"));
-    }
-    blames_stranger(&ids, [failure.cause.id].into_iter())
+pub(super) fn in_failure(request: &Request, child: &Child, cause: &Cause) -> Option<String> {
+    blames_stranger(&request.ids.slice(child.group), [cause.id].into_iter())
 }
 
 /// Returns the valid answer of a child of a partial call: its part, or its failure.
@@ -43,7 +37,9 @@ pub(super) fn partial_answer(
             let lie = misfit.or_else(|| blames_stranger(&ids, report.causes.iter().map(|cause| cause.id)));
             lie.map_or(Ok(Ok(partial)), Err)
         }
-        Answer::Failed(failure) => in_failure(request, child, &failure).map_or(Ok(Err(failure)), Err),
+        Answer::Failed(failure) => {
+            blames_stranger(&ids, [failure.cause.id].into_iter()).map_or(Ok(Err(failure)), Err)
+        }
         Answer::Completed | Answer::Reply(_) | Answer::Arriving(_) | Answer::Partial(_) => {
             Err("its answer does not report on the ids it was sent to".into())
         }

@@ -37,13 +37,13 @@ impl Node {
             self.liveness.forget_all();
             self.liveness.asked = self.now;
         }
-        self.give_up_silent(&heartbeat);
+        let gave_up = self.give_up_silent(&heartbeat);
         if self.liveness.next.is_none() {
             // The last call has ended with the peers that were given up.
             return;
         }
         if self.liveness.asks <= self.now {
-            self.ask(&heartbeat);
+            self.ask(&heartbeat, gave_up);
         }
         let awaited = self.awaited();
         let watched = self.liveness.watched.iter().filter(|(peer, _)| awaited.contains_key(peer));
@@ -53,14 +53,16 @@ impl Node {
     }
 
     /// Gives up the awaited peers that have been silent for too long, then those of their children that are awaited now
-    /// and have been silent as long.
-    fn give_up_silent(&mut self, heartbeat: &Heartbeat) {
+    /// and have been silent as long. Returns whether there were any.
+    fn give_up_silent(&mut self, heartbeat: &Heartbeat) -> bool {
+        let mut any = false;
         // Ends: each iteration removes watched peers, and none is added.
         loop {
             let silent = self.liveness.silent(&self.awaited(), heartbeat, self.now);
             if silent.is_empty() {
-                return;
+                return any;
             }
+            any = true;
             for (peer, silent) in silent {
                 self.liveness.forget(peer);
                 self.emit(Output::Abandon { peer });
@@ -70,13 +72,16 @@ impl Node {
         }
     }
 
-    /// Asks all awaited peers, and the descendants of those that have not answered the last question.
-    fn ask(&mut self, heartbeat: &Heartbeat) {
+    /// Asks all awaited peers, and the descendants of those that have not answered the last question. `gave_up`: a
+    /// silent peer has just been given up.
+    fn ask(&mut self, heartbeat: &Heartbeat, gave_up: bool) {
         // Where requests are delayed, their receivers are awaited soon, and asking before would forget their silence.
-        // The questions wait once in each interval, so delayed requests do not hold them back for good.
-        let latest = self.liveness.asked.plus(heartbeat.every + heartbeat.every / 4);
-        if self.now < latest && self.calls.iter().any(|call| call.unasked.is_some()) {
-            self.liveness.asks = latest;
+        // The questions wait once in each interval, and again after each time that a peer is given up: delayed requests
+        // do not hold them back for good.
+        let (latest, soon) = (self.liveness.asked.plus(heartbeat.every), heartbeat.every / 4);
+        let waits = self.now < latest.plus(soon) || gave_up;
+        if waits && self.calls.iter().any(|call| call.unasked.is_some()) {
+            self.liveness.asks = latest.max(self.now).plus(soon);
             return;
         }
         let awaited = self.awaited();

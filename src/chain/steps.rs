@@ -331,7 +331,7 @@ impl Node {
         let reply = match answer {
             Answer::Failed(failure) => {
                 let child = call.children.as_ref().and_then(|children| children.get(index));
-                return match child.and_then(|child| lies::in_failure(&call.request, child, &failure)) {
+                return match child.and_then(|child| lies::in_failure(&call.request, child, &failure.cause)) {
                     Some(lie) => self.fail(slot, Cause::new(from, Stage::Reply, CauseKind::BadReply, lie)),
                     None => self.child_failed(slot, index, *failure),
                 };

@@ -183,6 +183,7 @@ fn functions_of_another_member_are_refused() {
 
 /// The time in which a process had reached its launcher was not a part of the time limit.
 #[test]
+#[allow(clippy::disallowed_methods, reason = "a program names a moment of its clock")]
 fn a_time_limit_counts_from_the_moment_that_the_program_names() {
     let is_over = |limited: &dyn Fn(Bootstrap) -> Bootstrap| {
         let meet = |_: &str, within: Within| Err::<Meeting, _>(format!("over: {}", within.left.is_zero()));

@@ -104,9 +104,9 @@ fn a_child_fails_while_func_is_deferred_or_waits_for_its_turn() {
 }
 
 #[test]
-fn a_failure_that_reports_on_no_ids_leaves_them_unknown() {
+fn a_coverage_of_the_wrong_length_is_not_believed() {
     let mut one = waiting(request("1-5"));
-    let outputs = one.response(2, failed(3, Stage::Func, Coverage::new()));
+    let outputs = one.response(2, failed(3, Stage::Func, Coverage::all(Status::Done, 7)));
     assert_eq!(outputs[0], "to 0: id 3 failed at stage func: bad luck [d????]");
 }
 

@@ -56,22 +56,6 @@ fn a_failure_that_blames_an_id_of_another_slice_is_the_childs_own() {
     }
 }
 
-/// A failure reported on more ids than the child had been sent to, or on fewer, and was passed on as true.
-#[test]
-fn a_failure_that_does_not_fit_its_slice_is_the_childs_own() {
-    for covered in [1, 3, 8] {
-        let answer = failed(2, Stage::Func, Coverage::all(Status::Failed, covered));
-        let lie = format!("its failure reports on {covered} ids, of 2 that it was sent to");
-        let outputs = waiting(false).response(2, answer.clone());
-        let said = format!("to 0: id 2 failed at stage reply (bad-reply): {lie} [d????]");
-        assert!(outputs.contains(&said), "{outputs:?}");
-        assert_eq!(waiting(true).response(2, answer), ["to 3: request 3 skipped 1, sent before"]);
-    }
-    // A child that has not read its ids reports on none.
-    let outputs = waiting(false).response(2, failed(2, Stage::Setup, Coverage::new()));
-    assert!(outputs.iter().any(|line| line.contains("id 2 failed at stage setup")), "{outputs:?}");
-}
-
 fn partial_of_one(data: &str) -> Answer {
     let [header, data] =
         ["0 ".to_string(), format!("{} {data}", data.len())].map(|text| text.into_bytes().into());

@@ -61,7 +61,7 @@ fn a_process_that_is_killed_in_the_middle_is_left_out_alone() {
 #[test]
 fn processes_that_have_just_started_are_not_lost_with_their_parent() {
     for tree in ["chain", "binary", "binomial"] {
-        let call = Gpc::start(&format!("call sleep -n 24 --tree {tree} --header 50ms {FIRST_AWAKE}"));
+        let call = Gpc::start(&format!("call sleep -n 24 --tree {tree} --header 1s {FIRST_AWAKE}"));
         call.until_asleep(1);
         call.node(1).kill(Signal::KILL);
         check_without(&call.end(), 24, &[1], [23, 0, 0, 1], "link");

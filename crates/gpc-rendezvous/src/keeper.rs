@@ -1,7 +1,7 @@
 //! The service thread: takes requests from a queue, stores all changes of a turn together, and then sends the answers.
 //!
-//! Requests that change what is stored are carried out last in their turn. If the store does not take their changes,
-//! they are undone and refused, and the service continues with requests that do not need the store: see `unkept`.
+//! In each turn, the requests that change the stored state run last. If the store refuses their changes, they are undone
+//! and fail, and the service continues with requests that do not need the store: see `unkept`.
 
 mod unkept;
 
@@ -304,7 +304,7 @@ struct Run {
     store: Option<Box<dyn Store>>,
     upward: Upward,
     waiting: HashMap<Ticket, (Reply, Asks)>,
-    /// Requests of this turn that change what is stored. There are none while the store fails.
+    /// Requests of this turn that change the stored state. It is empty while the store fails.
     writes: Vec<(Ticket, Request)>,
     /// Reads and waits that came after these, and follow them.
     later: Vec<(Ticket, Request)>,

@@ -17,9 +17,10 @@ use crate::fault::{Fault, FaultKind};
 use crate::names::GroupId;
 use crate::order::{Order, Report};
 
-/// Time that a node waits for the head's next standing order after one was cancelled. A living head sends it at once.
-/// If the head is gone, the processes must not run on for long.
-const UNWATCHED: Duration = Duration::from_secs(10);
+/// Time that a node waits for the head's next standing order after one was cancelled. A living head sends it at once,
+/// but it may be held up on its way: by stopped nodes, until heartbeats give them up (10 s by default; a second one
+/// below the first some seconds later). If the head is gone, the processes must not run on for long.
+const UNWATCHED: Duration = Duration::from_secs(20);
 
 /// Consecutive unanswered probes, for any reason, after which a node is declared lost.
 const PROBES: u32 = 3;
@@ -163,7 +164,7 @@ impl Domain {
     }
 
     fn wait_for_watch(&mut self, limit: Duration) {
-        let due = self.now.saturating_add(limit.min(self.settings.limits.ask));
+        let due = self.now.saturating_add(limit);
         self.watched.until = Some(self.timers.at(due, Timer::Unwatched));
     }
 

@@ -80,7 +80,7 @@ impl Port {
             match self.listener.accept() {
                 Ok(connection) => accepted.push(connection),
                 Err(error) if error.kind() == ErrorKind::ConnectionAborted => {}
-                // Without descriptors, an attempt in each iteration would be in vain.
+                // No descriptor is free, so the next attempt waits.
                 Err(_) => return (accepted, false),
             }
         }
@@ -205,9 +205,8 @@ mod tests {
         }
     }
 
-    /// Another user who connected and closed at once, 100 times a second, locked the processes out of their port, and
-    /// was reported as "somebody whose user the system does not tell": each such connection cost a search of all
-    /// sockets, and the queue of the listener, of 128 connections, overflowed.
+    /// 100 connections a second of another user, each closed at once, locked the processes out of their port. Each cost
+    /// a search of all sockets, so the listener's queue of 128 connections overflowed. The message did not name the user.
     #[test]
     fn a_process_is_accepted_behind_connections_that_were_closed_at_once() {
         let mut doors = Doors::open(None, true).unwrap();

@@ -251,7 +251,8 @@ impl World {
                 self.push_at(id, at, |run| Event::Killed(id, run, group, signal));
             }
             Output::Signal(..) | Output::Aborted { .. } | Output::NotStarted(_) => {}
-            Output::Spawned { .. } | Output::Killed { .. } => {}
+            Output::Spawned { group, .. } => self.see(Seen::Spawned(group)),
+            Output::Killed { .. } => {}
             Output::Warning(message) => self.say(format_args!("{id} warns: {message}")),
             Output::End => self.part_ended(id),
         }

@@ -33,6 +33,8 @@ pub(super) enum Seen {
     Started {
         layout: Arc<Layout>,
     },
+    /// All of a group that a process has spawned was started.
+    Spawned(GroupId),
     /// A process runs.
     Runs {
         member: Member,

@@ -267,8 +267,8 @@ fn a_fence_before_the_coordinator_hears_of_its_group() -> (Nodes, Serial, GroupI
     (nodes, spawning, group, waiting)
 }
 
-/// A fence's limit was shorter than the start of the group at the coordinator, which could not say who was missing. The
-/// simulator found this.
+/// The time limit of a fence passed before the group had started at the coordinator, which then could not name the
+/// missing members. The simulator found this.
 #[test]
 fn a_limit_that_has_passed_before_the_group_starts_at_the_coordinator_names_who_is_missing() {
     let (mut nodes, spawning, group, waiting) = a_fence_before_the_coordinator_hears_of_its_group();

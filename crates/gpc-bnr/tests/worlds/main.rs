@@ -61,6 +61,14 @@ fn faults_at_many_events_of_a_small_world() {
     assert!(kinds.len() > 6, "{kinds:?}");
 }
 
+/// A node that was stopped held the head's new standing order up for 5 s, until heartbeats gave it up. Two healthy nodes
+/// below it had lost the old order and waited 3 s, which was the limit of all orders here; then they killed their
+/// processes.
+#[test]
+fn nodes_wait_for_a_standing_order_that_a_stopped_node_holds_up() {
+    assert_good(&run_all([Scenario::new(8, 204_000_007_600)]));
+}
+
 /// Orders, and requests with their outcomes, that at least one world must contain.
 const WANTED: &[&str] = &[
     "order AtHead",

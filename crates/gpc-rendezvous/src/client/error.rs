@@ -27,9 +27,7 @@ pub enum ClientError {
         why: String,
     },
     /// The service answers that it is not available: it is ending, or cannot write its store.
-    #[error(
-        "the rendezvous service at {service} does not do what it is asked for now: {why}; try again later"
-    )]
+    #[error("the rendezvous service at {service} refuses the request for now: {why}; try again later")]
     Unavailable {
         /// URL of the service.
         service: String,

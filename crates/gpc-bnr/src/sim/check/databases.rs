@@ -31,13 +31,16 @@ pub(super) fn destroyed(history: &History<'_>, wrong: &mut Vec<Wrong>) {
     }
 }
 
+/// The request of a put, and its place.
+type Put = ((Client, Serial), usize);
+
 /// What has happened to a database that was created by name.
 #[derive(Default)]
 struct Named<'a> {
     /// Successful destructions: places of the request and the answer.
     gone: Vec<(usize, usize)>,
-    /// Puts of a key and a value: the request, and its place.
-    puts: BTreeMap<(&'a [u8], &'a [u8]), Vec<((Client, Serial), usize)>>,
+    /// Puts of a key and a value.
+    puts: BTreeMap<(&'a [u8], &'a [u8]), Vec<Put>>,
 }
 
 fn named<'a>(history: &'a History<'_>) -> BTreeMap<&'a str, Named<'a>> {

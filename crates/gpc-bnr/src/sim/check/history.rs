@@ -47,6 +47,9 @@ pub(super) struct History<'a> {
     pub(super) meetings: BTreeMap<Meeting, Vec<Part<'a>>>,
 }
 
+/// A client, and a group whose deaths it receives.
+type Subscription = (Client, GroupId);
+
 impl<'a> History<'a> {
     pub(super) fn new(seen: &'a [Seen], times: &'a [u64], head: Id) -> History<'a> {
         let mut history = History {
@@ -87,6 +90,7 @@ impl<'a> History<'a> {
             Seen::Disturbed(id) => drop(self.disturbed.entry(*id).or_insert(at)),
             Seen::Ends => self.ends = self.ends.or(Some(at)),
             Seen::Noticed { .. }
+            | Seen::Spawned(_)
             | Seen::Ended(_)
             | Seen::Kills { .. }
             | Seen::Calm
@@ -235,7 +239,7 @@ impl<'a> History<'a> {
     }
 
     /// Place from which a client receives the deaths of a group.
-    pub(super) fn subscriptions(&self) -> BTreeMap<(Client, GroupId), usize> {
+    pub(super) fn subscriptions(&self) -> BTreeMap<Subscription, usize> {
         let mut since = BTreeMap::new();
         for ((client, serial), (_, request)) in &self.requests {
             let (Request::Subscribe(group), Some((at, Ok(_), _))) =
@@ -249,6 +253,38 @@ impl<'a> History<'a> {
             }
         }
         since
+    }
+
+    /// Like [`subscriptions`](Self::subscriptions), with the groups that are watched because their parents are: those of
+    /// tools at the head. The second value has those of which the deaths need not come, since the parent may have been
+    /// removed before.
+    pub(super) fn watched(&self) -> (BTreeMap<Subscription, usize>, BTreeSet<Subscription>) {
+        let (mut since, mut vague) = (self.subscriptions(), BTreeSet::new());
+        for (at, seen) in self.seen.iter().enumerate() {
+            let Seen::Spawned(group) = seen else { continue };
+            let Some(parent) = self.layouts.get(group).and_then(|layout| layout.parent) else { continue };
+            let watches = |((client, of), from): &(&Subscription, &usize)| {
+                *of == parent && **from < at && matches!(client, Client::Tool(_))
+            };
+            let tools: Vec<Client> = since.iter().filter(watches).map(|((tool, _), _)| *tool).collect();
+            for tool in tools {
+                let asks = since.contains_key(&(tool, *group));
+                if !asks && (vague.contains(&(tool, parent)) || self.may_be_removed(parent, at)) {
+                    vague.insert((tool, *group));
+                }
+                let first = since.entry((tool, *group)).or_insert(at);
+                *first = (*first).min(at);
+            }
+        }
+        (since, vague)
+    }
+
+    /// Whether a request to free a group, which was not refused, may have been carried out by then.
+    fn may_be_removed(&self, group: GroupId, at: usize) -> bool {
+        self.requests.iter().any(|(client, (asked, request))| {
+            let is_refused = || self.answers.get(client).is_some_and(|(_, answer, _)| answer.is_err());
+            *asked <= at && **request == Request::Free(group) && !is_refused()
+        })
     }
 }
 

@@ -26,7 +26,7 @@ pub(super) fn subscribed(history: &History<'_>, wrong: &mut Vec<Wrong>) {
 
 /// Each subscriber is notified of each death once; other clients are not.
 pub(super) fn notices(history: &History<'_>, wrong: &mut Vec<Wrong>) {
-    let since = history.subscriptions();
+    let (since, vague) = history.watched();
     let mut told = BTreeMap::new();
     for (at, seen) in history.seen.iter().enumerate() {
         let Seen::Noticed { client, death } = seen else { continue };
@@ -41,6 +41,9 @@ pub(super) fn notices(history: &History<'_>, wrong: &mut Vec<Wrong>) {
     for ((client, group), since) in &since {
         let freed = history.is_freed(*group, usize::MAX);
         // A subscription to a removed group is refused, so no notice is required.
+        if vague.contains(&(*client, *group)) {
+            continue;
+        }
         if history.is_excused(*client, usize::MAX) || history.is_away(*client) || freed {
             continue;
         }
