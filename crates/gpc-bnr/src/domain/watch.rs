@@ -30,7 +30,8 @@ impl Domain {
     pub(super) fn begin(&mut self) {
         if self.head.is_none() {
             self.life = Life::Runs;
-            return self.wait_for_watch(self.settings.limits.ask);
+            // The head waits so long for the others to begin.
+            return self.wait_for_watch(self.settings.limits.ask.saturating_add(UNWATCHED));
         }
         let others = self.others();
         if others.is_empty() {

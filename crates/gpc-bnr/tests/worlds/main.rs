@@ -69,6 +69,19 @@ fn nodes_wait_for_a_standing_order_that_a_stopped_node_holds_up() {
     assert_good(&run_all([Scenario::new(8, 204_000_007_600)]));
 }
 
+/// A node was stopped when the domain began. The head waited for it for as long as an order may take, and the others,
+/// which waited as long for their first standing order, ended just before it came.
+#[test]
+fn nodes_wait_for_their_first_standing_order_longer_than_the_head_for_all_to_begin() {
+    assert_good(&run_all([Scenario::new(8, 205_000_008_876)]));
+}
+
+/// A process of the world asked to kill groups by chance, and one that was late met the final test group.
+#[test]
+fn no_process_kills_the_final_test_group() {
+    assert_good(&run_all([Scenario::new(8, 205_000_006_864)]));
+}
+
 /// Orders, and requests with their outcomes, that at least one world must contain.
 const WANTED: &[&str] = &[
     "order AtHead",
