@@ -291,6 +291,15 @@ impl Domain {
         self.refuse_elsewhere(root, meeting, Vec::new(), Some(fault));
     }
 
+    /// A group has started here: the failures of its members that were reported before go to all nodes of their sets.
+    pub(super) fn repeat_failures(&mut self, group: GroupId) {
+        for (meeting, fault) in self.kinds.failures_of(group) {
+            let Ok(nodes) = self.nodes_of(&meeting.set, &self.purpose_of(&meeting)) else { continue };
+            let order = Order::Release { meeting, deaths: fault.deaths.clone(), outcome: Err(fault) };
+            self.tell(nodes, order, Then::Nothing);
+        }
+    }
+
     /// Whether a request is finished. If it has failed, the failure is sent again to the node that missed it.
     fn is_finished_for(&mut self, root: Id, meeting: &Meeting) -> bool {
         match self.kinds.get(meeting).and_then(|kind| kind.finished(meeting.epoch)) {
