@@ -279,6 +279,15 @@ impl Domain {
         self.refuse_elsewhere(root, meeting, Vec::new(), Some(fault));
     }
 
+    /// A group has started here: the failures of its members that were reported before go to all nodes of their sets.
+    pub(super) fn repeat_failures(&mut self, group: GroupId) {
+        for (meeting, fault) in self.collective.kinds.failures_of(group) {
+            let Ok(nodes) = self.nodes_of(&meeting.set, &self.purpose_of(&meeting)) else { continue };
+            let order = Order::Release { meeting, deaths: fault.deaths.clone(), outcome: Err(fault) };
+            self.tell(nodes, order, Then::Nothing);
+        }
+    }
+
     /// If a request has failed, sends the failure again to the node that missed it. Returns whether the request is
     /// finished.
     fn repeat_outcome(&mut self, root: Id, meeting: &Meeting) -> bool {

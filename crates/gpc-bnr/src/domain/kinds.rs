@@ -106,6 +106,14 @@ fn failed_before() -> Fault {
     Fault::new(FaultKind::TimedOut, "the meeting has failed at the other members before")
 }
 
+/// Whether a set has members of a group.
+fn is_of(set: &Set, group: GroupId) -> bool {
+    match set {
+        Set::Group(of) => *of == group,
+        Set::Members(members) => members.iter().any(|member| member.group == group),
+    }
+}
+
 impl Kinds {
     /// The entry of a set and tag, created if needed; `None` if there are too many.
     pub(super) fn of(&mut self, set: &Set, tag: &[u8]) -> Option<&mut Kind> {
@@ -129,14 +137,23 @@ impl Kinds {
         self.kinds.get(&meeting.set)?.get(&meeting.tag)
     }
 
+    /// The failed requests of members of a group, with their faults.
+    pub(super) fn failures_of(&self, group: GroupId) -> Vec<(Meeting, Fault)> {
+        let mut failures = Vec::new();
+        for (set, tags) in self.kinds.iter().filter(|(set, _)| is_of(set, group)) {
+            for (tag, kind) in tags {
+                let meeting = |epoch| Meeting { set: set.clone(), tag: tag.clone(), epoch };
+                let faults = kind.finished.faults.iter();
+                failures.extend(faults.map(|(epoch, fault)| (meeting(*epoch), fault.clone())));
+            }
+        }
+        failures
+    }
+
     /// A group was removed: drops its counters. Finished requests stay known for a while, since messages about them may
     /// be in transit.
     pub(super) fn forget(&mut self, group: GroupId) {
-        let of_group = |set: &Set| match set {
-            Set::Group(of) => *of == group,
-            Set::Members(members) => members.iter().any(|member| member.group == group),
-        };
-        for (set, tags) in self.kinds.iter_mut().filter(|(set, _)| of_group(set)) {
+        for (set, tags) in self.kinds.iter_mut().filter(|(set, _)| is_of(set, group)) {
             for kind in tags.values_mut() {
                 kind.next.clear();
                 kind.failed.clear();

@@ -73,6 +73,7 @@ impl Domain {
         };
         self.local.here.insert(group, here);
         self.outputs.push_back(Output::Start(layout.clone()));
+        self.repeat_failures(group);
         let lost: Vec<Death> = self.deaths_with_nodes(&layout, |id| self.lost.contains(&id));
         self.learn(&lost);
         // Deaths at other nodes may be known already.

@@ -299,6 +299,32 @@ fn a_failure_that_is_older_than_the_group_at_the_coordinator_is_that_of_all_memb
     assert_eq!(next, [Ok(Answer::Done), Ok(Answer::Done)]);
 }
 
+/// A fence failed at one node before the coordinator had heard of the group, and the coordinator told nobody else: a
+/// member at a third node waited for its own limit. The simulator found this.
+#[test]
+fn a_failure_that_is_older_than_the_group_at_the_coordinator_reaches_all_nodes() {
+    let mut nodes = Nodes::new(&[3, 5, 7, 9], Limits::default());
+    nodes.holds = |order| matches!(order, Order::Start(_));
+    let spawning = nodes.asks(TOOL, spawn(4, OnDeath::Notify));
+    nodes.let_go_at(7);
+    nodes.let_go_at(9);
+    let group = nodes.started[0].group;
+    let over = some(group, &[1, 2, 3]);
+    let limit = Some(Duration::from_secs(1));
+    let short = Request::Fence { over: over.clone(), limit, tag: Vec::new() };
+    let first = nodes.asks(process(group, 2), short);
+    let second = nodes.asks(process(group, 3), fence(over.clone()));
+    nodes.after(Duration::from_secs(1));
+    // No member waits longer for the names of the missing.
+    nodes.after(Duration::from_secs(1));
+    let told = nodes.answer(process(group, 2), first).unwrap().unwrap_err();
+    assert_eq!(nodes.answer(process(group, 3), second), None);
+    nodes.let_go();
+    assert!(nodes.answer(TOOL, spawning).unwrap().is_ok());
+    assert_eq!(nodes.answer(process(group, 3), second), Some(Err(told.clone())));
+    assert_eq!(nodes.refused(process(group, 1), fence(over)), told);
+}
+
 /// A fence timed out. The fault at one node had only the number of missing members there, without their names. At
 /// another node it stated that members elsewhere were late.
 #[test]

@@ -82,6 +82,13 @@ fn no_process_kills_the_final_test_group() {
     assert_good(&run_all([Scenario::new(8, 205_000_006_864)]));
 }
 
+/// Two members at one node wanted different things before the coordinator had heard of their group; a member at a third
+/// node was not told.
+#[test]
+fn a_failure_before_the_start_at_the_coordinator_reaches_all_nodes() {
+    assert_good(&run_all([Scenario::new(4, 211_000_000_207)]));
+}
+
 /// Orders, and requests with their outcomes, that at least one world must contain.
 const WANTED: &[&str] = &[
     "order AtHead",
