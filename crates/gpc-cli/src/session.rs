@@ -60,7 +60,7 @@ impl Own {
 
 /// Result of the calls of a session.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Made {
+pub struct CallReply {
     /// The last call, with the times of all calls.
     pub outcome: Outcome,
     /// Reply data of the last call, unchanged.
@@ -115,7 +115,7 @@ impl Session {
     ///
     /// # Errors
     /// If a call is refused before it is sent, or the replies are malformed. A call that fails is an outcome.
-    pub fn make_calls(&mut self, plan: &CallPlan, interrupt: &Interrupt) -> Result<Made, Failure> {
+    pub fn make_calls(&mut self, plan: &CallPlan, interrupt: &Interrupt) -> Result<CallReply, Failure> {
         let count = plan.repeat.unwrap_or(1);
         let mut times_us = Vec::new();
         let progress = Progress::new(plan, count);
@@ -191,7 +191,7 @@ impl Session {
         ended: Result<runtime::Outcome, CallError>,
         wall_us: u64,
         repeat: Option<Repeat>,
-    ) -> Result<Made, Failure> {
+    ) -> Result<CallReply, Failure> {
         let nodes = plan.ids.len();
         let mut outcome = Outcome {
             func: plan.func_name.clone(),
@@ -216,7 +216,7 @@ impl Session {
                 outcome.replies = replies(&reply)?;
                 outcome.cause = reply.causes().first().map(|cause| self.explain(plan, cause)).or(late);
                 outcome.missing = self.missing(plan, reply.coverage(), reply.causes());
-                return Ok(Made { outcome, data: reply.data().clone() });
+                return Ok(CallReply { outcome, data: reply.data().clone() });
             }
             Err(CallError::Failed(failed)) => failed.failure().clone(),
             Err(refused) => return Err(refused.into()),
@@ -224,7 +224,7 @@ impl Session {
         outcome.coverage = failure.coverage.counts().into();
         outcome.cause = Some(self.explain(plan, &failure.cause));
         outcome.missing = self.missing(plan, &failure.coverage, std::slice::from_ref(&failure.cause));
-        Ok(Made { outcome, data: Bytes::new() })
+        Ok(CallReply { outcome, data: Bytes::new() })
     }
 
     /// Returns the ids that are not done, each with its cause if known.

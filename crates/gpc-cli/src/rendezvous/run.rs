@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 use chained_gpc::Job;
 use gpc_rendezvous::client::{Client, ClientError, ServiceUrl};
 use gpc_rendezvous::variables::Variables;
-use gpc_rendezvous::{FaultKind, Handle, Spec, Wanted};
+use gpc_rendezvous::{FaultKind, Handle, RankChoice, Spec};
 
 use super::arguments::{above, client};
 use super::private::TokenFile;
-use super::task::{END, Event, KILLED, Over, Tasks, watch_children};
+use super::task::{END, Event, KILLED, Tasks, WaitEnd, watch_children};
 use super::{private, token};
 use crate::args::rendezvous::RunArgs;
 use crate::interrupt::Interrupt;
@@ -54,15 +54,15 @@ pub(super) fn run(args: &RunArgs) -> CommandResult {
     let end = args.time_limit.map(|limit| Instant::now() + limit.duration());
     let mut failures = Failures { tell: (!args.keep_going).then_some(tell), asking: None };
     let over = tasks.wait(&events, end, |task, status| failures.said(task, status, &meeting));
-    if matches!(over, Over::Unmet) {
+    if matches!(over, WaitEnd::Unmet) {
         say("the other processes are ended, since not all have registered (--keep-going leaves them)");
     }
     tasks.end(&events);
     failures.end();
     Ok(ExitCode::from(match over {
-        Over::Ended | Over::Unmet => tasks.failed.unwrap_or(0),
-        Over::Interrupted => interrupt.exit_status().unwrap_or(1),
-        Over::TimedOut => {
+        WaitEnd::Ended | WaitEnd::Unmet => tasks.failed.unwrap_or(0),
+        WaitEnd::Interrupted => interrupt.exit_status().unwrap_or(1),
+        WaitEnd::TimedOut => {
             say(&format!("the processes were ended: they ran for longer than {}", shown(args.time_limit)));
             TIMED_OUT
         }
@@ -107,7 +107,7 @@ impl Drop for Meeting<'_> {
 
 /// Returns the rank above, if it is one that can be passed to the processes.
 fn rank(args: &RunArgs) -> Result<Option<u32>, Refused> {
-    let Some(Wanted::Rank(rank)) = args.above.rank.map(|rank| rank.0) else { return Ok(None) };
+    let Some(RankChoice::Rank(rank)) = args.above.rank.map(|rank| rank.0) else { return Ok(None) };
     let told = u32::try_from(rank).map(Some);
     told.map_err(|_| Refused::Usage(format!("--rank {rank}: ranks go from 0 to {}", u32::MAX)))
 }

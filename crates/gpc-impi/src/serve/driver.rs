@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token};
 
-use super::link::{Came, Link};
+use super::link::{Link, ReadOutcome};
 use super::{ServeError, Stopper};
 use crate::server::{ConnId, Event, Failure, Input, Output, Server};
 
@@ -215,10 +215,10 @@ impl<F: FnMut(Duration, &Event)> Driver<F> {
             // Input from another connection may have closed this one.
             let Some(link) = self.links.get_mut(&id).filter(|link| link.reads()) else { continue };
             match link.read(buffer) {
-                Came::Nothing => {}
-                Came::Bytes(count) => self.handle(Input::Received(id, &buffer[..count])),
-                Came::Closed => self.handle(Input::Closed(id)),
-                Came::End(why) => {
+                ReadOutcome::Nothing => {}
+                ReadOutcome::Bytes(count) => self.handle(Input::Received(id, &buffer[..count])),
+                ReadOutcome::Closed => self.handle(Input::Closed(id)),
+                ReadOutcome::End(why) => {
                     self.links.remove(&id);
                     self.handle(Input::Lost(id, &why));
                 }

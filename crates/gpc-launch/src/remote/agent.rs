@@ -19,7 +19,7 @@ use rustix::io::{Errno, read, write};
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 use zeroize::Zeroizing;
 
-use super::answer::{Answer, GREETING, Here};
+use super::answer::{Answer, GREETING, StartReport};
 use super::driver::{Driver, SHELL};
 use super::lines::{Lines, TooLong};
 use super::network::{Listening, place};
@@ -126,7 +126,7 @@ struct Above {
     output: OwnedFd,
     lines: Lines,
     /// Received lines that are still unprocessed.
-    heard: Vec<Zeroizing<String>>,
+    received: Vec<Zeroizing<String>>,
     /// When the last bytes arrived.
     heard_at: Instant,
     unsent: VecDeque<u8>,
@@ -146,7 +146,7 @@ struct Started {
     listening: Option<Listening>,
     task: Task,
     /// When this agent last sent a line. Silence would make the agent above take it for lost.
-    said: Instant,
+    last_report: Instant,
     done: bool,
     /// Whether it has received its address book.
     introduced: bool,
@@ -189,14 +189,14 @@ impl Agent {
             Address::Tcp(address) => Ok(address),
             other => Err(io::Error::other(format!("{other} is no TCP port"))),
         };
-        let here = Here {
+        let here = StartReport {
             id,
             loopback: socket(&listening.loopback).map_err(system("listen"))?,
             address: listening.outside.as_ref().map(socket).transpose().map_err(system("listen"))?,
             key: self.key.public(),
             place: place().map_err(system("find out which machine this is"))?,
         };
-        self.above.say(&Answer::Here(here).to_string())?;
+        self.above.say(&Answer::Started(here).to_string())?;
         let exe = this_program().map_err(system("find this program"))?;
         // As for the root.
         let _ = provide_files(4 * task.fan_out.get() as usize);
@@ -207,7 +207,7 @@ impl Agent {
             driver,
             listening: Some(listening),
             task,
-            said: Instant::now(),
+            last_report: Instant::now(),
             done: false,
             introduced: false,
             node: None,
@@ -243,11 +243,11 @@ impl Agent {
             started.done = true;
             self.above.say(&Answer::Done.to_string())?;
         }
-        if !started.done && started.said.elapsed() >= started.task.limit / 4 {
-            started.said = Instant::now();
+        if !started.done && started.last_report.elapsed() >= started.task.limit / 4 {
+            started.last_report = Instant::now();
             self.above.say(&Answer::Wait.to_string())?;
         }
-        started.driver.said().iter().for_each(|line| tell_people(line));
+        started.driver.take_log().iter().for_each(|line| tell_people(line));
         Ok(())
     }
 
@@ -282,7 +282,7 @@ impl Agent {
     /// Returns a complete part of the orders, including the line that ends it, if it has arrived.
     fn hear(&mut self, end: &str) -> Result<Option<Zeroizing<String>>, AgentError> {
         let mut whole = None;
-        for line in std::mem::take(&mut self.above.heard) {
+        for line in std::mem::take(&mut self.above.received) {
             if *line == ALIVE {
                 continue;
             }
@@ -313,7 +313,7 @@ impl Above {
             input,
             output,
             lines,
-            heard: Vec::new(),
+            received: Vec::new(),
             heard_at: Instant::now(),
             unsent: VecDeque::new(),
         })
@@ -366,9 +366,9 @@ impl Above {
                 Ok(0) => return Err(AgentError::ParentGone),
                 Ok(count) => {
                     self.heard_at = Instant::now();
-                    let heard = &mut self.heard;
+                    let received = &mut self.received;
                     let lines =
-                        self.lines.add(&chunk[..count], |line| heard.push(Zeroizing::new(line.into())));
+                        self.lines.add(&chunk[..count], |line| received.push(Zeroizing::new(line.into())));
                     lines.map_err(|TooLong| AgentError::Told("a line that is too long"))?;
                 }
                 Err(Errno::INTR | Errno::AGAIN) => {}

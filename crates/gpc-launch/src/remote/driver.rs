@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::answer::{Answer, LINE_MAX};
-use super::process::{Process, Spoken};
+use super::process::{Process, ProcessLine};
 use super::share::HostIds;
 use super::starting::{Output, Starting};
 use super::task::{ALIVE, Task};
@@ -37,7 +37,7 @@ pub(super) struct Driver {
     /// When the last keep-alive line was sent.
     told: Duration,
     up: Vec<Answer>,
-    said: Vec<String>,
+    log: Vec<String>,
 }
 
 impl Driver {
@@ -51,7 +51,7 @@ impl Driver {
             begun: Instant::now(),
             told: Duration::ZERO,
             up: Vec::new(),
-            said: Vec::new(),
+            log: Vec::new(),
         }
     }
 
@@ -81,8 +81,8 @@ impl Driver {
     }
 
     /// Takes the log lines of agents.
-    pub(super) fn said(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.said)
+    pub(super) fn take_log(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.log)
     }
 
     /// Sends a text to all agents below.
@@ -162,9 +162,9 @@ impl Driver {
         let numbers: Vec<usize> = self.processes.keys().copied().collect();
         for number in numbers {
             let Some(process) = self.processes.get_mut(&number) else { continue };
-            let mut take = |spoken: Spoken<'_>| match spoken {
-                Spoken::Answer(line) => self.starting.line(number, line, now),
-                Spoken::Said(line) => self.starting.said(number, line),
+            let mut take = |spoken: ProcessLine<'_>| match spoken {
+                ProcessLine::Answer(line) => self.starting.line(number, line, now),
+                ProcessLine::Log(line) => self.starting.log_line(number, line),
             };
             let sound = process.turn(now, &mut take);
             let ended = process.end(now, &mut take);
@@ -188,7 +188,7 @@ impl Driver {
         while let Some(output) = self.starting.next_output() {
             match output {
                 Output::Up(answer) => self.up.push(answer),
-                Output::Said { line } => self.said.push(line),
+                Output::Log { line } => self.log.push(line),
                 // The poll reports its end, and then it is reaped.
                 Output::Kill { agent } => self.processes.get_mut(&agent).into_iter().for_each(Process::kill),
                 Output::Spawn { agent, share, same_host } => {

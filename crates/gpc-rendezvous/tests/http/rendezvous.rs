@@ -2,7 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use gpc_rendezvous::machine::{Change, Kept, KeptResource, Millis};
+use gpc_rendezvous::machine::{Change, Millis, StoredResource, StoredState};
 use gpc_rendezvous::{ResourceId, Store, StoreError, Token};
 
 use crate::raw::{ask, connect, create, register, server, started, until};
@@ -67,14 +67,14 @@ fn who_waits_is_told_when_the_last_one_comes() {
 }
 
 /// A store with a resource of one registrant.
-struct OfOne(Option<(ResourceId, KeptResource)>);
+struct OfOne(Option<(ResourceId, StoredResource)>);
 
 impl Store for OfOne {
-    fn load(&mut self) -> Result<Kept, StoreError> {
-        Ok(Kept { resources: self.0.take().into_iter().collect(), ..Kept::default() })
+    fn load(&mut self) -> Result<StoredState, StoreError> {
+        Ok(StoredState { resources: self.0.take().into_iter().collect(), ..StoredState::default() })
     }
 
-    fn keep(&mut self, _now: Millis, _changes: &[Change]) -> Result<(), StoreError> {
+    fn save(&mut self, _now: Millis, _changes: &[Change]) -> Result<(), StoreError> {
         Ok(())
     }
 }
@@ -86,7 +86,7 @@ fn a_wait_is_as_long_as_it_was_asked_whatever_the_machines_clock_says() {
     let apart = create_time(&server()) + 3_600_000;
     let (job, joint, parent, failed, token) = (None, None, None, None, Token::new("t").unwrap());
     let (capacity, level, created, expires) = (1, 1, apart, apart + 3_600_000);
-    let kept = KeptResource { capacity, level, created, expires, job, joint, parent, token, failed };
+    let kept = StoredResource { capacity, level, created, expires, job, joint, parent, token, failed };
     let server = started(|options| {
         options.store = Some(Box::new(OfOne(Some((ResourceId([7; 16]), kept)))));
     });

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use chained_gpc::Job;
 use gpc_rendezvous::machine::{Input, OVERHEAD, Ticket};
 use gpc_rendezvous::{
-    Answer, Fault, FaultKind, Life, Limits, Of, Request, ResourceId, Spec, Token, Unit, Wanted,
+    Answer, Fault, FaultKind, Life, Limits, RankChoice, Request, ResourceId, Scope, Spec, Token, Unit,
 };
 use proptest::prelude::*;
 
@@ -220,10 +220,10 @@ impl Model {
 
     fn answer(&mut self, request: Request) -> Told {
         match request {
-            Request::Create { spec, drawn } => {
+            Request::Create { spec, random } => {
                 let expires = self.now + spec.lifetime.unwrap();
                 self.resources.push(Resource {
-                    id: drawn.id,
+                    id: random.id,
                     capacity: spec.capacity as u32,
                     expires,
                     job: spec.job,
@@ -232,7 +232,7 @@ impl Model {
                     complete: None,
                     failed: None,
                 });
-                Ok(format!("{:?}", Answer::Created(drawn.id)))
+                Ok(format!("{:?}", Answer::Created(random.id)))
             }
             Request::Register { resource, rank, token, data, life } => {
                 self.heard(resource, &token);
@@ -292,12 +292,19 @@ impl Model {
         }
     }
 
-    fn register(&mut self, id: ResourceId, wanted: Wanted, token: Token, data: Bytes, life: Life) -> Told {
+    fn register(
+        &mut self,
+        id: ResourceId,
+        wanted: RankChoice,
+        token: Token,
+        data: Bytes,
+        life: Life,
+    ) -> Told {
         let (now, at) = (self.now, self.at(id)?);
         let resource = &mut self.resources[at];
         let (tally, open) = (resource.registrants.len(), resource.complete.is_none());
         if let Some(entry) = resource.registrants.iter_mut().find(|entry| entry.token == token) {
-            let same = wanted == Wanted::Assign || wanted == Wanted::Rank(entry.rank.into());
+            let same = wanted == RankChoice::Assign || wanted == RankChoice::Rank(entry.rank.into());
             if !same || entry.data != data {
                 return fault_of(FaultKind::TokenReused, entry.rank.into());
             }
@@ -308,8 +315,8 @@ impl Model {
         }
         resource.failed.clone().map_or(Ok(()), Err)?;
         let asked = match wanted {
-            Wanted::Rank(rank) => Some(resource.rank(rank)?),
-            Wanted::Assign => None,
+            RankChoice::Rank(rank) => Some(resource.rank(rank)?),
+            RankChoice::Assign => None,
         };
         if data.len() > 4 {
             return fault(FaultKind::DataTooLong);
@@ -448,7 +455,7 @@ fn request() -> impl Strategy<Value = Request> {
     let resource = || (1..4_u8).prop_map(id);
     let name = || prop::sample::select(vec!["a", "b", "c", "d", "e"]);
     let unit = || prop_oneof![Just(Unit::Own), (0..3_u32).prop_map(Unit::Rank)];
-    let wanted = || prop_oneof![3 => Just(Wanted::Assign), 2 => (0..4_u64).prop_map(Wanted::Rank)];
+    let wanted = || prop_oneof![3 => Just(RankChoice::Assign), 2 => (0..4_u64).prop_map(RankChoice::Rank)];
     let data = || prop_oneof![4 => Just(""), 4 => Just("xy"), 1 => Just("too long")];
     let register =
         (resource(), wanted(), name(), data(), life()).prop_map(|(resource, rank, name, data, life)| {
@@ -460,7 +467,7 @@ fn request() -> impl Strategy<Value = Request> {
         token: token(name),
     });
     let wait = (resource(), prop::option::of(900..1300_u64), prop::option::of(name())).prop_map(
-        |(resource, until, name)| Request::Wait { resource, of: Of::Own, until, token: name.map(token) },
+        |(resource, until, name)| Request::Wait { resource, of: Scope::Own, until, token: name.map(token) },
     );
     let control = (resource(), unit(), name(), life()).prop_map(|(resource, unit, name, life)| {
         Request::Control { resource, unit, name: name.into(), token: token(name), life }
@@ -517,7 +524,7 @@ impl Both {
             }
             Step::Gone(back) => {
                 let Some(at) = self.asked.len().checked_sub(1 + back as usize) else { return };
-                self.driven.input(Input::Gone(self.asked[at]));
+                self.driven.input(Input::Cancelled(self.asked[at]));
                 self.model.gone(self.asked[at]);
             }
             Step::Lost(member) => {
@@ -561,8 +568,8 @@ proptest! {
         let model = Model { now: 1000, ..Model::default() };
         let mut both = Both { driven: Driven::new(limits), model, asked: Vec::new() };
         for (number, spec) in (1..).zip(specs) {
-            let drawn = gpc_rendezvous::machine::Drawn { id: id(number), token: token("t"), joint: None };
-            both.take(Step::Ask(Request::Create { spec, drawn }));
+            let random = gpc_rendezvous::machine::RandomValues { id: id(number), token: token("t"), joint: None };
+            both.take(Step::Ask(Request::Create { spec, random }));
         }
         both.compare()?;
         for step in steps {

@@ -12,14 +12,14 @@ const MISSES: u32 = 3;
 
 /// Nodes with a link or with registrants or controlling tasks: at most as many as the job has.
 #[derive(Debug, Default)]
-pub(super) struct Linked {
+pub(super) struct LinkedNodes {
     /// Incarnation of each node whose link is up.
     up: BTreeMap<Id, u64>,
     /// Nodes with registrants or controlling tasks that live as long as the node's link.
     members: BTreeSet<Id>,
     /// Members that may live without a link: it was closed in order because descriptors were short, or is being
     /// replaced, or events about it were missed.
-    unsure: BTreeMap<Id, Unsure>,
+    unsure: BTreeMap<Id, UnsureMember>,
     /// Members that are lost and not yet reported to the service, with the reason.
     lost: BTreeMap<Id, String>,
     /// The node that was asked last whether it lives.
@@ -28,16 +28,16 @@ pub(super) struct Linked {
 
 /// A member without a link.
 #[derive(Clone, Copy, Debug)]
-struct Unsure {
+struct UnsureMember {
     /// Its incarnation when the link was up.
     incarnation: u64,
     /// Failed attempts since then.
     misses: u32,
 }
 
-impl Linked {
+impl LinkedNodes {
     /// Handles an event.
-    pub(super) fn heed(&mut self, event: PeerEvent) {
+    pub(super) fn handle_event(&mut self, event: PeerEvent) {
         self.take(event.id, event.incarnation, event.kind);
     }
 
@@ -52,7 +52,7 @@ impl Linked {
             }
             PeerEventKind::Lost { loss: Loss::Closed | Loss::Replaced, .. } => {
                 if let Some(incarnation) = self.up.remove(&id).filter(|_| self.members.contains(&id)) {
-                    self.unsure.insert(id, Unsure { incarnation, misses: 0 });
+                    self.unsure.insert(id, UnsureMember { incarnation, misses: 0 });
                 }
             }
             PeerEventKind::Lost { reason, .. } => {
@@ -76,7 +76,7 @@ impl Linked {
     pub(super) fn begin_again(&mut self) {
         for (id, incarnation) in std::mem::take(&mut self.up) {
             if self.members.contains(&id) {
-                self.unsure.insert(id, Unsure { incarnation, misses: 0 });
+                self.unsure.insert(id, UnsureMember { incarnation, misses: 0 });
             }
         }
     }
@@ -97,12 +97,12 @@ impl Linked {
         self.members.insert(id);
     }
 
-    /// Reports lost members. `tell` returns whether the service has taken the report; the others are reported the next
-    /// time.
-    pub(super) fn tell(&mut self, tell: impl Fn(Id, &str) -> bool) {
+    /// Reports lost members. `report` returns whether the service has taken the report; the others are reported the
+    /// next time.
+    pub(super) fn report_lost(&mut self, report: impl Fn(Id, &str) -> bool) {
         // Ends: each report removes an entry.
         while let Some(first) = self.lost.first_entry() {
-            if !tell(*first.key(), first.get()) {
+            if !report(*first.key(), first.get()) {
                 return;
             }
             first.remove();
@@ -146,24 +146,24 @@ mod tests {
 
     use super::*;
 
-    fn up(linked: &mut Linked, id: Id, incarnation: u64) {
+    fn up(linked: &mut LinkedNodes, id: Id, incarnation: u64) {
         linked.take(id, incarnation, PeerEventKind::Up);
     }
 
-    fn down(linked: &mut Linked, id: Id, incarnation: u64, loss: Loss) {
+    fn down(linked: &mut LinkedNodes, id: Id, incarnation: u64, loss: Loss) {
         linked.take(id, incarnation, PeerEventKind::Lost { loss, reason: "why".into() });
     }
 
-    fn member(id: Id) -> Linked {
-        let mut linked = Linked::default();
+    fn member(id: Id) -> LinkedNodes {
+        let mut linked = LinkedNodes::default();
         up(&mut linked, id, 1);
         assert!(linked.admit(id));
         linked
     }
 
-    fn told(linked: &mut Linked) -> Vec<Id> {
+    fn told(linked: &mut LinkedNodes) -> Vec<Id> {
         let told = RefCell::new(Vec::new());
-        linked.tell(|id, _| {
+        linked.report_lost(|id, _| {
             told.borrow_mut().push(id);
             true
         });
@@ -191,7 +191,7 @@ mod tests {
         assert!(!linked.admit(3), "the link is lost");
         up(&mut linked, 3, 1);
         assert!(!linked.admit(3), "the service does not know of the loss");
-        linked.tell(|_, _| false);
+        linked.report_lost(|_, _| false);
         assert!(!linked.admit(3), "it had no room");
         assert_eq!(told(&mut linked), [3]);
         assert!(linked.admit(3));
@@ -230,7 +230,7 @@ mod tests {
 
     #[test]
     fn those_that_are_asked_have_their_turns() {
-        let mut linked = Linked::default();
+        let mut linked = LinkedNodes::default();
         for id in 0..5 {
             up(&mut linked, id, 1);
             assert!(linked.admit(id));
@@ -244,7 +244,7 @@ mod tests {
     /// If a node was lost while events were missed, it was never withdrawn.
     #[test]
     fn after_missed_events_those_that_are_not_up_are_asked() {
-        let mut linked = Linked::default();
+        let mut linked = LinkedNodes::default();
         for id in [3, 4, 5, 6] {
             up(&mut linked, id, 1);
             assert!(id == 6 || linked.admit(id));
