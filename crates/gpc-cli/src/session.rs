@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use indicatif::{HumanBytes, ProgressBar, ProgressStyle};
 
-use super::builtin::tell_secret;
+use super::builtin::set_secret_mark;
 use super::cause::{died, explain};
 use super::interrupt::Interrupt;
 use super::joining::{refuse_taken, until_up};
@@ -25,7 +25,7 @@ use gpc_launch::Launch;
 use gpc_launch::remote::RemoteLaunch;
 
 /// Interval at which a waiting command checks for a signal: too short for a person to notice.
-const LOOK: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Time that a call may take before a terminal shows progress.
 const SILENCE: Duration = Duration::from_millis(500);
@@ -85,7 +85,7 @@ impl Session {
         let builder = match &plan.nodes {
             Nodes::Join { peers, trust, .. } => {
                 refuse_taken(root, peers)?;
-                tell_secret(trust.secret());
+                set_secret_mark(trust.secret());
                 trust.clone().apply(builder.peers(peers.clone()))
             }
             // A process with such peers is a member, and uses `of_member`.
@@ -170,7 +170,7 @@ impl Session {
         let mut dead = None;
         // Ends: the call has a time limit.
         let ended = loop {
-            if let Some(ended) = handle.wait_for(LOOK) {
+            if let Some(ended) = handle.wait_for(POLL_INTERVAL) {
                 break ended;
             }
             progress.waiting();

@@ -59,8 +59,8 @@ pub struct ParentDriver {
 }
 
 /// Returns a driver for the service's [`ParentAction`] outputs, for
-/// [`ServiceThread::start`](crate::ServiceThread::start) with the same limits.
-/// The work runs on the runtime and starts at [`ParentDriver::begin`].
+/// [`ServiceThread::start`](crate::ServiceThread::start) with the same limits. The work runs on the runtime and starts
+/// at [`ParentDriver::begin`].
 ///
 /// `own` is the service's own URL, as it stands in its handles. Services of parent resources are asked with `options`,
 /// with two exceptions. The token goes only to services that are on this host, reached over https, or listed in
@@ -227,7 +227,9 @@ impl Shared {
         let RankChoice::Rank(rank) = rank else { return };
         let Ok(unit) = u32::try_from(rank).map(Unit::Rank) else {
             let message = format!("there is no rank {rank} above: ranks are below the capacity there");
-            return self.tell(id, Err(Fault::new(FaultKind::RankOutOfRange, message).of_rank(rank))).await;
+            return self
+                .report_outcome(id, Err(Fault::new(FaultKind::RankOutOfRange, message).of_rank(rank)))
+                .await;
         };
         // Ends: the task is aborted when the unit is complete or ends.
         loop {
@@ -285,7 +287,7 @@ impl Shared {
         registered.store(true, Ordering::Release);
         let shared = SharedWait::of(self, &handle);
         let outcome = shared.cell.get_or_init(|| self.wait(&handle)).await.clone();
-        self.tell(id, outcome).await;
+        self.report_outcome(id, outcome).await;
     }
 
     async fn wait(&self, handle: &Handle) -> Outcome {
@@ -311,7 +313,7 @@ impl Shared {
     /// resource's lifetime has passed.
     async fn give_up(&self, id: ResourceId, handle: &Handle, rank: RankChoice, token: Token, fault: Fault) {
         let why = fault.message.clone();
-        self.tell(id, Err(fault)).await;
+        self.report_outcome(id, Err(fault)).await;
         if let RankChoice::Rank(rank) = rank {
             self.release(id, handle, rank, token, why).await;
         }
@@ -361,7 +363,7 @@ impl Shared {
         desk.wait_for(Option::is_some).await.ok()?.clone()
     }
 
-    async fn tell(&self, id: ResourceId, outcome: Outcome) {
+    async fn report_outcome(&self, id: ResourceId, outcome: Outcome) {
         let Some(desk) = self.begun().await else { return };
         desk.report_outcome(id, outcome.map_or_else(ParentOutcome::Failed, ParentOutcome::Completed));
     }
@@ -556,7 +558,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_a_unit_is_told_above_with_its_name() {
+    fn the_end_of_a_unit_is_reported_to_its_parent_with_its_name() {
         let world = World::new();
         let top = world.create(2, 2, None);
         let unit = world.create(2, 1, Some((top.clone(), 1)));
@@ -570,7 +572,7 @@ mod tests {
     /// Of units that ended at one moment, with their job, the ends of the first 4,096 were reported to their parents.
     /// The tasks that waited at the other parents hung, because a lease of the service with itself never expires.
     #[test]
-    fn the_end_of_a_job_is_told_above_all_its_units() {
+    fn the_end_of_a_job_is_reported_to_the_parents_of_its_units() {
         let world = World::new();
         let tops = world.pairs(6000);
         let waits: Vec<_> = tops.iter().map(|top| world.wait(top, Scope::Own)).collect();
@@ -585,7 +587,7 @@ mod tests {
     /// A unit whose data the parent rejected failed, but the tasks that waited at the parent were not informed. They
     /// hung until the lifetime of the resource had passed, because a lease of the service with itself never expires.
     #[test]
-    fn those_above_are_told_of_a_unit_that_is_refused() {
+    fn the_parent_learns_of_a_refused_unit() {
         let world = World::with(Limits { data: 12, ..Limits::default() });
         let top = world.create(2, 2, None);
         let unit = world.create(2, 1, Some((top.clone(), 1)));

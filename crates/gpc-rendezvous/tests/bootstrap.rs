@@ -136,7 +136,7 @@ fn refused(service: &Service, own: &Handle, limit: Duration) -> String {
 }
 
 #[test]
-fn why_there_is_no_set_is_said() {
+fn the_error_names_why_there_is_no_set() {
     let service = Service::start(1);
     let without = service.create(Spec::new(1));
     let error = refused(&service, &without, PATIENCE);

@@ -117,7 +117,7 @@ fn waiting(desk: &Desk, resource: ResourceId) -> usize {
 }
 
 #[test]
-fn what_many_ask_meanwhile_is_kept_at_once() {
+fn requests_during_a_write_are_stored_together() {
     let service = held(Spec::new(1001));
     let (_first, outcome) =
         ask(service.service_thread.desk(), registration(service.resource, "first", Life::Unseen));
@@ -301,7 +301,7 @@ fn a_creation_on_a_full_disk_leaves_nothing() {
 /// A completion is announced only when it is stored. Otherwise a registrant whose data others have received could be
 /// missing after a crash.
 #[test]
-fn a_completion_is_told_when_it_is_kept() {
+fn a_completion_is_reported_when_it_is_stored() {
     let (service_thread, maps, full) = on_a_disk(StoredState::default());
     let desk = service_thread.desk();
     let resource = created_by(&create(desk, Spec::new(1)));
@@ -347,7 +347,7 @@ fn a_clock_that_jumps_while_the_service_is_down_ends_nothing() {
 }
 
 #[test]
-fn who_waits_when_the_service_ends_is_told() {
+fn waits_are_answered_when_the_service_ends() {
     let service_thread = plain();
     let desk = service_thread.desk().clone();
     let resource = created_by(&create(&desk, Spec::new(2)));
@@ -360,7 +360,7 @@ fn who_waits_when_the_service_ends_is_told() {
 
 /// Requests that arrived between the last read of the queue and the end of the service were dropped without an answer.
 #[test]
-fn whoever_asks_while_the_service_ends_is_told() {
+fn requests_during_the_end_are_answered() {
     for _ in 0..50 {
         let service_thread = plain();
         let told = Arc::new(AtomicUsize::new(0));
@@ -385,7 +385,7 @@ fn whoever_asks_while_the_service_ends_is_told() {
 }
 
 #[test]
-fn who_no_longer_waits_is_let_go() {
+fn cancelled_requests_are_removed() {
     let service_thread = plain();
     let desk = service_thread.desk();
     let resource = created_by(&create(desk, Spec::new(2)));
@@ -406,7 +406,7 @@ fn who_no_longer_waits_is_let_go() {
 /// A cancelled request was forgotten although it was still in the queue, and then taken from the queue: it waited until
 /// its resource ended.
 #[test]
-fn who_no_longer_waits_when_it_is_taken_up_is_let_go() {
+fn requests_cancelled_in_the_queue_are_removed() {
     let service = held(Spec::new(20_000));
     let desk = service.service_thread.desk();
     // The first request keeps the service busy; the others are more than it takes in one turn.
@@ -488,7 +488,7 @@ impl Drop for Counted {
 /// Data of a resource count once. So when a registrant's data have become a slice of the joined data, its own copy must
 /// be gone. The changes to store hold the copy until the end of the turn, and nothing holds it longer.
 #[test]
-fn what_registrants_brought_is_gone_when_it_is_a_part_of_the_whole() {
+fn registrants_data_are_freed_when_they_are_joined() {
     let service_thread = plain();
     let (desk, gone) = (service_thread.desk(), Arc::new(AtomicUsize::new(0)));
     let resource = created_by(&create(desk, Spec::new(2)));
@@ -507,7 +507,7 @@ fn what_registrants_brought_is_gone_when_it_is_a_part_of_the_whole() {
 }
 
 #[test]
-fn time_passes_for_who_waits() {
+fn waits_expire() {
     let service_thread = plain();
     let desk = service_thread.desk();
     let resource = created_by(&create(desk, Spec { lifetime: Some(50), ..Spec::new(2) }));
@@ -516,7 +516,7 @@ fn time_passes_for_who_waits() {
 }
 
 #[test]
-fn the_driver_is_told_what_to_do_above_and_tells_how_it_went() {
+fn the_driver_gets_parent_actions_and_reports_their_outcome() {
     const MEMBER: Id = 3;
     let (said, ups) = channel();
     let parent_driver = move |id, up| said.send((id, up)).unwrap();
@@ -541,7 +541,7 @@ fn the_driver_is_told_what_to_do_above_and_tells_how_it_went() {
 }
 
 #[test]
-fn another_service_goes_on_with_what_was_kept() {
+fn another_service_continues_with_the_stored_state() {
     let service = held(Spec::new(2));
     let (_asked, outcome) =
         ask(service.service_thread.desk(), registration(service.resource, "a", Life::Unseen));

@@ -137,7 +137,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_was_kept_is_read_back(history in history(), again in 0..6_usize) {
+    fn stored_changes_are_read_back(history in history(), again in 0..6_usize) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("store");
         let (mut store, mut maps) = (FileStore::open(&path).unwrap(), Maps::default());

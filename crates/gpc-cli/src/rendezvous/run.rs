@@ -49,11 +49,11 @@ pub(super) fn run(args: &RunArgs) -> CommandResult {
     private::remove_left();
     let token = token::of(&args.access, &variables)?;
     let file = token.as_ref().map(TokenFile::somewhere).transpose()?;
-    let told = told(args, rank, &variables, &meeting.handle, file.as_ref())?;
+    let told = task_variables(args, rank, &variables, &meeting.handle, file.as_ref())?;
     let mut tasks = Tasks::start(args, &told)?;
     let end = args.time_limit.map(|limit| Instant::now() + limit.duration());
     let mut failures = Failures { tell: (!args.keep_going).then_some(tell), asking: None };
-    let over = tasks.wait(&events, end, |task, status| failures.said(task, status, &meeting));
+    let over = tasks.wait(&events, end, |task, status| failures.report_end(task, status, &meeting));
     if matches!(over, WaitEnd::Unmet) {
         say("the other processes are ended, since not all have registered (--keep-going leaves them)");
     }
@@ -113,7 +113,7 @@ fn rank(args: &RunArgs) -> Result<Option<u32>, Refused> {
 }
 
 /// Returns the environment variables of each process.
-fn told(
+fn task_variables(
     args: &RunArgs,
     rank: Option<u32>,
     own: &Variables,
@@ -142,7 +142,7 @@ struct Failures {
 impl Failures {
     /// Reports a process that ended without success, and for the first one how many have registered. The service may be
     /// gone, so its answer is awaited on another thread.
-    fn said(&mut self, task: usize, status: ExitStatus, meeting: &Meeting<'_>) {
+    fn report_end(&mut self, task: usize, status: ExitStatus, meeting: &Meeting<'_>) {
         let how = match (status.code(), status.signal()) {
             (Some(code), _) => format!("with exit status {code}"),
             (None, Some(signal)) => format!("by signal {signal}"),

@@ -326,7 +326,7 @@ mod tests {
 
     /// A rank that the kernel killed for lack of memory was "killed by signal 9", and no reason was given.
     #[test]
-    fn a_process_that_the_kernel_kills_for_memory_is_told_so() {
+    fn a_kill_for_memory_is_reported_as_such() {
         let mut failures = Failures::new(true);
         failures.ended(&death(1, Exit::OutOfMemory));
         failures.ended(&death(2, Exit::OutOfMemory));

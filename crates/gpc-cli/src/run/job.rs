@@ -20,7 +20,7 @@ use super::signals::{self, Signals};
 use crate::say;
 
 /// Interval at which a waiting command checks for signals: too short for a person to notice.
-const LOOK: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Time that the start may take before a terminal shows progress.
 const SILENCE: Duration = Duration::from_secs(1);
@@ -107,11 +107,11 @@ impl<'a> Job<'a> {
         let (Ok(over) | Err(over)) = over;
         match over {
             JobEnd::NotStarted(_, errors) => {
-                self.hear_why();
+                self.collect_reasons();
                 JobEnd::NotStarted(std::mem::take(&mut self.not_started), errors)
             }
             JobEnd::Refused(fault) => {
-                self.hear_why();
+                self.collect_reasons();
                 JobEnd::Refused(fault)
             }
             JobEnd::TimedOut => {
@@ -164,7 +164,7 @@ impl<'a> Job<'a> {
     }
 
     /// Collects what the domain has reported about a failed start.
-    fn hear_why(&mut self) {
+    fn collect_reasons(&mut self) {
         while let Ok(event) = self.host.events().try_recv() {
             match event {
                 HostEvent::Warning(text) => self.warn(&text),
@@ -207,10 +207,10 @@ impl<'a> Job<'a> {
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return Err(JobEnd::Lost),
         }
-        self.look()
+        self.poll()
     }
 
-    fn look(&mut self) -> Result<(), JobEnd> {
+    fn poll(&mut self) -> Result<(), JobEnd> {
         while let Some(signal) = self.signals.next(Duration::ZERO) {
             self.signal(signal)?;
         }
@@ -333,7 +333,7 @@ impl<'a> Job<'a> {
     /// Waits until all groups are killed; gives up at another signal.
     fn wait_killed(&mut self, told: &Receiver<()>, end: Instant) {
         while Instant::now() < end {
-            match told.recv_timeout(LOOK) {
+            match told.recv_timeout(POLL_INTERVAL) {
                 Err(RecvTimeoutError::Disconnected) => return,
                 Ok(()) | Err(RecvTimeoutError::Timeout) => {}
             }
@@ -345,7 +345,7 @@ impl<'a> Job<'a> {
 
     /// Waits until the output of the processes is written; its reader may be slow.
     fn drain(&mut self) -> Result<(), JobEnd> {
-        while !self.host.drain(LOOK) {
+        while !self.host.drain(POLL_INTERVAL) {
             while let Ok(event) = self.host.events().try_recv() {
                 self.event(event)?;
             }
@@ -372,8 +372,10 @@ impl<'a> Job<'a> {
 
     /// Returns how long a turn may wait.
     fn turn(&self) -> Duration {
-        let left = self.deadline.map_or(LOOK, |deadline| deadline.saturating_duration_since(Instant::now()));
-        left.min(LOOK)
+        let left = self
+            .deadline
+            .map_or(POLL_INTERVAL, |deadline| deadline.saturating_duration_since(Instant::now()));
+        left.min(POLL_INTERVAL)
     }
 }
 

@@ -104,7 +104,7 @@ fn register(functions: &Functions, mine: &str, shared: &Arc<Shared>) -> Result<H
     let holds = shared.clone();
     let hold = functions.deferring(HOLD, move |request, token| holds.hold(request, token))?;
     let hears = shared.clone();
-    let announce = functions.func(ANNOUNCE, move |request, _| Ok(hears.hear(request)?))?;
+    let announce = functions.func(ANNOUNCE, move |request, _| Ok(hears.handle_announcement(request)?))?;
     Ok(Handles { says, hold, announce })
 }
 
@@ -143,7 +143,7 @@ impl Shared {
         }
     }
 
-    fn hear(&self, request: &Request<'_>) -> Result<(), &'static str> {
+    fn handle_announcement(&self, request: &Request<'_>) -> Result<(), &'static str> {
         if request.root() != 0 {
             return Err("only the root of a cluster announces");
         }
@@ -223,7 +223,7 @@ impl Part<'_> {
     /// The root's part. It announces a failure, too.
     fn lead(&self) -> Result<(Answer, Session), JoinError> {
         let mut processes = Vec::new();
-        let led = self.led(&mut processes);
+        let led = self.join_as_root(&mut processes);
         if let Err(error) = &led {
             let call = self.call(self.handles.announce).header(GIVEN_UP).data(error.to_string().into_bytes());
             let told = self.member.call(call.limit(ANNOUNCE_MIN).partial()).and_then(CallHandle::wait);
@@ -233,7 +233,7 @@ impl Part<'_> {
         led
     }
 
-    fn led(&self, processes: &mut Vec<ProcessEntry>) -> Result<(Answer, Session), JoinError> {
+    fn join_as_root(&self, processes: &mut Vec<ProcessEntry>) -> Result<(Answer, Session), JoinError> {
         let gathered = self.member.call(self.call(self.handles.says)).and_then(CallHandle::wait);
         let gathered = gathered.map_err(|error| self.lost(&[], error))?;
         let replies = gathered.replies().map_err(|error| {
@@ -300,13 +300,13 @@ impl Part<'_> {
         loop {
             let left = self.left() + ANNOUNCE_MIN;
             let asks = match self.shared.wait(ASK_EVERY.min(left)) {
-                RootStatus::Announced(announced) => return self.told(announced),
+                RootStatus::Announced(announced) => return self.finish(announced),
                 RootStatus::Nothing { asks } => asks,
             };
             if asks && let Err(error) = self.ask() {
                 // An announcement that arrived before the root went counts.
                 return match self.shared.wait(Duration::ZERO) {
-                    RootStatus::Announced(announced) => self.told(announced),
+                    RootStatus::Announced(announced) => self.finish(announced),
                     RootStatus::Nothing { .. } => Err(JoinError::Root { rank, error }),
                 };
             }
@@ -322,7 +322,7 @@ impl Part<'_> {
         self.member.call(call)?.wait().map(drop)
     }
 
-    fn told(&self, announced: Result<String, String>) -> Result<Answer, JoinError> {
+    fn finish(&self, announced: Result<String, String>) -> Result<Answer, JoinError> {
         let held = self.shared.state().pending.take();
         held.into_iter().for_each(|held| held.reply(Reply::default()));
         let rank = self.setup.rank;

@@ -88,7 +88,7 @@ mod tests {
     /// A call could end between the registration of this process's cancel handler and the moment at which its token was
     /// stored. The token stayed, and the process took its root for alive.
     #[test]
-    fn a_call_that_ends_before_its_token_is_kept_is_not_held() {
+    fn a_call_that_ends_before_its_token_is_stored_does_not_wait() {
         let mut pending = PendingCall::default();
         assert!(pending.begin(1) && pending.end(1));
         assert_eq!(pending.store_token(1, "token"), Some("token"));
@@ -117,7 +117,7 @@ mod tests {
     proptest! {
         /// In any order of steps, a stored token belongs to a call that has begun and has not ended.
         #[test]
-        fn only_a_call_that_is_under_way_is_held(steps in prop::collection::vec(step(), 0..40)) {
+        fn only_a_call_in_progress_waits(steps in prop::collection::vec(step(), 0..40)) {
             let mut pending = PendingCall::default();
             // The call in progress, whether its token is stored, and whether an end is to be taken.
             let (mut under_way, mut kept, mut ended) = (None, false, false);

@@ -101,8 +101,8 @@ impl<F: FnMut(Duration, &Event)> Driver<F> {
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 polled => polled.map_err(ServeError::System)?,
             }
-            events.iter().for_each(|event| self.told(event));
-            if stopper.is_told() {
+            events.iter().for_each(|event| self.handle_event(event));
+            if stopper.is_stopped() {
                 break;
             }
             self.accept();
@@ -142,7 +142,7 @@ impl<F: FnMut(Duration, &Event)> Driver<F> {
         self.listener.is_some() && self.links.len() < LINKS_MAX
     }
 
-    fn told(&mut self, event: &mio::event::Event) {
+    fn handle_event(&mut self, event: &mio::event::Event) {
         match event.token() {
             LISTENER if self.accepting == Accepting::Idle => self.accepting = Accepting::Ready,
             LISTENER | STOPPER => {}

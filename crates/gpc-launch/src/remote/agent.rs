@@ -162,9 +162,9 @@ impl Agent {
     }
 
     fn run(mut self, functions: &Functions) -> Result<(), AgentError> {
-        self.above.say(GREETING)?;
+        self.above.queue_line(GREETING)?;
         let task = loop {
-            if let Some(text) = self.hear(START)? {
+            if let Some(text) = self.take_orders(START)? {
                 break Task::parse(&text)?;
             }
             self.above.wait()?;
@@ -196,7 +196,7 @@ impl Agent {
             key: self.key.public(),
             place: place().map_err(system("find out which machine this is"))?,
         };
-        self.above.say(&Answer::Started(here).to_string())?;
+        self.above.queue_line(&Answer::Started(here).to_string())?;
         let exe = this_program().map_err(system("find this program"))?;
         // As for the root.
         let _ = provide_files(4 * task.fan_out.get() as usize);
@@ -217,7 +217,7 @@ impl Agent {
     /// Runs until the agent above ends it.
     fn serve(&mut self, started: &mut Started, functions: &Functions) -> Result<(), AgentError> {
         loop {
-            if let Some(text) = self.hear(GO)? {
+            if let Some(text) = self.take_orders(GO)? {
                 if !started.done || started.introduced {
                     return Err(AgentError::Told("to go before it was done, or twice"));
                 }
@@ -237,17 +237,17 @@ impl Agent {
     /// Reports the state of the agents below.
     fn report(&mut self, started: &mut Started) -> Result<(), AgentError> {
         for answer in started.driver.answers() {
-            self.above.say(&answer.to_string())?;
+            self.above.queue_line(&answer.to_string())?;
         }
         if !started.done && started.driver.is_done() {
             started.done = true;
-            self.above.say(&Answer::Done.to_string())?;
+            self.above.queue_line(&Answer::Done.to_string())?;
         }
         if !started.done && started.last_report.elapsed() >= started.task.limit / 4 {
             started.last_report = Instant::now();
-            self.above.say(&Answer::Wait.to_string())?;
+            self.above.queue_line(&Answer::Wait.to_string())?;
         }
-        started.driver.take_log().iter().for_each(|line| tell_people(line));
+        started.driver.take_log().iter().for_each(|line| forward_log_line(line));
         Ok(())
     }
 
@@ -260,7 +260,7 @@ impl Agent {
         functions: &Functions,
     ) -> Result<Option<Node>, AgentError> {
         // Forwarded unchanged: the agents below are in the same state as this one.
-        started.driver.tell_all(text);
+        started.driver.send_to_all(text);
         let Book { peers, secret } = Book::parse(text)?;
         let listening = started.listening.take();
         let sockets =
@@ -280,7 +280,7 @@ impl Agent {
     }
 
     /// Returns a complete part of the orders, including the line that ends it, if it has arrived.
-    fn hear(&mut self, end: &str) -> Result<Option<Zeroizing<String>>, AgentError> {
+    fn take_orders(&mut self, end: &str) -> Result<Option<Zeroizing<String>>, AgentError> {
         let mut whole = None;
         for line in std::mem::take(&mut self.above.received) {
             if *line == ALIVE {
@@ -320,7 +320,7 @@ impl Above {
     }
 
     /// Queues a line for the agent above.
-    fn say(&mut self, line: &str) -> Result<(), AgentError> {
+    fn queue_line(&mut self, line: &str) -> Result<(), AgentError> {
         // The agent above has not read for a long time: it counts as gone.
         if self.unsent.len() + line.len() > UNSENT_MAX {
             return Err(AgentError::ParentGone);
@@ -380,7 +380,7 @@ impl Above {
 }
 
 /// Forwards a log line, if standard error takes it at once: nothing waits for standard error.
-pub(super) fn tell_people(line: &str) {
+pub(super) fn forward_log_line(line: &str) {
     let mut line: Vec<u8> = line.bytes().take(WRITE_MAX - 1).collect();
     line.push(b'\n');
     let stderr = io::stderr();

@@ -86,8 +86,8 @@ impl Driver {
     }
 
     /// Sends a text to all agents below.
-    pub(super) fn tell_all(&mut self, text: &str) {
-        self.processes.values_mut().for_each(|process| process.tell(text));
+    pub(super) fn send_to_all(&mut self, text: &str) {
+        self.processes.values_mut().for_each(|process| process.send(text));
     }
 
     /// Waits until something happens, or `limit` has passed, and handles it. Also waits for the descriptors in `also`,
@@ -117,7 +117,7 @@ impl Driver {
         }
         let ready = waited[..also.len()].iter().map(PollFd::revents).collect();
         drop(waited);
-        self.look();
+        self.process_pipes();
         Ok(ready)
     }
 
@@ -157,7 +157,7 @@ impl Driver {
     }
 
     /// Reads from and writes to all pipes, and handles expired time limits.
-    fn look(&mut self) {
+    fn process_pipes(&mut self) {
         let now = self.now();
         let numbers: Vec<usize> = self.processes.keys().copied().collect();
         for number in numbers {
@@ -178,7 +178,7 @@ impl Driver {
         }
         if now >= self.told + ALIVE_PAUSE {
             self.told = now;
-            self.tell_all(&format!("{ALIVE}\n"));
+            self.send_to_all(&format!("{ALIVE}\n"));
         }
         self.starting.tick(now);
         self.carry_out();
@@ -198,7 +198,7 @@ impl Driver {
                         .and_then(|mut command| Process::start(&mut command))
                     {
                         Ok(mut process) => {
-                            process.tell(&task);
+                            process.send(&task);
                             self.processes.insert(agent, process);
                         }
                         Err(error) => {

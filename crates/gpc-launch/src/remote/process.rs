@@ -89,7 +89,7 @@ impl Process {
     }
 
     /// Writes a text to its standard input, now or when the pipe takes it.
-    pub(super) fn tell(&mut self, text: &str) {
+    pub(super) fn send(&mut self, text: &str) {
         if self.stdin.is_none() {
             return;
         }

@@ -19,7 +19,7 @@ use std::time::Duration;
 use gpc_trees::{Id, IdList};
 use rustix::event::PollFlags;
 
-use super::agent::tell_people;
+use super::agent::forward_log_line;
 use super::answer::{Answer, StartReport};
 use super::driver::Driver;
 use super::error::{LostProcesses, RemoteError};
@@ -38,7 +38,7 @@ const ROOT: Id = 0;
 const DROP_LIMIT: Duration = Duration::from_secs(2);
 
 /// How often the observer of a start is called.
-const LOOK: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Maximum sleep of the thread: every event wakes it.
 const SLEEP: Duration = Duration::from_secs(60);
@@ -227,7 +227,7 @@ impl RemoteLaunch {
     ) -> Started {
         // Terminates: every agent has a time limit, and the end of the thread closes the channel.
         loop {
-            match started.recv_timeout(LOOK) {
+            match started.recv_timeout(POLL_INTERVAL) {
                 Ok(result) => return result,
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => {
@@ -332,7 +332,7 @@ impl Supervisor {
                     Err(error) => return Some(error),
                 }
             }
-            self.driver.take_log().iter().for_each(|line| tell_people(&Shown(line).to_string()));
+            self.driver.take_log().iter().for_each(|line| forward_log_line(&Shown(line).to_string()));
             match self.driver.turn(&[(self.stop.as_fd(), PollFlags::IN)], SLEEP) {
                 Ok(ready) if ready.iter().all(|flags| flags.is_empty()) => {}
                 Ok(_) => return None,
@@ -398,7 +398,7 @@ impl Supervisor {
         }
         peers.set_job(Job::random());
         let book = Book::write(&peers, secret, (ROOT, key.public()));
-        self.driver.tell_all(&book);
+        self.driver.send_to_all(&book);
         Ok(peers)
     }
 }

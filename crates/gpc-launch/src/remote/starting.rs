@@ -84,7 +84,7 @@ struct Agent {
     /// Its reports about its share, which count once it is done.
     answers: Vec<Answer>,
     /// By id from the first of its share: whether it has been reported.
-    known: Vec<bool>,
+    reported: Vec<bool>,
 }
 
 impl Starting {
@@ -225,7 +225,7 @@ impl Starting {
 
 impl Agent {
     fn new(share: Share, same_host: bool, now: Duration) -> Agent {
-        let known = vec![false; extent(&share).1 as usize];
+        let reported = vec![false; extent(&share).1 as usize];
         Agent {
             share,
             same_host,
@@ -235,7 +235,7 @@ impl Agent {
             last_noise: String::new(),
             log: VecDeque::new(),
             answers: Vec::new(),
-            known,
+            reported,
         }
     }
 
@@ -251,24 +251,24 @@ impl Agent {
                 return Ok(Some(Answer::Lost(lost)));
             }
             (Phase::Greeted, Answer::Started(here)) if here.id == own => {
-                self.know(own, 1).ok_or_else(|| quoted(line))?;
+                self.mark_reported(own, 1).ok_or_else(|| quoted(line))?;
                 self.answers.push(Answer::Started(here));
                 self.phase = Phase::Reported;
             }
             (Phase::Greeted | Phase::Reported, Answer::Wait) => {}
             (Phase::Reported, Answer::Started(here)) => {
-                self.know(here.id, 1).ok_or_else(|| quoted(line))?;
+                self.mark_reported(here.id, 1).ok_or_else(|| quoted(line))?;
                 self.answers.push(Answer::Started(here));
             }
             (Phase::Reported, Answer::Down(down)) => {
-                self.know(down.first, down.count).ok_or_else(|| quoted(line))?;
+                self.mark_reported(down.first, down.count).ok_or_else(|| quoted(line))?;
                 self.answers.push(Answer::Down(down));
             }
             // A process that it has started has gone while it is starting others.
-            (Phase::Reported, Answer::Lost(lost)) if self.knows(lost.first, lost.count) => {
+            (Phase::Reported, Answer::Lost(lost)) if self.are_reported(lost.first, lost.count) => {
                 self.answers.push(Answer::Lost(lost));
             }
-            (Phase::Reported, Answer::Done) if self.known.iter().all(|&known| known) => {
+            (Phase::Reported, Answer::Done) if self.reported.iter().all(|&reported| reported) => {
                 self.phase = Phase::Done
             }
             _ => return bad(),
@@ -277,20 +277,20 @@ impl Agent {
     }
 
     /// Whether all these ids have been reported.
-    fn knows(&self, first: Id, count: u32) -> bool {
+    fn are_reported(&self, first: Id, count: u32) -> bool {
         let start = first.checked_sub(extent(&self.share).0).map(|start| start as usize);
-        let known = start.and_then(|start| self.known.get(start..start.checked_add(count as usize)?));
-        known.is_some_and(|known| !known.is_empty() && known.iter().all(|&known| known))
+        let reported = start.and_then(|start| self.reported.get(start..start.checked_add(count as usize)?));
+        reported.is_some_and(|reported| !reported.is_empty() && reported.iter().all(|&reported| reported))
     }
 
     /// Marks these ids as reported; `None` if one already is, or is not in the share.
-    fn know(&mut self, first: Id, count: u32) -> Option<()> {
+    fn mark_reported(&mut self, first: Id, count: u32) -> Option<()> {
         let start = first.checked_sub(extent(&self.share).0)? as usize;
-        let known = self.known.get_mut(start..start.checked_add(count as usize)?)?;
-        if known.contains(&true) {
+        let reported = self.reported.get_mut(start..start.checked_add(count as usize)?)?;
+        if reported.contains(&true) {
             return None;
         }
-        known.fill(true);
+        reported.fill(true);
         Some(())
     }
 

@@ -143,7 +143,7 @@ mod tests {
     /// All services had one pool of permits: a few hundred requests to one silent service blocked the requests to all
     /// others.
     #[test]
-    fn a_service_that_says_nothing_holds_its_own_turns() {
+    fn a_silent_service_uses_its_own_permits() {
         let permits = Permits::new();
         let silent: ServiceUrl = "http://silent:1".parse().unwrap();
         let other: ServiceUrl = "http://other:1/rendezvous".parse().unwrap();
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn who_wants_a_turn_is_counted() {
+    fn waiting_requests_are_counted() {
         let permits = Permits::new();
         let service: ServiceUrl = "http://a:1".parse().unwrap();
         assert_eq!(permits.rounds(PermitKind::LongPoll, &service), 1);

@@ -98,7 +98,7 @@ pub(super) async fn resource(
         let gone = events.0.clone();
         let wait = Request::Wait { resource: id, of, until: None, token };
         tokio::select! {
-            _ = tell(&shared, &events, id, wait) => {}
+            _ = send_events(&shared, &events, id, wait) => {}
             () = gone.closed() => {}
         }
     });
@@ -106,7 +106,12 @@ pub(super) async fn resource(
 }
 
 /// Sends the events of a resource until its end. The wait has no time limit, so it ends with the resource.
-async fn tell(shared: &Shared, events: &Events, id: ResourceId, wait: Request) -> Result<(), Disconnected> {
+async fn send_events(
+    shared: &Shared,
+    events: &Events,
+    id: ResourceId,
+    wait: Request,
+) -> Result<(), Disconnected> {
     let mut subscription = shared.pollers.subscribe(Subject::Tally(id));
     let mut end = pin!(ask(&shared.desk, wait));
     let mut last = None;

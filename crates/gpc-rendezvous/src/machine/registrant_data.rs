@@ -74,7 +74,7 @@ mod tests {
     /// One malformed registration of 64 MiB blocked all other callers for seconds, because the service thread validated
     /// it.
     #[test]
-    fn data_are_looked_at_once_for_each_level() {
+    fn data_are_validated_once_for_each_level() {
         let (whole, broken) = (Bytes::from_static(b"1 1 a"), Bytes::from_static(b"1 9 a"));
         // This value cannot be built outside the module. It shows that the data are not validated again.
         let believed = RegistrantData { data: broken.clone(), checked: Some((2, Ok(()))) };

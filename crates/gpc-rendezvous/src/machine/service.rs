@@ -379,7 +379,7 @@ impl Service {
             self.end_lives(id);
             self.register_above(id);
         }
-        self.tell(id);
+        self.answer_waits(id);
     }
 
     /// Fails an open resource. A resource that has already failed keeps its first fault.
@@ -394,7 +394,7 @@ impl Service {
         self.note(Step::Settled(id));
         self.end_lives(id);
         self.stop_above(id, why);
-        self.tell(id);
+        self.answer_waits(id);
     }
 
     /// Ends and removes a resource.
@@ -482,7 +482,7 @@ impl Service {
                 resource.top = Some(top);
             }
         }
-        self.tell(id);
+        self.answer_waits(id);
     }
 
     /// Stores the completion of the parent if there is room for it: another service may have produced it, with data of

@@ -73,7 +73,7 @@ impl Service {
     }
 
     /// Answers the waits whose outcome is known.
-    pub(super) fn tell(&mut self, id: ResourceId) {
+    pub(super) fn answer_waits(&mut self, id: ResourceId) {
         let Some(resource) = self.resources.get(&id) else { return };
         let (own, top) = (resource.outcome(Scope::Own), resource.outcome(Scope::Top));
         if own.is_none() && top.is_none() {

@@ -16,7 +16,7 @@ use crate::native::decode_answer;
 use crate::service_thread::draw_token;
 
 /// Interval at which a waiting task checks its link with the controlling task.
-const LOOK: Duration = Duration::from_millis(250);
+const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Time before the controlling task is asked first: most meetings are over by then.
 const ASK_AFTER: Duration = Duration::from_millis(500);
@@ -55,10 +55,10 @@ pub(super) fn follow(
     // Ends: when the time limit has passed.
     loop {
         let left = until.left();
-        if let Some(ended) = shared.wait(meeting, left.min(LOOK)) {
+        if let Some(ended) = shared.wait(meeting, left.min(POLL_INTERVAL)) {
             return Ok(ended?);
         }
-        if let Some(ended) = watch.look(left) {
+        if let Some(ended) = watch.poll(left) {
             // An announcement that arrived before the loss counts.
             return Ok(shared.wait(meeting, Duration::ZERO).unwrap_or(ended)?);
         }
@@ -92,7 +92,7 @@ struct Watcher<'a> {
 
 impl Watcher<'_> {
     /// The outcome of the meeting, as far as the link and the controlling task's answer show it.
-    fn look(&mut self, left: Duration) -> Option<MeetingOutcome> {
+    fn poll(&mut self, left: Duration) -> Option<MeetingOutcome> {
         let controlling = self.shared.controlling;
         while let Ok(event) = self.events.try_recv() {
             match event.kind {
@@ -112,7 +112,8 @@ impl Watcher<'_> {
             self.ask_next = Instant::now() + ASK_EVERY;
             let call = Call::new(self.shared.functions.announced).ids([controlling]).watch();
             // If the node has ended, its link events report it at the next check.
-            self.asked = self.node.call(call.header(question(self.meeting)).limit(left.max(LOOK))).ok();
+            self.asked =
+                self.node.call(call.header(question(self.meeting)).limit(left.max(POLL_INTERVAL))).ok();
         }
         None
     }

@@ -26,7 +26,7 @@ pub(super) fn lead(shared: &Shared, node: &Node, meeting: u64, plan: &Plan) -> R
     let token = draw_token()?;
     let until = Deadline::after(plan.limit);
     let lead = Leader { shared, node, meeting, plan, token, until };
-    let ended = lead.met();
+    let ended = lead.conduct();
     announce(shared, node, meeting, &plan.ids, &ended, until.left())?;
     Ok(ended?)
 }
@@ -42,12 +42,14 @@ struct Leader<'a> {
 }
 
 impl Leader<'_> {
-    fn met(&self) -> MeetingOutcome {
-        let Some(above) = &self.plan.above else { return self.gathered() };
+    fn conduct(&self) -> MeetingOutcome {
+        let Some(above) = &self.plan.above else { return self.gather_completion() };
         self.control()?;
         // The data of this job's tasks are of level 1.
         let fits = above.resource.properties().and_then(|found| below(found.level, Some(1)));
-        let ended = fits.and_then(|()| self.gathered()).and_then(|gathered| self.above(above, gathered.data));
+        let ended = fits
+            .and_then(|()| self.gather_completion())
+            .and_then(|gathered| self.above(above, gathered.data));
         if let (Some((resource, unit)), Err(fault)) = (self.unit(), &ended) {
             // Tell the tasks that wait at the parent why this unit will not register. If the parent has failed by
             // itself, this has no effect.
@@ -71,7 +73,7 @@ impl Leader<'_> {
     }
 
     /// The data of this job's tasks, level 1.
-    fn gathered(&self) -> MeetingOutcome {
+    fn gather_completion(&self) -> MeetingOutcome {
         let resource = match &self.plan.gathering {
             Gathering::Call => {
                 let data = self.gather()?;

@@ -84,7 +84,7 @@ impl Shared {
     }
 
     /// Joins the next meeting with this task's data, and returns its number.
-    pub(super) fn come(&self, data: &Bytes) -> u64 {
+    pub(super) fn join_next(&self, data: &Bytes) -> u64 {
         let mut state = self.state();
         state.brought = Some(data.clone());
         let meeting = state.current;
@@ -112,7 +112,7 @@ impl Shared {
     }
 
     /// Handles an announcement of the controlling task.
-    pub(super) fn hear(&self, request: &Request<'_>) -> Result<(), String> {
+    pub(super) fn handle_announcement(&self, request: &Request<'_>) -> Result<(), String> {
         self.check(request)?;
         let header = request.header();
         let meeting = number(header).ok_or("this is no announcement")?;

@@ -14,7 +14,7 @@ use crate::service_thread::Desk;
 
 /// Interval at which the thread checks whether the service has ended, and reports again the losses for which the
 /// service had no room.
-const LOOK: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Interval at which nodes without a link are asked whether they live.
 const ASK_EVERY: Duration = Duration::from_secs(10);
@@ -103,7 +103,7 @@ impl LinkEvents {
         let mut asked = Instant::now();
         // Ends: with the node or the service.
         while !gone() {
-            let event = wakes.recv_within(LOOK);
+            let event = wakes.recv_within(POLL_INTERVAL);
             if !self.take(desk) {
                 tracing::warn!(
                     "the rendezvous service has missed events of links: it looks at all of them again"

@@ -161,7 +161,7 @@ mod tests {
         linked
     }
 
-    fn told(linked: &mut LinkedNodes) -> Vec<Id> {
+    fn reported(linked: &mut LinkedNodes) -> Vec<Id> {
         let told = RefCell::new(Vec::new());
         linked.report_lost(|id, _| {
             told.borrow_mut().push(id);
@@ -171,14 +171,14 @@ mod tests {
     }
 
     #[test]
-    fn who_has_gone_is_lost_once() {
+    fn a_lost_node_is_reported_once() {
         for loss in [Loss::Left, Loss::Broken, Loss::Silent, Loss::Forgotten] {
             let mut linked = member(3);
             up(&mut linked, 4, 1);
             down(&mut linked, 4, 1, loss);
             down(&mut linked, 3, 1, loss);
-            assert_eq!(told(&mut linked), [3], "{loss:?}: id 4 has nothing here");
-            assert!(told(&mut linked).is_empty());
+            assert_eq!(reported(&mut linked), [3], "{loss:?}: id 4 has nothing here");
+            assert!(reported(&mut linked).is_empty());
         }
     }
 
@@ -193,9 +193,9 @@ mod tests {
         assert!(!linked.admit(3), "the service does not know of the loss");
         linked.report_lost(|_, _| false);
         assert!(!linked.admit(3), "it had no room");
-        assert_eq!(told(&mut linked), [3]);
+        assert_eq!(reported(&mut linked), [3]);
         assert!(linked.admit(3));
-        assert!(told(&mut linked).is_empty());
+        assert!(reported(&mut linked).is_empty());
         assert!(!linked.admit(4), "nothing was told of its link");
     }
 
@@ -205,10 +205,10 @@ mod tests {
             let mut linked = member(3);
             down(&mut linked, 3, 1, loss);
             up(&mut linked, 3, 1);
-            assert!(told(&mut linked).is_empty(), "it has connected again");
+            assert!(reported(&mut linked).is_empty(), "it has connected again");
             down(&mut linked, 3, 1, loss);
             up(&mut linked, 3, 2);
-            assert_eq!(told(&mut linked), [3], "it is another run of it");
+            assert_eq!(reported(&mut linked), [3], "it is another run of it");
         }
     }
 
@@ -223,13 +223,13 @@ mod tests {
         linked.reached(3);
         linked.missed(3, "nobody listens");
         linked.missed(3, "nobody listens");
-        assert!(told(&mut linked).is_empty());
+        assert!(reported(&mut linked).is_empty());
         linked.missed(3, "nobody listens");
-        assert_eq!((told(&mut linked), linked.ask_next(9)), (vec![3], vec![]));
+        assert_eq!((reported(&mut linked), linked.ask_next(9)), (vec![3], vec![]));
     }
 
     #[test]
-    fn those_that_are_asked_have_their_turns() {
+    fn members_are_asked_in_turn() {
         let mut linked = LinkedNodes::default();
         for id in 0..5 {
             up(&mut linked, id, 1);
@@ -253,7 +253,7 @@ mod tests {
         assert!(!linked.admit(3), "of its link nothing is known");
         up(&mut linked, 3, 1);
         up(&mut linked, 4, 2);
-        assert_eq!(told(&mut linked), [4], "another run of it is there");
+        assert_eq!(reported(&mut linked), [4], "another run of it is there");
         assert!(linked.admit(3));
         assert_eq!(linked.ask_next(9), [5]);
     }

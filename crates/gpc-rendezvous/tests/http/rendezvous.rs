@@ -53,7 +53,7 @@ fn a_handle_leads_to_the_properties() {
 }
 
 #[test]
-fn who_waits_is_told_when_the_last_one_comes() {
+fn waits_are_answered_when_the_last_task_registers() {
     let server = server();
     let path = create(&server, r#"{"capacity":2}"#);
     register(&server, &path, b"one");
@@ -153,7 +153,7 @@ fn a_job_ends_with_its_resources() {
 
 /// At the end of the server, waits get an answer, and new requests are rejected.
 #[test]
-fn those_who_wait_are_told_of_the_end_of_the_server() {
+fn waits_are_answered_when_the_server_ends() {
     let server = server();
     let path = create(&server, r#"{"capacity":1}"#);
     let mut idle = connect(server.address());

@@ -9,7 +9,7 @@ const JOB: Job = Job([3; 16]);
 const MEMBER: Id = 5;
 
 #[test]
-fn those_who_wait_are_told_that_it_is_destroyed() {
+fn waits_end_when_the_resource_is_destroyed() {
     let mut driven = Driven::new(Limits::default());
     let resource = driven.create(Spec::new(2));
     driven.register(resource, RankChoice::Assign, "a").unwrap();

@@ -12,9 +12,9 @@ use proptest::prelude::*;
 use crate::support::driven::{Driven, id, token};
 
 /// The parts of an answer that are compared: its kind, numbers and bytes.
-type Told = Result<String, (FaultKind, Option<u64>, Option<String>)>;
+type ComparedAnswer = Result<String, (FaultKind, Option<u64>, Option<String>)>;
 
-fn told(outcome: Result<Answer, Fault>) -> Told {
+fn compared(outcome: Result<Answer, Fault>) -> ComparedAnswer {
     let told = match outcome {
         Ok(Answer::Registered(registered)) => format!("{} of {}", registered.rank, registered.tally),
         Ok(Answer::Completed(completion)) => format!("complete {:?}", completion.data),
@@ -78,7 +78,7 @@ struct Model {
     ended: Vec<(ResourceId, FaultKind)>,
     waits: Vec<Wait>,
     /// Answers that are due to waits.
-    told: Vec<(Ticket, Told)>,
+    told: Vec<(Ticket, ComparedAnswer)>,
 }
 
 impl Model {
@@ -102,7 +102,7 @@ impl Model {
         entries.filter(|entry| entry.token == *token).for_each(|entry| entry.heard = now);
     }
 
-    fn tell(&mut self, id: ResourceId, what: &Told) {
+    fn tell(&mut self, id: ResourceId, what: &ComparedAnswer) {
         let (told, rest) =
             std::mem::take(&mut self.waits).into_iter().partition(|wait: &Wait| wait.resource == id);
         self.waits = rest;
@@ -193,7 +193,7 @@ impl Model {
         id: ResourceId,
         until: Option<u64>,
         token: Option<Token>,
-    ) -> Option<Told> {
+    ) -> Option<ComparedAnswer> {
         token.iter().for_each(|token| self.heard(id, token));
         let resource = match self.at(id) {
             Ok(at) => &self.resources[at],
@@ -218,7 +218,7 @@ impl Model {
         wait.token.iter().for_each(|token| self.heard(wait.resource, token));
     }
 
-    fn answer(&mut self, request: Request) -> Told {
+    fn answer(&mut self, request: Request) -> ComparedAnswer {
         match request {
             Request::Create { spec, random } => {
                 let expires = self.now + spec.lifetime.unwrap();
@@ -299,7 +299,7 @@ impl Model {
         token: Token,
         data: Bytes,
         life: Life,
-    ) -> Told {
+    ) -> ComparedAnswer {
         let (now, at) = (self.now, self.at(id)?);
         let resource = &mut self.resources[at];
         let (tally, open) = (resource.registrants.len(), resource.complete.is_none());
@@ -337,7 +337,14 @@ impl Model {
         Ok(format!("{rank} of {}", tally + 1))
     }
 
-    fn control(&mut self, id: ResourceId, unit: Unit, name: String, token: Token, life: Life) -> Told {
+    fn control(
+        &mut self,
+        id: ResourceId,
+        unit: Unit,
+        name: String,
+        token: Token,
+        life: Life,
+    ) -> ComparedAnswer {
         let (now, at) = (self.now, self.at(id)?);
         let resource = &mut self.resources[at];
         resource.failed.clone().map_or(Ok(()), Err)?;
@@ -365,7 +372,7 @@ impl Model {
         Ok("Done".into())
     }
 
-    fn properties(&self, id: ResourceId) -> Told {
+    fn properties(&self, id: ResourceId) -> ComparedAnswer {
         let resource = &self.resources[self.at(id)?];
         let bytes: usize = resource.registrants.iter().map(|entry| entry.data.len()).sum();
         let taken = |rank: &u32| resource.registrants.iter().any(|entry| entry.rank == *rank);
@@ -548,7 +555,7 @@ impl Both {
     fn compare(&mut self) -> Result<(), TestCaseError> {
         for (ticket, expected) in self.model.told.drain(..) {
             let answer = self.driven.answer(ticket);
-            prop_assert_eq!(answer.map(told), Some(expected), "{:?}", ticket);
+            prop_assert_eq!(answer.map(compared), Some(expected), "{:?}", ticket);
         }
         for wait in &self.model.waits {
             prop_assert_eq!(self.driven.answer(wait.ticket), None);

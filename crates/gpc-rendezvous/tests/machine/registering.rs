@@ -78,7 +78,7 @@ fn a_token_is_for_one_registrant() {
 }
 
 #[test]
-fn who_comes_to_no_place_is_told_why() {
+fn a_rejected_registration_names_the_reason() {
     let mut driven = Driven::new(Limits::default());
     let resource = driven.create(Spec::new(2));
     driven.register(resource, RankChoice::Rank(1), "b").unwrap();

@@ -45,7 +45,7 @@ fn leases_begin_anew() {
 }
 
 #[test]
-fn another_lease_is_kept_and_what_is_gone_does_not_come_back() {
+fn a_changed_lease_is_stored_and_ended_resources_stay_ended() {
     let mut driven = Driven::new(Limits::default());
     let resource = driven.create(Spec::new(3));
     driven.register(resource, RankChoice::Assign, "a").unwrap();
@@ -63,7 +63,7 @@ fn another_lease_is_kept_and_what_is_gone_does_not_come_back() {
 
 /// Each change of a lease wrote the registrant's data, up to 64 MiB, to disk.
 #[test]
-fn another_lease_is_kept_without_the_data() {
+fn a_changed_lease_is_stored_without_the_data() {
     let mut service = Service::new(Limits::default());
     let mut changes = |number, request| {
         service.handle(1000, Input::Ask(Ticket(number), request));

@@ -86,7 +86,7 @@ fn where_nothing_is_above_the_top_is_the_resource_itself() {
 }
 
 #[test]
-fn what_goes_wrong_above_is_told_to_who_waits_for_the_top() {
+fn faults_of_the_parent_answer_the_waits_for_the_top() {
     let mut driven = Driven::new(Limits::default());
     let resource = unit(&mut driven);
     fill(&mut driven, resource);

@@ -10,7 +10,7 @@ fn until(resource: gpc_rendezvous::ResourceId, until: u64) -> Request {
 }
 
 #[test]
-fn all_who_wait_are_told_the_same_and_who_comes_late_at_once() {
+fn all_waits_get_the_same_answer_and_late_ones_at_once() {
     let mut driven = Driven::new(Limits::default());
     let resource = driven.create(Spec::new(2));
     let early: Vec<_> = (0..5).map(|_| driven.wait(resource)).collect();
@@ -41,7 +41,7 @@ fn a_wait_ends_at_its_time() {
 }
 
 #[test]
-fn who_no_longer_waits_is_not_told() {
+fn a_cancelled_wait_gets_no_answer() {
     let mut driven = Driven::new(Limits::default());
     let resource = driven.create(Spec::new(1));
     let ticket = driven.ask(until(resource, 1500));

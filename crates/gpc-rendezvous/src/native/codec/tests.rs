@@ -178,7 +178,7 @@ proptest! {
 
 /// If the bytes could name the link, a node could have the registrations of another node withdrawn.
 #[test]
-fn who_asks_is_known_by_the_link() {
+fn a_caller_is_identified_by_its_link() {
     let token = Token::new("t").unwrap();
     let life = Life::Member(1);
     let ask = WireRequest::Register {

@@ -88,7 +88,7 @@ fn the_wait_of_another_token_keeps_nobody_alive() {
 }
 
 #[test]
-fn what_was_said_last_is_how_it_is_seen_to_live() {
+fn the_last_liveness_requested_counts() {
     let mut driven = Driven::new(Limits::default());
     let resource = driven.create(Spec::new(3));
     driven.register_with(resource, RankChoice::Assign, "a", b"1", LEASE).unwrap();
@@ -107,7 +107,7 @@ fn what_was_said_last_is_how_it_is_seen_to_live() {
 /// When the process of a service ended, all links were lost. A node that repeated its request over a new link was not
 /// tracked afterwards.
 #[test]
-fn a_node_that_asks_again_after_a_restart_is_looked_after_again() {
+fn a_node_that_asks_after_a_restart_is_tracked_again() {
     let mut driven = Driven::new(Limits::default());
     let resource = driven.create(Spec::new(3));
     driven.register_with(resource, RankChoice::Assign, "a", b"1", Life::Member(MEMBER)).unwrap();
