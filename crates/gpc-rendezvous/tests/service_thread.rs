@@ -50,7 +50,7 @@ impl Store for Slow {
 }
 
 /// A service with such a store, and a resource.
-struct Held {
+struct SlowService {
     service_thread: ServiceThread,
     given: Receiver<usize>,
     go: Sender<Result<(), StoreError>>,
@@ -58,7 +58,7 @@ struct Held {
     resource: ResourceId,
 }
 
-fn held(spec: Spec) -> Held {
+fn slow_service(spec: Spec) -> SlowService {
     let ((given, is_given), (go, may_go)) = (channel(), channel());
     let maps = Arc::<Mutex<Maps>>::default();
     let store = Slow { maps: Arc::clone(&maps), given, go: may_go };
@@ -67,7 +67,7 @@ fn held(spec: Spec) -> Held {
     assert_eq!(is_given.recv_timeout(PATIENCE), Ok(1));
     go.send(Ok(())).unwrap();
     let resource = created_by(&created);
-    Held { service_thread, given: is_given, go, maps, resource }
+    SlowService { service_thread, given: is_given, go, maps, resource }
 }
 
 fn create(desk: &Desk, spec: Spec) -> Receiver<Outcome> {
@@ -118,7 +118,7 @@ fn waiting(desk: &Desk, resource: ResourceId) -> usize {
 
 #[test]
 fn requests_during_a_write_are_stored_together() {
-    let service = held(Spec::new(1001));
+    let service = slow_service(Spec::new(1001));
     let (_first, outcome) =
         ask(service.service_thread.desk(), registration(service.resource, "first", Life::Unseen));
     assert_eq!(service.given.recv_timeout(PATIENCE), Ok(1));
@@ -407,7 +407,7 @@ fn cancelled_requests_are_removed() {
 /// its resource ended.
 #[test]
 fn requests_cancelled_in_the_queue_are_removed() {
-    let service = held(Spec::new(20_000));
+    let service = slow_service(Spec::new(20_000));
     let desk = service.service_thread.desk();
     // The first request keeps the service busy; the others are more than it takes in one turn.
     let busy = |number: u32| {
@@ -447,7 +447,7 @@ fn one_that_is_let_go_may_let_go_another() {
 
 #[test]
 fn too_many_at_once_are_refused() {
-    let service = held(Spec::new(9));
+    let service = slow_service(Spec::new(9));
     let desk = service.service_thread.desk();
     let (_asked, outcome) = ask(desk, registration(service.resource, "a", Life::Unseen));
     assert_eq!(service.given.recv_timeout(PATIENCE), Ok(1));
@@ -542,7 +542,7 @@ fn the_driver_gets_parent_actions_and_reports_their_outcome() {
 
 #[test]
 fn another_service_continues_with_the_stored_state() {
-    let service = held(Spec::new(2));
+    let service = slow_service(Spec::new(2));
     let (_asked, outcome) =
         ask(service.service_thread.desk(), registration(service.resource, "a", Life::Unseen));
     service.go.send(Ok(())).unwrap();

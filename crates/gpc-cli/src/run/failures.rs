@@ -31,7 +31,7 @@ pub(super) struct Failures {
     /// Number of processes that were ended because another one of their group failed.
     ended: BTreeMap<GroupId, u32>,
     /// Groups that a process killed, in that order.
-    killed: Vec<Killed>,
+    killed: Vec<KilledGroup>,
     /// Number of processes of each group that have ended.
     dead: BTreeMap<GroupId, usize>,
     /// Whether later ends are ignored, since this command kills the processes itself.
@@ -42,7 +42,7 @@ pub(super) struct Failures {
 
 /// A group that a process killed: the ends of its processes from then on are not failures.
 #[derive(Clone, PartialEq, Eq, Debug)]
-struct Killed {
+struct KilledGroup {
     group: GroupId,
     by: Member,
     /// Number of its processes that had ended before.
@@ -99,7 +99,7 @@ impl Failures {
     /// Records that a process requested the end of a group, of which `dead` processes had ended before.
     pub(super) fn killed(&mut self, group: GroupId, by: Member, dead: usize) {
         if self.killed.iter().all(|killed| killed.group != group) {
-            self.killed.push(Killed { group, by, dead, ended: 0 });
+            self.killed.push(KilledGroup { group, by, dead, ended: 0 });
         }
     }
 
@@ -164,7 +164,7 @@ impl Failures {
             count => format!("{count} more processes of {group} were killed since then"),
         });
         lines.extend(ended);
-        let killed = self.killed.iter().take(REPORTED_MAX).map(|Killed { group, by, ended, .. }| {
+        let killed = self.killed.iter().take(REPORTED_MAX).map(|KilledGroup { group, by, ended, .. }| {
             let processes = if *ended == 1 { "process" } else { "processes" };
             format!("{by} has killed {group}: {ended} {processes} ended by that")
         });

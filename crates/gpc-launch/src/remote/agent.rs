@@ -64,7 +64,7 @@ pub enum AgentError {
     Task(#[from] TaskError),
     /// The orders are too long, or in the wrong order.
     #[error("this agent was told {0}")]
-    Told(&'static str),
+    BadOrders(&'static str),
     /// The command cannot be run.
     #[error("cannot run {0}: {1}")]
     Run(String, #[source] io::Error),
@@ -219,7 +219,7 @@ impl Agent {
         loop {
             if let Some(text) = self.take_orders(GO)? {
                 if !started.done || started.introduced {
-                    return Err(AgentError::Told("to go before it was done, or twice"));
+                    return Err(AgentError::BadOrders("to go before it was done, or twice"));
                 }
                 started.introduced = true;
                 started.node = self.node(started, &text, functions)?;
@@ -268,7 +268,7 @@ impl Agent {
         let Some(own) = peers.address(started.id) else { return Ok(None) };
         let at = |listener: &Listener| listener.address().is_ok_and(|address| address == own);
         let listener =
-            sockets.flatten().find(at).ok_or(AgentError::Told("of another address than its own"))?;
+            sockets.flatten().find(at).ok_or(AgentError::BadOrders("of another address than its own"))?;
         let builder =
             Node::builder(started.id).functions(functions).peers(peers).listener(listener).first_run();
         let builder = builder.secret(secret).key(self.key.clone());
@@ -287,7 +287,7 @@ impl Agent {
                 continue;
             }
             if whole.is_some() || self.part.len() + line.len() > PART_MAX {
-                return Err(AgentError::Told("more than there is to say"));
+                return Err(AgentError::BadOrders("more than there is to say"));
             }
             self.part.push_str(&line);
             self.part.push('\n');
@@ -369,7 +369,7 @@ impl Above {
                     let received = &mut self.received;
                     let lines =
                         self.lines.add(&chunk[..count], |line| received.push(Zeroizing::new(line.into())));
-                    lines.map_err(|TooLong| AgentError::Told("a line that is too long"))?;
+                    lines.map_err(|TooLong| AgentError::BadOrders("a line that is too long"))?;
                 }
                 Err(Errno::INTR | Errno::AGAIN) => {}
                 Err(_) => return Err(AgentError::ParentGone),
