@@ -5,7 +5,7 @@
 //! use std::sync::mpsc::channel;
 //!
 //! use gpc_rendezvous::service_thread::draw_token;
-//! use gpc_rendezvous::{Answer, ServiceThread, Life, Limits, Scope, Request, Spec, RankChoice};
+//! use gpc_rendezvous::{Answer, Life, Limits, RankChoice, Request, Scope, ServiceThread, Spec};
 //!
 //! // A service without a store and without a parent service, and two tasks that ask it from the same process.
 //! let service_thread = ServiceThread::start(Limits::default(), None, |_, _| {})?;
