@@ -269,7 +269,7 @@ const FLOORS: &[Floor] = &[
         banned: &["SystemTime", "Mutex", "RwLock", "mpsc"],
     },
     Floor {
-        folder: "crates/gpc-rendezvous/src/keeper.rs",
+        folder: "crates/gpc-rendezvous/src/service_thread.rs",
         floors: &[],
         packages: &["chained_gpc", "tracing"],
         banned: &["net", "fs", "process", "env", "SystemTime"],
@@ -344,7 +344,7 @@ const FLOORS: &[Floor] = &[
         banned: &["thread", "fs", "process", "env", "SystemTime"],
     },
     Floor {
-        folder: "crates/gpc-rendezvous/src/upward.rs",
+        folder: "crates/gpc-rendezvous/src/parent_driver.rs",
         floors: &[],
         packages: &["bytes", "tokio", "tracing"],
         banned: &["net", "thread", "fs", "process", "env", "SystemTime"],

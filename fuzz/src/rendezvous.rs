@@ -11,11 +11,11 @@ use bytes::Bytes;
 use chained_gpc::wire::level::{Limits as LevelLimits, validate};
 use chained_gpc::{Job, Secret};
 use gpc_rendezvous::machine::{
-    Above, Drawn, Input as Happens, MISSING_MAX, OVERHEAD, Output, Service, Ticket,
+    Input as Happens, MISSING_MAX, OVERHEAD, Output, ParentOutcome, RandomValues, Service, Ticket,
 };
 use gpc_rendezvous::{
-    Answer, Completion, Fault, FaultKind, Handle, Joint, Life, Limits, Of, Parent, Properties, Request,
-    ResourceId, Spec, Token, Unit, Wanted,
+    Answer, Completion, Fault, FaultKind, Handle, Joint, Life, Limits, Parent, Properties, RankChoice,
+    Request, ResourceId, Scope, Spec, Token, Unit,
 };
 
 use super::input::Input;
@@ -72,11 +72,11 @@ fn token(input: &mut Input<'_>) -> Token {
     Token::new(name).expect("a letter is a token")
 }
 
-fn wanted(input: &mut Input<'_>) -> Wanted {
+fn wanted(input: &mut Input<'_>) -> RankChoice {
     match input.byte() {
-        low @ 0..8 => Wanted::Rank(low.into()),
-        255 => Wanted::Rank(u64::MAX),
-        _ => Wanted::Assign,
+        low @ 0..8 => RankChoice::Rank(low.into()),
+        255 => RankChoice::Rank(u64::MAX),
+        _ => RankChoice::Assign,
     }
 }
 
@@ -110,10 +110,12 @@ fn brought(input: &mut Input<'_>) -> Bytes {
 /// The data of a completion from above.
 const ABOVE: &[u8] = b"0 ";
 
-fn completion(input: &mut Input<'_>) -> Above {
+fn completion(input: &mut Input<'_>) -> ParentOutcome {
     match input.flag() {
-        true => Above::Failed(Fault::new(FaultKind::AboveFailed, "nobody answers")),
-        false => Above::Completed(Completion { level: 1, data: Bytes::from_static(ABOVE), joint: None }),
+        true => ParentOutcome::Failed(Fault::new(FaultKind::AboveFailed, "nobody answers")),
+        false => {
+            ParentOutcome::Completed(Completion { level: 1, data: Bytes::from_static(ABOVE), joint: None })
+        }
     }
 }
 
@@ -128,11 +130,11 @@ fn create(input: &mut Input<'_>) -> Request {
     });
     let joint = options & 4 == 4;
     let secret = Secret::new(&[options; 32]).expect("a secret");
-    let drawn =
-        Drawn { id: id(input), token: token(input), joint: Some(Joint { job: Job([9; 16]), secret }) };
+    let random =
+        RandomValues { id: id(input), token: token(input), joint: Some(Joint { job: Job([9; 16]), secret }) };
     // Level 5 means that no level is given.
     let (capacity, level) = (capacity.into(), Some(u64::from(level)).filter(|level| *level < 5));
-    Request::Create { spec: Spec { capacity, level, lifetime, job, joint, parent }, drawn }
+    Request::Create { spec: Spec { capacity, level, lifetime, job, joint, parent }, random }
 }
 
 fn request(input: &mut Input<'_>, now: u64) -> Request {
@@ -144,7 +146,7 @@ fn request(input: &mut Input<'_>, now: u64) -> Request {
         }
         7 => Request::Withdraw { resource: id(input), rank: u64::from(input.byte()), token: token(input) },
         8 | 9 => {
-            let (resource, of) = (id(input), if input.flag() { Of::Own } else { Of::Top });
+            let (resource, of) = (id(input), if input.flag() { Scope::Own } else { Scope::Top });
             let until = input.flag().then(|| now + u64::from(input.byte()));
             let token = input.flag().then(|| token(input));
             Request::Wait { resource, of, until, token }
@@ -179,7 +181,7 @@ impl Driven {
             }
             16 => {
                 let ticket = Ticket(u64::from(input.byte()));
-                self.handle(Happens::Gone(ticket));
+                self.handle(Happens::Cancelled(ticket));
                 self.open.remove(&ticket);
             }
             17 => {
@@ -189,7 +191,7 @@ impl Driven {
             18 => {
                 let id = id(input);
                 let above = completion(input);
-                self.handle(Happens::Above(id, above));
+                self.handle(Happens::ParentOutcome(id, above));
             }
             19 => self.restart(),
             20 => {
@@ -220,8 +222,8 @@ impl Driven {
                         assert!(validate(level, &data, LevelLimits::default()).is_ok(), "{level} {data:?}");
                     }
                 }
-                Output::Keep(change) => self.kept.keep(&[change]),
-                Output::Up(..) => {}
+                Output::Store(change) => self.kept.save(&[change]),
+                Output::ParentAction(..) => {}
             }
         }
     }

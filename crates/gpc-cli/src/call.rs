@@ -7,7 +7,7 @@ use super::args::{CallArgs, OutputKind};
 use super::interrupt::Interrupt;
 use super::output::{Width, write_table};
 use super::plan::{CallPlan, settings};
-use super::session::{Made, Session};
+use super::session::{CallReply, Session};
 use super::started::{Role, role};
 use super::{CommandResult, builtin, stdout};
 use chained_gpc::runtime::Functions;
@@ -46,7 +46,7 @@ pub(super) fn run(args: &CallArgs) -> CommandResult {
 }
 
 /// Prints the outcome of the calls.
-fn report(plan: &CallPlan, made: &Made) -> CommandResult {
+fn report(plan: &CallPlan, made: &CallReply) -> CommandResult {
     stdout::write(|out| match plan.output {
         OutputKind::Table => write_table(&made.outcome, Width::of_stdout(), out),
         OutputKind::Json => made.outcome.write_json(out),

@@ -22,18 +22,18 @@ static OUTPUT_CLOSED: AtomicBool = AtomicBool::new(false);
 #[cfg(target_os = "linux")]
 #[used]
 #[unsafe(link_section = ".init_array")]
-static LOADED: extern "C" fn() = look;
+static LOADED: extern "C" fn() = check_outputs;
 
 #[cfg(not(target_os = "linux"))]
-static LOADED: extern "C" fn() = look;
+static LOADED: extern "C" fn() = check_outputs;
 
-extern "C" fn look() {
+extern "C" fn check_outputs() {
     let is_closed = |descriptor: BorrowedFd<'_>| fcntl_getfd(descriptor) == Err(Errno::BADF);
     INPUT_CLOSED.store(is_closed(rustix::stdio::stdin()), Ordering::Relaxed);
     OUTPUT_CLOSED.store(is_closed(rustix::stdio::stdout()), Ordering::Relaxed);
 }
 
-/// Returns what `look` found. Using `LOADED` here makes the linker keep the section.
+/// Returns what `check_outputs` found. Using `LOADED` here makes the linker keep the section.
 fn found(closed: &AtomicBool) -> bool {
     black_box(LOADED);
     closed.load(Ordering::Relaxed)

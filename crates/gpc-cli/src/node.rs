@@ -68,7 +68,7 @@ fn serve(plan: NodePlan) -> CommandResult {
     let address = listener.address()?;
     let functions = Functions::new();
     builtin::register(&functions)?;
-    builtin::tell_secret(plan.trust.secret());
+    builtin::set_secret_mark(plan.trust.secret());
     #[cfg(feature = "bnr")]
     let serving = plan.runs.then(|| super::run::serving(&functions)).transpose()?;
     let builder = Node::builder(plan.id).functions(&functions).peers(plan.peers).listener(listener);

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use indicatif::{HumanBytes, ProgressBar, ProgressStyle};
 
-use super::builtin::tell_secret;
+use super::builtin::set_secret_mark;
 use super::cause::{died, explain};
 use super::interrupt::Interrupt;
 use super::joining::{refuse_taken, until_up};
@@ -25,7 +25,7 @@ use gpc_launch::Launch;
 use gpc_launch::remote::RemoteLaunch;
 
 /// Interval at which a waiting command checks for a signal: too short for a person to notice.
-const LOOK: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Time that a call may take before a terminal shows progress.
 const SILENCE: Duration = Duration::from_millis(500);
@@ -60,7 +60,7 @@ impl Own {
 
 /// Result of the calls of a session.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Made {
+pub struct CallReply {
     /// The last call, with the times of all calls.
     pub outcome: Outcome,
     /// Reply data of the last call, unchanged.
@@ -85,7 +85,7 @@ impl Session {
         let builder = match &plan.nodes {
             Nodes::Join { peers, trust, .. } => {
                 refuse_taken(root, peers)?;
-                tell_secret(trust.secret());
+                set_secret_mark(trust.secret());
                 trust.clone().apply(builder.peers(peers.clone()))
             }
             // A process with such peers is a member, and uses `of_member`.
@@ -115,7 +115,7 @@ impl Session {
     ///
     /// # Errors
     /// If a call is refused before it is sent, or the replies are malformed. A call that fails is an outcome.
-    pub fn make_calls(&mut self, plan: &CallPlan, interrupt: &Interrupt) -> Result<Made, Failure> {
+    pub fn make_calls(&mut self, plan: &CallPlan, interrupt: &Interrupt) -> Result<CallReply, Failure> {
         let count = plan.repeat.unwrap_or(1);
         let mut times_us = Vec::new();
         let progress = Progress::new(plan, count);
@@ -170,7 +170,7 @@ impl Session {
         let mut dead = None;
         // Ends: the call has a time limit.
         let ended = loop {
-            if let Some(ended) = handle.wait_for(LOOK) {
+            if let Some(ended) = handle.wait_for(POLL_INTERVAL) {
                 break ended;
             }
             progress.waiting();
@@ -191,7 +191,7 @@ impl Session {
         ended: Result<runtime::Outcome, CallError>,
         wall_us: u64,
         repeat: Option<Repeat>,
-    ) -> Result<Made, Failure> {
+    ) -> Result<CallReply, Failure> {
         let nodes = plan.ids.len();
         let mut outcome = Outcome {
             func: plan.func_name.clone(),
@@ -216,7 +216,7 @@ impl Session {
                 outcome.replies = replies(&reply)?;
                 outcome.cause = reply.causes().first().map(|cause| self.explain(plan, cause)).or(late);
                 outcome.missing = self.missing(plan, reply.coverage(), reply.causes());
-                return Ok(Made { outcome, data: reply.data().clone() });
+                return Ok(CallReply { outcome, data: reply.data().clone() });
             }
             Err(CallError::Failed(failed)) => failed.failure().clone(),
             Err(refused) => return Err(refused.into()),
@@ -224,7 +224,7 @@ impl Session {
         outcome.coverage = failure.coverage.counts().into();
         outcome.cause = Some(self.explain(plan, &failure.cause));
         outcome.missing = self.missing(plan, &failure.coverage, std::slice::from_ref(&failure.cause));
-        Ok(Made { outcome, data: Bytes::new() })
+        Ok(CallReply { outcome, data: Bytes::new() })
     }
 
     /// Returns the ids that are not done, each with its cause if known.

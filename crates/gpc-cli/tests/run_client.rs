@@ -311,7 +311,7 @@ fn groups_are_spawned_and_merged() {
 
 /// `subscribe` for a merged group returned success, but no death was ever reported.
 #[test]
-fn the_deaths_of_a_merged_group_are_told() {
+fn the_deaths_of_a_merged_group_are_reported() {
     for nodes in NODES {
         let output = run(nodes, 2, "merged");
         let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
@@ -362,7 +362,7 @@ fn what_cannot_be_started_is_told() {
 }
 
 #[test]
-fn a_death_is_told_before_the_fence_fails() {
+fn a_death_is_reported_before_the_fence_fails() {
     for nodes in NODES {
         let options = [nodes, &["--on-death", "notify"]].concat();
         let output = run(&options, 5, "death");

@@ -30,7 +30,7 @@ pub enum Ports {
 
 /// Identifies a process by its client, its host and its number there.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Who {
+pub struct ProcessId {
     /// Rank of its client.
     pub client: Rank,
     /// Number of its host in the client, from 0.
@@ -39,7 +39,7 @@ pub struct Who {
     pub proc: usize,
 }
 
-impl fmt::Display for Who {
+impl fmt::Display for ProcessId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "process {} of host {} of client {}", self.proc, self.host, self.client)
     }
@@ -49,7 +49,7 @@ impl fmt::Display for Who {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Entry {
     /// The process.
-    pub who: Who,
+    pub who: ProcessId,
     /// Address at which it listens.
     pub address: SocketAddr,
     /// Its public key.
@@ -74,7 +74,7 @@ pub struct Book {
     pub job: Option<Job>,
     /// Processes that name another address (P_IPV6) than that of their host (H_IPV6), in the order of `entries`. Their
     /// entries have the address of the host.
-    pub elsewhere: Vec<Who>,
+    pub elsewhere: Vec<ProcessId>,
 }
 
 /// Why there is no address book: the client, and its unusable value.
@@ -111,7 +111,7 @@ pub enum BookError {
     #[error("{who} would listen at port {port}: ports are 1 to 65535")]
     Port {
         /// The process.
-        who: Who,
+        who: ProcessId,
         /// The port that it reports, or that follows from the rule.
         port: u64,
     },
@@ -122,9 +122,9 @@ pub enum BookError {
     #[error("{one} and {other} have both {what}")]
     Twice {
         /// The first process.
-        one: Who,
+        one: ProcessId,
         /// The second process.
-        other: Who,
+        other: ProcessId,
         /// What they share.
         what: Shared,
     },
@@ -169,7 +169,7 @@ impl Book {
                     (false, Ports::OwnOrFirst) => 1,
                 };
                 for (proc, process) in host.procs.iter().enumerate().take(listen) {
-                    let who = Who { client, host: number, proc };
+                    let who = ProcessId { client, host: number, proc };
                     let address = SocketAddr::new(ip, port(who, own, host, process)?);
                     if process.address.is_some_and(|own| to_ip(own) != ip) {
                         elsewhere.push(who);
@@ -241,7 +241,7 @@ fn address(client: Rank, number: usize, host: &Host) -> Result<IpAddr, BookError
 
 /// Port of a process: its own, if its client reports one for each (`own`), else by the host's port. The first process
 /// has the host's port by every rule.
-fn port(who: Who, own: bool, host: &Host, process: &Proc) -> Result<u16, BookError> {
+fn port(who: ProcessId, own: bool, host: &Host, process: &Proc) -> Result<u16, BookError> {
     let port = match process.port.filter(|_| own) {
         Some(port) => port.into(),
         None => {

@@ -42,11 +42,11 @@ fn setup(server: &str, rank: u32, key: Option<&str>) -> Setup {
 }
 
 /// What a process does with its bootstrap.
-type Then<T> = Arc<dyn Fn(Bootstrap) -> T + Send + Sync>;
+type Continuation<T> = Arc<dyn Fn(Bootstrap) -> T + Send + Sync>;
 
 /// A thread for each process of a cluster, with this number of processes on each host. Ids are assigned to the hosts in
 /// turn.
-fn cluster<T: Send + 'static>(setup: &Setup, hosts: &[u32], then: &Then<T>) -> Vec<JoinHandle<T>> {
+fn cluster<T: Send + 'static>(setup: &Setup, hosts: &[u32], then: &Continuation<T>) -> Vec<JoinHandle<T>> {
     let count: u32 = hosts.iter().sum();
     let mut places: Vec<(u32, usize)> = hosts
         .iter()
@@ -102,7 +102,7 @@ fn clusters_of_any_shape_become_one_set() {
     let key = Some("13577531");
     let (server, served) = serve(3, key);
     let barrier = Arc::new(Barrier::new(10));
-    let then: Then<(Id, Vec<String>, chained_gpc::Job)> = Arc::new(move |bootstrap: Bootstrap| {
+    let then: Continuation<(Id, Vec<String>, chained_gpc::Job)> = Arc::new(move |bootstrap: Bootstrap| {
         assert_eq!((bootstrap.id(), bootstrap.launcher()), (None, "IMPI"));
         let mut member = bootstrap.limit(PATIENCE).start(&functions(), |builder| builder).unwrap();
         call_all(&member);
@@ -132,7 +132,7 @@ fn clusters_of_any_shape_become_one_set() {
 
 /// The errors of a cluster's processes whose bootstrap fails.
 fn errors(setup: &Setup, limit: Duration) -> Vec<String> {
-    let then: Then<BootstrapError> = Arc::new(move |bootstrap: Bootstrap| {
+    let then: Continuation<BootstrapError> = Arc::new(move |bootstrap: Bootstrap| {
         bootstrap.limit(limit).start(&functions(), |builder| builder).map(drop).unwrap_err()
     });
     ended(cluster(setup, &[1, 1, 1], &then)).iter().map(BootstrapError::to_string).collect()

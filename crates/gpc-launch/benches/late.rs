@@ -33,7 +33,7 @@ const PROGRAMS: usize = 8;
 const LOAD: usize = 16;
 
 /// Interval at which the slow function checks whether its call is over.
-const LOOK: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Processes that compute; they end when this value is dropped, or with the process that started them.
 struct Load(Vec<Child>);
@@ -139,7 +139,7 @@ fn main() {
         .func("outlasts", |request, _| {
             // This loop ends: the call has a limit.
             while request.me() == WRONG && !request.is_cancelled() {
-                thread::sleep(LOOK);
+                thread::sleep(POLL_INTERVAL);
             }
             Ok(())
         })

@@ -298,13 +298,13 @@ impl Launch {
     pub fn exit_of(&mut self, id: Id, patience: Duration) -> Option<String> {
         let place = self.place(id)?;
         let deadline = far(patience);
-        self.look_until(deadline, |launch| launch.nodes.get(place).is_none_or(|node| node.status.is_some()));
+        self.reap_until(deadline, |launch| launch.nodes.get(place).is_none_or(|node| node.status.is_some()));
         self.nodes.get(place)?.status.map(describe)
     }
 
     /// Returns the lowest id of `among` whose process has ended by itself.
     pub fn first_ended(&mut self, among: &IdList) -> Option<Id> {
-        self.look(Duration::ZERO);
+        self.reap(Duration::ZERO);
         if self.running == self.nodes.len() {
             return None;
         }
@@ -323,7 +323,7 @@ impl Launch {
             // Fails if the child has gone already.
             let _ = node.control.shutdown(Shutdown::Write);
         }
-        self.look_until(far(limit), |launch| launch.running == 0);
+        self.reap_until(far(limit), |launch| launch.running == 0);
         let mut ended = Ended::default();
         for node in self.nodes.iter_mut().filter(|node| node.status.is_none()) {
             ended.killed.push(node.id);
@@ -353,11 +353,11 @@ impl Launch {
     }
 
     /// Reaps processes as they end, until `enough` returns true or the deadline has passed.
-    fn look_until(&mut self, deadline: Instant, enough: impl Fn(&Launch) -> bool) {
+    fn reap_until(&mut self, deadline: Instant, enough: impl Fn(&Launch) -> bool) {
         // Terminates: the deadline passes.
         while !enough(self) {
             let left = deadline.saturating_duration_since(Instant::now());
-            self.look(left);
+            self.reap(left);
             if left.is_zero() {
                 return;
             }
@@ -365,7 +365,7 @@ impl Launch {
     }
 
     /// Waits up to `patience` for processes to end, and reaps those that have ended.
-    fn look(&mut self, patience: Duration) {
+    fn reap(&mut self, patience: Duration) {
         // The poll fails only if a signal interrupts it; the caller's loop polls again.
         let _ = self.poll.poll(&mut self.events, Some(patience));
         for event in self.events.iter().filter(|event| event.is_read_closed() || event.is_error()) {

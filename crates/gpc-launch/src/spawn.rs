@@ -110,7 +110,7 @@ impl Spawner<'_> {
     fn start_one(&self, id: Id, listener: Listener) -> Result<Started, (&'static str, io::Error)> {
         let (mut control, theirs) =
             UnixStream::pair().map_err(|error| ("make the control link of", error))?;
-        let told = tell(&mut control, self.orders).map_err(|error| ("give orders to", error))?;
+        let told = send_orders(&mut control, self.orders).map_err(|error| ("give orders to", error))?;
         let mut command = Command::new(&self.plan.exe);
         command.arg0(name_of(&self.plan.exe));
         // The child is not a process of the launcher that has started this one.
@@ -124,7 +124,7 @@ impl Spawner<'_> {
             .process_group(0)
             .spawn()
             .map_err(|error| ("start", error))?;
-        if let Err(error) = tell_rest(&mut control, &self.orders[told..]) {
+        if let Err(error) = send_rest(&mut control, &self.orders[told..]) {
             // The process is useless and must not stay. The result of killing it no longer matters.
             let _ = process.kill().and_then(|()| process.wait());
             return Err(("give all orders to", error));
@@ -134,7 +134,7 @@ impl Spawner<'_> {
 }
 
 /// Writes as much as the link's buffer takes, so that the child need not wait; returns the number of bytes.
-fn tell(control: &mut UnixStream, orders: &[u8]) -> io::Result<usize> {
+fn send_orders(control: &mut UnixStream, orders: &[u8]) -> io::Result<usize> {
     control.set_nonblocking(true)?;
     match control.write(orders) {
         Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(0),
@@ -143,7 +143,7 @@ fn tell(control: &mut UnixStream, orders: &[u8]) -> io::Result<usize> {
 }
 
 /// Waits until the child has read the rest, if there is any.
-fn tell_rest(control: &mut UnixStream, rest: &[u8]) -> io::Result<()> {
+fn send_rest(control: &mut UnixStream, rest: &[u8]) -> io::Result<()> {
     if rest.is_empty() {
         return Ok(());
     }

@@ -9,8 +9,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use chained_gpc::wire::level::{Leaves, Limits as LevelLimits, validate};
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
-use gpc_rendezvous::machine::{Drawn, Input, Output, Service, Ticket, joined};
-use gpc_rendezvous::{Answer, Keeper, Life, Limits, Of, Request, ResourceId, Spec, Store, Token, Wanted};
+use gpc_rendezvous::machine::{Input, Output, RandomValues, Service, Ticket, join_data};
+use gpc_rendezvous::{
+    Answer, Life, Limits, RankChoice, Request, ResourceId, Scope, ServiceThread, Spec, Store, Token,
+};
 
 const REGISTRANTS: [u32; 3] = [1000, 10_000, 100_000];
 
@@ -23,8 +25,8 @@ const WINDOW: u32 = 16_384;
 const RESOURCE: ResourceId = ResourceId([1; 16]);
 
 fn create(capacity: u32) -> Request {
-    let drawn = Drawn { id: RESOURCE, token: token(u32::MAX), joint: None };
-    Request::Create { spec: Spec::new(capacity.into()), drawn }
+    let random = RandomValues { id: RESOURCE, token: token(u32::MAX), joint: None };
+    Request::Create { spec: Spec::new(capacity.into()), random }
 }
 
 #[expect(clippy::unwrap_used, reason = "a number is a token")]
@@ -37,10 +39,10 @@ fn requests(registrants: u32) -> Vec<Request> {
     let data = Bytes::from(vec![7; CONTACT]);
     let register = |number| {
         let (token, data, life) = (token(number), data.clone(), Life::Lease(60_000));
-        Request::Register { resource: RESOURCE, rank: Wanted::Assign, token, data: data.into(), life }
+        Request::Register { resource: RESOURCE, rank: RankChoice::Assign, token, data: data.into(), life }
     };
     let wait = |number| {
-        let (of, token) = (Of::Own, Some(token(number)));
+        let (of, token) = (Scope::Own, Some(token(number)));
         Request::Wait { resource: RESOURCE, of, until: None, token }
     };
     (0..registrants).flat_map(|number| [register(number), wait(number)]).collect()
@@ -62,11 +64,11 @@ fn meet(requests: Vec<Request>, registrants: u32) {
 /// The same through the service thread.
 fn meet_at_desk(requests: Vec<Request>, registrants: u32, store: Option<Box<dyn Store>>) {
     #[expect(clippy::unwrap_used, reason = "a machine without a thread measures nothing")]
-    let keeper = Keeper::start(Limits::default(), store, |_, _| {}).unwrap();
+    let service_thread = ServiceThread::start(Limits::default(), store, |_, _| {}).unwrap();
     let (told, answers) = channel();
     let ask = |request| {
         let told = told.clone();
-        keeper.desk().ask(request, move |answer| drop(told.send(answer))).detach();
+        service_thread.desk().ask(request, move |answer| drop(told.send(answer))).detach();
     };
     ask(create(registrants));
     let (mut registered, mut completed) = (0, 0);
@@ -137,8 +139,8 @@ fn stored() -> (tempfile::TempDir, gpc_rendezvous::store::FileStore) {
 /// Level-n data of 4 KiB from each registrant, in comparison with a copy of them into new memory.
 fn level(criterion: &mut Criterion) {
     let members: Vec<Bytes> = (0..8192_u32).map(|member| vec![member as u8; 4096].into()).collect();
-    let (data, _) = joined(1, members.iter());
-    let (above, _) = joined(2, [&data].into_iter());
+    let (data, _) = join_data(1, members.iter());
+    let (above, _) = join_data(2, [&data].into_iter());
     let mut group = criterion.benchmark_group("level/4KiB");
     group.sample_size(20).throughput(Throughput::Bytes(data.len() as u64));
     group.bench_function("copy-members", |bencher| {
@@ -148,7 +150,7 @@ fn level(criterion: &mut Criterion) {
             out
         });
     });
-    group.bench_function("joined", |bencher| bencher.iter(|| joined(1, members.iter())));
+    group.bench_function("joined", |bencher| bencher.iter(|| join_data(1, members.iter())));
     group.bench_function("copy-whole", |bencher| bencher.iter(|| data.to_vec()));
     group.bench_function("validate", |bencher| {
         bencher.iter(|| validate(2, &above, LevelLimits::default()));

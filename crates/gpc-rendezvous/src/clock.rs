@@ -36,7 +36,7 @@ mod tests {
     /// If the machine's clock was set back between two runs, a restarted service had resources that were created in its
     /// future.
     #[test]
-    fn a_clock_does_not_begin_before_what_was_kept_and_does_not_go_back() {
+    fn a_clock_does_not_begin_before_the_stored_time_and_does_not_go_back() {
         let machine = Clock::not_before(0).now();
         let ahead = Clock::not_before(machine + 3_600_000);
         assert!(ahead.now() >= machine + 3_600_000);

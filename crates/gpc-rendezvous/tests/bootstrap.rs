@@ -8,9 +8,9 @@ use std::time::Duration;
 use chained_gpc::bootstrap::{BootstrapError, Member};
 use chained_gpc::{Call, Functions, Id, IdList, Job, LinkKind, LocalNodes, Loss, Tree};
 use gpc_rendezvous::bootstrap::{Resources, with_resources};
-use gpc_rendezvous::meeting::{Reached, Resource};
+use gpc_rendezvous::meeting::{ClientResource, Resource};
 use gpc_rendezvous::native::{Client, Host};
-use gpc_rendezvous::{Handle, Limits, Spec, Wanted};
+use gpc_rendezvous::{Handle, Limits, RankChoice, Spec};
 
 /// Longer than any successful step takes.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -39,7 +39,7 @@ impl Service {
     }
 
     fn reached(&self, process: u32, handle: &Handle) -> Arc<dyn Resource> {
-        Arc::new(Reached::new(self.client(process), handle.clone()))
+        Arc::new(ClientResource::new(self.client(process), handle.clone()))
     }
 }
 
@@ -99,9 +99,9 @@ fn processes_of_two_jobs_become_one_set() {
         let (subjob, rank) = if process < 4 { (0, process) } else { (1, process - 4) };
         let resources = Resources {
             job: service.reached(process, &jobs[subjob]),
-            rank: Wanted::Rank(rank.into()),
+            rank: RankChoice::Rank(rank.into()),
             multijob: Some(service.reached(process, &top)),
-            subjob: Wanted::Rank(subjob as u64),
+            subjob: RankChoice::Rank(subjob as u64),
         };
         in_set(start(resources, PATIENCE).unwrap(), &called)
     });
@@ -120,7 +120,8 @@ fn one_job_is_a_set_too_with_ranks_as_they_are_assigned() {
     let own = service.create(Spec { joint: true, ..Spec::new(3) });
     let mut seen = processes(3, |process| {
         let job = service.reached(process, &own);
-        let resources = Resources { job, rank: Wanted::Assign, multijob: None, subjob: Wanted::Assign };
+        let resources =
+            Resources { job, rank: RankChoice::Assign, multijob: None, subjob: RankChoice::Assign };
         in_set(start(resources, PATIENCE).unwrap(), &called)
     });
     seen.sort();
@@ -130,12 +131,12 @@ fn one_job_is_a_set_too_with_ranks_as_they_are_assigned() {
 
 fn refused(service: &Service, own: &Handle, limit: Duration) -> String {
     let job = service.reached(0, own);
-    let resources = Resources { job, rank: Wanted::Assign, multijob: None, subjob: Wanted::Assign };
+    let resources = Resources { job, rank: RankChoice::Assign, multijob: None, subjob: RankChoice::Assign };
     start(resources, limit).map(drop).unwrap_err().to_string()
 }
 
 #[test]
-fn why_there_is_no_set_is_said() {
+fn the_error_names_why_there_is_no_set() {
     let service = Service::start(1);
     let without = service.create(Spec::new(1));
     let error = refused(&service, &without, PATIENCE);
@@ -150,7 +151,7 @@ fn why_there_is_no_set_is_said() {
     // Another process registers data that are not an entry.
     let liar = service.create(Spec { joint: true, ..Spec::new(2) });
     let token = gpc_rendezvous::Token::new("liar").unwrap();
-    service.reached(0, &liar).register(Wanted::Rank(0), &token, "nonsense".into()).unwrap();
+    service.reached(0, &liar).register(RankChoice::Rank(0), &token, "nonsense".into()).unwrap();
     let error = refused(&service, &liar, PATIENCE);
     assert!(
         error.contains("rank 0 has registered what no process of this version says of itself"),
@@ -172,9 +173,9 @@ fn a_subjob_that_loses_its_controlling_process_is_named() {
     lost.control(gpc_rendezvous::Unit::Rank(1), "the process of subjob 1", &token).unwrap();
     let resources = Resources {
         job: service.reached(0, &one),
-        rank: Wanted::Assign,
+        rank: RankChoice::Assign,
         multijob: Some(service.reached(0, &top)),
-        subjob: Wanted::Rank(0),
+        subjob: RankChoice::Rank(0),
     };
     let lost = service.nodes.take(2);
     let client = service.client(0);

@@ -8,9 +8,9 @@ use std::time::Duration;
 use chained_gpc::{Functions, Id, Job, LinkKind, LocalNodes};
 use gpc_rendezvous::client::{self, ClientOptions};
 use gpc_rendezvous::http::{Options, Server};
-use gpc_rendezvous::meeting::{MeetError, Plan, Reached, Resource, Tasks};
+use gpc_rendezvous::meeting::{ClientResource, MeetError, Plan, Resource, Tasks};
 use gpc_rendezvous::native::{Client, Host};
-use gpc_rendezvous::{Completion, FaultKind, Handle, Spec, Wanted};
+use gpc_rendezvous::{Completion, FaultKind, Handle, RankChoice, Spec};
 
 /// Longer than any successful step takes.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -51,11 +51,11 @@ impl World {
     /// The same resource, accessed over HTTP.
     fn over_http(&self, handle: &Handle) -> Arc<dyn Resource> {
         let handle = Handle::new(self.server.url(), handle.resource()).unwrap();
-        Arc::new(Reached::new(self.http.clone(), handle))
+        Arc::new(ClientResource::new(self.http.clone(), handle))
     }
 
     fn on_node(&self, id: Id, handle: &Handle) -> Arc<dyn Resource> {
-        Arc::new(Reached::new(self.native(id), handle.clone()))
+        Arc::new(ClientResource::new(self.native(id), handle.clone()))
     }
 
     fn meet(&self, plan: impl Fn(Id) -> Plan) -> Vec<Result<Completion, MeetError>> {
@@ -80,9 +80,9 @@ fn one_job_meets_over_http_and_the_other_by_nodes() {
     let ended = world.meet(|id| {
         let plan = Plan::new(job(id), format!("{id}"), PATIENCE);
         match id {
-            1 => plan.at(world.over_http(&own)).below(world.over_http(&top), Wanted::Rank(0)),
+            1 => plan.at(world.over_http(&own)).below(world.over_http(&top), RankChoice::Rank(0)),
             2 | 3 => plan.at(world.over_http(&own)),
-            _ => plan.below(world.on_node(id, &top), Wanted::Rank(1)),
+            _ => plan.below(world.on_node(id, &top), RankChoice::Rank(1)),
         }
     });
     for ended in &ended {
@@ -100,12 +100,12 @@ fn the_service_controls_the_units_of_nodes() {
     let world = World::start();
     let top = world.native(1).create(&Spec { level: Some(2), ..Spec::new(1) }).unwrap();
     let above = Handle::new(world.server.url(), top.resource()).unwrap();
-    let parent = gpc_rendezvous::Parent { handle: above, rank: Wanted::Rank(0) };
+    let parent = gpc_rendezvous::Parent { handle: above, rank: RankChoice::Rank(0) };
     let own = world.native(1).create(&Spec { parent: Some(parent), ..Spec::new(1) }).unwrap();
     let token = gpc_rendezvous::Token::new("t").unwrap();
     let resource = world.on_node(2, &own);
-    resource.register(Wanted::Assign, &token, "x".into()).unwrap();
-    let completion = resource.wait(gpc_rendezvous::Of::Top, &token, PATIENCE).unwrap().unwrap();
+    resource.register(RankChoice::Assign, &token, "x".into()).unwrap();
+    let completion = resource.wait(gpc_rendezvous::Scope::Top, &token, PATIENCE).unwrap().unwrap();
     assert_eq!((completion.level, &completion.data[..]), (2, &b"1 1 1 x"[..]));
 }
 
@@ -116,9 +116,9 @@ fn both_ways_say_the_same() {
     let handle = world.native(1).create(&Spec::new(1)).unwrap();
     let token = gpc_rendezvous::Token::new("t").unwrap();
     for resource in [world.over_http(&handle), world.on_node(3, &handle)] {
-        let fault = resource.register(Wanted::Rank(1), &token, "x".into()).unwrap_err();
+        let fault = resource.register(RankChoice::Rank(1), &token, "x".into()).unwrap_err();
         assert_eq!((fault.kind, fault.rank), (FaultKind::RankOutOfRange, Some(1)));
-        assert_eq!(resource.wait(gpc_rendezvous::Of::Own, &token, Duration::ZERO), Ok(None));
+        assert_eq!(resource.wait(gpc_rendezvous::Scope::Own, &token, Duration::ZERO), Ok(None));
         assert_eq!(resource.properties().unwrap().missing, [0]);
     }
     let World { server, nodes, http, .. } = world;
@@ -128,7 +128,7 @@ fn both_ways_say_the_same() {
     // `ClientOptions` is non-exhaustive, so other packages cannot construct it directly.
     let mut options = ClientOptions::default();
     options.limit = Duration::from_millis(50);
-    let resource = Reached::new(Arc::new(client::Client::new(&options).unwrap()), gone);
+    let resource = ClientResource::new(Arc::new(client::Client::new(&options).unwrap()), gone);
     assert_eq!(resource.properties().unwrap_err().kind, FaultKind::Unavailable);
     drop(nodes);
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use chained_gpc::Secret;
 use gpc_rendezvous::client::{Client, ClientError, ClientOptions, ServiceUrl, draw_token};
 use gpc_rendezvous::token::ServiceToken;
-use gpc_rendezvous::{FaultKind, Handle, Of, ResourceId, Spec, Wanted};
+use gpc_rendezvous::{FaultKind, Handle, RankChoice, ResourceId, Scope, Spec};
 
 /// Answers one connection after another, each with one of these texts, and closes it. Returns the requests.
 fn answering(texts: Vec<String>) -> (ServiceUrl, JoinHandle<Vec<String>>) {
@@ -58,7 +58,7 @@ fn a_registration_whose_answer_is_lost_is_asked_again_with_the_same_token() {
     let (service, asked) = answering(vec![String::new(), "HTTP/1.1 201 Cr".into(), ending, stands]);
     let (client, _) = client(PATIENCE);
     let own = draw_token().unwrap();
-    let registered = client.register(&handle(&service), Wanted::Assign, &own, "", None).unwrap();
+    let registered = client.register(&handle(&service), RankChoice::Assign, &own, "", None).unwrap();
     assert_eq!(registered.rank, 4);
     let asked = asked.join().unwrap();
     assert!(asked.len() == 4 && asked.iter().all(|asked| asked.contains(own.as_str())), "{asked:?}");
@@ -74,7 +74,7 @@ fn a_service_that_is_full_is_asked_again() {
     let (service, asked) = answering(vec![full.clone(), unknown, stands]);
     let (patient, _) = client(PATIENCE);
     let own = draw_token().unwrap();
-    assert_eq!(patient.register(&handle(&service), Wanted::Assign, &own, "", None).unwrap().rank, 4);
+    assert_eq!(patient.register(&handle(&service), RankChoice::Assign, &own, "", None).unwrap().rank, 4);
     assert_eq!(asked.join().unwrap().len(), 3);
     // At the time limit the error is the service's fault.
     let (service, _) = answering(vec![full]);
@@ -165,7 +165,7 @@ fn nobody_is_waited_for_longer_than_is_said() {
     let (client, _) = client(Duration::from_millis(100));
     let error = client.properties(&handle(&service)).unwrap_err();
     assert!(matches!(error, ClientError::Unreachable { .. }), "{error}");
-    let error = client.wait(&handle(&service), Of::Own, None, Duration::from_millis(100)).unwrap_err();
+    let error = client.wait(&handle(&service), Scope::Own, None, Duration::from_millis(100)).unwrap_err();
     assert!(error.to_string().contains("no answer within"), "{error}");
     drop(silent);
     let error = client.properties(&handle(&service)).unwrap_err().to_string();

@@ -14,8 +14,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use gpc_rendezvous::store::FileStore;
 use gpc_rendezvous::{
-    Answer, Desk, Fault, Keeper, Life, Limits, Registered, Request, ResourceId, Spec, Store as _, Token,
-    Wanted,
+    Answer, Desk, Fault, Life, Limits, RankChoice, Registration, Request, ResourceId, ServiceThread, Spec,
+    Store as _, Token,
 };
 
 /// Environment variable with the store's file, for the process that is killed.
@@ -38,10 +38,15 @@ fn data(token: &str) -> Bytes {
     format!("the data of {token}, ").repeat(50).into()
 }
 
-fn register(desk: &Desk, resource: ResourceId, token: &str, then: impl FnOnce(Registered) + Send + 'static) {
+fn register(
+    desk: &Desk,
+    resource: ResourceId,
+    token: &str,
+    then: impl FnOnce(Registration) + Send + 'static,
+) {
     let data = data(token).into();
     let token = Token::new(token).unwrap();
-    let request = Request::Register { resource, rank: Wanted::Assign, token, data, life: Life::Unseen };
+    let request = Request::Register { resource, rank: RankChoice::Assign, token, data, life: Life::Unseen };
     let told = move |answer: Result<Answer, Fault>| match answer {
         Ok(Answer::Registered(registered)) => then(registered),
         other => panic!("{other:?}"),
@@ -52,8 +57,8 @@ fn register(desk: &Desk, resource: ResourceId, token: &str, then: impl FnOnce(Re
 /// The process that is killed.
 fn killed(store: &Path, round: &str) {
     let store = FileStore::open(store).unwrap();
-    let keeper = Keeper::start(Limits::default(), Some(Box::new(store)), |_, _| {}).unwrap();
-    let desk = keeper.desk();
+    let service_thread = ServiceThread::start(Limits::default(), Some(Box::new(store)), |_, _| {}).unwrap();
+    let desk = service_thread.desk();
     let resource = match std::env::var(RESOURCE) {
         Ok(resource) => resource.parse().unwrap(),
         Err(_) => {
@@ -137,12 +142,12 @@ fn what_was_acknowledged_is_there() {
         }
     }
     let store = FileStore::open(&path).unwrap();
-    let keeper = Keeper::start(Limits::default(), Some(Box::new(store)), |_, _| {}).unwrap();
+    let service_thread = ServiceThread::start(Limits::default(), Some(Box::new(store)), |_, _| {}).unwrap();
     let (told, again) = channel();
     for (name, rank) in acknowledged {
         let told = told.clone();
-        let told = move |registered: Registered| told.send((registered.rank, rank)).unwrap();
-        register(keeper.desk(), resource.parse().unwrap(), &name, told);
+        let told = move |registered: Registration| told.send((registered.rank, rank)).unwrap();
+        register(service_thread.desk(), resource.parse().unwrap(), &name, told);
         let (now, before) = again.recv_timeout(PATIENCE).unwrap();
         assert_eq!(now, before, "{name}");
     }

@@ -9,9 +9,11 @@ use std::thread;
 use std::time::Duration;
 
 use chained_gpc::{Call, CauseKind, FuncHandle, Functions, Id, IdList, Job, LinkKind, LocalNodes};
-use gpc_rendezvous::meeting::{MeetError, Plan, Reached, Resource, Tasks};
+use gpc_rendezvous::meeting::{ClientResource, MeetError, Plan, Resource, Tasks};
 use gpc_rendezvous::native::{Client, Host};
-use gpc_rendezvous::{Completion, Fault, FaultKind, Handle, Life, Limits, Of, Spec, Token, Unit, Wanted};
+use gpc_rendezvous::{
+    Completion, Fault, FaultKind, Handle, Life, Limits, RankChoice, Scope, Spec, Token, Unit,
+};
 
 /// Longer than any successful step takes.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -53,7 +55,7 @@ impl World {
     }
 
     fn reached(&self, me: Id, service: Id, handle: &Handle) -> Arc<dyn Resource> {
-        Arc::new(Reached::new(self.client(me, service), handle.clone()))
+        Arc::new(ClientResource::new(self.client(me, service), handle.clone()))
     }
 
     /// Runs the meeting of these tasks, each on a thread of its own.
@@ -115,7 +117,7 @@ fn two_jobs_meet_through_a_service_on_a_third_node() {
         let plan = Plan::new(controlling..controlling + 3, format!("task {id}"), PATIENCE);
         let plan = plan.at(world.reached(id, controlling, &jobs[job]));
         if id == controlling {
-            plan.below(world.reached(id, 0, &top), Wanted::Rank(job as u64))
+            plan.below(world.reached(id, 0, &top), RankChoice::Rank(job as u64))
         } else {
             plan
         }
@@ -138,7 +140,7 @@ fn jobs_that_gather_by_themselves_need_the_resource_above_alone() {
     let top = world.client(2, 0).create(&Spec { level: Some(2), ..Spec::new(2) }).unwrap();
     let plan = |id: Id| {
         let ids = if id < 3 { 1..3 } else { 3..4 };
-        Plan::new(ids, format!("{id}"), PATIENCE).below(world.reached(id, 0, &top), Wanted::Assign)
+        Plan::new(ids, format!("{id}"), PATIENCE).below(world.reached(id, 0, &top), RankChoice::Assign)
     };
     let ended = world.meet(&[1, 2, 3], plan);
     // Ranks are assigned in the order of arrival.
@@ -156,7 +158,7 @@ fn a_single_task_registers_and_does_not_subscribe() {
     let own = world.client(1, 1).create(&Spec::new(2)).unwrap();
     let plan = |_| {
         let plan = Plan::new(1..2, "x", PATIENCE).at(world.reached(1, 1, &own));
-        plan.below(world.reached(1, 0, &top), Wanted::Rank(0))
+        plan.below(world.reached(1, 0, &top), RankChoice::Rank(0))
     };
     assert_eq!(text(&world.meet(&[1], plan)[0]), "1 1 1 x");
     assert_eq!(world.client(1, 1).properties(&own).unwrap().tally, 1);
@@ -167,7 +169,7 @@ fn what_ends_the_top_ends_every_task() {
     let world = World::start(4, |id| if id == 0 { 0 } else { 1 });
     let client = world.client(3, 0);
     let top = client.create(&Spec { level: Some(2), ..Spec::new(2) }).unwrap();
-    let plan = |id: Id| Plan::new(1..4, "x", PATIENCE).below(world.reached(id, 0, &top), Wanted::Rank(0));
+    let plan = |id: Id| Plan::new(1..4, "x", PATIENCE).below(world.reached(id, 0, &top), RankChoice::Rank(0));
     let ended = thread::scope(|scope| {
         let destroys = scope.spawn(|| {
             while client.properties(&top).unwrap().waiting == 0 {}
@@ -191,7 +193,7 @@ fn a_job_whose_controlling_task_is_lost_is_named_to_all_of_the_other() {
     lost.control(&top, Unit::Rank(1), "job B on id 4", &token, Life::Member(0)).unwrap();
     let lost = world.nodes.take(4);
     let client = world.client(1, 0);
-    let plan = |id: Id| Plan::new(1..4, "x", PATIENCE).below(world.reached(id, 0, &top), Wanted::Rank(0));
+    let plan = |id: Id| Plan::new(1..4, "x", PATIENCE).below(world.reached(id, 0, &top), RankChoice::Rank(0));
     let ended = thread::scope(|scope| {
         let (client, top) = (&client, &top);
         scope.spawn(move || {
@@ -280,6 +282,6 @@ fn a_service_and_tasks_are_on_one_node() {
     let client = world.client(1, 0);
     let handle = client.create(&Spec::new(1)).unwrap();
     let token = Token::new("t").unwrap();
-    client.register(&handle, Wanted::Assign, &token, "x".into(), Life::Unseen).unwrap();
-    assert_eq!(client.wait(&handle, Of::Own, None, PATIENCE).unwrap().unwrap().data, "1 1 x");
+    client.register(&handle, RankChoice::Assign, &token, "x".into(), Life::Unseen).unwrap();
+    assert_eq!(client.wait(&handle, Scope::Own, None, PATIENCE).unwrap().unwrap().data, "1 1 x");
 }

@@ -8,8 +8,8 @@ use bytes::Bytes;
 use chained_gpc::{
     Call, CauseKind, FuncHandle, Functions, Id, Job, LinkKind, LocalNodes, PeerEventKind, Tree,
 };
-use gpc_rendezvous::native::{Ask, Client, ClientError, Host, Operation, decode_answer};
-use gpc_rendezvous::{FaultKind, Handle, Life, Limits, Of, Spec, Token, Unit, Wanted};
+use gpc_rendezvous::native::{Client, ClientError, Host, Operation, WireRequest, decode_answer};
+use gpc_rendezvous::{FaultKind, Handle, Life, Limits, RankChoice, Scope, Spec, Token, Unit};
 
 /// Longer than any successful step takes.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -58,12 +58,12 @@ fn nodes_register_and_each_gets_the_data_of_all() {
         let (client, handle) = (nodes.client(id), handle.clone());
         move || {
             let token = token(&format!("t{id}"));
-            let wanted = if id == 3 { Wanted::Rank(0) } else { Wanted::Assign };
+            let wanted = if id == 3 { RankChoice::Rank(0) } else { RankChoice::Assign };
             let data = Bytes::from(format!("data of {id}"));
             let registered = client.register(&handle, wanted, &token, data.clone(), LINKED).unwrap();
-            let again = client.register(&handle, Wanted::Assign, &token, data.clone(), LINKED).unwrap();
+            let again = client.register(&handle, RankChoice::Assign, &token, data.clone(), LINKED).unwrap();
             assert_eq!(registered.rank, again.rank);
-            let completion = client.wait(&handle, Of::Top, Some(&token), PATIENCE).unwrap().unwrap();
+            let completion = client.wait(&handle, Scope::Top, Some(&token), PATIENCE).unwrap().unwrap();
             assert_eq!(client.registrant(&handle, registered.rank.into()).unwrap(), data);
             (registered.rank, completion)
         }
@@ -80,7 +80,7 @@ fn nodes_register_and_each_gets_the_data_of_all() {
     assert!(told[0].1.data.starts_with(b"3 9 data of 39 data of "), "{:?}", told[0].1);
     assert!(told.iter().all(|(_, completion)| *completion == told[0].1 && completion.joint.is_some()));
     // This holds for the service's own node, too, which asks late.
-    let late = nodes.client(0).wait(&handle, Of::Own, None, Duration::ZERO).unwrap().unwrap();
+    let late = nodes.client(0).wait(&handle, Scope::Own, None, Duration::ZERO).unwrap().unwrap();
     assert_eq!(late, told[0].1);
 }
 
@@ -91,18 +91,18 @@ fn faults_have_their_codes() {
     assert_eq!(kind(client.create(&Spec::new(0))), FaultKind::CapacityZero);
     let handle = client.create(&Spec::new(2)).unwrap();
     let register =
-        |rank, text| client.register(&handle, Wanted::Rank(rank), &token(text), Bytes::new(), LINKED);
+        |rank, text| client.register(&handle, RankChoice::Rank(rank), &token(text), Bytes::new(), LINKED);
     assert_eq!(register(1, "a").unwrap().tally, 1);
     assert_eq!(kind(register(1, "b")), FaultKind::RankTaken);
     assert_eq!(kind(register(9, "b")), FaultKind::RankOutOfRange);
     assert_eq!(kind(client.withdraw(&handle, 1, &token("b"))), FaultKind::NotRegistered);
-    assert_eq!(client.wait(&handle, Of::Own, None, Duration::ZERO), Ok(None));
+    assert_eq!(client.wait(&handle, Scope::Own, None, Duration::ZERO), Ok(None));
     client.withdraw(&handle, 1, &token("a")).unwrap();
     assert_eq!(client.properties(&handle).unwrap().tally, 0);
     client.destroy(&handle).unwrap();
     assert_eq!(kind(client.properties(&handle)), FaultKind::Destroyed);
     // The fault for a resource with a parent includes the remedy.
-    let parent = gpc_rendezvous::Parent { handle: handle.clone(), rank: Wanted::Assign };
+    let parent = gpc_rendezvous::Parent { handle: handle.clone(), rank: RankChoice::Assign };
     let refused = client.create(&Spec { parent: Some(parent), ..Spec::new(1) });
     assert_eq!(kind(refused), FaultKind::BadRequest);
     // Handles of another service, and of a service that is not on a node.
@@ -129,16 +129,16 @@ fn the_registrants_of_a_lost_node_are_withdrawn_and_its_units_end() {
     let client = nodes.client(1);
     let handle = client.create(&Spec::new(2)).unwrap();
     let lost = nodes.client(2);
-    lost.register(&handle, Wanted::Rank(0), &token("lost"), Bytes::from("x"), LINKED).unwrap();
+    lost.register(&handle, RankChoice::Rank(0), &token("lost"), Bytes::from("x"), LINKED).unwrap();
     // A registrant that is not tracked stays.
     let third = nodes.client(3);
     let stays = client.create(&Spec::new(2)).unwrap();
-    third.register(&stays, Wanted::Rank(0), &token("stays"), Bytes::new(), Life::Unseen).unwrap();
+    third.register(&stays, RankChoice::Rank(0), &token("stays"), Bytes::new(), Life::Unseen).unwrap();
     third.control(&stays, Unit::Rank(1), "the third", &token("unit"), LINKED).unwrap();
     drop(nodes.nodes.take(2));
     // Its rank is free again as soon as the service has handled the loss.
     let again = loop {
-        match client.register(&handle, Wanted::Rank(0), &token("again"), Bytes::new(), LINKED) {
+        match client.register(&handle, RankChoice::Rank(0), &token("again"), Bytes::new(), LINKED) {
             Err(ClientError::Fault(fault)) if fault.kind == FaultKind::RankTaken => {}
             ended => break ended.unwrap(),
         }
@@ -146,7 +146,7 @@ fn the_registrants_of_a_lost_node_are_withdrawn_and_its_units_end() {
     assert_eq!((again.rank, again.tally), (0, 1));
     let waits = thread::spawn({
         let (client, stays) = (client.clone(), stays.clone());
-        move || client.wait(&stays, Of::Own, None, PATIENCE)
+        move || client.wait(&stays, Scope::Own, None, PATIENCE)
     });
     drop(nodes.nodes.take(3));
     let Err(ClientError::Fault(fault)) = waits.join().unwrap() else { panic!("it is lost") };
@@ -166,10 +166,10 @@ fn an_old_loss_does_not_end_what_was_registered_later() {
     let links = nodes.nodes.node(2).events().unwrap();
     let mine = token("mine");
     for round in 0..50 {
-        member.register(&handle, Wanted::Rank(0), &mine, Bytes::new(), LINKED).unwrap();
+        member.register(&handle, RankChoice::Rank(0), &mine, Bytes::new(), LINKED).unwrap();
         nodes.nodes.root().forget(2).unwrap();
         while !matches!(links.recv_within(PATIENCE).unwrap().kind, PeerEventKind::Lost { .. }) {}
-        member.register(&handle, Wanted::Rank(0), &mine, Bytes::new(), LINKED).unwrap();
+        member.register(&handle, RankChoice::Rank(0), &mine, Bytes::new(), LINKED).unwrap();
         for _ in 0..5 {
             assert_eq!(client.properties(&handle).unwrap().tally, 1, "round {round}");
         }
@@ -183,15 +183,15 @@ fn a_wait_may_have_the_longest_limit() {
     let nodes = Nodes::start(2);
     let client = nodes.client(1);
     let handle = client.create(&Spec::new(1)).unwrap();
-    client.register(&handle, Wanted::Assign, &token("one"), Bytes::from("x"), LINKED).unwrap();
-    let completion = client.wait(&handle, Of::Own, None, Duration::MAX).unwrap();
+    client.register(&handle, RankChoice::Assign, &token("one"), Bytes::from("x"), LINKED).unwrap();
+    let completion = client.wait(&handle, Scope::Own, None, Duration::MAX).unwrap();
     assert_eq!(completion.unwrap().data, "1 1 x");
 }
 
 #[test]
 fn nobody_asks_through_another_one() {
     let nodes = Nodes::start(3);
-    let (header, _) = Ask::Create(Spec::new(1)).encode();
+    let (header, _) = WireRequest::Create(Spec::new(1)).encode();
     let call = Call::new(FuncHandle::named(Operation::Create.function())).ids([1, 0]).tree(Tree::Chain);
     // Id 2 calls id 1, which forwards the call to id 0.
     let outcome = nodes.nodes.node(2).call(call.header(header).watch());
@@ -223,7 +223,8 @@ fn waits_end() {
     let client = nodes.client(1);
     let handle = client.create(&Spec::new(1)).unwrap();
     let (header, _) =
-        Ask::Wait { resource: handle.resource(), of: Of::Own, limit: 60_000, token: None }.encode();
+        WireRequest::Wait { resource: handle.resource(), of: Scope::Own, limit: 60_000, token: None }
+            .encode();
     let call = Call::new(FuncHandle::named(Operation::Wait.function())).ids([0]).header(header).watch();
     let call = nodes.nodes.node(1).call(call).unwrap();
     while client.properties(&handle).unwrap().waiting == 0 {}
@@ -231,7 +232,7 @@ fn waits_end() {
     while client.properties(&handle).unwrap().waiting > 0 {}
     let waits = thread::spawn({
         let (client, handle) = (client.clone(), handle.clone());
-        move || client.wait(&handle, Of::Own, None, PATIENCE)
+        move || client.wait(&handle, Scope::Own, None, PATIENCE)
     });
     while client.properties(&handle).unwrap().waiting == 0 {}
     let Nodes { nodes, host } = nodes;

@@ -10,10 +10,13 @@ use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 use chained_gpc::{Job, Secret};
-use gpc_rendezvous::machine::{Change, Kept, KeptController, KeptRegistrant, KeptResource, Service};
+use gpc_rendezvous::machine::{
+    Change, Service, StoredController, StoredRegistrant, StoredResource, StoredState,
+};
 use gpc_rendezvous::store::FileStore;
 use gpc_rendezvous::{
-    Fault, FaultKind, Handle, Joint, Limits, Parent, ResourceId, Store as _, StoreError, Token, Unit, Wanted,
+    Fault, FaultKind, Handle, Joint, Limits, Parent, RankChoice, ResourceId, Store as _, StoreError, Token,
+    Unit,
 };
 use maps::Maps;
 use proptest::prelude::*;
@@ -41,10 +44,10 @@ fn fault() -> impl Strategy<Value = Fault> {
         .prop_map(|(kind, message, rank, task)| Fault { rank, task, ..Fault::new(kind, message) })
 }
 
-fn resource() -> impl Strategy<Value = KeptResource> {
+fn resource() -> impl Strategy<Value = StoredResource> {
     let joint = (any::<[u8; 16]>(), any::<[u8; 32]>())
         .prop_map(|(job, secret)| Joint { job: Job(job), secret: Secret::new(&secret).unwrap() });
-    let rank = prop_oneof![Just(Wanted::Assign), any::<u64>().prop_map(Wanted::Rank)];
+    let rank = prop_oneof![Just(RankChoice::Assign), any::<u64>().prop_map(RankChoice::Rank)];
     let parent = ("[!->@-~]{1,40}", any::<[u8; 16]>(), rank).prop_map(|(service, id, rank)| Parent {
         handle: Handle::new(service, ResourceId(id)).unwrap(),
         rank,
@@ -53,7 +56,7 @@ fn resource() -> impl Strategy<Value = KeptResource> {
     let others =
         (prop::option::of(joint), prop::option::of(parent), token(), prop::option::weighted(0.2, fault()));
     (numbers, others).prop_map(
-        |((capacity, level, created, expires, job), (joint, parent, token, failed))| KeptResource {
+        |((capacity, level, created, expires, job), (joint, parent, token, failed))| StoredResource {
             capacity,
             level,
             created,
@@ -75,17 +78,17 @@ fn change() -> impl Strategy<Value = Change> {
     ];
     let registrant =
         (id(), 0..8_u32, token(), any::<Option<u64>>(), data).prop_map(|(id, rank, token, lease, data)| {
-            Change::Registrant(id, rank, KeptRegistrant { token, lease }, Bytes::from(data))
+            Change::Registrant(id, rank, StoredRegistrant { token, lease }, Bytes::from(data))
         });
     let controller =
         (id(), unit(), text(20), token(), any::<Option<u64>>()).prop_map(|(id, unit, name, token, lease)| {
-            Change::Controller(id, unit, KeptController { name, token, lease })
+            Change::Controller(id, unit, StoredController { name, token, lease })
         });
     prop_oneof![
         1 => (id(), resource()).prop_map(|(id, resource)| Change::Resource(id, resource)),
         6 => registrant,
         2 => (id(), 0..8_u32, token(), any::<Option<u64>>())
-            .prop_map(|(id, rank, token, lease)| Change::Lease(id, rank, KeptRegistrant { token, lease })),
+            .prop_map(|(id, rank, token, lease)| Change::Lease(id, rank, StoredRegistrant { token, lease })),
         2 => (id(), 0..8_u32).prop_map(|(id, rank)| Change::Withdrawn(id, rank)),
         2 => controller,
         1 => (id(), unit()).prop_map(|(id, unit)| Change::Released(id, unit)),
@@ -134,13 +137,13 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_was_kept_is_read_back(history in history(), again in 0..6_usize) {
+    fn stored_changes_are_read_back(history in history(), again in 0..6_usize) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("store");
         let (mut store, mut maps) = (FileStore::open(&path).unwrap(), Maps::default());
         for (turn, changes) in history.iter().enumerate() {
-            store.keep(7, changes).unwrap();
-            maps.keep(changes);
+            store.save(7, changes).unwrap();
+            maps.save(changes);
             if turn == again {
                 drop(store);
                 store = FileStore::open(&path).unwrap();
@@ -148,7 +151,7 @@ proptest! {
         }
         drop(store);
         let kept = FileStore::open(&path).unwrap().load().unwrap();
-        prop_assert_eq!(&kept, &Kept { now: (!history.is_empty()).then_some(7), ..maps.load() });
+        prop_assert_eq!(&kept, &StoredState { now: (!history.is_empty()).then_some(7), ..maps.load() });
         let restored = |kept| format!("{:?}", Service::restored(Limits::default(), kept, 1000));
         prop_assert_eq!(restored(kept), restored(maps.load()));
     }
@@ -157,7 +160,7 @@ proptest! {
 fn example() -> Vec<Change> {
     let token = |name: &str| Token::new(name).unwrap();
     let id = ResourceId([1; 16]);
-    let resource = KeptResource {
+    let resource = StoredResource {
         capacity: 200,
         level: 1,
         created: 1,
@@ -169,10 +172,10 @@ fn example() -> Vec<Change> {
         failed: None,
     };
     let registrant = |rank: u32| {
-        let kept = KeptRegistrant { token: token(&format!("registrant-{rank}")), lease: Some(5) };
+        let kept = StoredRegistrant { token: token(&format!("registrant-{rank}")), lease: Some(5) };
         Change::Registrant(id, rank, kept, vec![rank as u8; 300].into())
     };
-    let controller = KeptController { name: "c".into(), token: token("c"), lease: None };
+    let controller = StoredController { name: "c".into(), token: token("c"), lease: None };
     let first = [Change::Resource(id, resource), Change::Controller(id, Unit::Own, controller)];
     first.into_iter().chain((0..100).map(registrant)).collect()
 }
@@ -181,7 +184,7 @@ fn example() -> Vec<Change> {
 fn stored(folder: &Path) -> (PathBuf, Vec<u8>) {
     let path = folder.join("store");
     let mut store = FileStore::open(&path).unwrap();
-    store.keep(7, &example()).unwrap();
+    store.save(7, &example()).unwrap();
     drop(store);
     let bytes = fs::read(&path).unwrap();
     (path, bytes)

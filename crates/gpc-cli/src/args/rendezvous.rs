@@ -10,7 +10,7 @@ use chained_gpc::runtime::loopback;
 use clap::{Subcommand, ValueEnum};
 use gpc_launch::PROCESSES_MAX;
 use gpc_rendezvous::client::ServiceUrl;
-use gpc_rendezvous::{Handle, Of, Token, Wanted};
+use gpc_rendezvous::{Handle, RankChoice, Scope, Token};
 
 use crate::duration::Span;
 
@@ -240,17 +240,17 @@ pub struct AboveArgs {
 
 /// A rank, or a request to assign one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct RankWanted(pub Wanted);
+pub struct RankWanted(pub RankChoice);
 
 impl FromStr for RankWanted {
     type Err = String;
 
     fn from_str(text: &str) -> Result<RankWanted, String> {
         if ["assign", "-1"].contains(&text) {
-            return Ok(RankWanted(Wanted::Assign));
+            return Ok(RankWanted(RankChoice::Assign));
         }
         let rank = text.parse().map_err(|_| "write a number from 0 on, or `assign`".to_owned())?;
-        Ok(RankWanted(Wanted::Rank(rank)))
+        Ok(RankWanted(RankChoice::Rank(rank)))
     }
 }
 
@@ -334,11 +334,11 @@ pub enum OfKind {
     Top,
 }
 
-impl From<OfKind> for Of {
-    fn from(of: OfKind) -> Of {
+impl From<OfKind> for Scope {
+    fn from(of: OfKind) -> Scope {
         match of {
-            OfKind::Own => Of::Own,
-            OfKind::Top => Of::Top,
+            OfKind::Own => Scope::Own,
+            OfKind::Top => Scope::Top,
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::comparison::{Compared, Comparison, Verdict};
-use super::key::{Key, What};
+use super::key::{CallSettings, Key};
 use super::machine::Machine;
 use super::report::{Report, Row, VERSION};
 use super::statistics::{WORTH_SAYING, ratio};
@@ -46,7 +46,7 @@ impl Earlier {
     ///
     /// # Errors
     /// As for [`Earlier::read`], and if it measured something else.
-    pub(super) fn matching(path: &Path, what: &What) -> Result<Earlier, String> {
+    pub(super) fn matching(path: &Path, what: &CallSettings) -> Result<Earlier, String> {
         let earlier = Earlier::read(path)?;
         let Report { func, header, forward_first, .. } = &earlier.report;
         if (func, header, *forward_first) != (&what.func, &what.header, what.forward_first) {

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// Common properties of all calls.
 #[derive(Clone, Debug)]
-pub(super) struct What {
+pub(super) struct CallSettings {
     pub(super) func: String,
     pub(super) header: String,
     pub(super) forward_first: bool,

@@ -30,7 +30,7 @@ const SETTLE: Bound = Bound { rounds: None, time: Some(Duration::from_millis(20)
 #[derive(Debug)]
 pub(super) struct Measured {
     /// The turns of each row.
-    pub(super) turns: Vec<Vec<Turn>>,
+    pub(super) turns: Vec<Vec<TurnResult>>,
     pub(super) histograms: Vec<Histogram>,
     /// Fraction of all cores that other processes used, 0 to 1: the maximum over the groups.
     pub(super) others: Option<f64>,
@@ -38,7 +38,7 @@ pub(super) struct Measured {
 
 /// Result of a turn.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(super) struct Turn {
+pub(super) struct TurnResult {
     pub(super) calls: u64,
     /// For one call after another, the median of their times. For several in flight, the total time divided by their
     /// number. In nanoseconds.
@@ -52,14 +52,14 @@ pub(super) struct Turn {
     pub(super) cpu_ns: Option<u64>,
 }
 
-impl Turn {
+impl TurnResult {
     /// Computes a turn from the times of its calls, which are sorted here; `None` for no calls.
-    pub(super) fn of(times_ns: &mut [u64], elapsed: Duration, in_flight: u32) -> Option<Turn> {
+    pub(super) fn of(times_ns: &mut [u64], elapsed: Duration, in_flight: u32) -> Option<TurnResult> {
         times_ns.sort_unstable();
         let at = |percent| percentile(times_ns, percent);
         let calls = times_ns.len() as u64;
         let each_ns = u64::try_from(elapsed.as_nanos() / u128::from(calls.max(1))).ok()?;
-        Some(Turn {
+        Some(TurnResult {
             calls,
             // At least 1: a ratio with a clock that stands still must not be infinite.
             round_ns: if in_flight == 1 { at(50)? } else { each_ns }.max(1),
@@ -182,7 +182,7 @@ fn turn(
     bound: Bound,
     interrupt: &Interrupt,
     times_ns: &mut Vec<u64>,
-) -> Result<Option<Turn>, Failure> {
+) -> Result<Option<TurnResult>, Failure> {
     if set.turn(row, SETTLE, interrupt, times_ns)?.is_none() {
         return Ok(None);
     }
@@ -192,9 +192,9 @@ fn turn(
     let Some(elapsed) = set.turn(row, bound, interrupt, times_ns)? else { return Ok(None) };
     let after = all_cpu_ns(set);
     let cpu_ns = before.zip(after).map(|(before, after)| after.saturating_sub(before));
-    let turn = Turn::of(times_ns, elapsed, row.in_flight).ok_or("a turn made no call")?;
+    let turn = TurnResult::of(times_ns, elapsed, row.in_flight).ok_or("a turn made no call")?;
     let share = turn.calls * u64::from(row.ids.len());
-    Ok(Some(Turn { cpu_ns: cpu_ns.map(|cpu_ns| cpu_ns / share.max(1)), ..turn }))
+    Ok(Some(TurnResult { cpu_ns: cpu_ns.map(|cpu_ns| cpu_ns / share.max(1)), ..turn }))
 }
 
 /// Returns the order of the rows in a repetition; it is determined by the seed.
@@ -257,8 +257,8 @@ mod tests {
     #[test]
     fn a_turn_is_the_median_of_its_calls_or_its_time_by_their_number() {
         let mut times: Vec<u64> = (1..=100).rev().collect();
-        let one = Turn::of(&mut times, Duration::from_nanos(20_000), 1).unwrap();
-        let expected = Turn {
+        let one = TurnResult::of(&mut times, Duration::from_nanos(20_000), 1).unwrap();
+        let expected = TurnResult {
             calls: 100,
             round_ns: 50,
             p50_ns: 50,
@@ -269,10 +269,10 @@ mod tests {
             cpu_ns: None,
         };
         assert!((one.calls_per_s - expected.calls_per_s).abs() < 1.0);
-        assert_eq!(Turn { calls_per_s: expected.calls_per_s, ..one }, expected);
-        assert_eq!(Turn::of(&mut times, Duration::from_nanos(1_000), 8).unwrap().round_ns, 10);
-        assert_eq!(Turn::of(&mut [0], Duration::ZERO, 1).unwrap().round_ns, 1);
-        assert_eq!(Turn::of(&mut [], Duration::ZERO, 1), None);
+        assert_eq!(TurnResult { calls_per_s: expected.calls_per_s, ..one }, expected);
+        assert_eq!(TurnResult::of(&mut times, Duration::from_nanos(1_000), 8).unwrap().round_ns, 10);
+        assert_eq!(TurnResult::of(&mut [0], Duration::ZERO, 1).unwrap().round_ns, 1);
+        assert_eq!(TurnResult::of(&mut [], Duration::ZERO, 1), None);
     }
 
     #[test]

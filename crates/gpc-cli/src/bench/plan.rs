@@ -10,7 +10,7 @@ use bytes::Bytes;
 use gpc_trees::{Id, IdList, TreeName};
 
 use super::earlier::Earlier;
-use super::key::{Key, What};
+use super::key::{CallSettings, Key};
 use crate::args::{BenchArgs, RootKind};
 use crate::builtin::{FILL, FILL_MAX};
 use crate::files::read_peers;
@@ -38,7 +38,7 @@ const FLYING_MAX: u64 = 4 << 30;
 /// Everything to be measured.
 #[derive(Debug)]
 pub(super) struct BenchPlan {
-    pub(super) what: What,
+    pub(super) what: CallSettings,
     pub(super) rows: Vec<Row>,
     pub(super) sets: Vec<SetPlan>,
     /// Sets that run at the same time, as indices into `sets`.
@@ -151,7 +151,7 @@ impl BenchPlan {
     }
 }
 
-fn what(args: &BenchArgs) -> Result<What, Refused> {
+fn what(args: &BenchArgs) -> Result<CallSettings, Refused> {
     let (func, header) = match args.reply_bytes {
         None => (args.func.clone().unwrap_or_else(|| "echo".into()), args.header.clone()),
         Some(bytes) if bytes.0 > FILL_MAX => {
@@ -166,7 +166,7 @@ fn what(args: &BenchArgs) -> Result<What, Refused> {
         let len = header.len();
         return Err(format!("--header has {len} bytes, at most {HEADER_MAX} are possible").into());
     }
-    Ok(What { func, header, forward_first: args.forward_first })
+    Ok(CallSettings { func, header, forward_first: args.forward_first })
 }
 
 /// The ids for each size of a call.
@@ -310,7 +310,7 @@ fn check_one_root(args: &BenchArgs, who: &str) -> Result<(), Refused> {
 /// Returns all combinations, in the order of the lists, and the processes for them.
 fn rows(
     args: &BenchArgs,
-    what: &What,
+    what: &CallSettings,
     source: &Source<'_>,
     functions: &Functions,
 ) -> Result<(Vec<Row>, Vec<SetPlan>), Refused> {
@@ -380,7 +380,7 @@ fn rows(
 }
 
 /// Returns the length of the reply of each id, if it is known in advance.
-fn reply_bytes(args: &BenchArgs, what: &What, bytes: u32) -> Option<u32> {
+fn reply_bytes(args: &BenchArgs, what: &CallSettings, bytes: u32) -> Option<u32> {
     match args.reply_bytes {
         Some(reply) => Some(reply.0),
         None => (what.func == "echo").then_some(bytes),
@@ -389,7 +389,7 @@ fn reply_bytes(args: &BenchArgs, what: &What, bytes: u32) -> Option<u32> {
 
 fn row(
     args: &BenchArgs,
-    what: &What,
+    what: &CallSettings,
     key: Key,
     tree: CallTree,
     ids: IdList,

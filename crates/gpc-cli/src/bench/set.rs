@@ -27,7 +27,7 @@ use gpc_launch::remote::RemoteLaunch;
 const END_LIMIT: Duration = Duration::from_secs(2);
 
 /// Interval at which a waiting command checks for a signal or for the end of a process.
-const LOOK: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Minimum number of calls of a turn with a time limit: one call would be no median.
 const ROUNDS_MIN: u32 = 3;
@@ -69,11 +69,11 @@ impl Root<'_> {
         }
     }
 
-    /// Returns the end of a call, if it comes within [`LOOK`].
+    /// Returns the end of a call, if it comes within [`POLL_INTERVAL`].
     fn wait_for(&mut self, handle: &mut CallHandle) -> Option<Result<Outcome, CallError>> {
         match self {
-            Root::Polled(node) => node.wait_for(handle, LOOK),
-            Root::Threaded(_) | Root::Member(_) => handle.wait_for(LOOK),
+            Root::Polled(node) => node.wait_for(handle, POLL_INTERVAL),
+            Root::Threaded(_) | Root::Member(_) => handle.wait_for(POLL_INTERVAL),
         }
     }
 
@@ -218,7 +218,7 @@ impl<'a> Set<'a> {
                 handle.cancel();
                 return Ok(None);
             }
-            if dead.is_none() && looked.elapsed() >= LOOK {
+            if dead.is_none() && looked.elapsed() >= POLL_INTERVAL {
                 let far = self.remote.as_ref().and_then(|remote| remote.first_lost(ids));
                 dead = far.or_else(|| self.launch.as_mut()?.first_ended(ids));
                 dead.iter().for_each(|_| handle.cancel());

@@ -4,7 +4,7 @@ use super::axes::{described, varying};
 use super::histogram::Histogram;
 use super::key::Key;
 use super::machine::Machine;
-use super::measure::{Measured, Turn};
+use super::measure::{Measured, TurnResult};
 use super::plan::BenchPlan;
 use super::report::{Report, Row, VERSION};
 use super::statistics::estimate;
@@ -26,10 +26,11 @@ pub(super) struct Circumstances {
 
 impl Row {
     /// Returns the row; `None` if it has no turn.
-    fn new(key: &Key, turns: &[Turn], histogram: &Histogram) -> Option<Row> {
-        let figures = |of: fn(&Turn) -> f64| turns.iter().map(of).collect::<Vec<f64>>();
+    fn new(key: &Key, turns: &[TurnResult], histogram: &Histogram) -> Option<Row> {
+        let figures = |of: fn(&TurnResult) -> f64| turns.iter().map(of).collect::<Vec<f64>>();
         let round = estimate(&figures(|turn| turn.round_ns as f64))?;
-        let median = |of: fn(&Turn) -> f64| estimate(&figures(of)).map_or(0.0, |estimate| estimate.value);
+        let median =
+            |of: fn(&TurnResult) -> f64| estimate(&figures(of)).map_or(0.0, |estimate| estimate.value);
         let cpu_known = turns.iter().all(|turn| turn.cpu_ns.is_some());
         let cpu_ns = || median(|turn| turn.cpu_ns.unwrap_or(0) as f64).round() as u64;
         Some(Row {
@@ -113,8 +114,8 @@ mod tests {
     use super::super::sample::{key, row};
     use super::*;
 
-    fn turn(round_ns: u64, cpu_ns: Option<u64>) -> Turn {
-        Turn {
+    fn turn(round_ns: u64, cpu_ns: Option<u64>) -> TurnResult {
+        TurnResult {
             calls: 10,
             round_ns,
             p50_ns: round_ns,

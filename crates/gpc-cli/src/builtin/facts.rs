@@ -33,7 +33,7 @@ const LABEL: &[u8] = b"gpc facts secret mark 1";
 
 /// Adds the mark of this secret to the facts, or that there is no secret. Nodes of one host do not compare secrets, and
 /// so link with a wrong one.
-pub(crate) fn tell_secret(secret: Option<&Secret>) {
+pub(crate) fn set_secret_mark(secret: Option<&Secret>) {
     // A process has one node that its user set up.
     let _ = MARK.set(mark(secret));
 }

@@ -20,11 +20,11 @@ pub(super) fn register(functions: &Functions) -> Result<(), FunctionsError> {
                     if request.parent().is_none() && !request.ids().contains(at.id) {
                         return Err(format!("fail: id {} is not called, so it cannot fail", at.id).into());
                     }
-                    at.check(request.me(), Where::Func)?;
+                    at.check(request.me(), FailPoint::Func)?;
                     own.data = format!("{} ok", request.me()).into_bytes();
                 }
                 Phase::Wait(child) => {
-                    at.check(request.me(), Where::Callback)?;
+                    at.check(request.me(), FailPoint::Callback)?;
                     // A root that only watches has no line.
                     if !own.data.is_empty() {
                         own.data.push(b'\n');
@@ -39,7 +39,7 @@ pub(super) fn register(functions: &Functions) -> Result<(), FunctionsError> {
 
 /// Step at which an id fails.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Where {
+pub enum FailPoint {
     /// While it executes.
     Func,
     /// While it merges the reply of its first child.
@@ -52,7 +52,7 @@ pub struct FailAt {
     /// The id.
     pub id: Id,
     /// The step.
-    pub at: Where,
+    pub at: FailPoint,
 }
 
 impl FailAt {
@@ -61,7 +61,7 @@ impl FailAt {
     }
 
     /// Fails if the header names this id and step.
-    fn check(self, me: Id, at: Where) -> FunctionResult {
+    fn check(self, me: Id, at: FailPoint) -> FunctionResult {
         if self == (FailAt { id: me, at }) { Err("it was asked to fail here".into()) } else { Ok(()) }
     }
 }
@@ -79,8 +79,8 @@ impl FromStr for FailAt {
         };
         let (id, at) = text.split_once(':').unwrap_or((text, "func"));
         let at = match at {
-            "func" => Where::Func,
-            "callback" => Where::Callback,
+            "func" => FailPoint::Func,
+            "callback" => FailPoint::Callback,
             _ => return Err(bad("names neither func nor callback after the colon")),
         };
         let digits = !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_digit());
@@ -92,8 +92,8 @@ impl FromStr for FailAt {
 impl fmt::Display for FailAt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let at = match self.at {
-            Where::Func => "func",
-            Where::Callback => "callback",
+            FailPoint::Func => "func",
+            FailPoint::Callback => "callback",
         };
         write!(f, "{}:{at}", self.id)
     }
@@ -106,7 +106,7 @@ mod tests {
     #[test]
     fn the_header_says_who_fails_and_where() {
         let at = |text: &str| text.parse::<FailAt>().unwrap();
-        assert_eq!(at("5"), FailAt { id: 5, at: Where::Func });
+        assert_eq!(at("5"), FailAt { id: 5, at: FailPoint::Func });
         assert_eq!(at("5:func").to_string(), "5:func");
         assert_eq!(at("0:callback").to_string(), "0:callback");
         for bad in ["", ":func", "5:", "5:Func", "5:func:x", "-1", "+1", "4294967296", "\u{7}"] {
@@ -119,8 +119,8 @@ mod tests {
     #[test]
     fn only_that_id_fails_and_only_there() {
         let at: FailAt = "5:callback".parse().unwrap();
-        assert!(at.check(5, Where::Callback).is_err());
-        assert!(at.check(5, Where::Func).is_ok());
-        assert!(at.check(4, Where::Callback).is_ok());
+        assert!(at.check(5, FailPoint::Callback).is_err());
+        assert!(at.check(5, FailPoint::Func).is_ok());
+        assert!(at.check(4, FailPoint::Callback).is_ok());
     }
 }

@@ -13,8 +13,8 @@ mod sum;
 
 pub use digest::digest;
 pub use facts::Facts;
-pub(super) use facts::tell_secret;
-pub use fail::{FailAt, Where};
+pub(super) use facts::set_secret_mark;
+pub use fail::{FailAt, FailPoint};
 pub(super) use fill::{FILL, FILL_MAX};
 pub use sum::{add, number_of};
 

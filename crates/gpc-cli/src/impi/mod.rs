@@ -6,10 +6,10 @@ mod client;
 mod command;
 pub(crate) mod field;
 mod learned;
+mod line_writer;
 mod methods;
 mod server;
 mod shown;
-mod teller;
 mod trace;
 
 use super::CommandResult;

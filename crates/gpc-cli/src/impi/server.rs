@@ -8,8 +8,8 @@ use chained_gpc::bootstrap::host_addresses;
 use gpc_impi::serve::{Listener, ServeError};
 use gpc_impi::server::{Event, Failure, Settings};
 
+use super::line_writer::LineWriter;
 use super::methods::{self, Environment};
-use super::teller::Teller;
 use super::trace;
 use crate::args::impi::ServerArgs;
 use crate::interrupt::Interrupt;
@@ -17,7 +17,7 @@ use crate::refused::Refused;
 use crate::{CommandResult, FAILED, stdout};
 
 /// Maximum number of warnings without a trace: strangers that connect and leave must not fill a disk.
-const TOLD_MAX: usize = 100;
+const PRINTED_MAX: usize = 100;
 
 /// Maximum number of trace lines about connections that come and go: they must not fill a disk either. For 32 clients
 /// that connect again and again, this is ample.
@@ -35,20 +35,25 @@ pub(super) fn run(args: &ServerArgs) -> CommandResult {
     let stopper = listener.stopper();
     let interrupt = Interrupt::listen(move || stopper.stop())?;
     stdout::write(|out| writeln!(out, "{printed}"))?;
-    let mut telling = Telling { trace: args.trace, told: 0, lost: Lost::default(), teller: Teller::start()? };
-    let served = listener.serve(settings, |at, event| telling.tell(at, event));
+    let mut printer = EventPrinter {
+        trace: args.trace,
+        counted_lines: 0,
+        lost: LostClients::default(),
+        writer: LineWriter::start()?,
+    };
+    let served = listener.serve(settings, |at, event| printer.print(at, event));
     let (status, last) = match (served, interrupt.exit_status()) {
         (Ok(()), _) => (ExitCode::SUCCESS, None),
         (Err(error @ ServeError::Stopped(_)), Some(status)) => {
             (ExitCode::from(status), Some(error.to_string()))
         }
         (Err(ServeError::Session(failure)), _) => {
-            (ExitCode::from(FAILED), Some(telling.lost.summary(&failure)))
+            (ExitCode::from(FAILED), Some(printer.lost.summary(&failure)))
         }
         (Err(error), _) => (ExitCode::from(FAILED), Some(error.to_string())),
     };
     // If standard error is not read, the exit status still reports the result.
-    telling.teller.end(last.as_deref().map(said));
+    printer.writer.end(last.as_deref().map(said));
     Ok(status)
 }
 
@@ -87,19 +92,19 @@ fn said(text: &str) -> String {
 }
 
 /// Prints events to standard error. Texts from peers are escaped in events.
-struct Telling {
+struct EventPrinter {
     trace: bool,
     /// Number of lines that count toward the maximum.
-    told: usize,
-    lost: Lost,
-    teller: Teller,
+    counted_lines: usize,
+    lost: LostClients,
+    writer: LineWriter,
 }
 
 /// Clients that were lost after all were done. The reason is printed when it happens, which may be long before the end.
 #[derive(Debug, Default)]
-struct Lost(Vec<u32>);
+struct LostClients(Vec<u32>);
 
-impl Lost {
+impl LostClients {
     /// Returns the message at the end of a failed session.
     fn summary(&self, failure: &Failure) -> String {
         let ranks: Vec<String> = self.0.iter().map(u32::to_string).collect();
@@ -111,23 +116,23 @@ impl Lost {
     }
 }
 
-impl Telling {
-    fn tell(&mut self, at: Duration, event: &Event) {
+impl EventPrinter {
+    fn print(&mut self, at: Duration, event: &Event) {
         if let Event::Lost(rank, _) = event {
             self.lost.0.push(*rank);
         }
         let (counted, most, more) = match self.trace {
             true => (trace::is_coming_and_going(event), TRACED_MAX, "more connections are not shown"),
             false if !trace::is_trouble(event) => return,
-            false => (true, TOLD_MAX, "more of this kind is not told; --trace shows everything"),
+            false => (true, PRINTED_MAX, "more of this kind is not told; --trace shows everything"),
         };
         // Clients are few, so their loss is always printed.
         let counted = counted && !matches!(event, Event::Lost(..));
-        self.told += usize::from(counted);
-        if !counted || self.told <= most {
-            self.teller.line(if self.trace { trace::line(at, event) } else { said(&event.to_string()) });
-        } else if self.told == most + 1 {
-            self.teller.line(said(more));
+        self.counted_lines += usize::from(counted);
+        if !counted || self.counted_lines <= most {
+            self.writer.line(if self.trace { trace::line(at, event) } else { said(&event.to_string()) });
+        } else if self.counted_lines == most + 1 {
+            self.writer.line(said(more));
         }
     }
 }

@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn trouble_is_what_a_user_is_told_of() {
+    fn events_printed_without_a_trace_are_trouble() {
         assert!(is_trouble(&Event::Freed(0, String::new())));
         assert!(!is_trouble(&Event::Done(0)));
     }

@@ -38,11 +38,11 @@ const TRIED: usize = 8;
 pub(super) struct TokenFile {
     path: PathBuf,
     /// What is removed at the end.
-    made: Made,
+    made: CreatedPath,
 }
 
 #[derive(Debug)]
-enum Made {
+enum CreatedPath {
     /// The file and its folder.
     Folder {
         path: PathBuf,
@@ -59,7 +59,7 @@ impl TokenFile {
     pub(super) fn somewhere(token: &ServiceToken) -> Result<TokenFile, Failure> {
         let (folder, locked) = new_folder(&place())?;
         let path = folder.join(TOKEN);
-        let file = TokenFile { path, made: Made::Folder { path: folder, _locked: locked } };
+        let file = TokenFile { path, made: CreatedPath::Folder { path: folder, _locked: locked } };
         write_token(&file.path, &token::as_secret(token)?)?;
         Ok(file)
     }
@@ -68,10 +68,10 @@ impl TokenFile {
     /// token, as another run may have left it, stays.
     pub(super) fn at(path: &Path, token: &ServiceToken, stays: bool) -> Result<TokenFile, Failure> {
         if path.exists() && token::read(path).is_ok_and(|there| there == *token) {
-            return Ok(TokenFile { path: path.to_owned(), made: Made::Nothing });
+            return Ok(TokenFile { path: path.to_owned(), made: CreatedPath::Nothing });
         }
         write_token(path, &token::as_secret(token)?)?;
-        let made = if stays { Made::Nothing } else { Made::File };
+        let made = if stays { CreatedPath::Nothing } else { CreatedPath::File };
         Ok(TokenFile { path: path.to_owned(), made })
     }
 
@@ -83,10 +83,10 @@ impl TokenFile {
 impl Drop for TokenFile {
     fn drop(&mut self) {
         // The file may already be gone, which is no error.
-        if !matches!(self.made, Made::Nothing) {
+        if !matches!(self.made, CreatedPath::Nothing) {
             let _ = fs::remove_file(&self.path);
         }
-        if let Made::Folder { path, .. } = &self.made {
+        if let CreatedPath::Folder { path, .. } = &self.made {
             let _ = fs::remove_dir(path);
         }
     }

@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 use chained_gpc::Job;
 use gpc_rendezvous::client::{Client, ClientError, ServiceUrl};
 use gpc_rendezvous::variables::Variables;
-use gpc_rendezvous::{FaultKind, Handle, Spec, Wanted};
+use gpc_rendezvous::{FaultKind, Handle, RankChoice, Spec};
 
 use super::arguments::{above, client};
 use super::private::TokenFile;
-use super::task::{END, Event, KILLED, Over, Tasks, watch_children};
+use super::task::{END, Event, KILLED, Tasks, WaitEnd, watch_children};
 use super::{private, token};
 use crate::args::rendezvous::RunArgs;
 use crate::interrupt::Interrupt;
@@ -49,20 +49,20 @@ pub(super) fn run(args: &RunArgs) -> CommandResult {
     private::remove_left();
     let token = token::of(&args.access, &variables)?;
     let file = token.as_ref().map(TokenFile::somewhere).transpose()?;
-    let told = told(args, rank, &variables, &meeting.handle, file.as_ref())?;
+    let told = task_variables(args, rank, &variables, &meeting.handle, file.as_ref())?;
     let mut tasks = Tasks::start(args, &told)?;
     let end = args.time_limit.map(|limit| Instant::now() + limit.duration());
     let mut failures = Failures { tell: (!args.keep_going).then_some(tell), asking: None };
-    let over = tasks.wait(&events, end, |task, status| failures.said(task, status, &meeting));
-    if matches!(over, Over::Unmet) {
+    let over = tasks.wait(&events, end, |task, status| failures.report_end(task, status, &meeting));
+    if matches!(over, WaitEnd::Unmet) {
         say("the other processes are ended, since not all have registered (--keep-going leaves them)");
     }
     tasks.end(&events);
     failures.end();
     Ok(ExitCode::from(match over {
-        Over::Ended | Over::Unmet => tasks.failed.unwrap_or(0),
-        Over::Interrupted => interrupt.exit_status().unwrap_or(1),
-        Over::TimedOut => {
+        WaitEnd::Ended | WaitEnd::Unmet => tasks.failed.unwrap_or(0),
+        WaitEnd::Interrupted => interrupt.exit_status().unwrap_or(1),
+        WaitEnd::TimedOut => {
             say(&format!("the processes were ended: they ran for longer than {}", shown(args.time_limit)));
             TIMED_OUT
         }
@@ -107,13 +107,13 @@ impl Drop for Meeting<'_> {
 
 /// Returns the rank above, if it is one that can be passed to the processes.
 fn rank(args: &RunArgs) -> Result<Option<u32>, Refused> {
-    let Some(Wanted::Rank(rank)) = args.above.rank.map(|rank| rank.0) else { return Ok(None) };
+    let Some(RankChoice::Rank(rank)) = args.above.rank.map(|rank| rank.0) else { return Ok(None) };
     let told = u32::try_from(rank).map(Some);
     told.map_err(|_| Refused::Usage(format!("--rank {rank}: ranks go from 0 to {}", u32::MAX)))
 }
 
 /// Returns the environment variables of each process.
-fn told(
+fn task_variables(
     args: &RunArgs,
     rank: Option<u32>,
     own: &Variables,
@@ -142,7 +142,7 @@ struct Failures {
 impl Failures {
     /// Reports a process that ended without success, and for the first one how many have registered. The service may be
     /// gone, so its answer is awaited on another thread.
-    fn said(&mut self, task: usize, status: ExitStatus, meeting: &Meeting<'_>) {
+    fn report_end(&mut self, task: usize, status: ExitStatus, meeting: &Meeting<'_>) {
         let how = match (status.code(), status.signal()) {
             (Some(code), _) => format!("with exit status {code}"),
             (None, Some(signal)) => format!("by signal {signal}"),

@@ -43,7 +43,7 @@ pub(super) enum Event {
 }
 
 /// Why the wait for processes is over.
-pub(super) enum Over {
+pub(super) enum WaitEnd {
     Ended,
     Interrupted,
     TimedOut,
@@ -87,7 +87,7 @@ impl Tasks {
         events: &Receiver<Event>,
         until: Option<Instant>,
         mut failed: impl FnMut(usize, ExitStatus),
-    ) -> Over {
+    ) -> WaitEnd {
         // Ends with the last process, a signal, or the time limit; each event is from a process or a signal.
         loop {
             for (task, status) in self.ended() {
@@ -97,7 +97,7 @@ impl Tasks {
                 }
             }
             if self.running.is_empty() {
-                return Over::Ended;
+                return WaitEnd::Ended;
             }
             let event = match until {
                 Some(until) => events.recv_timeout(until.saturating_duration_since(Instant::now())),
@@ -105,9 +105,9 @@ impl Tasks {
             };
             match event {
                 Ok(Event::Child) => {}
-                Ok(Event::Unmet) => return Over::Unmet,
-                Ok(Event::Stop) | Err(RecvTimeoutError::Disconnected) => return Over::Interrupted,
-                Err(RecvTimeoutError::Timeout) => return Over::TimedOut,
+                Ok(Event::Unmet) => return WaitEnd::Unmet,
+                Ok(Event::Stop) | Err(RecvTimeoutError::Disconnected) => return WaitEnd::Interrupted,
+                Err(RecvTimeoutError::Timeout) => return WaitEnd::TimedOut,
             }
         }
     }

@@ -12,7 +12,7 @@ use super::{ranks, signals};
 use crate::say;
 
 /// Maximum number of reported kinds of failure; the first cause is the first of them.
-const TOLD_MAX: usize = 8;
+const REPORTED_MAX: usize = 8;
 
 /// The group that `gpc run` starts; processes spawn all others.
 const FIRST: GroupId = GroupId(1);
@@ -25,13 +25,13 @@ const ENDED_BY: [Exit; 2] = [Exit::Signal(15), Exit::Signal(9)];
 pub(super) struct Failures {
     /// Status of the first failure.
     status: Option<u8>,
-    told: Vec<Told>,
+    reported: Vec<ReportedFailure>,
     /// Number of further kinds, which are not reported.
     more: usize,
     /// Number of processes that were ended because another one of their group failed.
     ended: BTreeMap<GroupId, u32>,
     /// Groups that a process killed, in that order.
-    killed: Vec<Killed>,
+    killed: Vec<KilledGroup>,
     /// Number of processes of each group that have ended.
     dead: BTreeMap<GroupId, usize>,
     /// Whether later ends are ignored, since this command kills the processes itself.
@@ -42,7 +42,7 @@ pub(super) struct Failures {
 
 /// A group that a process killed: the ends of its processes from then on are not failures.
 #[derive(Clone, PartialEq, Eq, Debug)]
-struct Killed {
+struct KilledGroup {
     group: GroupId,
     by: Member,
     /// Number of its processes that had ended before.
@@ -52,7 +52,7 @@ struct Killed {
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
-enum Told {
+enum ReportedFailure {
     /// Processes of a group that ended in the same way.
     Ended { group: GroupId, exit: Exit, finalized: bool, ranks: BTreeSet<Rank> },
     /// A process that requested the end of its job.
@@ -77,27 +77,29 @@ impl Failures {
 
     /// Whether a process of a group has failed.
     pub(super) fn has(&self, group: GroupId) -> bool {
-        self.told.iter().any(|told| match told {
-            Told::Ended { group: of, .. } => *of == group,
-            Told::Aborted { member, .. } => member.group == group,
+        self.reported.iter().any(|reported| match reported {
+            ReportedFailure::Ended { group: of, .. } => *of == group,
+            ReportedFailure::Aborted { member, .. } => member.group == group,
         })
     }
 
     /// Whether a process has requested the end of its job, so that its own end is not a consequence of another's.
     fn has_aborted(&self, of: Member) -> bool {
-        self.told.iter().any(|told| matches!(told, Told::Aborted { member, .. } if *member == of))
+        self.reported
+            .iter()
+            .any(|reported| matches!(reported, ReportedFailure::Aborted { member, .. } if *member == of))
     }
 
     /// Records that a process requested the end of its job.
     pub(super) fn aborted(&mut self, member: Member, code: u8, message: String) {
         self.status.get_or_insert(code);
-        self.tell(Told::Aborted { member, code, message });
+        self.report(ReportedFailure::Aborted { member, code, message });
     }
 
     /// Records that a process requested the end of a group, of which `dead` processes had ended before.
     pub(super) fn killed(&mut self, group: GroupId, by: Member, dead: usize) {
         if self.killed.iter().all(|killed| killed.group != group) {
-            self.killed.push(Killed { group, by, dead, ended: 0 });
+            self.killed.push(KilledGroup { group, by, dead, ended: 0 });
         }
     }
 
@@ -124,20 +126,25 @@ impl Failures {
         }
         // A process that left others waiting has failed, whatever its status.
         self.status.get_or_insert(exit.status().max(1));
-        for told in &mut self.told {
-            if let Told::Ended { group, exit: how, finalized: said, ranks } = told
+        for reported in &mut self.reported {
+            if let ReportedFailure::Ended { group, exit: how, finalized: said, ranks } = reported
                 && (*group, *how, *said) == (member.group, exit, finalized)
             {
                 ranks.insert(member.rank);
                 return;
             }
         }
-        self.tell(Told::Ended { group: member.group, exit, finalized, ranks: [member.rank].into() });
+        self.report(ReportedFailure::Ended {
+            group: member.group,
+            exit,
+            finalized,
+            ranks: [member.rank].into(),
+        });
     }
 
-    fn tell(&mut self, told: Told) {
-        match self.told.len() < TOLD_MAX {
-            true => self.told.push(told),
+    fn report(&mut self, reported: ReportedFailure) {
+        match self.reported.len() < REPORTED_MAX {
+            true => self.reported.push(reported),
             false => self.more += 1,
         }
     }
@@ -148,37 +155,37 @@ impl Failures {
     }
 
     fn lines(&self) -> Vec<String> {
-        let mut lines: Vec<String> = self.told.iter().map(Told::line).collect();
+        let mut lines: Vec<String> = self.reported.iter().map(ReportedFailure::line).collect();
         if self.more > 0 {
             lines.push(format!("{} more have failed in other ways", self.more));
         }
-        let ended = self.ended.iter().take(TOLD_MAX).map(|(group, count)| match count {
+        let ended = self.ended.iter().take(REPORTED_MAX).map(|(group, count)| match count {
             1 => format!("one more process of {group} was killed since then"),
             count => format!("{count} more processes of {group} were killed since then"),
         });
         lines.extend(ended);
-        let killed = self.killed.iter().take(TOLD_MAX).map(|Killed { group, by, ended, .. }| {
+        let killed = self.killed.iter().take(REPORTED_MAX).map(|KilledGroup { group, by, ended, .. }| {
             let processes = if *ended == 1 { "process" } else { "processes" };
             format!("{by} has killed {group}: {ended} {processes} ended by that")
         });
         lines.extend(killed);
-        if self.killed.len() > TOLD_MAX {
-            lines.push(format!("{} more groups were killed by processes", self.killed.len() - TOLD_MAX));
+        if self.killed.len() > REPORTED_MAX {
+            lines.push(format!("{} more groups were killed by processes", self.killed.len() - REPORTED_MAX));
         }
         lines
     }
 }
 
-impl Told {
+impl ReportedFailure {
     fn line(&self) -> String {
         match self {
-            Told::Aborted { member, code, message } if message.is_empty() => {
+            ReportedFailure::Aborted { member, code, message } if message.is_empty() => {
                 format!("{member} has ended the job with status {code}")
             }
-            Told::Aborted { member, code, message } => {
+            ReportedFailure::Aborted { member, code, message } => {
                 format!("{member} has ended the job with status {code}: {}", Shown(message.trim_end()))
             }
-            Told::Ended { group, exit, finalized, ranks } => {
+            ReportedFailure::Ended { group, exit, finalized, ranks } => {
                 let how = match exit {
                     Exit::Signal(signal) => {
                         format!("killed by signal {}", signals::name(i32::from(*signal)))
@@ -202,16 +209,16 @@ impl Told {
 /// Reports why the first group was not started, and returns the exit status. `errors` has for each rank 0, or the
 /// number of the system's error.
 pub(super) fn say_not_started(failures: &[StartFailure], errors: &[i32], nodes: usize) -> u8 {
-    for failure in failures.iter().take(TOLD_MAX) {
+    for failure in failures.iter().take(REPORTED_MAX) {
         say(&not_started(failure, nodes));
     }
-    let told = |rank: Rank| failures.iter().any(|failure| failure.ranks.contains(&rank));
+    let named = |rank: Rank| failures.iter().any(|failure| failure.ranks.contains(&rank));
     // Ranks that were not started because of others are not reported.
     let own = |error: i32| error != 0 && error != Errno::CANCELED.raw_os_error();
-    let untold = (0..).zip(errors).filter(|&(rank, &error)| own(error) && !told(rank));
-    let untold: Vec<(Rank, i32)> = untold.map(|(rank, error)| (rank, *error)).collect();
-    if let Some((_, error)) = untold.first() {
-        let ranks = ranks::shown(untold.iter().map(|(rank, _)| *rank));
+    let unnamed = (0..).zip(errors).filter(|&(rank, &error)| own(error) && !named(rank));
+    let unnamed: Vec<(Rank, i32)> = unnamed.map(|(rank, error)| (rank, *error)).collect();
+    if let Some((_, error)) = unnamed.first() {
+        let ranks = ranks::shown(unnamed.iter().map(|(rank, _)| *rank));
         say(&format!("rank {ranks} could not be started: {}", io::Error::from_raw_os_error(*error)));
     }
     failures.first().map_or(crate::FAILED, |failure| failure.error.status)
@@ -266,7 +273,7 @@ mod tests {
         assert_eq!(failures.lines(), ["g1.0-999: killed by signal 9 (SIGKILL)"]);
         (1..=200).for_each(|code| failures.ended(&death(u32::from(code), Exit::Code(code))));
         let lines = failures.lines();
-        assert_eq!((lines.len(), lines[TOLD_MAX].as_str()), (9, "193 more have failed in other ways"));
+        assert_eq!((lines.len(), lines[REPORTED_MAX].as_str()), (9, "193 more have failed in other ways"));
     }
 
     /// A missing folder on one node was reported as "there is no such program", without the host and the folder. For a
@@ -319,7 +326,7 @@ mod tests {
 
     /// A rank that the kernel killed for lack of memory was "killed by signal 9", and no reason was given.
     #[test]
-    fn a_process_that_the_kernel_kills_for_memory_is_told_so() {
+    fn a_kill_for_memory_is_reported_as_such() {
         let mut failures = Failures::new(true);
         failures.ended(&death(1, Exit::OutOfMemory));
         failures.ended(&death(2, Exit::OutOfMemory));

@@ -20,7 +20,7 @@ use super::signals::{self, Signals};
 use crate::say;
 
 /// Interval at which a waiting command checks for signals: too short for a person to notice.
-const LOOK: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Time that the start may take before a terminal shows progress.
 const SILENCE: Duration = Duration::from_secs(1);
@@ -36,7 +36,7 @@ const WARNINGS_MAX: usize = 16;
 
 /// How a job has ended.
 #[derive(Debug)]
-pub(super) enum Over {
+pub(super) enum JobEnd {
     /// All its processes have ended.
     Ended,
     /// The processes could not be started: the reasons, and for each rank the number of the system's error, or 0.
@@ -102,29 +102,29 @@ impl<'a> Job<'a> {
     }
 
     /// Starts the job, and waits until all processes that it started have ended and their output is written.
-    pub(super) fn run(&mut self) -> Over {
+    pub(super) fn run(&mut self) -> JobEnd {
         let over = self.start().and_then(|group| self.watch(group));
         let (Ok(over) | Err(over)) = over;
         match over {
-            Over::NotStarted(_, errors) => {
-                self.hear_why();
-                Over::NotStarted(std::mem::take(&mut self.not_started), errors)
+            JobEnd::NotStarted(_, errors) => {
+                self.collect_reasons();
+                JobEnd::NotStarted(std::mem::take(&mut self.not_started), errors)
             }
-            Over::Refused(fault) => {
-                self.hear_why();
-                Over::Refused(fault)
+            JobEnd::Refused(fault) => {
+                self.collect_reasons();
+                JobEnd::Refused(fault)
             }
-            Over::TimedOut => {
+            JobEnd::TimedOut => {
                 self.kill();
-                Over::TimedOut
+                JobEnd::TimedOut
             }
-            Over::Ended => self.drain().err().unwrap_or(Over::Ended),
+            JobEnd::Ended => self.drain().err().unwrap_or(JobEnd::Ended),
             over => over,
         }
     }
 
     /// Starts the processes.
-    fn start(&mut self) -> Result<GroupId, Over> {
+    fn start(&mut self) -> Result<GroupId, JobEnd> {
         let (tell, told) = mpsc::channel();
         let request = Request::SpawnMultiple {
             specs: self.plan.specs.clone(),
@@ -141,12 +141,12 @@ impl<'a> Job<'a> {
             match told.recv_timeout(self.turn()) {
                 Ok(answer) => break answer,
                 Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return Err(Over::Lost),
+                Err(RecvTimeoutError::Disconnected) => return Err(JobEnd::Lost),
             }
             progress.waiting();
             while let Some(signal) = self.signals.next(Duration::ZERO) {
                 if signals::ends(signal) {
-                    return Err(Over::Signalled(signal));
+                    return Err(JobEnd::Signalled(signal));
                 }
             }
             while let Ok(event) = self.host.events().try_recv() {
@@ -154,17 +154,17 @@ impl<'a> Job<'a> {
             }
             self.check_time()?;
         };
-        match answer.map_err(Over::Refused)? {
+        match answer.map_err(JobEnd::Refused)? {
             Answer::Spawned { errors, .. } if errors.iter().any(|&error| error != 0) => {
-                Err(Over::NotStarted(Vec::new(), errors))
+                Err(JobEnd::NotStarted(Vec::new(), errors))
             }
             Answer::Spawned { group, .. } => Ok(group),
-            other => Err(Over::Refused(unexpected(&other))),
+            other => Err(JobEnd::Refused(unexpected(&other))),
         }
     }
 
     /// Collects what the domain has reported about a failed start.
-    fn hear_why(&mut self) {
+    fn collect_reasons(&mut self) {
         while let Ok(event) = self.host.events().try_recv() {
             match event {
                 HostEvent::Warning(text) => self.warn(&text),
@@ -176,7 +176,7 @@ impl<'a> Job<'a> {
     }
 
     /// Waits until the group, and all groups that it has spawned, have ended.
-    fn watch(&mut self, first: GroupId) -> Result<Over, Over> {
+    fn watch(&mut self, first: GroupId) -> Result<JobEnd, JobEnd> {
         self.subscribe(first, self.plan.count())?;
         if self.plan.input {
             self.reading = input::read(self.host.feeder());
@@ -189,35 +189,35 @@ impl<'a> Job<'a> {
             if self.plan.on_death == OnDeath::Kill && self.failures.has(first) {
                 // Spawned processes could hold the output of the job open for any time.
                 self.kill();
-                return Ok(Over::Ended);
+                return Ok(JobEnd::Ended);
             }
             while self.left.values().any(|&left| left > 0) {
                 self.step()?;
             }
             if !self.find_more()? {
-                return Ok(Over::Ended);
+                return Ok(JobEnd::Ended);
             }
         }
     }
 
     /// Handles one event, and checks signals and the time limit.
-    fn step(&mut self) -> Result<(), Over> {
+    fn step(&mut self) -> Result<(), JobEnd> {
         match self.host.events().recv_timeout(self.turn()) {
             Ok(event) => self.event(event)?,
             Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => return Err(Over::Lost),
+            Err(RecvTimeoutError::Disconnected) => return Err(JobEnd::Lost),
         }
-        self.look()
+        self.poll()
     }
 
-    fn look(&mut self) -> Result<(), Over> {
+    fn poll(&mut self) -> Result<(), JobEnd> {
         while let Some(signal) = self.signals.next(Duration::ZERO) {
             self.signal(signal)?;
         }
         self.check_time()
     }
 
-    fn event(&mut self, event: HostEvent) -> Result<(), Over> {
+    fn event(&mut self, event: HostEvent) -> Result<(), JobEnd> {
         match event {
             HostEvent::Death(death) => {
                 self.failures.ended(&death);
@@ -238,8 +238,8 @@ impl<'a> Job<'a> {
             }
             HostEvent::Killed { group, by, dead } => self.failures.killed(group, by, dead),
             HostEvent::Warning(text) => self.warn(&text),
-            HostEvent::Output(error) => return Err(Over::Unread(error)),
-            HostEvent::Ended => return Err(Over::Lost),
+            HostEvent::Output(error) => return Err(JobEnd::Unread(error)),
+            HostEvent::Ended => return Err(JobEnd::Lost),
             // An event of a later version.
             _ => {}
         }
@@ -257,9 +257,9 @@ impl<'a> Job<'a> {
     }
 
     /// Forwards a signal.
-    fn signal(&mut self, signal: i32) -> Result<(), Over> {
+    fn signal(&mut self, signal: i32) -> Result<(), JobEnd> {
         if signals::ends(signal) && self.asked.replace(signal).is_some() {
-            return Err(Over::Signalled(signal));
+            return Err(JobEnd::Signalled(signal));
         }
         let Ok(number) = u8::try_from(signal) else { return Ok(()) };
         self.host.signal(None, number);
@@ -273,7 +273,7 @@ impl<'a> Job<'a> {
     }
 
     /// Subscribes to the ends of a group's processes, including past ones.
-    fn subscribe(&mut self, group: GroupId, count: u32) -> Result<(), Over> {
+    fn subscribe(&mut self, group: GroupId, count: u32) -> Result<(), JobEnd> {
         self.left.insert(group, count);
         match self.host.ask(Request::Subscribe(group), ASK) {
             Ok(_) => Ok(()),
@@ -282,17 +282,17 @@ impl<'a> Job<'a> {
                 self.left.insert(group, 0);
                 Ok(())
             }
-            Err(fault) => Err(Over::Unseen(fault)),
+            Err(fault) => Err(JobEnd::Unseen(fault)),
         }
     }
 
     /// Looks for groups that were spawned in the meantime; returns whether some have not ended.
-    fn find_more(&mut self) -> Result<bool, Over> {
+    fn find_more(&mut self) -> Result<bool, JobEnd> {
         let groups = match self.host.ask(Request::Groups, ASK) {
             Ok(Answer::Groups(groups)) => groups,
-            Ok(other) => return Err(Over::Unseen(unexpected(&other))),
+            Ok(other) => return Err(JobEnd::Unseen(unexpected(&other))),
             Err(fault) if fault.kind == FaultKind::DomainEnded => return Ok(false),
-            Err(fault) => return Err(Over::Unseen(fault)),
+            Err(fault) => return Err(JobEnd::Unseen(fault)),
         };
         let new: Vec<GroupStatus> =
             groups.into_iter().filter(|found| !self.left.contains_key(&found.group)).collect();
@@ -333,7 +333,7 @@ impl<'a> Job<'a> {
     /// Waits until all groups are killed; gives up at another signal.
     fn wait_killed(&mut self, told: &Receiver<()>, end: Instant) {
         while Instant::now() < end {
-            match told.recv_timeout(LOOK) {
+            match told.recv_timeout(POLL_INTERVAL) {
                 Err(RecvTimeoutError::Disconnected) => return,
                 Ok(()) | Err(RecvTimeoutError::Timeout) => {}
             }
@@ -344,15 +344,15 @@ impl<'a> Job<'a> {
     }
 
     /// Waits until the output of the processes is written; its reader may be slow.
-    fn drain(&mut self) -> Result<(), Over> {
-        while !self.host.drain(LOOK) {
+    fn drain(&mut self) -> Result<(), JobEnd> {
+        while !self.host.drain(POLL_INTERVAL) {
             while let Ok(event) = self.host.events().try_recv() {
                 self.event(event)?;
             }
             // No process is left to receive a signal.
             while let Some(signal) = self.signals.next(Duration::ZERO) {
                 if signals::ends(signal) {
-                    return Err(Over::Signalled(signal));
+                    return Err(JobEnd::Signalled(signal));
                 }
             }
             self.check_time()?;
@@ -363,17 +363,19 @@ impl<'a> Job<'a> {
         Ok(())
     }
 
-    fn check_time(&self) -> Result<(), Over> {
+    fn check_time(&self) -> Result<(), JobEnd> {
         match self.deadline {
-            Some(deadline) if Instant::now() >= deadline => Err(Over::TimedOut),
+            Some(deadline) if Instant::now() >= deadline => Err(JobEnd::TimedOut),
             _ => Ok(()),
         }
     }
 
     /// Returns how long a turn may wait.
     fn turn(&self) -> Duration {
-        let left = self.deadline.map_or(LOOK, |deadline| deadline.saturating_duration_since(Instant::now()));
-        left.min(LOOK)
+        let left = self
+            .deadline
+            .map_or(POLL_INTERVAL, |deadline| deadline.saturating_duration_since(Instant::now()));
+        left.min(POLL_INTERVAL)
     }
 }
 

@@ -26,7 +26,7 @@ use std::time::Duration;
 use gpc_bnr::host::{Host, HostSettings};
 
 use self::heads::Listening;
-use self::job::{Job, Over};
+use self::job::{Job, JobEnd};
 use self::nodes::Nodes;
 use self::output::Sink;
 use self::plan::RunPlan;
@@ -35,7 +35,7 @@ use super::args::run::RunArgs;
 use super::{CommandResult, say};
 
 pub(super) use self::nodes::{run_launched, serving};
-pub(super) use self::supervisor::{is_keeper, keep};
+pub(super) use self::supervisor::{is_supervisor, keep};
 pub(super) use self::tools::{db, kill, ps};
 
 /// Exit status after the time limit, the same as that of `timeout`.
@@ -69,7 +69,7 @@ pub(super) fn run(args: &RunArgs) -> CommandResult {
     let failures = job.into_failures();
     // A domain that ends is not visible to tools.
     drop(listening);
-    let written = !matches!(over, Over::Signalled(_) | Over::Unread(_));
+    let written = !matches!(over, JobEnd::Signalled(_) | JobEnd::Unread(_));
     end(host, written);
     nodes.close();
     failures.say();
@@ -78,37 +78,37 @@ pub(super) fn run(args: &RunArgs) -> CommandResult {
 }
 
 /// Reports how the job ended, and returns the exit status.
-fn status(over: Over, plan: &RunPlan, failed: Option<u8>) -> u8 {
+fn status(over: JobEnd, plan: &RunPlan, failed: Option<u8>) -> u8 {
     match over {
-        Over::Ended => failed.unwrap_or(0),
-        Over::NotStarted(failures, errors) => {
+        JobEnd::Ended => failed.unwrap_or(0),
+        JobEnd::NotStarted(failures, errors) => {
             failures::say_not_started(&failures, &errors, plan.node_count())
         }
-        Over::Refused(fault) => {
+        JobEnd::Refused(fault) => {
             say(&format!("the processes were not started: {fault}"));
             super::FAILED
         }
-        Over::Unseen(fault) => {
+        JobEnd::Unseen(fault) => {
             say(&format!("the processes were killed, since it cannot be seen how they end: {fault}"));
             failed.unwrap_or(super::FAILED)
         }
-        Over::TimedOut => {
+        JobEnd::TimedOut => {
             let limit = plan.time_limit.map(|limit| limit.to_string()).unwrap_or_default();
             say(&format!("the processes were killed: they ran for longer than {limit}"));
             TIMED_OUT
         }
-        Over::Signalled(signal) => {
+        JobEnd::Signalled(signal) => {
             say(&format!("the processes were killed, after signal {}", signals::name(signal)));
             signals::status_of(signal)
         }
-        Over::Unread(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+        JobEnd::Unread(error) if error.kind() == io::ErrorKind::BrokenPipe => {
             signals::status_of(signal_hook::consts::SIGPIPE)
         }
-        Over::Unread(error) => {
+        JobEnd::Unread(error) => {
             say(&format!("the processes were killed, since their output cannot be written: {error}"));
             super::FAILED
         }
-        Over::Lost => {
+        JobEnd::Lost => {
             say("the domain has ended before its processes");
             failed.unwrap_or(super::FAILED)
         }

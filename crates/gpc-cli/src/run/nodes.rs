@@ -12,7 +12,7 @@ use gpc_bnr::host::{HostSettings, Serving};
 use gpc_launch::{Launch, Launched, LaunchedError, NodeSettings, Plan, this_program};
 use gpc_trees::Id;
 
-use super::plan::{Joined, RunPlan, Where};
+use super::plan::{NodePlacement, RunPlan, RunningNodes};
 use super::signals::Signals;
 use super::supervisor::keeper_command;
 use crate::joining::refuse_taken;
@@ -39,14 +39,14 @@ impl Nodes {
         settings.limits = plan.limits;
         settings.pmi_port = plan.pmi_port;
         let (builder, launch) = match &plan.nodes {
-            Where::Here => return Ok((Nodes { node: None, launch: None }, settings)),
-            Where::Launched(count) => {
+            NodePlacement::OwnNode => return Ok((Nodes { node: None, launch: None }, settings)),
+            NodePlacement::Launched(count) => {
                 settings.nodes = (0..*count).collect();
                 let (builder, launch) = launch(*count, signals)?;
                 (builder, Some(launch))
             }
-            Where::Joined(joined) => {
-                let Joined { me, listen, peers, trust } = &**joined;
+            NodePlacement::Joined(joined) => {
+                let RunningNodes { me, listen, peers, trust } = &**joined;
                 refuse_taken(*me, peers)?;
                 settings.me = *me;
                 settings.nodes = head_first(*me, peers.ids());

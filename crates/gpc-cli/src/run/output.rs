@@ -13,8 +13,8 @@ use crate::inherited::Output;
 /// The two outputs.
 #[derive(Debug)]
 pub(super) struct Sink {
-    out: Way<Output>,
-    err: Way<File>,
+    out: OutputStream<Output>,
+    err: OutputStream<File>,
 }
 
 impl Sink {
@@ -26,7 +26,7 @@ impl Sink {
         // Not through the buffers of this process, so that a write is complete when it returns.
         let out = Output::new()?;
         let err = File::from(io::stderr().as_fd().try_clone_to_owned()?);
-        Ok(Sink { out: Way::new(out, tags), err: Way::new(err, tags) })
+        Ok(Sink { out: OutputStream::new(out, tags), err: OutputStream::new(err, tags) })
     }
 
     /// Writes a piece; blocks while the reader does not read.
@@ -43,7 +43,7 @@ impl Sink {
 
 /// One output.
 #[derive(Debug)]
-struct Way<W> {
+struct OutputStream<W> {
     to: W,
     tags: bool,
     /// The process whose last line has no end yet.
@@ -52,9 +52,9 @@ struct Way<W> {
     tagged: Vec<u8>,
 }
 
-impl<W: Write> Way<W> {
-    fn new(to: W, tags: bool) -> Way<W> {
-        Way { to, tags, open: None, tagged: Vec::new() }
+impl<W: Write> OutputStream<W> {
+    fn new(to: W, tags: bool) -> OutputStream<W> {
+        OutputStream { to, tags, open: None, tagged: Vec::new() }
     }
 
     fn write(&mut self, member: Member, bytes: &[u8]) -> io::Result<()> {
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     fn written(tags: bool, pieces: &[(u32, &str)]) -> String {
-        let mut way = Way::new(Vec::new(), tags);
+        let mut way = OutputStream::new(Vec::new(), tags);
         for (rank, text) in pieces {
             way.write(Member { group: GroupId(1), rank: *rank }, text.as_bytes()).unwrap();
         }

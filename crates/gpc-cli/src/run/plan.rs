@@ -17,18 +17,18 @@ use crate::trust::Trust;
 
 /// Where the processes run.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Where {
+pub(super) enum NodePlacement {
     /// In this node only.
-    Here,
+    OwnNode,
     /// In this number of nodes on this machine, including this one.
     Launched(u32),
     /// In running nodes that this node joins.
-    Joined(Box<Joined>),
+    Joined(Box<RunningNodes>),
 }
 
 /// Running nodes, and this one.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Joined {
+pub(super) struct RunningNodes {
     /// Id of this node.
     pub(super) me: Id,
     /// Address of this node.
@@ -45,7 +45,7 @@ pub(super) struct RunPlan {
     /// The programs.
     pub(super) specs: Vec<Spec>,
     pub(super) on_death: OnDeath,
-    pub(super) nodes: Where,
+    pub(super) nodes: NodePlacement,
     pub(super) tags: bool,
     pub(super) time_limit: Option<Span>,
     pub(super) pmi_port: bool,
@@ -74,7 +74,7 @@ impl RunPlan {
             input::check()?;
         }
         let nodes = nodes(args)?;
-        let far = matches!(nodes, Where::Joined(_));
+        let far = matches!(nodes, NodePlacement::Joined(_));
         let specs = programs.iter().map(|program| spec(program, args.bind, far));
         Ok(RunPlan {
             specs: specs.collect::<Result<_, _>>()?,
@@ -99,9 +99,9 @@ impl RunPlan {
     /// Number of nodes.
     pub(super) fn node_count(&self) -> usize {
         match &self.nodes {
-            Where::Here => 1,
-            Where::Launched(count) => *count as usize,
-            Where::Joined(joined) => joined.peers.len(),
+            NodePlacement::OwnNode => 1,
+            NodePlacement::Launched(count) => *count as usize,
+            NodePlacement::Joined(joined) => joined.peers.len(),
         }
     }
 }
@@ -134,7 +134,7 @@ fn spec(program: &ProgramArgs, bind: BindKind, far: bool) -> Result<Spec, Refuse
     })
 }
 
-fn nodes(args: &RunArgs) -> Result<Where, Refused> {
+fn nodes(args: &RunArgs) -> Result<NodePlacement, Refused> {
     let (Some(path), Some(me)) = (&args.peers, args.id) else {
         if args.trust.secret_file.is_some() {
             return Err(
@@ -142,8 +142,8 @@ fn nodes(args: &RunArgs) -> Result<Where, Refused> {
             );
         }
         return Ok(match args.nodes {
-            None | Some(1) => Where::Here,
-            Some(count) => Where::Launched(count),
+            None | Some(1) => NodePlacement::OwnNode,
+            Some(count) => NodePlacement::Launched(count),
         });
     };
     let peers = read_peers(path).map_err(Refused::File)?;
@@ -155,5 +155,5 @@ fn nodes(args: &RunArgs) -> Result<Where, Refused> {
         ))
     })?;
     trust.check_listen(&listen)?;
-    Ok(Where::Joined(Box::new(Joined { me, listen, peers, trust })))
+    Ok(NodePlacement::Joined(Box::new(RunningNodes { me, listen, peers, trust })))
 }

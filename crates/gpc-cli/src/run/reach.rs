@@ -31,9 +31,9 @@ const NAMED_MAX: usize = 4;
 /// Where to look for domains.
 pub(super) enum Reach {
     /// On this machine, among the jobs of this user.
-    Here,
+    OwnHost,
     /// At the running nodes of a peers file.
-    There(Nodes),
+    PeersFile(Nodes),
 }
 
 /// Running nodes, and the node of this process, which takes no part in what they run.
@@ -46,16 +46,16 @@ pub(super) struct Nodes {
 
 /// A domain that was found.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) struct Found {
+pub(super) struct DomainLocation {
     /// Its name.
     pub(super) domain: String,
     /// How to query it.
-    pub(super) way: Way,
+    pub(super) way: DomainAccess,
 }
 
 /// How to query a domain.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) enum Way {
+pub(super) enum DomainAccess {
     /// At the socket of its head, a process of this machine.
     Head {
         /// Process number of the head.
@@ -78,7 +78,7 @@ impl Reach {
                 Some(_) => Err(Box::new(Refused::from(
                     "--secret-file goes with --peers FILE: what this user runs on this machine needs none",
                 ))),
-                None => Ok(Reach::Here),
+                None => Ok(Reach::OwnHost),
             };
         };
         let peers = read_peers(file).map_err(Refused::File)?;
@@ -93,25 +93,28 @@ impl Reach {
         let builder = trust.apply(Node::builder(me).peers(peers).functions(&functions));
         let node = builder.start().map_err(cannot_start("this node"))?;
         serving.attach(node.caller());
-        Ok(Reach::There(Nodes { node, serving, ids, file: file.clone() }))
+        Ok(Reach::PeersFile(Nodes { node, serving, ids, file: file.clone() }))
     }
 
     /// Returns the running domains.
     ///
     /// # Errors
     /// If no node answers.
-    pub(super) fn domains(&self) -> Result<Vec<Found>, Failure> {
+    pub(super) fn domains(&self) -> Result<Vec<DomainLocation>, Failure> {
         match self {
-            Reach::Here => Ok(heads::running()
+            Reach::OwnHost => Ok(heads::running()
                 .into_iter()
-                .map(|head| Found { domain: head.domain, way: Way::Head { pid: head.pid, path: head.path } })
+                .map(|head| DomainLocation {
+                    domain: head.domain,
+                    way: DomainAccess::Head { pid: head.pid, path: head.path },
+                })
                 .collect()),
-            Reach::There(nodes) => nodes.domains(),
+            Reach::PeersFile(nodes) => nodes.domains(),
         }
     }
 
     /// Whether a domain has ended since it was found.
-    pub(super) fn has_ended(&self, found: &Found) -> bool {
+    pub(super) fn has_ended(&self, found: &DomainLocation) -> bool {
         let domains = self.domains();
         domains.is_ok_and(|domains| !domains.iter().any(|other| other.domain == found.domain))
     }
@@ -119,10 +122,12 @@ impl Reach {
     /// Returns the error for the case that no domain is found.
     pub(super) fn nothing(&self) -> String {
         match self {
-            Reach::Here => {
+            Reach::OwnHost => {
                 "this user runs nothing on this machine: there is no `gpc run` that could be asked".into()
             }
-            Reach::There(nodes) => format!("the nodes of {} that answer run nothing", nodes.file.display()),
+            Reach::PeersFile(nodes) => {
+                format!("the nodes of {} that answer run nothing", nodes.file.display())
+            }
         }
     }
 
@@ -130,35 +135,40 @@ impl Reach {
     ///
     /// # Errors
     /// The error of the request; the message names the domain.
-    pub(super) fn ask(&self, found: &Found, request: &Request, limit: Duration) -> Result<Answer, Failure> {
+    pub(super) fn ask(
+        &self,
+        found: &DomainLocation,
+        request: &Request,
+        limit: Duration,
+    ) -> Result<Answer, Failure> {
         let refused = |fault: Fault| -> Failure {
             let text = fault.to_string();
             format!("domain {}: {}", found.domain, Shown(&text)).into()
         };
         match (&found.way, self) {
-            (Way::Head { pid, path }, _) => {
+            (DomainAccess::Head { pid, path }, _) => {
                 let tool = Tool::connect(path, limit).map_err(|error| {
                     format!("the head of domain {} (process {pid}) does not answer: {error}", found.domain)
                 })?;
                 tool.ask(request).map_err(refused)
             }
-            (Way::By(ids), Reach::There(nodes)) => {
+            (DomainAccess::By(ids), Reach::PeersFile(nodes)) => {
                 nodes.ask(ids, &found.domain, request, limit).map_err(refused)
             }
-            (Way::By(_), Reach::Here) => Err("there is no node to ask by".into()),
+            (DomainAccess::By(_), Reach::OwnHost) => Err("there is no node to ask by".into()),
         }
     }
 
     /// Ends the node of this process, if it has one.
     pub(super) fn close(self) {
-        if let Reach::There(nodes) = self {
+        if let Reach::PeersFile(nodes) = self {
             nodes.node.shutdown(Duration::ZERO);
         }
     }
 }
 
 impl Nodes {
-    fn domains(&self) -> Result<Vec<Found>, Failure> {
+    fn domains(&self) -> Result<Vec<DomainLocation>, Failure> {
         let mut by = BTreeMap::<String, Vec<Id>>::new();
         let mut absent = Vec::new();
         let said = self.serving.domains_of(&self.ids, LISTED);
@@ -177,7 +187,10 @@ impl Nodes {
             let file = self.file.display();
             return Err(format!("no node of {file} answers: {}", why.join("; ")).into());
         }
-        Ok(by.into_iter().map(|(domain, ids)| Found { domain, way: Way::By(ids) }).collect())
+        Ok(by
+            .into_iter()
+            .map(|(domain, ids)| DomainLocation { domain, way: DomainAccess::By(ids) })
+            .collect())
     }
 
     /// Asks the first node that is still in the domain: a node may have been lost since the domain was found.

@@ -17,7 +17,7 @@ use crate::CommandResult;
 const KEEP: &str = "keep";
 
 /// Whether this process was started as the supervisor of a host's processes.
-pub(crate) fn is_keeper(arguments: impl IntoIterator<Item = OsString>) -> bool {
+pub(crate) fn is_supervisor(arguments: impl IntoIterator<Item = OsString>) -> bool {
     arguments.into_iter().skip(1).eq([KEEP])
 }
 

@@ -8,7 +8,7 @@ use chained_gpc::wire::Shown;
 use gpc_bnr::Limits;
 use gpc_bnr::request::{Answer, Request};
 
-use super::reach::{Found, Reach, Way};
+use super::reach::{DomainAccess, DomainLocation, Reach};
 use super::show::{self, Databases, Groups};
 use crate::args::run::{DbArgs, DbCommand, DbListArgs, DbShowArgs, DomainArgs, KillArgs, PsArgs};
 use crate::refused::Refused;
@@ -29,8 +29,8 @@ pub(crate) fn ps(args: &PsArgs) -> CommandResult {
         of_each(reach, &args.of, &Request::Groups, |found, answer| match answer {
             Answer::Groups(groups) => {
                 let pid = match found.way {
-                    Way::Head { pid, .. } => Some(pid),
-                    Way::By(_) => None,
+                    DomainAccess::Head { pid, .. } => Some(pid),
+                    DomainAccess::By(_) => None,
                 };
                 Some(Groups { domain: found.domain.clone(), pid, groups })
             }
@@ -107,7 +107,7 @@ fn of_each<T>(
     reach: &Reach,
     of: &DomainArgs,
     request: &Request,
-    take: impl Fn(&Found, Answer) -> Option<T>,
+    take: impl Fn(&DomainLocation, Answer) -> Option<T>,
 ) -> Result<(Vec<T>, ExitCode), Failure> {
     let domains = reach.domains()?;
     let domains = match &of.domain {
@@ -131,8 +131,12 @@ fn of_each<T>(
 }
 
 /// Returns the one selected domain. `nothing` is the error for the case that there is none at all.
-fn one_of(domains: Vec<Found>, domain: Option<&str>, nothing: &str) -> Result<Found, Refused> {
-    let mut found: Vec<Found> = domains
+fn one_of(
+    domains: Vec<DomainLocation>,
+    domain: Option<&str>,
+    nothing: &str,
+) -> Result<DomainLocation, Refused> {
+    let mut found: Vec<DomainLocation> = domains
         .into_iter()
         .filter(|found| domain.is_none_or(|begin| found.domain.starts_with(begin)))
         .collect();
@@ -151,7 +155,7 @@ fn one_of(domains: Vec<Found>, domain: Option<&str>, nothing: &str) -> Result<Fo
     }
 }
 
-fn unexpected(found: &Found, answer: &Answer) -> Failure {
+fn unexpected(found: &DomainLocation, answer: &Answer) -> Failure {
     let text = format!("{answer:?}");
     format!("the head of domain {} answers something else: {}", found.domain, Shown(&text)).into()
 }
@@ -160,8 +164,8 @@ fn unexpected(found: &Found, answer: &Answer) -> Failure {
 mod tests {
     use super::*;
 
-    fn found(domain: &str) -> Found {
-        Found { domain: domain.into(), way: Way::By(vec![1]) }
+    fn found(domain: &str) -> DomainLocation {
+        DomainLocation { domain: domain.into(), way: DomainAccess::By(vec![1]) }
     }
 
     #[test]

@@ -83,7 +83,7 @@ fn a_client_that_is_killed_fails_the_session_where_it_stood() {
 
 /// After DONE the other clients continue, and the loss is reported at the end.
 #[test]
-fn a_client_that_is_killed_after_all_are_done_is_told_at_the_end() {
+fn a_client_killed_after_all_are_done_is_reported_at_the_end() {
     let mut server = Server::start("server 2 --trace --check off");
     // The output is more than a pipe holds, so the client blocks before its FINI.
     let cluster = Cluster::new(4000);
@@ -131,7 +131,7 @@ fn a_server_that_is_told_to_stop_exits_as_shells_expect() {
 
 /// The same reason was printed twice, and the end did not mention the second lost client.
 #[test]
-fn losses_after_all_are_done_are_told_once_and_counted_at_the_end() {
+fn losses_after_all_are_done_are_reported_once_and_counted_at_the_end() {
     let mut server = Server::start("server 3");
     let mut clients = server.clients(3);
     clients.iter_mut().for_each(Client::done);

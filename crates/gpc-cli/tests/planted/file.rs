@@ -39,7 +39,7 @@ const FOLDERS: [&str; 2] = ["given", "mutants"];
 
 /// Arguments of a run of mutants.
 #[derive(Clone, PartialEq, Eq, Debug)]
-struct Asked {
+struct MutantOptions {
     /// Prefixes of the paths of files.
     files: Vec<String>,
     /// Seed of the sample.
@@ -52,34 +52,34 @@ struct Asked {
     list: Option<PathBuf>,
 }
 
-impl Asked {
+impl MutantOptions {
     /// # Errors
     /// A message with the argument, and the possible ones.
-    fn of(line: &str) -> Result<Asked, String> {
+    fn of(line: &str) -> Result<MutantOptions, String> {
         let files = vec!["src/chain/".into(), "src/peering/".into()];
-        let mut asked = Asked { files, seed: 1, count: 300, modes: String::new(), list: None };
+        let mut options = MutantOptions { files, seed: 1, count: 300, modes: String::new(), list: None };
         let mut words = line.split_whitespace();
         while let Some(word) = words.next() {
             let value = words.next().ok_or_else(|| format!("{word}: and what? {USAGE}"))?;
             let number =
                 || value.parse().map_err(|_| format!("{word} {value:.40?}: that is no number. {USAGE}"));
             match word {
-                "--files" => asked.files = value.split(',').map(str::to_owned).collect(),
-                "--seed" => asked.seed = number()?,
-                "--count" => asked.count = usize::try_from(number()?).unwrap_or(usize::MAX),
-                "--modes" => asked.modes = value.into(),
-                "--list" => asked.list = Some(value.into()),
+                "--files" => options.files = value.split(',').map(str::to_owned).collect(),
+                "--seed" => options.seed = number()?,
+                "--count" => options.count = usize::try_from(number()?).unwrap_or(usize::MAX),
+                "--modes" => options.modes = value.into(),
+                "--list" => options.list = Some(value.into()),
                 _ => return Err(format!("{word:.40?}: there is no such argument. {USAGE}")),
             }
         }
-        Ok(asked)
+        Ok(options)
     }
 }
 
 const USAGE: &str = "Arguments: --files BEGINNING-OF-PATH,… --seed NUMBER --count NUMBER --modes BEGINNING-OF-NAME --list FILE";
 
 /// Positions of the bugs of a build, by file.
-type Taken<'a> = BTreeMap<&'a str, Vec<Range<usize>>>;
+type ChangedRanges<'a> = BTreeMap<&'a str, Vec<Range<usize>>>;
 
 /// Bugs, and what caught each of them.
 type Results = Vec<(Bug, Option<Caught>)>;
@@ -90,7 +90,7 @@ type Results = Vec<(Bug, Option<Caught>)>;
 /// A message, if the file or the text of a bug does not exist.
 fn batches(bugs: &[Bug]) -> Result<Vec<Vec<Bug>>, String> {
     let mut texts: BTreeMap<&str, String> = BTreeMap::new();
-    let mut batches: Vec<(Vec<Bug>, Taken<'_>)> = Vec::new();
+    let mut batches: Vec<(Vec<Bug>, ChangedRanges<'_>)> = Vec::new();
     for bug in bugs {
         let mut places: Vec<(&str, Range<usize>)> = Vec::new();
         for piece in &bug.pieces {
@@ -107,7 +107,7 @@ fn batches(bugs: &[Bug]) -> Result<Vec<Vec<Bug>>, String> {
             }
             places.push((file, at));
         }
-        let free = |taken: &Taken<'_>| {
+        let free = |taken: &ChangedRanges<'_>| {
             let is_free = |(file, at): &(&str, Range<usize>)| {
                 taken.get(file).into_iter().flatten().all(|there| !overlap(there, at))
             };
@@ -201,26 +201,26 @@ fn shuffled(mut bugs: Vec<Bug>, seed: u64) -> Vec<Bug> {
 
 /// Returns the mutants of a sample, and the number of all mutants. They are taken from each file in turn, so that small
 /// files have their share.
-fn sample(asked: &Asked) -> Result<(Vec<Bug>, usize), String> {
+fn sample(options: &MutantOptions) -> Result<(Vec<Bug>, usize), String> {
     let mut files = Vec::new();
     sources(&root().join("src"), "src", &mut files);
-    files.retain(|file| asked.files.iter().any(|begin| file.starts_with(begin.as_str())));
+    files.retain(|file| options.files.iter().any(|begin| file.starts_with(begin.as_str())));
     files.retain(|file| !NOT_SIMULATED.contains(&file.as_str()));
     if files.is_empty() {
-        return Err(format!("no source file that is simulated begins with any of {:?}", asked.files));
+        return Err(format!("no source file that is simulated begins with any of {:?}", options.files));
     }
     let mut all = 0;
     let mut rest: Vec<std::vec::IntoIter<Bug>> = Vec::new();
     for (file, number) in files.iter().zip(0..) {
         let found = mutants(file, &source("a mutant", file)?)?;
         all += found.len();
-        rest.push(shuffled(found, asked.seed.wrapping_add(number)).into_iter());
+        rest.push(shuffled(found, options.seed.wrapping_add(number)).into_iter());
     }
     let mut turns = Vec::new();
     while turns.len() < all {
         turns.extend(rest.iter_mut().filter_map(Iterator::next));
     }
-    let chosen: Vec<Bug> = batches(&turns)?.into_iter().flatten().take(asked.count).collect();
+    let chosen: Vec<Bug> = batches(&turns)?.into_iter().flatten().take(options.count).collect();
     Ok((chosen, all))
 }
 
@@ -279,16 +279,16 @@ fn automatic_mutants() {
     let Ok(line) = std::env::var(MUTANTS) else {
         return println!("skipped: needs {MUTANTS}, which mutants (crates/gpc-cli/tests/planted/mutate)");
     };
-    let asked = Asked::of(&line).unwrap_or_else(|why| panic!("{why}"));
-    let (bugs, all) = sample(&asked).unwrap_or_else(|why| panic!("{why}"));
+    let options = MutantOptions::of(&line).unwrap_or_else(|why| panic!("{why}"));
+    let (bugs, all) = sample(&options).unwrap_or_else(|why| panic!("{why}"));
     println!("{} of {all} mutants", bugs.len());
-    if let Some(path) = &asked.list {
+    if let Some(path) = &options.list {
         let text: Vec<String> = bugs.iter().map(written).collect();
         return fs::write(path, text.join("\n"))
             .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     }
     let (results, dropped) =
-        tried(FOLDERS[1], &bugs, &asked.modes, false).unwrap_or_else(|why| panic!("{why}"));
+        tried(FOLDERS[1], &bugs, &options.modes, false).unwrap_or_else(|why| panic!("{why}"));
     let explained = explained();
     let mut survivors = String::new();
     let (mut known, mut unknown) = (BTreeMap::<&str, usize>::new(), 0);
@@ -350,15 +350,15 @@ fn a_bad_file_says_where_and_what_to_do() {
     assert!(of("/etc/passwd", "x").contains("is not simulated"));
     assert!(of("src/chain/mod.rs", "no such text").contains("0 times, and not once"));
     assert!(read_file(Path::new("/nowhere")).unwrap_err().contains("give the path"));
-    assert!(Asked::of("--count many").unwrap_err().contains("that is no number"));
-    assert!(Asked::of("--color 1").unwrap_err().contains("no such argument"));
-    assert!(Asked::of("--seed").unwrap_err().contains("and what?"));
+    assert!(MutantOptions::of("--count many").unwrap_err().contains("that is no number"));
+    assert!(MutantOptions::of("--color 1").unwrap_err().contains("no such argument"));
+    assert!(MutantOptions::of("--seed").unwrap_err().contains("and what?"));
 }
 
 #[test]
 fn mutants_are_bugs_that_can_be_planted_and_written_down() {
-    let asked = Asked { count: usize::MAX, ..Asked::of("").unwrap() };
-    let (bugs, all) = sample(&asked).unwrap();
+    let options = MutantOptions { count: usize::MAX, ..MutantOptions::of("").unwrap() };
+    let (bugs, all) = sample(&options).unwrap();
     assert!(bugs.len() == all && all > 1000, "{all}");
     let text: Vec<String> = bugs.iter().map(written).collect();
     assert_eq!(parse(&text.join("\n")).unwrap(), bugs);

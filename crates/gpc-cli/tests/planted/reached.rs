@@ -187,7 +187,7 @@ impl Counters {
 
 /// Known holes: a head, the unreached texts in it, and the reason.
 #[derive(Clone, Debug)]
-struct Known {
+struct KnownHoles {
     head: String,
     texts: Vec<String>,
     reason: String,
@@ -197,13 +197,13 @@ struct Known {
 ///
 /// # Errors
 /// The number of the line, what is wrong with it, and what to do.
-fn known(text: &str) -> Result<Vec<Known>, String> {
-    let mut entries: Vec<Known> = Vec::new();
+fn known(text: &str) -> Result<Vec<KnownHoles>, String> {
+    let mut entries: Vec<KnownHoles> = Vec::new();
     for (line, number) in text.lines().zip(1..).filter(|(line, _)| !line.is_empty() && !line.starts_with('#'))
     {
         match (line.strip_prefix("== "), line.strip_prefix("- "), entries.last_mut()) {
             (Some(head), _, _) => {
-                entries.push(Known { head: head.into(), texts: Vec::new(), reason: String::new() })
+                entries.push(KnownHoles { head: head.into(), texts: Vec::new(), reason: String::new() })
             }
             (None, Some(text), Some(entry)) if entry.reason.is_empty() => entry.texts.push(text.into()),
             (None, None, Some(entry)) if !entry.texts.is_empty() => {
@@ -224,9 +224,9 @@ fn known(text: &str) -> Result<Vec<Known>, String> {
 
 /// Returns unreached places without an entry, and entries that are reached or do not exist. A seldom reached place may
 /// be either.
-fn unexplained(holes: &[Hole], known: &[Known]) -> (Vec<Hole>, Vec<(String, String)>) {
-    let seldom = |entry: &Known| entry.reason.starts_with(SELDOM);
-    let (seldom, never): (Vec<&Known>, Vec<&Known>) = known.iter().partition(|entry| seldom(entry));
+fn unexplained(holes: &[Hole], known: &[KnownHoles]) -> (Vec<Hole>, Vec<(String, String)>) {
+    let seldom = |entry: &KnownHoles| entry.reason.starts_with(SELDOM);
+    let (seldom, never): (Vec<&KnownHoles>, Vec<&KnownHoles>) = known.iter().partition(|entry| seldom(entry));
     let is_seldom =
         |hole: &Hole| seldom.iter().any(|entry| entry.head == hole.head && entry.texts.contains(&hole.text));
     let holes = holes.iter().filter(|hole| !is_seldom(hole));

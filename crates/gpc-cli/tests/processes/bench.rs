@@ -59,7 +59,7 @@ fn roots_waits_payloads_and_calls_in_flight_are_swept() {
 }
 
 #[test]
-fn a_run_is_kept_drawn_and_held_against_another() {
+fn a_run_is_saved_drawn_and_compared_with_another() {
     let folder = tempfile::tempdir().unwrap();
     let [kept, drawn] = ["run.json", "run.svg"].map(|name| folder.path().join(name).display().to_string());
     let table = succeeds(&format!("bench -n 2,3 --rounds 5 --repeat 4 --save {kept} --svg {drawn}"));

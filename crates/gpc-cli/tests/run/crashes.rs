@@ -29,15 +29,16 @@ pub(crate) fn standing_start(
         let programs = ["-n", "1", "bash", "-c", script, ":", "-n", &many, "sleep", "1000"];
         let run = Run::start(place.gpc(words.chain(programs)));
         run.says("up", 1);
-        let keeper = place.keeper_of(first(&run));
-        until("its keeper stands", || keeper.is_stopped());
-        let here = place.processes().iter().filter(|process| process.parent() == Some(keeper.pid)).count();
+        let supervisor = place.supervisor_of(first(&run));
+        until("its keeper stands", || supervisor.is_stopped());
+        let here =
+            place.processes().iter().filter(|process| process.parent() == Some(supervisor.pid)).count();
         if here < count / nodes {
-            return (run, keeper);
+            return (run, supervisor);
         }
         // All were started before the first one ran.
         run.signal(Signal::KILL);
-        keeper.signal(Signal::CONT);
+        supervisor.signal(Signal::CONT);
         run.ended();
         until("nothing of it is left", || place.with("sleep 1000").is_empty());
     }
@@ -48,8 +49,8 @@ pub(crate) fn standing_start(
 fn the_command_is_killed_in_the_middle_of_a_start() {
     for (words, nodes) in [("", 1), ("--nodes 3", 3)] {
         let place = Place::new();
-        let (run, keeper) = standing_start(&place, words, nodes, Run::pid);
-        run.killed(&keeper);
+        let (run, supervisor) = standing_start(&place, words, nodes, Run::pid);
+        run.killed(&supervisor);
         place.nothing_left();
     }
 }
@@ -57,19 +58,19 @@ fn the_command_is_killed_in_the_middle_of_a_start() {
 #[test]
 fn a_rank_is_killed_in_the_middle_of_a_start() {
     let place = Place::new();
-    let (run, keeper) = standing_start(&place, "", 1, Run::pid);
+    let (run, supervisor) = standing_start(&place, "", 1, Run::pid);
     place.member("g1.0").signal(Signal::KILL);
-    keeper.signal(Signal::CONT);
+    supervisor.signal(Signal::CONT);
     let ended = run.ended();
     ended.failed(137, "gpc: g1.0: killed by signal 9 (SIGKILL)\n");
     place.nothing_left();
 }
 
 #[test]
-fn a_keeper_is_killed_in_the_middle_of_a_start() {
+fn a_supervisor_is_killed_in_the_middle_of_a_start() {
     let place = Place::new();
-    let (run, keeper) = standing_start(&place, "", 1, Run::pid);
-    keeper.signal(Signal::KILL);
+    let (run, supervisor) = standing_start(&place, "", 1, Run::pid);
+    supervisor.signal(Signal::KILL);
     let ended = run.ended();
     assert_ne!(ended.status, 0, "{}", ended.err);
     assert!(ended.err.starts_with("gpc: the keeper of this host's processes is gone"), "{}", ended.err);
@@ -183,21 +184,21 @@ pub(crate) fn standing_spawn(place: &Place, words: &str, second: impl Fn() -> Pi
     command.stdin(Stdio::piped());
     let mut run = Run::start(command);
     run.says("up", 2);
-    let keeper = place.keeper_of(second());
-    keeper.signal(Signal::STOP);
-    until("the second keeper stands", || keeper.is_stopped());
+    let supervisor = place.supervisor_of(second());
+    supervisor.signal(Signal::STOP);
+    until("the second keeper stands", || supervisor.is_stopped());
     run.write("go\n");
     run.says("child", 1);
-    (run, keeper)
+    (run, supervisor)
 }
 
 /// The job waited forever: the processes that the rank had spawned ran on, and held its output open.
 #[test]
 fn a_rank_is_killed_in_the_middle_of_its_spawn() {
     let place = Place::new();
-    let (run, keeper) = standing_spawn(&place, "--nodes 2", || place.node(1).pid);
+    let (run, supervisor) = standing_spawn(&place, "--nodes 2", || place.node(1).pid);
     place.member("g1.0").signal(Signal::KILL);
-    keeper.signal(Signal::CONT);
+    supervisor.signal(Signal::CONT);
     let ended = run.ended();
     ended.failed(137, "gpc: g1.0: killed by signal 9 (SIGKILL)\n");
     place.nothing_left();
@@ -206,9 +207,9 @@ fn a_rank_is_killed_in_the_middle_of_its_spawn() {
 #[test]
 fn a_spawned_process_is_killed_in_the_middle_of_the_spawn() {
     let place = Place::new();
-    let (run, keeper) = standing_spawn(&place, "--nodes 2 --on-death notify", || place.node(1).pid);
+    let (run, supervisor) = standing_spawn(&place, "--nodes 2 --on-death notify", || place.node(1).pid);
     place.member("g2.0").signal(Signal::KILL);
-    keeper.signal(Signal::CONT);
+    supervisor.signal(Signal::CONT);
     run.says("spawned: ", 1);
     // Rank 1 and the other spawned process would sleep on.
     run.signal(Signal::TERM);
@@ -220,9 +221,9 @@ fn a_spawned_process_is_killed_in_the_middle_of_the_spawn() {
 #[test]
 fn a_node_is_killed_in_the_middle_of_a_spawn() {
     let place = Place::new();
-    let (run, keeper) = standing_spawn(&place, "--nodes 2", || place.node(1).pid);
+    let (run, supervisor) = standing_spawn(&place, "--nodes 2", || place.node(1).pid);
     place.node(1).signal(Signal::KILL);
-    keeper.signal(Signal::CONT);
+    supervisor.signal(Signal::CONT);
     let ended = run.ended();
     assert_eq!(ended.status, 1, "{}", ended.err);
     assert!(ended.err.lines().next().unwrap().contains("node 1"), "{}", ended.err);
@@ -233,7 +234,7 @@ fn a_node_is_killed_in_the_middle_of_a_spawn() {
 #[test]
 fn the_command_is_killed_in_the_middle_of_a_spawn() {
     let place = Place::new();
-    let (run, keeper) = standing_spawn(&place, "--nodes 2", || place.node(1).pid);
-    run.killed(&keeper);
+    let (run, supervisor) = standing_spawn(&place, "--nodes 2", || place.node(1).pid);
+    run.killed(&supervisor);
     place.nothing_left();
 }

@@ -59,10 +59,10 @@ fn a_node_is_killed_in_the_middle_of_a_start() {
     let place = Place::new();
     let mut hosts = Hosts::new(&place, "start-node");
     let first = hosts.nodes[0].pid();
-    let (run, keeper) = standing_start(&place, &hosts.words, 2, |_| first);
+    let (run, supervisor) = standing_start(&place, &hosts.words, 2, |_| first);
     hosts.kill_second();
     run.complains("node 2");
-    keeper.signal(Signal::CONT);
+    supervisor.signal(Signal::CONT);
     let ended = run.ended();
     names_the_second(ended.status, &lines(&ended.err));
     hosts.go_on(&place);
@@ -73,8 +73,8 @@ fn the_command_is_killed_in_the_middle_of_a_start() {
     let place = Place::new();
     let hosts = Hosts::new(&place, "start-head");
     let first = hosts.nodes[0].pid();
-    let (run, keeper) = standing_start(&place, &hosts.words, 2, |_| first);
-    run.killed(&keeper);
+    let (run, supervisor) = standing_start(&place, &hosts.words, 2, |_| first);
+    run.killed(&supervisor);
     hosts.go_on(&place);
 }
 
@@ -109,9 +109,9 @@ fn a_node_is_killed_in_the_middle_of_a_spawn() {
     let place = Place::new();
     let mut hosts = Hosts::new(&place, "spawn-node");
     let second = hosts.nodes[1].pid();
-    let (run, keeper) = standing_spawn(&place, &hosts.words, || second);
+    let (run, supervisor) = standing_spawn(&place, &hosts.words, || second);
     hosts.kill_second();
-    keeper.signal(Signal::CONT);
+    supervisor.signal(Signal::CONT);
     let ended = run.ended();
     names_the_second(ended.status, &lines(&ended.err));
     hosts.go_on(&place);
@@ -122,8 +122,8 @@ fn the_command_is_killed_in_the_middle_of_a_spawn() {
     let place = Place::new();
     let hosts = Hosts::new(&place, "spawn-head");
     let second = hosts.nodes[1].pid();
-    let (run, keeper) = standing_spawn(&place, &hosts.words, || second);
-    run.killed(&keeper);
+    let (run, supervisor) = standing_spawn(&place, &hosts.words, || second);
+    run.killed(&supervisor);
     hosts.go_on(&place);
 }
 

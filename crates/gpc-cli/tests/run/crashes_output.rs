@@ -120,10 +120,10 @@ fn the_command_is_killed_in_the_middle_of_output() {
 /// A node that lost its supervisor also killed the processes of the other nodes on its host, and those were reported as
 /// the first cause.
 #[test]
-fn a_keeper_is_killed_in_the_middle_of_output() {
+fn a_supervisor_is_killed_in_the_middle_of_output() {
     let place = Place::new();
     let flood = standing(&place, "--nodes 3", 3, YES);
-    place.keeper_of(place.node(2).pid).signal(Signal::KILL);
+    place.supervisor_of(place.node(2).pid).signal(Signal::KILL);
     let (status, _) = flood.ended();
     let told = told(&place);
     assert_eq!(status, 137, "{told:?}");

@@ -77,13 +77,13 @@ fn what_processes_leave_behind_at_their_own_end_goes() {
 }
 
 #[test]
-fn a_keeper_that_is_killed_leaves_nothing() {
+fn a_supervisor_that_is_killed_leaves_nothing() {
     let place = Place::new();
     let run = Run::start(place.script("-n 3", "echo up; exec sleep 1000"));
     run.says("up", 3);
-    let keepers = place.with(" keep ");
-    assert_eq!(keepers.len(), 1, "{keepers:?}");
-    keepers[0].signal(Signal::KILL);
+    let supervisors = place.with(" keep ");
+    assert_eq!(supervisors.len(), 1, "{supervisors:?}");
+    supervisors[0].signal(Signal::KILL);
     let ended = run.ended();
     assert_ne!(ended.status, 0, "{}", ended.err);
     place.empty();

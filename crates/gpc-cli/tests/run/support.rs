@@ -147,15 +147,15 @@ impl Place {
     }
 
     /// Returns the supervisors of the nodes.
-    pub(crate) fn keepers(&self) -> Vec<Process> {
+    pub(crate) fn supervisors(&self) -> Vec<Process> {
         self.with(" keep ")
     }
 
     /// Returns the supervisor of a node: its child.
     #[track_caller]
-    pub(crate) fn keeper_of(&self, node: Pid) -> Process {
-        let of_node = |keeper: &Process| keeper.parent() == Some(node);
-        self.keepers().into_iter().find(of_node).expect("the node has a keeper")
+    pub(crate) fn supervisor_of(&self, node: Pid) -> Process {
+        let of_node = |supervisor: &Process| supervisor.parent() == Some(node);
+        self.supervisors().into_iter().find(of_node).expect("the node has a keeper")
     }
 
     /// Returns a node that a run started.
@@ -301,9 +301,9 @@ impl Run {
 
     /// Kills the command while a supervisor is stopped, then continues the supervisor.
     #[track_caller]
-    pub(crate) fn killed(self, keeper: &Process) {
+    pub(crate) fn killed(self, supervisor: &Process) {
         self.signal(Signal::KILL);
-        keeper.signal(Signal::CONT);
+        supervisor.signal(Signal::CONT);
         assert_eq!(self.ended().status, 137);
     }
 

@@ -100,10 +100,10 @@ fn a_control_group_that_is_full_of_processes_is_named_by_a_call() {
     place.empty();
 }
 
-/// If a seccomp filter denied `prctl`, the error was "`gpc keep` is started by nodes". Then both the keeper and its
+/// If a seccomp filter denied `prctl`, the error was "`gpc keep` is started by nodes". Then both the supervisor and its
 /// node reported the reason.
 #[test]
-fn why_a_keeper_cannot_work_is_said() {
+fn the_error_names_why_a_supervisor_cannot_work() {
     let place = Place::new();
     let by_hand = ended(place.gpc(["keep"]));
     by_hand.failed(1, "gpc: `gpc keep` is started by nodes");

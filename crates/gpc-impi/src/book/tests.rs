@@ -112,7 +112,7 @@ fn processes_that_name_another_address_are_told() {
     assert_eq!(Book::of(&learned, Ports::PlusLocalRank).unwrap().elsewhere, []);
     learned.clusters[0].hosts[1].procs[1].address = Some("fd00::9".parse().unwrap());
     let book = Book::of(&learned, Ports::PlusLocalRank).unwrap();
-    let who: Vec<String> = book.elsewhere.iter().map(Who::to_string).collect();
+    let who: Vec<String> = book.elsewhere.iter().map(ProcessId::to_string).collect();
     assert_eq!(who, ["process 1 of host 1 of client 0"]);
     assert_eq!(book.entries[2].address.ip(), Ipv4Addr::new(10, 0, 0, 2));
     // A process without an entry is not listed as elsewhere.

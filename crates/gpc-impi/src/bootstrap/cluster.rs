@@ -13,9 +13,9 @@ use chained_gpc::{
 };
 
 use super::answer::Answer;
-use super::held::Held;
-use super::speak::{Said, speak};
-use super::{JoinError, Own, Setup};
+use super::pending_call::PendingCall;
+use super::root_client::{ProcessEntry, join_session};
+use super::{JoinError, OwnProcess, Setup};
 use crate::session::Session;
 
 /// Names of the functions.
@@ -50,7 +50,7 @@ struct Shared {
 #[derive(Default)]
 struct State {
     /// The root's call that waits here until the announcement.
-    held: Held<CallId, Deferred>,
+    pending: PendingCall<CallId, Deferred>,
     /// The root's announcement: the text of the outcome, or the reason for the failure.
     announced: Option<Result<String, String>>,
 }
@@ -62,20 +62,20 @@ impl Shared {
     }
 
     /// Waits at most `limit` for the announcement, or for the end of the waiting call.
-    fn wait(&self, limit: Duration) -> Heard {
-        let nothing = |state: &mut State| state.announced.is_none() && !state.held.has_ended();
+    fn wait(&self, limit: Duration) -> RootStatus {
+        let nothing = |state: &mut State| state.announced.is_none() && !state.pending.has_ended();
         let waited = self.changed.wait_timeout_while(self.state(), limit, nothing);
         let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
         match state.announced.clone() {
-            Some(announced) => Heard::Announced(announced),
-            None if state.held.take_end() => Heard::Nothing { asks: true },
-            None => Heard::Nothing { asks: state.held.is_nothing() },
+            Some(announced) => RootStatus::Announced(announced),
+            None if state.pending.take_end() => RootStatus::Nothing { asks: true },
+            None => RootStatus::Nothing { asks: state.pending.is_nothing() },
         }
     }
 }
 
 /// What a process knows about its root.
-enum Heard {
+enum RootStatus {
     Announced(Result<String, String>),
     /// There is no announcement. `asks` is true if no call of the root waits here, whose end would reveal that the root
     /// has gone.
@@ -104,7 +104,7 @@ fn register(functions: &Functions, mine: &str, shared: &Arc<Shared>) -> Result<H
     let holds = shared.clone();
     let hold = functions.deferring(HOLD, move |request, token| holds.hold(request, token))?;
     let hears = shared.clone();
-    let announce = functions.func(ANNOUNCE, move |request, _| Ok(hears.hear(request)?))?;
+    let announce = functions.func(ANNOUNCE, move |request, _| Ok(hears.handle_announcement(request)?))?;
     Ok(Handles { says, hold, announce })
 }
 
@@ -116,14 +116,14 @@ impl Shared {
             (0, _) => {
                 let (waits, call) = (self.clone(), token.call());
                 let mut state = self.state();
-                let free = state.announced.is_none() && state.held.begin(call);
+                let free = state.announced.is_none() && state.pending.begin(call);
                 drop(state);
                 if !free {
                     return token.fail("this process waits already, or has been told");
                 }
                 // If the call has ended by now, the handler runs immediately on this thread: no lock may be held here.
                 token.on_cancel(move || {
-                    if waits.state().held.end(call) {
+                    if waits.state().pending.end(call) {
                         waits.changed.notify_all();
                     }
                 });
@@ -131,7 +131,7 @@ impl Shared {
                 // If the announcement has arrived meanwhile, it found no token to answer.
                 let back = match state.announced {
                     Some(_) => Some(token),
-                    None => state.held.keep(call, token),
+                    None => state.pending.store_token(call, token),
                 };
                 drop(state);
                 match back {
@@ -143,7 +143,7 @@ impl Shared {
         }
     }
 
-    fn hear(&self, request: &Request<'_>) -> Result<(), &'static str> {
+    fn handle_announcement(&self, request: &Request<'_>) -> Result<(), &'static str> {
         if request.root() != 0 {
             return Err("only the root of a cluster announces");
         }
@@ -169,8 +169,8 @@ pub(super) fn meet(
 ) -> Result<Meeting, JoinError> {
     let until = Instant::now() + within.left;
     let Some(cluster) = cluster else {
-        let said = [Said::new(0, std::process::id(), mine)?];
-        let (answer, session) = speak(&setup, &said, (within.limit, within.left), || true)?;
+        let processes = [ProcessEntry::new(0, std::process::id(), mine)?];
+        let (answer, session) = join_session(&setup, &processes, (within.limit, within.left), || true)?;
         return meeting(setup, answer, mine, farewell(session));
     };
     let (functions, shared) = (Functions::new(), Arc::<Shared>::default());
@@ -222,8 +222,8 @@ impl Part<'_> {
 
     /// The root's part. It announces a failure, too.
     fn lead(&self) -> Result<(Answer, Session), JoinError> {
-        let mut said = Vec::new();
-        let led = self.led(&mut said);
+        let mut processes = Vec::new();
+        let led = self.join_as_root(&mut processes);
         if let Err(error) = &led {
             let call = self.call(self.handles.announce).header(GIVEN_UP).data(error.to_string().into_bytes());
             let told = self.member.call(call.limit(ANNOUNCE_MIN).partial()).and_then(CallHandle::wait);
@@ -233,17 +233,17 @@ impl Part<'_> {
         led
     }
 
-    fn led(&self, said: &mut Vec<Said>) -> Result<(Answer, Session), JoinError> {
+    fn join_as_root(&self, processes: &mut Vec<ProcessEntry>) -> Result<(Answer, Session), JoinError> {
         let gathered = self.member.call(self.call(self.handles.says)).and_then(CallHandle::wait);
         let gathered = gathered.map_err(|error| self.lost(&[], error))?;
         let replies = gathered.replies().map_err(|error| {
             let why = error.to_string();
-            JoinError::Nonsense { who: Own { id: 0, known: None }, why }
+            JoinError::Nonsense { who: OwnProcess { id: 0, known: None }, why }
         })?;
         for reply in replies {
-            said.push(parse(reply.id, &reply.data)?);
+            processes.push(parse(reply.id, &reply.data)?);
         }
-        let lost = |error| self.lost(said, error);
+        let lost = |error| self.lost(processes, error);
         let mut held = self.hold_others().map_err(lost)?;
         let mut gone = None;
         let goes_on = || {
@@ -253,7 +253,7 @@ impl Part<'_> {
             }
             gone.is_none()
         };
-        let spoken = speak(self.setup, said, (self.limit, self.left()), goes_on);
+        let spoken = join_session(self.setup, processes, (self.limit, self.left()), goes_on);
         if let Some(error) = gone {
             return Err(lost(error));
         }
@@ -278,12 +278,16 @@ impl Part<'_> {
     }
 
     /// The lost process, as far as the failed call names it.
-    fn lost(&self, said: &[Said], error: CallError) -> JoinError {
+    fn lost(&self, processes: &[ProcessEntry], error: CallError) -> JoinError {
         let rank = self.setup.rank;
         match error.cause() {
             Some(cause) if cause.kind != CauseKind::TimeLimit => {
-                let known = said.iter().find(|said| said.id == cause.id).map(Said::who);
-                JoinError::Lost { rank, who: known.unwrap_or(Own { id: cause.id, known: None }), error }
+                let known = processes.iter().find(|process| process.id == cause.id).map(ProcessEntry::who);
+                JoinError::Lost {
+                    rank,
+                    who: known.unwrap_or(OwnProcess { id: cause.id, known: None }),
+                    error,
+                }
             }
             _ => JoinError::Call { rank, error },
         }
@@ -296,14 +300,14 @@ impl Part<'_> {
         loop {
             let left = self.left() + ANNOUNCE_MIN;
             let asks = match self.shared.wait(ASK_EVERY.min(left)) {
-                Heard::Announced(announced) => return self.told(announced),
-                Heard::Nothing { asks } => asks,
+                RootStatus::Announced(announced) => return self.finish(announced),
+                RootStatus::Nothing { asks } => asks,
             };
             if asks && let Err(error) = self.ask() {
                 // An announcement that arrived before the root went counts.
                 return match self.shared.wait(Duration::ZERO) {
-                    Heard::Announced(announced) => self.told(announced),
-                    Heard::Nothing { .. } => Err(JoinError::Root { rank, error }),
+                    RootStatus::Announced(announced) => self.finish(announced),
+                    RootStatus::Nothing { .. } => Err(JoinError::Root { rank, error }),
                 };
             }
             if self.left().is_zero() && Instant::now() >= self.until + ANNOUNCE_MIN {
@@ -318,19 +322,21 @@ impl Part<'_> {
         self.member.call(call)?.wait().map(drop)
     }
 
-    fn told(&self, announced: Result<String, String>) -> Result<Answer, JoinError> {
-        let held = self.shared.state().held.take();
+    fn finish(&self, announced: Result<String, String>) -> Result<Answer, JoinError> {
+        let held = self.shared.state().pending.take();
         held.into_iter().for_each(|held| held.reply(Reply::default()));
         let rank = self.setup.rank;
         let text = announced.map_err(|why| JoinError::GivenUp { rank, why })?;
-        Answer::parse(&text).map_err(|why| JoinError::Nonsense { who: Own { id: 0, known: None }, why })
+        Answer::parse(&text)
+            .map_err(|why| JoinError::Nonsense { who: OwnProcess { id: 0, known: None }, why })
     }
 }
 
 /// Parses the reply of a process: its process id, and its entry.
-fn parse(id: Id, data: &[u8]) -> Result<Said, JoinError> {
+fn parse(id: Id, data: &[u8]) -> Result<ProcessEntry, JoinError> {
     let text = String::from_utf8_lossy(data);
-    let nonsense = || JoinError::Nonsense { who: Own { id, known: None }, why: text.clone().into_owned() };
+    let nonsense =
+        || JoinError::Nonsense { who: OwnProcess { id, known: None }, why: text.clone().into_owned() };
     let (pid, mine) = text.split_once(' ').ok_or_else(nonsense)?;
-    Said::new(id, pid.parse().map_err(|_| nonsense())?, mine)
+    ProcessEntry::new(id, pid.parse().map_err(|_| nonsense())?, mine)
 }

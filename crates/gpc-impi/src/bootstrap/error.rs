@@ -30,7 +30,7 @@ pub enum JoinError {
         /// Rank of the cluster.
         rank: Rank,
         /// The process.
-        who: Own,
+        who: OwnProcess,
         /// Failure of the call.
         #[source]
         error: CallError,
@@ -80,18 +80,18 @@ pub enum JoinError {
     )]
     Nonsense {
         /// The process.
-        who: Own,
+        who: OwnProcess,
         /// What is malformed.
         why: String,
     },
     /// A process has no address that the other clusters can reach.
     #[error(
         "{who} listens for its own host alone{}: name the address at which the other clusters reach its host with GPC_HOST_ADDRESS",
-        At(.address)
+        OptionalAddress(.address)
     )]
     Unreachable {
         /// The process.
-        who: Own,
+        who: OwnProcess,
         /// Its loopback address, if it has one.
         address: Option<SocketAddr>,
     },
@@ -154,9 +154,9 @@ pub enum JoinError {
 }
 
 /// An address in a message, if it is known: ` (at 127.0.0.1:7)`.
-struct At<'a>(&'a Option<SocketAddr>);
+struct OptionalAddress<'a>(&'a Option<SocketAddr>);
 
-impl fmt::Display for At<'_> {
+impl fmt::Display for OptionalAddress<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|address| write!(f, " (at {address})"))
     }
@@ -164,14 +164,14 @@ impl fmt::Display for At<'_> {
 
 /// A process of this cluster.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Own {
+pub struct OwnProcess {
     /// Its id in the cluster.
     pub id: chained_gpc::Id,
     /// Its host and its process id, if known.
     pub known: Option<(String, u32)>,
 }
 
-impl fmt::Display for Own {
+impl fmt::Display for OwnProcess {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.known {
             Some((host, pid)) => write!(f, "process {} of this cluster (pid {pid} on host {host})", self.id),

@@ -24,14 +24,14 @@
 mod answer;
 mod cluster;
 mod error;
-mod held;
+mod pending_call;
+mod root_client;
 mod setup;
-mod speak;
 mod variables;
 
 use chained_gpc::bootstrap::{Bootstrap, BootstrapError};
 
-pub use error::{JoinError, Own};
+pub use error::{JoinError, OwnProcess};
 pub use setup::Setup;
 pub use variables::{EnvError, RANK_VARIABLE, SERVER_VARIABLE};
 

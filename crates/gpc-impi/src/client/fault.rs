@@ -36,11 +36,11 @@ pub enum ClientFault {
     },
     /// The server has violated the protocol.
     #[error("the server broke the protocol while this client was {stage}: {wrong}")]
-    Wrong {
+    Violation {
         /// Stage of the client.
         stage: ClientStage,
         /// The violation.
-        wrong: Wrong,
+        wrong: Violation,
     },
     /// The clients' values are inconsistent.
     #[error("what the clients have said does not go together: {0}")]
@@ -50,7 +50,7 @@ pub enum ClientFault {
 /// A violation of the protocol by the server.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum Wrong {
+pub enum Violation {
     /// A method that the client did not offer.
     #[error("it chose method {which} of AUTH, and this client offers mask {mask:#x}{}", stranger(*.which))]
     Method {

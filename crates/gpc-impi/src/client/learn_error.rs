@@ -20,7 +20,7 @@ pub enum LearnError {
         clients: Vec<Rank>,
     },
     /// The number of values differs from the clients' counts.
-    #[error("COLL {label}: {found} bytes of values, and {count} values of {size} bytes were counted{}", Suspect(.suspect))]
+    #[error("COLL {label}: {found} bytes of values, and {count} values of {size} bytes were counted{}", SuspectedClient(.suspect))]
     Length {
         /// The label.
         label: Label,
@@ -47,7 +47,7 @@ pub enum LearnError {
         default: i32,
     },
     /// A client other than 0 has sent the job.
-    #[error("{} said the job of all nodes (C_JOB), and client 0 alone says it", Those(.clients))]
+    #[error("{} said the job of all nodes (C_JOB), and client 0 alone says it", ClientSubject(.clients))]
     Job {
         /// The clients that have sent it.
         clients: Vec<Rank>,
@@ -85,7 +85,7 @@ pub enum LearnError {
     /// More hosts or processes than the settings accept.
     #[error(
         "client {client} has {count} {}, and all clients together {all}; at most {most} are taken",
-        Counted(.label)
+        CountedNoun(.label)
     )]
     Many {
         /// The label of the count: C_NHOSTS or C_NPROCS.
@@ -110,13 +110,13 @@ impl LearnError {
     }
 }
 
-struct Counted<'a>(&'a Label);
+struct CountedNoun<'a>(&'a Label);
 struct Clients<'a>(&'a [Rank]);
-struct Those<'a>(&'a [Rank]);
-struct Suspect<'a>(&'a Option<(Rank, usize)>);
+struct ClientSubject<'a>(&'a [Rank]);
+struct SuspectedClient<'a>(&'a Option<(Rank, usize)>);
 struct Values<'a>(&'a [(Rank, i32)], i32);
 
-impl fmt::Display for Counted<'_> {
+impl fmt::Display for CountedNoun<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(if *self.0 == Label::C_NHOSTS { "hosts" } else { "processes" })
     }
@@ -129,13 +129,13 @@ impl fmt::Display for Clients<'_> {
     }
 }
 
-impl fmt::Display for Those<'_> {
+impl fmt::Display for ClientSubject<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", Clients(self.0), if self.0.len() == 1 { "has" } else { "have" })
     }
 }
 
-impl fmt::Display for Suspect<'_> {
+impl fmt::Display for SuspectedClient<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some((rank, width)) = self.0 else { return Ok(()) };
         write!(f, "; it would be right if those of client {rank} had {width} bytes each")

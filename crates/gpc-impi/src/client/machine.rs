@@ -8,8 +8,8 @@ use bytes::Bytes;
 
 use super::answers::{Answer, Answers};
 use super::{
-    ClientEvent, ClientFault, ClientSettings, ClientSettingsError, ClientStage, LearnError, Learned, Wrong,
-    learn,
+    ClientEvent, ClientFault, ClientSettings, ClientSettingsError, ClientStage, LearnError, Learned,
+    Violation, learn,
 };
 use crate::server::Rank;
 use crate::wire::{
@@ -113,7 +113,7 @@ impl Client {
     pub fn new(settings: ClientSettings) -> Result<Client, ClientSettingsError> {
         let settings = settings.checked()?;
         let labels: Vec<Label> =
-            Label::KNOWN.into_iter().filter(|label| settings.cluster.says(*label)).collect();
+            Label::KNOWN.into_iter().filter(|label| settings.cluster.has_values(*label)).collect();
         let most = settings.bytes_max.min(i32::MAX as usize - 64);
         for label in labels.iter().chain(&Label::OWN[1..]).chain(settings.extra.keys()) {
             match settings.len(*label) {
@@ -221,16 +221,16 @@ impl Client {
                     self.received = self.received.saturating_add(8 + payload.len());
                     match self.settings.bytes_max {
                         // The limit may be exceeded by the head of a command without a payload.
-                        most if self.received > most => Err(Wrong::Bytes(most).into()),
-                        _ => self.said(command, payload),
+                        most if self.received > most => Err(Violation::Bytes(most).into()),
+                        _ => self.handle_command(command, payload),
                     }
                 }
-                Err(error) => Err(Wrong::from(error).into()),
+                Err(error) => Err(Violation::from(error).into()),
             };
             if let Err(Fault(fault)) = said {
                 let stage = self.stage();
                 self.fail(match fault {
-                    Ok(wrong) => ClientFault::Wrong { stage, wrong },
+                    Ok(wrong) => ClientFault::Violation { stage, wrong },
                     Err(error) => ClientFault::Learn(error),
                 });
             }
@@ -245,7 +245,7 @@ impl Client {
         let (method, key) = match (which, &methods.key) {
             (0, _) if methods.none => (Method::None, None),
             (1, Some(key)) => (Method::Key, Some(Bytes::from_owner(key.bytes()))),
-            _ => return Err(Wrong::Method { which, mask: methods.mask() }.into()),
+            _ => return Err(Violation::Method { which, mask: methods.mask() }.into()),
         };
         self.event(ClientEvent::Auth(method));
         if let Some(key) = key {
@@ -259,10 +259,10 @@ impl Client {
     /// Counts input that a server may send, but need not.
     fn needless(&mut self) -> Result<(), Fault> {
         self.needless += 1;
-        if self.needless > NEEDLESS_MAX { Err(Wrong::Needless(NEEDLESS_MAX).into()) } else { Ok(()) }
+        if self.needless > NEEDLESS_MAX { Err(Violation::Needless(NEEDLESS_MAX).into()) } else { Ok(()) }
     }
 
-    fn said(&mut self, command: Command, payload: Bytes) -> Result<(), Fault> {
+    fn handle_command(&mut self, command: Command, payload: Bytes) -> Result<(), Fault> {
         match (command, self.state) {
             (Command::Impi, _) => self.joined(&payload),
             (Command::Coll, State::At(_) | State::Done) => self.answered(payload),
@@ -274,7 +274,7 @@ impl Client {
                 self.event(ClientEvent::Ignored(command, payload.len()));
                 self.needless()
             }
-            _ => Err(Wrong::Early(command).into()),
+            _ => Err(Violation::Early(command).into()),
         }
     }
 
@@ -285,13 +285,13 @@ impl Client {
         let rank = self.settings.rank;
         let size = match u32::try_from(number) {
             Ok(size @ 1..=CLIENTS_MAX) => size,
-            _ => return Err(Wrong::Size(number).into()),
+            _ => return Err(Violation::Size(number).into()),
         };
         if self.state != State::Impi {
             let before = self.size;
             return match before == size {
                 true => self.needless(),
-                false => Err(Wrong::Resized { before, now: size }.into()),
+                false => Err(Violation::Resized { before, now: size }.into()),
             };
         }
         if rank >= size {
@@ -327,7 +327,7 @@ impl Client {
     fn finish(&mut self) {
         self.state = State::Done;
         let before = self.labels.last().copied().unwrap_or(Label::NONE);
-        let own = Label::OWN.into_iter().filter(|label| self.says(*label));
+        let own = Label::OWN.into_iter().filter(|label| self.has_values(*label));
         let extra = self.settings.extra.range(before..).map(|(label, _)| *label);
         let labels: BTreeSet<Label> = own.chain(extra).collect();
         labels.into_iter().for_each(|label| self.send_label(label));
@@ -336,10 +336,12 @@ impl Client {
     }
 
     /// Whether this client sends this label at some time.
-    fn says(&self, label: Label) -> bool {
+    fn has_values(&self, label: Label) -> bool {
         match label {
             Label::C_JOB => self.own_labels && self.settings.rank == 0 && self.settings.job.is_some(),
-            label if Label::OWN.contains(&label) => self.own_labels && self.settings.cluster.says(label),
+            label if Label::OWN.contains(&label) => {
+                self.own_labels && self.settings.cluster.has_values(label)
+            }
             label => self.settings.len(label).is_some(),
         }
     }
@@ -358,7 +360,7 @@ impl Client {
     /// there are clients.
     fn answered(&mut self, mut payload: Bytes) -> Result<(), Fault> {
         let Some(head) = payload.first_chunk::<8>().map(|head| u64::from_be_bytes(*head)) else {
-            return Err(Wrong::Coll(payload.len()).into());
+            return Err(Violation::Coll(payload.len()).into());
         };
         let (label, mask) = (Label((head >> 32) as u32), head as u32);
         let values = payload.split_off(8);
@@ -393,19 +395,19 @@ impl Client {
         let (rank, size) = (self.settings.rank, self.size);
         if label == Label::C_VERSION && len > VERSIONS_MAX {
             let (len, most) = (i32::try_from(len).unwrap_or(i32::MAX), VERSIONS_MAX);
-            return Err(Wrong::from(FrameError { command: Command::Coll, len, most }).into());
+            return Err(Violation::from(FrameError { command: Command::Coll, len, most }).into());
         }
         let own = mask >> rank & 1 == 1;
-        let (says, sent) = (self.says(label), self.is_sent(label));
+        let (says, sent) = (self.has_values(label), self.is_sent(label));
         let wrong = match label {
-            _ if u64::from(mask) >> size != 0 => Wrong::Mask { label, mask, size },
+            _ if u64::from(mask) >> size != 0 => Violation::Mask { label, mask, size },
             _ if self.answers.get(&label).is_some_and(|answer| !answer.lacks_some_of(mask)) => {
-                Wrong::Twice(label)
+                Violation::Twice(label)
             }
-            _ if says && !sent => Wrong::Unsent(label),
-            _ if says && !own => Wrong::Dropped { label, mask, rank },
-            _ if !says && own => Wrong::Invented { label, mask, rank },
-            _ if mask == 0 && len > 0 => Wrong::Nobodys { label, len },
+            _ if says && !sent => Violation::Unsent(label),
+            _ if says && !own => Violation::Dropped { label, mask, rank },
+            _ if !says && own => Violation::Invented { label, mask, rank },
+            _ if mask == 0 && len > 0 => Violation::Nobodys { label, len },
             _ => return Ok(()),
         };
         Err(wrong.into())
@@ -425,12 +427,12 @@ impl Client {
     fn done(&mut self) -> Result<(), Fault> {
         let carried = Label::OWN.iter().any(|label| self.answers.contains_key(label));
         let unanswered =
-            Label::OWN.into_iter().find(|label| self.says(*label) && !self.answers.contains_key(label));
+            Label::OWN.into_iter().find(|label| self.has_values(*label) && !self.answers.contains_key(label));
         if let (true, Some(label)) = (carried, unanswered) {
-            return Err(Wrong::Unanswered(label).into());
+            return Err(Violation::Unanswered(label).into());
         }
         let (mut learned, doubts) = learn::learn(&self.settings, self.size, &self.answers, carried)?;
-        if carried && self.says(Label::C_JOB) && learned.job != self.settings.job {
+        if carried && self.has_values(Label::C_JOB) && learned.job != self.settings.job {
             return Err(LearnError::Altered(Label::C_JOB).into());
         }
         doubts.into_iter().for_each(|(label, why)| self.event(ClientEvent::Doubted(label, why)));
@@ -445,10 +447,10 @@ impl Client {
 }
 
 /// A fault that ends the session: the server has violated the protocol, or the clients' values are inconsistent.
-struct Fault(Result<Wrong, LearnError>);
+struct Fault(Result<Violation, LearnError>);
 
-impl From<Wrong> for Fault {
-    fn from(wrong: Wrong) -> Fault {
+impl From<Violation> for Fault {
+    fn from(wrong: Violation) -> Fault {
         Fault(Ok(wrong))
     }
 }
@@ -460,5 +462,5 @@ impl From<LearnError> for Fault {
 }
 
 fn length(command: Command, expected: usize, found: usize) -> Result<(), Fault> {
-    if expected == found { Ok(()) } else { Err(Wrong::Length { command, expected, found }.into()) }
+    if expected == found { Ok(()) } else { Err(Violation::Length { command, expected, found }.into()) }
 }

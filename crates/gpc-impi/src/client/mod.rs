@@ -11,14 +11,14 @@ mod learn;
 mod learn_error;
 mod learned;
 mod machine;
-mod said;
 mod settings;
+mod values;
 
 use address::canonical;
 pub use address::{from_ip, to_ip};
 pub use cluster::{Cluster, Host, Proc};
 pub use event::{ClientEvent, ClientStage};
-pub use fault::{ClientFault, Wrong};
+pub use fault::{ClientFault, Violation};
 pub use learn_error::LearnError;
 pub use learned::Learned;
 pub use machine::{Client, ClientInput, ClientOutput};

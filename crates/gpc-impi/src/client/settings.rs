@@ -82,7 +82,7 @@ pub enum ClientSettingsError {
         lacks: Place,
     },
     /// The list of versions is invalid.
-    #[error("the versions {}: they ascend from 0.0, which every client speaks", Listed(.0))]
+    #[error("the versions {}: they ascend from 0.0, which every client speaks", VersionList(.0))]
     Versions(Vec<Version>),
     /// The source does not allow this value.
     #[error("{label} of {at} is {value}; allowed are {least} to {most}")]
@@ -119,7 +119,7 @@ pub enum ClientSettingsError {
         pid: u64,
     },
     /// The label is not available for an implementer's own values.
-    #[error("values of one's own under {label}, which is {}", Taken(.label))]
+    #[error("values of one's own under {label}, which is {}", LabelOwner(.label))]
     Extra {
         /// The label.
         label: Label,
@@ -165,9 +165,9 @@ impl std::fmt::Display for Place {
 pub(super) const EXTRA_MAX: usize = 100;
 
 /// Describes the owner of a label.
-struct Taken<'a>(&'a Label);
+struct LabelOwner<'a>(&'a Label);
 
-impl std::fmt::Display for Taken<'_> {
+impl std::fmt::Display for LabelOwner<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match *self.0 {
             Label::NONE => "no label",
@@ -178,9 +178,9 @@ impl std::fmt::Display for Taken<'_> {
 }
 
 /// Shows the first versions of a list.
-struct Listed<'a>(&'a [Version]);
+struct VersionList<'a>(&'a [Version]);
 
-impl std::fmt::Display for Listed<'_> {
+impl std::fmt::Display for VersionList<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         for (i, version) in self.0.iter().take(8).enumerate() {
             write!(f, "{}{version}", if i == 0 { "" } else { ", " })?;
@@ -193,7 +193,7 @@ impl ClientSettings {
     /// Length of the values under this label in bytes, if there are any. The job is excluded.
     pub(super) fn len(&self, label: Label) -> Option<usize> {
         let extra = self.extra.get(&label).map(Bytes::len);
-        extra.or_else(|| self.cluster.says(label).then(|| self.cluster.len(label)))
+        extra.or_else(|| self.cluster.has_values(label).then(|| self.cluster.len(label)))
     }
 
     /// Validates the settings, and adds the version of this project if it is needed.
@@ -263,11 +263,11 @@ fn check(cluster: &Cluster) -> Result<(), ClientSettingsError> {
 }
 
 /// A label, and a function that returns whether it has a value.
-type Has<T> = (Label, fn(&T) -> bool);
+type LabelTest<T> = (Label, fn(&T) -> bool);
 
 /// Checks that each label has a value everywhere or nowhere.
 fn all_or_none(cluster: &Cluster) -> Result<(), ClientSettingsError> {
-    let hosts: [Has<Host>; 4] = [
+    let hosts: [LabelTest<Host>; 4] = [
         (Label::H_IPV6, |host| host.address.is_some()),
         (Label::H_PORT, |host| host.port.is_some()),
         (Label::H_ACKMARK, |host| host.ackmark.is_some()),
@@ -276,7 +276,7 @@ fn all_or_none(cluster: &Cluster) -> Result<(), ClientSettingsError> {
     for (label, has) in hosts {
         mixed(label, cluster.hosts.iter().enumerate().map(|(i, host)| (Place::Host(i), has(host))))?;
     }
-    let procs: [Has<Proc>; 3] = [
+    let procs: [LabelTest<Proc>; 3] = [
         (Label::P_IPV6, |proc| proc.address.is_some()),
         (Label::P_PID, |proc| proc.pid.is_some()),
         (Label::P_PORT, |proc| proc.port.is_some()),

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token};
 
-use super::link::{Came, Link};
+use super::link::{Link, ReadOutcome};
 use super::{ServeError, Stopper};
 use crate::server::{ConnId, Event, Failure, Input, Output, Server};
 
@@ -101,8 +101,8 @@ impl<F: FnMut(Duration, &Event)> Driver<F> {
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 polled => polled.map_err(ServeError::System)?,
             }
-            events.iter().for_each(|event| self.told(event));
-            if stopper.is_told() {
+            events.iter().for_each(|event| self.handle_event(event));
+            if stopper.is_stopped() {
                 break;
             }
             self.accept();
@@ -142,7 +142,7 @@ impl<F: FnMut(Duration, &Event)> Driver<F> {
         self.listener.is_some() && self.links.len() < LINKS_MAX
     }
 
-    fn told(&mut self, event: &mio::event::Event) {
+    fn handle_event(&mut self, event: &mio::event::Event) {
         match event.token() {
             LISTENER if self.accepting == Accepting::Idle => self.accepting = Accepting::Ready,
             LISTENER | STOPPER => {}
@@ -215,10 +215,10 @@ impl<F: FnMut(Duration, &Event)> Driver<F> {
             // Input from another connection may have closed this one.
             let Some(link) = self.links.get_mut(&id).filter(|link| link.reads()) else { continue };
             match link.read(buffer) {
-                Came::Nothing => {}
-                Came::Bytes(count) => self.handle(Input::Received(id, &buffer[..count])),
-                Came::Closed => self.handle(Input::Closed(id)),
-                Came::End(why) => {
+                ReadOutcome::Nothing => {}
+                ReadOutcome::Bytes(count) => self.handle(Input::Received(id, &buffer[..count])),
+                ReadOutcome::Closed => self.handle(Input::Closed(id)),
+                ReadOutcome::End(why) => {
                     self.links.remove(&id);
                     self.handle(Input::Lost(id, &why));
                 }

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crate::server::{Failure, SettingsError, Waits};
+use crate::server::{Failure, SettingsError, WaitingFor};
 
 /// Why a served session has failed.
 #[derive(Debug, thiserror::Error)]
@@ -16,7 +16,7 @@ pub enum ServeError {
     Session(#[from] Failure),
     /// The session was [stopped](super::Stopper::stop) while it waited for these clients.
     #[error("the server was stopped before the session was over: {0}")]
-    Stopped(Waits),
+    Stopped(WaitingFor),
     /// The system cannot report socket events.
     #[error("the server cannot wait for its clients: {0}")]
     System(#[source] io::Error),

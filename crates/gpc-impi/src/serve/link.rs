@@ -41,7 +41,7 @@ pub(super) struct Link {
 
 /// Result of a read.
 #[derive(Debug)]
-pub(super) enum Came {
+pub(super) enum ReadOutcome {
     /// This many bytes.
     Bytes(usize),
     /// No bytes at present.
@@ -114,23 +114,23 @@ impl Link {
     }
 
     /// Reads once.
-    pub(super) fn read(&mut self, buffer: &mut [u8]) -> Came {
+    pub(super) fn read(&mut self, buffer: &mut [u8]) -> ReadOutcome {
         if self.closed {
             self.readable = false;
-            return self.broken.take().map_or(Came::Nothing, Came::End);
+            return self.broken.take().map_or(ReadOutcome::Nothing, ReadOutcome::End);
         }
         match self.stream.read(buffer) {
             Ok(0) => {
                 self.closed = true;
-                self.broken.take().map_or(Came::Closed, Came::End)
+                self.broken.take().map_or(ReadOutcome::Closed, ReadOutcome::End)
             }
-            Ok(count) => Came::Bytes(count),
-            Err(error) if error.kind() == ErrorKind::Interrupted => Came::Nothing,
+            Ok(count) => ReadOutcome::Bytes(count),
+            Err(error) if error.kind() == ErrorKind::Interrupted => ReadOutcome::Nothing,
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
                 self.readable = false;
-                self.broken.take().map_or(Came::Nothing, Came::End)
+                self.broken.take().map_or(ReadOutcome::Nothing, ReadOutcome::End)
             }
-            Err(error) => Came::End(self.broken.take().unwrap_or_else(|| error.to_string())),
+            Err(error) => ReadOutcome::End(self.broken.take().unwrap_or_else(|| error.to_string())),
         }
     }
 
@@ -211,8 +211,8 @@ mod tests {
         assert!(!link.is_flushed() && link.broken.is_none());
         link.send(Bytes::from_static(b"one more"));
         assert!(link.is_flushed() && link.reads());
-        assert!(matches!(link.read(&mut buffer), Came::Bytes(4)));
-        let Came::End(why) = link.read(&mut buffer) else { panic!("it is not given up") };
+        assert!(matches!(link.read(&mut buffer), ReadOutcome::Bytes(4)));
+        let ReadOutcome::End(why) = link.read(&mut buffer) else { panic!("it is not given up") };
         assert_eq!(why, "it does not read: 1073741824 bytes wait for it");
     }
 
@@ -222,8 +222,8 @@ mod tests {
         peer.shutdown(std::net::Shutdown::Write).unwrap();
         let mut buffer = [0; 16];
         // The end may take a moment to arrive.
-        while !matches!(link.read(&mut buffer), Came::Closed) {}
-        assert!(matches!(link.read(&mut buffer), Came::Nothing) && !link.reads());
+        while !matches!(link.read(&mut buffer), ReadOutcome::Closed) {}
+        assert!(matches!(link.read(&mut buffer), ReadOutcome::Nothing) && !link.reads());
         link.send(Bytes::from_static(b"more"));
         link.write();
         let mut got = [0; 4];
@@ -270,7 +270,7 @@ mod tests {
         link.send(Bytes::from_static(b"nobody reads it"));
         assert!(link.is_flushed() && link.reads());
         let mut buffer = [0; 16];
-        assert!(matches!(link.read(&mut buffer), Came::Bytes(4)) && buffer.starts_with(b"FINI"));
-        assert!(matches!(link.read(&mut buffer), Came::End(_)));
+        assert!(matches!(link.read(&mut buffer), ReadOutcome::Bytes(4)) && buffer.starts_with(b"FINI"));
+        assert!(matches!(link.read(&mut buffer), ReadOutcome::End(_)));
     }
 }

@@ -27,7 +27,7 @@ pub enum Check {
 /// Values of one client that its other values are compared with, in any order of arrival. The bytes are shared, not
 /// copied.
 #[derive(Default, Debug)]
-pub(super) struct Said {
+pub(super) struct CheckedValues {
     /// C_NHOSTS.
     hosts: Option<u32>,
     /// C_NPROCS.
@@ -42,7 +42,7 @@ pub(super) struct Said {
     proc: Option<(Label, Bytes)>,
 }
 
-impl Said {
+impl CheckedValues {
     /// Returns what is wrong with the values of a label, or with earlier values in view of these. Retains the values
     /// that later ones are compared with, and drops those that are no longer needed.
     pub(super) fn check(&mut self, label: Label, values: &Bytes) -> Vec<(Label, String)> {
@@ -74,7 +74,7 @@ impl Said {
     }
 
     /// The labels whose bytes are retained, and their lengths.
-    pub(super) fn kept(&self) -> impl Iterator<Item = (Label, usize)> {
+    pub(super) fn retained(&self) -> impl Iterator<Item = (Label, usize)> {
         let kept = [&self.mark, &self.proc];
         kept.into_iter().flatten().map(|(label, bytes)| (*label, bytes.len()))
     }

@@ -38,7 +38,7 @@ impl Server {
             Command::Done => {
                 empty()?;
                 seat.done = true;
-                let doubts = seat.said.done();
+                let doubts = seat.checked.done();
                 self.event(Event::Done(rank));
                 self.doubt(rank, doubts)?;
                 self.answer();
@@ -90,7 +90,7 @@ impl Server {
         }
         let (doubts, unchecked) = match self.settings.check {
             Check::Off => (Vec::new(), None),
-            _ => (seat.said.check(label, &values), check::too_many(label, &values)),
+            _ => (seat.checked.check(label, &values), check::too_many(label, &values)),
         };
         seat.unanswered.insert(label);
         let len = values.len();

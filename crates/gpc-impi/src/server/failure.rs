@@ -16,7 +16,7 @@ pub enum Failure {
         /// The time limit.
         limit: Duration,
         /// The clients that the session waits for.
-        waits: Waits,
+        waits: WaitingFor,
     },
     /// The connection of a client was lost.
     #[error("client {rank} was lost {stage}: {why}")]
@@ -30,7 +30,7 @@ pub enum Failure {
     },
     /// A client has violated the protocol.
     #[error("client {rank} broke the protocol {stage}: {why}")]
-    Wrong {
+    Violation {
         /// The client.
         rank: Rank,
         /// Stage of the client.
@@ -58,7 +58,7 @@ pub enum Failure {
 
 /// The clients that a session waits for, and its stage.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Waits {
+pub struct WaitingFor {
     /// The clients that the session waits for.
     pub missing: Vec<Rank>,
     /// Missing clients that had joined, but were lost before all others had joined, and why.
@@ -69,9 +69,9 @@ pub struct Waits {
     pub stage: Stage,
 }
 
-impl fmt::Display for Waits {
+impl fmt::Display for WaitingFor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Waits { missing, lost, joined, stage } = self;
+        let WaitingFor { missing, lost, joined, stage } = self;
         let ranks: Vec<String> = missing.iter().map(Rank::to_string).collect();
         let (clients, have) = if ranks.len() == 1 { ("client", "has") } else { ("clients", "have") };
         let who = format!("{clients} {}", ranks.join(", "));

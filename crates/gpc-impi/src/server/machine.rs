@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::seat::Seat;
-use super::{ConnId, Event, Failure, Rank, Settings, SettingsError, Stage, Waits};
+use super::{ConnId, Event, Failure, Rank, Settings, SettingsError, Stage, WaitingFor};
 use crate::wire::{Command, Frame, FrameError, Label, Method, Reader};
 
 /// Longest payload accepted for a command with a payload of at most 8 bytes. A longer one does not belong to this
@@ -233,7 +233,7 @@ impl Server {
             };
             match conn.reader.take(&mut bytes, most) {
                 Ok(None) => {}
-                Ok(Some(frame)) => self.said(id, state, frame),
+                Ok(Some(frame)) => self.handle_command(id, state, frame),
                 Err(FrameError { command: Command::Other(_), .. }) if !matches!(state, State::Client(_)) => {
                     self.wrong(id, state, NO_COMMAND.into());
                 }
@@ -242,7 +242,7 @@ impl Server {
         }
     }
 
-    fn said(&mut self, id: ConnId, state: State, frame: Frame) {
+    fn handle_command(&mut self, id: ConnId, state: State, frame: Frame) {
         let fault = match (state, frame) {
             (State::Auth, Frame::Command(Command::Auth, payload)) => self.auth(id, &payload),
             (State::Key, Frame::Raw(key)) => self.key(id, &key),
@@ -265,7 +265,7 @@ impl Server {
         let State::Client(rank) = state else { return self.refuse(id, why) };
         let Some(stage) = self.stage_of(rank) else { return };
         self.close(id);
-        self.leaves(rank, why.clone(), Failure::Wrong { rank, stage, why });
+        self.leaves(rank, why.clone(), Failure::Violation { rank, stage, why });
     }
 
     /// The peer has closed its sending side.
@@ -374,9 +374,9 @@ impl Server {
     }
 
     /// The clients that the session waits for, and its stage. After the end there are none.
-    pub fn waits(&self) -> Waits {
+    pub fn waits(&self) -> WaitingFor {
         let lost = self.freed.iter().map(|(rank, why)| (*rank, why.clone())).collect();
-        Waits { missing: self.missing(), lost, joined: self.complete, stage: self.stage() }
+        WaitingFor { missing: self.missing(), lost, joined: self.complete, stage: self.stage() }
     }
 
     /// Stage of the session: the label that it waits for, or the last one.

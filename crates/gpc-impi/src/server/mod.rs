@@ -17,7 +17,7 @@ mod settings;
 
 pub use check::Check;
 pub use event::{Event, Stage};
-pub use failure::{Failure, Waits};
+pub use failure::{Failure, WaitingFor};
 pub use machine::{Input, Output, Server};
 pub use settings::{Settings, SettingsError};
 

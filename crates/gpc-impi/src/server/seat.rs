@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 
-use super::check::Said;
+use super::check::CheckedValues;
 use super::{ConnId, Stage};
 use crate::wire::Label;
 
@@ -28,7 +28,7 @@ pub(super) struct Seat {
     /// Number of unknown commands that it has sent.
     pub(super) ignored: u32,
     /// Values that later ones are checked against.
-    pub(super) said: Said,
+    pub(super) checked: CheckedValues,
 }
 
 impl Seat {
@@ -42,7 +42,7 @@ impl Seat {
             ended: false,
             late: 0,
             ignored: 0,
-            said: Said::default(),
+            checked: CheckedValues::default(),
         }
     }
 
@@ -59,7 +59,7 @@ impl Seat {
         let waiting: usize = self.sent.values().map(Bytes::len).sum();
         // Values that also wait to be broadcast share their memory, and count once.
         let waits = |label: &Label| self.sent.get(label).is_some_and(|values| !values.is_empty());
-        let compared = self.said.kept().filter(|(label, _)| !waits(label));
+        let compared = self.checked.retained().filter(|(label, _)| !waits(label));
         waiting + compared.map(|(_, len)| len).sum::<usize>()
     }
 }

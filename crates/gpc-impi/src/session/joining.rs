@@ -21,7 +21,7 @@ use crate::client::{Client, ClientEvent, ClientFault, ClientInput, ClientOutput,
 const READ: usize = 64 * 1024;
 
 /// Interval at which a waiting client calls `goes_on`.
-pub(super) const LOOK: Duration = Duration::from_millis(100);
+pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// A session before all clients are done.
 pub(super) struct Joining<'a> {
@@ -78,7 +78,7 @@ impl<'a> Joining<'a> {
                     return Err(ClientFault::Late { stage, limit }.into());
                 }
                 (Some(_), _) if !goes_on() => return Err(SessionError::GivenUp),
-                (Some(left), _) => read = self.exchange(&mut bytes, left.min(LOOK)),
+                (Some(left), _) => read = self.exchange(&mut bytes, left.min(POLL_INTERVAL)),
             }
         }
     }

@@ -14,7 +14,7 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 use connect::{Clock, connect, resolve};
-use joining::{Joining, LOOK};
+use joining::{Joining, POLL_INTERVAL};
 use socket2::SockRef;
 
 pub use error::SessionError;
@@ -26,9 +26,9 @@ use crate::silence;
 const FINI_LIMIT: Duration = Duration::from_secs(10);
 
 /// Number of reconnections after the server has closed before it admitted the client, and the pause before each in
-/// units of [`LOOK`]. The rank may be taken by an earlier connection of this client that has just died, or strangers
-/// may have taken all slots. Somewhat more than 2 s suffice for these to go. A wrong key stays wrong, and must be
-/// reported soon.
+/// units of [`POLL_INTERVAL`]. The rank may be taken by an earlier connection of this client that has just died, or
+/// strangers may have taken all slots. Somewhat more than 2 s suffice for these to go. A wrong key stays wrong, and
+/// must be reported soon.
 const AGAIN_MAX: u32 = 8;
 const AGAIN_LOOKS: u32 = 3;
 
@@ -99,7 +99,7 @@ impl Session {
                 if !goes_on() {
                     return Err(SessionError::GivenUp);
                 }
-                std::thread::sleep(clock.left().unwrap_or_default().min(LOOK));
+                std::thread::sleep(clock.left().unwrap_or_default().min(POLL_INTERVAL));
             }
         }
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use gpc_impi::client::{
-    Client, ClientEvent, ClientFault, ClientInput, ClientOutput, ClientSettings, Learned, Wrong,
+    Client, ClientEvent, ClientFault, ClientInput, ClientOutput, ClientSettings, Learned, Violation,
 };
 use gpc_impi::wire::{Command, Key, Label, Method, Methods, Version, coll, command, server_auth};
 use proptest::prelude::*;
@@ -447,7 +447,10 @@ fn more_than_the_client_takes() {
             Ok(_) => assert!(fits),
             Err(fault) => {
                 assert!(!fits);
-                assert!(matches!(&fault, ClientFault::Wrong { wrong: Wrong::Frame(_), .. }), "{fault}");
+                assert!(
+                    matches!(&fault, ClientFault::Violation { wrong: Violation::Frame(_), .. }),
+                    "{fault}"
+                );
             }
         }
     }

@@ -9,9 +9,9 @@ use crate::support::{Agreed, any_cluster, open};
 use crate::world::{Peer, World};
 
 /// The parameters of a client: its cluster, whether it knows labels of this project, and whether it has a key as well.
-pub(crate) type Told = (Cluster, bool, bool);
+pub(crate) type ClientValues = (Cluster, bool, bool);
 
-fn any_clients() -> impl Strategy<Value = Vec<Told>> {
+fn any_clients() -> impl Strategy<Value = Vec<ClientValues>> {
     let agreed = (prop_oneof![Just(1024), 0..5000], prop_oneof![Just(4), 0..9]);
     let clients = prop_oneof![4 => 1u8..6, 1 => 6u8..=32];
     // Usually all clients know the labels of this project: otherwise these would rarely be sent.
@@ -26,7 +26,7 @@ fn any_clients() -> impl Strategy<Value = Vec<Told>> {
 }
 
 /// What all clients must learn.
-pub(crate) fn expected(told: &[Told], job: Option<[u8; 16]>) -> Vec<Cluster> {
+pub(crate) fn expected(told: &[ClientValues], job: Option<[u8; 16]>) -> Vec<Cluster> {
     let all_own = told.iter().all(|(_, own, _)| *own);
     let mut clusters: Vec<Cluster> = told.iter().map(|(cluster, _, _)| cluster.clone()).collect();
     for (cluster, (_, own, _)) in clusters.iter_mut().zip(told) {
@@ -103,7 +103,7 @@ fn four_clusters_of_ten_thousand_hosts() {
         };
         (0..10_000).map(host).collect()
     };
-    let told: Vec<Told> = (0..4).map(|rank| (Cluster::new(hosts(rank)), true, false)).collect();
+    let told: Vec<ClientValues> = (0..4).map(|rank| (Cluster::new(hosts(rank)), true, false)).collect();
     let settings =
         (0..).zip(&told).map(|(rank, (cluster, ..))| ClientSettings::new(rank, open(), cluster.clone()));
     let mut world = World::new(settings.map(Peer::own).collect(), open());
@@ -112,7 +112,7 @@ fn four_clusters_of_ten_thousand_hosts() {
     let clusters = expected(&told, None);
     for side in &world.sides {
         assert!(side.learned.as_ref().unwrap().clusters == clusters);
-        let Peer::Own(client) = &side.peer else { continue };
+        let Peer::OwnProcess(client) = &side.peer else { continue };
         assert_eq!(client.held(), 0);
     }
 }

@@ -4,7 +4,7 @@ use gpc_impi::client::{ClientEvent, ClientSettings};
 use gpc_impi::wire::Label;
 use proptest::prelude::*;
 
-use crate::model::{Told, expected};
+use crate::model::{ClientValues, expected};
 use crate::support::{Agreed, any_cluster, open, raw, settings};
 use crate::world::{Foreign, Peer, World};
 
@@ -67,7 +67,7 @@ fn each_exchange_of_two_labels_and_the_reversed_order() {
 }
 
 /// A client of the proptest; for a foreign client with the order of its labels, and whether it waits for each answer.
-type Any = (Told, Option<(Vec<Label>, bool)>);
+type Any = (ClientValues, Option<(Vec<Label>, bool)>);
 
 fn any_clients() -> impl Strategy<Value = Vec<Any>> {
     (1u8..7).prop_flat_map(|clients| {
@@ -105,11 +105,11 @@ proptest! {
         let mut world = World::new(peers.collect(), open());
         let mut choices = choices.into_iter().cycle();
         world.run(&mut choices);
-        let told: Vec<Told> = clients.iter().map(|(told, _)| told.clone()).collect();
+        let told: Vec<ClientValues> = clients.iter().map(|(told, _)| told.clone()).collect();
         let clusters = expected(&told, None);
         for (side, settings) in world.sides.iter().zip(&settings) {
             match &side.peer {
-                Peer::Own(_) => prop_assert_eq!(&side.learned.as_ref().unwrap().clusters, &clusters),
+                Peer::OwnProcess(_) => prop_assert_eq!(&side.learned.as_ref().unwrap().clusters, &clusters),
                 Peer::Foreign(foreign) => {
                     let has_own = |label| foreign.answers[label].0 >> settings.rank & 1 == 1;
                     prop_assert!(raw(settings).keys().all(has_own));

@@ -250,7 +250,7 @@ fn clients_are_apart() {
 
 /// LAM's client then reads beyond the values, and this was not reported. One report is enough.
 #[test]
-fn a_known_label_that_some_leave_out_is_told_once() {
+fn a_known_label_that_some_clients_omit_is_reported_once() {
     for (check, told) in [(Check::Off, 0), (Check::Warn, 1), (Check::Refuse, 1)] {
         let mut settings = open(3);
         settings.check = check;

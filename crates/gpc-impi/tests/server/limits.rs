@@ -176,7 +176,7 @@ fn the_highest_label_of_all() {
 
 /// If a client violated the protocol after all were done, the session of the others ended immediately.
 #[test]
-fn what_goes_wrong_after_all_are_done_is_told_at_the_end() {
+fn failures_after_all_are_done_are_reported_at_the_end() {
     let mut driven = Driven::joined(open(3));
     (0..3).for_each(|conn| driven.say(conn, &bare(Command::Done)));
     driven.say(1, &bare(Command::Done));

@@ -76,7 +76,7 @@ fn a_client_that_is_slow_loses_nothing() {
 
 /// Values that were broadcast without a client are held until it has sent its own value or DONE.
 #[test]
-fn values_are_kept_as_long_as_another_may_come() {
+fn values_are_retained_as_long_as_another_client_may_join() {
     for client_2_sends in [true, false] {
         let mut driven = Driven::joined(open(3));
         driven.say(0, &numbers(Label::C_TAGUB, &[40_000]));

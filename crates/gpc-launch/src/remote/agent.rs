@@ -19,7 +19,7 @@ use rustix::io::{Errno, read, write};
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 use zeroize::Zeroizing;
 
-use super::answer::{Answer, GREETING, Here};
+use super::answer::{Answer, GREETING, StartReport};
 use super::driver::{Driver, SHELL};
 use super::lines::{Lines, TooLong};
 use super::network::{Listening, place};
@@ -64,7 +64,7 @@ pub enum AgentError {
     Task(#[from] TaskError),
     /// The orders are too long, or in the wrong order.
     #[error("this agent was told {0}")]
-    Told(&'static str),
+    BadOrders(&'static str),
     /// The command cannot be run.
     #[error("cannot run {0}: {1}")]
     Run(String, #[source] io::Error),
@@ -126,7 +126,7 @@ struct Above {
     output: OwnedFd,
     lines: Lines,
     /// Received lines that are still unprocessed.
-    heard: Vec<Zeroizing<String>>,
+    received: Vec<Zeroizing<String>>,
     /// When the last bytes arrived.
     heard_at: Instant,
     unsent: VecDeque<u8>,
@@ -146,7 +146,7 @@ struct Started {
     listening: Option<Listening>,
     task: Task,
     /// When this agent last sent a line. Silence would make the agent above take it for lost.
-    said: Instant,
+    last_report: Instant,
     done: bool,
     /// Whether it has received its address book.
     introduced: bool,
@@ -162,9 +162,9 @@ impl Agent {
     }
 
     fn run(mut self, functions: &Functions) -> Result<(), AgentError> {
-        self.above.say(GREETING)?;
+        self.above.queue_line(GREETING)?;
         let task = loop {
-            if let Some(text) = self.hear(START)? {
+            if let Some(text) = self.take_orders(START)? {
                 break Task::parse(&text)?;
             }
             self.above.wait()?;
@@ -189,14 +189,14 @@ impl Agent {
             Address::Tcp(address) => Ok(address),
             other => Err(io::Error::other(format!("{other} is no TCP port"))),
         };
-        let here = Here {
+        let here = StartReport {
             id,
             loopback: socket(&listening.loopback).map_err(system("listen"))?,
             address: listening.outside.as_ref().map(socket).transpose().map_err(system("listen"))?,
             key: self.key.public(),
             place: place().map_err(system("find out which machine this is"))?,
         };
-        self.above.say(&Answer::Here(here).to_string())?;
+        self.above.queue_line(&Answer::Started(here).to_string())?;
         let exe = this_program().map_err(system("find this program"))?;
         // As for the root.
         let _ = provide_files(4 * task.fan_out.get() as usize);
@@ -207,7 +207,7 @@ impl Agent {
             driver,
             listening: Some(listening),
             task,
-            said: Instant::now(),
+            last_report: Instant::now(),
             done: false,
             introduced: false,
             node: None,
@@ -217,9 +217,9 @@ impl Agent {
     /// Runs until the agent above ends it.
     fn serve(&mut self, started: &mut Started, functions: &Functions) -> Result<(), AgentError> {
         loop {
-            if let Some(text) = self.hear(GO)? {
+            if let Some(text) = self.take_orders(GO)? {
                 if !started.done || started.introduced {
-                    return Err(AgentError::Told("to go before it was done, or twice"));
+                    return Err(AgentError::BadOrders("to go before it was done, or twice"));
                 }
                 started.introduced = true;
                 started.node = self.node(started, &text, functions)?;
@@ -237,17 +237,17 @@ impl Agent {
     /// Reports the state of the agents below.
     fn report(&mut self, started: &mut Started) -> Result<(), AgentError> {
         for answer in started.driver.answers() {
-            self.above.say(&answer.to_string())?;
+            self.above.queue_line(&answer.to_string())?;
         }
         if !started.done && started.driver.is_done() {
             started.done = true;
-            self.above.say(&Answer::Done.to_string())?;
+            self.above.queue_line(&Answer::Done.to_string())?;
         }
-        if !started.done && started.said.elapsed() >= started.task.limit / 4 {
-            started.said = Instant::now();
-            self.above.say(&Answer::Wait.to_string())?;
+        if !started.done && started.last_report.elapsed() >= started.task.limit / 4 {
+            started.last_report = Instant::now();
+            self.above.queue_line(&Answer::Wait.to_string())?;
         }
-        started.driver.said().iter().for_each(|line| tell_people(line));
+        started.driver.take_log().iter().for_each(|line| forward_log_line(line));
         Ok(())
     }
 
@@ -260,7 +260,7 @@ impl Agent {
         functions: &Functions,
     ) -> Result<Option<Node>, AgentError> {
         // Forwarded unchanged: the agents below are in the same state as this one.
-        started.driver.tell_all(text);
+        started.driver.send_to_all(text);
         let Book { peers, secret } = Book::parse(text)?;
         let listening = started.listening.take();
         let sockets =
@@ -268,7 +268,7 @@ impl Agent {
         let Some(own) = peers.address(started.id) else { return Ok(None) };
         let at = |listener: &Listener| listener.address().is_ok_and(|address| address == own);
         let listener =
-            sockets.flatten().find(at).ok_or(AgentError::Told("of another address than its own"))?;
+            sockets.flatten().find(at).ok_or(AgentError::BadOrders("of another address than its own"))?;
         let builder =
             Node::builder(started.id).functions(functions).peers(peers).listener(listener).first_run();
         let builder = builder.secret(secret).key(self.key.clone());
@@ -280,14 +280,14 @@ impl Agent {
     }
 
     /// Returns a complete part of the orders, including the line that ends it, if it has arrived.
-    fn hear(&mut self, end: &str) -> Result<Option<Zeroizing<String>>, AgentError> {
+    fn take_orders(&mut self, end: &str) -> Result<Option<Zeroizing<String>>, AgentError> {
         let mut whole = None;
-        for line in std::mem::take(&mut self.above.heard) {
+        for line in std::mem::take(&mut self.above.received) {
             if *line == ALIVE {
                 continue;
             }
             if whole.is_some() || self.part.len() + line.len() > PART_MAX {
-                return Err(AgentError::Told("more than there is to say"));
+                return Err(AgentError::BadOrders("more than there is to say"));
             }
             self.part.push_str(&line);
             self.part.push('\n');
@@ -313,14 +313,14 @@ impl Above {
             input,
             output,
             lines,
-            heard: Vec::new(),
+            received: Vec::new(),
             heard_at: Instant::now(),
             unsent: VecDeque::new(),
         })
     }
 
     /// Queues a line for the agent above.
-    fn say(&mut self, line: &str) -> Result<(), AgentError> {
+    fn queue_line(&mut self, line: &str) -> Result<(), AgentError> {
         // The agent above has not read for a long time: it counts as gone.
         if self.unsent.len() + line.len() > UNSENT_MAX {
             return Err(AgentError::ParentGone);
@@ -366,10 +366,10 @@ impl Above {
                 Ok(0) => return Err(AgentError::ParentGone),
                 Ok(count) => {
                     self.heard_at = Instant::now();
-                    let heard = &mut self.heard;
+                    let received = &mut self.received;
                     let lines =
-                        self.lines.add(&chunk[..count], |line| heard.push(Zeroizing::new(line.into())));
-                    lines.map_err(|TooLong| AgentError::Told("a line that is too long"))?;
+                        self.lines.add(&chunk[..count], |line| received.push(Zeroizing::new(line.into())));
+                    lines.map_err(|TooLong| AgentError::BadOrders("a line that is too long"))?;
                 }
                 Err(Errno::INTR | Errno::AGAIN) => {}
                 Err(_) => return Err(AgentError::ParentGone),
@@ -380,7 +380,7 @@ impl Above {
 }
 
 /// Forwards a log line, if standard error takes it at once: nothing waits for standard error.
-pub(super) fn tell_people(line: &str) {
+pub(super) fn forward_log_line(line: &str) {
     let mut line: Vec<u8> = line.bytes().take(WRITE_MAX - 1).collect();
     line.push(b'\n');
     let stderr = io::stderr();

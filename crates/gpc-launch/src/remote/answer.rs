@@ -31,7 +31,7 @@ const PLACE_MAX: usize = 80;
 
 /// A process that runs.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Here {
+pub(super) struct StartReport {
     pub(super) id: Id,
     pub(super) loopback: SocketAddr,
     /// Its address for other hosts, if it has one.
@@ -43,7 +43,7 @@ pub(super) struct Here {
 
 /// Ids whose processes do not run, and why: one line, escaped for a terminal.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Gone {
+pub(super) struct LossReport {
     pub(super) first: Id,
     pub(super) count: u32,
     pub(super) why: String,
@@ -52,17 +52,17 @@ pub(super) struct Gone {
 /// A line of an agent after its greeting.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Answer {
-    Here(Here),
-    Down(Gone),
+    Started(StartReport),
+    Down(LossReport),
     Wait,
     Done,
-    Lost(Gone),
+    Lost(LossReport),
 }
 
-impl Gone {
-    pub(super) fn new(first: Id, count: u32, why: &str) -> Gone {
+impl LossReport {
+    pub(super) fn new(first: Id, count: u32, why: &str) -> LossReport {
         let cut: String = why.chars().take(WHY_MAX).collect();
-        Gone { first, count, why: Shown(&cut).to_string().chars().take(WHY_MAX).collect() }
+        LossReport { first, count, why: Shown(&cut).to_string().chars().take(WHY_MAX).collect() }
     }
 
     /// Whether an id is among them.
@@ -70,16 +70,16 @@ impl Gone {
         id >= self.first && id - self.first < self.count
     }
 
-    fn parse(text: &str) -> Option<Gone> {
+    fn parse(text: &str) -> Option<LossReport> {
         let mut words = text.splitn(3, ' ');
         let (first, count, why) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?, words.next()?);
         let ids = 1..=REMOTE_PROCESSES_MAX;
-        (ids.contains(&first) && ids.contains(&count)).then(|| Gone::new(first, count, why))
+        (ids.contains(&first) && ids.contains(&count)).then(|| LossReport::new(first, count, why))
     }
 }
 
-impl Here {
-    fn parse(text: &str) -> Option<Here> {
+impl StartReport {
+    fn parse(text: &str) -> Option<StartReport> {
         let words: Vec<&str> = text.split(' ').take(6).collect();
         let [id, loopback, address, key, place] = words[..] else { return None };
         let loopback: SocketAddr = loopback.parse().ok()?;
@@ -89,19 +89,24 @@ impl Here {
         };
         let is_place =
             (1..=PLACE_MAX).contains(&place.len()) && place.bytes().all(|byte| byte.is_ascii_graphic());
-        let here =
-            Here { id: id.parse().ok()?, loopback, address, key: key.parse().ok()?, place: place.into() };
+        let here = StartReport {
+            id: id.parse().ok()?,
+            loopback,
+            address,
+            key: key.parse().ok()?,
+            place: place.into(),
+        };
         (is_place && loopback.ip().is_loopback()).then_some(here)
     }
 }
 
 impl fmt::Display for Answer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let gone = |f: &mut fmt::Formatter<'_>, word, gone: &Gone| {
+        let gone = |f: &mut fmt::Formatter<'_>, word, gone: &LossReport| {
             write!(f, "{word} {} {} {}", gone.first, gone.count, gone.why)
         };
         match self {
-            Answer::Here(Here { id, loopback, address, key, place }) => match address {
+            Answer::Started(StartReport { id, loopback, address, key, place }) => match address {
                 Some(address) => write!(f, "here {id} {loopback} {address} {key} {place}"),
                 None => write!(f, "here {id} {loopback} - {key} {place}"),
             },
@@ -118,9 +123,9 @@ impl FromStr for Answer {
 
     fn from_str(line: &str) -> Result<Answer, ()> {
         let answer = match line.split_once(' ') {
-            Some(("here", rest)) => Here::parse(rest).map(Answer::Here),
-            Some(("down", rest)) => Gone::parse(rest).map(Answer::Down),
-            Some(("lost", rest)) => Gone::parse(rest).map(Answer::Lost),
+            Some(("here", rest)) => StartReport::parse(rest).map(Answer::Started),
+            Some(("down", rest)) => LossReport::parse(rest).map(Answer::Down),
+            Some(("lost", rest)) => LossReport::parse(rest).map(Answer::Lost),
             None if line == "wait" => Some(Answer::Wait),
             None if line == "done" => Some(Answer::Done),
             _ => None,
@@ -137,20 +142,20 @@ mod tests {
 
     #[test]
     fn answers_read_as_they_are_written() {
-        let here = Here {
+        let here = StartReport {
             id: 3,
             loopback: "127.0.0.1:5".parse().unwrap(),
             address: Some("[fd00::1]:6".parse().unwrap()),
             key: PublicKey([7; 32]),
             place: "boot:4026531840".into(),
         };
-        let apart = Here { address: None, ..here.clone() };
-        let gone = Gone::new(2, 5, "exit status 255: ssh: No route\x1b[2J\nto host");
+        let apart = StartReport { address: None, ..here.clone() };
+        let gone = LossReport::new(2, 5, "exit status 255: ssh: No route\x1b[2J\nto host");
         assert_eq!(gone.why, r"exit status 255: ssh: No route\u{1b}[2J\nto host");
         assert!(gone.has(2) && gone.has(6) && !gone.has(7) && !gone.has(1));
         for answer in [
-            Answer::Here(here),
-            Answer::Here(apart),
+            Answer::Started(here),
+            Answer::Started(apart),
             Answer::Down(gone.clone()),
             Answer::Lost(gone),
             Answer::Wait,

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::answer::{Answer, LINE_MAX};
-use super::process::{Process, Spoken};
+use super::process::{Process, ProcessLine};
 use super::share::HostIds;
 use super::starting::{Output, Starting};
 use super::task::{ALIVE, Task};
@@ -37,7 +37,7 @@ pub(super) struct Driver {
     /// When the last keep-alive line was sent.
     told: Duration,
     up: Vec<Answer>,
-    said: Vec<String>,
+    log: Vec<String>,
 }
 
 impl Driver {
@@ -51,7 +51,7 @@ impl Driver {
             begun: Instant::now(),
             told: Duration::ZERO,
             up: Vec::new(),
-            said: Vec::new(),
+            log: Vec::new(),
         }
     }
 
@@ -81,13 +81,13 @@ impl Driver {
     }
 
     /// Takes the log lines of agents.
-    pub(super) fn said(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.said)
+    pub(super) fn take_log(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.log)
     }
 
     /// Sends a text to all agents below.
-    pub(super) fn tell_all(&mut self, text: &str) {
-        self.processes.values_mut().for_each(|process| process.tell(text));
+    pub(super) fn send_to_all(&mut self, text: &str) {
+        self.processes.values_mut().for_each(|process| process.send(text));
     }
 
     /// Waits until something happens, or `limit` has passed, and handles it. Also waits for the descriptors in `also`,
@@ -117,7 +117,7 @@ impl Driver {
         }
         let ready = waited[..also.len()].iter().map(PollFd::revents).collect();
         drop(waited);
-        self.look();
+        self.process_pipes();
         Ok(ready)
     }
 
@@ -157,14 +157,14 @@ impl Driver {
     }
 
     /// Reads from and writes to all pipes, and handles expired time limits.
-    fn look(&mut self) {
+    fn process_pipes(&mut self) {
         let now = self.now();
         let numbers: Vec<usize> = self.processes.keys().copied().collect();
         for number in numbers {
             let Some(process) = self.processes.get_mut(&number) else { continue };
-            let mut take = |spoken: Spoken<'_>| match spoken {
-                Spoken::Answer(line) => self.starting.line(number, line, now),
-                Spoken::Said(line) => self.starting.said(number, line),
+            let mut take = |spoken: ProcessLine<'_>| match spoken {
+                ProcessLine::Answer(line) => self.starting.line(number, line, now),
+                ProcessLine::Log(line) => self.starting.log_line(number, line),
             };
             let sound = process.turn(now, &mut take);
             let ended = process.end(now, &mut take);
@@ -178,7 +178,7 @@ impl Driver {
         }
         if now >= self.told + ALIVE_PAUSE {
             self.told = now;
-            self.tell_all(&format!("{ALIVE}\n"));
+            self.send_to_all(&format!("{ALIVE}\n"));
         }
         self.starting.tick(now);
         self.carry_out();
@@ -188,7 +188,7 @@ impl Driver {
         while let Some(output) = self.starting.next_output() {
             match output {
                 Output::Up(answer) => self.up.push(answer),
-                Output::Said { line } => self.said.push(line),
+                Output::Log { line } => self.log.push(line),
                 // The poll reports its end, and then it is reaped.
                 Output::Kill { agent } => self.processes.get_mut(&agent).into_iter().for_each(Process::kill),
                 Output::Spawn { agent, share, same_host } => {
@@ -198,7 +198,7 @@ impl Driver {
                         .and_then(|mut command| Process::start(&mut command))
                     {
                         Ok(mut process) => {
-                            process.tell(&task);
+                            process.send(&task);
                             self.processes.insert(agent, process);
                         }
                         Err(error) => {

@@ -13,7 +13,7 @@ const NAMED_MAX: usize = 8;
 /// Ids whose processes do not run, with the host and the reason.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
-pub struct Lost {
+pub struct LostProcesses {
     /// The first of consecutive ids.
     pub first: Id,
     /// Number of ids.
@@ -22,7 +22,7 @@ pub struct Lost {
     pub why: String,
 }
 
-impl Lost {
+impl LostProcesses {
     /// Whether an id is among them.
     pub(super) fn has(&self, id: Id) -> bool {
         id >= self.first && id - self.first < self.count
@@ -51,8 +51,8 @@ pub enum RemoteError {
     #[error("the command that runs another one on a host is empty")]
     NoShell,
     /// Hosts that have not reported, or have sent invalid lines.
-    #[error("{}", Failed(.0))]
-    Hosts(Vec<Lost>),
+    #[error("{}", LossList(.0))]
+    Hosts(Vec<LostProcesses>),
     /// A system call has failed: for a secret, a thread, or a wait.
     #[error("cannot {0}: {1}")]
     System(&'static str, #[source] io::Error),
@@ -62,9 +62,9 @@ pub enum RemoteError {
 }
 
 /// Displays the hosts that were not started.
-struct Failed<'a>(&'a [Lost]);
+struct LossList<'a>(&'a [LostProcesses]);
 
-impl fmt::Display for Failed<'_> {
+impl fmt::Display for LossList<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ids: u32 = self.0.iter().map(|lost| lost.count).sum();
         write!(f, "{ids} {} could not be started", if ids == 1 { "process" } else { "processes" })?;
@@ -79,7 +79,7 @@ impl fmt::Display for Failed<'_> {
 }
 
 /// Displays the ids and the reason: `id 3, host b: ...`.
-impl fmt::Display for Lost {
+impl fmt::Display for LostProcesses {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.count {
             1 => write!(f, "id {}, {}", self.first, self.why),
@@ -94,13 +94,13 @@ mod tests {
 
     #[test]
     fn hosts_are_named_up_to_a_number() {
-        let lost = |first| Lost { first, count: 2, why: format!("host h{first}: exit status 255") };
+        let lost = |first| LostProcesses { first, count: 2, why: format!("host h{first}: exit status 255") };
         let text = RemoteError::Hosts((1..=20).map(|place| lost(2 * place)).collect()).to_string();
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[0], "40 processes could not be started");
         assert_eq!(lines[1], "ids 2-3, host h2: exit status 255");
         assert_eq!((lines.len(), lines[9]), (10, "and 12 more"));
-        let one = RemoteError::Hosts(vec![Lost { count: 1, ..lost(7) }]).to_string();
+        let one = RemoteError::Hosts(vec![LostProcesses { count: 1, ..lost(7) }]).to_string();
         assert_eq!(one, "1 process could not be started\nid 7, host h7: exit status 255");
     }
 }

@@ -78,7 +78,7 @@ mod task;
 mod words;
 
 pub use agent::{AgentError, Part, own_part};
-pub use error::{Lost, RemoteError};
+pub use error::{LostProcesses, RemoteError};
 pub use network::{Network, NetworkError};
 pub use root::{RemoteLaunch, RemotePlan};
 pub use share::REMOTE_PROCESSES_MAX;

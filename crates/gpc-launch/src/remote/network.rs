@@ -72,7 +72,7 @@ pub(super) struct Listening {
 }
 
 /// The addresses of a host, by source.
-struct Known {
+struct HostAddresses {
     /// The host's name in the list, if it is an address.
     name: Option<IpAddr>,
     /// The address at which ssh has reached this host, as the ssh server reports it.
@@ -90,13 +90,13 @@ impl Listening {
     pub(super) fn open(name: &str, network: Option<Network>) -> io::Result<Listening> {
         let bind = |ip: IpAddr| Listener::bind(&Address::Tcp(SocketAddr::new(ip, 0)));
         let loopback = bind(loopback())?;
-        let outside = Known::read(name).choose(network).into_iter().find_map(|ip| bind(ip).ok());
+        let outside = HostAddresses::read(name).choose(network).into_iter().find_map(|ip| bind(ip).ok());
         Ok(Listening { loopback, outside })
     }
 }
 
-impl Known {
-    fn read(name: &str) -> Known {
+impl HostAddresses {
+    fn read(name: &str) -> HostAddresses {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
         let mut all = addresses_v4(&read("/proc/net/fib_trie"));
         all.extend(addresses_v6(&read("/proc/net/if_inet6")));
@@ -106,7 +106,7 @@ impl Known {
             socket.connect((elsewhere, 9)).ok()?;
             Some(socket.local_addr().ok()?.ip())
         });
-        Known {
+        HostAddresses {
             name: name.rsplit('@').next().and_then(|host| host.parse().ok()),
             reached: std::env::var("SSH_CONNECTION").ok().as_deref().and_then(reached),
             outward,
@@ -217,18 +217,18 @@ fe80000000000000023456fffe789abc 02 40 20 80     eth0
 
     #[test]
     fn what_is_likeliest_is_tried_first_and_a_network_decides() {
-        let known = || Known {
+        let addresses = || HostAddresses {
             name: None,
             reached: Some(ip("10.0.0.7")),
             outward: Some(ip("192.168.0.7")),
             all: [addresses_v4(TRIE), addresses_v6(INET6)].concat(),
         };
         let all = ["10.0.0.7", "192.168.0.7", "172.17.0.1", "fd00::3"];
-        assert_eq!(known().choose(None), all.map(ip));
-        assert_eq!(known().choose("172.16.0.0/12".parse().ok()), [ip("172.17.0.1")]);
-        assert_eq!(known().choose("fd00::/8".parse().ok()), [ip("fd00::3")]);
+        assert_eq!(addresses().choose(None), all.map(ip));
+        assert_eq!(addresses().choose("172.16.0.0/12".parse().ok()), [ip("172.17.0.1")]);
+        assert_eq!(addresses().choose("fd00::/8".parse().ok()), [ip("fd00::3")]);
         assert!(
-            Known { name: Some(ip("127.0.0.1")), reached: None, outward: None, all: Vec::new() }
+            HostAddresses { name: Some(ip("127.0.0.1")), reached: None, outward: None, all: Vec::new() }
                 .choose(None)
                 .is_empty()
         );

@@ -39,18 +39,18 @@ pub(super) struct Process {
     stdout: Option<ChildStdout>,
     answers: Lines,
     stderr: Option<ChildStderr>,
-    said: Lines,
+    stderr_lines: Lines,
     /// When it is killed, once its standard output is closed.
     closed: Option<Duration>,
     killed: bool,
 }
 
 /// A line of a process.
-pub(super) enum Spoken<'a> {
+pub(super) enum ProcessLine<'a> {
     /// On standard output.
     Answer(&'a str),
     /// On standard error.
-    Said(&'a str),
+    Log(&'a str),
 }
 
 impl Process {
@@ -82,14 +82,14 @@ impl Process {
             stdout,
             answers: Lines::new(LINE_MAX),
             stderr,
-            said: Lines::new(LINE_MAX),
+            stderr_lines: Lines::new(LINE_MAX),
             closed: None,
             killed: false,
         })
     }
 
     /// Writes a text to its standard input, now or when the pipe takes it.
-    pub(super) fn tell(&mut self, text: &str) {
+    pub(super) fn send(&mut self, text: &str) {
         if self.stdin.is_none() {
             return;
         }
@@ -136,14 +136,14 @@ impl Process {
     }
 
     /// Reads and writes what is ready; returns false if a line on standard output exceeds the maximum length.
-    pub(super) fn turn(&mut self, now: Duration, take: &mut impl FnMut(Spoken<'_>)) -> bool {
+    pub(super) fn turn(&mut self, now: Duration, take: &mut impl FnMut(ProcessLine<'_>)) -> bool {
         self.write();
-        let stderr = read_some(&mut self.stderr, &mut self.said, |line| take(Spoken::Said(line)));
+        let stderr = read_some(&mut self.stderr, &mut self.stderr_lines, |line| take(ProcessLine::Log(line)));
         // A log line that is too long is not an error of the reports on standard output.
         if stderr.is_err() {
-            self.said = Lines::new(LINE_MAX);
+            self.stderr_lines = Lines::new(LINE_MAX);
         }
-        let answers = read_some(&mut self.stdout, &mut self.answers, |line| take(Spoken::Answer(line)));
+        let answers = read_some(&mut self.stdout, &mut self.answers, |line| take(ProcessLine::Answer(line)));
         if self.stdout.is_none() && self.closed.is_none() {
             self.closed = Some(now + CLOSED_LIMIT);
         }
@@ -154,15 +154,15 @@ impl Process {
     }
 
     /// If the process has ended, kills the rest of its group, reaps it, and returns its status in words.
-    pub(super) fn end(&mut self, now: Duration, take: &mut impl FnMut(Spoken<'_>)) -> Option<String> {
+    pub(super) fn end(&mut self, now: Duration, take: &mut impl FnMut(ProcessLine<'_>)) -> Option<String> {
         let mut ended = [PollFd::new(&self.ended, PollFlags::IN)];
         let ready = poll(&mut ended, Some(&Timespec::default()));
         ready.ok().filter(|&count| count > 0)?;
         // Reads the rest of the pipes. Other processes, of its group or not, may still hold them open.
-        let _ = read_some(&mut self.stdout, &mut self.answers, |line| take(Spoken::Answer(line)));
-        let _ = read_some(&mut self.stderr, &mut self.said, |line| take(Spoken::Said(line)));
-        self.said.rest(|line| take(Spoken::Said(line)));
-        self.answers.rest(|line| take(Spoken::Answer(line)));
+        let _ = read_some(&mut self.stdout, &mut self.answers, |line| take(ProcessLine::Answer(line)));
+        let _ = read_some(&mut self.stderr, &mut self.stderr_lines, |line| take(ProcessLine::Log(line)));
+        self.stderr_lines.rest(|line| take(ProcessLine::Log(line)));
+        self.answers.rest(|line| take(ProcessLine::Answer(line)));
         // Must precede the reaping: until then no other group has this number.
         self.kill();
         let status = self.child.wait().ok()?;

@@ -19,10 +19,10 @@ use std::time::Duration;
 use gpc_trees::{Id, IdList};
 use rustix::event::PollFlags;
 
-use super::agent::tell_people;
-use super::answer::{Answer, Here};
+use super::agent::forward_log_line;
+use super::answer::{Answer, StartReport};
 use super::driver::Driver;
-use super::error::{Lost, RemoteError};
+use super::error::{LostProcesses, RemoteError};
 use super::network::{Network, place};
 use super::share::{HostIds, REMOTE_PROCESSES_MAX, Share, is_name};
 use super::task::{Book, Task};
@@ -38,7 +38,7 @@ const ROOT: Id = 0;
 const DROP_LIMIT: Duration = Duration::from_secs(2);
 
 /// How often the observer of a start is called.
-const LOOK: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Maximum sleep of the thread: every event wakes it.
 const SLEEP: Duration = Duration::from_secs(60);
@@ -149,11 +149,11 @@ pub struct RemoteLaunch {
 #[derive(Debug, Default)]
 struct Shared {
     /// Number of processes that have reported.
-    there: AtomicUsize,
+    running: AtomicUsize,
     /// Time limit for the processes to end, milliseconds.
     end_limit: AtomicU64,
     /// Ids that were not started, or were lost later.
-    lost: Mutex<Vec<Lost>>,
+    lost: Mutex<Vec<LostProcesses>>,
     /// Notified of each loss.
     more: Condvar,
 }
@@ -203,15 +203,15 @@ impl RemoteLaunch {
         shared.end_limit.store(DROP_LIMIT.as_millis() as u64, Ordering::Relaxed);
         let (ours, theirs) = UnixStream::pair().map_err(system("make a pair of sockets"))?;
         let (ready, started) = channel();
-        let keeper = Keeper {
+        let supervisor = Supervisor {
             driver: Driver::new(task, (exe.into(), plan.arguments.clone())),
             stop: theirs,
             shared: Arc::clone(&shared),
             partial: plan.partial,
             root: (place().map_err(system("find out which machine this is"))?, secret.clone(), key.clone()),
-            there: BTreeMap::new(),
+            running: BTreeMap::new(),
         };
-        let thread = thread::Builder::new().name("gpc-hosts".into()).spawn(move || keeper.run(&ready));
+        let thread = thread::Builder::new().name("gpc-hosts".into()).spawn(move || supervisor.run(&ready));
         let thread = thread.map_err(system("make a thread"))?;
         let mut launch =
             RemoteLaunch { peers: Peers::new(), secret, key, shared, thread: Some((ours, thread)) };
@@ -227,14 +227,14 @@ impl RemoteLaunch {
     ) -> Started {
         // Terminates: every agent has a time limit, and the end of the thread closes the channel.
         loop {
-            match started.recv_timeout(LOOK) {
+            match started.recv_timeout(POLL_INTERVAL) {
                 Ok(result) => return result,
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => {
                     return Err(RemoteError::System("wait for the hosts", io::ErrorKind::BrokenPipe.into()));
                 }
             }
-            if observe(self.shared.there.load(Ordering::Relaxed)).is_break() {
+            if observe(self.shared.running.load(Ordering::Relaxed)).is_break() {
                 return Err(RemoteError::Stopped);
             }
         }
@@ -251,7 +251,7 @@ impl RemoteLaunch {
     }
 
     /// Ids whose processes could not be started, or have gone since then, as far as the root knows, and why.
-    pub fn lost(&self) -> Vec<Lost> {
+    pub fn lost(&self) -> Vec<LostProcesses> {
         self.shared.lost.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -265,7 +265,8 @@ impl RemoteLaunch {
     /// Returns why an id's process could not be started, or has gone; `None` if neither is known. A caller that has
     /// just lost a link with it waits up to `patience` for the report.
     pub fn why_lost(&self, id: Id, patience: Duration) -> Option<String> {
-        let find = |lost: &[Lost]| lost.iter().find(|lost| lost.has(id)).map(|lost| lost.why.clone());
+        let find =
+            |lost: &[LostProcesses]| lost.iter().find(|lost| lost.has(id)).map(|lost| lost.why.clone());
         let lost = self.shared.lost.lock().unwrap_or_else(PoisonError::into_inner);
         let waited = self.shared.more.wait_timeout_while(lost, patience, |lost| find(lost).is_none());
         let (lost, _) = waited.unwrap_or_else(PoisonError::into_inner);
@@ -296,7 +297,7 @@ impl Drop for RemoteLaunch {
 
 /// The thread that supervises the agents. It must live as long as they do, since the system ends them with the thread
 /// that has started them.
-struct Keeper {
+struct Supervisor {
     driver: Driver,
     /// The other side closes it to end the thread.
     stop: UnixStream,
@@ -304,12 +305,12 @@ struct Keeper {
     partial: bool,
     /// The place, the secret and the key of the root.
     root: (String, Secret, PrivateKey),
-    there: BTreeMap<Id, Here>,
+    running: BTreeMap<Id, StartReport>,
 }
 
-impl Keeper {
+impl Supervisor {
     fn run(mut self, ready: &Sender<Started>) {
-        if let Some(result) = self.keep(ready) {
+        if let Some(result) = self.supervise(ready) {
             // Fails if the launch was given up.
             let _ = ready.send(Err(result));
         }
@@ -318,11 +319,11 @@ impl Keeper {
     }
 
     /// Runs until the launch ends; returns an error if the start has failed.
-    fn keep(&mut self, ready: &Sender<Started>) -> Option<RemoteError> {
+    fn supervise(&mut self, ready: &Sender<Started>) -> Option<RemoteError> {
         self.driver.start(true);
         let mut started = false;
         loop {
-            self.note();
+            self.record_reports();
             if !started && self.driver.is_done() {
                 started = true;
                 match self.introduce() {
@@ -331,7 +332,7 @@ impl Keeper {
                     Err(error) => return Some(error),
                 }
             }
-            self.driver.said().iter().for_each(|line| tell_people(&Shown(line).to_string()));
+            self.driver.take_log().iter().for_each(|line| forward_log_line(&Shown(line).to_string()));
             match self.driver.turn(&[(self.stop.as_fd(), PollFlags::IN)], SLEEP) {
                 Ok(ready) if ready.iter().all(|flags| flags.is_empty()) => {}
                 Ok(_) => return None,
@@ -341,21 +342,21 @@ impl Keeper {
     }
 
     /// Records the reports of agents.
-    fn note(&mut self) {
+    fn record_reports(&mut self) {
         for answer in self.driver.answers() {
             match answer {
-                Answer::Here(here) => drop(self.there.insert(here.id, here)),
+                Answer::Started(here) => drop(self.running.insert(here.id, here)),
                 Answer::Down(gone) | Answer::Lost(gone) => {
-                    self.there.retain(|id, _| !gone.has(*id));
-                    self.lose(Lost { first: gone.first, count: gone.count, why: gone.why });
+                    self.running.retain(|id, _| !gone.has(*id));
+                    self.lose(LostProcesses { first: gone.first, count: gone.count, why: gone.why });
                 }
                 Answer::Wait | Answer::Done => {}
             }
         }
-        self.shared.there.store(self.there.len(), Ordering::Relaxed);
+        self.shared.running.store(self.running.len(), Ordering::Relaxed);
     }
 
-    fn lose(&self, lost: Lost) {
+    fn lose(&self, lost: LostProcesses) {
         let mut all = self.shared.lost.lock().unwrap_or_else(PoisonError::into_inner);
         if all.len() < LOST_MAX {
             all.push(lost);
@@ -371,16 +372,16 @@ impl Keeper {
     /// Sends the addresses of all to all.
     fn introduce(&mut self) -> Started {
         let (place, secret, key) = &self.root;
-        let one_place = self.there.values().all(|here| here.place == *place);
+        let one_place = self.running.values().all(|here| here.place == *place);
         let mut peers = Peers::new();
-        for here in self.there.values() {
+        for here in self.running.values() {
             let address = if one_place { Some(here.loopback) } else { here.address };
             match address {
                 Some(address) => {
                     peers.insert(here.id, Address::Tcp(address));
                     peers.set_key(here.id, here.key);
                 }
-                None => self.lose(Lost {
+                None => self.lose(LostProcesses {
                     first: here.id,
                     count: 1,
                     why: format!(
@@ -397,7 +398,7 @@ impl Keeper {
         }
         peers.set_job(Job::random());
         let book = Book::write(&peers, secret, (ROOT, key.public()));
-        self.driver.tell_all(&book);
+        self.driver.send_to_all(&book);
         Ok(peers)
     }
 }

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use gpc_trees::Id;
 
-use super::answer::{Answer, GREETING, Gone, WHY_MAX};
+use super::answer::{Answer, GREETING, LossReport, WHY_MAX};
 use super::share::{HostIds, Share, extent, other_hosts, same_host};
 use crate::quoted::quoted;
 use chained_gpc::wire::Shown;
@@ -24,10 +24,10 @@ use chained_gpc::wire::Shown;
 const NOISE_MAX: u32 = 100;
 
 /// Number of standard error lines that are kept for the error of an agent.
-const SAID_MAX: usize = 4;
+const LOG_LINES_MAX: usize = 4;
 
 /// Maximum length of each of them, characters.
-const SAID_LINE_MAX: usize = 200;
+const LOG_LINE_MAX: usize = 200;
 
 /// Maximum number of agents that are being started from here and have not reported. Many hosts may be down, and each
 /// attempt costs a process and up to the whole limit.
@@ -43,7 +43,7 @@ pub(super) enum Output {
     /// Send this report to the agent above.
     Up(Answer),
     /// A log line of an agent, or of the command that started it.
-    Said { line: String },
+    Log { line: String },
 }
 
 /// All agents that were started from here.
@@ -61,11 +61,11 @@ pub(super) struct Starting {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Phase {
     /// Nothing has arrived from it.
-    Asked,
+    Launched,
     /// Its greeting has arrived.
     Greeted,
     /// It has reported its addresses.
-    Here,
+    Reported,
     /// It has reported every id of its share.
     Done,
 }
@@ -76,15 +76,15 @@ struct Agent {
     same_host: bool,
     phase: Phase,
     /// When it was started, or sent its last valid line.
-    heard: Duration,
+    last_line: Duration,
     noise: u32,
     /// The last line before its greeting.
     last_noise: String,
-    said: VecDeque<String>,
+    log: VecDeque<String>,
     /// Its reports about its share, which count once it is done.
     answers: Vec<Answer>,
     /// By id from the first of its share: whether it has been reported.
-    known: Vec<bool>,
+    reported: Vec<bool>,
 }
 
 impl Starting {
@@ -122,17 +122,17 @@ impl Starting {
     /// When [`tick`](Self::tick) is due, unless a line arrives before.
     pub(super) fn deadline(&self) -> Option<Duration> {
         let open = self.agents.iter().flatten().filter(|agent| agent.phase != Phase::Done);
-        open.map(|agent| agent.heard + self.limit).min()
+        open.map(|agent| agent.last_line + self.limit).min()
     }
 
     /// Gives up the agents that have been silent for too long.
     pub(super) fn tick(&mut self, now: Duration) {
         for number in 0..self.agents.len() {
             let Some(agent) = &self.agents[number] else { continue };
-            if agent.phase != Phase::Done && now >= agent.heard + self.limit {
+            if agent.phase != Phase::Done && now >= agent.last_line + self.limit {
                 let seconds = self.limit.as_secs_f64();
                 let why = match agent.phase {
-                    Phase::Asked | Phase::Greeted => format!("it did not answer within {seconds} s"),
+                    Phase::Launched | Phase::Greeted => format!("it did not answer within {seconds} s"),
                     _ => format!("it fell silent for {seconds} s while it was starting others"),
                 };
                 self.fail(number, &why, now);
@@ -143,9 +143,9 @@ impl Starting {
     /// Handles a line of an agent's standard output.
     pub(super) fn line(&mut self, number: usize, line: &str, now: Duration) {
         let Some(Some(agent)) = self.agents.get_mut(number) else { return };
-        if agent.phase == Phase::Asked {
+        if agent.phase == Phase::Launched {
             if line == GREETING {
-                (agent.phase, agent.heard) = (Phase::Greeted, now);
+                (agent.phase, agent.last_line) = (Phase::Greeted, now);
             } else if agent.noise < NOISE_MAX {
                 agent.noise += 1;
                 agent.last_noise = quoted(line);
@@ -160,7 +160,7 @@ impl Starting {
         match line.parse().map_err(|()| quoted(line)).and_then(|answer| agent.take(answer, line)) {
             Ok(Some(lost)) => self.outputs.push_back(Output::Up(lost)),
             Ok(None) => {
-                agent.heard = now;
+                agent.last_line = now;
                 if agent.phase == Phase::Done {
                     self.outputs.extend(agent.answers.drain(..).map(Output::Up));
                 }
@@ -171,15 +171,15 @@ impl Starting {
     }
 
     /// Handles a log line of an agent, or of the command that started it.
-    pub(super) fn said(&mut self, number: usize, line: &str) {
+    pub(super) fn log_line(&mut self, number: usize, line: &str) {
         let Some(Some(agent)) = self.agents.get_mut(number) else { return };
-        if matches!(agent.phase, Phase::Asked | Phase::Greeted) {
-            let cut: String = line.chars().take(SAID_LINE_MAX).collect();
-            let full = agent.said.len() == SAID_MAX;
-            agent.said.drain(..usize::from(full));
-            agent.said.extend((!cut.trim().is_empty()).then_some(cut));
+        if matches!(agent.phase, Phase::Launched | Phase::Greeted) {
+            let cut: String = line.chars().take(LOG_LINE_MAX).collect();
+            let full = agent.log.len() == LOG_LINES_MAX;
+            agent.log.drain(..usize::from(full));
+            agent.log.extend((!cut.trim().is_empty()).then_some(cut));
         } else {
-            self.outputs.push_back(Output::Said { line: line.into() });
+            self.outputs.push_back(Output::Log { line: line.into() });
         }
     }
 
@@ -190,7 +190,7 @@ impl Starting {
 
     /// Starts waiting shares, as far as the bound allows.
     fn fill(&mut self, now: Duration) {
-        let unanswered = |agent: &&Agent| matches!(agent.phase, Phase::Asked | Phase::Greeted);
+        let unanswered = |agent: &&Agent| matches!(agent.phase, Phase::Launched | Phase::Greeted);
         let mut open = self.agents.iter().flatten().filter(unanswered).count();
         while open < UNANSWERED_MAX.max(self.fan_out.get() as usize) {
             let Some((share, same_host)) = self.waiting.pop_front() else { return };
@@ -208,13 +208,13 @@ impl Starting {
         let why = agent.explain(why);
         let (first, count) = extent(&agent.share);
         if agent.phase == Phase::Done {
-            return self.outputs.push_back(Output::Up(Answer::Lost(Gone::new(first, count, &why))));
+            return self.outputs.push_back(Output::Up(Answer::Lost(LossReport::new(first, count, &why))));
         }
         let Some(own) = agent.share.first() else { return };
         // On its own host only one process has failed. On another host all processes count as failed, since the host
         // does not report.
         let gone = if agent.same_host { 1 } else { own.count };
-        self.outputs.push_back(Output::Up(Answer::Down(Gone::new(first, gone, &why))));
+        self.outputs.push_back(Output::Up(Answer::Down(LossReport::new(first, gone, &why))));
         match agent.same_host {
             true => self.add(same_host(own, self.fan_out), true, now),
             false => self.add(other_hosts(&agent.share, self.fan_out), false, now),
@@ -225,17 +225,17 @@ impl Starting {
 
 impl Agent {
     fn new(share: Share, same_host: bool, now: Duration) -> Agent {
-        let known = vec![false; extent(&share).1 as usize];
+        let reported = vec![false; extent(&share).1 as usize];
         Agent {
             share,
             same_host,
-            phase: Phase::Asked,
-            heard: now,
+            phase: Phase::Launched,
+            last_line: now,
             noise: 0,
             last_noise: String::new(),
-            said: VecDeque::new(),
+            log: VecDeque::new(),
             answers: Vec::new(),
-            known,
+            reported,
         }
     }
 
@@ -250,45 +250,47 @@ impl Agent {
             {
                 return Ok(Some(Answer::Lost(lost)));
             }
-            (Phase::Greeted, Answer::Here(here)) if here.id == own => {
-                self.know(own, 1).ok_or_else(|| quoted(line))?;
-                self.answers.push(Answer::Here(here));
-                self.phase = Phase::Here;
+            (Phase::Greeted, Answer::Started(here)) if here.id == own => {
+                self.mark_reported(own, 1).ok_or_else(|| quoted(line))?;
+                self.answers.push(Answer::Started(here));
+                self.phase = Phase::Reported;
             }
-            (Phase::Greeted | Phase::Here, Answer::Wait) => {}
-            (Phase::Here, Answer::Here(here)) => {
-                self.know(here.id, 1).ok_or_else(|| quoted(line))?;
-                self.answers.push(Answer::Here(here));
+            (Phase::Greeted | Phase::Reported, Answer::Wait) => {}
+            (Phase::Reported, Answer::Started(here)) => {
+                self.mark_reported(here.id, 1).ok_or_else(|| quoted(line))?;
+                self.answers.push(Answer::Started(here));
             }
-            (Phase::Here, Answer::Down(down)) => {
-                self.know(down.first, down.count).ok_or_else(|| quoted(line))?;
+            (Phase::Reported, Answer::Down(down)) => {
+                self.mark_reported(down.first, down.count).ok_or_else(|| quoted(line))?;
                 self.answers.push(Answer::Down(down));
             }
             // A process that it has started has gone while it is starting others.
-            (Phase::Here, Answer::Lost(lost)) if self.knows(lost.first, lost.count) => {
+            (Phase::Reported, Answer::Lost(lost)) if self.are_reported(lost.first, lost.count) => {
                 self.answers.push(Answer::Lost(lost));
             }
-            (Phase::Here, Answer::Done) if self.known.iter().all(|&known| known) => self.phase = Phase::Done,
+            (Phase::Reported, Answer::Done) if self.reported.iter().all(|&reported| reported) => {
+                self.phase = Phase::Done
+            }
             _ => return bad(),
         }
         Ok(None)
     }
 
     /// Whether all these ids have been reported.
-    fn knows(&self, first: Id, count: u32) -> bool {
+    fn are_reported(&self, first: Id, count: u32) -> bool {
         let start = first.checked_sub(extent(&self.share).0).map(|start| start as usize);
-        let known = start.and_then(|start| self.known.get(start..start.checked_add(count as usize)?));
-        known.is_some_and(|known| !known.is_empty() && known.iter().all(|&known| known))
+        let reported = start.and_then(|start| self.reported.get(start..start.checked_add(count as usize)?));
+        reported.is_some_and(|reported| !reported.is_empty() && reported.iter().all(|&reported| reported))
     }
 
     /// Marks these ids as reported; `None` if one already is, or is not in the share.
-    fn know(&mut self, first: Id, count: u32) -> Option<()> {
+    fn mark_reported(&mut self, first: Id, count: u32) -> Option<()> {
         let start = first.checked_sub(extent(&self.share).0)? as usize;
-        let known = self.known.get_mut(start..start.checked_add(count as usize)?)?;
-        if known.contains(&true) {
+        let reported = self.reported.get_mut(start..start.checked_add(count as usize)?)?;
+        if reported.contains(&true) {
             return None;
         }
-        known.fill(true);
+        reported.fill(true);
         Some(())
     }
 
@@ -296,11 +298,11 @@ impl Agent {
     fn explain(&self, why: &str) -> String {
         let name = self.share.first().map_or("", |host| host.name.as_str());
         let mut text = format!("host {name}: {why}");
-        let said: Vec<String> = self.said.iter().map(|line| Shown(line.trim_end()).to_string()).collect();
-        if !said.is_empty() {
+        let log: Vec<String> = self.log.iter().map(|line| Shown(line.trim_end()).to_string()).collect();
+        if !log.is_empty() {
             text.push_str(": ");
-            text.push_str(&said.join("; "));
-        } else if self.phase == Phase::Asked && self.noise > 0 {
+            text.push_str(&log.join("; "));
+        } else if self.phase == Phase::Launched && self.noise > 0 {
             text.push_str(&format!(": it said `{}`, which is nothing of this program", self.last_noise));
         }
         text.chars().take(WHY_MAX).collect()

@@ -7,8 +7,8 @@ use chained_gpc::bootstrap::{self, Bootstrap};
 
 use super::{Resources, with_resources};
 use crate::client::{Client, ClientError, ClientOptions};
-use crate::machine::{Handle, Wanted};
-use crate::meeting::{Reached, Resource};
+use crate::machine::{Handle, RankChoice};
+use crate::meeting::{ClientResource, Resource};
 use crate::token::{ServiceToken, ServiceTokenError};
 use crate::variables::{Variables, VariablesError};
 
@@ -65,21 +65,21 @@ pub fn from_env() -> Result<Option<Bootstrap>, EnvError> {
     };
     let token = token_file.map(read_token).transpose()?;
     let options = ClientOptions { token, ca: ca_file, ..ClientOptions::default() };
-    let subjob = rank.map_or(Wanted::Assign, |rank| Wanted::Rank(rank.into()));
-    Ok(Some(with_handles(job, Wanted::Assign, multijob, subjob, Client::new(&options)?)))
+    let subjob = rank.map_or(RankChoice::Assign, |rank| RankChoice::Rank(rank.into()));
+    Ok(Some(with_handles(job, RankChoice::Assign, multijob, subjob, Client::new(&options)?)))
 }
 
 /// Bootstrap with the resource of the processes' job, at this rank, and the parent resource, where their subjob has
 /// rank `subjob`.
 pub fn with_handles(
     job: Handle,
-    rank: Wanted,
+    rank: RankChoice,
     multijob: Option<Handle>,
-    subjob: Wanted,
+    subjob: RankChoice,
     client: Client,
 ) -> Bootstrap {
     let client = Arc::new(client);
-    let reached = |handle| Arc::new(Reached::new(client.clone(), handle)) as Arc<dyn Resource>;
+    let reached = |handle| Arc::new(ClientResource::new(client.clone(), handle)) as Arc<dyn Resource>;
     with_resources(Resources { job: reached(job), rank, multijob: multijob.map(reached), subjob })
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use chained_gpc::Shown;
 use chained_gpc::wire::level::LevelError;
 
-use super::Who;
+use super::Origin;
 use crate::machine::Fault;
 
 /// Why the processes have not formed one set.
@@ -50,7 +50,7 @@ pub enum JoinError {
     )]
     Registrant {
         /// The process.
-        who: Who,
+        who: Origin,
         /// Its entry, truncated if it is long.
         text: String,
     },
@@ -58,9 +58,9 @@ pub enum JoinError {
     #[error("{one} and {other} have both registered {what}: one of them has copied it from the other")]
     Twice {
         /// The first process.
-        one: Who,
+        one: Origin,
         /// The second process.
-        other: Who,
+        other: Origin,
         /// What they share.
         what: String,
     },

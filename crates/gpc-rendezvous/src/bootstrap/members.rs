@@ -10,14 +10,14 @@ use chained_gpc::wire::level::{Limits, Token, Tokens};
 use chained_gpc::{Address, Id};
 
 use super::origin::dotted;
-use super::{JoinError, Who};
+use super::{JoinError, Origin};
 use crate::machine::Completion;
 
 /// Most bytes of a malformed entry that an error retains: more than are shown.
 const SHOWN: usize = 1024;
 
 /// The processes in the order of their ids: by subjob, then by rank.
-fn members(level: u16, data: &Bytes) -> Result<Vec<(Who, Bytes)>, JoinError> {
+fn members(level: u16, data: &Bytes) -> Result<Vec<(Origin, Bytes)>, JoinError> {
     let mut members = Vec::new();
     // The next rank in each open unit. The limit of levels bounds the depth.
     let mut next: Vec<u64> = Vec::new();
@@ -26,7 +26,7 @@ fn members(level: u16, data: &Bytes) -> Result<Vec<(Who, Bytes)>, JoinError> {
             Token::Open { .. } => next.push(0),
             Token::Leaf(leaf) => {
                 let Some((rank, units)) = next.split_last() else { continue };
-                members.push((Who { units: units.to_vec(), rank: *rank }, data.slice_ref(leaf)));
+                members.push((Origin { units: units.to_vec(), rank: *rank }, data.slice_ref(leaf)));
                 next.last_mut().into_iter().for_each(|rank| *rank += 1);
             }
             Token::Close => {
@@ -40,26 +40,31 @@ fn members(level: u16, data: &Bytes) -> Result<Vec<(Who, Bytes)>, JoinError> {
 
 /// A property that two processes may not share: a key, or an address.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-enum Own {
+enum UniqueProperty {
     Key(String),
     /// An address, unique everywhere; or, if it is local, unique among the processes with the same `reach`.
     Address(Option<u64>, String),
 }
 
-impl fmt::Display for Own {
+impl fmt::Display for UniqueProperty {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Own::Key(_) => f.write_str("the same public key"),
-            Own::Address(_, address) => write!(f, "the address {address}"),
+            UniqueProperty::Key(_) => f.write_str("the same public key"),
+            UniqueProperty::Address(_, address) => write!(f, "the address {address}"),
         }
     }
 }
 
 /// The key and the addresses of a process.
-fn own(entry: &Entry) -> impl Iterator<Item = Own> + '_ {
-    let address =
-        |address: &Address| Own::Address(address.is_local().then_some(entry.reach), address.to_string());
-    entry.key.iter().map(|key| Own::Key(key.to_string())).chain(entry.addresses.iter().map(address))
+fn own(entry: &Entry) -> impl Iterator<Item = UniqueProperty> + '_ {
+    let address = |address: &Address| {
+        UniqueProperty::Address(address.is_local().then_some(entry.reach), address.to_string())
+    };
+    entry
+        .key
+        .iter()
+        .map(|key| UniqueProperty::Key(key.to_string()))
+        .chain(entry.addresses.iter().map(address))
 }
 
 /// The result of the meeting for this process, which registered `mine`, from the completion of the top.
@@ -106,7 +111,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::machine::{Joint, joined};
+    use crate::machine::{Joint, join_data};
 
     fn entry(name: &str) -> String {
         format!("1,host,0123456789abcdef,-,unix:@{name}")
@@ -120,11 +125,11 @@ mod tests {
     /// Subjobs of subjobs: 2 of 1 and 2 processes.
     fn three_levels(names: [&str; 3]) -> Completion {
         let leaves = names.map(|name| Bytes::from(entry(name)));
-        let one = joined(1, [&leaves[0]].into_iter()).0;
-        let two = joined(1, leaves[1..].iter()).0;
-        let first = joined(2, [&one].into_iter()).0;
-        let second = joined(2, [&two].into_iter()).0;
-        completion(3, joined(3, [&first, &second].into_iter()).0)
+        let one = join_data(1, [&leaves[0]].into_iter()).0;
+        let two = join_data(1, leaves[1..].iter()).0;
+        let first = join_data(2, [&one].into_iter()).0;
+        let second = join_data(2, [&two].into_iter()).0;
+        completion(3, join_data(3, [&first, &second].into_iter()).0)
     }
 
     #[test]
@@ -144,7 +149,7 @@ mod tests {
         let nonsense = error(&three_levels(["a", "b c", "d"]), &entry("a"));
         let expected = "subjob 1.0, rank 0 has registered what no process of this version says of itself, `1,host,0123456789abcdef,-,unix:@b c`: have all";
         assert!(nonsense.starts_with(expected), "{nonsense}");
-        let flat = completion(1, joined(1, [&Bytes::from_static(&[0xff])].into_iter()).0);
+        let flat = completion(1, join_data(1, [&Bytes::from_static(&[0xff])].into_iter()).0);
         assert!(error(&flat, "x").starts_with("rank 0 has registered"), "{}", error(&flat, "x"));
         let absent = three_levels(["a", "b", "c"]);
         assert!(matches!(meeting(&absent, &entry("z")), Err(JoinError::NotThere)));
@@ -159,7 +164,7 @@ mod tests {
     fn what_may_be_the_same_on_two_hosts_is_let_in() {
         let key = "7".repeat(64);
         let on = |reach: &str, key: &str| Bytes::from(format!("1,h,{reach},{key},127.0.0.1:7,unix:@x"));
-        let two = |one: Bytes, other: Bytes| completion(1, joined(1, [&one, &other].into_iter()).0);
+        let two = |one: Bytes, other: Bytes| completion(1, join_data(1, [&one, &other].into_iter()).0);
         let (one, other) = (on("0123456789abcdef", "-"), on("0123456789abcde0", "-"));
         let mine = std::str::from_utf8(&one).unwrap().to_owned();
         assert_eq!(meeting(&two(one, other), &mine).unwrap().id, 0);

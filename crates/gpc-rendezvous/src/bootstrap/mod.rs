@@ -28,11 +28,11 @@ use chained_gpc::bootstrap::{Bootstrap, Meeting, Within};
 #[cfg(feature = "client")]
 pub use env::{EnvError, from_env, with_handles};
 pub use error::JoinError;
-pub use origin::Who;
+pub use origin::Origin;
 
-use crate::keeper::draw_token;
-use crate::machine::{Completion, FaultKind, Of, Token, Unit, Wanted};
-use crate::meeting::{Resource, Until};
+use crate::machine::{Completion, FaultKind, RankChoice, Scope, Token, Unit};
+use crate::meeting::{Deadline, Resource};
+use crate::service_thread::draw_token;
 
 /// Value of [`Bootstrap::launcher`].
 const NAME: &str = "a rendezvous";
@@ -43,11 +43,11 @@ pub struct Resources {
     /// The level-1 resource of its own job or subjob.
     pub job: Arc<dyn Resource>,
     /// The rank that it asks for there.
-    pub rank: Wanted,
+    pub rank: RankChoice,
     /// The parent resource, if the service is not the controlling task.
     pub multijob: Option<Arc<dyn Resource>>,
     /// The rank of the subjob there.
-    pub subjob: Wanted,
+    pub subjob: RankChoice,
 }
 
 /// Bootstrap with these resources.
@@ -60,7 +60,7 @@ const LAST: Duration = Duration::from_secs(2);
 
 /// Registrations to undo if this process gives up.
 #[derive(Default)]
-struct Left {
+struct Registrations {
     /// Its rank in its own job.
     own: Option<u64>,
     /// The rank of its subjob at the parent, if that has registered.
@@ -74,7 +74,7 @@ struct Part<'a> {
     resources: &'a Resources,
     mine: &'a str,
     token: Token,
-    until: Until,
+    until: Deadline,
     /// Time limit of the whole bootstrap, of which a part has passed already.
     limit: Duration,
 }
@@ -82,8 +82,8 @@ struct Part<'a> {
 impl Resources {
     fn meet(&self, mine: &str, within: Within) -> Result<Meeting, JoinError> {
         let Within { limit, left } = within;
-        let part = Part { resources: self, mine, token: draw_token()?, until: Until::after(left), limit };
-        let mut left = Left::default();
+        let part = Part { resources: self, mine, token: draw_token()?, until: Deadline::after(left), limit };
+        let mut left = Registrations::default();
         let ended = part.met(&mut left);
         if let Err(error) = &ended {
             part.give_up(&left, error);
@@ -93,7 +93,7 @@ impl Resources {
 }
 
 impl Part<'_> {
-    fn met(&self, left: &mut Left) -> Result<Meeting, JoinError> {
+    fn met(&self, left: &mut Registrations) -> Result<Meeting, JoinError> {
         let Resources { job, rank, multijob, .. } = self.resources;
         let data = self.mine.to_owned().into();
         let registered = self.asked(job).register(*rank, &self.token, data)?;
@@ -104,23 +104,27 @@ impl Part<'_> {
                 0 => self.control(multijob, left)?,
                 _ => {
                     // While the process waits there, its lease holds.
-                    self.wait(job, "of this subjob", Of::Own, || ())?;
-                    self.wait(multijob, "above", Of::Top, || ())?
+                    self.wait(job, "of this subjob", Scope::Own, || ())?;
+                    self.wait(multijob, "above", Scope::Top, || ())?
                 }
             },
-            _ => self.wait(job, "of this job", Of::Top, || ())?,
+            _ => self.wait(job, "of this job", Scope::Top, || ())?,
         };
         members::meeting(&completion, self.mine)
     }
 
     /// The part of rank 0 in a subjob that the service does not control.
-    fn control(&self, multijob: &Arc<dyn Resource>, left: &mut Left) -> Result<Completion, JoinError> {
+    fn control(
+        &self,
+        multijob: &Arc<dyn Resource>,
+        left: &mut Registrations,
+    ) -> Result<Completion, JoinError> {
         let Resources { job, subjob, .. } = self.resources;
         let name = format!("the process with rank 0, pid {}", std::process::id());
         let unit = match subjob {
-            Wanted::Rank(rank) => u32::try_from(*rank).ok().map(Unit::Rank),
+            RankChoice::Rank(rank) => u32::try_from(*rank).ok().map(Unit::Rank),
             // A unit is named by its rank, and this one has none yet.
-            Wanted::Assign => None,
+            RankChoice::Assign => None,
         };
         let control =
             |at: Box<dyn Resource + '_>| unit.map_or(Ok(()), |unit| at.control(unit, &name, &self.token));
@@ -128,10 +132,10 @@ impl Part<'_> {
         left.unit = unit;
         // Short, because the wait is suspended meanwhile.
         let renew = || drop(control(multijob.within(self.until.left().min(LAST))));
-        let own = self.wait(job, "of this subjob", Of::Own, renew)?;
+        let own = self.wait(job, "of this subjob", Scope::Own, renew)?;
         let registered = self.asked(multijob).register(*subjob, &self.token, own.data)?;
         left.above = Some(registered.rank.into());
-        self.wait(multijob, "above", Of::Top, || ())
+        self.wait(multijob, "above", Scope::Top, || ())
     }
 
     /// A resource whose requests are limited to the time left.
@@ -144,7 +148,7 @@ impl Part<'_> {
         &self,
         resource: &Arc<dyn Resource>,
         at: &'static str,
-        of: Of,
+        of: Scope,
         renew: impl Fn(),
     ) -> Result<Completion, JoinError> {
         let completion = self.until.wait(&**resource, of, &self.token, renew)?;
@@ -157,7 +161,7 @@ impl Part<'_> {
 
     /// Undoes this process's registrations, so that another process can replace it immediately. A complete rendezvous
     /// rejects this, as it must.
-    fn give_up(&self, left: &Left, error: &JoinError) {
+    fn give_up(&self, left: &Registrations, error: &JoinError) {
         let Resources { job, multijob, .. } = self.resources;
         if let Some(rank) = left.own {
             let _ = job.within(LAST).withdraw(rank, &self.token);

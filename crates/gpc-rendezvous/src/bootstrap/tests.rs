@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 
 use super::*;
-use crate::machine::{Fault, Properties, Registered, joined};
+use crate::machine::{Fault, Properties, Registration, join_data};
 use bytes::Bytes;
 
 /// Result of a wait.
@@ -16,7 +16,7 @@ enum Answer {
 
 /// A service that answers waits with given results, and records its requests.
 #[derive(Clone)]
-struct Told(Arc<Inner>);
+struct FakeService(Arc<Inner>);
 
 struct Inner {
     waits: Mutex<Vec<Answer>>,
@@ -25,11 +25,11 @@ struct Inner {
     data: Mutex<Bytes>,
 }
 
-impl Told {
+impl FakeService {
     /// The last result of the list is used first.
-    fn new(waits: Vec<Answer>) -> Told {
+    fn new(waits: Vec<Answer>) -> FakeService {
         let (asked, limits, data) = Default::default();
-        Told(Arc::new(Inner { waits: Mutex::new(waits), asked, limits, data }))
+        FakeService(Arc::new(Inner { waits: Mutex::new(waits), asked, limits, data }))
     }
 
     fn note(&self, text: String) {
@@ -41,15 +41,15 @@ impl Told {
     }
 }
 
-impl Resource for Told {
+impl Resource for FakeService {
     fn within(&self, limit: Duration) -> Box<dyn Resource + '_> {
         self.0.limits.lock().unwrap().push(limit);
         Box::new(self.clone())
     }
 
-    fn register(&self, _: Wanted, _: &Token, data: Bytes) -> Result<Registered, Fault> {
+    fn register(&self, _: RankChoice, _: &Token, data: Bytes) -> Result<Registration, Fault> {
         *self.0.data.lock().unwrap() = data;
-        Ok(Registered { rank: 0, tally: 1, capacity: 1 })
+        Ok(Registration { rank: 0, tally: 1, capacity: 1 })
     }
 
     fn withdraw(&self, rank: u64, _: &Token) -> Result<(), Fault> {
@@ -57,12 +57,12 @@ impl Resource for Told {
         Ok(())
     }
 
-    fn wait(&self, _: Of, _: &Token, limit: Duration) -> Result<Option<Completion>, Fault> {
+    fn wait(&self, _: Scope, _: &Token, limit: Duration) -> Result<Option<Completion>, Fault> {
         match self.0.waits.lock().unwrap().pop() {
             Some(Answer::Unreached) => Err(Fault::new(FaultKind::Unavailable, "nobody listens there")),
             Some(Answer::Destroyed) => Err(Fault::new(FaultKind::Destroyed, "destroyed on request")),
             Some(Answer::Complete) => {
-                let data = joined(1, [&*self.0.data.lock().unwrap()].into_iter()).0;
+                let data = join_data(1, [&*self.0.data.lock().unwrap()].into_iter()).0;
                 Ok(Some(Completion { level: 1, data, joint: None }))
             }
             Some(Answer::Late) | None => {
@@ -103,10 +103,14 @@ impl Resource for Told {
     }
 }
 
-fn meet(job: &Told, multijob: Option<&Told>, limit: Duration) -> String {
+fn meet(job: &FakeService, multijob: Option<&FakeService>, limit: Duration) -> String {
     let multijob = multijob.map(|multijob| Arc::new(multijob.clone()) as Arc<dyn Resource>);
-    let resources =
-        Resources { job: Arc::new(job.clone()), rank: Wanted::Assign, multijob, subjob: Wanted::Rank(4) };
+    let resources = Resources {
+        job: Arc::new(job.clone()),
+        rank: RankChoice::Assign,
+        multijob,
+        subjob: RankChoice::Rank(4),
+    };
     resources
         .meet("1,host,0123456789abcdef,-,unix:@a", Within { limit, left: limit })
         .unwrap_err()
@@ -120,13 +124,13 @@ const LONG: Duration = Duration::from_secs(600);
 /// the bootstrap failed although minutes were left.
 #[test]
 fn a_service_that_is_away_for_a_while_ends_nothing() {
-    let job = Told::new(vec![Answer::Complete, Answer::Unreached, Answer::Unreached]);
+    let job = FakeService::new(vec![Answer::Complete, Answer::Unreached, Answer::Unreached]);
     let error = meet(&job, None, LONG);
     // It has received the completion, which has no joint job here.
     assert!(error.contains("create the resource at the top with --joint"), "{error}");
     // If the service stays away, the error has the reason.
     let unreached = (0..9).map(|_| Answer::Unreached).collect();
-    let error = meet(&Told::new(unreached), None, Duration::from_millis(10));
+    let error = meet(&FakeService::new(unreached), None, Duration::from_millis(10));
     assert!(error.contains("nobody listens there"), "{error}");
 }
 
@@ -134,7 +138,7 @@ fn a_service_that_is_away_for_a_while_ends_nothing() {
 /// its limit.
 #[test]
 fn requests_have_what_is_left_of_the_limit() {
-    let job = Told::new(vec![Answer::Complete]);
+    let job = FakeService::new(vec![Answer::Complete]);
     meet(&job, None, LONG);
     let limits = job.0.limits.lock().unwrap();
     assert!(limits[..2].iter().all(|limit| *limit <= LONG && *limit > LONG / 2), "{limits:?}");
@@ -144,19 +148,19 @@ fn requests_have_what_is_left_of_the_limit() {
 /// its unit was taken.
 #[test]
 fn who_gives_up_is_forgotten_at_once() {
-    let (job, top) = (Told::new(vec![Answer::Late]), Told::new(vec![]));
+    let (job, top) = (FakeService::new(vec![Answer::Late]), FakeService::new(vec![]));
     let error = meet(&job, Some(&top), Duration::from_millis(20));
     assert!(error.contains("within 20ms; 1 of 3 have registered; the ranks 1, 2 are missing"), "{error}");
     assert_eq!(job.asked(), ["withdraw 0"]);
     let asked = top.asked();
     assert_eq!(asked.last().unwrap(), "release Rank(4) None", "{asked:?}");
     // The tasks that wait at the parent learn of a subjob that cannot register any more.
-    let (job, top) = (Told::new(vec![Answer::Destroyed]), Told::new(vec![]));
+    let (job, top) = (FakeService::new(vec![Answer::Destroyed]), FakeService::new(vec![]));
     meet(&job, Some(&top), LONG);
     let asked = top.asked();
     assert_eq!(asked.last().unwrap(), "release Rank(4) Some(\"destroyed on request\")", "{asked:?}");
     // Its registration at the parent is withdrawn, too.
-    let (job, top) = (Told::new(vec![Answer::Complete]), Told::new(vec![Answer::Late]));
+    let (job, top) = (FakeService::new(vec![Answer::Complete]), FakeService::new(vec![Answer::Late]));
     meet(&job, Some(&top), Duration::from_millis(20));
     let asked = top.asked();
     assert_eq!(asked[asked.len() - 2..], ["withdraw 0", "release Rank(4) None"], "{asked:?}");

@@ -11,11 +11,11 @@ use chained_gpc::{Job, Shown};
 use hyper::Method;
 use serde::{Deserialize, Serialize};
 
-use super::turns::TurnKind;
+use super::permits::PermitKind;
 use super::url::ServiceUrl;
 use crate::machine::{
-    Completion, Fault, FaultKind, Handle, Joint, NAME_MAX, Of, Properties, Registered, ResourceId, Spec,
-    Token, Unit, Wanted,
+    Completion, Fault, FaultKind, Handle, Joint, NAME_MAX, Properties, RankChoice, Registration, ResourceId,
+    Scope, Spec, Token, Unit,
 };
 
 /// Longest answer without data, bytes: properties, and faults with the longest texts, all of them escaped.
@@ -29,7 +29,7 @@ const WHY_MAX: usize = 512;
 
 /// A request.
 #[derive(Clone, Debug)]
-pub(crate) struct Ask {
+pub(crate) struct ServiceRequest {
     pub(crate) method: Method,
     pub(crate) url: String,
     /// Token of the registrant or controlling task.
@@ -41,14 +41,14 @@ pub(crate) struct Ask {
     /// Longest content of the answer, bytes.
     pub(crate) answer_max: u64,
     /// How long the service may hold the request before it answers, milliseconds.
-    pub(crate) kept: u64,
-    /// Kind of turn that the request needs.
-    pub(crate) turn: TurnKind,
+    pub(crate) hold_ms: u64,
+    /// Kind of permit that the request needs.
+    pub(crate) permit: PermitKind,
 }
 
 /// An answer.
 #[derive(Clone, Debug)]
-pub(crate) struct Given {
+pub(crate) struct ServiceResponse {
     pub(crate) status: u16,
     /// Type of the content.
     pub(crate) kind: String,
@@ -64,24 +64,24 @@ pub(crate) enum Misread {
     /// A fault of the service.
     Fault(Fault),
     /// A proxy reports that the service does not answer.
-    Away(String),
+    Unreachable(String),
     /// The answer is malformed.
-    Nonsense(String),
+    Malformed(String),
 }
 
-impl Ask {
-    fn new(method: Method, url: String) -> Ask {
-        let (again, answer_max, turn) = (true, SHORT_MAX, TurnKind::Short);
-        Ask { method, url, token: None, content: None, again, answer_max, kept: 0, turn }
+impl ServiceRequest {
+    fn new(method: Method, url: String) -> ServiceRequest {
+        let (again, answer_max, permit) = (true, SHORT_MAX, PermitKind::Short);
+        ServiceRequest { method, url, token: None, content: None, again, answer_max, hold_ms: 0, permit }
     }
 
     /// Creates a resource. Not repeated after a lost answer, because that would create a second resource.
-    pub(crate) fn create(service: &ServiceUrl, spec: &Spec) -> Ask {
+    pub(crate) fn create(service: &ServiceUrl, spec: &Spec) -> ServiceRequest {
         let parent = spec.parent.as_ref().map(|parent| ParentShape {
             handle: parent.handle.to_string(),
             rank: match parent.rank {
-                Wanted::Rank(rank) => RankShape::Rank(rank),
-                Wanted::Assign => RankShape::Word("assign"),
+                RankChoice::Rank(rank) => RankShape::Rank(rank),
+                RankChoice::Assign => RankShape::Word("assign"),
             },
         });
         let shape = SpecShape {
@@ -95,65 +95,71 @@ impl Ask {
         // Serializing this type cannot fail: it has no maps.
         let json = serde_json::to_vec(&shape).unwrap_or_default();
         let content = Some(("application/json", json.into()));
-        Ask { content, again: false, ..Ask::new(Method::POST, service.as_str().into()) }
+        ServiceRequest { content, again: false, ..ServiceRequest::new(Method::POST, service.as_str().into()) }
     }
 
     /// Registers data.
     pub(crate) fn register(
         of: (&ServiceUrl, ResourceId),
-        rank: Wanted,
+        rank: RankChoice,
         token: &Token,
         data: Bytes,
         lease: Option<u64>,
-    ) -> Ask {
+    ) -> ServiceRequest {
         let rank = match rank {
-            Wanted::Rank(rank) => rank.to_string(),
-            Wanted::Assign => "assign".into(),
+            RankChoice::Rank(rank) => rank.to_string(),
+            RankChoice::Assign => "assign".into(),
         };
         let mut url = format!("{}/registrants?rank={rank}", at(of));
         put_lease(&mut url, '&', lease);
         let content = Some(("application/octet-stream", data));
-        Ask { token: Some(token.clone()), content, ..Ask::new(Method::POST, url) }
+        ServiceRequest { token: Some(token.clone()), content, ..ServiceRequest::new(Method::POST, url) }
     }
 
     /// Withdraws a registration.
-    pub(crate) fn withdraw(of: (&ServiceUrl, ResourceId), rank: u64, token: &Token) -> Ask {
+    pub(crate) fn withdraw(of: (&ServiceUrl, ResourceId), rank: u64, token: &Token) -> ServiceRequest {
         let url = format!("{}/registrants/{rank}", at(of));
-        Ask { token: Some(token.clone()), ..Ask::new(Method::DELETE, url) }
+        ServiceRequest { token: Some(token.clone()), ..ServiceRequest::new(Method::DELETE, url) }
     }
 
     /// Waits for the completion, at most `wait` milliseconds.
     pub(crate) fn wait(
         at_service: (&ServiceUrl, ResourceId),
-        of: Of,
+        of: Scope,
         wait: u64,
         token: Option<&Token>,
         data_max: u64,
-    ) -> Ask {
+    ) -> ServiceRequest {
         let of = match of {
-            Of::Own => "own",
-            Of::Top => "top",
+            Scope::Own => "own",
+            Scope::Top => "top",
         };
         let url = format!("{}/completion?wait={}&of={of}", at(at_service), seconds(wait));
         // The data are base64, inside JSON.
         let answer_max = (data_max / 3 + 1).saturating_mul(4).saturating_add(SHORT_MAX);
-        let turn = if wait > 0 { TurnKind::Kept } else { TurnKind::Short };
-        Ask { token: token.cloned(), answer_max, kept: wait, turn, ..Ask::new(Method::GET, url) }
+        let permit = if wait > 0 { PermitKind::LongPoll } else { PermitKind::Short };
+        ServiceRequest {
+            token: token.cloned(),
+            answer_max,
+            hold_ms: wait,
+            permit,
+            ..ServiceRequest::new(Method::GET, url)
+        }
     }
 
     /// Asks for the properties of a resource.
-    pub(crate) fn properties(of: (&ServiceUrl, ResourceId)) -> Ask {
-        Ask::new(Method::GET, at(of))
+    pub(crate) fn properties(of: (&ServiceUrl, ResourceId)) -> ServiceRequest {
+        ServiceRequest::new(Method::GET, at(of))
     }
 
     /// Destroys a resource.
-    pub(crate) fn destroy(of: (&ServiceUrl, ResourceId)) -> Ask {
-        Ask::new(Method::DELETE, at(of))
+    pub(crate) fn destroy(of: (&ServiceUrl, ResourceId)) -> ServiceRequest {
+        ServiceRequest::new(Method::DELETE, at(of))
     }
 
     /// Destroys the resources of a job.
-    pub(crate) fn end_job(service: &ServiceUrl, job: Job) -> Ask {
-        Ask::new(Method::DELETE, format!("{}/{job}", service.beside("jobs")))
+    pub(crate) fn end_job(service: &ServiceUrl, job: Job) -> ServiceRequest {
+        ServiceRequest::new(Method::DELETE, format!("{}/{job}", service.beside("jobs")))
     }
 
     /// Registers a controlling task, or renews its lease.
@@ -163,13 +169,18 @@ impl Ask {
         name: &str,
         token: &Token,
         lease: Option<u64>,
-    ) -> Ask {
+    ) -> ServiceRequest {
         let mut url = at_unit(of, unit);
         put_lease(&mut url, '?', lease);
         let name = &name[..name.floor_char_boundary(NAME_MAX)];
         let json = serde_json::json!({ "name": name }).to_string();
         let content = Some(("application/json", json.into()));
-        Ask { token: Some(token.clone()), content, turn: TurnKind::Word, ..Ask::new(Method::PUT, url) }
+        ServiceRequest {
+            token: Some(token.clone()),
+            content,
+            permit: PermitKind::Renewal,
+            ..ServiceRequest::new(Method::PUT, url)
+        }
     }
 
     /// Removes a controlling task.
@@ -178,13 +189,17 @@ impl Ask {
         unit: Unit,
         token: &Token,
         lost: Option<&str>,
-    ) -> Ask {
+    ) -> ServiceRequest {
         let mut url = at_unit(of, unit);
         if let Some(lost) = lost {
             url.push_str("?lost=");
             put_escaped(&mut url, &lost[..lost.floor_char_boundary(WHY_MAX)]);
         }
-        Ask { token: Some(token.clone()), turn: TurnKind::Word, ..Ask::new(Method::DELETE, url) }
+        ServiceRequest {
+            token: Some(token.clone()),
+            permit: PermitKind::Renewal,
+            ..ServiceRequest::new(Method::DELETE, url)
+        }
     }
 }
 
@@ -306,7 +321,7 @@ struct PropertiesShape {
     above: Option<String>,
 }
 
-impl Given {
+impl ServiceResponse {
     /// An answer without content.
     pub(crate) fn done(&self) -> Result<(), Misread> {
         self.expect(&[204])
@@ -316,14 +331,14 @@ impl Given {
     pub(crate) fn created(&self) -> Result<Handle, Misread> {
         self.expect(&[201])?;
         let shape: CreatedShape = self.json()?;
-        shape.handle.parse().map_err(|error| Misread::Nonsense(format!("the new handle: {error}")))
+        shape.handle.parse().map_err(|error| Misread::Malformed(format!("the new handle: {error}")))
     }
 
     /// A registration.
-    pub(crate) fn registered(&self) -> Result<Registered, Misread> {
+    pub(crate) fn registered(&self) -> Result<Registration, Misread> {
         self.expect(&[201])?;
         let RegisteredShape { rank, tally, capacity } = self.json()?;
-        Ok(Registered { rank, tally, capacity })
+        Ok(Registration { rank, tally, capacity })
     }
 
     /// The number of resources that ended.
@@ -340,9 +355,9 @@ impl Given {
         }
         let shape: CompletionShape<'_> = self.json()?;
         let data = STANDARD.decode(shape.data.as_bytes());
-        let data = data.map_err(|_| Misread::Nonsense("the data are no base64".into()))?;
+        let data = data.map_err(|_| Misread::Malformed("the data are no base64".into()))?;
         if shape.level == 0 {
-            return Err(Misread::Nonsense("a completion of level 0".into()));
+            return Err(Misread::Malformed("a completion of level 0".into()));
         }
         let joint = shape.joint.map(JointShape::read).transpose()?;
         Ok(Some(Completion { level: shape.level, data: data.into(), joint }))
@@ -352,7 +367,7 @@ impl Given {
     pub(crate) fn properties(&self) -> Result<Properties, Misread> {
         self.expect(&[200])?;
         let shape: PropertiesShape = self.json()?;
-        let nonsense = |what: &str| Misread::Nonsense(format!("the resource's {what}"));
+        let nonsense = |what: &str| Misread::Malformed(format!("the resource's {what}"));
         let failed = shape.failed.map(ProblemShape::read).transpose()?;
         let job = shape.job.map(|job| job.parse()).transpose().map_err(|_| nonsense("job"))?;
         Ok(Properties {
@@ -375,7 +390,7 @@ impl Given {
     fn json<'a, T: Deserialize<'a>>(&'a self) -> Result<T, Misread> {
         serde_json::from_slice(&self.content).map_err(|error| {
             let error = if self.quotable { format!(": {error}") } else { String::new() };
-            Misread::Nonsense(format!("{}, which is not as it should be{error}", self.quoted()))
+            Misread::Malformed(format!("{}, which is not as it should be{error}", self.quoted()))
         })
     }
 
@@ -391,8 +406,10 @@ impl Given {
             return Err(match problem.read() {
                 Ok(fault) => Misread::Fault(fault),
                 // The kind of fault is unknown, but status 503 is transient.
-                Err(_) if status == 503 => Misread::Away(format!("status {status}, {}", self.quoted())),
-                Err(_) => Misread::Nonsense(format!(
+                Err(_) if status == 503 => {
+                    Misread::Unreachable(format!("status {status}, {}", self.quoted()))
+                }
+                Err(_) => Misread::Malformed(format!(
                     "status {status} with a fault that is unknown here, {}",
                     self.quoted()
                 )),
@@ -400,11 +417,11 @@ impl Given {
         }
         Err(match status {
             300..=399 => {
-                Misread::Nonsense(format!("status {status}: it leads elsewhere, and is not followed"))
+                Misread::Malformed(format!("status {status}: it leads elsewhere, and is not followed"))
             }
             // Sent by a proxy whose service does not answer.
-            502..=504 => Misread::Away(format!("status {status}, {}", self.quoted())),
-            _ => Misread::Nonsense(format!("status {status}, {}", self.quoted())),
+            502..=504 => Misread::Unreachable(format!("status {status}, {}", self.quoted())),
+            _ => Misread::Malformed(format!("status {status}, {}", self.quoted())),
         })
     }
 
@@ -425,9 +442,9 @@ impl Given {
 impl JointShape {
     fn read(self) -> Result<Joint, Misread> {
         // Job and secret are confidential, so errors do not quote them.
-        let job = self.job.parse().map_err(|_| Misread::Nonsense("the joint job is none".into()))?;
+        let job = self.job.parse().map_err(|_| Misread::Malformed("the joint job is none".into()))?;
         let secret = zeroize::Zeroizing::new(self.secret);
-        let secret = secret.parse().map_err(|_| Misread::Nonsense("the joint secret is none".into()))?;
+        let secret = secret.parse().map_err(|_| Misread::Malformed("the joint secret is none".into()))?;
         Ok(Joint { job, secret })
     }
 }
@@ -438,7 +455,7 @@ impl ProblemShape {
         let message = detail.or(title).unwrap_or_else(|| code.clone());
         let Some(kind) = FaultKind::from_code(&code) else {
             let what = format!("the fault `{code}`, which is unknown here: {message}");
-            return Err(Misread::Nonsense(Shown(&what).to_string()));
+            return Err(Misread::Malformed(Shown(&what).to_string()));
         };
         let fault = Fault::new(kind, message);
         let task = task.map(|task| task[..task.floor_char_boundary(NAME_MAX)].to_owned());
@@ -457,44 +474,52 @@ mod tests {
         "http://a:1/rendezvous".parse().unwrap()
     }
 
-    fn given(status: u16, content: &str) -> Given {
-        Given { status, kind: "application/json".into(), content: content.to_owned().into(), quotable: true }
+    fn given(status: u16, content: &str) -> ServiceResponse {
+        ServiceResponse {
+            status,
+            kind: "application/json".into(),
+            content: content.to_owned().into(),
+            quotable: true,
+        }
     }
 
     #[test]
     fn requests_are_those_of_the_interface() {
         let (service, id, token) = (service(), ResourceId([1; 16]), Token::new("t").unwrap());
         let at = (&service, id);
-        let url = |ask: Ask| {
+        let url = |ask: ServiceRequest| {
             format!("{} {}", ask.method, ask.url.replace("http://a:1", "").replace(&id.to_string(), "ID"))
         };
-        let register = Ask::register(at, Wanted::Rank(2), &token, "data".into(), Some(1500));
+        let register = ServiceRequest::register(at, RankChoice::Rank(2), &token, "data".into(), Some(1500));
         assert_eq!(url(register), "POST /rendezvous/ID/registrants?rank=2&lease=1.500");
-        let register = Ask::register(at, Wanted::Assign, &token, "data".into(), None);
+        let register = ServiceRequest::register(at, RankChoice::Assign, &token, "data".into(), None);
         assert!(register.again && url(register) == "POST /rendezvous/ID/registrants?rank=assign");
-        assert_eq!(url(Ask::withdraw(at, 7, &token)), "DELETE /rendezvous/ID/registrants/7");
-        let wait = Ask::wait(at, Of::Top, 30_000, None, 1 << 40);
+        assert_eq!(url(ServiceRequest::withdraw(at, 7, &token)), "DELETE /rendezvous/ID/registrants/7");
+        let wait = ServiceRequest::wait(at, Scope::Top, 30_000, None, 1 << 40);
         assert_eq!(url(wait), "GET /rendezvous/ID/completion?wait=30.000&of=top");
-        assert_eq!(url(Ask::properties(at)), "GET /rendezvous/ID");
-        assert_eq!(url(Ask::destroy(at)), "DELETE /rendezvous/ID");
+        assert_eq!(url(ServiceRequest::properties(at)), "GET /rendezvous/ID");
+        assert_eq!(url(ServiceRequest::destroy(at)), "DELETE /rendezvous/ID");
         let job = "00112233445566778899aabbccddeeff";
-        assert_eq!(url(Ask::end_job(&service, job.parse().unwrap())), format!("DELETE /jobs/{job}"));
-        let control = Ask::control(at, Unit::Rank(3), &"ä".repeat(300), &token, Some(30_000));
+        assert_eq!(
+            url(ServiceRequest::end_job(&service, job.parse().unwrap())),
+            format!("DELETE /jobs/{job}")
+        );
+        let control = ServiceRequest::control(at, Unit::Rank(3), &"ä".repeat(300), &token, Some(30_000));
         let (_, content) = control.content.clone().unwrap();
         assert_eq!(
             serde_json::from_slice::<serde_json::Value>(&content).unwrap()["name"],
             "ä".repeat(NAME_MAX / 2)
         );
         assert_eq!(url(control), "PUT /rendezvous/ID/controllers/3?lease=30.000");
-        let release = Ask::release(at, Unit::Own, &token, Some("a&b=ö/"));
+        let release = ServiceRequest::release(at, Unit::Own, &token, Some("a&b=ö/"));
         assert_eq!(url(release), "DELETE /rendezvous/ID/controllers/own?lost=a%26b%3D%C3%B6%2F");
     }
 
     #[test]
     fn a_new_resource_is_asked_for_once() {
         let handle: Handle = "http://b:2/rendezvous?000102030405060708090a0b0c0d0e0f".parse().unwrap();
-        let parent = Some(Parent { handle, rank: Wanted::Assign });
-        let ask = Ask::create(&service(), &Spec { lifetime: Some(1500), parent, ..Spec::new(3) });
+        let parent = Some(Parent { handle, rank: RankChoice::Assign });
+        let ask = ServiceRequest::create(&service(), &Spec { lifetime: Some(1500), parent, ..Spec::new(3) });
         let (_, content) = ask.content.unwrap();
         let expected = r#"{"capacity":3,"lifetime":1.5,"joint":false,"parent":{"handle":"http://b:2/rendezvous?000102030405060708090a0b0c0d0e0f","rank":"assign"}}"#;
         assert_eq!((&content[..], ask.again), (expected.as_bytes(), false));
@@ -515,7 +540,7 @@ mod tests {
     #[test]
     fn what_is_no_answer_of_a_service_is_bounded_and_harmless() {
         let away = given(503, "<html>gone").done().unwrap_err();
-        assert!(matches!(away, Misread::Away(why) if why.contains("503")));
+        assert!(matches!(away, Misread::Unreachable(why) if why.contains("503")));
         for (status, content) in [
             (302, String::new()),
             (200, "\u{1b}[2J".repeat(1000)),
@@ -523,7 +548,7 @@ mod tests {
             (409, r#"{"code":"\u001b[2J","detail":"x"}"#.into()),
             (204, String::new()),
         ] {
-            let Err(Misread::Nonsense(what)) = given(status, &content).created() else { panic!("{status}") };
+            let Err(Misread::Malformed(what)) = given(status, &content).created() else { panic!("{status}") };
             assert!(what.len() < 2000 && !what.contains('\u{1b}'), "{what}");
         }
     }
@@ -537,7 +562,7 @@ mod tests {
         assert_eq!((found.level, &found.data[..]), (2, &b"1 1 1 a"[..]));
         assert_eq!(found.joint.unwrap().job.to_string(), job);
         assert_eq!(given(204, "").completion(), Ok(None));
-        let Err(Misread::Nonsense(what)) = given(200, &text(&joint.replace("ab", "xy"))).completion() else {
+        let Err(Misread::Malformed(what)) = given(200, &text(&joint.replace("ab", "xy"))).completion() else {
             panic!("that is no secret")
         };
         assert!(!what.contains("xy"), "{what}");
@@ -546,7 +571,7 @@ mod tests {
     proptest! {
         #[test]
         fn whatever_comes_is_read_or_refused(status in 100_u16..600, content in prop::collection::vec(any::<u8>(), 0..80)) {
-            let given = Given { status, kind: String::new(), content: content.into(), quotable: true };
+            let given = ServiceResponse { status, kind: String::new(), content: content.into(), quotable: true };
             let (_, _, _) = (given.done(), given.created(), given.registered());
             let (_, _, _) = (given.ended(), given.completion(), given.properties());
         }
@@ -564,7 +589,7 @@ mod tests {
 
         #[test]
         fn what_is_escaped_is_a_part_of_a_url(why in "\\PC{0,40}") {
-            let ask = Ask::release((&service(), ResourceId([1; 16])), Unit::Own, &Token::new("t").unwrap(), Some(&why));
+            let ask = ServiceRequest::release((&service(), ResourceId([1; 16])), Unit::Own, &Token::new("t").unwrap(), Some(&why));
             prop_assert!(ask.url.parse::<hyper::Uri>().is_ok());
             prop_assert!(!ask.url.split_once('=').unwrap().1.contains(['&', '#', '=', ' ']));
         }

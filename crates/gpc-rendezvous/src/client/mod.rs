@@ -1,31 +1,31 @@
 //! Blocking client of services over HTTP, for programs that are not asynchronous.
 //!
-//! `exchange` builds requests and interprets answers, without I/O. `asking` sends them, and retries after lost
+//! `exchange` builds requests and interprets answers, without I/O. `requests` sends them, and retries after lost
 //! connections. [`Client`] is the blocking interface.
 //!
 //! ```no_run
 //! use std::time::Duration;
 //!
 //! use gpc_rendezvous::client::{Client, ClientOptions};
-//! use gpc_rendezvous::{Handle, Of, Token, Wanted};
+//! use gpc_rendezvous::{Handle, Scope, Token, RankChoice};
 //!
 //! let client = Client::new(&ClientOptions::default())?;
 //! let handle: Handle = std::env::var("GPC_JOB_HANDLE")?.parse()?;
 //! let token = gpc_rendezvous::client::draw_token()?;
-//! let own = client.register(&handle, Wanted::Assign, &token, "where I am found", None)?;
-//! let all = client.wait(&handle, Of::Top, Some(&token), Duration::from_secs(60))?;
+//! let own = client.register(&handle, RankChoice::Assign, &token, "where I am found", None)?;
+//! let all = client.wait(&handle, Scope::Top, Some(&token), Duration::from_secs(60))?;
 //! println!("rank {}: {} bytes of level {}", own.rank, all.data.len(), all.level);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod asking;
 mod connector;
 mod error;
 mod exchange;
 mod names;
 mod options;
+mod permits;
+mod requests;
 mod trusted;
-mod turns;
 mod url;
 
 use std::fmt;
@@ -37,21 +37,21 @@ use bytes::Bytes;
 use chained_gpc::Job;
 use tokio::runtime::{Builder, Runtime};
 
-pub(crate) use asking::{Asking, after};
 pub use error::ClientError;
 pub use options::ClientOptions;
+pub(crate) use requests::{Requester, after};
 #[cfg(feature = "http")]
 pub(crate) use trusted::Trusted;
 pub use url::{ServiceUrl, UrlError};
 
-pub use crate::keeper::draw_token;
+pub use crate::service_thread::draw_token;
 
-use crate::machine::{Completion, Handle, Of, Properties, Registered, Spec, Token, Unit, Wanted};
+use crate::machine::{Completion, Handle, Properties, RankChoice, Registration, Scope, Spec, Token, Unit};
 
 /// A client of services. Threads can share it and wait at the same time.
 pub struct Client {
     runtime: Arc<Runtime>,
-    asking: Asking,
+    requester: Requester,
     limit: Duration,
 }
 
@@ -62,13 +62,13 @@ impl Client {
     /// Returns an error if the file of certificates cannot be used, or the runtime cannot be created.
     pub fn new(options: &ClientOptions) -> Result<Client, ClientError> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
-        Ok(Client { runtime: Arc::new(runtime), asking: Asking::new(options)?, limit: options.limit })
+        Ok(Client { runtime: Arc::new(runtime), requester: Requester::new(options)?, limit: options.limit })
     }
 
     /// A client that shares the connections, with another time limit for services that do not answer.
     #[must_use]
     pub fn within(&self, limit: Duration) -> Client {
-        Client { runtime: Arc::clone(&self.runtime), asking: self.asking.clone(), limit }
+        Client { runtime: Arc::clone(&self.runtime), requester: self.requester.clone(), limit }
     }
 
     /// Creates a resource at a service.
@@ -77,7 +77,7 @@ impl Client {
     /// The service's fault, or the reason for a missing answer. If the answer was lost, the resource may exist until
     /// its lifetime has passed.
     pub fn create(&self, service: &ServiceUrl, spec: &Spec) -> Result<Handle, ClientError> {
-        self.block(self.asking.create(service, spec, after(self.limit)))
+        self.block(self.requester.create(service, spec, after(self.limit)))
     }
 
     /// Registers data: arbitrary bytes at a resource of level 1, else level-n data of the level below. `token` is
@@ -90,13 +90,13 @@ impl Client {
     pub fn register(
         &self,
         handle: &Handle,
-        rank: Wanted,
+        rank: RankChoice,
         token: &Token,
         data: impl Into<Bytes>,
         lease: Option<Duration>,
-    ) -> Result<Registered, ClientError> {
+    ) -> Result<Registration, ClientError> {
         let until = after(self.limit);
-        self.block(self.asking.register(handle, rank, token, data.into(), lease.map(millis), until))
+        self.block(self.requester.register(handle, rank, token, data.into(), lease.map(millis), until))
     }
 
     /// Withdraws a registration before the rendezvous is complete.
@@ -104,7 +104,7 @@ impl Client {
     /// # Errors
     /// The service's fault, or the reason for a missing answer.
     pub fn withdraw(&self, handle: &Handle, rank: u64, token: &Token) -> Result<(), ClientError> {
-        self.block(self.asking.withdraw(handle, rank, token, after(self.limit)))
+        self.block(self.requester.withdraw(handle, rank, token, after(self.limit)))
     }
 
     /// Waits until the rendezvous is complete or has failed, at most `limit`. With the token of a registrant or
@@ -116,11 +116,11 @@ impl Client {
     pub fn wait(
         &self,
         handle: &Handle,
-        of: Of,
+        of: Scope,
         token: Option<&Token>,
         limit: Duration,
     ) -> Result<Completion, ClientError> {
-        let completion = self.block(self.asking.wait(handle, of, token, after(limit)))?;
+        let completion = self.block(self.requester.wait(handle, of, token, after(limit)))?;
         completion.ok_or(ClientError::NotYet { limit })
     }
 
@@ -129,7 +129,7 @@ impl Client {
     /// # Errors
     /// The service's fault, or the reason for a missing answer.
     pub fn properties(&self, handle: &Handle) -> Result<Properties, ClientError> {
-        self.block(self.asking.properties(handle, after(self.limit)))
+        self.block(self.requester.properties(handle, after(self.limit)))
     }
 
     /// Destroys a resource. Its waits are answered with a fault.
@@ -137,7 +137,7 @@ impl Client {
     /// # Errors
     /// The service's fault, or the reason for a missing answer.
     pub fn destroy(&self, handle: &Handle) -> Result<(), ClientError> {
-        self.block(self.asking.destroy(handle, after(self.limit)))
+        self.block(self.requester.destroy(handle, after(self.limit)))
     }
 
     /// Destroys the resources of a job at a service, and returns their number.
@@ -145,7 +145,7 @@ impl Client {
     /// # Errors
     /// The service's fault, or the reason for a missing answer.
     pub fn end_job(&self, service: &ServiceUrl, job: Job) -> Result<u64, ClientError> {
-        self.block(self.asking.end_job(service, job, after(self.limit)))
+        self.block(self.requester.end_job(service, job, after(self.limit)))
     }
 
     /// Registers a controlling task, or renews its lease. If it is lost before the rendezvous is complete, waits are
@@ -162,7 +162,7 @@ impl Client {
         lease: Option<Duration>,
     ) -> Result<(), ClientError> {
         let until = after(self.limit);
-        self.block(self.asking.control(handle, unit, name, token, lease.map(millis), until))
+        self.block(self.requester.control(handle, unit, name, token, lease.map(millis), until))
     }
 
     /// Removes a controlling task. If its unit is `lost`, the rendezvous fails with this reason.
@@ -176,7 +176,7 @@ impl Client {
         token: &Token,
         lost: Option<&str>,
     ) -> Result<(), ClientError> {
-        self.block(self.asking.release(handle, unit, token, lost, after(self.limit)))
+        self.block(self.requester.release(handle, unit, token, lost, after(self.limit)))
     }
 
     fn block<T>(&self, asked: impl Future<Output = Result<T, ClientError>>) -> Result<T, ClientError> {

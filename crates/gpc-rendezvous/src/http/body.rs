@@ -13,7 +13,7 @@ use http_body_util::BodyExt as _;
 use hyper::body::Body as _;
 use tokio::time::{Instant, timeout_at};
 
-use super::budget::Held;
+use super::budget::Reservation;
 use super::options::BODY_RATE_MIN;
 use super::problem::Problem;
 use super::shared::Shared;
@@ -28,7 +28,7 @@ pub(super) async fn read(
     headers: &HeaderMap,
     body: Body,
     most: u64,
-) -> Result<(Bytes, Held), Problem> {
+) -> Result<(Bytes, Reservation), Problem> {
     if headers.contains_key(header::CONTENT_ENCODING) {
         let message = "send the data as they are, without `Content-Encoding`";
         return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, FaultKind::BadRequest, message));
@@ -37,16 +37,16 @@ pub(super) async fn read(
     if body.size_hint().lower() > most {
         return Err(too_long(most));
     }
-    let mut held = Held { budget: Arc::clone(&shared.bodies), bytes: 0 };
+    let mut reservation = Reservation { budget: Arc::clone(&shared.bodies), bytes: 0 };
     let mut data = Vec::new();
-    let mut patience = Patience::new(Instant::now(), held.budget.silent);
+    let mut patience = Patience::new(Instant::now(), reservation.budget.silent);
     let mut body = pin!(body);
     // Ends: with the body, or when it is too long or too slow.
     while let Some(bytes) = next(body.as_mut(), patience.until, data.len()).await? {
         if (data.len() + bytes.len()) as u64 > most {
             return Err(too_long(most));
         }
-        if !make_room(&mut data, bytes.len(), announced, &mut held) {
+        if !make_room(&mut data, bytes.len(), announced, &mut reservation) {
             let message =
                 "the service is full: too many bytes are on their way to it; send them again a little later";
             return Err(Fault::new(FaultKind::ServiceFull, message).into());
@@ -55,12 +55,17 @@ pub(super) async fn read(
         patience.came(Instant::now(), bytes.len());
     }
     data.shrink_to_fit();
-    Ok((data.into(), held))
+    Ok((data.into(), reservation))
 }
 
 /// Makes room for received bytes, and for as much again if the budget allows, up to the announced length. The whole
 /// capacity is reserved, including unused room.
-fn make_room(data: &mut Vec<u8>, bytes: usize, announced: Option<u64>, held: &mut Held) -> bool {
+fn make_room(
+    data: &mut Vec<u8>,
+    bytes: usize,
+    announced: Option<u64>,
+    reservation: &mut Reservation,
+) -> bool {
     let needed = data.len() + bytes;
     if needed <= data.capacity() {
         return true;
@@ -68,7 +73,7 @@ fn make_room(data: &mut Vec<u8>, bytes: usize, announced: Option<u64>, held: &mu
     let end = announced.and_then(|announced| usize::try_from(announced).ok()).unwrap_or(usize::MAX);
     let room = (2 * needed).max(FIRST).min(end).max(needed);
     [room, needed].into_iter().any(|room| {
-        held.more((room - data.capacity()) as u64) && data.try_reserve_exact(room - data.len()).is_ok()
+        reservation.more((room - data.capacity()) as u64) && data.try_reserve_exact(room - data.len()).is_ok()
     })
 }
 
@@ -140,17 +145,17 @@ mod tests {
     fn what_is_reserved_is_counted() {
         let budget = Budget::new(100_000, Duration::ZERO);
         let left = || budget.left.load(Ordering::Relaxed);
-        let mut held = Held { budget: Arc::clone(&budget), bytes: 0 };
+        let mut reservation = Reservation { budget: Arc::clone(&budget), bytes: 0 };
         let mut data = Vec::new();
         // The capacity doubles until the budget lacks room for that; at last the budget is used up.
         for length in [1, 20_000, 60_000, 90_000] {
             let more = length - data.len();
-            assert!(make_room(&mut data, more, None, &mut held), "{length}");
+            assert!(make_room(&mut data, more, None, &mut reservation), "{length}");
             data.resize(length, 0);
             assert_eq!(left() as usize + data.capacity(), 100_000);
         }
-        assert!(!make_room(&mut data, 20_000, None, &mut held));
-        drop(held);
+        assert!(!make_room(&mut data, 20_000, None, &mut reservation));
+        drop(reservation);
         assert_eq!(left(), 100_000);
     }
 }

@@ -13,7 +13,7 @@ pub(super) struct Budget {
 
 /// Bytes reserved for a body; dropping it returns them to the budget.
 #[derive(Debug)]
-pub(super) struct Held {
+pub(super) struct Reservation {
     pub(super) budget: Arc<Budget>,
     pub(super) bytes: u64,
 }
@@ -24,7 +24,7 @@ impl Budget {
     }
 }
 
-impl Held {
+impl Reservation {
     pub(super) fn more(&mut self, bytes: u64) -> bool {
         let take = |left: u64| left.checked_sub(bytes);
         let taken = self.budget.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok();
@@ -33,7 +33,7 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for Reservation {
     fn drop(&mut self) {
         self.budget.left.fetch_add(self.bytes, Ordering::Relaxed);
     }

@@ -23,8 +23,8 @@ use tokio::time::timeout;
 
 use super::guard::Client;
 use super::links::{Busy, Link};
+use super::timed_stream::{Alarm, TimedStream};
 use super::tls::Acceptor;
-use super::watched::{Alarm, Watched};
 
 /// Longest head of a request, bytes; also the most that is read of a body at a time.
 const HEAD_MAX: usize = 32 << 10;
@@ -75,13 +75,13 @@ async fn speak<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
         let router = TowerToHyperService::new(router.clone());
         Box::pin(async move {
             let client = Client { address: from, link: Arc::clone(&link) };
-            let mut request = request.map(|body| Body::new(Asked { body, link, ended: false }));
+            let mut request = request.map(|body| Body::new(RequestBody { body, link, ended: false }));
             request.extensions_mut().insert(client);
             let response = hyper::service::Service::call(&router, request).await;
-            response.map(|response: Response<Body>| response.map(|body| Answered { body, _busy: busy }))
+            response.map(|response: Response<Body>| response.map(|body| ResponseBody { body, _busy: busy }))
         })
     });
-    let io = TokioIo::new(Watched::new(stream, Arc::clone(&link)));
+    let io = TokioIo::new(TimedStream::new(stream, Arc::clone(&link)));
     let mut connection = http1::Builder::new()
         .max_buf_size(HEAD_MAX)
         .max_header_size(HEAD_MAX)
@@ -128,14 +128,14 @@ async fn linger<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S) {
 }
 
 /// Body of a request. If it is dropped before its end, the client is still sending.
-struct Asked {
+struct RequestBody {
     body: Incoming,
     link: Arc<Link>,
     /// Whether it was read to its end: a body of unknown length does not report this itself.
     ended: bool,
 }
 
-impl hyper::body::Body for Asked {
+impl hyper::body::Body for RequestBody {
     type Data = Bytes;
     type Error = hyper::Error;
 
@@ -157,7 +157,7 @@ impl hyper::body::Body for Asked {
     }
 }
 
-impl Drop for Asked {
+impl Drop for RequestBody {
     fn drop(&mut self) {
         if !(self.ended || self.body.is_end_stream()) {
             self.link.leave_unread();
@@ -166,12 +166,12 @@ impl Drop for Asked {
 }
 
 /// Body of a response. When it is dropped, the request is complete.
-struct Answered {
+struct ResponseBody {
     body: Body,
     _busy: Busy,
 }
 
-impl hyper::body::Body for Answered {
+impl hyper::body::Body for ResponseBody {
     type Data = Bytes;
     type Error = axum::Error;
 

@@ -18,11 +18,11 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
-use super::asking::{Asking, of};
+use super::data_body::DataBody;
 use super::json;
-use super::poller::{Looking, Sight, Subject};
+use super::poller::{PollResult, Subject, Subscription};
 use super::problem::Problem;
-use super::sent::Sent;
+use super::request::{HttpRequest, of};
 use super::shared::{App, Shared, strange};
 use super::submit::ask;
 use crate::machine::{Answer, Completion, Fault, FaultKind, Request, ResourceId};
@@ -45,7 +45,7 @@ struct Stream {
 struct Events(Sender<Bytes>);
 
 /// The client has closed the connection.
-struct Gone;
+struct Disconnected;
 
 impl hyper::body::Body for Stream {
     type Data = Bytes;
@@ -60,12 +60,12 @@ impl hyper::body::Body for Stream {
 }
 
 impl Events {
-    async fn send(&self, piece: impl Into<Bytes>) -> Result<(), Gone> {
-        self.0.send(piece.into()).await.map_err(|_| Gone)
+    async fn send(&self, piece: impl Into<Bytes>) -> Result<(), Disconnected> {
+        self.0.send(piece.into()).await.map_err(|_| Disconnected)
     }
 
     /// Sends an event with one line of data.
-    async fn event(&self, name: &str, data: &str) -> Result<(), Gone> {
+    async fn event(&self, name: &str, data: &str) -> Result<(), Disconnected> {
         self.send(format!("event: {name}\ndata: {data}\n\n")).await
     }
 }
@@ -86,16 +86,19 @@ fn stream(place: OwnedSemaphorePermit) -> (Events, Response) {
 }
 
 /// `GET /rendezvous/ID/events`
-pub(super) async fn resource(State(shared): State<App>, asking: Asking) -> Result<Response, Problem> {
-    let (query, id) = (asking.query(&["of"])?, asking.id()?);
-    let (of, token) = (of(&query)?, asking.token()?);
+pub(super) async fn resource(
+    State(shared): State<App>,
+    http_request: HttpRequest,
+) -> Result<Response, Problem> {
+    let (query, id) = (http_request.query(&["of"])?, http_request.id()?);
+    let (of, token) = (of(&query)?, http_request.token()?);
     shared.ask(Request::Properties(id)).await?;
     let (events, response) = stream(place(&shared.streams)?);
     tokio::spawn(async move {
         let gone = events.0.clone();
         let wait = Request::Wait { resource: id, of, until: None, token };
         tokio::select! {
-            _ = tell(&shared, &events, id, wait) => {}
+            _ = send_events(&shared, &events, id, wait) => {}
             () = gone.closed() => {}
         }
     });
@@ -103,15 +106,20 @@ pub(super) async fn resource(State(shared): State<App>, asking: Asking) -> Resul
 }
 
 /// Sends the events of a resource until its end. The wait has no time limit, so it ends with the resource.
-async fn tell(shared: &Shared, events: &Events, id: ResourceId, wait: Request) -> Result<(), Gone> {
-    let mut looking = shared.pollers.look(Subject::Tally(id));
+async fn send_events(
+    shared: &Shared,
+    events: &Events,
+    id: ResourceId,
+    wait: Request,
+) -> Result<(), Disconnected> {
+    let mut subscription = shared.pollers.subscribe(Subject::Tally(id));
     let mut end = pin!(ask(&shared.desk, wait));
     let mut last = None;
     let end = loop {
         tokio::select! {
             biased;
             end = &mut end => break end,
-            told = next(events, &mut looking) => last = told?.or(last),
+            told = next(events, &mut subscription) => last = told?.or(last),
         }
     };
     // The tally may have changed since it was last polled.
@@ -129,9 +137,9 @@ async fn tell(shared: &Shared, events: &Events, id: ResourceId, wait: Request) -
 }
 
 /// Sends the next tally, or a comment that keeps the connection open.
-async fn next(events: &Events, looking: &mut Looking) -> Result<Option<(u32, u32)>, Gone> {
-    match timeout(ALIVE, looking.next()).await {
-        Ok(Sight::Tally(tally, capacity)) => {
+async fn next(events: &Events, subscription: &mut Subscription) -> Result<Option<(u32, u32)>, Disconnected> {
+    match timeout(ALIVE, subscription.next()).await {
+        Ok(PollResult::Tally(tally, capacity)) => {
             events.event("tally", &json::tally(tally, capacity)).await?;
             Ok(Some((tally, capacity)))
         }
@@ -142,14 +150,15 @@ async fn next(events: &Events, looking: &mut Looking) -> Result<Option<(u32, u32
 
 /// Sends the completion. If the data are too long or exceed the budget, the event omits them, and the client requests
 /// them separately.
-async fn completed(shared: &Shared, events: &Events, completion: Completion) -> Result<(), Gone> {
+async fn completed(shared: &Shared, events: &Events, completion: Completion) -> Result<(), Disconnected> {
     let short = completion.data.len() <= json::EVENT_DATA_MAX;
-    let Some(data) = short.then(|| shared.answers.send(completion.data.clone()).ok()).flatten() else {
+    let Some(data) = short.then(|| shared.response_budget.send(completion.data.clone()).ok()).flatten()
+    else {
         return events.event("completed", &json::without_data(&completion)).await;
     };
     let (before, behind) = json::around(&completion);
     let (before, behind) = (format!("event: completed\ndata: {before}"), format!("{behind}\n\n"));
-    let mut sent = Sent::encoded(before, data, behind);
+    let mut sent = DataBody::encoded(before, data, behind);
     while let Some(piece) = sent.next() {
         events.send(piece).await?;
     }
@@ -172,12 +181,12 @@ pub(super) fn resources(shared: &App) -> Result<Response, Problem> {
 
 /// Sends all resources whenever they change, and at least once in each [`ALIVE`]. A comment would not do: browsers hide
 /// comments from the page.
-async fn show(shared: &Shared, events: &Events) -> Result<(), Gone> {
-    let mut looking = shared.pollers.look(Subject::Resources);
+async fn show(shared: &Shared, events: &Events) -> Result<(), Disconnected> {
+    let mut subscription = shared.pollers.subscribe(Subject::Resources);
     let mut last = Vec::new();
     // Ends: when the client closes the connection.
     loop {
-        if let Ok(Sight::Resources(list)) = timeout(ALIVE, looking.next()).await {
+        if let Ok(PollResult::Resources(list)) = timeout(ALIVE, subscription.next()).await {
             last = list;
         }
         events.event("resources", &json::resources(&last, shared.desk.now())).await?;

@@ -30,7 +30,7 @@ pub(super) struct Client {
 }
 
 /// Result of checking a request's token.
-pub(super) enum Sent {
+pub(super) enum TokenCheck {
     Nothing,
     Right,
     Wrong,
@@ -87,20 +87,20 @@ async fn check(shared: &Shared, request: &Parts) -> Result<(), Problem> {
     if OPEN.contains(&uri.path()) {
         return Ok(());
     }
-    match sent(shared, headers) {
-        Sent::Right => {
+    match check_token(shared, headers) {
+        TokenCheck::Right => {
             prove(&request.extensions);
             Ok(())
         }
-        Sent::Nothing if shared.token.is_none() => {
+        TokenCheck::Nothing if shared.token.is_none() => {
             prove(&request.extensions);
             Ok(())
         }
-        Sent::Nothing => Err(unauthorized(
+        TokenCheck::Nothing => Err(unauthorized(
             "this service wants its token: send `Authorization: Bearer TOKEN`; `gpc rendezvous token` tells it",
         )),
-        Sent::Wrong => {
-            shared.wrong.token(client(&request.extensions)).await;
+        TokenCheck::Wrong => {
+            shared.wrong_tokens.token(client(&request.extensions)).await;
             Err(unauthorized(match shared.token {
                 Some(_) => "this is not the token of this service: is it the one of another job?",
                 None => "this service has no token, and this is none of its: send none",
@@ -110,15 +110,15 @@ async fn check(shared: &Shared, request: &Parts) -> Result<(), Problem> {
 }
 
 /// Checks the bearer token of a request.
-pub(super) fn sent(shared: &Shared, headers: &HeaderMap) -> Sent {
+pub(super) fn check_token(shared: &Shared, headers: &HeaderMap) -> TokenCheck {
     let mut sent = headers.get_all(header::AUTHORIZATION).iter();
     match (sent.next(), sent.next()) {
-        (None, _) => Sent::Nothing,
+        (None, _) => TokenCheck::Nothing,
         (Some(one), None) => match bearer(one) {
-            Some(token) if is_ours(shared, &token) => Sent::Right,
-            _ => Sent::Wrong,
+            Some(token) if is_ours(shared, &token) => TokenCheck::Right,
+            _ => TokenCheck::Wrong,
         },
-        (Some(_), Some(_)) => Sent::Wrong,
+        (Some(_), Some(_)) => TokenCheck::Wrong,
     }
 }
 

@@ -3,10 +3,10 @@
 use chained_gpc::Shown;
 use serde::{Deserialize, Serialize};
 
-use super::problem::{Problem, Written, written};
+use super::problem::{Problem, ProblemShape, written};
 use super::query::millis;
 use crate::machine::{
-    Completion, Fault, FaultKind, Millis, Parent, Properties, Registered, Spec, Token, Wanted,
+    Completion, Fault, FaultKind, Millis, Parent, Properties, RankChoice, Registration, Spec, Token,
 };
 
 /// Longest JSON of a request, bytes: far more than any needs.
@@ -71,11 +71,11 @@ pub(super) fn spec(text: &[u8]) -> Result<Spec, Problem> {
     Ok(Spec { capacity, level, lifetime, job, joint, parent })
 }
 
-fn wanted(rank: &Rank) -> Result<Wanted, Problem> {
+fn wanted(rank: &Rank) -> Result<RankChoice, Problem> {
     match rank {
-        Rank::Number(-1) => Ok(Wanted::Assign),
-        Rank::Text(text) if text == "assign" => Ok(Wanted::Assign),
-        Rank::Number(rank) => u64::try_from(*rank).map(Wanted::Rank).map_err(|_| {
+        Rank::Number(-1) => Ok(RankChoice::Assign),
+        Rank::Text(text) if text == "assign" => Ok(RankChoice::Assign),
+        Rank::Number(rank) => u64::try_from(*rank).map(RankChoice::Rank).map_err(|_| {
             Fault::new(FaultKind::RankOutOfRange, format!("there is no rank {rank}: they begin with 0"))
                 .into()
         }),
@@ -98,27 +98,27 @@ fn parsed<'a, T: Deserialize<'a>>(text: &'a [u8]) -> Result<T, Problem> {
 
 /// JSON of a created resource.
 #[derive(Serialize)]
-pub(super) struct Created {
+pub(super) struct CreatedShape {
     pub(super) handle: String,
     pub(super) id: String,
 }
 
 /// JSON of a registration.
 #[derive(Serialize)]
-struct Stands<'a> {
+struct RegistrationShape<'a> {
     rank: u32,
     tally: u32,
     capacity: u32,
     token: &'a str,
 }
 
-pub(super) fn registered(registered: Registered, token: &Token) -> String {
-    let Registered { rank, tally, capacity } = registered;
-    text(&Stands { rank, tally, capacity, token: token.as_str() })
+pub(super) fn registered(registered: Registration, token: &Token) -> String {
+    let Registration { rank, tally, capacity } = registered;
+    text(&RegistrationShape { rank, tally, capacity, token: token.as_str() })
 }
 
 #[derive(Serialize)]
-struct Shape<'a> {
+struct PropertiesShape<'a> {
     id: String,
     level: u16,
     capacity: u32,
@@ -131,12 +131,12 @@ struct Shape<'a> {
     expires: Millis,
     job: Option<String>,
     above: Option<&'a str>,
-    failed: Option<Written<'a>>,
+    failed: Option<ProblemShape<'a>>,
 }
 
 /// JSON of a resource's properties.
 pub(super) fn properties(properties: &Properties) -> String {
-    text(&Shape {
+    text(&PropertiesShape {
         id: properties.id.to_string(),
         level: properties.level,
         capacity: properties.capacity,
@@ -154,7 +154,7 @@ pub(super) fn properties(properties: &Properties) -> String {
 }
 
 #[derive(Serialize)]
-struct Glance<'a> {
+struct SummaryShape<'a> {
     id: String,
     level: u16,
     capacity: u32,
@@ -168,13 +168,13 @@ struct Glance<'a> {
 
 /// JSON of resources for the page, with shortened ids, which do not suffice to access them.
 pub(super) fn resources(list: &[Properties], now: Millis) -> String {
-    let glance = |properties| Glance::of(properties, now);
+    let glance = |properties| SummaryShape::of(properties, now);
     text(&list.iter().map(glance).collect::<Vec<_>>())
 }
 
-impl<'a> Glance<'a> {
-    fn of(properties: &'a Properties, now: Millis) -> Glance<'a> {
-        Glance {
+impl<'a> SummaryShape<'a> {
+    fn of(properties: &'a Properties, now: Millis) -> SummaryShape<'a> {
+        SummaryShape {
             id: properties.id.short().to_string(),
             level: properties.level,
             capacity: properties.capacity,

@@ -12,9 +12,9 @@ use std::time::Duration;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout};
 
-use super::answers::Answers;
 use super::head::Head;
 use super::options::Times;
+use super::response_budget::ResponseBudget;
 
 /// Time that a new connection waits for the slot of another that closes. The other is idle, so closing takes only a
 /// turn of its task.
@@ -30,7 +30,7 @@ pub(super) struct Links {
     /// Number of strangers' connections above which these are closed first.
     strangers_max: usize,
     times: Times,
-    answers: Arc<Answers>,
+    response_budget: Arc<ResponseBudget>,
     free: Mutex<Free>,
 }
 
@@ -72,11 +72,11 @@ enum State {
 pub(super) struct Busy(Arc<Link>);
 
 impl Links {
-    pub(super) fn new(most: usize, times: Times, answers: Arc<Answers>) -> Arc<Links> {
+    pub(super) fn new(most: usize, times: Times, response_budget: Arc<ResponseBudget>) -> Arc<Links> {
         let places = Arc::new(Semaphore::new(most.clamp(1, Semaphore::MAX_PERMITS)));
         // Far more than there are when all tasks connect at once, and it leaves most slots to the others.
         let strangers_max = (most / 4).max(STRANGERS_MIN);
-        Arc::new(Links { places, strangers_max, times, answers, free: Mutex::default() })
+        Arc::new(Links { places, strangers_max, times, response_budget, free: Mutex::default() })
     }
 
     /// A slot for a new connection, if one is free.
@@ -186,7 +186,7 @@ impl Link {
 
     /// Lowest rate at which a client must take an answer now, bytes a second.
     pub(super) fn rate(&self) -> u64 {
-        self.links.answers.rate()
+        self.links.response_budget.rate()
     }
 
     /// A request was answered before its whole body arrived: the connection cannot be reused.

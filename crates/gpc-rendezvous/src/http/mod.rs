@@ -9,11 +9,10 @@
 //!
 //! Source: WS Rendezvous, "Rendezvous port type", with HTTP in place of SOAP.
 
-mod answers;
-mod asking;
 mod body;
 mod budget;
 mod connection;
+mod data_body;
 mod events;
 mod guard;
 mod head;
@@ -25,16 +24,17 @@ mod page;
 mod poller;
 mod problem;
 mod query;
+mod request;
+mod response_budget;
 mod routes;
-mod sent;
 mod server;
 mod sessions;
 mod shared;
 mod submit;
+mod timed_stream;
 mod tls;
 mod wait;
-mod watched;
-mod wrong;
+mod wrong_tokens;
 
 #[doc(inline)]
 pub use options::{Options, Times, Tls};

@@ -8,11 +8,11 @@ use bytes::Bytes;
 use tokio::time::{Instant, timeout};
 use zeroize::Zeroizing;
 
-use super::asking::Asking;
 use super::events;
-use super::guard::{Sent, client, is_ours, prove, sent, unauthorized};
+use super::guard::{TokenCheck, check_token, client, is_ours, prove, unauthorized};
 use super::problem::Problem;
 use super::query::Query;
+use super::request::HttpRequest;
 use super::sessions::SESSION;
 use super::shared::{App, Shared};
 use crate::machine::{Fault, FaultKind};
@@ -67,15 +67,15 @@ pub(super) async fn page(State(shared): State<App>, request: Request) -> Respons
 }
 
 /// `GET /events`
-pub(super) async fn look(State(shared): State<App>, request: Request) -> Result<Response, Problem> {
+pub(super) async fn show_page(State(shared): State<App>, request: Request) -> Result<Response, Problem> {
     match may_look(&shared, request.headers()) {
         true => {
             prove(request.extensions());
             events::resources(&shared)
         }
         false => {
-            if let Sent::Wrong = sent(&shared, request.headers()) {
-                shared.wrong.token(client(request.extensions())).await;
+            if let TokenCheck::Wrong = check_token(&shared, request.headers()) {
+                shared.wrong_tokens.token(client(request.extensions())).await;
             }
             Err(unauthorized("log in at `/`, or send the token of the service"))
         }
@@ -83,15 +83,15 @@ pub(super) async fn look(State(shared): State<App>, request: Request) -> Result<
 }
 
 /// `POST /login`
-pub(super) async fn login(State(shared): State<App>, asking: Asking) -> Result<Response, Problem> {
-    let from = asking.client();
-    let form = form(&shared, asking).await?;
+pub(super) async fn login(State(shared): State<App>, http_request: HttpRequest) -> Result<Response, Problem> {
+    let from = http_request.client();
+    let form = form(&shared, http_request).await?;
     let form = Zeroizing::new(form.to_vec());
     let form = std::str::from_utf8(&form).map_err(|_| Problem::bad("the form is not UTF-8"))?;
     let form = Query::parse(form, &["token"])?;
     let token = form.get("token").unwrap_or_default().trim().parse();
     if !token.is_ok_and(|token| is_ours(&shared, &token)) {
-        shared.wrong.token(from).await;
+        shared.wrong_tokens.token(from).await;
         let none = shared.token.is_none() && shared.page_token.is_none();
         return Ok(login_form(Some(match none {
             true => "This service has no token, so nobody can see its page: start it with a secret.",
@@ -114,12 +114,12 @@ pub(super) async fn login(State(shared): State<App>, asking: Asking) -> Result<R
 
 /// Reads the form of a login, for which no token is needed. Few are read at a time, with the time limit of a request
 /// head.
-async fn form(shared: &Shared, asking: Asking) -> Result<Bytes, Problem> {
+async fn form(shared: &Shared, http_request: HttpRequest) -> Result<Bytes, Problem> {
     let Ok(_place) = shared.logins.try_acquire() else {
         let message = "too many log in at this moment: try again a little later";
         return Err(Fault::new(FaultKind::ServiceFull, message).into());
     };
-    match timeout(shared.form_limit, asking.body(shared, FORM_MAX)).await {
+    match timeout(shared.form_limit, http_request.body(shared, FORM_MAX)).await {
         Ok(form) => Ok(form?.0),
         Err(_) => {
             let message = "the form has not come in time";
@@ -133,5 +133,5 @@ fn may_look(shared: &Shared, headers: &HeaderMap) -> bool {
     let pairs = cookies.flat_map(|cookie| cookie.split(';')).filter_map(|pair| pair.trim().split_once('='));
     let mut names = pairs.filter(|(name, _)| *name == COOKIE).map(|(_, value)| value);
     names.any(|name| shared.sessions.has(name, Instant::now()))
-        || matches!(sent(shared, headers), Sent::Right)
+        || matches!(check_token(shared, headers), TokenCheck::Right)
 }

@@ -9,8 +9,8 @@ use tokio::sync::watch;
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::submit::ask;
-use crate::keeper::Desk;
 use crate::machine::{Answer, Properties, Request, ResourceId};
+use crate::service_thread::Desk;
 
 /// Interval between polls.
 const EVERY: Duration = Duration::from_millis(250);
@@ -29,7 +29,7 @@ pub(super) enum Subject {
 
 /// The result of a poll.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Sight {
+pub(super) enum PollResult {
     /// Not polled yet.
     Nothing,
     /// The tally and the capacity.
@@ -42,95 +42,95 @@ pub(super) enum Sight {
 #[derive(Debug)]
 pub(super) struct Pollers {
     desk: Desk,
-    watched: Mutex<BTreeMap<Subject, Weak<Watched>>>,
+    active: Mutex<BTreeMap<Subject, Weak<Poller>>>,
 }
 
 /// One subject, polled as long as an observer holds it.
 #[derive(Debug)]
-pub(super) struct Watched {
+pub(super) struct Poller {
     pollers: Arc<Pollers>,
     subject: Subject,
-    seen: watch::Sender<Sight>,
+    results: watch::Sender<PollResult>,
 }
 
 /// An observer.
-pub(super) struct Looking {
-    seen: watch::Receiver<Sight>,
-    _watched: Arc<Watched>,
+pub(super) struct Subscription {
+    results: watch::Receiver<PollResult>,
+    _poller: Arc<Poller>,
 }
 
 impl Pollers {
     pub(super) fn new(desk: Desk) -> Arc<Pollers> {
-        Arc::new(Pollers { desk, watched: Mutex::default() })
+        Arc::new(Pollers { desk, active: Mutex::default() })
     }
 
     /// Observes a subject. The first result follows soon.
-    pub(super) fn look(self: &Arc<Pollers>, subject: Subject) -> Looking {
-        let mut watched = self.watched();
-        let known = watched.get(&subject).and_then(Weak::upgrade);
+    pub(super) fn subscribe(self: &Arc<Pollers>, subject: Subject) -> Subscription {
+        let mut active = self.active();
+        let known = active.get(&subject).and_then(Weak::upgrade);
         let found = known.unwrap_or_else(|| {
-            let seen = watch::Sender::new(Sight::Nothing);
-            let new = Arc::new(Watched { pollers: Arc::clone(self), subject, seen });
-            watched.insert(subject, Arc::downgrade(&new));
+            let results = watch::Sender::new(PollResult::Nothing);
+            let new = Arc::new(Poller { pollers: Arc::clone(self), subject, results });
+            active.insert(subject, Arc::downgrade(&new));
             tokio::spawn(poll(Arc::downgrade(&new), self.desk.clone(), subject));
             new
         });
-        let mut seen = found.seen.subscribe();
-        if *seen.borrow() != Sight::Nothing {
+        let mut results = found.results.subscribe();
+        if *results.borrow() != PollResult::Nothing {
             // A result is available already, for other observers.
-            seen.mark_changed();
+            results.mark_changed();
         }
-        Looking { seen, _watched: found }
+        Subscription { results, _poller: found }
     }
 
-    fn watched(&self) -> MutexGuard<'_, BTreeMap<Subject, Weak<Watched>>> {
-        self.watched.lock().unwrap_or_else(PoisonError::into_inner)
+    fn active(&self) -> MutexGuard<'_, BTreeMap<Subject, Weak<Poller>>> {
+        self.active.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Drop for Watched {
+impl Drop for Poller {
     fn drop(&mut self) {
-        let mut watched = self.pollers.watched();
+        let mut active = self.pollers.active();
         // Another observer may have started it again meanwhile.
-        if watched.get(&self.subject).is_some_and(|watched| watched.strong_count() == 0) {
-            watched.remove(&self.subject);
+        if active.get(&self.subject).is_some_and(|poller| poller.strong_count() == 0) {
+            active.remove(&self.subject);
         }
     }
 }
 
-impl Looking {
+impl Subscription {
     /// Waits for a result that differs from the last one, and returns it.
-    pub(super) async fn next(&mut self) -> Sight {
+    pub(super) async fn next(&mut self) -> PollResult {
         // The sender lives as long as `self`.
-        let _ = self.seen.changed().await;
-        self.seen.borrow_and_update().clone()
+        let _ = self.results.changed().await;
+        self.results.borrow_and_update().clone()
     }
 }
 
 /// Polls a subject until its last observer has gone.
-async fn poll(watched: Weak<Watched>, desk: Desk, subject: Subject) {
+async fn poll(poller: Weak<Poller>, desk: Desk, subject: Subject) {
     let mut ticks = interval(EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     // Ends: within an interval after the last observer has gone.
     loop {
         ticks.tick().await;
-        if watched.strong_count() == 0 {
+        if poller.strong_count() == 0 {
             return;
         }
         let request = match subject {
             Subject::Tally(id) => Request::Properties(id),
             Subject::Resources => Request::List { most: LIST_MAX },
         };
-        let sight = match ask(&desk, request).await {
-            Ok(Answer::Properties(properties)) => Sight::Tally(properties.tally, properties.capacity),
-            Ok(Answer::List(list)) => Sight::Resources(list),
+        let result = match ask(&desk, request).await {
+            Ok(Answer::Properties(properties)) => PollResult::Tally(properties.tally, properties.capacity),
+            Ok(Answer::List(list)) => PollResult::Resources(list),
             // The service is full for the moment, or the resource has ended, which its waits report.
             Ok(_) | Err(_) => continue,
         };
-        let Some(watched) = watched.upgrade() else { return };
-        watched.seen.send_if_modified(|seen| {
-            let other = *seen != sight;
-            *seen = sight;
+        let Some(poller) = poller.upgrade() else { return };
+        poller.results.send_if_modified(|results| {
+            let other = *results != result;
+            *results = result;
             other
         });
     }

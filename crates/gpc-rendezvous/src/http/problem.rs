@@ -24,7 +24,7 @@ pub(super) struct Problem {
 
 /// JSON of a problem.
 #[derive(Serialize)]
-pub(super) struct Written<'a> {
+pub(super) struct ProblemShape<'a> {
     r#type: String,
     title: &'static str,
     status: u16,
@@ -81,12 +81,12 @@ impl IntoResponse for Problem {
 }
 
 /// A fault as part of another JSON answer.
-pub(super) fn written(fault: &Fault) -> Written<'_> {
+pub(super) fn written(fault: &Fault) -> ProblemShape<'_> {
     of(fault, status(fault.kind))
 }
 
-fn of(fault: &Fault, status: StatusCode) -> Written<'_> {
-    Written {
+fn of(fault: &Fault, status: StatusCode) -> ProblemShape<'_> {
+    ProblemShape {
         r#type: format!("{TYPE}{}", fault.kind),
         title: title(fault.kind),
         status: status.as_u16(),

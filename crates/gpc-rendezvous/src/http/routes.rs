@@ -9,11 +9,11 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, delete, get, post, put};
 use chained_gpc::{Secret, Shown};
 
-use super::asking::{Asking, life, wanted};
+use super::data_body::DataBody;
 use super::guard::guard;
 use super::json::{self, JSON_MAX};
 use super::problem::Problem;
-use super::sent::Sent;
+use super::request::{HttpRequest, life, wanted};
 use super::shared::{App, Shared, strange};
 use super::{OPENAPI, events, page, wait};
 use crate::checking::checked;
@@ -39,7 +39,7 @@ fn table() -> Vec<(&'static str, &'static str, MethodRouter<App>)> {
         ("get", "/page.css", get(page::style)),
         ("get", "/page.js", get(page::script)),
         ("post", "/login", post(page::login)),
-        ("get", "/events", get(page::look)),
+        ("get", "/events", get(page::show_page)),
     ]
 }
 
@@ -75,14 +75,14 @@ fn done(answer: Answer) -> Result<Response, Problem> {
     }
 }
 
-async fn create(State(shared): State<App>, asking: Asking) -> Result<Response, Problem> {
-    asking.query(&[])?;
-    let (text, _) = asking.body(&shared, JSON_MAX).await?;
+async fn create(State(shared): State<App>, http_request: HttpRequest) -> Result<Response, Problem> {
+    http_request.query(&[])?;
+    let (text, _) = http_request.body(&shared, JSON_MAX).await?;
     let spec = json::spec(&text)?;
     let Answer::Created(id) = shared.create(spec).await? else { return Err(strange()) };
     let handle = Handle::new(&shared.url, id).map_err(|_| strange())?.to_string();
     let mut response =
-        with_json(StatusCode::CREATED, json::text(&json::Created { handle, id: id.to_string() }));
+        with_json(StatusCode::CREATED, json::text(&json::CreatedShape { handle, id: id.to_string() }));
     response.headers_mut().insert(header::LOCATION, location(&shared, id)?);
     Ok(response)
 }
@@ -92,33 +92,33 @@ fn location(shared: &Shared, id: ResourceId) -> Result<HeaderValue, Problem> {
 }
 
 /// A handle is a URL of the service: redirects it to the resource's path.
-async fn by_handle(State(shared): State<App>, asking: Asking) -> Result<Response, Problem> {
-    let id = asking.parts.uri.query().unwrap_or_default();
+async fn by_handle(State(shared): State<App>, http_request: HttpRequest) -> Result<Response, Problem> {
+    let id = http_request.parts.uri.query().unwrap_or_default();
     let id = id.parse().map_err(|error| Problem::bad(format!("{error}")))?;
     Ok((StatusCode::PERMANENT_REDIRECT, [(header::LOCATION, location(&shared, id)?)]).into_response())
 }
 
-async fn properties(State(shared): State<App>, asking: Asking) -> Result<Response, Problem> {
-    asking.query(&[])?;
-    match shared.ask(Request::Properties(asking.id()?)).await? {
+async fn properties(State(shared): State<App>, http_request: HttpRequest) -> Result<Response, Problem> {
+    http_request.query(&[])?;
+    match shared.ask(Request::Properties(http_request.id()?)).await? {
         Answer::Properties(properties) => Ok(with_json(StatusCode::OK, json::properties(&properties))),
         _ => Err(strange()),
     }
 }
 
-async fn destroy(State(shared): State<App>, asking: Asking) -> Result<Response, Problem> {
-    asking.query(&[])?;
-    done(shared.ask(Request::Destroy(asking.id()?)).await?)
+async fn destroy(State(shared): State<App>, http_request: HttpRequest) -> Result<Response, Problem> {
+    http_request.query(&[])?;
+    done(shared.ask(Request::Destroy(http_request.id()?)).await?)
 }
 
-async fn register(State(shared): State<App>, asking: Asking) -> Result<Response, Problem> {
-    let query = asking.query(&["rank", "lease"])?;
-    let (rank, life, resource) = (wanted(&query)?, life(&query)?, asking.id()?);
-    let token = match asking.token()? {
+async fn register(State(shared): State<App>, http_request: HttpRequest) -> Result<Response, Problem> {
+    let query = http_request.query(&["rank", "lease"])?;
+    let (rank, life, resource) = (wanted(&query)?, life(&query)?, http_request.id()?);
+    let token = match http_request.token()? {
         Some(token) => token,
         None => drawn()?,
     };
-    let level = match asking.is_long() {
+    let level = match http_request.is_long() {
         // Reject long data for an unknown resource before they are sent, and learn the level for their validation.
         true => match shared.ask(Request::Properties(resource)).await? {
             Answer::Properties(seen) => Some(seen.level),
@@ -126,14 +126,14 @@ async fn register(State(shared): State<App>, asking: Asking) -> Result<Response,
         },
         false => None,
     };
-    let (data, held) = asking.body(&shared, shared.limits.data).await?;
+    let (data, reservation) = http_request.body(&shared, shared.limits.data).await?;
     let data = match level {
         Some(level) => checked(level, data).await,
         None => data.into(),
     };
     let register = Request::Register { resource, rank, token: token.clone(), data, life };
     let answer = shared.ask(register).await;
-    drop(held);
+    drop(reservation);
     match answer? {
         Answer::Registered(stands) => Ok(with_json(StatusCode::CREATED, json::registered(stands, &token))),
         _ => Err(strange()),
@@ -146,40 +146,41 @@ fn drawn() -> Result<Token, Problem> {
     Token::new(&secret.to_text()).ok_or_else(strange)
 }
 
-async fn registrant(State(shared): State<App>, asking: Asking) -> Result<Response, Problem> {
-    asking.query(&[])?;
-    let request = Request::Registrant { resource: asking.id()?, rank: asking.rank()? };
+async fn registrant(State(shared): State<App>, http_request: HttpRequest) -> Result<Response, Problem> {
+    http_request.query(&[])?;
+    let request = Request::Registrant { resource: http_request.id()?, rank: http_request.rank()? };
     let Answer::Data(data) = shared.ask(request).await? else { return Err(strange()) };
     let media = [(header::CONTENT_TYPE, "application/octet-stream")];
-    let sent = Sent::plain(shared.answers.send(data)?);
+    let sent = DataBody::plain(shared.response_budget.send(data)?);
     Ok((media, Body::new(sent)).into_response())
 }
 
-async fn withdraw(State(shared): State<App>, asking: Asking) -> Result<Response, Problem> {
-    asking.query(&[])?;
-    let (resource, rank, token) = (asking.id()?, asking.rank()?, asking.own_token()?);
+async fn withdraw(State(shared): State<App>, http_request: HttpRequest) -> Result<Response, Problem> {
+    http_request.query(&[])?;
+    let (resource, rank, token) = (http_request.id()?, http_request.rank()?, http_request.own_token()?);
     done(shared.ask(Request::Withdraw { resource, rank, token }).await?)
 }
 
-async fn control(State(shared): State<App>, asking: Asking) -> Result<Response, Problem> {
-    let query = asking.query(&["lease"])?;
-    let (resource, unit) = (asking.id()?, asking.unit()?);
-    let (token, life) = (asking.own_token()?, life(&query)?);
-    let (text, _) = asking.body(&shared, JSON_MAX).await?;
+async fn control(State(shared): State<App>, http_request: HttpRequest) -> Result<Response, Problem> {
+    let query = http_request.query(&["lease"])?;
+    let (resource, unit) = (http_request.id()?, http_request.unit()?);
+    let (token, life) = (http_request.own_token()?, life(&query)?);
+    let (text, _) = http_request.body(&shared, JSON_MAX).await?;
     let name = json::name(&text)?;
     done(shared.ask(Request::Control { resource, unit, name, token, life }).await?)
 }
 
-async fn release(State(shared): State<App>, asking: Asking) -> Result<Response, Problem> {
-    let query = asking.query(&["lost"])?;
-    let (resource, unit, token) = (asking.id()?, asking.unit()?, asking.own_token()?);
+async fn release(State(shared): State<App>, http_request: HttpRequest) -> Result<Response, Problem> {
+    let query = http_request.query(&["lost"])?;
+    let (resource, unit, token) = (http_request.id()?, http_request.unit()?, http_request.own_token()?);
     let lost = query.get("lost").map(str::to_owned);
     done(shared.ask(Request::Release { resource, unit, token, lost }).await?)
 }
 
-async fn end_job(State(shared): State<App>, asking: Asking) -> Result<Response, Problem> {
-    asking.query(&[])?;
-    let job = asking.param("job").parse().map_err(|_| Problem::bad("a job is 32 hexadecimal digits"))?;
+async fn end_job(State(shared): State<App>, http_request: HttpRequest) -> Result<Response, Problem> {
+    http_request.query(&[])?;
+    let job =
+        http_request.param("job").parse().map_err(|_| Problem::bad("a job is 32 hexadecimal digits"))?;
     match shared.ask(Request::EndJob(job)).await? {
         Answer::Ended(ended) => Ok(with_json(StatusCode::OK, format!("{{\"ended\":{ended}}}"))),
         _ => Err(strange()),

@@ -15,7 +15,6 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, sleep};
 
-use super::answers::Answers;
 use super::budget::Budget;
 use super::connection;
 use super::host::Names;
@@ -23,15 +22,16 @@ use super::links::Links;
 use super::options::Options;
 use super::page::LOGINS_MAX;
 use super::poller::Pollers;
+use super::response_budget::ResponseBudget;
 use super::routes::router;
 use super::sessions::Sessions;
 use super::shared::Shared;
 use super::tls::{Acceptor, acceptor};
-use super::wrong::{Often, Wrong};
+use super::wrong_tokens::{LogLimit, WrongTokens};
 use crate::client::ClientOptions;
-use crate::keeper::{Desk, Keeper};
 use crate::machine::{Handle, ID_LENGTH, ResourceId};
-use crate::upward::{self, Upward};
+use crate::parent_driver::{self, ParentDriver};
+use crate::service_thread::{Desk, ServiceThread};
 
 /// Most connections that wait to be accepted: some 10,000 tasks may connect at one moment.
 const BACKLOG: i32 = 4096;
@@ -57,9 +57,9 @@ pub struct Server {
     url: String,
     address: SocketAddr,
     desk: Desk,
-    keeper: Option<Keeper>,
+    service_thread: Option<ServiceThread>,
     /// The service's part as controlling task.
-    _upward: Upward,
+    _parent_driver: ParentDriver,
     stopping: watch::Sender<bool>,
     /// Receives a message when all connections have ended.
     ended: Receiver<()>,
@@ -85,12 +85,12 @@ impl Server {
         let runtime = runtime.worker_threads(threads).thread_name("rendezvous-http").enable_all().build()?;
         let asked = ClientOptions { token: options.token.clone(), ca: options.ca, ..Default::default() };
         let handle = runtime.handle().clone();
-        let upward = upward::new(handle, &url, &options.limits, &asked, &options.above);
-        let (told, upward) = upward.map_err(io::Error::other)?;
-        let keeper = Keeper::start(options.limits, options.store, told)?;
-        let desk = keeper.desk().clone();
-        upward.begin(&desk);
-        let answers = Answers::new(options.answers.min(options.limits.held));
+        let parent_driver = parent_driver::new(handle, &url, &options.limits, &asked, &options.above);
+        let (told, parent_driver) = parent_driver.map_err(io::Error::other)?;
+        let service_thread = ServiceThread::start(options.limits, options.store, told)?;
+        let desk = service_thread.desk().clone();
+        parent_driver.begin(&desk);
+        let response_budget = ResponseBudget::new(options.answers.min(options.limits.held));
         let shared = Arc::new(Shared {
             desk: desk.clone(),
             path: path_of(&url),
@@ -100,25 +100,34 @@ impl Server {
             token: options.token,
             page_token: options.page_token,
             bodies: Budget::new(options.bodies, options.times.silent),
-            answers: Arc::clone(&answers),
+            response_budget: Arc::clone(&response_budget),
             pages: Arc::new(Semaphore::new(PAGES_MAX)),
             streams: Arc::new(Semaphore::new(options.streams.min(Semaphore::MAX_PERMITS))),
             logins: Semaphore::new(LOGINS_MAX),
             form_limit: options.times.head,
-            wrong: Wrong::default(),
+            wrong_tokens: WrongTokens::default(),
             sessions: Sessions::default(),
             pollers: Pollers::new(desk.clone()),
         });
         let (stopping, told) = watch::channel(false);
         let (last, ended) = channel();
-        let links = Links::new(options.connections, options.times, answers);
+        let links = Links::new(options.connections, options.times, response_budget);
         let listener = {
             let _entered = runtime.enter();
             TcpListener::from_std(listener)?
         };
         runtime.spawn(accept(listener, links, router(shared), acceptor, told, last));
-        let (keeper, runtime) = (Some(keeper), Some(runtime));
-        Ok(Server { url, address, desk, keeper, _upward: upward, stopping, ended, runtime })
+        let (service_thread, runtime) = (Some(service_thread), Some(runtime));
+        Ok(Server {
+            url,
+            address,
+            desk,
+            service_thread,
+            _parent_driver: parent_driver,
+            stopping,
+            ended,
+            runtime,
+        })
     }
 
     /// URL of the service, which its handles contain.
@@ -145,7 +154,7 @@ impl Server {
         let Some(runtime) = self.runtime.take() else { return };
         self.stopping.send_replace(true);
         // Answers all waits.
-        self.keeper = None;
+        self.service_thread = None;
         if self.ended.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
             tracing::debug!("connections were cut when the service ended");
         }
@@ -257,9 +266,9 @@ async fn accept(
     stopping: watch::Receiver<bool>,
     last: std::sync::mpsc::Sender<()>,
 ) {
-    let last = Arc::new(Last(last));
+    let last = Arc::new(EndSignal(last));
     let mut stop = stopping.clone();
-    let (waiting, failed) = (Arc::new(Semaphore::new(WAITING_MAX)), Often::default());
+    let (waiting, failed) = (Arc::new(Semaphore::new(WAITING_MAX)), LogLimit::default());
     // Ends: when the server stops.
     loop {
         let accepted = tokio::select! {
@@ -305,9 +314,9 @@ async fn accept(
 }
 
 /// Sends a message when its last clone is dropped: all connections have ended.
-struct Last(std::sync::mpsc::Sender<()>);
+struct EndSignal(std::sync::mpsc::Sender<()>);
 
-impl Drop for Last {
+impl Drop for EndSignal {
     fn drop(&mut self) {
         let _ = self.0.send(());
     }

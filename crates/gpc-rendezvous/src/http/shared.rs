@@ -6,16 +6,16 @@ use std::time::Duration;
 use tokio::sync::{Semaphore, oneshot};
 use tokio::time::timeout;
 
-use super::answers::Answers;
 use super::budget::Budget;
 use super::host::Names;
 use super::poller::Pollers;
 use super::problem::Problem;
+use super::response_budget::ResponseBudget;
 use super::sessions::Sessions;
 use super::submit::{ask, ended};
-use super::wrong::Wrong;
-use crate::keeper::Desk;
+use super::wrong_tokens::WrongTokens;
 use crate::machine::{Answer, Limits, Request};
+use crate::service_thread::Desk;
 use crate::token::ServiceToken;
 
 /// Time limit for an answer that does not depend on other tasks: one turn of the service, with its write to disk.
@@ -32,14 +32,14 @@ pub(super) struct Shared {
     pub(super) token: Option<ServiceToken>,
     pub(super) page_token: Option<ServiceToken>,
     pub(super) bodies: Arc<Budget>,
-    pub(super) answers: Arc<Answers>,
+    pub(super) response_budget: Arc<ResponseBudget>,
     pub(super) streams: Arc<Semaphore>,
     /// Slots for open pages.
     pub(super) pages: Arc<Semaphore>,
     pub(super) logins: Semaphore,
     /// Time limit for the form of a login.
     pub(super) form_limit: Duration,
-    pub(super) wrong: Wrong,
+    pub(super) wrong_tokens: WrongTokens,
     pub(super) sessions: Sessions,
     pub(super) pollers: Arc<Pollers>,
 }

@@ -2,8 +2,8 @@
 
 use tokio::sync::oneshot;
 
-use crate::keeper::Desk;
 use crate::machine::{Answer, Fault, FaultKind, Request};
+use crate::service_thread::Desk;
 
 /// Submits a request and waits for its answer, without a limit. Dropping the future cancels the request.
 pub(super) async fn ask(desk: &Desk, request: Request) -> Result<Answer, Fault> {

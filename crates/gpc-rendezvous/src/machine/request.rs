@@ -4,7 +4,8 @@ use bytes::Bytes;
 use chained_gpc::{Id, Job};
 
 use super::{
-    Brought, Change, Completion, Fault, Handle, Joint, Life, Millis, ResourceId, Spec, Token, Unit, Wanted,
+    Change, Completion, Fault, Handle, Joint, Life, Millis, RankChoice, RegistrantData, ResourceId, Spec,
+    Token, Unit,
 };
 
 /// Identifies a request, so that its answer can be matched to the caller, possibly much later. The driver uses each
@@ -18,7 +19,7 @@ pub enum Input {
     /// A request. Each request is answered once, with the same ticket.
     Ask(Ticket, Request),
     /// The caller no longer waits for this answer, which may already have been given.
-    Gone(Ticket),
+    Cancelled(Ticket),
     /// Time has passed; see [`Service::deadline`](super::Service::deadline).
     Tick,
     /// The link to a node with registrants or controlling tasks is lost.
@@ -28,8 +29,8 @@ pub enum Input {
         /// The reason, for people.
         why: String,
     },
-    /// Progress of the driver with [`Output::Up`] for this resource.
-    Above(ResourceId, Above),
+    /// Progress of the driver with [`Output::ParentAction`] for this resource.
+    ParentOutcome(ResourceId, ParentOutcome),
 }
 
 /// A request.
@@ -40,7 +41,7 @@ pub enum Request {
         /// Parameters of the resource.
         spec: Spec,
         /// Random values for it.
-        drawn: Drawn,
+        random: RandomValues,
     },
     /// Registers data of the level below the resource's; the last registration completes the resource. Answered with
     /// [`Answer::Registered`], also if a registrant repeats the request with its token.
@@ -48,11 +49,11 @@ pub enum Request {
         /// The resource.
         resource: ResourceId,
         /// The rank asked for.
-        rank: Wanted,
+        rank: RankChoice,
         /// The registrant's token.
         token: Token,
         /// The registrant's data.
-        data: Brought,
+        data: RegistrantData,
         /// How the registrant's liveness is tracked.
         life: Life,
     },
@@ -81,7 +82,7 @@ pub enum Request {
         /// The resource.
         resource: ResourceId,
         /// Which completion.
-        of: Of,
+        of: Scope,
         /// Time limit; if `None`, the end of the resource.
         until: Option<Millis>,
         /// The token of a registrant or controlling task, which counts as alive while it waits.
@@ -126,7 +127,7 @@ pub enum Request {
 
 /// Random values that the driver draws for a resource.
 #[derive(Clone, Debug)]
-pub struct Drawn {
+pub struct RandomValues {
     /// Id of the resource.
     pub id: ResourceId,
     /// Token with which its data are registered at the parent.
@@ -137,7 +138,7 @@ pub struct Drawn {
 
 /// Which completion a caller waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub enum Of {
+pub enum Scope {
     /// The completion of the resource itself.
     #[default]
     Own,
@@ -152,7 +153,7 @@ pub enum Answer {
     /// The resource exists.
     Created(ResourceId),
     /// The registration is valid.
-    Registered(Registered),
+    Registered(Registration),
     /// The rendezvous is complete.
     Completed(Completion),
     /// The rendezvous was not complete at the time limit.
@@ -171,7 +172,7 @@ pub enum Answer {
 
 /// A valid registration.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Registered {
+pub struct Registration {
     /// Rank of the registrant.
     pub rank: u32,
     /// Number of registrants so far.
@@ -220,22 +221,22 @@ pub enum Output {
     /// Send the answer to a request. If the service has a store, the changes before it are stored first.
     Answer(Ticket, Result<Answer, Fault>),
     /// Store this change, so that it is restored when the service restarts.
-    Keep(Change),
+    Store(Change),
     /// Act at the parent resource, as the controlling task of this resource.
-    Up(ResourceId, Up),
+    ParentAction(ResourceId, ParentAction),
 }
 
 /// Action of a controlling task at the parent resource. The driver retries until the resource ends, and reports
-/// progress with [`Input::Above`].
+/// progress with [`Input::ParentOutcome`].
 #[derive(Clone, Debug)]
-pub enum Up {
+pub enum ParentAction {
     /// Register as controlling task and renew the lease ([`Request::Control`]). If the rank is not fixed, there is
     /// nothing to do.
     Control {
         /// Parent resource.
         handle: Handle,
         /// Rank of the unit at the parent.
-        rank: Wanted,
+        rank: RankChoice,
         /// Token of the unit at the parent.
         token: Token,
         /// Level of the unit.
@@ -246,7 +247,7 @@ pub enum Up {
         /// Parent resource.
         handle: Handle,
         /// Rank of the unit at the parent.
-        rank: Wanted,
+        rank: RankChoice,
         /// Token of the unit at the parent.
         token: Token,
         /// Level of the unit.
@@ -260,7 +261,7 @@ pub enum Up {
         /// Parent resource.
         handle: Handle,
         /// Rank of the unit at the parent.
-        rank: Wanted,
+        rank: RankChoice,
         /// Token of the unit at the parent.
         token: Token,
         /// Why the resource has ended.
@@ -270,7 +271,7 @@ pub enum Up {
 
 /// Progress of the driver at the parent of a resource.
 #[derive(Clone, Debug)]
-pub enum Above {
+pub enum ParentOutcome {
     /// The rendezvous at the top is complete.
     Completed(Completion),
     /// The rendezvous at the top cannot complete.

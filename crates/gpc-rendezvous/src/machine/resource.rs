@@ -8,9 +8,9 @@ use chained_gpc::Job;
 use super::holder::{Holder, lease_of};
 use super::ranks::Ranks;
 use super::{
-    Change, Completion, Fault, FaultKind, Joint, KeptController, KeptRegistrant, KeptResource, Life,
-    MISSING_MAX, Millis, OVERHEAD, Of, Parent, Properties, Registered, ResourceId, Ticket, Token, Unit,
-    joined,
+    Change, Completion, Fault, FaultKind, Joint, Life, MISSING_MAX, Millis, OVERHEAD, Parent, Properties,
+    Registration, ResourceId, Scope, StoredController, StoredRegistrant, StoredResource, Ticket, Token, Unit,
+    join_data,
 };
 
 #[derive(Debug)]
@@ -37,7 +37,7 @@ pub(super) struct Resource {
     pub(super) units_by_token: BTreeMap<Token, Unit>,
     /// Bytes of all registrants' data.
     pub(super) bytes: u64,
-    pub(super) waits: BTreeMap<Ticket, Waiting>,
+    pub(super) waits: BTreeMap<Ticket, Wait>,
     /// Number of waits with each token. A token's leases are suspended while there are any.
     pub(super) tokens_waiting: BTreeMap<Token, u32>,
 }
@@ -58,7 +58,7 @@ pub(super) enum State {
 pub(super) struct Registrant {
     pub(super) token: Token,
     pub(super) data: Bytes,
-    pub(super) seen: Seen,
+    pub(super) liveness: Liveness,
 }
 
 /// A controlling task.
@@ -66,12 +66,12 @@ pub(super) struct Registrant {
 pub(super) struct Controller {
     pub(super) name: String,
     pub(super) token: Token,
-    pub(super) seen: Seen,
+    pub(super) liveness: Liveness,
 }
 
 /// Liveness of a registrant or controlling task.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Seen {
+pub(super) struct Liveness {
     pub(super) life: Life,
     /// When its lease expires, if one is running; a timer is set for this time.
     pub(super) until: Option<Millis>,
@@ -79,31 +79,31 @@ pub(super) struct Seen {
 
 /// A wait.
 #[derive(Debug)]
-pub(super) struct Waiting {
-    pub(super) of: Of,
+pub(super) struct Wait {
+    pub(super) of: Scope,
     pub(super) until: Option<Millis>,
     pub(super) token: Option<Token>,
 }
 
 impl Registrant {
-    fn kept(&self) -> KeptRegistrant {
-        KeptRegistrant { token: self.token.clone(), lease: lease_of(self.seen.life) }
+    fn stored(&self) -> StoredRegistrant {
+        StoredRegistrant { token: self.token.clone(), lease: lease_of(self.liveness.life) }
     }
 }
 
 impl Resource {
-    pub(super) fn new(id: ResourceId, kept: KeptResource) -> Resource {
+    pub(super) fn new(id: ResourceId, stored: StoredResource) -> Resource {
         Resource {
             id,
-            capacity: kept.capacity,
-            level: kept.level,
-            created: kept.created,
-            expires: kept.expires,
-            job: kept.job,
-            joint: kept.joint,
-            parent: kept.parent,
-            token: kept.token,
-            state: kept.failed.map_or(State::Open, State::Failed),
+            capacity: stored.capacity,
+            level: stored.level,
+            created: stored.created,
+            expires: stored.expires,
+            job: stored.job,
+            joint: stored.joint,
+            parent: stored.parent,
+            token: stored.token,
+            state: stored.failed.map_or(State::Open, State::Failed),
             top: None,
             ranks: Ranks::default(),
             registrants: BTreeMap::new(),
@@ -116,8 +116,8 @@ impl Resource {
         }
     }
 
-    pub(super) fn kept(&self) -> KeptResource {
-        KeptResource {
+    pub(super) fn stored(&self) -> StoredResource {
+        StoredResource {
             capacity: self.capacity,
             level: self.level,
             created: self.created,
@@ -136,19 +136,19 @@ impl Resource {
     /// The change to store for a new registrant.
     pub(super) fn brought(&self, rank: u32) -> Option<Change> {
         let registrant = self.registrants.get(&rank)?;
-        Some(Change::Registrant(self.id, rank, registrant.kept(), registrant.data.clone()))
+        Some(Change::Registrant(self.id, rank, registrant.stored(), registrant.data.clone()))
     }
 
     /// The change to store for a registrant with a new lease, or for a controlling task.
     pub(super) fn change(&self, holder: Holder) -> Option<Change> {
         match holder {
             Holder::Registrant(rank) => {
-                Some(Change::Lease(self.id, rank, self.registrants.get(&rank)?.kept()))
+                Some(Change::Lease(self.id, rank, self.registrants.get(&rank)?.stored()))
             }
             Holder::Controller(unit) => {
-                let Controller { name, token, seen } = self.controllers.get(&unit)?;
-                let (name, token, lease) = (name.clone(), token.clone(), lease_of(seen.life));
-                Some(Change::Controller(self.id, unit, KeptController { name, token, lease }))
+                let Controller { name, token, liveness } = self.controllers.get(&unit)?;
+                let (name, token, lease) = (name.clone(), token.clone(), lease_of(liveness.life));
+                Some(Change::Controller(self.id, unit, StoredController { name, token, lease }))
             }
         }
     }
@@ -178,8 +178,8 @@ impl Resource {
         Some(registrant)
     }
 
-    pub(super) fn registered(&self, rank: u32) -> Registered {
-        Registered { rank, tally: self.ranks.tally(), capacity: self.capacity }
+    pub(super) fn registered(&self, rank: u32) -> Registration {
+        Registration { rank, tally: self.ranks.tally(), capacity: self.capacity }
     }
 
     /// Completes the resource if all have registered. From then on each registrant's data are a slice of the joined
@@ -188,7 +188,8 @@ impl Resource {
         if !self.is_open() || self.ranks.tally() < self.capacity {
             return false;
         }
-        let (data, begins) = joined(self.level, self.registrants.values().map(|registrant| &registrant.data));
+        let (data, begins) =
+            join_data(self.level, self.registrants.values().map(|registrant| &registrant.data));
         for (registrant, begin) in self.registrants.values_mut().zip(begins) {
             registrant.data = data.slice(begin..begin + registrant.data.len());
         }
@@ -197,13 +198,13 @@ impl Resource {
     }
 
     /// The answer to a wait, if it is known.
-    pub(super) fn outcome(&self, of: Of) -> Option<Result<Completion, Fault>> {
-        if let (Of::Top, Some(top)) = (of, &self.top) {
+    pub(super) fn outcome(&self, of: Scope) -> Option<Result<Completion, Fault>> {
+        if let (Scope::Top, Some(top)) = (of, &self.top) {
             return Some(top.clone());
         }
         match &self.state {
             State::Failed(fault) => Some(Err(fault.clone())),
-            State::Complete(data) if of == Of::Own || self.parent.is_none() => {
+            State::Complete(data) if of == Scope::Own || self.parent.is_none() => {
                 let (level, data, joint) = (self.level, data.clone(), self.joint.clone());
                 Some(Ok(Completion { level, data, joint }))
             }

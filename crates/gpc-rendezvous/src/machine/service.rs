@@ -5,15 +5,16 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use bytes::Bytes;
 use chained_gpc::{Id, Job};
 
-use super::ended::Ended;
 use super::holder::Holder;
-use super::resource::{Registrant, Resource, Seen, State};
+use super::recent_ends::RecentEnds;
+use super::resource::{Liveness, Registrant, Resource, State};
 use super::step::Step;
 use super::timer::Timer;
 use super::tops::Tops;
 use super::{
-    Above, Answer, Brought, Change, Completion, Drawn, Fault, FaultKind, Input, Joint, Kept, KeptResource,
-    Life, Limits, Millis, OVERHEAD, Output, Request, ResourceId, Spec, Ticket, Token, Unit, Up, Wanted,
+    Answer, Change, Completion, Fault, FaultKind, Input, Joint, Life, Limits, Millis, OVERHEAD, Output,
+    ParentAction, ParentOutcome, RandomValues, RankChoice, RegistrantData, Request, ResourceId, Spec,
+    StoredResource, StoredState, Ticket, Token, Unit,
 };
 
 /// A rendezvous service.
@@ -33,7 +34,7 @@ pub struct Service {
     /// Bytes that all resources hold, see [`Limits::held`].
     pub(super) held: u64,
     pub(super) tops: Tops,
-    ended: Ended,
+    ended: RecentEnds,
     /// Steps of the batch that has begun, if any.
     pub(super) batch: Option<Vec<Step>>,
     pub(super) outputs: VecDeque<Output>,
@@ -53,7 +54,7 @@ impl Service {
             members: BTreeMap::new(),
             held: 0,
             tops: Tops::default(),
-            ended: Ended::default(),
+            ended: RecentEnds::default(),
             batch: None,
             outputs: VecDeque::new(),
         }
@@ -61,17 +62,17 @@ impl Service {
 
     /// A service with the persistent state of an earlier run. Leases restart, and resources whose lifetime has passed
     /// end now. Limits do not apply to what was admitted before.
-    pub fn restored(limits: Limits, kept: Kept, now: Millis) -> Service {
+    pub fn restored(limits: Limits, stored: StoredState, now: Millis) -> Service {
         let mut service = Service::new(limits);
         service.now = now;
-        for (id, resource) in kept.resources {
+        for (id, resource) in stored.resources {
             service.add(Resource::new(id, resource));
         }
-        for (id, rank, registrant, data) in kept.registrants {
+        for (id, rank, registrant, data) in stored.registrants {
             let life = registrant.lease.map_or(Life::Unseen, Life::Lease);
             service.place(id, rank, registrant.token, data, life);
         }
-        for (id, unit, controller) in kept.controllers {
+        for (id, unit, controller) in stored.controllers {
             let life = controller.lease.map_or(Life::Unseen, Life::Lease);
             service.place_controller(id, unit, controller.name, controller.token, life);
         }
@@ -99,10 +100,10 @@ impl Service {
                 let answer = self.answer(request);
                 self.outputs.push_back(Output::Answer(ticket, answer));
             }
-            Input::Gone(ticket) => self.stop_waiting(ticket),
+            Input::Cancelled(ticket) => self.stop_waiting(ticket),
             Input::Tick => {}
             Input::Lost { member, why } => self.lose_member(member, &why),
-            Input::Above(id, above) => self.hear(id, above),
+            Input::ParentOutcome(id, above) => self.set_top(id, above),
         }
     }
 
@@ -152,7 +153,7 @@ impl Service {
 
     fn answer(&mut self, request: Request) -> Result<Answer, Fault> {
         match request {
-            Request::Create { spec, drawn } => self.create(spec, drawn),
+            Request::Create { spec, random } => self.create(spec, random),
             Request::Register { resource, rank, token, data, life } => {
                 self.register(resource, rank, token, data, life)
             }
@@ -192,9 +193,9 @@ impl Service {
         self.ended.get(id).map_or_else(unknown, Fault::clone)
     }
 
-    fn create(&mut self, spec: Spec, drawn: Drawn) -> Result<Answer, Fault> {
-        let Drawn { id, token, joint } = drawn;
-        let kept = self.checked(spec, token, joint)?;
+    fn create(&mut self, spec: Spec, random: RandomValues) -> Result<Answer, Fault> {
+        let RandomValues { id, token, joint } = random;
+        let stored = self.checked(spec, token, joint)?;
         if self.resources.len() >= self.limits.resources {
             return Err(full(format!("it has {} resources: destroy some", self.resources.len())));
         }
@@ -202,14 +203,14 @@ impl Service {
         if self.resources.contains_key(&id) {
             return Err(Fault::new(FaultKind::Unavailable, "this id was drawn before: ask again"));
         }
-        self.add(Resource::new(id, kept.clone()));
+        self.add(Resource::new(id, stored.clone()));
         self.note(Step::Created(id));
-        self.outputs.push_back(Output::Keep(Change::Resource(id, kept)));
+        self.outputs.push_back(Output::Store(Change::Resource(id, stored)));
         self.ask_above(id);
         Ok(Answer::Created(id))
     }
 
-    fn checked(&self, spec: Spec, token: Token, joint: Option<Joint>) -> Result<KeptResource, Fault> {
+    fn checked(&self, spec: Spec, token: Token, joint: Option<Joint>) -> Result<StoredResource, Fault> {
         let Limits { capacity: most, level: highest, lifetime, lifetime_max, .. } = self.limits;
         let Spec { capacity, level, lifetime: wanted, job, joint: with_joint, parent } = spec;
         if capacity == 0 {
@@ -240,7 +241,7 @@ impl Service {
         }
         let expires = self.now.saturating_add(lifetime);
         let (created, joint) = (self.now, joint.filter(|_| with_joint));
-        Ok(KeptResource { capacity, level, created, expires, job, joint, parent, token, failed: None })
+        Ok(StoredResource { capacity, level, created, expires, job, joint, parent, token, failed: None })
     }
 
     pub(super) fn add(&mut self, resource: Resource) {
@@ -268,9 +269,9 @@ impl Service {
     fn register(
         &mut self,
         id: ResourceId,
-        wanted: Wanted,
+        wanted: RankChoice,
         token: Token,
-        brought: Brought,
+        brought: RegistrantData,
         life: Life,
     ) -> Result<Answer, Fault> {
         let data = &brought.data;
@@ -281,8 +282,8 @@ impl Service {
         }
         resource.check()?;
         let rank = match wanted {
-            Wanted::Rank(rank) => Some(resource.rank(rank)?),
-            Wanted::Assign => None,
+            RankChoice::Rank(rank) => Some(resource.rank(rank)?),
+            RankChoice::Assign => None,
         };
         if data.len() as u64 > most {
             let message =
@@ -304,7 +305,7 @@ impl Service {
         self.note(Step::Registered(id, rank));
         let resource = self.resource(id)?;
         let (registered, change) = (resource.registered(rank), resource.brought(rank));
-        self.outputs.extend(change.map(Output::Keep));
+        self.outputs.extend(change.map(Output::Store));
         // A unit that has registered needs no controlling task.
         self.dismiss(id, Unit::Rank(rank));
         self.settle(id);
@@ -315,7 +316,7 @@ impl Service {
     pub(super) fn place(&mut self, id: ResourceId, rank: u32, token: Token, data: Bytes, life: Life) {
         let Some(resource) = self.resources.get_mut(&id) else { return };
         let held = data.len() as u64 + OVERHEAD;
-        resource.insert(rank, Registrant { token, data, seen: Seen { life, until: None } });
+        resource.insert(rank, Registrant { token, data, liveness: Liveness { life, until: None } });
         self.held += held;
         self.begin_life(id, Holder::Registrant(rank));
     }
@@ -325,12 +326,12 @@ impl Service {
         &mut self,
         id: ResourceId,
         rank: u32,
-        wanted: Wanted,
+        wanted: RankChoice,
         data: &Bytes,
         life: Life,
     ) -> Result<Answer, Fault> {
         let resource = self.resource(id)?;
-        let same_rank = matches!(wanted, Wanted::Assign) || wanted == Wanted::Rank(rank.into());
+        let same_rank = matches!(wanted, RankChoice::Assign) || wanted == RankChoice::Rank(rank.into());
         let same_data = resource.registrants.get(&rank).is_some_and(|registrant| registrant.data == *data);
         if !(same_rank && same_data) {
             let what = if same_rank { "other data" } else { "another rank" };
@@ -365,7 +366,7 @@ impl Service {
         let registrant = self.resources.get_mut(&id).and_then(|resource| resource.remove(rank));
         if let Some(registrant) = registrant {
             self.held -= registrant.data.len() as u64 + OVERHEAD;
-            self.outputs.push_back(Output::Keep(Change::Withdrawn(id, rank)));
+            self.outputs.push_back(Output::Store(Change::Withdrawn(id, rank)));
             self.note(Step::Withdrawn(id, rank, registrant));
         }
     }
@@ -378,7 +379,7 @@ impl Service {
             self.end_lives(id);
             self.register_above(id);
         }
-        self.tell(id);
+        self.answer_waits(id);
     }
 
     /// Fails an open resource. A resource that has already failed keeps its first fault.
@@ -388,12 +389,12 @@ impl Service {
         };
         let why = fault.message.clone();
         resource.state = State::Failed(fault);
-        let change = Change::Resource(id, resource.kept());
-        self.outputs.push_back(Output::Keep(change));
+        let change = Change::Resource(id, resource.stored());
+        self.outputs.push_back(Output::Store(change));
         self.note(Step::Settled(id));
         self.end_lives(id);
         self.stop_above(id, why);
-        self.tell(id);
+        self.answer_waits(id);
     }
 
     /// Ends and removes a resource.
@@ -408,7 +409,7 @@ impl Service {
         waiting.iter().for_each(|ticket| self.stop_waiting(*ticket));
         self.end_lives(id);
         let Some(resource) = self.take_out(id) else { return };
-        self.outputs.push_back(Output::Keep(Change::Ended(id)));
+        self.outputs.push_back(Output::Store(Change::Ended(id)));
         let told = waiting.into_iter().map(|ticket| Output::Answer(ticket, Err(fault.clone())));
         self.outputs.extend(told);
         self.ended.add(id, fault);
@@ -450,7 +451,8 @@ impl Service {
         let Some(parent) = &resource.parent else { return };
         let (handle, rank, token) = (parent.handle.clone(), parent.rank, resource.token.clone());
         let level = resource.level;
-        self.outputs.push_back(Output::Up(id, Up::Control { handle, rank, token, level }));
+        self.outputs
+            .push_back(Output::ParentAction(id, ParentAction::Control { handle, rank, token, level }));
     }
 
     fn register_above(&mut self, id: ResourceId) {
@@ -458,28 +460,29 @@ impl Service {
         let (Some(parent), State::Complete(data)) = (&resource.parent, &resource.state) else { return };
         let (handle, rank, token) = (parent.handle.clone(), parent.rank, resource.token.clone());
         let (level, data) = (resource.level, data.clone());
-        self.outputs.push_back(Output::Up(id, Up::Register { handle, rank, token, level, data }));
+        self.outputs
+            .push_back(Output::ParentAction(id, ParentAction::Register { handle, rank, token, level, data }));
     }
 
     fn stop_above(&mut self, id: ResourceId, why: String) {
         let Some(resource) = self.resources.get(&id) else { return };
         let Some(parent) = &resource.parent else { return };
         let (handle, rank, token) = (parent.handle.clone(), parent.rank, resource.token.clone());
-        self.outputs.push_back(Output::Up(id, Up::Stop { handle, rank, token, why }));
+        self.outputs.push_back(Output::ParentAction(id, ParentAction::Stop { handle, rank, token, why }));
     }
 
     /// Handles the outcome of the parent, as reported by the driver.
-    fn hear(&mut self, id: ResourceId, above: Above) {
+    fn set_top(&mut self, id: ResourceId, above: ParentOutcome) {
         if self.resources.get(&id).is_some_and(|resource| resource.top.is_none()) {
             let top = match above {
-                Above::Completed(completion) => self.hold_top(completion),
-                Above::Failed(fault) => Err(fault),
+                ParentOutcome::Completed(completion) => self.hold_top(completion),
+                ParentOutcome::Failed(fault) => Err(fault),
             };
             if let Some(resource) = self.resources.get_mut(&id) {
                 resource.top = Some(top);
             }
         }
-        self.tell(id);
+        self.answer_waits(id);
     }
 
     /// Stores the completion of the parent if there is room for it: another service may have produced it, with data of

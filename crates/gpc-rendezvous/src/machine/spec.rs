@@ -95,12 +95,12 @@ pub struct Parent {
     /// Parent resource.
     pub handle: Handle,
     /// Rank of the unit at the parent.
-    pub rank: Wanted,
+    pub rank: RankChoice,
 }
 
 /// The rank that a registrant asks for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Wanted {
+pub enum RankChoice {
     /// This rank.
     Rank(u64),
     /// Any rank: the tally if that rank is free, else the lowest free rank.

@@ -1,6 +1,6 @@
 //! Steps of a batch of requests, with what they have removed.
 
-use super::resource::{Controller, Registrant, Resource, Waiting};
+use super::resource::{Controller, Registrant, Resource, Wait};
 use super::{ResourceId, Ticket, Unit};
 
 /// One step of a batch.
@@ -15,5 +15,5 @@ pub(super) enum Step {
     Settled(ResourceId),
     Ended(Box<Resource>),
     /// A wait was answered.
-    Answered(ResourceId, Ticket, Waiting),
+    Answered(ResourceId, Ticket, Wait),
 }

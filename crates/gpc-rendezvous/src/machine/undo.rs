@@ -39,24 +39,24 @@ impl Service {
         match step {
             Step::Created(id) => {
                 self.take_out(id);
-                self.outputs.push_back(Output::Keep(Change::Ended(id)));
+                self.outputs.push_back(Output::Store(Change::Ended(id)));
             }
             Step::Registered(id, rank) => self.remove(id, rank),
-            Step::Withdrawn(id, rank, Registrant { token, data, seen }) => {
-                self.place(id, rank, token, data, seen.life);
+            Step::Withdrawn(id, rank, Registrant { token, data, liveness }) => {
+                self.place(id, rank, token, data, liveness.life);
                 let change = self.resources.get(&id).and_then(|resource| resource.brought(rank));
-                self.outputs.extend(change.map(Output::Keep));
+                self.outputs.extend(change.map(Output::Store));
             }
             Step::Controlled(id, unit) => self.dismiss(id, unit),
-            Step::Released(id, unit, Controller { name, token, seen }) => {
-                self.place_controller(id, unit, name, token, seen.life);
+            Step::Released(id, unit, Controller { name, token, liveness }) => {
+                self.place_controller(id, unit, name, token, liveness.life);
                 let holder = Holder::Controller(unit);
                 let change = self.resources.get(&id).and_then(|resource| resource.change(holder));
-                self.outputs.extend(change.map(Output::Keep));
+                self.outputs.extend(change.map(Output::Store));
             }
             Step::Settled(id) => self.reopen(id),
             Step::Ended(resource) => self.put_back(*resource),
-            Step::Answered(id, ticket, waiting) => self.put_wait(id, ticket, waiting),
+            Step::Answered(id, ticket, wait) => self.put_wait(id, ticket, wait),
         }
     }
 
@@ -64,8 +64,8 @@ impl Service {
     fn reopen(&mut self, id: ResourceId) {
         let Some(resource) = self.resources.get_mut(&id) else { return };
         resource.state = State::Open;
-        let change = Change::Resource(id, resource.kept());
-        self.outputs.push_back(Output::Keep(change));
+        let change = Change::Resource(id, resource.stored());
+        self.outputs.push_back(Output::Store(change));
         self.begin_lives(id);
     }
 
@@ -73,8 +73,8 @@ impl Service {
     fn put_back(&mut self, resource: Resource) {
         let id = resource.id;
         let registrants = resource.registrants.keys().filter_map(|rank| resource.brought(*rank));
-        let changes = std::iter::once(Change::Resource(id, resource.kept())).chain(registrants);
-        self.outputs.extend(changes.map(Output::Keep));
+        let changes = std::iter::once(Change::Resource(id, resource.stored())).chain(registrants);
+        self.outputs.extend(changes.map(Output::Store));
         if let Some(Ok(top)) = &resource.top {
             self.held += self.tops.needed(&top.data);
             self.tops.add(&top.data);

@@ -1,18 +1,18 @@
 //! Waits for a completion, and their answers.
 
 use super::holder::Holder;
-use super::resource::Waiting;
+use super::resource::Wait;
 use super::service::{Service, full};
 use super::step::Step;
 use super::timer::Timer;
-use super::{Answer, Fault, Millis, Of, Output, ResourceId, Ticket, Token};
+use super::{Answer, Fault, Millis, Output, ResourceId, Scope, Ticket, Token};
 
 impl Service {
     pub(super) fn wait(
         &mut self,
         ticket: Ticket,
         id: ResourceId,
-        of: Of,
+        of: Scope,
         until: Option<Millis>,
         token: Option<Token>,
     ) {
@@ -21,23 +21,23 @@ impl Service {
             self.outputs.push_back(Output::Answer(ticket, answer));
             return;
         }
-        self.put_wait(id, ticket, Waiting { of, until, token });
+        self.put_wait(id, ticket, Wait { of, until, token });
     }
 
-    pub(super) fn put_wait(&mut self, id: ResourceId, ticket: Ticket, waiting: Waiting) {
+    pub(super) fn put_wait(&mut self, id: ResourceId, ticket: Ticket, wait: Wait) {
         let Some(resource) = self.resources.get_mut(&id) else { return };
-        let (until, token) = (waiting.until, waiting.token.clone());
+        let (until, token) = (wait.until, wait.token.clone());
         if let Some(token) = &token {
             *resource.tokens_waiting.entry(token.clone()).or_default() += 1;
         }
-        resource.waits.insert(ticket, waiting);
+        resource.waits.insert(ticket, wait);
         self.waits.insert(ticket, id);
         self.timers.extend(until.map(|until| (until, Timer::Wait(ticket))));
         self.renew(id, token.as_ref());
     }
 
     /// The answer to a wait, if it is available immediately.
-    fn known(&self, id: ResourceId, of: Of, until: Option<Millis>) -> Option<Result<Answer, Fault>> {
+    fn known(&self, id: ResourceId, of: Scope, until: Option<Millis>) -> Option<Result<Answer, Fault>> {
         let resource = match self.resource(id) {
             Ok(resource) => resource,
             Err(fault) => return Some(Err(fault)),
@@ -56,11 +56,11 @@ impl Service {
     pub(super) fn stop_waiting(&mut self, ticket: Ticket) {
         let Some(id) = self.waits.remove(&ticket) else { return };
         let Some(resource) = self.resources.get_mut(&id) else { return };
-        let Some(waiting) = resource.waits.remove(&ticket) else { return };
-        if let Some(until) = waiting.until {
+        let Some(wait) = resource.waits.remove(&ticket) else { return };
+        if let Some(until) = wait.until {
             self.timers.remove(&(until, Timer::Wait(ticket)));
         }
-        if let Some(token) = &waiting.token
+        if let Some(token) = &wait.token
             && let Some(count) = resource.tokens_waiting.get_mut(token)
         {
             *count -= 1;
@@ -69,19 +69,19 @@ impl Service {
                 self.renew(id, Some(token));
             }
         }
-        self.note(Step::Answered(id, ticket, waiting));
+        self.note(Step::Answered(id, ticket, wait));
     }
 
     /// Answers the waits whose outcome is known.
-    pub(super) fn tell(&mut self, id: ResourceId) {
+    pub(super) fn answer_waits(&mut self, id: ResourceId) {
         let Some(resource) = self.resources.get(&id) else { return };
-        let (own, top) = (resource.outcome(Of::Own), resource.outcome(Of::Top));
+        let (own, top) = (resource.outcome(Scope::Own), resource.outcome(Scope::Top));
         if own.is_none() && top.is_none() {
             return;
         }
         let mut told = Vec::new();
-        for (ticket, waiting) in &resource.waits {
-            let outcome = if waiting.of == Of::Own { &own } else { &top };
+        for (ticket, wait) in &resource.waits {
+            let outcome = if wait.of == Scope::Own { &own } else { &top };
             told.extend(outcome.as_ref().map(|outcome| (*ticket, outcome.clone().map(Answer::Completed))));
         }
         for (ticket, answer) in told {

@@ -10,13 +10,13 @@ use super::lead::rank;
 use super::message::question;
 use super::resource::RENEW;
 use super::shared::{Shared, controller_lost};
-use super::{Ended, Gathering, MeetError, Plan, Until};
-use crate::keeper::draw_token;
-use crate::machine::{Answer, Completion, Wanted};
+use super::{Deadline, Gathering, MeetError, MeetingOutcome, Plan};
+use crate::machine::{Answer, Completion, RankChoice};
 use crate::native::decode_answer;
+use crate::service_thread::draw_token;
 
 /// Interval at which a waiting task checks its link with the controlling task.
-const LOOK: Duration = Duration::from_millis(250);
+const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Time before the controlling task is asked first: most meetings are over by then.
 const ASK_AFTER: Duration = Duration::from_millis(500);
@@ -31,9 +31,9 @@ pub(super) fn follow(
     meeting: u64,
     plan: &Plan,
 ) -> Result<Completion, MeetError> {
-    let until = Until::after(plan.limit);
+    let until = Deadline::after(plan.limit);
     let events = node.events()?;
-    let (token, wanted) = (draw_token()?, Wanted::Rank(rank(&plan.ids, node.id())));
+    let (token, wanted) = (draw_token()?, RankChoice::Rank(rank(&plan.ids, node.id())));
     let register = || match &plan.gathering {
         Gathering::Call => Ok(()),
         Gathering::Resource(resource) => resource.register(wanted, &token, plan.data.clone()).map(drop),
@@ -41,7 +41,7 @@ pub(super) fn follow(
     register()?;
     let mut renewed = Instant::now();
     let ask_next = Instant::now() + ASK_AFTER;
-    let mut watch = Watch {
+    let mut watch = Watcher {
         shared,
         start: plan.start,
         node,
@@ -55,10 +55,10 @@ pub(super) fn follow(
     // Ends: when the time limit has passed.
     loop {
         let left = until.left();
-        if let Some(ended) = shared.wait(meeting, left.min(LOOK)) {
+        if let Some(ended) = shared.wait(meeting, left.min(POLL_INTERVAL)) {
             return Ok(ended?);
         }
-        if let Some(ended) = watch.look(left) {
+        if let Some(ended) = watch.poll(left) {
             // An announcement that arrived before the loss counts.
             return Ok(shared.wait(meeting, Duration::ZERO).unwrap_or(ended)?);
         }
@@ -75,7 +75,7 @@ pub(super) fn follow(
 }
 
 /// State of a task that watches the controlling task.
-struct Watch<'a> {
+struct Watcher<'a> {
     shared: &'a Shared,
     /// Time that the controlling task may take to start, during which its address does not answer.
     start: Duration,
@@ -90,9 +90,9 @@ struct Watch<'a> {
     ask_next: Instant,
 }
 
-impl Watch<'_> {
+impl Watcher<'_> {
     /// The outcome of the meeting, as far as the link and the controlling task's answer show it.
-    fn look(&mut self, left: Duration) -> Option<Ended> {
+    fn poll(&mut self, left: Duration) -> Option<MeetingOutcome> {
         let controlling = self.shared.controlling;
         while let Ok(event) = self.events.try_recv() {
             match event.kind {
@@ -106,18 +106,19 @@ impl Watch<'_> {
         }
         if let Some(answer) = self.asked.as_mut().and_then(CallHandle::test) {
             self.asked = None;
-            return self.heed(answer);
+            return self.handle_reply(answer);
         }
         if self.asked.is_none() && Instant::now() >= self.ask_next {
             self.ask_next = Instant::now() + ASK_EVERY;
             let call = Call::new(self.shared.functions.announced).ids([controlling]).watch();
             // If the node has ended, its link events report it at the next check.
-            self.asked = self.node.call(call.header(question(self.meeting)).limit(left.max(LOOK))).ok();
+            self.asked =
+                self.node.call(call.header(question(self.meeting)).limit(left.max(POLL_INTERVAL))).ok();
         }
         None
     }
 
-    fn heed(&mut self, answer: Result<chained_gpc::Outcome, CallError>) -> Option<Ended> {
+    fn handle_reply(&mut self, answer: Result<chained_gpc::Outcome, CallError>) -> Option<MeetingOutcome> {
         let error = match answer {
             Ok(outcome) => {
                 (self.linked, self.absent) = (true, None);

@@ -8,9 +8,9 @@ use chained_gpc::{Call, CallError, CauseKind, IdList, Node, Shown};
 use super::message::{announcement, question};
 use super::resource::RENEW;
 use super::shared::Shared;
-use super::{Above, Ended, Gathering, MeetError, Plan, Resource, Until};
-use crate::keeper::draw_token;
-use crate::machine::{Completion, Fault, FaultKind, Of, Token, Unit, Wanted, below, joined};
+use super::{Deadline, Gathering, MeetError, MeetingOutcome, ParentResource, Plan, Resource};
+use crate::machine::{Completion, Fault, FaultKind, RankChoice, Scope, Token, Unit, below, join_data};
+use crate::service_thread::draw_token;
 
 /// Least time for an announcement, so that a meeting that has reached its time limit can still announce this.
 const ANNOUNCE_MIN: Duration = Duration::from_secs(10);
@@ -24,30 +24,32 @@ const FLOW_MIN: usize = 64 << 10;
 /// Conducts the meeting, and announces the outcome to all tasks.
 pub(super) fn lead(shared: &Shared, node: &Node, meeting: u64, plan: &Plan) -> Result<Completion, MeetError> {
     let token = draw_token()?;
-    let until = Until::after(plan.limit);
-    let lead = Lead { shared, node, meeting, plan, token, until };
-    let ended = lead.met();
+    let until = Deadline::after(plan.limit);
+    let lead = Leader { shared, node, meeting, plan, token, until };
+    let ended = lead.conduct();
     announce(shared, node, meeting, &plan.ids, &ended, until.left())?;
     Ok(ended?)
 }
 
-struct Lead<'a> {
+struct Leader<'a> {
     shared: &'a Shared,
     node: &'a Node,
     meeting: u64,
     plan: &'a Plan,
     /// Token of this task at both resources.
     token: Token,
-    until: Until,
+    until: Deadline,
 }
 
-impl Lead<'_> {
-    fn met(&self) -> Ended {
-        let Some(above) = &self.plan.above else { return self.gathered() };
+impl Leader<'_> {
+    fn conduct(&self) -> MeetingOutcome {
+        let Some(above) = &self.plan.above else { return self.gather_completion() };
         self.control()?;
         // The data of this job's tasks are of level 1.
         let fits = above.resource.properties().and_then(|found| below(found.level, Some(1)));
-        let ended = fits.and_then(|()| self.gathered()).and_then(|gathered| self.above(above, gathered.data));
+        let ended = fits
+            .and_then(|()| self.gather_completion())
+            .and_then(|gathered| self.above(above, gathered.data));
         if let (Some((resource, unit)), Err(fault)) = (self.unit(), &ended) {
             // Tell the tasks that wait at the parent why this unit will not register. If the parent has failed by
             // itself, this has no effect.
@@ -58,10 +60,10 @@ impl Lead<'_> {
 
     /// The unit that this task controls at the parent; `None` if its rank is assigned at registration.
     fn unit(&self) -> Option<(&dyn Resource, Unit)> {
-        let Above { resource, rank } = self.plan.above.as_ref()?;
+        let ParentResource { resource, rank } = self.plan.above.as_ref()?;
         match rank {
-            Wanted::Rank(rank) => Some((&**resource, Unit::Rank(u32::try_from(*rank).ok()?))),
-            Wanted::Assign => None,
+            RankChoice::Rank(rank) => Some((&**resource, Unit::Rank(u32::try_from(*rank).ok()?))),
+            RankChoice::Assign => None,
         }
     }
 
@@ -71,7 +73,7 @@ impl Lead<'_> {
     }
 
     /// The data of this job's tasks, level 1.
-    fn gathered(&self) -> Ended {
+    fn gather_completion(&self) -> MeetingOutcome {
         let resource = match &self.plan.gathering {
             Gathering::Call => {
                 let data = self.gather()?;
@@ -81,13 +83,13 @@ impl Lead<'_> {
         };
         resource.control(Unit::Own, &self.name(), &self.token)?;
         let rank = rank(&self.plan.ids, self.node.id());
-        resource.register(Wanted::Rank(rank), &self.token, self.plan.data.clone())?;
+        resource.register(RankChoice::Rank(rank), &self.token, self.plan.data.clone())?;
         if self.plan.ids.len() == 1 && self.plan.above.is_some() {
             // A single task need not wait for the completion.
-            let (data, _) = joined(1, [&self.plan.data].into_iter());
+            let (data, _) = join_data(1, [&self.plan.data].into_iter());
             return Ok(Completion { level: 1, data, joint: None });
         }
-        let completion = self.until.wait(&**resource, Of::Own, &self.token, || drop(self.control()))?;
+        let completion = self.until.wait(&**resource, Scope::Own, &self.token, || drop(self.control()))?;
         completion.ok_or_else(|| {
             let missing = missing(&**resource);
             let message = format!(
@@ -102,7 +104,7 @@ impl Lead<'_> {
     /// Collects the data of each task by calls, and joins them by rank.
     fn gather(&self) -> Result<Bytes, Fault> {
         let ids = &self.plan.ids;
-        let started = Until::after(self.plan.start);
+        let started = Deadline::after(self.plan.start);
         // Ends: when all have answered, one is lost, or the time to start is over.
         let outcome = loop {
             match self.ask_all() {
@@ -123,7 +125,7 @@ impl Lead<'_> {
         if replies.len() as u64 != u64::from(ids.len()) {
             return Err(nonsense(&"some are missing"));
         }
-        Ok(joined(1, replies.iter().map(|reply| &reply.data)).0)
+        Ok(join_data(1, replies.iter().map(|reply| &reply.data)).0)
     }
 
     /// One call to all tasks, which completes when all have joined the meeting.
@@ -154,10 +156,10 @@ impl Lead<'_> {
     }
 
     /// Registers the job's data with the parent, and waits for the top.
-    fn above(&self, above: &Above, data: Bytes) -> Ended {
-        let Above { resource, rank } = above;
+    fn above(&self, above: &ParentResource, data: Bytes) -> MeetingOutcome {
+        let ParentResource { resource, rank } = above;
         let registered = resource.register(*rank, &self.token, data)?;
-        self.until.wait(&**resource, Of::Top, &self.token, || ())?.ok_or_else(|| {
+        self.until.wait(&**resource, Scope::Top, &self.token, || ())?.ok_or_else(|| {
             let missing = missing(&**resource);
             let message = format!(
                 "the rendezvous above, where this job has rank {}, is not complete within {:?}; missing are the ranks {}",
@@ -180,7 +182,7 @@ pub(super) fn announce(
     node: &Node,
     meeting: u64,
     ids: &IdList,
-    ended: &Ended,
+    ended: &MeetingOutcome,
     limit: Duration,
 ) -> Result<(), MeetError> {
     let (header, data) = announcement(meeting, ended);

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::Ended;
+use super::MeetingOutcome;
 use crate::machine::Answer;
 use crate::native::{VERSION, encode_answer};
 
@@ -22,7 +22,7 @@ pub(super) fn number(header: &[u8]) -> Option<u64> {
 }
 
 /// Header and data of an announcement.
-pub(super) fn announcement(meeting: u64, ended: &Ended) -> (Vec<u8>, Bytes) {
+pub(super) fn announcement(meeting: u64, ended: &MeetingOutcome) -> (Vec<u8>, Bytes) {
     let (answer, data) = encode_answer(&ended.clone().map(Answer::Completed));
     ([question(meeting), answer].concat(), data)
 }

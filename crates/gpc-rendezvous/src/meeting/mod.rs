@@ -7,8 +7,8 @@
 //! for the completion of the top. Then it *announces* the completion, or the fault in its place, by one chained call
 //! along a tree to all tasks of its job. So every task ends with the same [`Completion`], or the same [`Fault`].
 //!
-//! The resources may be anywhere: [`Resource`] is the interface that a meeting needs, and [`Reached`] implements it
-//! with a client.
+//! The resources may be anywhere: [`Resource`] is the interface that a meeting needs, and [`ClientResource`] implements
+//! it with a client.
 //!
 //! A waiting task also asks the controlling task from time to time. So a task that the announcement did not reach gets
 //! it by the question, and a silent controlling task is detected. If the link with the controlling task is lost, the
@@ -66,10 +66,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use chained_gpc::{CallError, Id, IdList, MembershipError};
 
-use crate::machine::{Completion, Fault, Wanted};
+use crate::machine::{Completion, Fault, RankChoice};
 
-pub(crate) use resource::Until;
-pub use resource::{Reached, Resource};
+pub(crate) use resource::Deadline;
+pub use resource::{ClientResource, Resource};
 pub use tasks::Tasks;
 
 /// Parameters of a task for a meeting. All tasks of a job have the same ids and the same way of gathering.
@@ -83,7 +83,7 @@ pub struct Plan {
     pub gathering: Gathering,
     /// Where the controlling task registers the job's data; the other tasks may leave it out. If it is `None`, the
     /// job's own data are the outcome.
-    pub above: Option<Above>,
+    pub above: Option<ParentResource>,
     /// Time limit of the meeting.
     pub limit: Duration,
     /// Time for the other tasks to start. If an address does not answer for longer, and its task has sent nothing, the
@@ -106,11 +106,11 @@ pub enum Gathering {
 
 /// The parent resource of a job.
 #[derive(Clone)]
-pub struct Above {
+pub struct ParentResource {
     /// The resource.
     pub resource: Arc<dyn Resource>,
     /// The job's rank there.
-    pub rank: Wanted,
+    pub rank: RankChoice,
 }
 
 impl Plan {
@@ -135,8 +135,8 @@ impl Plan {
 
     /// Sets the parent resource.
     #[must_use]
-    pub fn below(self, resource: Arc<dyn Resource>, rank: Wanted) -> Plan {
-        Plan { above: Some(Above { resource, rank }), ..self }
+    pub fn below(self, resource: Arc<dyn Resource>, rank: RankChoice) -> Plan {
+        Plan { above: Some(ParentResource { resource, rank }), ..self }
     }
 }
 
@@ -176,4 +176,4 @@ pub enum MeetError {
 }
 
 /// Outcome of a meeting, the same for all tasks of the job.
-type Ended = Result<Completion, Fault>;
+type MeetingOutcome = Result<Completion, Fault>;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 
 use crate::machine::{
-    Completion, Fault, FaultKind, Handle, Life, Of, Properties, Registered, Token, Unit, Wanted,
+    Completion, Fault, FaultKind, Handle, Life, Properties, RankChoice, Registration, Scope, Token, Unit,
 };
 use crate::native;
 
@@ -22,7 +22,7 @@ pub trait Resource: Send + Sync {
     ///
     /// # Errors
     /// The service's fault.
-    fn register(&self, rank: Wanted, token: &Token, data: Bytes) -> Result<Registered, Fault>;
+    fn register(&self, rank: RankChoice, token: &Token, data: Bytes) -> Result<Registration, Fault>;
 
     /// Withdraws a registration before the rendezvous is complete.
     ///
@@ -34,7 +34,7 @@ pub trait Resource: Send + Sync {
     ///
     /// # Errors
     /// The service's fault.
-    fn wait(&self, of: Of, token: &Token, limit: Duration) -> Result<Option<Completion>, Fault>;
+    fn wait(&self, of: Scope, token: &Token, limit: Duration) -> Result<Option<Completion>, Fault>;
 
     /// Registers this task as the controlling task of a unit, for as long as it is seen to live.
     ///
@@ -57,15 +57,15 @@ pub trait Resource: Send + Sync {
 
 /// A resource accessed by a client of its service.
 #[derive(Clone, Debug)]
-pub struct Reached<C> {
+pub struct ClientResource<C> {
     client: C,
     handle: Handle,
 }
 
-impl<C> Reached<C> {
+impl<C> ClientResource<C> {
     /// The resource with this handle.
-    pub fn new(client: C, handle: Handle) -> Reached<C> {
-        Reached { client, handle }
+    pub fn new(client: C, handle: Handle) -> ClientResource<C> {
+        ClientResource { client, handle }
     }
 }
 
@@ -73,12 +73,12 @@ impl<C> Reached<C> {
 const LINKED: Life = Life::Member(0);
 
 /// Liveness is tracked by a proved link.
-impl Resource for Reached<native::Client> {
+impl Resource for ClientResource<native::Client> {
     fn within(&self, _: Duration) -> Box<dyn Resource + '_> {
         Box::new(self.clone())
     }
 
-    fn register(&self, rank: Wanted, token: &Token, data: Bytes) -> Result<Registered, Fault> {
+    fn register(&self, rank: RankChoice, token: &Token, data: Bytes) -> Result<Registration, Fault> {
         self.client.register(&self.handle, rank, token, data, LINKED).map_err(fault)
     }
 
@@ -86,7 +86,7 @@ impl Resource for Reached<native::Client> {
         self.client.withdraw(&self.handle, rank, token).map_err(fault)
     }
 
-    fn wait(&self, of: Of, token: &Token, limit: Duration) -> Result<Option<Completion>, Fault> {
+    fn wait(&self, of: Scope, token: &Token, limit: Duration) -> Result<Option<Completion>, Fault> {
         self.client.wait(&self.handle, of, Some(token), limit).map_err(fault)
     }
 
@@ -123,12 +123,12 @@ mod http {
     const LEASE: Duration = Duration::from_secs(30);
 
     /// Liveness is tracked by leases.
-    impl Resource for Reached<Arc<Client>> {
+    impl Resource for ClientResource<Arc<Client>> {
         fn within(&self, limit: Duration) -> Box<dyn Resource + '_> {
-            Box::new(Reached::new(Arc::new(self.client.within(limit)), self.handle.clone()))
+            Box::new(ClientResource::new(Arc::new(self.client.within(limit)), self.handle.clone()))
         }
 
-        fn register(&self, rank: Wanted, token: &Token, data: Bytes) -> Result<Registered, Fault> {
+        fn register(&self, rank: RankChoice, token: &Token, data: Bytes) -> Result<Registration, Fault> {
             self.client.register(&self.handle, rank, token, data, Some(LEASE)).map_err(fault)
         }
 
@@ -136,7 +136,7 @@ mod http {
             self.client.withdraw(&self.handle, rank, token).map_err(fault)
         }
 
-        fn wait(&self, of: Of, token: &Token, limit: Duration) -> Result<Option<Completion>, Fault> {
+        fn wait(&self, of: Scope, token: &Token, limit: Duration) -> Result<Option<Completion>, Fault> {
             match self.client.wait(&self.handle, of, Some(token), limit) {
                 Ok(completion) => Ok(Some(completion)),
                 Err(ClientError::NotYet { .. }) => Ok(None),
@@ -176,13 +176,13 @@ const AGAIN: Duration = Duration::from_millis(500);
 
 /// End of a time limit for waits.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Until {
+pub(crate) struct Deadline {
     at: Instant,
 }
 
-impl Until {
-    pub(crate) fn after(limit: Duration) -> Until {
-        Until { at: native::after(limit) }
+impl Deadline {
+    pub(crate) fn after(limit: Duration) -> Deadline {
+        Deadline { at: native::after(limit) }
     }
 
     /// Time left.
@@ -195,7 +195,7 @@ impl Until {
     pub(crate) fn wait(
         &self,
         resource: &dyn Resource,
-        of: Of,
+        of: Scope,
         token: &Token,
         renew: impl Fn(),
     ) -> Result<Option<Completion>, Fault> {
@@ -228,7 +228,7 @@ mod tests {
     /// Adding an unlimited duration to the clock's time panicked.
     #[test]
     fn a_meeting_may_have_the_longest_limit() {
-        let until = Until::after(Duration::MAX);
+        let until = Deadline::after(Duration::MAX);
         assert!(until.left() > Duration::from_secs(86_400 * 365));
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use chained_gpc::{Deferred, FuncHandle, Id, Reply, Request};
 
-use super::Ended;
+use super::MeetingOutcome;
 use super::message::{PREFIX, number};
 use crate::machine::{Answer, Fault, FaultKind};
 use crate::native::decode_answer;
@@ -58,7 +58,7 @@ struct State {
     /// Number of the meeting that this task is in, or joins next. All tasks of a job count the same meetings.
     current: u64,
     /// Announcements by meeting.
-    announced: BTreeMap<u64, Ended>,
+    announced: BTreeMap<u64, MeetingOutcome>,
     /// This task's data for the current meeting.
     brought: Option<Bytes>,
     /// Whether the controlling task has sent anything, and so has started.
@@ -84,7 +84,7 @@ impl Shared {
     }
 
     /// Joins the next meeting with this task's data, and returns its number.
-    pub(super) fn come(&self, data: &Bytes) -> u64 {
+    pub(super) fn join_next(&self, data: &Bytes) -> u64 {
         let mut state = self.state();
         state.brought = Some(data.clone());
         let meeting = state.current;
@@ -112,7 +112,7 @@ impl Shared {
     }
 
     /// Handles an announcement of the controlling task.
-    pub(super) fn hear(&self, request: &Request<'_>) -> Result<(), String> {
+    pub(super) fn handle_announcement(&self, request: &Request<'_>) -> Result<(), String> {
         self.check(request)?;
         let header = request.header();
         let meeting = number(header).ok_or("this is no announcement")?;
@@ -192,12 +192,12 @@ impl Shared {
     }
 
     /// The announcement of a meeting, if it has arrived.
-    pub(super) fn announced(&self, meeting: u64) -> Option<Ended> {
+    pub(super) fn announced(&self, meeting: u64) -> Option<MeetingOutcome> {
         self.state().announced.get(&meeting).cloned()
     }
 
     /// The announcement of a meeting; waits for it at most `limit`.
-    pub(super) fn wait(&self, meeting: u64, limit: Duration) -> Option<Ended> {
+    pub(super) fn wait(&self, meeting: u64, limit: Duration) -> Option<MeetingOutcome> {
         let missing = |state: &mut State| !state.announced.contains_key(&meeting);
         let (state, _) = self
             .changed

@@ -32,7 +32,8 @@ impl Tasks {
         // All three are short.
         let functions = functions.at(Placement::Inline).access(Access::Proved);
         let heard = shared.clone();
-        functions.func("gpc.rendezvous.announce", move |request, _| Ok(heard.hear(request)?))?;
+        functions
+            .func("gpc.rendezvous.announce", move |request, _| Ok(heard.handle_announcement(request)?))?;
         let asked = shared.clone();
         functions.deferring("gpc.rendezvous.gather", move |request, token| asked.gather(request, token))?;
         let told = shared.clone();
@@ -60,7 +61,7 @@ impl Tasks {
     /// [`MeetError`].
     pub fn meet(&self, node: &Node, plan: Plan) -> Result<Completion, MeetError> {
         let controls = node.id() == self.shared.controlling;
-        self.come(node, &plan.ids, &plan.data, |shared, meeting| match controls {
+        self.run_meeting(node, &plan.ids, &plan.data, |shared, meeting| match controls {
             true => super::lead::lead(shared, node, meeting, &plan),
             false => super::follow::follow(shared, node, meeting, &plan),
         })
@@ -83,13 +84,13 @@ impl Tasks {
         if node.id() != self.shared.controlling {
             return Err(MeetError::NotControlling(node.id()));
         }
-        self.come(node, ids, &Bytes::new(), |shared, meeting| {
+        self.run_meeting(node, ids, &Bytes::new(), |shared, meeting| {
             super::lead::announce(shared, node, meeting, ids, ended, limit)
         })
     }
 
     /// Runs this task's part in the next meeting.
-    fn come<T>(
+    fn run_meeting<T>(
         &self,
         node: &Node,
         ids: &IdList,
@@ -102,7 +103,7 @@ impl Tasks {
         }
         // The lock guards no data, so a panic under it does no harm.
         let _alone = shared.meeting.lock().unwrap_or_else(PoisonError::into_inner);
-        let meeting = shared.come(data);
+        let meeting = shared.join_next(data);
         let met = meet(shared, meeting);
         shared.leave(meeting, me == shared.controlling);
         met

@@ -3,7 +3,7 @@
 use chained_gpc::wire::fields::{Fields, FieldsError as CodecError};
 use chained_gpc::{Job, Secret};
 
-use crate::machine::{Handle, Life, ResourceId, Token, Wanted};
+use crate::machine::{Handle, Life, RankChoice, ResourceId, Token};
 
 /// Reads the fields of this service that are not plain integers.
 pub(super) trait Read<'a>: Sized {
@@ -19,7 +19,7 @@ pub(super) trait Read<'a>: Sized {
     fn secret(&mut self) -> Result<Secret, CodecError>;
     fn token(&mut self) -> Result<Token, CodecError>;
     fn handle(&mut self) -> Result<Handle, CodecError>;
-    fn wanted(&mut self) -> Result<Wanted, CodecError>;
+    fn wanted(&mut self) -> Result<RankChoice, CodecError>;
     fn life(&mut self) -> Result<Life, CodecError>;
 }
 
@@ -60,8 +60,8 @@ impl<'a> Read<'a> for Fields<'a> {
         self.named()?.parse().map_err(|_| CodecError::Field("a handle is none"))
     }
 
-    fn wanted(&mut self) -> Result<Wanted, CodecError> {
-        Ok(self.option(Self::u64)?.map_or(Wanted::Assign, Wanted::Rank))
+    fn wanted(&mut self) -> Result<RankChoice, CodecError> {
+        Ok(self.option(Self::u64)?.map_or(RankChoice::Assign, RankChoice::Rank))
     }
 
     fn life(&mut self) -> Result<Life, CodecError> {
@@ -133,10 +133,10 @@ impl Writer {
         self.text(&handle.to_string());
     }
 
-    pub(super) fn wanted(&mut self, wanted: Wanted) {
+    pub(super) fn wanted(&mut self, wanted: RankChoice) {
         let rank = match wanted {
-            Wanted::Rank(rank) => Some(rank),
-            Wanted::Assign => None,
+            RankChoice::Rank(rank) => Some(rank),
+            RankChoice::Assign => None,
         };
         self.option(rank, Self::u64);
     }

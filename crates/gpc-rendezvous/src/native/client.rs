@@ -10,10 +10,11 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use chained_gpc::{Call, CallError, Caller, CauseKind, FuncHandle, Id, Job};
 
-use super::codec::{Ask, CodecError, decode_answer};
+use super::codec::{CodecError, WireRequest, decode_answer};
 use super::url::{NotNative, service_of, service_url};
 use crate::machine::{
-    Answer, Completion, Fault, FaultKind, Handle, Life, Of, Properties, Registered, Spec, Token, Unit, Wanted,
+    Answer, Completion, Fault, FaultKind, Handle, Life, Properties, RankChoice, Registration, Scope, Spec,
+    Token, Unit,
 };
 
 /// Time limit for an answer that the service has immediately.
@@ -96,7 +97,7 @@ impl Client {
     /// # Errors
     /// [`ClientError`].
     pub fn create(&self, spec: &Spec) -> Result<Handle, ClientError> {
-        match self.ask(&Ask::Create(spec.clone()), LIMIT)? {
+        match self.ask(&WireRequest::Create(spec.clone()), LIMIT)? {
             Answer::Created(resource) => Handle::new(self.url.clone(), resource)
                 .map_err(|_| self.nonsense(CodecError::Field("its URL cannot stand in a handle"))),
             _ => Err(self.other()),
@@ -110,13 +111,13 @@ impl Client {
     pub fn register(
         &self,
         handle: &Handle,
-        rank: Wanted,
+        rank: RankChoice,
         token: &Token,
         data: Bytes,
         life: Life,
-    ) -> Result<Registered, ClientError> {
+    ) -> Result<Registration, ClientError> {
         let (resource, token) = (self.resource(handle)?, token.clone());
-        match self.ask(&Ask::Register { resource, rank, token, data, life }, LIMIT)? {
+        match self.ask(&WireRequest::Register { resource, rank, token, data, life }, LIMIT)? {
             Answer::Registered(registered) => Ok(registered),
             _ => Err(self.other()),
         }
@@ -127,7 +128,7 @@ impl Client {
     /// # Errors
     /// [`ClientError`].
     pub fn withdraw(&self, handle: &Handle, rank: u64, token: &Token) -> Result<(), ClientError> {
-        self.done(&Ask::Withdraw { resource: self.resource(handle)?, rank, token: token.clone() })
+        self.done(&WireRequest::Withdraw { resource: self.resource(handle)?, rank, token: token.clone() })
     }
 
     /// Waits for a completion. Returns `None` if the rendezvous is not complete within the limit.
@@ -137,13 +138,15 @@ impl Client {
     pub fn wait(
         &self,
         handle: &Handle,
-        of: Of,
+        of: Scope,
         token: Option<&Token>,
         limit: Duration,
     ) -> Result<Option<Completion>, ClientError> {
         let (resource, token) = (self.resource(handle)?, token.cloned());
         let millis = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
-        match self.ask(&Ask::Wait { resource, of, limit: millis, token }, limit.saturating_add(SLACK))? {
+        match self
+            .ask(&WireRequest::Wait { resource, of, limit: millis, token }, limit.saturating_add(SLACK))?
+        {
             Answer::Completed(completion) => Ok(Some(completion)),
             Answer::NotYet => Ok(None),
             _ => Err(self.other()),
@@ -155,7 +158,7 @@ impl Client {
     /// # Errors
     /// [`ClientError`].
     pub fn properties(&self, handle: &Handle) -> Result<Properties, ClientError> {
-        match self.ask(&Ask::Properties(self.resource(handle)?), LIMIT)? {
+        match self.ask(&WireRequest::Properties(self.resource(handle)?), LIMIT)? {
             Answer::Properties(properties) => Ok(*properties),
             _ => Err(self.other()),
         }
@@ -166,7 +169,7 @@ impl Client {
     /// # Errors
     /// [`ClientError`].
     pub fn registrant(&self, handle: &Handle, rank: u64) -> Result<Bytes, ClientError> {
-        match self.ask(&Ask::Registrant { resource: self.resource(handle)?, rank }, LIMIT)? {
+        match self.ask(&WireRequest::Registrant { resource: self.resource(handle)?, rank }, LIMIT)? {
             Answer::Data(data) => Ok(data),
             _ => Err(self.other()),
         }
@@ -185,7 +188,7 @@ impl Client {
         life: Life,
     ) -> Result<(), ClientError> {
         let (resource, name, token) = (self.resource(handle)?, name.to_owned(), token.clone());
-        self.done(&Ask::Control { resource, unit, name, token, life })
+        self.done(&WireRequest::Control { resource, unit, name, token, life })
     }
 
     /// Removes a controlling task. If its unit will never register, `lost` is the reason.
@@ -199,7 +202,12 @@ impl Client {
         token: &Token,
         lost: Option<String>,
     ) -> Result<(), ClientError> {
-        self.done(&Ask::Release { resource: self.resource(handle)?, unit, token: token.clone(), lost })
+        self.done(&WireRequest::Release {
+            resource: self.resource(handle)?,
+            unit,
+            token: token.clone(),
+            lost,
+        })
     }
 
     /// Destroys a resource.
@@ -207,7 +215,7 @@ impl Client {
     /// # Errors
     /// [`ClientError`].
     pub fn destroy(&self, handle: &Handle) -> Result<(), ClientError> {
-        self.done(&Ask::Destroy(self.resource(handle)?))
+        self.done(&WireRequest::Destroy(self.resource(handle)?))
     }
 
     /// Destroys the resources of a job and returns their number.
@@ -215,13 +223,13 @@ impl Client {
     /// # Errors
     /// [`ClientError`].
     pub fn end_job(&self, job: Job) -> Result<usize, ClientError> {
-        match self.ask(&Ask::EndJob(job), LIMIT)? {
+        match self.ask(&WireRequest::EndJob(job), LIMIT)? {
             Answer::Ended(count) => Ok(count),
             _ => Err(self.other()),
         }
     }
 
-    fn done(&self, ask: &Ask) -> Result<(), ClientError> {
+    fn done(&self, ask: &WireRequest) -> Result<(), ClientError> {
         match self.ask(ask, LIMIT)? {
             Answer::Done => Ok(()),
             _ => Err(self.other()),
@@ -244,7 +252,7 @@ impl Client {
     }
 
     /// Sends a request, and retries it after transient failures.
-    fn ask(&self, ask: &Ask, limit: Duration) -> Result<Answer, ClientError> {
+    fn ask(&self, ask: &WireRequest, limit: Duration) -> Result<Answer, ClientError> {
         let until = after(limit);
         let mut pauses = PAUSES.into_iter();
         // Ends: the number of pauses is finite.
@@ -260,7 +268,7 @@ impl Client {
         }
     }
 
-    fn try_ask(&self, ask: &Ask, limit: Duration) -> Result<Answer, ClientError> {
+    fn try_ask(&self, ask: &WireRequest, limit: Duration) -> Result<Answer, ClientError> {
         let call_error = |error| ClientError::Call { id: self.service, error };
         let (header, data) = ask.encode();
         let call = Call::new(FuncHandle::named(ask.operation().function())).ids([self.service]);
@@ -276,7 +284,7 @@ impl Client {
     }
 
     /// Whether a call failed for a transient reason, and a repetition does no harm.
-    fn may_ask_again(&self, ask: &Ask, error: &ClientError) -> bool {
+    fn may_ask_again(&self, ask: &WireRequest, error: &ClientError) -> bool {
         let error = match error {
             ClientError::Call { error, .. } => error,
             // The service is full and did not carry out the request.
@@ -297,7 +305,7 @@ impl Client {
         };
         let reached =
             error.failed_call().is_some_and(|failed| !failed.never_reached().contains(self.service));
-        passing && !(reached && matches!(ask, Ask::Create(_)))
+        passing && !(reached && matches!(ask, WireRequest::Create(_)))
     }
 }
 

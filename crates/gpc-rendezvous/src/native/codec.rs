@@ -6,8 +6,8 @@ use chained_gpc::{Id, Job};
 
 use super::bytes::{Read as _, Writer};
 use crate::machine::{
-    Answer, Completion, Fault, FaultKind, Joint, Life, MISSING_MAX, Of, Parent, Properties, Registered,
-    ResourceId, Spec, Token, Unit, Wanted,
+    Answer, Completion, Fault, FaultKind, Joint, Life, MISSING_MAX, Parent, Properties, RankChoice,
+    Registration, ResourceId, Scope, Spec, Token, Unit,
 };
 
 /// Version of the format.
@@ -63,11 +63,11 @@ operations! {
 /// because two nodes have two clocks.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[allow(missing_docs, reason = "the fields are those of `Request`")]
-pub enum Ask {
+pub enum WireRequest {
     Create(Spec),
     Register {
         resource: ResourceId,
-        rank: Wanted,
+        rank: RankChoice,
         token: Token,
         data: Bytes,
         life: Life,
@@ -80,7 +80,7 @@ pub enum Ask {
     /// Waits for at most `limit` milliseconds.
     Wait {
         resource: ResourceId,
-        of: Of,
+        of: Scope,
         limit: u64,
         token: Option<Token>,
     },
@@ -106,20 +106,20 @@ pub enum Ask {
     EndJob(Job),
 }
 
-impl Ask {
+impl WireRequest {
     /// The operation of the request.
     pub fn operation(&self) -> Operation {
         match self {
-            Ask::Create(_) => Operation::Create,
-            Ask::Register { .. } => Operation::Register,
-            Ask::Withdraw { .. } => Operation::Withdraw,
-            Ask::Wait { .. } => Operation::Wait,
-            Ask::Properties(_) => Operation::Properties,
-            Ask::Registrant { .. } => Operation::Registrant,
-            Ask::Control { .. } => Operation::Control,
-            Ask::Release { .. } => Operation::Release,
-            Ask::Destroy(_) => Operation::Destroy,
-            Ask::EndJob(_) => Operation::EndJob,
+            WireRequest::Create(_) => Operation::Create,
+            WireRequest::Register { .. } => Operation::Register,
+            WireRequest::Withdraw { .. } => Operation::Withdraw,
+            WireRequest::Wait { .. } => Operation::Wait,
+            WireRequest::Properties(_) => Operation::Properties,
+            WireRequest::Registrant { .. } => Operation::Registrant,
+            WireRequest::Control { .. } => Operation::Control,
+            WireRequest::Release { .. } => Operation::Release,
+            WireRequest::Destroy(_) => Operation::Destroy,
+            WireRequest::EndJob(_) => Operation::EndJob,
         }
     }
 
@@ -128,44 +128,44 @@ impl Ask {
         let mut out = Writer(vec![VERSION]);
         let mut data = Bytes::new();
         match self {
-            Ask::Create(spec) => put_spec(&mut out, spec),
-            Ask::Register { resource, rank, token, data: brought, life } => {
+            WireRequest::Create(spec) => put_spec(&mut out, spec),
+            WireRequest::Register { resource, rank, token, data: brought, life } => {
                 out.resource(*resource);
                 out.wanted(*rank);
                 out.token(token);
                 out.life(*life);
                 data = brought.clone();
             }
-            Ask::Withdraw { resource, rank, token } => {
+            WireRequest::Withdraw { resource, rank, token } => {
                 out.resource(*resource);
                 out.u64(*rank);
                 out.token(token);
             }
-            Ask::Wait { resource, of, limit, token } => {
+            WireRequest::Wait { resource, of, limit, token } => {
                 out.resource(*resource);
-                out.u8((*of == Of::Top).into());
+                out.u8((*of == Scope::Top).into());
                 out.u64(*limit);
                 out.option(token.as_ref(), Writer::token);
             }
-            Ask::Properties(resource) | Ask::Destroy(resource) => out.resource(*resource),
-            Ask::Registrant { resource, rank } => {
+            WireRequest::Properties(resource) | WireRequest::Destroy(resource) => out.resource(*resource),
+            WireRequest::Registrant { resource, rank } => {
                 out.resource(*resource);
                 out.u64(*rank);
             }
-            Ask::Control { resource, unit, name, token, life } => {
+            WireRequest::Control { resource, unit, name, token, life } => {
                 out.resource(*resource);
                 put_unit(&mut out, *unit);
                 out.text(name);
                 out.token(token);
                 out.life(*life);
             }
-            Ask::Release { resource, unit, token, lost } => {
+            WireRequest::Release { resource, unit, token, lost } => {
                 out.resource(*resource);
                 put_unit(&mut out, *unit);
                 out.token(token);
                 out.option(lost.as_deref(), Writer::text);
             }
-            Ask::EndJob(job) => out.job(*job),
+            WireRequest::EndJob(job) => out.job(*job),
         }
         (out.0, data)
     }
@@ -174,46 +174,55 @@ impl Ask {
     ///
     /// # Errors
     /// Returns an error if the bytes are not a valid request.
-    pub fn decode(operation: Operation, header: &[u8], data: Bytes, from: Id) -> Result<Ask, CodecError> {
+    pub fn decode(
+        operation: Operation,
+        header: &[u8],
+        data: Bytes,
+        from: Id,
+    ) -> Result<WireRequest, CodecError> {
         let mut bytes = versioned(header)?;
         if operation != Operation::Register && !data.is_empty() {
             return Err(CodecError::Long);
         }
         let ask = match operation {
-            Operation::Create => Ask::Create(spec(&mut bytes)?),
-            Operation::Register => Ask::Register {
+            Operation::Create => WireRequest::Create(spec(&mut bytes)?),
+            Operation::Register => WireRequest::Register {
                 resource: bytes.resource()?,
                 rank: bytes.wanted()?,
                 token: bytes.token()?,
                 life: of(bytes.life()?, from),
                 data,
             },
-            Operation::Withdraw => {
-                Ask::Withdraw { resource: bytes.resource()?, rank: bytes.u64()?, token: bytes.token()? }
-            }
-            Operation::Wait => Ask::Wait {
+            Operation::Withdraw => WireRequest::Withdraw {
                 resource: bytes.resource()?,
-                of: if bytes.flag()? { Of::Top } else { Of::Own },
+                rank: bytes.u64()?,
+                token: bytes.token()?,
+            },
+            Operation::Wait => WireRequest::Wait {
+                resource: bytes.resource()?,
+                of: if bytes.flag()? { Scope::Top } else { Scope::Own },
                 limit: bytes.u64()?,
                 token: bytes.option(Fields::token)?,
             },
-            Operation::Properties => Ask::Properties(bytes.resource()?),
-            Operation::Registrant => Ask::Registrant { resource: bytes.resource()?, rank: bytes.u64()? },
-            Operation::Control => Ask::Control {
+            Operation::Properties => WireRequest::Properties(bytes.resource()?),
+            Operation::Registrant => {
+                WireRequest::Registrant { resource: bytes.resource()?, rank: bytes.u64()? }
+            }
+            Operation::Control => WireRequest::Control {
                 resource: bytes.resource()?,
                 unit: unit(&mut bytes)?,
                 name: bytes.named()?.to_owned(),
                 token: bytes.token()?,
                 life: of(bytes.life()?, from),
             },
-            Operation::Release => Ask::Release {
+            Operation::Release => WireRequest::Release {
                 resource: bytes.resource()?,
                 unit: unit(&mut bytes)?,
                 token: bytes.token()?,
                 lost: bytes.option(Fields::named)?.map(str::to_owned),
             },
-            Operation::Destroy => Ask::Destroy(bytes.resource()?),
-            Operation::EndJob => Ask::EndJob(bytes.job()?),
+            Operation::Destroy => WireRequest::Destroy(bytes.resource()?),
+            Operation::EndJob => WireRequest::EndJob(bytes.job()?),
         };
         bytes.end().map(|()| ask)
     }
@@ -232,7 +241,7 @@ pub fn encode_answer(answer: &Result<Answer, Fault>) -> (Vec<u8>, Bytes) {
             out.u8(1);
             out.resource(*resource);
         }
-        Ok(Answer::Registered(Registered { rank, tally, capacity })) => {
+        Ok(Answer::Registered(Registration { rank, tally, capacity })) => {
             out.u8(2);
             [rank, tally, capacity].into_iter().for_each(|number| out.u32(*number));
         }
@@ -278,7 +287,7 @@ pub fn decode_answer(header: &[u8], data: Bytes) -> Result<Result<Answer, Fault>
     let answer = match tag {
         0 => Err(fault(&mut bytes)?),
         1 => Ok(Answer::Created(bytes.resource()?)),
-        2 => Ok(Answer::Registered(Registered {
+        2 => Ok(Answer::Registered(Registration {
             rank: bytes.u32()?,
             tally: bytes.u32()?,
             capacity: bytes.u32()?,

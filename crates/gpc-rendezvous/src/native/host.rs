@@ -9,18 +9,18 @@ use chained_gpc::{
     Access, Deferred, Functions, FunctionsError, MembershipError, Node, Placement, Reply, Request as Call,
 };
 
-use super::codec::{Ask, Operation, encode_answer};
-use super::hearing::Hearing;
-use crate::keeper::{Asked, Desk, Keeper};
+use super::codec::{Operation, WireRequest, encode_answer};
+use super::link_events::LinkEvents;
 use crate::machine::{Answer, Fault, FaultKind, Life, Limits, Request, Spec};
+use crate::service_thread::{Desk, PendingRequest, ServiceThread};
 
 /// A service on a node. Dropping it ends the service, if the host has started it, and answers all waits.
 #[derive(Debug)]
 pub struct Host {
     desk: Desk,
     /// The service, if this host has started it.
-    keeper: Option<Keeper>,
-    hearing: Hearing,
+    service_thread: Option<ServiceThread>,
+    link_events: LinkEvents,
     gone: Arc<AtomicBool>,
 }
 
@@ -46,10 +46,10 @@ impl Host {
     /// # Errors
     /// Returns an error if a function cannot be registered or the service cannot start.
     pub fn register(functions: &Functions, limits: Limits) -> Result<Host, HostError> {
-        let keeper = Keeper::start(limits, None, |_, _| {})?;
-        let desk = keeper.desk().clone();
-        let hearing = register(functions, &desk, false)?;
-        Ok(Host { desk, keeper: Some(keeper), hearing, gone: Arc::default() })
+        let service_thread = ServiceThread::start(limits, None, |_, _| {})?;
+        let desk = service_thread.desk().clone();
+        let link_events = register(functions, &desk, false)?;
+        Ok(Host { desk, service_thread: Some(service_thread), link_events, gone: Arc::default() })
     }
 
     /// Registers functions that give access to an existing service, which other servers may offer too. Its store and
@@ -58,8 +58,8 @@ impl Host {
     /// # Errors
     /// Returns an error if a function cannot be registered.
     pub fn on_desk(functions: &Functions, desk: Desk) -> Result<Host, HostError> {
-        let hearing = register(functions, &desk, true)?;
-        Ok(Host { desk, keeper: None, hearing, gone: Arc::default() })
+        let link_events = register(functions, &desk, true)?;
+        Ok(Host { desk, service_thread: None, link_events, gone: Arc::default() })
     }
 
     /// Starts to follow the links of this node. If a link is lost, the registrants of its id are withdrawn and its
@@ -70,9 +70,9 @@ impl Host {
     /// # Errors
     /// Returns an error if the node has ended, or the system has no thread.
     pub fn attach(&self, node: &Node) -> Result<(), HostError> {
-        let (caller, hearing, desk) = (node.caller(), self.hearing.clone(), self.desk.clone());
-        let (wakes, gone) = (hearing.listen(&caller)?, self.gone.clone());
-        let hear = move || hearing.run(&caller, &desk, wakes, || gone.load(Ordering::Relaxed));
+        let (caller, link_events, desk) = (node.caller(), self.link_events.clone(), self.desk.clone());
+        let (wakes, gone) = (link_events.listen(&caller)?, self.gone.clone());
+        let hear = move || link_events.run(&caller, &desk, wakes, || gone.load(Ordering::Relaxed));
         thread::Builder::new().name("rendezvous-links".into()).spawn(hear)?;
         Ok(())
     }
@@ -86,33 +86,33 @@ impl Host {
 impl Drop for Host {
     fn drop(&mut self) {
         self.gone.store(true, Ordering::Relaxed);
-        drop(self.keeper.take());
+        drop(self.service_thread.take());
     }
 }
 
 /// Registers a function for each operation. The functions are short and run on the node's own thread, so they run in
 /// the order in which requests arrive and links are lost.
-fn register(functions: &Functions, desk: &Desk, controls: bool) -> Result<Hearing, FunctionsError> {
-    let hearing = Hearing::default();
+fn register(functions: &Functions, desk: &Desk, controls: bool) -> Result<LinkEvents, FunctionsError> {
+    let link_events = LinkEvents::default();
     let functions = functions.at(Placement::Inline).access(Access::Proved);
     for operation in Operation::ALL.iter().copied() {
-        let to = Counter { desk: desk.clone(), hearing: hearing.clone(), controls };
+        let to = ServiceState { desk: desk.clone(), link_events: link_events.clone(), controls };
         let function = move |request: &Call<'_>, token: Deferred| serve(&to, operation, request, token);
         functions.deferring(operation.function(), function)?;
     }
-    Ok(hearing)
+    Ok(link_events)
 }
 
 /// State of a function.
-struct Counter {
+struct ServiceState {
     desk: Desk,
-    hearing: Hearing,
+    link_events: LinkEvents,
     /// Whether the service controls units.
     controls: bool,
 }
 
 /// Answers a request, now or once the service has the answer.
-fn serve(to: &Counter, operation: Operation, request: &Call<'_>, token: Deferred) {
+fn serve(to: &ServiceState, operation: Operation, request: &Call<'_>, token: Deferred) {
     let desk = &to.desk;
     let from = request.root();
     // A call that another node forwards would have only that node's claim about its root.
@@ -120,86 +120,92 @@ fn serve(to: &Counter, operation: Operation, request: &Call<'_>, token: Deferred
         let message = "the service is asked by calls over its id alone, which come from their root directly";
         return answer(token, Err(Fault::new(FaultKind::BadRequest, message)));
     }
-    let ask = match Ask::decode(operation, request.header(), request.data_bytes(), from) {
+    let ask = match WireRequest::decode(operation, request.header(), request.data_bytes(), from) {
         Ok(ask) => ask,
         Err(error) => {
             let message = format!("the bytes of the request make no sense: {error}");
             return answer(token, Err(Fault::new(FaultKind::BadRequest, message)));
         }
     };
-    if lives_by_link(&ask) && !to.hearing.admits(desk, from, request.me()) {
+    if lives_by_link(&ask) && !to.link_events.admits(desk, from, request.me()) {
         let message = "the service has not heard yet that the link to your node stands: ask again";
         return answer(token, Err(Fault::new(FaultKind::ServiceFull, message)));
     }
-    let waiting = Arc::new(Mutex::new(Waiting::Begins));
-    let ends = waiting.clone();
+    let state = Arc::new(Mutex::new(RequestState::Starting));
+    let ends = state.clone();
     token.on_cancel(move || cancel(&ends));
     let then = move |outcome| answer(token, outcome);
-    let asked = match plain(ask, desk) {
+    let pending = match plain(ask, desk) {
         Err(spec) if spec.parent.is_some() && !to.controls => {
             let message = "this service controls no unit: leave the parent out, and let the unit's controlling task register its data above";
             return then(Err(Fault::new(FaultKind::BadRequest, message)));
         }
         Err(spec) => match desk.create(spec, then) {
-            Ok(asked) => asked,
+            Ok(pending) => pending,
             // Dropping the token with `then` reports that there is no answer.
             Err(error) => return tracing::error!(%error, "the rendezvous service cannot draw a resource"),
         },
         Ok(request) => desk.ask(request, then),
     };
-    keep(&waiting, asked);
+    store_pending(&state, pending);
 }
 
 /// Whether the caller wants to live as long as its link.
-fn lives_by_link(ask: &Ask) -> bool {
-    matches!(ask, Ask::Register { life: Life::Member(_), .. } | Ask::Control { life: Life::Member(_), .. })
+fn lives_by_link(ask: &WireRequest) -> bool {
+    matches!(
+        ask,
+        WireRequest::Register { life: Life::Member(_), .. }
+            | WireRequest::Control { life: Life::Member(_), .. }
+    )
 }
 
 /// Converts to a request of the service. A creation is returned as its `Spec`, because random values must be drawn
 /// first.
-fn plain(ask: Ask, desk: &Desk) -> Result<Request, Spec> {
+fn plain(ask: WireRequest, desk: &Desk) -> Result<Request, Spec> {
     Ok(match ask {
-        Ask::Create(spec) => return Err(spec),
-        Ask::Register { resource, rank, token, data, life } => {
+        WireRequest::Create(spec) => return Err(spec),
+        WireRequest::Register { resource, rank, token, data, life } => {
             Request::Register { resource, rank, token, data: data.into(), life }
         }
-        Ask::Withdraw { resource, rank, token } => Request::Withdraw { resource, rank, token },
-        Ask::Wait { resource, of, limit, token } => {
+        WireRequest::Withdraw { resource, rank, token } => Request::Withdraw { resource, rank, token },
+        WireRequest::Wait { resource, of, limit, token } => {
             Request::Wait { resource, of, until: Some(desk.now().saturating_add(limit)), token }
         }
-        Ask::Properties(resource) => Request::Properties(resource),
-        Ask::Registrant { resource, rank } => Request::Registrant { resource, rank },
-        Ask::Control { resource, unit, name, token, life } => {
+        WireRequest::Properties(resource) => Request::Properties(resource),
+        WireRequest::Registrant { resource, rank } => Request::Registrant { resource, rank },
+        WireRequest::Control { resource, unit, name, token, life } => {
             Request::Control { resource, unit, name, token, life }
         }
-        Ask::Release { resource, unit, token, lost } => Request::Release { resource, unit, token, lost },
-        Ask::Destroy(resource) => Request::Destroy(resource),
-        Ask::EndJob(job) => Request::EndJob(job),
+        WireRequest::Release { resource, unit, token, lost } => {
+            Request::Release { resource, unit, token, lost }
+        }
+        WireRequest::Destroy(resource) => Request::Destroy(resource),
+        WireRequest::EndJob(job) => Request::EndJob(job),
     })
 }
 
 /// State of a request, for its cancellation.
-enum Waiting {
+enum RequestState {
     /// The request is about to be submitted.
-    Begins,
+    Starting,
     /// The request is submitted.
-    Asked(Asked),
+    Submitted(PendingRequest),
     /// The request is cancelled.
-    Over,
+    Cancelled,
 }
 
-fn keep(waiting: &Mutex<Waiting>, asked: Asked) {
-    let mut waiting = waiting.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Waiting::Begins = *waiting {
-        *waiting = Waiting::Asked(asked);
+fn store_pending(state: &Mutex<RequestState>, pending: PendingRequest) {
+    let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
+    if let RequestState::Starting = *state {
+        *state = RequestState::Submitted(pending);
     }
 }
 
-fn cancel(waiting: &Mutex<Waiting>) {
-    let mut waiting = waiting.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Waiting::Asked(asked) = std::mem::replace(&mut *waiting, Waiting::Over) {
+fn cancel(state: &Mutex<RequestState>) {
+    let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
+    if let RequestState::Submitted(pending) = std::mem::replace(&mut *state, RequestState::Cancelled) {
         // Dropping it cancels the request.
-        drop(asked);
+        drop(pending);
     }
 }
 

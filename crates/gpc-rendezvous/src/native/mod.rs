@@ -61,13 +61,13 @@
 mod bytes;
 mod client;
 mod codec;
-mod hearing;
 mod host;
-mod linked;
+mod link_events;
+mod linked_nodes;
 mod url;
 
 pub(crate) use client::after;
 pub use client::{Client, ClientError};
-pub use codec::{Ask, CodecError, Operation, VERSION, decode_answer, encode_answer};
+pub use codec::{CodecError, Operation, VERSION, WireRequest, decode_answer, encode_answer};
 pub use host::{Host, HostError};
 pub use url::{NotNative, service_of, service_url};

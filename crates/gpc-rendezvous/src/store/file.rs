@@ -17,7 +17,7 @@ use rustix::process::geteuid;
 
 use super::record;
 use super::{Store, StoreError};
-use crate::machine::{Change, ID_LENGTH, Kept, Millis, ResourceId, Unit};
+use crate::machine::{Change, ID_LENGTH, Millis, ResourceId, StoredState, Unit};
 
 /// A resource, and a rank or a unit of it.
 type Part<N> = (&'static [u8; ID_LENGTH], N);
@@ -113,21 +113,21 @@ impl FileStore {
         Ok(self.database.insert(database))
     }
 
-    fn kept(&mut self) -> Result<Kept, String> {
+    fn stored(&mut self) -> Result<StoredState, String> {
         let reading = self.opened()?.begin_read().map_err(said)?;
         let meta = reading.open_table(META).map_err(said)?;
         let now = meta.get(NOW_KEY).map_err(said)?.map(|now| now.value().parse());
         let now = now.transpose().map_err(|_| "it is damaged: its time is no number")?;
-        let mut kept = Kept { now, ..Kept::default() };
+        let mut stored = StoredState { now, ..StoredState::default() };
         for entry in reading.open_table(RESOURCES).map_err(said)?.iter().map_err(said)? {
             let (id, bytes) = entry.map_err(said)?;
             let id = ResourceId(*id.value());
             let resource = record::read_resource(bytes.value()).map_err(|why| of_resource(id, why))?;
-            kept.resources.push((id, resource));
+            stored.resources.push((id, resource));
         }
         let capacity = |id: ResourceId| {
-            let at = kept.resources.binary_search_by_key(&id, |(id, _)| *id);
-            at.map(|at| kept.resources[at].1.capacity).map_err(|_| of_resource(id, "it is not there"))
+            let at = stored.resources.binary_search_by_key(&id, |(id, _)| *id);
+            at.map(|at| stored.resources[at].1.capacity).map_err(|_| of_resource(id, "it is not there"))
         };
         let data = reading.open_table(DATA).map_err(said)?;
         for entry in reading.open_table(REGISTRANTS).map_err(said)?.iter().map_err(said)? {
@@ -139,7 +139,7 @@ impl FileStore {
             let registrant = record::read_registrant(bytes.value()).map_err(|why| of_resource(id, why))?;
             let brought = data.get((&id.0, rank)).map_err(said)?;
             let brought = brought.ok_or_else(|| of_resource(id, format!("rank {rank} has no data")))?;
-            kept.registrants.push((id, rank, registrant, Bytes::copy_from_slice(brought.value())));
+            stored.registrants.push((id, rank, registrant, Bytes::copy_from_slice(brought.value())));
         }
         for entry in reading.open_table(CONTROLLERS).map_err(said)?.iter().map_err(said)? {
             let (key, bytes) = entry.map_err(said)?;
@@ -147,9 +147,9 @@ impl FileStore {
             let unit = unit(number).ok_or_else(|| of_resource(id, format!("{number} is no unit")))?;
             capacity(id)?;
             let controller = record::read_controller(bytes.value()).map_err(|why| of_resource(id, why))?;
-            kept.controllers.push((id, unit, controller));
+            stored.controllers.push((id, unit, controller));
         }
-        Ok(kept)
+        Ok(stored)
     }
 
     fn change(&mut self, now: Millis, changes: &[Change]) -> Result<(), String> {
@@ -157,18 +157,18 @@ impl FileStore {
         let writing = self.opened()?.begin_write().map_err(said)?;
         writing.open_table(META).map_err(said)?.insert(NOW_KEY, now.to_string().as_str()).map_err(said)?;
         let mut tables = Tables::open(&writing)?;
-        changes.iter().try_for_each(|change| tables.keep(change))?;
+        changes.iter().try_for_each(|change| tables.save(change))?;
         drop(tables);
         writing.commit().map_err(said)
     }
 }
 
 impl Store for FileStore {
-    fn load(&mut self) -> Result<Kept, StoreError> {
-        self.kept().map_err(|why| StoreError { file: self.file.clone(), why })
+    fn load(&mut self) -> Result<StoredState, StoreError> {
+        self.stored().map_err(|why| StoreError { file: self.file.clone(), why })
     }
 
-    fn keep(&mut self, now: Millis, changes: &[Change]) -> Result<(), StoreError> {
+    fn save(&mut self, now: Millis, changes: &[Change]) -> Result<(), StoreError> {
         self.change(now, changes).map_err(|why| {
             self.database = None;
             StoreError { file: self.file.clone(), why }
@@ -265,7 +265,7 @@ impl<'a> Tables<'a> {
         })
     }
 
-    fn keep(&mut self, change: &Change) -> Result<(), String> {
+    fn save(&mut self, change: &Change) -> Result<(), String> {
         match change {
             Change::Resource(ResourceId(id), resource) => {
                 let bytes = record::write_resource(resource)?;
@@ -351,7 +351,7 @@ mod tests {
     use redb::backends::InMemoryBackend;
 
     use super::*;
-    use crate::machine::{KeptRegistrant, KeptResource, Token};
+    use crate::machine::{StoredRegistrant, StoredResource, Token};
 
     /// A disk with `left` bytes of free space.
     #[derive(Clone, Debug)]
@@ -387,8 +387,8 @@ mod tests {
     }
 
     fn registrant(rank: u32) -> Change {
-        let kept = KeptRegistrant { token: Token::new(&format!("t{rank}")).unwrap(), lease: None };
-        Change::Registrant(ResourceId([1; 16]), rank, kept, vec![7; 10_000].into())
+        let stored = StoredRegistrant { token: Token::new(&format!("t{rank}")).unwrap(), lease: None };
+        Change::Registrant(ResourceId([1; 16]), rank, stored, vec![7; 10_000].into())
     }
 
     /// After a full disk the store rejected everything until the process was restarted, although there was room again.
@@ -398,7 +398,7 @@ mod tests {
         let left = Arc::new(AtomicU64::new(1 << 20));
         let disk = Disk { memory: Arc::new(InMemoryBackend::new()), left: Arc::clone(&left) };
         let mut store = FileStore::on(move || Ok(disk.clone()), "disk").unwrap();
-        let resource = KeptResource {
+        let resource = StoredResource {
             capacity: 5000,
             level: 1,
             created: 0,
@@ -409,23 +409,23 @@ mod tests {
             token: Token::new("t").unwrap(),
             failed: None,
         };
-        store.keep(1, &[Change::Resource(ResourceId([1; 16]), resource)]).unwrap();
+        store.save(1, &[Change::Resource(ResourceId([1; 16]), resource)]).unwrap();
         let mut failed = None;
-        let mut kept = 0;
-        while failed.is_none() && kept < 1000 {
-            match store.keep(2, &[registrant(kept)]) {
-                Ok(()) => kept += 1,
+        let mut stored = 0;
+        while failed.is_none() && stored < 1000 {
+            match store.save(2, &[registrant(stored)]) {
+                Ok(()) => stored += 1,
                 Err(error) => failed = Some(error),
             }
         }
         let error = failed.expect("1 MiB is not enough for 10 MB");
         assert_eq!(error.file, "disk");
         assert!(error.why.contains("storage space") || error.why.contains("no space"), "{error}");
-        assert!(store.keep(3, &[registrant(kept)]).is_err(), "it is still full");
+        assert!(store.save(3, &[registrant(stored)]).is_err(), "it is still full");
         left.store(1 << 30, Ordering::Relaxed);
-        store.keep(4, &[registrant(kept)]).unwrap();
+        store.save(4, &[registrant(stored)]).unwrap();
         let found = store.load().unwrap();
-        assert_eq!((found.now, found.registrants.len() as u32), (Some(4), kept + 1));
+        assert_eq!((found.now, found.registrants.len() as u32), (Some(4), stored + 1));
     }
 
     /// The changes that undo a refused end of a resource are stored when the disk is full. They wrote the data again,
@@ -436,15 +436,15 @@ mod tests {
         let disk = Disk { memory: Arc::new(InMemoryBackend::new()), left: Arc::clone(&left) };
         let mut store = FileStore::on(move || Ok(disk.clone()), "disk").unwrap();
         let long = |byte| match registrant(0) {
-            Change::Registrant(id, rank, kept, _) => {
-                Change::Registrant(id, rank, kept, vec![byte; 1 << 20].into())
+            Change::Registrant(id, rank, stored, _) => {
+                Change::Registrant(id, rank, stored, vec![byte; 1 << 20].into())
             }
             other => other,
         };
-        store.keep(1, &[long(7)]).unwrap();
+        store.save(1, &[long(7)]).unwrap();
         left.store(1 << 19, Ordering::Relaxed);
-        store.keep(2, &[long(7)]).unwrap();
-        assert!(store.keep(3, &[long(8)]).is_err());
+        store.save(2, &[long(7)]).unwrap();
+        assert!(store.save(3, &[long(8)]).is_err());
     }
 
     /// A service of root took a file that another user had created. That user could read all secrets and change the

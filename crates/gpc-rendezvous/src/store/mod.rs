@@ -8,7 +8,7 @@ mod record;
 #[cfg(feature = "store")]
 pub use file::FileStore;
 
-use crate::machine::{Change, Kept, Millis};
+use crate::machine::{Change, Millis, StoredState};
 
 /// Persistent storage. Stored changes survive a crash of the process and of the machine.
 pub trait Store: Send {
@@ -16,14 +16,14 @@ pub trait Store: Send {
     ///
     /// # Errors
     /// Returns an error if the state cannot be read, or was not written by a service.
-    fn load(&mut self) -> Result<Kept, StoreError>;
+    fn load(&mut self) -> Result<StoredState, StoreError>;
 
     /// Stores the time and either all of these changes, in order, or none, and returns when they are safe on disk.
     /// After an error the caller retries with the same changes and newer ones.
     ///
     /// # Errors
     /// Returns an error if the changes are not stored.
-    fn keep(&mut self, now: Millis, changes: &[Change]) -> Result<(), StoreError>;
+    fn save(&mut self, now: Millis, changes: &[Change]) -> Result<(), StoreError>;
 }
 
 /// A failure to store or read state: the file and the reason.

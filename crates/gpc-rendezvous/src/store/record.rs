@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
 use crate::machine::{
-    Fault, FaultKind, Joint, KeptController, KeptRegistrant, KeptResource, Parent, Token, Wanted,
+    Fault, FaultKind, Joint, Parent, RankChoice, StoredController, StoredRegistrant, StoredResource, Token,
 };
 
 #[derive(Serialize, Deserialize)]
@@ -81,9 +81,9 @@ fn read<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, String> {
     serde_json::from_slice(bytes).map_err(|error| format!("it is no record, at byte {}", error.column()))
 }
 
-pub(super) fn write_resource(kept: &KeptResource) -> Result<Bytes, String> {
-    let secret = kept.joint.as_ref().map(|joint| joint.secret.to_text());
-    let joint = kept.joint.as_ref().zip(secret.as_ref());
+pub(super) fn write_resource(stored: &StoredResource) -> Result<Bytes, String> {
+    let secret = stored.joint.as_ref().map(|joint| joint.secret.to_text());
+    let joint = stored.joint.as_ref().zip(secret.as_ref());
     let fault = |fault: &Fault| FaultRecord {
         code: fault.kind.code().into(),
         message: fault.message.clone().into(),
@@ -91,28 +91,28 @@ pub(super) fn write_resource(kept: &KeptResource) -> Result<Bytes, String> {
         task: fault.task.clone().map(Cow::from),
     };
     written(&ResourceRecord {
-        capacity: kept.capacity,
-        level: kept.level,
-        created: kept.created,
-        expires: kept.expires,
-        job: kept.job.map(|job| job.to_string()),
+        capacity: stored.capacity,
+        level: stored.level,
+        created: stored.created,
+        expires: stored.expires,
+        job: stored.job.map(|job| job.to_string()),
         joint: joint.map(|(joint, secret)| JointRecord {
             job: joint.job.to_string(),
             secret: secret.as_str().into(),
         }),
-        parent: kept.parent.as_ref().map(|parent| ParentRecord {
+        parent: stored.parent.as_ref().map(|parent| ParentRecord {
             handle: parent.handle.to_string().into(),
             rank: match parent.rank {
-                Wanted::Rank(rank) => Some(rank),
-                Wanted::Assign => None,
+                RankChoice::Rank(rank) => Some(rank),
+                RankChoice::Assign => None,
             },
         }),
-        token: kept.token.as_str().into(),
-        failed: kept.failed.as_ref().map(fault),
+        token: stored.token.as_str().into(),
+        failed: stored.failed.as_ref().map(fault),
     })
 }
 
-pub(super) fn read_resource(bytes: &[u8]) -> Result<KeptResource, String> {
+pub(super) fn read_resource(bytes: &[u8]) -> Result<StoredResource, String> {
     let record: ResourceRecord<'_> = read(bytes)?;
     if record.capacity == 0 || record.level == 0 {
         return Err("its capacity or its level is 0".into());
@@ -130,9 +130,12 @@ pub(super) fn read_resource(bytes: &[u8]) -> Result<KeptResource, String> {
     let parent = |record: ParentRecord<'_>| {
         let handle =
             record.handle.parse().map_err(|error| format!("the handle of what is above: {error}"))?;
-        Ok::<Parent, String>(Parent { handle, rank: record.rank.map_or(Wanted::Assign, Wanted::Rank) })
+        Ok::<Parent, String>(Parent {
+            handle,
+            rank: record.rank.map_or(RankChoice::Assign, RankChoice::Rank),
+        })
     };
-    Ok(KeptResource {
+    Ok(StoredResource {
         capacity: record.capacity,
         level: record.level,
         created: record.created,
@@ -153,22 +156,22 @@ fn token(text: &str) -> Result<Token, String> {
     Token::new(text).ok_or_else(|| "what is to be a token is none".into())
 }
 
-pub(super) fn write_registrant(kept: &KeptRegistrant) -> Result<Bytes, String> {
-    written(&TaskRecord { name: None, token: kept.token.as_str().into(), lease: kept.lease })
+pub(super) fn write_registrant(stored: &StoredRegistrant) -> Result<Bytes, String> {
+    written(&TaskRecord { name: None, token: stored.token.as_str().into(), lease: stored.lease })
 }
 
-pub(super) fn read_registrant(bytes: &[u8]) -> Result<KeptRegistrant, String> {
+pub(super) fn read_registrant(bytes: &[u8]) -> Result<StoredRegistrant, String> {
     let record: TaskRecord<'_> = read(bytes)?;
-    Ok(KeptRegistrant { token: token(&record.token)?, lease: record.lease })
+    Ok(StoredRegistrant { token: token(&record.token)?, lease: record.lease })
 }
 
-pub(super) fn write_controller(kept: &KeptController) -> Result<Bytes, String> {
-    let (name, token) = (Some(kept.name.as_str().into()), kept.token.as_str().into());
-    written(&TaskRecord { name, token, lease: kept.lease })
+pub(super) fn write_controller(stored: &StoredController) -> Result<Bytes, String> {
+    let (name, token) = (Some(stored.name.as_str().into()), stored.token.as_str().into());
+    written(&TaskRecord { name, token, lease: stored.lease })
 }
 
-pub(super) fn read_controller(bytes: &[u8]) -> Result<KeptController, String> {
+pub(super) fn read_controller(bytes: &[u8]) -> Result<StoredController, String> {
     let record: TaskRecord<'_> = read(bytes)?;
     let name = record.name.ok_or("a controlling task has a name")?.into_owned();
-    Ok(KeptController { name, token: token(&record.token)?, lease: record.lease })
+    Ok(StoredController { name, token: token(&record.token)?, lease: record.lease })
 }

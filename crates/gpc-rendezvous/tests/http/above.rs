@@ -17,7 +17,7 @@ fn handle(server: &Server, path: &str) -> String {
     format!("{}?{}", server.url(), path.rsplit('/').next().unwrap())
 }
 
-/// All services shared the same 128 turns. So units with parents at a silent service, which accepted connections and
+/// All services shared the same 128 permits. So units with parents at a silent service, which accepted connections and
 /// never answered, delayed the lease renewals of all others, and their parents gave them up.
 #[test]
 fn a_silent_service_above_holds_up_no_other() {

@@ -7,7 +7,7 @@ mod by_curl;
 mod declared;
 mod faults;
 mod hostile;
-mod looking;
+mod observers;
 mod openapi;
 mod page;
 mod raw;

@@ -2,7 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use gpc_rendezvous::machine::{Change, Kept, KeptResource, Millis};
+use gpc_rendezvous::machine::{Change, Millis, StoredResource, StoredState};
 use gpc_rendezvous::{ResourceId, Store, StoreError, Token};
 
 use crate::raw::{ask, connect, create, register, server, started, until};
@@ -53,7 +53,7 @@ fn a_handle_leads_to_the_properties() {
 }
 
 #[test]
-fn who_waits_is_told_when_the_last_one_comes() {
+fn waits_are_answered_when_the_last_task_registers() {
     let server = server();
     let path = create(&server, r#"{"capacity":2}"#);
     register(&server, &path, b"one");
@@ -67,14 +67,14 @@ fn who_waits_is_told_when_the_last_one_comes() {
 }
 
 /// A store with a resource of one registrant.
-struct OfOne(Option<(ResourceId, KeptResource)>);
+struct OfOne(Option<(ResourceId, StoredResource)>);
 
 impl Store for OfOne {
-    fn load(&mut self) -> Result<Kept, StoreError> {
-        Ok(Kept { resources: self.0.take().into_iter().collect(), ..Kept::default() })
+    fn load(&mut self) -> Result<StoredState, StoreError> {
+        Ok(StoredState { resources: self.0.take().into_iter().collect(), ..StoredState::default() })
     }
 
-    fn keep(&mut self, _now: Millis, _changes: &[Change]) -> Result<(), StoreError> {
+    fn save(&mut self, _now: Millis, _changes: &[Change]) -> Result<(), StoreError> {
         Ok(())
     }
 }
@@ -86,7 +86,7 @@ fn a_wait_is_as_long_as_it_was_asked_whatever_the_machines_clock_says() {
     let apart = create_time(&server()) + 3_600_000;
     let (job, joint, parent, failed, token) = (None, None, None, None, Token::new("t").unwrap());
     let (capacity, level, created, expires) = (1, 1, apart, apart + 3_600_000);
-    let kept = KeptResource { capacity, level, created, expires, job, joint, parent, token, failed };
+    let kept = StoredResource { capacity, level, created, expires, job, joint, parent, token, failed };
     let server = started(|options| {
         options.store = Some(Box::new(OfOne(Some((ResourceId([7; 16]), kept)))));
     });
@@ -153,7 +153,7 @@ fn a_job_ends_with_its_resources() {
 
 /// At the end of the server, waits get an answer, and new requests are rejected.
 #[test]
-fn those_who_wait_are_told_of_the_end_of_the_server() {
+fn waits_are_answered_when_the_server_ends() {
     let server = server();
     let path = create(&server, r#"{"capacity":1}"#);
     let mut idle = connect(server.address());

@@ -1,7 +1,7 @@
 //! Requests that a service rejects because of its limits, or because they are invalid.
 
 use gpc_rendezvous::machine::{NAME_MAX, OVERHEAD, TOKEN_MAX};
-use gpc_rendezvous::{Answer, FaultKind, Life, Limits, Request, Spec, Token, Unit, Wanted};
+use gpc_rendezvous::{Answer, FaultKind, Life, Limits, RankChoice, Request, Spec, Token, Unit};
 
 use crate::support::driven::{Driven, token};
 
@@ -50,8 +50,8 @@ fn resources_are_counted() {
 fn an_id_that_is_there_is_not_drawn_again() {
     let mut driven = Driven::new(Limits::default());
     let id = driven.create(Spec::new(1));
-    let drawn = gpc_rendezvous::machine::Drawn { id, token: token("t"), joint: None };
-    let again = driven.told(Request::Create { spec: Spec::new(2), drawn }).unwrap_err();
+    let random = gpc_rendezvous::machine::RandomValues { id, token: token("t"), joint: None };
+    let again = driven.told(Request::Create { spec: Spec::new(2), random }).unwrap_err();
     assert_eq!((again.kind, driven.properties(id).capacity), (FaultKind::Unavailable, 1));
 }
 
@@ -59,10 +59,10 @@ fn an_id_that_is_there_is_not_drawn_again() {
 fn data_over_the_limit_are_refused() {
     let mut driven = Driven::new(limits(|limits| limits.data = 3));
     let resource = driven.create(Spec::new(2));
-    let long = driven.register(resource, Wanted::Assign, "four").unwrap_err();
+    let long = driven.register(resource, RankChoice::Assign, "four").unwrap_err();
     assert_eq!(long.kind, FaultKind::DataTooLong);
     assert_eq!(driven.properties(resource).tally, 0);
-    driven.register(resource, Wanted::Assign, "two").unwrap();
+    driven.register(resource, RankChoice::Assign, "two").unwrap();
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn the_memory_of_all_is_bounded() {
     let mut driven = Driven::new(limits(|limits| limits.held = 3 * OVERHEAD + 10));
     let resource = driven.create(Spec::new(9));
     let register = |driven: &mut Driven, name: &str, length| {
-        driven.register_with(resource, Wanted::Assign, name, &vec![0; length], Life::Unseen)
+        driven.register_with(resource, RankChoice::Assign, name, &vec![0; length], Life::Unseen)
     };
     assert_eq!(register(&mut driven, "a", 2 * OVERHEAD as usize).unwrap_err().kind, FaultKind::ServiceFull);
     register(&mut driven, "a", 10).unwrap();
@@ -95,11 +95,11 @@ fn those_who_wait_are_counted() {
     let (first, second, third) = (driven.wait(resource), driven.wait(resource), driven.wait(resource));
     assert_eq!((driven.answer(first), driven.answer(second)), (None, None));
     assert_eq!(driven.answer(third).unwrap().unwrap_err().kind, FaultKind::ServiceFull);
-    driven.input(gpc_rendezvous::machine::Input::Gone(first));
+    driven.input(gpc_rendezvous::machine::Input::Cancelled(first));
     let fourth = driven.wait(resource);
     assert_eq!(driven.answer(fourth), None);
     // A known outcome is returned without a wait.
-    driven.register(resource, Wanted::Assign, "a").unwrap();
+    driven.register(resource, RankChoice::Assign, "a").unwrap();
     driven.completion(resource).unwrap();
     assert_eq!(driven.service.load().1, 0);
 }
@@ -109,7 +109,7 @@ fn above_level_one_data_are_checked() {
     let mut driven = Driven::new(Limits::default());
     let resource = driven.create(Spec { level: Some(2), ..Spec::new(2) });
     let register = |driven: &mut Driven, name: &str, data: &[u8]| {
-        driven.register_with(resource, Wanted::Assign, name, data, Life::Unseen)
+        driven.register_with(resource, RankChoice::Assign, name, data, Life::Unseen)
     };
     for bad in [&b""[..], b"1", b"1 ", b"2 1 a", b"1 1 ab", b"01 1 a", b"1 18446744073709551615 a"] {
         let fault = register(&mut driven, "a", bad).unwrap_err();

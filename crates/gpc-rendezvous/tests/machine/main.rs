@@ -5,7 +5,7 @@
 
 mod ends;
 mod limits;
-mod lives;
+mod liveness;
 mod model;
 mod registering;
 mod restarts;

@@ -5,16 +5,16 @@ use bytes::Bytes;
 use chained_gpc::Job;
 use gpc_rendezvous::machine::{Input, OVERHEAD, Ticket};
 use gpc_rendezvous::{
-    Answer, Fault, FaultKind, Life, Limits, Of, Request, ResourceId, Spec, Token, Unit, Wanted,
+    Answer, Fault, FaultKind, Life, Limits, RankChoice, Request, ResourceId, Scope, Spec, Token, Unit,
 };
 use proptest::prelude::*;
 
 use crate::support::driven::{Driven, id, token};
 
 /// The parts of an answer that are compared: its kind, numbers and bytes.
-type Told = Result<String, (FaultKind, Option<u64>, Option<String>)>;
+type ComparedAnswer = Result<String, (FaultKind, Option<u64>, Option<String>)>;
 
-fn told(outcome: Result<Answer, Fault>) -> Told {
+fn compared(outcome: Result<Answer, Fault>) -> ComparedAnswer {
     let told = match outcome {
         Ok(Answer::Registered(registered)) => format!("{} of {}", registered.rank, registered.tally),
         Ok(Answer::Completed(completion)) => format!("complete {:?}", completion.data),
@@ -78,7 +78,7 @@ struct Model {
     ended: Vec<(ResourceId, FaultKind)>,
     waits: Vec<Wait>,
     /// Answers that are due to waits.
-    told: Vec<(Ticket, Told)>,
+    told: Vec<(Ticket, ComparedAnswer)>,
 }
 
 impl Model {
@@ -102,7 +102,7 @@ impl Model {
         entries.filter(|entry| entry.token == *token).for_each(|entry| entry.heard = now);
     }
 
-    fn tell(&mut self, id: ResourceId, what: &Told) {
+    fn tell(&mut self, id: ResourceId, what: &ComparedAnswer) {
         let (told, rest) =
             std::mem::take(&mut self.waits).into_iter().partition(|wait: &Wait| wait.resource == id);
         self.waits = rest;
@@ -193,7 +193,7 @@ impl Model {
         id: ResourceId,
         until: Option<u64>,
         token: Option<Token>,
-    ) -> Option<Told> {
+    ) -> Option<ComparedAnswer> {
         token.iter().for_each(|token| self.heard(id, token));
         let resource = match self.at(id) {
             Ok(at) => &self.resources[at],
@@ -218,12 +218,12 @@ impl Model {
         wait.token.iter().for_each(|token| self.heard(wait.resource, token));
     }
 
-    fn answer(&mut self, request: Request) -> Told {
+    fn answer(&mut self, request: Request) -> ComparedAnswer {
         match request {
-            Request::Create { spec, drawn } => {
+            Request::Create { spec, random } => {
                 let expires = self.now + spec.lifetime.unwrap();
                 self.resources.push(Resource {
-                    id: drawn.id,
+                    id: random.id,
                     capacity: spec.capacity as u32,
                     expires,
                     job: spec.job,
@@ -232,7 +232,7 @@ impl Model {
                     complete: None,
                     failed: None,
                 });
-                Ok(format!("{:?}", Answer::Created(drawn.id)))
+                Ok(format!("{:?}", Answer::Created(random.id)))
             }
             Request::Register { resource, rank, token, data, life } => {
                 self.heard(resource, &token);
@@ -292,12 +292,19 @@ impl Model {
         }
     }
 
-    fn register(&mut self, id: ResourceId, wanted: Wanted, token: Token, data: Bytes, life: Life) -> Told {
+    fn register(
+        &mut self,
+        id: ResourceId,
+        wanted: RankChoice,
+        token: Token,
+        data: Bytes,
+        life: Life,
+    ) -> ComparedAnswer {
         let (now, at) = (self.now, self.at(id)?);
         let resource = &mut self.resources[at];
         let (tally, open) = (resource.registrants.len(), resource.complete.is_none());
         if let Some(entry) = resource.registrants.iter_mut().find(|entry| entry.token == token) {
-            let same = wanted == Wanted::Assign || wanted == Wanted::Rank(entry.rank.into());
+            let same = wanted == RankChoice::Assign || wanted == RankChoice::Rank(entry.rank.into());
             if !same || entry.data != data {
                 return fault_of(FaultKind::TokenReused, entry.rank.into());
             }
@@ -308,8 +315,8 @@ impl Model {
         }
         resource.failed.clone().map_or(Ok(()), Err)?;
         let asked = match wanted {
-            Wanted::Rank(rank) => Some(resource.rank(rank)?),
-            Wanted::Assign => None,
+            RankChoice::Rank(rank) => Some(resource.rank(rank)?),
+            RankChoice::Assign => None,
         };
         if data.len() > 4 {
             return fault(FaultKind::DataTooLong);
@@ -330,7 +337,14 @@ impl Model {
         Ok(format!("{rank} of {}", tally + 1))
     }
 
-    fn control(&mut self, id: ResourceId, unit: Unit, name: String, token: Token, life: Life) -> Told {
+    fn control(
+        &mut self,
+        id: ResourceId,
+        unit: Unit,
+        name: String,
+        token: Token,
+        life: Life,
+    ) -> ComparedAnswer {
         let (now, at) = (self.now, self.at(id)?);
         let resource = &mut self.resources[at];
         resource.failed.clone().map_or(Ok(()), Err)?;
@@ -358,7 +372,7 @@ impl Model {
         Ok("Done".into())
     }
 
-    fn properties(&self, id: ResourceId) -> Told {
+    fn properties(&self, id: ResourceId) -> ComparedAnswer {
         let resource = &self.resources[self.at(id)?];
         let bytes: usize = resource.registrants.iter().map(|entry| entry.data.len()).sum();
         let taken = |rank: &u32| resource.registrants.iter().any(|entry| entry.rank == *rank);
@@ -448,7 +462,7 @@ fn request() -> impl Strategy<Value = Request> {
     let resource = || (1..4_u8).prop_map(id);
     let name = || prop::sample::select(vec!["a", "b", "c", "d", "e"]);
     let unit = || prop_oneof![Just(Unit::Own), (0..3_u32).prop_map(Unit::Rank)];
-    let wanted = || prop_oneof![3 => Just(Wanted::Assign), 2 => (0..4_u64).prop_map(Wanted::Rank)];
+    let wanted = || prop_oneof![3 => Just(RankChoice::Assign), 2 => (0..4_u64).prop_map(RankChoice::Rank)];
     let data = || prop_oneof![4 => Just(""), 4 => Just("xy"), 1 => Just("too long")];
     let register =
         (resource(), wanted(), name(), data(), life()).prop_map(|(resource, rank, name, data, life)| {
@@ -460,7 +474,7 @@ fn request() -> impl Strategy<Value = Request> {
         token: token(name),
     });
     let wait = (resource(), prop::option::of(900..1300_u64), prop::option::of(name())).prop_map(
-        |(resource, until, name)| Request::Wait { resource, of: Of::Own, until, token: name.map(token) },
+        |(resource, until, name)| Request::Wait { resource, of: Scope::Own, until, token: name.map(token) },
     );
     let control = (resource(), unit(), name(), life()).prop_map(|(resource, unit, name, life)| {
         Request::Control { resource, unit, name: name.into(), token: token(name), life }
@@ -517,7 +531,7 @@ impl Both {
             }
             Step::Gone(back) => {
                 let Some(at) = self.asked.len().checked_sub(1 + back as usize) else { return };
-                self.driven.input(Input::Gone(self.asked[at]));
+                self.driven.input(Input::Cancelled(self.asked[at]));
                 self.model.gone(self.asked[at]);
             }
             Step::Lost(member) => {
@@ -541,7 +555,7 @@ impl Both {
     fn compare(&mut self) -> Result<(), TestCaseError> {
         for (ticket, expected) in self.model.told.drain(..) {
             let answer = self.driven.answer(ticket);
-            prop_assert_eq!(answer.map(told), Some(expected), "{:?}", ticket);
+            prop_assert_eq!(answer.map(compared), Some(expected), "{:?}", ticket);
         }
         for wait in &self.model.waits {
             prop_assert_eq!(self.driven.answer(wait.ticket), None);
@@ -561,8 +575,8 @@ proptest! {
         let model = Model { now: 1000, ..Model::default() };
         let mut both = Both { driven: Driven::new(limits), model, asked: Vec::new() };
         for (number, spec) in (1..).zip(specs) {
-            let drawn = gpc_rendezvous::machine::Drawn { id: id(number), token: token("t"), joint: None };
-            both.take(Step::Ask(Request::Create { spec, drawn }));
+            let random = gpc_rendezvous::machine::RandomValues { id: id(number), token: token("t"), joint: None };
+            both.take(Step::Ask(Request::Create { spec, random }));
         }
         both.compare()?;
         for step in steps {

@@ -1,9 +1,9 @@
 //! Restart of a service: the stored state is restored.
 
 use gpc_rendezvous::machine::{
-    Change, Drawn, Input, Kept, KeptRegistrant, KeptResource, Output, Service, Ticket,
+    Change, Input, Output, RandomValues, Service, StoredRegistrant, StoredResource, StoredState, Ticket,
 };
-use gpc_rendezvous::{Answer, FaultKind, Life, Limits, Request, ResourceId, Spec, Unit, Wanted};
+use gpc_rendezvous::{Answer, FaultKind, Life, Limits, RankChoice, Request, ResourceId, Spec, Unit};
 
 use crate::support::driven::{Driven, joint, token};
 
@@ -11,13 +11,13 @@ use crate::support::driven::{Driven, joint, token};
 fn a_registration_is_there_after_a_restart_and_its_retry_is_no_second_one() {
     let mut driven = Driven::new(Limits::default());
     let resource = driven.create(Spec { joint: true, ..Spec::new(3) });
-    let first = driven.register(resource, Wanted::Rank(2), "c").unwrap();
+    let first = driven.register(resource, RankChoice::Rank(2), "c").unwrap();
     let before = driven.properties(resource);
     driven.restart();
     assert_eq!(driven.properties(resource), before);
-    assert_eq!(driven.register(resource, Wanted::Rank(2), "c"), Ok(first));
-    driven.register(resource, Wanted::Assign, "b").unwrap();
-    driven.register(resource, Wanted::Assign, "a").unwrap();
+    assert_eq!(driven.register(resource, RankChoice::Rank(2), "c"), Ok(first));
+    driven.register(resource, RankChoice::Assign, "b").unwrap();
+    driven.register(resource, RankChoice::Assign, "a").unwrap();
     let completion = driven.completion(resource).unwrap();
     assert_eq!((&completion.data[..], &completion.joint), (&b"3 1 a1 b1 c"[..], &Some(joint())));
     driven.restart();
@@ -31,7 +31,7 @@ fn a_registration_is_there_after_a_restart_and_its_retry_is_no_second_one() {
 fn leases_begin_anew() {
     let mut driven = Driven::new(Limits::default());
     let resource = driven.create(Spec::new(3));
-    driven.register_with(resource, Wanted::Assign, "a", b"", Life::Lease(100)).unwrap();
+    driven.register_with(resource, RankChoice::Assign, "a", b"", Life::Lease(100)).unwrap();
     driven.control(resource, Unit::Own, "c", Life::Lease(500)).unwrap();
     // Time passes while the service is down.
     driven.now += 5000;
@@ -45,12 +45,12 @@ fn leases_begin_anew() {
 }
 
 #[test]
-fn another_lease_is_kept_and_what_is_gone_does_not_come_back() {
+fn a_changed_lease_is_stored_and_ended_resources_stay_ended() {
     let mut driven = Driven::new(Limits::default());
     let resource = driven.create(Spec::new(3));
-    driven.register(resource, Wanted::Assign, "a").unwrap();
-    driven.register_with(resource, Wanted::Assign, "a", b"a", Life::Lease(100)).unwrap();
-    driven.register(resource, Wanted::Assign, "b").unwrap();
+    driven.register(resource, RankChoice::Assign, "a").unwrap();
+    driven.register_with(resource, RankChoice::Assign, "a", b"a", Life::Lease(100)).unwrap();
+    driven.register(resource, RankChoice::Assign, "b").unwrap();
     driven.told(Request::Withdraw { resource, rank: 1, token: token("b") }).unwrap();
     driven.control(resource, Unit::Own, "c", Life::Lease(100)).unwrap();
     let release = Request::Release { resource, unit: Unit::Own, token: token("c"), lost: None };
@@ -63,25 +63,25 @@ fn another_lease_is_kept_and_what_is_gone_does_not_come_back() {
 
 /// Each change of a lease wrote the registrant's data, up to 64 MiB, to disk.
 #[test]
-fn another_lease_is_kept_without_the_data() {
+fn a_changed_lease_is_stored_without_the_data() {
     let mut service = Service::new(Limits::default());
     let mut changes = |number, request| {
         service.handle(1000, Input::Ask(Ticket(number), request));
         let outputs = std::iter::from_fn(|| service.next_output());
         let kept = outputs.filter_map(|output| match output {
-            Output::Keep(change) => Some(change),
+            Output::Store(change) => Some(change),
             _ => None,
         });
         kept.collect::<Vec<Change>>()
     };
     let (resource, of_resource) = (ResourceId([1; 16]), token("above"));
-    let drawn = Drawn { id: resource, token: of_resource, joint: None };
-    changes(1, Request::Create { spec: Spec::new(2), drawn });
+    let random = RandomValues { id: resource, token: of_resource, joint: None };
+    changes(1, Request::Create { spec: Spec::new(2), random });
     let register = |life| {
-        let (rank, token, data) = (Wanted::Rank(1), token("a"), "data".into());
+        let (rank, token, data) = (RankChoice::Rank(1), token("a"), "data".into());
         Request::Register { resource, rank, token, data, life }
     };
-    let kept = |lease| KeptRegistrant { token: token("a"), lease };
+    let kept = |lease| StoredRegistrant { token: token("a"), lease };
     assert_eq!(
         changes(2, register(Life::Unseen)),
         [Change::Registrant(resource, 1, kept(None), "data".into())]
@@ -96,7 +96,7 @@ fn another_lease_is_kept_without_the_data() {
 fn what_has_ended_meanwhile_ends_now() {
     let mut driven = Driven::new(Limits::default());
     let resource = driven.create(Spec { lifetime: Some(1000), ..Spec::new(1) });
-    driven.register(resource, Wanted::Assign, "a").unwrap();
+    driven.register(resource, RankChoice::Assign, "a").unwrap();
     driven.now = 2000;
     driven.restart();
     assert_eq!(driven.told(Request::Properties(resource)).unwrap_err().kind, FaultKind::Expired);
@@ -108,13 +108,13 @@ fn what_has_ended_meanwhile_ends_now() {
 fn limits_are_for_what_is_new() {
     let mut driven = Driven::new(Limits::default());
     let resource = driven.create(Spec::new(20));
-    driven.register(resource, Wanted::Assign, "long-enough").unwrap();
+    driven.register(resource, RankChoice::Assign, "long-enough").unwrap();
     driven.limits.capacity = 10;
     driven.limits.data = 1;
     driven.limits.held = 1;
     driven.restart();
     assert_eq!(driven.properties(resource).tally, 1);
-    assert_eq!(driven.register(resource, Wanted::Assign, "b").unwrap_err().kind, FaultKind::ServiceFull);
+    assert_eq!(driven.register(resource, RankChoice::Assign, "b").unwrap_err().kind, FaultKind::ServiceFull);
 }
 
 /// Registrants and controlling tasks whose resource is missing are dropped.
@@ -122,9 +122,9 @@ fn limits_are_for_what_is_new() {
 fn registrants_without_a_resource_are_left_out() {
     let mut driven = Driven::new(Limits::default());
     let resource = driven.create(Spec::new(2));
-    driven.register_with(resource, Wanted::Assign, "a", b"1", Life::Lease(10)).unwrap();
+    driven.register_with(resource, RankChoice::Assign, "a", b"1", Life::Lease(10)).unwrap();
     driven.control(resource, Unit::Own, "c", Life::Lease(10)).unwrap();
-    let kept = Kept { resources: Vec::<(_, KeptResource)>::new(), ..driven.kept.load() };
+    let kept = StoredState { resources: Vec::<(_, StoredResource)>::new(), ..driven.kept.load() };
     let service = Service::restored(Limits::default(), kept, 1000);
     assert!(service.is_empty(), "{service:?}");
 }

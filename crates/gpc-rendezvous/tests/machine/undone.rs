@@ -1,8 +1,8 @@
 //! Batches of requests that are undone: nothing of them is visible, and a store that took them has their undoing.
 
 use chained_gpc::Job;
-use gpc_rendezvous::machine::{Change, Drawn, Input, Millis, Output, Service, Ticket};
-use gpc_rendezvous::{Life, Limits, Of, Request, ResourceId, Spec, Token, Unit, Wanted};
+use gpc_rendezvous::machine::{Change, Input, Millis, Output, RandomValues, Service, Ticket};
+use gpc_rendezvous::{Life, Limits, RankChoice, Request, ResourceId, Scope, Spec, Token, Unit};
 use proptest::prelude::*;
 
 use crate::support::maps::Maps;
@@ -32,11 +32,11 @@ fn unit() -> impl Strategy<Value = Unit> {
 fn request() -> impl Strategy<Value = Request> {
     let of = (0..3_u8).prop_map(id);
     let tokens = (0..5_u8).prop_map(token);
-    let wanted = prop_oneof![Just(Wanted::Assign), (0..3_u64).prop_map(Wanted::Rank)];
+    let wanted = prop_oneof![Just(RankChoice::Assign), (0..3_u64).prop_map(RankChoice::Rank)];
     prop_oneof![
         2 => (0..3_u8, 1..4_u64, any::<bool>()).prop_map(|(number, capacity, with_job)| {
-            let drawn = Drawn { id: id(number), token: token(9), joint: None };
-            Request::Create { spec: Spec { job: with_job.then_some(JOB), ..Spec::new(capacity) }, drawn }
+            let random = RandomValues { id: id(number), token: token(9), joint: None };
+            Request::Create { spec: Spec { job: with_job.then_some(JOB), ..Spec::new(capacity) }, random }
         }),
         6 => (of.clone(), wanted, tokens.clone(), life()).prop_map(|(resource, rank, token, life)| {
             let data = token.as_str().to_owned().into();
@@ -59,7 +59,7 @@ fn request() -> impl Strategy<Value = Request> {
 fn earlier() -> impl Strategy<Value = Request> {
     let wait = (0..3_u8, prop::option::of(0..5_u8)).prop_map(|(number, of)| Request::Wait {
         resource: id(number),
-        of: Of::Own,
+        of: Scope::Own,
         until: Some(NOW + 50),
         token: of.map(token),
     });
@@ -69,8 +69,8 @@ fn earlier() -> impl Strategy<Value = Request> {
 fn changes(service: &mut Service) -> Vec<Change> {
     let outputs = std::iter::from_fn(|| service.next_output());
     let changes = outputs.filter_map(|output| match output {
-        Output::Keep(change) => Some(change),
-        Output::Answer(..) | Output::Up(..) => None,
+        Output::Store(change) => Some(change),
+        Output::Answer(..) | Output::ParentAction(..) => None,
     });
     changes.collect()
 }
@@ -93,7 +93,7 @@ proptest! {
         let mut maps = Maps::default();
         for (number, request) in before.into_iter().enumerate() {
             service.handle(NOW, Input::Ask(Ticket(number as u64), request));
-            maps.keep(&changes(&mut service));
+            maps.save(&changes(&mut service));
         }
         service.handle(NOW, Input::Tick);
         let (was, kept) = (state(&service), maps.clone());
@@ -108,9 +108,9 @@ proptest! {
         prop_assert_eq!(state(&service), was);
         // The store has taken the batch, or has not.
         let mut taken = maps.clone();
-        taken.keep(&asked);
+        taken.save(&asked);
         for mut store in [taken, maps] {
-            store.keep(&undoing);
+            store.save(&undoing);
             prop_assert_eq!(&store, &kept);
         }
     }

@@ -1,23 +1,23 @@
 //! The service as the controlling task of units: its outputs for the parent, and its handling of the outcome.
 
-use gpc_rendezvous::machine::{Above, Input, OVERHEAD, Up};
+use gpc_rendezvous::machine::{Input, OVERHEAD, ParentAction, ParentOutcome};
 use gpc_rendezvous::{
-    Answer, Completion, Fault, FaultKind, Handle, Life, Limits, Of, Parent, Request, ResourceId, Spec, Unit,
-    Wanted,
+    Answer, Completion, Fault, FaultKind, Handle, Life, Limits, Parent, RankChoice, Request, ResourceId,
+    Scope, Spec, Unit,
 };
 
 use crate::support::driven::{Driven, id, joint};
 
 fn parent() -> Parent {
     let handle = Handle::new("http://above/rendezvous", id(200)).unwrap();
-    Parent { handle, rank: Wanted::Rank(3) }
+    Parent { handle, rank: RankChoice::Rank(3) }
 }
 
 fn unit(driven: &mut Driven) -> ResourceId {
     driven.create(Spec { parent: Some(parent()), joint: true, ..Spec::new(2) })
 }
 
-fn wait(driven: &mut Driven, resource: ResourceId, of: Of) -> gpc_rendezvous::machine::Ticket {
+fn wait(driven: &mut Driven, resource: ResourceId, of: Scope) -> gpc_rendezvous::machine::Ticket {
     driven.ask(Request::Wait { resource, of, until: None, token: None })
 }
 
@@ -27,13 +27,15 @@ fn top() -> Completion {
 
 /// The actions at the parent, in short.
 fn done(driven: &mut Driven) -> Vec<String> {
-    let said = |(resource, up): (ResourceId, Up)| {
+    let said = |(resource, up): (ResourceId, ParentAction)| {
         let short = match up {
-            Up::Control { handle, rank, token, .. } => ("control", handle, rank, token, String::new()),
-            Up::Register { handle, rank, token, data, .. } => {
+            ParentAction::Control { handle, rank, token, .. } => {
+                ("control", handle, rank, token, String::new())
+            }
+            ParentAction::Register { handle, rank, token, data, .. } => {
                 ("register", handle, rank, token, String::from_utf8(data.to_vec()).unwrap())
             }
-            Up::Stop { handle, rank, token, why } => ("stop", handle, rank, token, why),
+            ParentAction::Stop { handle, rank, token, why } => ("stop", handle, rank, token, why),
         };
         let (deed, handle, rank, token, rest) = short;
         assert_eq!((handle, rank, token.as_str()), (parent().handle, parent().rank, "above-1"));
@@ -45,7 +47,7 @@ fn done(driven: &mut Driven) -> Vec<String> {
 
 fn fill(driven: &mut Driven, resource: ResourceId) {
     for name in ["a", "b"] {
-        driven.register(resource, Wanted::Assign, name).unwrap();
+        driven.register(resource, RankChoice::Assign, name).unwrap();
     }
 }
 
@@ -55,17 +57,20 @@ fn a_unit_registers_above_when_it_is_complete_and_tells_of_the_top() {
     let resource = unit(&mut driven);
     assert_eq!(done(&mut driven), ["control"]);
     assert_eq!(driven.properties(resource).above.as_deref(), Some("http://above/rendezvous"));
-    let (own, of_top) = (wait(&mut driven, resource, Of::Own), wait(&mut driven, resource, Of::Top));
+    let (own, of_top) = (wait(&mut driven, resource, Scope::Own), wait(&mut driven, resource, Scope::Top));
     fill(&mut driven, resource);
     assert_eq!(done(&mut driven), ["register 2 1 a1 b"]);
     let Some(Ok(Answer::Completed(completion))) = driven.answer(own) else { panic!("it is complete") };
     assert_eq!((&completion.data[..], completion.joint), (&b"2 1 a1 b"[..], Some(joint())));
     assert_eq!(driven.answer(of_top), None);
-    driven.input(Input::Above(resource, Above::Completed(top())));
+    driven.input(Input::ParentOutcome(resource, ParentOutcome::Completed(top())));
     assert_eq!(driven.answer(of_top), Some(Ok(Answer::Completed(top()))));
     // The first outcome counts.
-    driven.input(Input::Above(resource, Above::Failed(Fault::new(FaultKind::AboveFailed, "no"))));
-    let late = wait(&mut driven, resource, Of::Top);
+    driven.input(Input::ParentOutcome(
+        resource,
+        ParentOutcome::Failed(Fault::new(FaultKind::AboveFailed, "no")),
+    ));
+    let late = wait(&mut driven, resource, Scope::Top);
     assert_eq!(driven.answer(late), Some(Ok(Answer::Completed(top()))));
     assert_eq!(driven.completion(resource).unwrap().level, 1);
 }
@@ -74,21 +79,21 @@ fn a_unit_registers_above_when_it_is_complete_and_tells_of_the_top() {
 fn where_nothing_is_above_the_top_is_the_resource_itself() {
     let mut driven = Driven::new(Limits::default());
     let resource = driven.create(Spec::new(1));
-    let of_top = wait(&mut driven, resource, Of::Top);
-    driven.register(resource, Wanted::Assign, "a").unwrap();
+    let of_top = wait(&mut driven, resource, Scope::Top);
+    driven.register(resource, RankChoice::Assign, "a").unwrap();
     assert_eq!(driven.answer(of_top), Some(Ok(Answer::Completed(driven.completion(resource).unwrap()))));
     assert!(driven.ups.is_empty());
 }
 
 #[test]
-fn what_goes_wrong_above_is_told_to_who_waits_for_the_top() {
+fn faults_of_the_parent_answer_the_waits_for_the_top() {
     let mut driven = Driven::new(Limits::default());
     let resource = unit(&mut driven);
     fill(&mut driven, resource);
-    let of_top = wait(&mut driven, resource, Of::Top);
+    let of_top = wait(&mut driven, resource, Scope::Top);
     let fault = Fault::new(FaultKind::AboveFailed, "nobody answers there").of_rank(3);
-    driven.input(Input::Above(resource, Above::Failed(fault.clone())));
-    driven.input(Input::Above(id(77), Above::Failed(fault.clone())));
+    driven.input(Input::ParentOutcome(resource, ParentOutcome::Failed(fault.clone())));
+    driven.input(Input::ParentOutcome(id(77), ParentOutcome::Failed(fault.clone())));
     assert_eq!(driven.answer(of_top), Some(Err(fault)));
     driven.completion(resource).unwrap();
 }
@@ -129,8 +134,8 @@ fn after_a_restart_the_driver_goes_on() {
     assert_eq!(done(&mut driven), ["register 2 1 a1 b"]);
     driven.restart();
     assert_eq!(done(&mut driven), ["register 2 1 a1 b"]);
-    let of_top = wait(&mut driven, resource, Of::Top);
-    driven.input(Input::Above(resource, Above::Completed(top())));
+    let of_top = wait(&mut driven, resource, Scope::Top);
+    driven.input(Input::ParentOutcome(resource, ParentOutcome::Completed(top())));
     assert_eq!(driven.answer(of_top), Some(Ok(Answer::Completed(top()))));
     driven.at(10_000_000);
     driven.assert_empty();
@@ -144,18 +149,18 @@ fn the_completion_above_finds_room_or_is_refused() {
     let mut driven = Driven::new(bounds);
     let units = [0, 1, 2].map(|_| driven.create(Spec { parent: Some(parent()), ..Spec::new(1) }));
     for (unit, name) in units.into_iter().zip(["a", "b", "c"]) {
-        driven.register(unit, Wanted::Assign, name).unwrap();
+        driven.register(unit, RankChoice::Assign, name).unwrap();
     }
     let before = driven.service.load().2;
     let top = Completion { level: 2, data: vec![b'x'; 900].into(), joint: None };
     // Two share a copy; the third has its own, for which there is no room.
     let other = Completion { data: top.data.to_vec().into(), ..top.clone() };
     for (unit, top) in units.into_iter().zip([top.clone(), top.clone(), other]) {
-        driven.input(Input::Above(unit, Above::Completed(top)));
+        driven.input(Input::ParentOutcome(unit, ParentOutcome::Completed(top)));
     }
     assert_eq!(driven.service.load().2, before + 900);
     let told = units.map(|unit| {
-        let ticket = wait(&mut driven, unit, Of::Top);
+        let ticket = wait(&mut driven, unit, Scope::Top);
         driven.answer(ticket).unwrap()
     });
     assert_eq!((&told[0], &told[1]), (&Ok(Answer::Completed(top.clone())), &Ok(Answer::Completed(top))));
@@ -177,7 +182,7 @@ fn the_level_of_a_unit_follows_from_what_is_above() {
     let tops = [1, 2, 3].map(|level| driven.create(Spec { level: Some(level), ..Spec::new(2) }));
     let below = |above: usize| {
         let handle = Handle::new("http://127.0.0.1:1/rendezvous", tops[above]).unwrap();
-        Some(Parent { handle, rank: Wanted::Rank(0) })
+        Some(Parent { handle, rank: RankChoice::Rank(0) })
     };
     for (above, level) in [(1, 1), (2, 2)] {
         for said in [None, Some(u64::from(level))] {

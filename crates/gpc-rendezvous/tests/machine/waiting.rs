@@ -1,22 +1,22 @@
 //! Waits, before and after the outcome is known.
 
 use gpc_rendezvous::machine::Input;
-use gpc_rendezvous::{Answer, FaultKind, Limits, Of, Request, Spec, Wanted};
+use gpc_rendezvous::{Answer, FaultKind, Limits, RankChoice, Request, Scope, Spec};
 
 use crate::support::driven::{Driven, id};
 
 fn until(resource: gpc_rendezvous::ResourceId, until: u64) -> Request {
-    Request::Wait { resource, of: Of::Own, until: Some(until), token: None }
+    Request::Wait { resource, of: Scope::Own, until: Some(until), token: None }
 }
 
 #[test]
-fn all_who_wait_are_told_the_same_and_who_comes_late_at_once() {
+fn all_waits_get_the_same_answer_and_late_ones_at_once() {
     let mut driven = Driven::new(Limits::default());
     let resource = driven.create(Spec::new(2));
     let early: Vec<_> = (0..5).map(|_| driven.wait(resource)).collect();
-    driven.register(resource, Wanted::Rank(1), "b").unwrap();
+    driven.register(resource, RankChoice::Rank(1), "b").unwrap();
     assert!(early.iter().all(|ticket| driven.answer(*ticket).is_none()));
-    driven.register(resource, Wanted::Rank(0), "a").unwrap();
+    driven.register(resource, RankChoice::Rank(0), "a").unwrap();
     let late = driven.completion(resource).unwrap();
     assert_eq!(&late.data[..], b"2 1 a1 b");
     for ticket in early {
@@ -36,20 +36,20 @@ fn a_wait_ends_at_its_time() {
     assert_eq!(driven.answer(ticket), Some(Ok(Answer::NotYet)));
     // A wait whose time has passed returns the present state.
     assert_eq!(driven.told(until(resource, 1500)), Ok(Answer::NotYet));
-    driven.register(resource, Wanted::Assign, "a").unwrap();
+    driven.register(resource, RankChoice::Assign, "a").unwrap();
     assert!(matches!(driven.told(until(resource, 0)), Ok(Answer::Completed(_))));
 }
 
 #[test]
-fn who_no_longer_waits_is_not_told() {
+fn a_cancelled_wait_gets_no_answer() {
     let mut driven = Driven::new(Limits::default());
     let resource = driven.create(Spec::new(1));
     let ticket = driven.ask(until(resource, 1500));
-    driven.input(Input::Gone(ticket));
-    driven.input(Input::Gone(ticket));
+    driven.input(Input::Cancelled(ticket));
+    driven.input(Input::Cancelled(ticket));
     assert_eq!(driven.service.load().1, 0);
     driven.at(2000);
-    driven.register(resource, Wanted::Assign, "a").unwrap();
+    driven.register(resource, RankChoice::Assign, "a").unwrap();
     assert_eq!(driven.answer(ticket), None);
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chained_gpc::{Functions, Id, Job, Listener, Node, Peers};
-use gpc_rendezvous::meeting::{Plan, Reached, Tasks};
+use gpc_rendezvous::meeting::{ClientResource, Plan, Tasks};
 use gpc_rendezvous::native::{Client, Host};
 use gpc_rendezvous::{Handle, Limits, Spec};
 
@@ -91,7 +91,7 @@ fn a_task_of_another_process() {
         "-" => plan,
         handle => {
             let handle = handle.parse().unwrap();
-            plan.at(Arc::new(Reached::new(Client::of(node.caller(), &handle).unwrap(), handle)))
+            plan.at(Arc::new(ClientResource::new(Client::of(node.caller(), &handle).unwrap(), handle)))
         }
     };
     if id != 0 {
@@ -139,7 +139,7 @@ fn a_registrant_that_is_killed_makes_room_for_another_one() {
     tally(0);
     let mut others: Vec<Process> = [1, 2, 3].map(|id| Process::start(id, Some(&handle), &peers)).into();
     let plan = Plan::new(0..4, "0", PATIENCE);
-    let plan = plan.at(Arc::new(Reached::new(client.clone(), handle.clone())));
+    let plan = plan.at(Arc::new(ClientResource::new(client.clone(), handle.clone())));
     let completion = tasks.meet(&node, plan).unwrap();
     assert_eq!(completion.data, "4 1 01 11 21 3");
     for other in &mut others {

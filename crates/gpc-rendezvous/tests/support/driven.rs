@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use chained_gpc::{Id, Job, Secret};
-use gpc_rendezvous::machine::{Drawn, Input, Millis, Output, Service, Ticket, Up};
+use gpc_rendezvous::machine::{Input, Millis, Output, ParentAction, RandomValues, Service, Ticket};
 use gpc_rendezvous::{
-    Answer, Completion, Fault, Joint, Life, Limits, Of, Properties, Registered, Request, ResourceId, Spec,
-    Token, Unit, Wanted,
+    Answer, Completion, Fault, Joint, Life, Limits, Properties, RankChoice, Registration, Request,
+    ResourceId, Scope, Spec, Token, Unit,
 };
 
 use super::maps::Maps;
@@ -20,7 +20,7 @@ pub(crate) struct Driven {
     pub(crate) now: Millis,
     pub(crate) kept: Maps,
     /// Actions at parents since the last check.
-    pub(crate) ups: Vec<(ResourceId, Up)>,
+    pub(crate) ups: Vec<(ResourceId, ParentAction)>,
     answers: BTreeMap<Ticket, Outcome>,
     tickets: u64,
     ids: u8,
@@ -71,8 +71,8 @@ impl Driven {
                 Output::Answer(ticket, outcome) => {
                     assert!(self.answers.insert(ticket, outcome).is_none(), "a second answer to {ticket:?}");
                 }
-                Output::Keep(change) => self.kept.keep(&[change]),
-                Output::Up(id, up) => self.ups.push((id, up)),
+                Output::Store(change) => self.kept.save(&[change]),
+                Output::ParentAction(id, up) => self.ups.push((id, up)),
             }
         }
     }
@@ -98,8 +98,8 @@ impl Driven {
     pub(crate) fn try_create(&mut self, spec: Spec) -> Result<ResourceId, Fault> {
         self.ids += 1;
         let joint = spec.joint.then(joint);
-        let drawn = Drawn { id: id(self.ids), token: token(&format!("above-{}", self.ids)), joint };
-        match self.told(Request::Create { spec, drawn })? {
+        let random = RandomValues { id: id(self.ids), token: token(&format!("above-{}", self.ids)), joint };
+        match self.told(Request::Create { spec, random })? {
             Answer::Created(id) => Ok(id),
             other => panic!("{other:?}"),
         }
@@ -112,11 +112,11 @@ impl Driven {
     pub(crate) fn register_with(
         &mut self,
         resource: ResourceId,
-        rank: Wanted,
+        rank: RankChoice,
         name: &str,
         data: &[u8],
         life: Life,
-    ) -> Result<Registered, Fault> {
+    ) -> Result<Registration, Fault> {
         let data = Bytes::copy_from_slice(data).into();
         match self.told(Request::Register { resource, rank, token: token(name), data, life })? {
             Answer::Registered(registered) => Ok(registered),
@@ -128,14 +128,14 @@ impl Driven {
     pub(crate) fn register(
         &mut self,
         resource: ResourceId,
-        rank: Wanted,
+        rank: RankChoice,
         name: &str,
-    ) -> Result<Registered, Fault> {
+    ) -> Result<Registration, Fault> {
         self.register_with(resource, rank, name, name.as_bytes(), Life::Unseen)
     }
 
     pub(crate) fn wait(&mut self, resource: ResourceId) -> Ticket {
-        self.ask(Request::Wait { resource, of: Of::Own, until: None, token: None })
+        self.ask(Request::Wait { resource, of: Scope::Own, until: None, token: None })
     }
 
     /// The completion that a wait returns immediately.

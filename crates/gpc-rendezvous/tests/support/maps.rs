@@ -4,18 +4,20 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use gpc_rendezvous::ResourceId;
-use gpc_rendezvous::machine::{Change, Kept, KeptController, KeptRegistrant, KeptResource, Unit};
+use gpc_rendezvous::machine::{
+    Change, StoredController, StoredRegistrant, StoredResource, StoredState, Unit,
+};
 
 /// The stored state.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Maps {
-    resources: BTreeMap<ResourceId, KeptResource>,
-    registrants: BTreeMap<(ResourceId, u32), (KeptRegistrant, Bytes)>,
-    controllers: BTreeMap<(ResourceId, Unit), KeptController>,
+    resources: BTreeMap<ResourceId, StoredResource>,
+    registrants: BTreeMap<(ResourceId, u32), (StoredRegistrant, Bytes)>,
+    controllers: BTreeMap<(ResourceId, Unit), StoredController>,
 }
 
 impl Maps {
-    pub(crate) fn keep(&mut self, changes: &[Change]) {
+    pub(crate) fn save(&mut self, changes: &[Change]) {
         for change in changes.iter().cloned() {
             match change {
                 Change::Resource(id, kept) => drop(self.resources.insert(id, kept)),
@@ -38,11 +40,11 @@ impl Maps {
         }
     }
 
-    pub(crate) fn load(&self) -> Kept {
+    pub(crate) fn load(&self) -> StoredState {
         let maps = self.clone();
         let registrants = maps.registrants.into_iter();
         let controllers = maps.controllers.into_iter();
-        Kept {
+        StoredState {
             now: None,
             resources: maps.resources.into_iter().collect(),
             registrants: registrants.map(|((id, rank), (kept, data))| (id, rank, kept, data)).collect(),

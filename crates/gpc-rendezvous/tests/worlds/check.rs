@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use chained_gpc::wire::level::{Leaves, Limits};
-use gpc_rendezvous::{Answer, Completion, FaultKind, Life, Of, ResourceId, Wanted};
+use gpc_rendezvous::{Answer, Completion, FaultKind, Life, RankChoice, ResourceId, Scope};
 
 use super::plan::{Kind, Planned, Weather};
 use super::task::{Phase, Task};
@@ -54,7 +54,7 @@ pub(crate) fn check(world: &World) -> Seen {
     }
     let outcomes: Vec<_> = world.tasks.iter().filter_map(|task| task.outcome.as_ref()).collect();
     let lost = |kind| outcomes.iter().filter(|told| told.as_ref().is_err_and(|f| f.kind == kind)).count();
-    let completed = |told: &Task| told.comer.of == Of::Top && completion(told).is_some();
+    let completed = |told: &Task| told.comer.of == Scope::Top && completion(told).is_some();
     let fewer = |task: &&Task| task.acknowledged.iter().any(|one| one.rank != task.acknowledged[0].rank);
     Seen {
         completions: outcomes.iter().filter(|told| matches!(told, Ok(Answer::Completed(_)))).count(),
@@ -76,7 +76,7 @@ fn completion(task: &Task) -> Option<&Completion> {
 /// The resource of a task's completion: its own, or the top.
 fn of(world: &World, task: &Task) -> usize {
     let mut of = task.comer.resource;
-    while let (Of::Top, Some((above, _))) = (task.comer.of, world.plan.resources[of].above) {
+    while let (Scope::Top, Some((above, _))) = (task.comer.of, world.plan.resources[of].above) {
         of = above;
     }
     of
@@ -116,7 +116,7 @@ fn registrants(world: &World, resource: &Planned, data: &Bytes) {
         let rank = there.remove(&number);
         let registers = matches!(task.comer.kind, Kind::Honest | Kind::Quitter);
         assert!(rank.is_none() || registers && !task.quit, "task {number} is there");
-        if let (Some(rank), Wanted::Rank(wanted)) = (rank, task.comer.wanted) {
+        if let (Some(rank), RankChoice::Rank(wanted)) = (rank, task.comer.wanted) {
             assert_eq!(u64::from(rank), wanted, "task {number}");
         }
         if task.comer.life == Life::Unseen && task.comer.kind == Kind::Honest {
@@ -125,7 +125,7 @@ fn registrants(world: &World, resource: &Planned, data: &Bytes) {
                 assert_eq!(rank, Some(acknowledged.rank), "task {number} was acknowledged");
             }
         }
-        if task.comer.of == Of::Own && task.comer.kind == Kind::Honest && completion(task).is_some() {
+        if task.comer.of == Scope::Own && task.comer.kind == Kind::Honest && completion(task).is_some() {
             let known = task.acknowledged.iter().any(|acknowledged| Some(acknowledged.rank) == rank);
             assert!(known || rank.is_none() && task.comer.life != Life::Unseen, "task {number} is not there");
         }
@@ -161,8 +161,8 @@ fn units(world: &World, resource: &Planned, data: &Bytes, complete: &Complete) {
         }
         let unit = complete.get(&below.id).expect("what is above is complete");
         let found = match rank {
-            Wanted::Rank(rank) => Some(rank as usize).filter(|rank| members[*rank] == *unit),
-            Wanted::Assign => left.iter().copied().find(|rank| members[*rank] == *unit),
+            RankChoice::Rank(rank) => Some(rank as usize).filter(|rank| members[*rank] == *unit),
+            RankChoice::Assign => left.iter().copied().find(|rank| members[*rank] == *unit),
         };
         assert!(found.is_some_and(|found| left.remove(&found)), "{below:?} is not there");
     }
@@ -170,7 +170,7 @@ fn units(world: &World, resource: &Planned, data: &Bytes, complete: &Complete) {
 
 /// A resource that fails does so for all waits, with the name of the lost task.
 fn failures(world: &World, resource: &Planned, complete: &Complete) {
-    let here = |task: &&Task| task.resource == resource.id && task.comer.of == Of::Own && task.alive;
+    let here = |task: &&Task| task.resource == resource.id && task.comer.of == Scope::Own && task.alive;
     let faults = world.tasks.iter().filter(here).filter_map(|task| task.outcome.as_ref()?.as_ref().err());
     let lost: Vec<_> = faults.filter(|fault| fault.kind == FaultKind::ControllerLost).collect();
     let Some(first) = lost.first() else { return };

@@ -2,8 +2,8 @@
 //! outcome.
 
 use bytes::Bytes;
-use gpc_rendezvous::machine::{Above, Millis, Up};
-use gpc_rendezvous::{Answer, FaultKind, Handle, Life, Of, Request, Token, Unit, Wanted};
+use gpc_rendezvous::machine::{Millis, ParentAction, ParentOutcome};
+use gpc_rendezvous::{Answer, FaultKind, Handle, Life, RankChoice, Request, Scope, Token, Unit};
 
 use super::site::Outcome;
 use super::task::{PATIENCE, POLL};
@@ -23,7 +23,7 @@ pub(crate) enum Phase {
 pub(crate) struct Driver {
     pub(crate) name: String,
     pub(crate) handle: Handle,
-    pub(crate) rank: Wanted,
+    pub(crate) rank: RankChoice,
     pub(crate) token: Token,
     pub(crate) lease: u64,
     pub(crate) phase: Phase,
@@ -31,30 +31,32 @@ pub(crate) struct Driver {
 }
 
 impl Driver {
-    pub(crate) fn new(name: String, lease: u64, up: &Up) -> Driver {
-        let (Up::Control { handle, rank, token, .. }
-        | Up::Register { handle, rank, token, .. }
-        | Up::Stop { handle, rank, token, .. }) = up;
+    pub(crate) fn new(name: String, lease: u64, up: &ParentAction) -> Driver {
+        let (ParentAction::Control { handle, rank, token, .. }
+        | ParentAction::Register { handle, rank, token, .. }
+        | ParentAction::Stop { handle, rank, token, .. }) = up;
         let (handle, rank, token) = (handle.clone(), *rank, token.clone());
         Driver { name, handle, rank, token, lease, phase: Phase::Controlling, number: 0 }
     }
 
     /// Handles an output of the service.
-    pub(crate) fn go_on(&mut self, up: Up) {
+    pub(crate) fn go_on(&mut self, up: ParentAction) {
         self.phase = match up {
-            Up::Control { .. } => Phase::Controlling,
-            Up::Register { data, .. } => Phase::Registering(data),
-            Up::Stop { why, .. } if matches!(self.phase, Phase::Controlling | Phase::Registering(_)) => {
+            ParentAction::Control { .. } => Phase::Controlling,
+            ParentAction::Register { data, .. } => Phase::Registering(data),
+            ParentAction::Stop { why, .. }
+                if matches!(self.phase, Phase::Controlling | Phase::Registering(_)) =>
+            {
                 Phase::Releasing(why)
             }
-            Up::Stop { .. } => Phase::Done,
+            ParentAction::Stop { .. } => Phase::Done,
         };
     }
 
     fn unit(&self) -> Option<Unit> {
         match self.rank {
-            Wanted::Rank(rank) => Some(Unit::Rank(u32::try_from(rank).unwrap())),
-            Wanted::Assign => None,
+            RankChoice::Rank(rank) => Some(Unit::Rank(u32::try_from(rank).unwrap())),
+            RankChoice::Assign => None,
         }
     }
 
@@ -72,7 +74,7 @@ impl Driver {
             }
             Phase::Waiting(_) => {
                 let until = Some(now + POLL);
-                (Request::Wait { resource, of: Of::Top, until, token: Some(token) }, POLL + PATIENCE)
+                (Request::Wait { resource, of: Scope::Top, until, token: Some(token) }, POLL + PATIENCE)
             }
             Phase::Releasing(why) => {
                 let (unit, lost) = (self.unit()?, Some(why.clone()));
@@ -90,7 +92,7 @@ impl Driver {
 
     /// Handles an answer to its latest request. Returns whether it sends the next request immediately, and its report
     /// to its own service.
-    pub(crate) fn take(&mut self, outcome: Outcome) -> (bool, Option<Above>) {
+    pub(crate) fn take(&mut self, outcome: Outcome) -> (bool, Option<ParentOutcome>) {
         match (&self.phase, outcome) {
             // The next request is due when the lease must be renewed.
             (Phase::Controlling, Ok(_)) => (false, None),
@@ -100,7 +102,7 @@ impl Driver {
             }
             (Phase::Waiting(_), Ok(Answer::Completed(completion))) => {
                 self.phase = Phase::Done;
-                (false, Some(Above::Completed(completion)))
+                (false, Some(ParentOutcome::Completed(completion)))
             }
             (Phase::Waiting(_), Ok(_)) => {
                 self.again();
@@ -113,7 +115,7 @@ impl Driver {
             (_, Err(fault)) if fault.kind == FaultKind::ServiceFull => (true, None),
             (_, Err(fault)) => {
                 self.phase = Phase::Done;
-                (false, Some(Above::Failed(fault)))
+                (false, Some(ParentOutcome::Failed(fault)))
             }
             (_, Ok(_)) => (true, None),
         }

@@ -2,7 +2,7 @@
 
 use chained_gpc::Job;
 use gpc_rendezvous::machine::Millis;
-use gpc_rendezvous::{Life, Of, ResourceId, Wanted};
+use gpc_rendezvous::{Life, RankChoice, ResourceId, Scope};
 
 use super::random::Random;
 
@@ -36,7 +36,7 @@ pub(crate) struct Planned {
     pub(crate) job: Option<Job>,
     pub(crate) joint: bool,
     /// The parent resource, and the rank there.
-    pub(crate) above: Option<(usize, Wanted)>,
+    pub(crate) above: Option<(usize, RankChoice)>,
 }
 
 /// Behavior of a task.
@@ -56,9 +56,9 @@ pub(crate) enum Kind {
 pub(crate) struct Comer {
     pub(crate) kind: Kind,
     pub(crate) resource: usize,
-    pub(crate) wanted: Wanted,
+    pub(crate) wanted: RankChoice,
     pub(crate) life: Life,
-    pub(crate) of: Of,
+    pub(crate) of: Scope,
     pub(crate) comes: Millis,
     /// Time of its death, without any message.
     pub(crate) dies: Option<Millis>,
@@ -84,8 +84,8 @@ impl Plan {
             }
             if random.percent(40) {
                 let comes = BEGIN + random.between(0, 2000);
-                let (kind, wanted, life) = (Kind::Watcher, Wanted::Assign, Life::Unseen);
-                let of = if random.percent(50) { Of::Own } else { Of::Top };
+                let (kind, wanted, life) = (Kind::Watcher, RankChoice::Assign, Life::Unseen);
+                let of = if random.percent(50) { Scope::Own } else { Scope::Top };
                 plan.comers.push(Comer { kind, resource, wanted, life, of, comes, dies: None });
             }
         }
@@ -93,7 +93,7 @@ impl Plan {
     }
 
     /// Adds a resource and those below it, as long as the world is small.
-    fn grow(&mut self, random: &mut Random, level: u16, above: Option<(usize, Wanted)>) {
+    fn grow(&mut self, random: &mut Random, level: u16, above: Option<(usize, RankChoice)>) {
         let number = self.resources.len();
         let capacity = random.between(1, if level == 1 { 5 } else { 4 }) as u32;
         let capacity = if number > 6 { 1 } else { capacity };
@@ -107,7 +107,7 @@ impl Plan {
         }
         let by_choice = random.percent(60);
         for rank in 0..capacity {
-            let rank = if by_choice { Wanted::Rank(rank.into()) } else { Wanted::Assign };
+            let rank = if by_choice { RankChoice::Rank(rank.into()) } else { RankChoice::Assign };
             self.grow(random, level - 1, Some((number, rank)));
         }
     }
@@ -116,8 +116,8 @@ impl Plan {
     fn people(&mut self, random: &mut Random, weather: Weather, resource: usize) {
         let (capacity, by_choice) = (self.resources[resource].capacity, random.percent(50));
         for rank in 0..capacity {
-            let wanted = if by_choice { Wanted::Rank(rank.into()) } else { Wanted::Assign };
-            let of = if random.percent(50) { Of::Own } else { Of::Top };
+            let wanted = if by_choice { RankChoice::Rank(rank.into()) } else { RankChoice::Assign };
+            let of = if random.percent(50) { Scope::Own } else { Scope::Top };
             let comes = BEGIN + random.between(0, 1500);
             let life = match (weather, random.between(0, 4)) {
                 (Weather::Calm, 0) => Life::Lease(LONG_LEASE),
@@ -132,7 +132,7 @@ impl Plan {
                     0 => first,
                     1 => Comer { kind: Kind::Quitter, dies: None, ..first },
                     _ => {
-                        let over = Wanted::Rank(random.between(0, 9) + u64::from(capacity));
+                        let over = RankChoice::Rank(random.between(0, 9) + u64::from(capacity));
                         Comer { kind: Kind::Liar, wanted: over, dies: None, ..first }
                     }
                 };

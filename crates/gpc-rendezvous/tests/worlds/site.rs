@@ -84,7 +84,7 @@ impl Site {
                     self.asked.iter().filter(of_asker).map(|(ticket, _)| *ticket).collect();
                 for ticket in gone {
                     self.asked.remove(&ticket);
-                    service.handle(now, Input::Gone(ticket));
+                    service.handle(now, Input::Cancelled(ticket));
                 }
             }
             Mail::Input(input) => service.handle(now, input),

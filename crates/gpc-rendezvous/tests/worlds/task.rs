@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 use gpc_rendezvous::machine::Millis;
-use gpc_rendezvous::{Answer, FaultKind, Registered, Request, ResourceId, Token};
+use gpc_rendezvous::{Answer, FaultKind, Registration, Request, ResourceId, Token};
 
 use super::plan::{Comer, Kind};
 use super::site::Outcome;
@@ -32,7 +32,7 @@ pub(crate) struct Task {
     pub(crate) number: u64,
     pub(crate) alive: bool,
     /// All answers to its registrations, including late ones.
-    pub(crate) acknowledged: Vec<Registered>,
+    pub(crate) acknowledged: Vec<Registration>,
     /// The outcome that it received.
     pub(crate) outcome: Option<Outcome>,
     /// Whether it was answered that it is no longer registered.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use gpc_rendezvous::machine::{Drawn, Input, Millis, Output, Up};
+use gpc_rendezvous::machine::{Input, Millis, Output, ParentAction, RandomValues};
 use gpc_rendezvous::{Answer, Handle, Joint, Life, Parent, Request, ResourceId, Spec, Token};
 
 use super::driver::Driver;
@@ -81,10 +81,10 @@ impl World {
             let token = Token::new(&format!("unit-{number}")).unwrap();
             let secret = chained_gpc::Secret::new(&[number as u8; 32]).unwrap();
             let joint = Some(Joint { job: chained_gpc::Job([number as u8; 16]), secret });
-            let drawn = Drawn { id: planned.id, token, joint };
+            let random = RandomValues { id: planned.id, token, joint };
             // The answer is ignored: these resources exist from the start.
             let asker = Asker::Task(usize::MAX);
-            self.sites[planned.site].take(self.now, Mail::Ask(asker, 0, Request::Create { spec, drawn }));
+            self.sites[planned.site].take(self.now, Mail::Ask(asker, 0, Request::Create { spec, random }));
         }
         (0..self.sites.len()).for_each(|site| self.give(site));
         for task in 0..self.tasks.len() {
@@ -198,11 +198,11 @@ impl World {
         let (mut changes, mut rest) = (Vec::new(), Vec::new());
         for output in self.sites[site].outputs() {
             match output {
-                Output::Keep(change) => changes.push(change),
+                Output::Store(change) => changes.push(change),
                 output => rest.push(output),
             }
         }
-        self.sites[site].kept.keep(&changes);
+        self.sites[site].kept.save(&changes);
         if self.now > BEGIN && self.crash_now() {
             return self.crash(site);
         }
@@ -213,8 +213,8 @@ impl World {
                         self.send(|| Event::Answer(asker, number, outcome.clone()));
                     }
                 }
-                Output::Up(id, up) => self.up(site, id, up),
-                Output::Keep(_) => {}
+                Output::ParentAction(id, up) => self.up(site, id, up),
+                Output::Store(_) => {}
             }
         }
         self.look(site);
@@ -235,8 +235,8 @@ impl World {
         }
     }
 
-    fn up(&mut self, site: usize, id: ResourceId, up: Up) {
-        if let Up::Register { data, .. } = &up {
+    fn up(&mut self, site: usize, id: ResourceId, up: ParentAction) {
+        if let ParentAction::Register { data, .. } = &up {
             self.units.push((id, data.clone()));
         }
         let lease = if self.weather == Weather::Wild { LEASE } else { LONG_LEASE };
@@ -297,7 +297,7 @@ impl World {
         }
         if let (Asker::Driver(site, _, id), Some(above)) = (asker, above) {
             // Within one process no message is lost.
-            self.at(self.now, Event::Mail(site, Mail::Input(Input::Above(id, above))));
+            self.at(self.now, Event::Mail(site, Mail::Input(Input::ParentOutcome(id, above))));
         }
     }
 

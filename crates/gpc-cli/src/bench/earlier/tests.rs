@@ -3,8 +3,8 @@
 use super::super::sample::{key, report, row};
 use super::*;
 
-fn what(func: &str) -> What {
-    What { func: func.into(), header: String::new(), forward_first: false }
+fn what(func: &str) -> CallSettings {
+    CallSettings { func: func.into(), header: String::new(), forward_first: false }
 }
 
 fn saved(text: &str, func: &str) -> Result<Earlier, String> {

@@ -21,7 +21,7 @@ use gpc_launch::NodeSettings;
 const END_LIMIT: Duration = Duration::from_secs(2);
 
 /// Interval at which a waiting command checks for a signal.
-const LOOK: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Calls of a kind that a round makes before it measures. They open links, and bring the memory of the processes back.
 const WARM_UP: u32 = 3;
@@ -132,7 +132,7 @@ impl Live {
         let mut handle = self.node.call(call)?;
         // Ends: the call has a time limit.
         loop {
-            if let Some(ended) = handle.wait_for(LOOK) {
+            if let Some(ended) = handle.wait_for(POLL_INTERVAL) {
                 let took = begun.elapsed();
                 ended?;
                 return Ok(took);

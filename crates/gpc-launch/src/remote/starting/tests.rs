@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
-use super::super::answer::Here;
+use super::super::answer::StartReport;
 use super::*;
 use chained_gpc::peering::PublicKey;
 
@@ -16,7 +16,7 @@ fn hosts(count: u32, each: u32) -> Share {
 }
 
 fn here(id: Id) -> Answer {
-    Answer::Here(Here {
+    Answer::Started(StartReport {
         id,
         loopback: "127.0.0.1:5".parse().unwrap(),
         address: None,
@@ -116,7 +116,7 @@ impl World {
         match output {
             Output::Up(answer) if place == 0 => self.up.push(answer),
             Output::Up(answer) => self.say(place, &answer.to_string()),
-            Output::Said { .. } => {}
+            Output::Log { .. } => {}
             Output::Kill { agent } => {
                 let child = self.agents.iter().position(|child| child.parent == Some((place, agent)));
                 child.into_iter().for_each(|child| self.end(child));
@@ -133,7 +133,7 @@ impl World {
         match fate {
             Fate::Silent => return,
             Fate::Refused => {
-                parent.said(number, "ssh: No route to host");
+                parent.log_line(number, "ssh: No route to host");
                 return parent.fail(number, "exit status 255", now);
             }
             Fate::Babbles => {
@@ -168,7 +168,7 @@ impl World {
         let (mut there, mut gone) = (Vec::new(), Vec::new());
         for answer in &self.up {
             match answer {
-                Answer::Here(here) => there.push(here.id),
+                Answer::Started(here) => there.push(here.id),
                 Answer::Down(down) => gone.extend(down.first..down.first + down.count),
                 other => panic!("{other} goes up to nobody"),
             }
@@ -220,7 +220,7 @@ proptest! {
         }
         let outputs: Vec<Output> = std::iter::from_fn(|| starting.next_output()).collect();
         let killed = outputs.iter().filter(|output| matches!(output, Output::Kill { .. })).count();
-        let there = outputs.iter().any(|output| matches!(output, Output::Up(Answer::Here(_))));
+        let there = outputs.iter().any(|output| matches!(output, Output::Up(Answer::Started(_))));
         prop_assert!(killed <= 1 && !there);
     }
 }
@@ -238,7 +238,7 @@ fn all_are_started_through_a_tree() {
 fn why_a_host_is_lost_is_said_with_its_own_words() {
     let mut starting = Starting::new(NonZeroU32::new(2).unwrap(), LIMIT);
     starting.start_all(&hosts(2, 3), Duration::ZERO);
-    starting.said(0, "ssh: connect to host h0 port 22: No route to host\r");
+    starting.log_line(0, "ssh: connect to host h0 port 22: No route to host\r");
     starting.fail(0, "exit status 255", Duration::ZERO);
     starting.line(1, "Last login: today", Duration::ZERO);
     starting.tick(LIMIT);
@@ -265,7 +265,7 @@ fn who_is_lost_after_that_takes_its_share_along_and_nobody_is_started_again() {
     assert!(starting.is_done());
     starting.fail(0, "exit status 1", LIMIT);
     let outputs: Vec<Output> = std::iter::from_fn(|| starting.next_output()).collect();
-    let lost = |first, count, why| Output::Up(Answer::Lost(Gone::new(first, count, why)));
+    let lost = |first, count, why| Output::Up(Answer::Lost(LossReport::new(first, count, why)));
     assert_eq!(outputs[1..3], [Output::Up(here(1)), Output::Up(here(2))]);
     assert_eq!(
         outputs[3..],

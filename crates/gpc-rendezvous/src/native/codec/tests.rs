@@ -21,8 +21,8 @@ fn job() -> impl Strategy<Value = Job> {
     any::<[u8; 16]>().prop_map(Job)
 }
 
-fn wanted() -> impl Strategy<Value = Wanted> {
-    prop_oneof![Just(Wanted::Assign), any::<u64>().prop_map(Wanted::Rank)]
+fn wanted() -> impl Strategy<Value = RankChoice> {
+    prop_oneof![Just(RankChoice::Assign), any::<u64>().prop_map(RankChoice::Rank)]
 }
 
 fn unit() -> impl Strategy<Value = Unit> {
@@ -53,31 +53,33 @@ fn spec() -> impl Strategy<Value = Spec> {
     )
 }
 
-fn ask() -> impl Strategy<Value = Ask> {
+fn ask() -> impl Strategy<Value = WireRequest> {
     prop_oneof![
-        spec().prop_map(Ask::Create),
+        spec().prop_map(WireRequest::Create),
         (resource(), wanted(), token(), data(), life()).prop_map(|(resource, rank, token, data, life)| {
-            Ask::Register { resource, rank, token, data, life }
+            WireRequest::Register { resource, rank, token, data, life }
         }),
-        (resource(), any::<u64>(), token()).prop_map(|(resource, rank, token)| Ask::Withdraw {
+        (resource(), any::<u64>(), token()).prop_map(|(resource, rank, token)| WireRequest::Withdraw {
             resource,
             rank,
             token
         }),
         (resource(), any::<bool>(), any::<u64>(), prop::option::of(token())).prop_map(
             |(resource, top, limit, token)| {
-                Ask::Wait { resource, of: if top { Of::Top } else { Of::Own }, limit, token }
+                WireRequest::Wait { resource, of: if top { Scope::Top } else { Scope::Own }, limit, token }
             }
         ),
-        resource().prop_map(Ask::Properties),
-        (resource(), any::<u64>()).prop_map(|(resource, rank)| Ask::Registrant { resource, rank }),
+        resource().prop_map(WireRequest::Properties),
+        (resource(), any::<u64>()).prop_map(|(resource, rank)| WireRequest::Registrant { resource, rank }),
         (resource(), unit(), "\\PC{0,80}", token(), life()).prop_map(
-            |(resource, unit, name, token, life)| { Ask::Control { resource, unit, name, token, life } }
+            |(resource, unit, name, token, life)| {
+                WireRequest::Control { resource, unit, name, token, life }
+            }
         ),
         (resource(), unit(), token(), prop::option::of("\\PC{0,80}"))
-            .prop_map(|(resource, unit, token, lost)| Ask::Release { resource, unit, token, lost }),
-        resource().prop_map(Ask::Destroy),
-        job().prop_map(Ask::EndJob),
+            .prop_map(|(resource, unit, token, lost)| WireRequest::Release { resource, unit, token, lost }),
+        resource().prop_map(WireRequest::Destroy),
+        job().prop_map(WireRequest::EndJob),
     ]
 }
 
@@ -120,7 +122,7 @@ fn answer() -> impl Strategy<Value = Result<Answer, Fault>> {
         fault().prop_map(Err),
         resource().prop_map(|id| Ok(Answer::Created(id))),
         any::<[u32; 3]>().prop_map(|[rank, tally, capacity]| {
-            Ok(Answer::Registered(Registered { rank, tally, capacity }))
+            Ok(Answer::Registered(Registration { rank, tally, capacity }))
         }),
         (any::<u16>(), data(), prop::option::of(joint))
             .prop_map(|(level, data, joint)| Ok(Answer::Completed(Completion { level, data, joint }))),
@@ -136,7 +138,7 @@ proptest! {
     #[test]
     fn a_request_is_read_as_it_was_written(ask in ask(), more: u8) {
         let (mut header, data) = ask.encode();
-        let decode = |header: &[u8]| Ask::decode(ask.operation(), header, data.clone(), FROM);
+        let decode = |header: &[u8]| WireRequest::decode(ask.operation(), header, data.clone(), FROM);
         prop_assert_eq!(decode(&header), Ok(ask.clone()));
         prop_assert!(decode(&header[..header.len() - 1]).is_err());
         header.push(more);
@@ -160,7 +162,7 @@ proptest! {
         rest in prop::collection::vec(prop_oneof![0..3_u8, any::<u8>()], 0..80),
     ) {
         let header = [&[VERSION], &rest[..]].concat();
-        if let Ok(ask) = Ask::decode(operation, &header, Bytes::new(), FROM) {
+        if let Ok(ask) = WireRequest::decode(operation, &header, Bytes::new(), FROM) {
             prop_assert_eq!(ask.encode().0, header);
         }
     }
@@ -176,18 +178,19 @@ proptest! {
 
 /// If the bytes could name the link, a node could have the registrations of another node withdrawn.
 #[test]
-fn who_asks_is_known_by_the_link() {
+fn a_caller_is_identified_by_its_link() {
     let token = Token::new("t").unwrap();
     let life = Life::Member(1);
-    let ask = Ask::Register {
+    let ask = WireRequest::Register {
         resource: ResourceId([0; 16]),
-        rank: Wanted::Assign,
+        rank: RankChoice::Assign,
         token,
         data: Bytes::new(),
         life,
     };
     let (header, data) = ask.encode();
-    let Ok(Ask::Register { life, .. }) = Ask::decode(Operation::Register, &header, data, 2) else {
+    let Ok(WireRequest::Register { life, .. }) = WireRequest::decode(Operation::Register, &header, data, 2)
+    else {
         panic!("it is a registration")
     };
     assert_eq!(life, Life::Member(2));

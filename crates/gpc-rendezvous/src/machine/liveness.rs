@@ -4,7 +4,7 @@
 use chained_gpc::{Id, Shown};
 
 use super::holder::{Holder, lease_of};
-use super::resource::{Controller, Seen};
+use super::resource::{Controller, Liveness};
 use super::service::Service;
 use super::step::Step;
 use super::timer::Timer;
@@ -29,19 +29,19 @@ impl Service {
         }
     }
 
-    fn seen(&mut self, id: ResourceId, holder: Holder) -> Option<(&mut Seen, bool)> {
+    fn liveness(&mut self, id: ResourceId, holder: Holder) -> Option<(&mut Liveness, bool)> {
         let resource = self.resources.get_mut(&id)?;
-        let (seen, token) = match holder {
+        let (liveness, token) = match holder {
             Holder::Registrant(rank) => resource
                 .registrants
                 .get_mut(&rank)
-                .map(|registrant| (&mut registrant.seen, &registrant.token))?,
+                .map(|registrant| (&mut registrant.liveness, &registrant.token))?,
             Holder::Controller(unit) => resource
                 .controllers
                 .get_mut(&unit)
-                .map(|controller| (&mut controller.seen, &controller.token))?,
+                .map(|controller| (&mut controller.liveness, &controller.token))?,
         };
-        Some((seen, resource.tokens_waiting.contains_key(token)))
+        Some((liveness, resource.tokens_waiting.contains_key(token)))
     }
 
     /// Restarts the lease from now.
@@ -50,13 +50,13 @@ impl Service {
         if self.resources.get(&id).is_none_or(|resource| !resource.is_open()) {
             return;
         }
-        let Some((seen, waits)) = self.seen(id, holder) else { return };
-        let before = seen.until.take();
-        match seen.life {
-            Life::Lease(length) if !waits => seen.until = Some(now.saturating_add(length.max(1))),
+        let Some((liveness, waits)) = self.liveness(id, holder) else { return };
+        let before = liveness.until.take();
+        match liveness.life {
+            Life::Lease(length) if !waits => liveness.until = Some(now.saturating_add(length.max(1))),
             _ => {}
         }
-        let (life, after) = (seen.life, seen.until);
+        let (life, after) = (liveness.life, liveness.until);
         if let Some(before) = before {
             self.timers.remove(&(before, Timer::Lease(id, holder)));
         }
@@ -72,25 +72,25 @@ impl Service {
         if self.resources.get(&id).is_none_or(|resource| !resource.is_open()) {
             return;
         }
-        let Some(before) = self.seen(id, holder).map(|(seen, _)| seen.life) else { return };
+        let Some(before) = self.liveness(id, holder).map(|(liveness, _)| liveness.life) else { return };
         if before == life {
             return;
         }
         self.end_life(id, holder);
-        if let Some((seen, _)) = self.seen(id, holder) {
-            seen.life = life;
+        if let Some((liveness, _)) = self.liveness(id, holder) {
+            liveness.life = life;
         }
         self.begin_life(id, holder);
         if lease_of(before) != lease_of(life) {
             let change = self.resources.get(&id).and_then(|resource| resource.change(holder));
-            self.outputs.extend(change.map(Output::Keep));
+            self.outputs.extend(change.map(Output::Store));
         }
     }
 
     /// Stops tracking the liveness of a holder.
     pub(super) fn end_life(&mut self, id: ResourceId, holder: Holder) {
-        let Some((seen, _)) = self.seen(id, holder) else { return };
-        let (life, until) = (seen.life, seen.until.take());
+        let Some((liveness, _)) = self.liveness(id, holder) else { return };
+        let (life, until) = (liveness.life, liveness.until.take());
         if let Some(until) = until {
             self.timers.remove(&(until, Timer::Lease(id, holder)));
         }
@@ -196,7 +196,7 @@ impl Service {
         self.place_controller(id, unit, name, token, life);
         self.note(Step::Controlled(id, unit));
         let change = self.resources.get(&id).and_then(|resource| resource.change(Holder::Controller(unit)));
-        self.outputs.extend(change.map(Output::Keep));
+        self.outputs.extend(change.map(Output::Store));
         Ok(Answer::Done)
     }
 
@@ -210,7 +210,9 @@ impl Service {
     ) {
         let Some(resource) = self.resources.get_mut(&id) else { return };
         resource.units_by_token.insert(token.clone(), unit);
-        resource.controllers.insert(unit, Controller { name, token, seen: Seen { life, until: None } });
+        resource
+            .controllers
+            .insert(unit, Controller { name, token, liveness: Liveness { life, until: None } });
         self.held += OVERHEAD;
         self.begin_life(id, Holder::Controller(unit));
     }
@@ -241,7 +243,7 @@ impl Service {
         if let Some(controller) = resource.controllers.remove(&unit) {
             resource.units_by_token.remove(&controller.token);
             self.held -= OVERHEAD;
-            self.outputs.push_back(Output::Keep(Change::Released(id, unit)));
+            self.outputs.push_back(Output::Store(Change::Released(id, unit)));
             self.note(Step::Released(id, unit, controller));
         }
     }
@@ -250,7 +252,7 @@ impl Service {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::machine::{Drawn, Input, Limits, Request, Spec, Ticket, Wanted};
+    use crate::machine::{Input, Limits, RandomValues, RankChoice, Request, Spec, Ticket};
 
     const ID: ResourceId = ResourceId([7; 16]);
 
@@ -279,10 +281,10 @@ mod tests {
     #[test]
     fn a_controlling_task_has_done_its_part_with_the_data_of_its_unit() {
         let mut service = Service::new(Limits::default());
-        let drawn = Drawn { id: ID, token: token("above"), joint: None };
-        ask(&mut service, 1, Request::Create { spec: Spec::new(2), drawn }).unwrap();
+        let random = RandomValues { id: ID, token: token("above"), joint: None };
+        ask(&mut service, 1, Request::Create { spec: Spec::new(2), random }).unwrap();
         ask(&mut service, 2, control(1)).unwrap();
-        let (rank, data, life) = (Wanted::Rank(1), "1".into(), Life::Unseen);
+        let (rank, data, life) = (RankChoice::Rank(1), "1".into(), Life::Unseen);
         let register = Request::Register { resource: ID, rank, token: token("t"), data, life };
         ask(&mut service, 3, register).unwrap();
         // A delayed copy of an earlier request starts no lease.
@@ -290,9 +292,9 @@ mod tests {
         let lost = Some("destroyed".to_owned());
         let release = Request::Release { resource: ID, unit: Unit::Rank(1), token: token("t"), lost };
         assert_eq!(ask(&mut service, 5, release).unwrap_err().kind, FaultKind::NotRegistered);
-        let Ok(Answer::Properties(seen)) = ask(&mut service, 10_000, Request::Properties(ID)) else {
+        let Ok(Answer::Properties(liveness)) = ask(&mut service, 10_000, Request::Properties(ID)) else {
             panic!("the resource is gone")
         };
-        assert_eq!((seen.tally, seen.failed), (1, None));
+        assert_eq!((liveness.tally, liveness.failed), (1, None));
     }
 }

@@ -8,20 +8,20 @@ use chained_gpc::wire::level::{Limits, validate};
 use super::{Fault, FaultKind};
 
 /// Data of a registrant. The service validates plain data ([`From`]) itself; callers validate long data with
-/// [`Brought::checked`].
+/// [`RegistrantData::checked`].
 #[derive(Clone, Debug)]
-pub struct Brought {
+pub struct RegistrantData {
     pub(super) data: Bytes,
     /// The resource level for which the data were validated, and the result.
     checked: Option<(u16, Result<(), Fault>)>,
 }
 
-impl Brought {
+impl RegistrantData {
     /// Validates data for a resource of this level, in time proportional to their length. If the data are invalid, the
     /// service returns the fault at registration, unless it rejects the registration for another reason.
-    pub fn checked(level: u16, data: Bytes) -> Brought {
+    pub fn checked(level: u16, data: Bytes) -> RegistrantData {
         let checked = Some((level, check(level, &data)));
-        Brought { data, checked }
+        RegistrantData { data, checked }
     }
 
     /// The data.
@@ -43,9 +43,9 @@ impl Brought {
     }
 }
 
-impl<T: Into<Bytes>> From<T> for Brought {
-    fn from(data: T) -> Brought {
-        Brought { data: data.into(), checked: None }
+impl<T: Into<Bytes>> From<T> for RegistrantData {
+    fn from(data: T) -> RegistrantData {
+        RegistrantData { data: data.into(), checked: None }
     }
 }
 
@@ -74,24 +74,24 @@ mod tests {
     /// One malformed registration of 64 MiB blocked all other callers for seconds, because the service thread validated
     /// it.
     #[test]
-    fn data_are_looked_at_once_for_each_level() {
+    fn data_are_validated_once_for_each_level() {
         let (whole, broken) = (Bytes::from_static(b"1 1 a"), Bytes::from_static(b"1 9 a"));
         // This value cannot be built outside the module. It shows that the data are not validated again.
-        let believed = Brought { data: broken.clone(), checked: Some((2, Ok(()))) };
+        let believed = RegistrantData { data: broken.clone(), checked: Some((2, Ok(()))) };
         assert_eq!(believed.fits(2), Ok(()));
         for level in [3, 64] {
             assert_eq!(believed.fits(level).unwrap_err().kind, FaultKind::Malformed);
         }
         for data in [whole, broken] {
             for level in [0, 1, 2, 3] {
-                let plain = Brought::from(data.clone());
+                let plain = RegistrantData::from(data.clone());
                 assert_eq!(plain.checked_for(), None);
                 for checked in [1, 2, 3] {
-                    assert_eq!(Brought::checked(checked, data.clone()).fits(level), plain.fits(level));
+                    assert_eq!(RegistrantData::checked(checked, data.clone()).fits(level), plain.fits(level));
                 }
             }
         }
-        let broken = Brought::checked(2, Bytes::from_static(b"1 9 a"));
+        let broken = RegistrantData::checked(2, Bytes::from_static(b"1 9 a"));
         assert_eq!(broken.fits(2).unwrap_err().kind, FaultKind::Malformed);
     }
 }

@@ -9,15 +9,15 @@ use super::{Fault, Joint, Millis, Parent, ResourceId, Token, Unit};
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Change {
     /// A resource is new or has changed.
-    Resource(ResourceId, KeptResource),
+    Resource(ResourceId, StoredResource),
     /// A registrant is new, with its data.
-    Registrant(ResourceId, u32, KeptRegistrant, Bytes),
+    Registrant(ResourceId, u32, StoredRegistrant, Bytes),
     /// A registrant's lease has changed; its data have not.
-    Lease(ResourceId, u32, KeptRegistrant),
+    Lease(ResourceId, u32, StoredRegistrant),
     /// A registrant has left.
     Withdrawn(ResourceId, u32),
     /// A controlling task is new or has changed.
-    Controller(ResourceId, Unit, KeptController),
+    Controller(ResourceId, Unit, StoredController),
     /// A controlling task has left.
     Released(ResourceId, Unit),
     /// A resource has ended, with everything that belongs to it.
@@ -26,7 +26,7 @@ pub enum Change {
 
 /// A resource without its registrants. Whether it is complete follows from the registrants.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct KeptResource {
+pub struct StoredResource {
     /// Number of registrants that make it complete.
     pub capacity: u32,
     /// Level of its data.
@@ -49,7 +49,7 @@ pub struct KeptResource {
 
 /// A registrant.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct KeptRegistrant {
+pub struct StoredRegistrant {
     /// Its token.
     pub token: Token,
     /// Length of its lease, milliseconds.
@@ -58,7 +58,7 @@ pub struct KeptRegistrant {
 
 /// A controlling task.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct KeptController {
+pub struct StoredController {
     /// Its name.
     pub name: String,
     /// Its token.
@@ -69,14 +69,14 @@ pub struct KeptController {
 
 /// The whole persistent state.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub struct Kept {
+pub struct StoredState {
     /// The time that was stored last, from which the remaining lifetimes of resources are counted. `None` in a store
     /// that an earlier version wrote.
     pub now: Option<Millis>,
     /// Resources.
-    pub resources: Vec<(ResourceId, KeptResource)>,
+    pub resources: Vec<(ResourceId, StoredResource)>,
     /// Registrants.
-    pub registrants: Vec<(ResourceId, u32, KeptRegistrant, Bytes)>,
+    pub registrants: Vec<(ResourceId, u32, StoredRegistrant, Bytes)>,
     /// Controlling tasks.
-    pub controllers: Vec<(ResourceId, Unit, KeptController)>,
+    pub controllers: Vec<(ResourceId, Unit, StoredController)>,
 }

@@ -3,33 +3,33 @@
 
 /// A call `C`, and the token `T` that answers it.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub(super) enum Held<C, T> {
+pub(super) enum PendingCall<C, T> {
     /// There is no call.
     #[default]
     Nothing,
     /// A call has begun, and may end at any moment; its token is still to be stored.
     Begun(C),
     /// A call waits, with its token.
-    Waits(C, T),
+    Waiting(C, T),
     /// The call has ended before it was answered. Its token is useless.
     Ended(Option<T>),
 }
 
-impl<C: Copy + PartialEq, T> Held<C, T> {
+impl<C: Copy + PartialEq, T> PendingCall<C, T> {
     /// Begins a call. Returns whether it may wait: at most one call does.
     pub(super) fn begin(&mut self, call: C) -> bool {
-        let free = matches!(self, Held::Nothing | Held::Ended(_));
+        let free = matches!(self, PendingCall::Nothing | PendingCall::Ended(_));
         if free {
-            *self = Held::Begun(call);
+            *self = PendingCall::Begun(call);
         }
         free
     }
 
     /// Stores the token of the call that has begun. If the call has ended meanwhile, returns the token.
-    pub(super) fn keep(&mut self, call: C, token: T) -> Option<T> {
+    pub(super) fn store_token(&mut self, call: C, token: T) -> Option<T> {
         match self {
-            Held::Begun(begun) if *begun == call => {
-                *self = Held::Waits(call, token);
+            PendingCall::Begun(begun) if *begun == call => {
+                *self = PendingCall::Waiting(call, token);
                 None
             }
             _ => Some(token),
@@ -39,8 +39,8 @@ impl<C: Copy + PartialEq, T> Held<C, T> {
     /// Ends a call. Returns whether it was this one.
     pub(super) fn end(&mut self, call: C) -> bool {
         match std::mem::take(self) {
-            Held::Begun(own) if own == call => *self = Held::Ended(None),
-            Held::Waits(own, token) if own == call => *self = Held::Ended(Some(token)),
+            PendingCall::Begun(own) if own == call => *self = PendingCall::Ended(None),
+            PendingCall::Waiting(own, token) if own == call => *self = PendingCall::Ended(Some(token)),
             other => {
                 *self = other;
                 return false;
@@ -53,19 +53,19 @@ impl<C: Copy + PartialEq, T> Held<C, T> {
     pub(super) fn take_end(&mut self) -> bool {
         let ended = self.has_ended();
         if ended {
-            *self = Held::Nothing;
+            *self = PendingCall::Nothing;
         }
         ended
     }
 
     pub(super) fn has_ended(&self) -> bool {
-        matches!(self, Held::Ended(_))
+        matches!(self, PendingCall::Ended(_))
     }
 
     /// Takes the token of the waiting call, to answer it.
     pub(super) fn take(&mut self) -> Option<T> {
         match std::mem::take(self) {
-            Held::Waits(_, token) => Some(token),
+            PendingCall::Waiting(_, token) => Some(token),
             other => {
                 *self = other;
                 None
@@ -75,7 +75,7 @@ impl<C: Copy + PartialEq, T> Held<C, T> {
 
     /// Whether there is no call, or one whose end was taken.
     pub(super) fn is_nothing(&self) -> bool {
-        matches!(self, Held::Nothing)
+        matches!(self, PendingCall::Nothing)
     }
 }
 
@@ -88,28 +88,28 @@ mod tests {
     /// A call could end between the registration of this process's cancel handler and the moment at which its token was
     /// stored. The token stayed, and the process took its root for alive.
     #[test]
-    fn a_call_that_ends_before_its_token_is_kept_is_not_held() {
-        let mut held = Held::default();
-        assert!(held.begin(1) && held.end(1));
-        assert_eq!(held.keep(1, "token"), Some("token"));
-        assert!(held.take_end() && held.is_nothing() && !held.take_end());
+    fn a_call_that_ends_before_its_token_is_stored_does_not_wait() {
+        let mut pending = PendingCall::default();
+        assert!(pending.begin(1) && pending.end(1));
+        assert_eq!(pending.store_token(1, "token"), Some("token"));
+        assert!(pending.take_end() && pending.is_nothing() && !pending.take_end());
     }
 
     #[derive(Clone, Copy, Debug)]
     enum Step {
         Begin(u8),
-        Keep(u8),
+        Store(u8),
         End(u8),
-        Heard,
+        TakeEnd,
         Answer,
     }
 
     fn step() -> impl Strategy<Value = Step> {
         prop_oneof![
             (0..3_u8).prop_map(Step::Begin),
-            (0..3_u8).prop_map(Step::Keep),
+            (0..3_u8).prop_map(Step::Store),
             (0..3_u8).prop_map(Step::End),
-            Just(Step::Heard),
+            Just(Step::TakeEnd),
             Just(Step::Answer),
         ]
     }
@@ -117,38 +117,38 @@ mod tests {
     proptest! {
         /// In any order of steps, a stored token belongs to a call that has begun and has not ended.
         #[test]
-        fn only_a_call_that_is_under_way_is_held(steps in prop::collection::vec(step(), 0..40)) {
-            let mut held = Held::default();
+        fn only_a_call_in_progress_waits(steps in prop::collection::vec(step(), 0..40)) {
+            let mut pending = PendingCall::default();
             // The call in progress, whether its token is stored, and whether an end is to be taken.
             let (mut under_way, mut kept, mut ended) = (None, false, false);
             for step in steps {
                 match step {
                     Step::Begin(call) => {
-                        prop_assert_eq!(held.begin(call), under_way.is_none());
+                        prop_assert_eq!(pending.begin(call), under_way.is_none());
                         if under_way.is_none() {
                             (under_way, kept, ended) = (Some(call), false, false);
                         }
                     }
-                    Step::Keep(call) => {
+                    Step::Store(call) => {
                         let fits = under_way == Some(call) && !kept;
-                        prop_assert_eq!(held.keep(call, call), (!fits).then_some(call));
+                        prop_assert_eq!(pending.store_token(call, call), (!fits).then_some(call));
                         kept |= fits;
                     }
                     Step::End(call) => {
-                        prop_assert_eq!(held.end(call), under_way == Some(call));
+                        prop_assert_eq!(pending.end(call), under_way == Some(call));
                         if under_way == Some(call) {
                             (under_way, kept, ended) = (None, false, true);
                         }
                     }
-                    Step::Heard => prop_assert_eq!(held.take_end(), std::mem::take(&mut ended)),
+                    Step::TakeEnd => prop_assert_eq!(pending.take_end(), std::mem::take(&mut ended)),
                     Step::Answer => {
-                        prop_assert_eq!(held.take(), under_way.filter(|_| kept));
+                        prop_assert_eq!(pending.take(), under_way.filter(|_| kept));
                         if kept {
                             (under_way, kept) = (None, false);
                         }
                     }
                 }
-                prop_assert_eq!(held.is_nothing(), under_way.is_none() && !ended);
+                prop_assert_eq!(pending.is_nothing(), under_way.is_none() && !ended);
             }
         }
     }

@@ -12,14 +12,14 @@ const MISSES: u32 = 3;
 
 /// Nodes with a link or with registrants or controlling tasks: at most as many as the job has.
 #[derive(Debug, Default)]
-pub(super) struct Linked {
+pub(super) struct LinkedNodes {
     /// Incarnation of each node whose link is up.
     up: BTreeMap<Id, u64>,
     /// Nodes with registrants or controlling tasks that live as long as the node's link.
     members: BTreeSet<Id>,
     /// Members that may live without a link: it was closed in order because descriptors were short, or is being
     /// replaced, or events about it were missed.
-    unsure: BTreeMap<Id, Unsure>,
+    unsure: BTreeMap<Id, UnsureMember>,
     /// Members that are lost and not yet reported to the service, with the reason.
     lost: BTreeMap<Id, String>,
     /// The node that was asked last whether it lives.
@@ -28,16 +28,16 @@ pub(super) struct Linked {
 
 /// A member without a link.
 #[derive(Clone, Copy, Debug)]
-struct Unsure {
+struct UnsureMember {
     /// Its incarnation when the link was up.
     incarnation: u64,
     /// Failed attempts since then.
     misses: u32,
 }
 
-impl Linked {
+impl LinkedNodes {
     /// Handles an event.
-    pub(super) fn heed(&mut self, event: PeerEvent) {
+    pub(super) fn handle_event(&mut self, event: PeerEvent) {
         self.take(event.id, event.incarnation, event.kind);
     }
 
@@ -52,7 +52,7 @@ impl Linked {
             }
             PeerEventKind::Lost { loss: Loss::Closed | Loss::Replaced, .. } => {
                 if let Some(incarnation) = self.up.remove(&id).filter(|_| self.members.contains(&id)) {
-                    self.unsure.insert(id, Unsure { incarnation, misses: 0 });
+                    self.unsure.insert(id, UnsureMember { incarnation, misses: 0 });
                 }
             }
             PeerEventKind::Lost { reason, .. } => {
@@ -76,7 +76,7 @@ impl Linked {
     pub(super) fn begin_again(&mut self) {
         for (id, incarnation) in std::mem::take(&mut self.up) {
             if self.members.contains(&id) {
-                self.unsure.insert(id, Unsure { incarnation, misses: 0 });
+                self.unsure.insert(id, UnsureMember { incarnation, misses: 0 });
             }
         }
     }
@@ -97,12 +97,12 @@ impl Linked {
         self.members.insert(id);
     }
 
-    /// Reports lost members. `tell` returns whether the service has taken the report; the others are reported the next
-    /// time.
-    pub(super) fn tell(&mut self, tell: impl Fn(Id, &str) -> bool) {
+    /// Reports lost members. `report` returns whether the service has taken the report; the others are reported the
+    /// next time.
+    pub(super) fn report_lost(&mut self, report: impl Fn(Id, &str) -> bool) {
         // Ends: each report removes an entry.
         while let Some(first) = self.lost.first_entry() {
-            if !tell(*first.key(), first.get()) {
+            if !report(*first.key(), first.get()) {
                 return;
             }
             first.remove();
@@ -146,24 +146,24 @@ mod tests {
 
     use super::*;
 
-    fn up(linked: &mut Linked, id: Id, incarnation: u64) {
+    fn up(linked: &mut LinkedNodes, id: Id, incarnation: u64) {
         linked.take(id, incarnation, PeerEventKind::Up);
     }
 
-    fn down(linked: &mut Linked, id: Id, incarnation: u64, loss: Loss) {
+    fn down(linked: &mut LinkedNodes, id: Id, incarnation: u64, loss: Loss) {
         linked.take(id, incarnation, PeerEventKind::Lost { loss, reason: "why".into() });
     }
 
-    fn member(id: Id) -> Linked {
-        let mut linked = Linked::default();
+    fn member(id: Id) -> LinkedNodes {
+        let mut linked = LinkedNodes::default();
         up(&mut linked, id, 1);
         assert!(linked.admit(id));
         linked
     }
 
-    fn told(linked: &mut Linked) -> Vec<Id> {
+    fn reported(linked: &mut LinkedNodes) -> Vec<Id> {
         let told = RefCell::new(Vec::new());
-        linked.tell(|id, _| {
+        linked.report_lost(|id, _| {
             told.borrow_mut().push(id);
             true
         });
@@ -171,14 +171,14 @@ mod tests {
     }
 
     #[test]
-    fn who_has_gone_is_lost_once() {
+    fn a_lost_node_is_reported_once() {
         for loss in [Loss::Left, Loss::Broken, Loss::Silent, Loss::Forgotten] {
             let mut linked = member(3);
             up(&mut linked, 4, 1);
             down(&mut linked, 4, 1, loss);
             down(&mut linked, 3, 1, loss);
-            assert_eq!(told(&mut linked), [3], "{loss:?}: id 4 has nothing here");
-            assert!(told(&mut linked).is_empty());
+            assert_eq!(reported(&mut linked), [3], "{loss:?}: id 4 has nothing here");
+            assert!(reported(&mut linked).is_empty());
         }
     }
 
@@ -191,11 +191,11 @@ mod tests {
         assert!(!linked.admit(3), "the link is lost");
         up(&mut linked, 3, 1);
         assert!(!linked.admit(3), "the service does not know of the loss");
-        linked.tell(|_, _| false);
+        linked.report_lost(|_, _| false);
         assert!(!linked.admit(3), "it had no room");
-        assert_eq!(told(&mut linked), [3]);
+        assert_eq!(reported(&mut linked), [3]);
         assert!(linked.admit(3));
-        assert!(told(&mut linked).is_empty());
+        assert!(reported(&mut linked).is_empty());
         assert!(!linked.admit(4), "nothing was told of its link");
     }
 
@@ -205,10 +205,10 @@ mod tests {
             let mut linked = member(3);
             down(&mut linked, 3, 1, loss);
             up(&mut linked, 3, 1);
-            assert!(told(&mut linked).is_empty(), "it has connected again");
+            assert!(reported(&mut linked).is_empty(), "it has connected again");
             down(&mut linked, 3, 1, loss);
             up(&mut linked, 3, 2);
-            assert_eq!(told(&mut linked), [3], "it is another run of it");
+            assert_eq!(reported(&mut linked), [3], "it is another run of it");
         }
     }
 
@@ -223,14 +223,14 @@ mod tests {
         linked.reached(3);
         linked.missed(3, "nobody listens");
         linked.missed(3, "nobody listens");
-        assert!(told(&mut linked).is_empty());
+        assert!(reported(&mut linked).is_empty());
         linked.missed(3, "nobody listens");
-        assert_eq!((told(&mut linked), linked.ask_next(9)), (vec![3], vec![]));
+        assert_eq!((reported(&mut linked), linked.ask_next(9)), (vec![3], vec![]));
     }
 
     #[test]
-    fn those_that_are_asked_have_their_turns() {
-        let mut linked = Linked::default();
+    fn members_are_asked_in_turn() {
+        let mut linked = LinkedNodes::default();
         for id in 0..5 {
             up(&mut linked, id, 1);
             assert!(linked.admit(id));
@@ -244,7 +244,7 @@ mod tests {
     /// If a node was lost while events were missed, it was never withdrawn.
     #[test]
     fn after_missed_events_those_that_are_not_up_are_asked() {
-        let mut linked = Linked::default();
+        let mut linked = LinkedNodes::default();
         for id in [3, 4, 5, 6] {
             up(&mut linked, id, 1);
             assert!(id == 6 || linked.admit(id));
@@ -253,7 +253,7 @@ mod tests {
         assert!(!linked.admit(3), "of its link nothing is known");
         up(&mut linked, 3, 1);
         up(&mut linked, 4, 2);
-        assert_eq!(told(&mut linked), [4], "another run of it is there");
+        assert_eq!(reported(&mut linked), [4], "another run of it is there");
         assert!(linked.admit(3));
         assert_eq!(linked.ask_next(9), [5]);
     }

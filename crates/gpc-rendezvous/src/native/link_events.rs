@@ -9,12 +9,12 @@ use chained_gpc::runtime::NoEvent;
 use chained_gpc::{Call, Caller, CauseKind, Events, FuncHandle, Id, MembershipError};
 
 use super::codec::Operation;
-use super::linked::Linked;
-use crate::keeper::Desk;
+use super::linked_nodes::LinkedNodes;
+use crate::service_thread::Desk;
 
 /// Interval at which the thread checks whether the service has ended, and reports again the losses for which the
 /// service had no room.
-const LOOK: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Interval at which nodes without a link are asked whether they live.
 const ASK_EVERY: Duration = Duration::from_secs(10);
@@ -27,17 +27,17 @@ const ASK_LIMIT: Duration = Duration::from_secs(5);
 
 /// Link events, shared by the functions and the thread. Clones share the state.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Hearing(Arc<Mutex<Heard>>);
+pub(super) struct LinkEvents(Arc<Mutex<LinkState>>);
 
 #[derive(Debug, Default)]
-struct Heard {
+struct LinkState {
     /// Events of the node; `None` until the service is attached to it.
     events: Option<Events>,
-    linked: Linked,
+    linked: LinkedNodes,
 }
 
-impl Hearing {
-    fn heard(&self) -> MutexGuard<'_, Heard> {
+impl LinkEvents {
+    fn lock(&self) -> MutexGuard<'_, LinkState> {
         // Code under this lock cannot panic, so a poisoned lock is still consistent.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -48,19 +48,19 @@ impl Hearing {
         // Subscribed first: each event is in this queue before the other queue wakes the thread.
         let events = node.events()?;
         let wakes = node.events()?;
-        let mut heard = self.heard();
-        heard.drain();
-        heard.events = Some(events);
-        heard.linked.begin_again();
+        let mut state = self.lock();
+        state.drain();
+        state.events = Some(events);
+        state.linked.begin_again();
         Ok(wakes)
     }
 
     /// Handles the pending events, and reports lost nodes to the service. Returns `false` if events were missed: the
     /// caller must then [`listen`](Self::listen) again.
     pub(super) fn take(&self, desk: &Desk) -> bool {
-        let mut heard = self.heard();
-        let whole = heard.drain();
-        heard.linked.tell(|id, why| desk.lost(id, why.to_owned()));
+        let mut state = self.lock();
+        let whole = state.drain();
+        state.linked.report_lost(|id, why| desk.report_loss(id, why.to_owned()));
         whole
     }
 
@@ -68,19 +68,19 @@ impl Hearing {
     /// reports the events: so no link is lost between this and the next request to the service.
     pub(super) fn admits(&self, desk: &Desk, from: Id, me: Id) -> bool {
         let whole = self.take(desk);
-        let mut heard = self.heard();
-        if heard.events.is_none() {
-            heard.linked.assume(from);
+        let mut state = self.lock();
+        if state.events.is_none() {
+            state.linked.assume(from);
             return true;
         }
         // A node has no link with itself.
-        from == me || (whole && heard.linked.admit(from))
+        from == me || (whole && state.linked.admit(from))
     }
 
     /// Calls the members without a link, to find out whether they live. A successful call opens a link, which the node
     /// reports.
     fn ask(&self, node: &Caller) {
-        let ids = self.heard().linked.ask_next(ASKED_MAX);
+        let ids = self.lock().linked.ask_next(ASKED_MAX);
         // The node need not have this function: any answer shows that it lives.
         let func = FuncHandle::named(Operation::Properties.function());
         let asked = ids
@@ -90,10 +90,10 @@ impl Hearing {
         for (id, call) in asked {
             let failed = call.wait().err();
             let unreached = failed.filter(|error| error.kind() == Some(CauseKind::Unreachable));
-            let mut heard = self.heard();
+            let mut state = self.lock();
             match unreached {
-                Some(error) => heard.linked.missed(id, &error.to_string()),
-                None => heard.linked.reached(id),
+                Some(error) => state.linked.missed(id, &error.to_string()),
+                None => state.linked.reached(id),
             }
         }
     }
@@ -103,7 +103,7 @@ impl Hearing {
         let mut asked = Instant::now();
         // Ends: with the node or the service.
         while !gone() {
-            let event = wakes.recv_within(LOOK);
+            let event = wakes.recv_within(POLL_INTERVAL);
             if !self.take(desk) {
                 tracing::warn!(
                     "the rendezvous service has missed events of links: it looks at all of them again"
@@ -126,13 +126,13 @@ impl Hearing {
     }
 }
 
-impl Heard {
+impl LinkState {
     /// Handles the pending events. Returns `false` if events were missed.
     fn drain(&mut self) -> bool {
         let Some(events) = &self.events else { return true };
         // Ends: the queue is bounded, and the node's thread fills it.
         while let Ok(event) = events.try_recv() {
-            self.linked.heed(event);
+            self.linked.handle_event(event);
         }
         events.missed() == 0
     }

@@ -17,13 +17,13 @@ const LATE: Duration = Duration::from_millis(200);
 
 /// Recent wrong tokens.
 #[derive(Default, Debug)]
-pub(super) struct Wrong(Often);
+pub(super) struct WrongTokens(LogLimit);
 
 /// Limits the log lines for a frequent event.
 #[derive(Default, Debug)]
-pub(super) struct Often(Mutex<Option<(Instant, u32)>>);
+pub(super) struct LogLimit(Mutex<Option<(Instant, u32)>>);
 
-impl Wrong {
+impl WrongTokens {
     /// Logs a wrong token, and returns when the request may be answered.
     pub(super) async fn token(&self, from: IpAddr) {
         if let Some(last) = self.0.logged(Instant::now()) {
@@ -33,7 +33,7 @@ impl Wrong {
     }
 }
 
-impl Often {
+impl LogLimit {
     /// Counts an event. Returns the text to append to its log line, or `None` if it is not to be logged.
     pub(super) fn logged(&self, now: Instant) -> Option<&'static str> {
         let last =
@@ -57,7 +57,7 @@ mod tests {
 
     #[test]
     fn ten_in_ten_seconds_are_logged() {
-        let (wrong, begin) = (Often::default(), Instant::now());
+        let (wrong, begin) = (LogLimit::default(), Instant::now());
         let logged = |at: u64| wrong.count(begin + Duration::from_secs(at)).is_some();
         assert_eq!((0..100).filter(|_| logged(0)).count(), 10);
         assert!(!logged(9));

@@ -11,7 +11,7 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 
-use super::answers::OnTheWay;
+use super::response_budget::InFlightData;
 
 /// Most bytes of data in a plain piece.
 const PIECE: usize = 64 << 10;
@@ -21,10 +21,10 @@ const ENCODED_PIECE: usize = 12 << 10;
 
 /// Data, and the text before and after them.
 #[derive(Debug)]
-pub(super) struct Sent {
+pub(super) struct DataBody {
     before: Bytes,
     data: Bytes,
-    whole: Arc<OnTheWay>,
+    whole: Arc<InFlightData>,
     encoded: bool,
     behind: Bytes,
 }
@@ -32,7 +32,7 @@ pub(super) struct Sent {
 /// A part of the data. It keeps the whole in memory, and counted as in progress, until it is written.
 struct Part {
     bytes: Bytes,
-    _whole: Arc<OnTheWay>,
+    _whole: Arc<InFlightData>,
 }
 
 impl AsRef<[u8]> for Part {
@@ -41,17 +41,21 @@ impl AsRef<[u8]> for Part {
     }
 }
 
-impl Sent {
+impl DataBody {
     /// A body of plain data.
-    pub(super) fn plain(whole: Arc<OnTheWay>) -> Sent {
+    pub(super) fn plain(whole: Arc<InFlightData>) -> DataBody {
         let data = whole.data().clone();
-        Sent { before: Bytes::new(), data, whole, encoded: false, behind: Bytes::new() }
+        DataBody { before: Bytes::new(), data, whole, encoded: false, behind: Bytes::new() }
     }
 
     /// A body of data as base64, between two texts.
-    pub(super) fn encoded(before: impl Into<Bytes>, whole: Arc<OnTheWay>, behind: impl Into<Bytes>) -> Sent {
+    pub(super) fn encoded(
+        before: impl Into<Bytes>,
+        whole: Arc<InFlightData>,
+        behind: impl Into<Bytes>,
+    ) -> DataBody {
         let data = whole.data().clone();
-        Sent { before: before.into(), data, whole, encoded: true, behind: behind.into() }
+        DataBody { before: before.into(), data, whole, encoded: true, behind: behind.into() }
     }
 
     /// The next piece.
@@ -79,7 +83,7 @@ impl Sent {
     }
 }
 
-impl Body for Sent {
+impl Body for DataBody {
     type Data = Bytes;
     type Error = Infallible;
 
@@ -104,9 +108,9 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::http::answers::Answers;
+    use crate::http::response_budget::ResponseBudget;
 
-    fn whole(mut sent: Sent) -> Vec<u8> {
+    fn whole(mut sent: DataBody) -> Vec<u8> {
         let mut whole = Vec::new();
         while let Some(piece) = sent.next() {
             whole.extend_from_slice(&piece);
@@ -119,11 +123,11 @@ mod tests {
         fn the_pieces_are_the_whole(length in 0..100_000_usize, seed: u8) {
             let data = Bytes::from_iter((0..length).map(|at| (at * 31) as u8 ^ seed));
             let text = format!("before{}behind", STANDARD.encode(&data));
-            let answers = Answers::new(1);
-            let sent = Sent::encoded("before", answers.send(data.clone()).unwrap(), "behind");
+            let answers = ResponseBudget::new(1);
+            let sent = DataBody::encoded("before", answers.send(data.clone()).unwrap(), "behind");
             prop_assert_eq!(sent.length(), text.len() as u64);
             prop_assert!(whole(sent) == text.as_bytes());
-            let sent = Sent::plain(answers.send(data.clone()).unwrap());
+            let sent = DataBody::plain(answers.send(data.clone()).unwrap());
             prop_assert_eq!(sent.length(), length as u64);
             prop_assert!(whole(sent) == data);
         }

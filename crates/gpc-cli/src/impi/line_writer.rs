@@ -18,7 +18,7 @@ const END: Duration = Duration::from_secs(2);
 
 /// Writes lines in order.
 #[derive(Debug)]
-pub(super) struct Teller(Arc<Shared>);
+pub(super) struct LineWriter(Arc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
@@ -38,22 +38,22 @@ struct Lines {
     ended: bool,
 }
 
-impl Teller {
+impl LineWriter {
     /// Starts to write to standard error.
     ///
     /// # Errors
     /// If the system provides no thread.
-    pub(super) fn start() -> io::Result<Teller> {
-        Teller::to(io::stderr())
+    pub(super) fn start() -> io::Result<LineWriter> {
+        LineWriter::to(io::stderr())
     }
 
-    fn to(mut out: impl Write + Send + 'static) -> io::Result<Teller> {
+    fn to(mut out: impl Write + Send + 'static) -> io::Result<LineWriter> {
         let shared = Arc::new(Shared::default());
         let writes = Arc::clone(&shared);
         let thread = thread::Builder::new().name("gpc-teller".into()).spawn(move || writes.write(&mut out));
         // The thread is not joined, since it may be in a write that never ends.
         thread.map_err(cannot_start("a thread"))?;
-        Ok(Teller(shared))
+        Ok(LineWriter(shared))
     }
 
     /// Adds a line, without a line break. If too many wait, it is dropped and counted.
@@ -143,15 +143,15 @@ mod tests {
     fn what_is_not_read_is_dropped_and_counted_and_the_last_line_comes() {
         let (go, went) = channel();
         let (told, lines) = channel();
-        let teller = Teller::to(Slow(went, told)).unwrap();
-        teller.line("first".into());
+        let writer = LineWriter::to(Slow(went, told)).unwrap();
+        writer.line("first".into());
         go.send(()).unwrap();
         assert_eq!(lines.recv().unwrap(), "first\n");
         // Some lines are taken by the thread, and wait there; the queue holds as many as it has room for.
         let count = 3 * LINES_MAX;
-        (0..count).for_each(|number| teller.line(number.to_string()));
+        (0..count).for_each(|number| writer.line(number.to_string()));
         drop(go);
-        assert!(teller.end(Some("last".into())));
+        assert!(writer.end(Some("last".into())));
         let lines: Vec<String> = lines.iter().collect();
         let numbers = lines.iter().filter(|line| line.trim_end().parse::<usize>().is_ok()).count();
         assert_eq!(lines.last().map(String::as_str), Some("last\n"));

@@ -12,7 +12,7 @@ use tokio::time::{Instant, Sleep, sleep_until};
 use super::links::Link;
 
 #[derive(Debug)]
-pub(super) struct Watched<S> {
+pub(super) struct TimedStream<S> {
     stream: S,
     link: Arc<Link>,
     alarm: Alarm,
@@ -31,9 +31,9 @@ struct Blocked {
     used: Duration,
 }
 
-impl<S> Watched<S> {
-    pub(super) fn new(stream: S, link: Arc<Link>) -> Watched<S> {
-        Watched { stream, link, alarm: Alarm::default(), blocked: Blocked::default() }
+impl<S> TimedStream<S> {
+    pub(super) fn new(stream: S, link: Arc<Link>) -> TimedStream<S> {
+        TimedStream { stream, link, alarm: Alarm::default(), blocked: Blocked::default() }
     }
 
     pub(super) fn into_inner(self) -> S {
@@ -90,7 +90,7 @@ fn late(what: &'static str) -> io::Error {
     io::Error::new(io::ErrorKind::TimedOut, what)
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for TimedStream<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -104,7 +104,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for TimedStream<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
         self.wrote(cx, written)

@@ -8,8 +8,8 @@ use crate::wire::Version;
 const REACH: u64 = 0x0123_4567_89ab_cdef;
 
 /// A process with this id on a host with this address.
-fn said(id: Id, address: &str) -> Said {
-    Said::new(
+fn said(id: Id, address: &str) -> ProcessEntry {
+    ProcessEntry::new(
         id,
         100 + id,
         &format!("1,host,{REACH:016x},{},{address}", "7".repeat(62) + &format!("{id:02x}")),
@@ -23,8 +23,8 @@ fn setup(rank: u32) -> Setup {
 }
 
 /// The result of a session of clusters with these processes.
-fn learned(clusters: &[&[Said]], own_labels: bool) -> Learned {
-    let cluster = |said: &&[Said]| {
+fn learned(clusters: &[&[ProcessEntry]], own_labels: bool) -> Learned {
+    let cluster = |said: &&[ProcessEntry]| {
         let mut cluster = cluster(&hosts(said));
         cluster.versions.push(Version::OWN);
         for process in cluster.hosts.iter_mut().flat_map(|host| &mut host.procs).filter(|_| !own_labels) {
@@ -72,7 +72,7 @@ fn hosts_stand_in_the_order_in_which_they_first_appear() {
 #[test]
 fn numbers_of_processes_are_told_apart() {
     let text = |port| format!("1,host,{REACH:016x},-,10.0.0.1:{port}");
-    let said: Vec<Said> = (0..3).map(|id| Said::new(id, 1, &text(id + 1)).unwrap()).collect();
+    let said: Vec<ProcessEntry> = (0..3).map(|id| ProcessEntry::new(id, 1, &text(id + 1)).unwrap()).collect();
     let cluster = cluster(&hosts(&said));
     let pids: BTreeSet<u64> = cluster.hosts[0].procs.iter().flat_map(|process| process.pid).collect();
     assert_eq!(pids.len(), 3);
@@ -82,7 +82,8 @@ fn numbers_of_processes_are_told_apart() {
 fn a_server_that_does_not_carry_our_labels_is_enough_for_one_process_on_each_host() {
     let (one, two) = ([said(0, "10.0.0.1:1"), said(1, "10.0.0.2:2")], [said(2, "10.0.0.3:3")]);
     let learned = learned(&[&one, &two], false);
-    let answer_of = |rank: u32, said: &[Said]| answer(&setup(rank), &hosts(said), &learned, false).unwrap();
+    let answer_of =
+        |rank: u32, said: &[ProcessEntry]| answer(&setup(rank), &hosts(said), &learned, false).unwrap();
     let (first, second) = (answer_of(0, &one), answer_of(1, &two));
     assert_eq!(first.job, second.job);
     assert_ne!(first.job, digest(&self::learned(&[&one, &one], false)));
@@ -147,7 +148,7 @@ fn loopback_addresses_are_for_those_on_the_machine_of_the_server() {
     }
     let nowhere = Setup { server: "192.0.2.1:1".into(), ..setup(0) };
     let left = (Duration::from_secs(60), Duration::from_secs(60));
-    let error = speak(&nowhere, &one, left, || true).unwrap_err().to_string();
+    let error = join_session(&nowhere, &one, left, || true).unwrap_err().to_string();
     assert!(
         error.contains("(pid 100 on host host) listens for its own host alone (at 127.0.0.1:1): name"),
         "{error}"
@@ -156,7 +157,7 @@ fn loopback_addresses_are_for_those_on_the_machine_of_the_server() {
 
 #[test]
 fn what_a_process_says_is_checked() {
-    let error = |text: &str| Said::new(3, 7, text).unwrap_err().to_string();
+    let error = |text: &str| ProcessEntry::new(3, 7, text).unwrap_err().to_string();
     assert!(
         error("nonsense")
             .starts_with("process 3 of this cluster (pid 7 on host unknown) says of itself what no process")
@@ -164,7 +165,7 @@ fn what_a_process_says_is_checked() {
     let unix = error(&format!("1,h,{REACH:016x},-,unix:@x"));
     assert!(unix.ends_with("listens for its own host alone: name the address at which the other clusters reach its host with GPC_HOST_ADDRESS"), "{unix}");
     // The address that others can reach counts.
-    let both = Said::new(0, 7, &format!("1,h,{REACH:016x},-,127.0.0.1:1,10.0.0.1:2")).unwrap();
+    let both = ProcessEntry::new(0, 7, &format!("1,h,{REACH:016x},-,127.0.0.1:1,10.0.0.1:2")).unwrap();
     assert_eq!(both.address.to_string(), "10.0.0.1:2");
 }
 
@@ -189,7 +190,7 @@ fn no_client_makes_the_others_keep_any_number_of_processes() {
 #[test]
 fn keys_that_were_not_carried_are_missed() {
     let (with, without) =
-        ([said(0, "10.0.0.1:1")], [Said::new(0, 1, "1,h,0000000000000000,-,10.0.0.1:1").unwrap()]);
+        ([said(0, "10.0.0.1:1")], [ProcessEntry::new(0, 1, "1,h,0000000000000000,-,10.0.0.1:1").unwrap()]);
     for (own_labels, cluster, missed) in
         [(false, &with, true), (true, &with, false), (false, &without, false)]
     {

@@ -11,12 +11,12 @@ use chained_gpc::Shown;
 use hyper::body::Body as _;
 
 use super::body::read;
-use super::budget::Held;
+use super::budget::Reservation;
 use super::guard::client;
 use super::problem::Problem;
 use super::query::Query;
 use super::shared::{App, Shared};
-use crate::machine::{Fault, FaultKind, Life, Of, ResourceId, TOKEN_MAX, Token, Unit, Wanted};
+use crate::machine::{Fault, FaultKind, Life, RankChoice, ResourceId, Scope, TOKEN_MAX, Token, Unit};
 
 /// The header with the token of a registrant or controlling task.
 pub(super) const REGISTRANT_TOKEN: &str = "registrant-token";
@@ -24,25 +24,25 @@ pub(super) const REGISTRANT_TOKEN: &str = "registrant-token";
 /// From this length on a body counts as long, bytes: its transfer takes longer than a request to the service.
 const LONG: u64 = 64 << 10;
 
-pub(super) struct Asking {
+pub(super) struct HttpRequest {
     pub(super) parts: Parts,
     params: RawPathParams,
     body: Body,
 }
 
-impl FromRequest<App> for Asking {
+impl FromRequest<App> for HttpRequest {
     type Rejection = Problem;
 
-    async fn from_request(request: Request, shared: &App) -> Result<Asking, Problem> {
+    async fn from_request(request: Request, shared: &App) -> Result<HttpRequest, Problem> {
         let (mut parts, body) = request.into_parts();
         let params = RawPathParams::from_request_parts(&mut parts, shared)
             .await
             .map_err(|_| Problem::bad("the path is not percent-encoded UTF-8"))?;
-        Ok(Asking { parts, params, body })
+        Ok(HttpRequest { parts, params, body })
     }
 }
 
-impl Asking {
+impl HttpRequest {
     /// The client's address.
     pub(super) fn client(&self) -> IpAddr {
         client(&self.parts.extensions)
@@ -58,7 +58,7 @@ impl Asking {
     }
 
     /// Reads the body, which may have at most `most` bytes.
-    pub(super) async fn body(self, shared: &Shared, most: u64) -> Result<(Bytes, Held), Problem> {
+    pub(super) async fn body(self, shared: &Shared, most: u64) -> Result<(Bytes, Reservation), Problem> {
         read(shared, &self.parts.headers, self.body, most).await
     }
 
@@ -121,18 +121,18 @@ pub(super) fn life(query: &Query) -> Result<Life, Problem> {
 }
 
 /// The rank that the caller asks for.
-pub(super) fn wanted(query: &Query) -> Result<Wanted, Problem> {
+pub(super) fn wanted(query: &Query) -> Result<RankChoice, Problem> {
     match query.get("rank") {
-        None | Some("assign" | "-1") => Ok(Wanted::Assign),
-        Some(text) => rank(text).map(Wanted::Rank),
+        None | Some("assign" | "-1") => Ok(RankChoice::Assign),
+        Some(text) => rank(text).map(RankChoice::Rank),
     }
 }
 
 /// The completion that the caller asks for.
-pub(super) fn of(query: &Query) -> Result<Of, Problem> {
+pub(super) fn of(query: &Query) -> Result<Scope, Problem> {
     match query.get("of") {
-        None | Some("own") => Ok(Of::Own),
-        Some("top") => Ok(Of::Top),
+        None | Some("own") => Ok(Scope::Own),
+        Some("top") => Ok(Scope::Top),
         Some(text) => Err(Problem::bad(format!("`of` is `own` or `top`, not `{}`", Shown(text)))),
     }
 }

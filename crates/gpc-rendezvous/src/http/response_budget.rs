@@ -17,33 +17,33 @@ const RATE_TIGHT: u64 = 256 << 10;
 
 /// Budget for response data in progress.
 #[derive(Debug)]
-pub(super) struct Answers {
+pub(super) struct ResponseBudget {
     most: u64,
-    out: Mutex<Out>,
+    out: Mutex<Usage>,
 }
 
 /// Response data in progress. Data at the same address count once, for any number of clients.
 #[derive(Default, Debug)]
-struct Out {
+struct Usage {
     bytes: u64,
     takers: BTreeMap<(usize, usize), usize>,
 }
 
 /// Data that count as in progress until their last part is written.
 #[derive(Debug)]
-pub(super) struct OnTheWay {
-    answers: Arc<Answers>,
+pub(super) struct InFlightData {
+    response_budget: Arc<ResponseBudget>,
     data: Bytes,
 }
 
-impl Answers {
-    pub(super) fn new(most: u64) -> Arc<Answers> {
-        Arc::new(Answers { most, out: Mutex::default() })
+impl ResponseBudget {
+    pub(super) fn new(most: u64) -> Arc<ResponseBudget> {
+        Arc::new(ResponseBudget { most, out: Mutex::default() })
     }
 
     /// Counts data as in progress, unless the budget is used up by other data. The last data may exceed the budget, so
     /// that data longer than the whole budget can be sent too.
-    pub(super) fn send(self: &Arc<Answers>, data: Bytes) -> Result<Arc<OnTheWay>, Problem> {
+    pub(super) fn send(self: &Arc<ResponseBudget>, data: Bytes) -> Result<Arc<InFlightData>, Problem> {
         let mut out = self.out();
         let known = out.takers.contains_key(&place(&data));
         if !known && out.bytes >= self.most {
@@ -55,7 +55,7 @@ impl Answers {
             out.bytes += if known { 0 } else { data.len() as u64 };
         }
         drop(out);
-        Ok(Arc::new(OnTheWay { answers: Arc::clone(self), data }))
+        Ok(Arc::new(InFlightData { response_budget: Arc::clone(self), data }))
     }
 
     /// Lowest rate at which a client must take an answer now, bytes a second.
@@ -64,7 +64,7 @@ impl Answers {
     }
 
     /// Locks the state. Code under this lock cannot panic, so a poisoned lock is still consistent.
-    fn out(&self) -> MutexGuard<'_, Out> {
+    fn out(&self) -> MutexGuard<'_, Usage> {
         self.out.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -74,15 +74,15 @@ fn place(data: &Bytes) -> (usize, usize) {
     (data.as_ptr() as usize, data.len())
 }
 
-impl OnTheWay {
+impl InFlightData {
     pub(super) fn data(&self) -> &Bytes {
         &self.data
     }
 }
 
-impl Drop for OnTheWay {
+impl Drop for InFlightData {
     fn drop(&mut self) {
-        let mut out = self.answers.out();
+        let mut out = self.response_budget.out();
         let place = place(&self.data);
         let Some(takers) = out.takers.get_mut(&place) else { return };
         *takers -= 1;
@@ -99,20 +99,20 @@ mod tests {
 
     #[test]
     fn the_same_data_are_counted_once_and_come_back() {
-        let answers = Answers::new(1000);
+        let response_budget = ResponseBudget::new(1000);
         let data = Bytes::from(vec![1; 600]);
-        let many: Vec<_> = (0..100).map(|_| answers.send(data.clone()).unwrap()).collect();
-        let bytes = || answers.out().bytes;
-        assert_eq!((bytes(), answers.rate()), (600, RATE_TIGHT));
+        let many: Vec<_> = (0..100).map(|_| response_budget.send(data.clone()).unwrap()).collect();
+        let bytes = || response_budget.out().bytes;
+        assert_eq!((bytes(), response_budget.rate()), (600, RATE_TIGHT));
         // Data longer than what is left are admitted; after that only data already in progress.
-        let long = answers.send(Bytes::from(vec![2; 5000])).unwrap();
-        assert!(answers.send(Bytes::from(vec![3; 1])).is_err());
-        assert!(answers.send(Bytes::new()).is_err());
-        drop(answers.send(data.clone()).unwrap());
+        let long = response_budget.send(Bytes::from(vec![2; 5000])).unwrap();
+        assert!(response_budget.send(Bytes::from(vec![3; 1])).is_err());
+        assert!(response_budget.send(Bytes::new()).is_err());
+        drop(response_budget.send(data.clone()).unwrap());
         assert_eq!(bytes(), 5600);
         drop((long, many));
-        assert_eq!((bytes(), answers.rate()), (0, RATE_MIN));
-        assert!(answers.out().takers.is_empty());
-        drop(answers.send(Bytes::new()).unwrap());
+        assert_eq!((bytes(), response_budget.rate()), (0, RATE_MIN));
+        assert!(response_budget.out().takers.is_empty());
+        drop(response_budget.send(Bytes::new()).unwrap());
     }
 }

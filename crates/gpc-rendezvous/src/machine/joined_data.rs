@@ -10,7 +10,7 @@ const COUNT_MAX: usize = 21;
 
 /// Joins data of the level below into data of `level`, which is at least 1. Returns the joined data and the offset of
 /// each member's data. At level 1 the members are arbitrary bytes, each preceded by its length.
-pub fn joined<'a>(
+pub fn join_data<'a>(
     level: u16,
     members: impl ExactSizeIterator<Item = &'a Bytes> + Clone,
 ) -> (Bytes, Vec<usize>) {
@@ -38,9 +38,9 @@ mod tests {
     #[test]
     fn two_subjobs_of_two_processes() {
         let process = Bytes::from_static(&[1, 2, 3]);
-        let (subjob, begins) = joined(1, [&process, &process].into_iter());
+        let (subjob, begins) = join_data(1, [&process, &process].into_iter());
         assert_eq!(begins, [4, 9]);
-        let (multijob, begins) = joined(2, [&subjob, &subjob].into_iter());
+        let (multijob, begins) = join_data(2, [&subjob, &subjob].into_iter());
         assert_eq!(begins, [2, 14]);
         assert_eq!(&multijob[..], b"2 2 3 \x01\x02\x033 \x01\x02\x032 3 \x01\x02\x033 \x01\x02\x03");
     }
@@ -49,7 +49,7 @@ mod tests {
     fn counts_of_all_lengths_are_read_back() {
         for count in [0, 1, 9, 10, 100, 12_345] {
             let members = vec![Bytes::from(vec![b' '; count]); count.clamp(1, 200)];
-            let (data, _) = joined(1, members.iter());
+            let (data, _) = join_data(1, members.iter());
             assert_eq!(validate(1, &data, Limits::default()), Ok(members.len() as u64));
         }
     }

@@ -11,7 +11,7 @@ use chained_gpc::{Address, Id, Job};
 
 use super::answer::Answer;
 use super::error::IDS_MAX;
-use super::{JoinError, Own, Setup};
+use super::{JoinError, OwnProcess, Setup};
 use crate::book::{self, Book, Ports};
 use crate::client::{ClientEvent, ClientFault, ClientSettings, Cluster, Host, Learned, Proc, from_ip};
 use crate::session::{Session, SessionError};
@@ -19,7 +19,7 @@ use crate::wire::PRIVATE_MAJOR;
 
 /// A process of this cluster, with its entry.
 #[derive(Clone, Debug)]
-pub(super) struct Said {
+pub(super) struct ProcessEntry {
     /// Its id in the cluster.
     pub(super) id: Id,
     /// Its process id.
@@ -31,13 +31,13 @@ pub(super) struct Said {
     address: SocketAddr,
 }
 
-impl Said {
+impl ProcessEntry {
     /// Parses the entry of a process.
     ///
     /// # Errors
     /// Returns an error if the text is not an entry, or has no TCP address.
-    pub(super) fn new(id: Id, pid: u32, text: &str) -> Result<Said, JoinError> {
-        let who = |host: &str| Own { id, known: Some((host.to_owned(), pid)) };
+    pub(super) fn new(id: Id, pid: u32, text: &str) -> Result<ProcessEntry, JoinError> {
+        let who = |host: &str| OwnProcess { id, known: Some((host.to_owned(), pid)) };
         let entry: Entry = text
             .parse()
             .map_err(|fault| JoinError::Nonsense { who: who("unknown"), why: format!("{fault}") })?;
@@ -48,35 +48,38 @@ impl Said {
         let beyond = entry.addresses.iter().filter(|address| !address.is_local()).find_map(tcp);
         let address = beyond.or_else(|| entry.addresses.iter().find_map(tcp));
         match address {
-            Some(address) => Ok(Said { id, pid, text: text.to_owned(), entry, address }),
+            Some(address) => Ok(ProcessEntry { id, pid, text: text.to_owned(), entry, address }),
             None => Err(JoinError::Unreachable { who: who(&entry.host), address: None }),
         }
     }
 
     /// Identifies the process in messages.
-    pub(super) fn who(&self) -> Own {
-        Own { id: self.id, known: Some((self.entry.host.clone(), self.pid)) }
+    pub(super) fn who(&self) -> OwnProcess {
+        OwnProcess { id: self.id, known: Some((self.entry.host.clone(), self.pid)) }
     }
 }
 
 /// Takes part in the session for the cluster with these processes, by id, as long as `goes_on` returns true. Returns
 /// the announcement for all processes, and the session, which ends with the cluster.
-pub(super) fn speak(
+pub(super) fn join_session(
     setup: &Setup,
-    said: &[Said],
+    processes: &[ProcessEntry],
     (limit, left): (Duration, Duration),
     mut goes_on: impl FnMut() -> bool,
 ) -> Result<(Answer, Session), JoinError> {
     let Setup { server, rank, methods, .. } = setup;
-    let hidden = said.iter().find(|said| said.address.ip().is_loopback());
-    let unreachable = |said: &Said| JoinError::Unreachable { who: said.who(), address: Some(said.address) };
-    if let Some(said) = hidden.filter(|_| is_elsewhere(server)) {
-        return Err(unreachable(said));
+    let hidden = processes.iter().find(|process| process.address.ip().is_loopback());
+    let unreachable = |process: &ProcessEntry| JoinError::Unreachable {
+        who: process.who(),
+        address: Some(process.address),
+    };
+    if let Some(process) = hidden.filter(|_| is_elsewhere(server)) {
+        return Err(unreachable(process));
     }
     // A name may have several addresses: the one that the connection reaches counts.
     let here = Cell::new(true);
     let hides = || !here.get() && hidden.is_some();
-    let hosts = hosts(said);
+    let hosts = hosts(processes);
     let mut settings = ClientSettings::new(*rank, methods.clone(), cluster(&hosts));
     settings.job = (*rank == 0).then(|| Job::random().0);
     let trace = |event: &ClientEvent| {
@@ -88,8 +91,8 @@ pub(super) fn speak(
     // A cluster that must not take part leaves before the server has assigned its seat.
     let goes_on = || !hides() && goes_on();
     let session = Session::join_while(server, settings, left, goes_on, trace).map_err(|error| {
-        if let Some(said) = hidden.filter(|_| hides()) {
-            return unreachable(said);
+        if let Some(process) = hidden.filter(|_| hides()) {
+            return unreachable(process);
         }
         let error = match error {
             // The time that passed before the session counts, too.
@@ -107,33 +110,33 @@ pub(super) fn speak(
 }
 
 /// The processes by host, in the order in which the hosts first appear.
-fn hosts(said: &[Said]) -> Vec<Vec<&Said>> {
-    let mut hosts: Vec<Vec<&Said>> = Vec::new();
+fn hosts(processes: &[ProcessEntry]) -> Vec<Vec<&ProcessEntry>> {
+    let mut hosts: Vec<Vec<&ProcessEntry>> = Vec::new();
     let mut known = std::collections::BTreeMap::new();
-    for said in said {
-        let host = *known.entry(said.address.ip()).or_insert_with(|| {
+    for process in processes {
+        let host = *known.entry(process.address.ip()).or_insert_with(|| {
             hosts.push(Vec::new());
             hosts.len() - 1
         });
-        hosts[host].push(said);
+        hosts[host].push(process);
     }
     hosts
 }
 
 /// The client's cluster for these hosts.
-fn cluster(hosts: &[Vec<&Said>]) -> Cluster {
-    let host = |processes: &Vec<&Said>| {
+fn cluster(hosts: &[Vec<&ProcessEntry>]) -> Cluster {
+    let host = |processes: &Vec<&ProcessEntry>| {
         let mut pids = BTreeSet::new();
-        let proc = |said: &&Said| {
+        let proc = |process: &&ProcessEntry| {
             // In containers, processes with the same address may have the same process id. A unique number takes its
             // place.
-            let own = u64::from(said.pid);
-            let pid = if pids.insert(own) { own } else { ((u64::from(said.id) + 1) << 32) | own };
+            let own = u64::from(process.pid);
+            let pid = if pids.insert(own) { own } else { ((u64::from(process.id) + 1) << 32) | own };
             Proc {
-                address: Some(from_ip(said.address.ip())),
+                address: Some(from_ip(process.address.ip())),
                 pid: Some(pid),
-                port: Some(said.address.port().into()),
-                key: said.entry.key,
+                port: Some(process.address.port().into()),
+                key: process.entry.key,
             }
         };
         let address = processes[0].address;
@@ -143,7 +146,12 @@ fn cluster(hosts: &[Vec<&Said>]) -> Cluster {
 }
 
 /// The announcement that follows from the session's result.
-fn answer(setup: &Setup, hosts: &[Vec<&Said>], learned: &Learned, here: bool) -> Result<Answer, JoinError> {
+fn answer(
+    setup: &Setup,
+    hosts: &[Vec<&ProcessEntry>],
+    learned: &Learned,
+    here: bool,
+) -> Result<Answer, JoinError> {
     let foreign = |cluster: &Cluster| !cluster.versions.iter().any(|version| version.major == PRIVATE_MAJOR);
     if let Some(client) = learned.clusters.iter().position(foreign) {
         return Err(JoinError::Foreign { client: client as u32 });
@@ -161,11 +169,12 @@ fn answer(setup: &Setup, hosts: &[Vec<&Said>], learned: &Learned, here: bool) ->
     for entry in &book.entries {
         let text = match entry.who.client == setup.rank {
             true => {
-                let same = |said: &&&Said| {
-                    said.address == entry.address && (!learned.own_labels || said.entry.key == entry.key)
+                let same = |process: &&&ProcessEntry| {
+                    process.address == entry.address
+                        && (!learned.own_labels || process.entry.key == entry.key)
                 };
-                let said = ours.next().filter(same);
-                said.ok_or(JoinError::NotOurs { rank: setup.rank })?.text.clone()
+                let process = ours.next().filter(same);
+                process.ok_or(JoinError::NotOurs { rank: setup.rank })?.text.clone()
             }
             false => other(entry, reach(hosts, entry.address.ip(), here)).to_string(),
         };
@@ -179,8 +188,8 @@ fn answer(setup: &Setup, hosts: &[Vec<&Said>], learned: &Learned, here: bool) ->
 }
 
 /// A warning for a server that does not support the labels of this project, if public keys were to be sent by them.
-fn unproved(hosts: &[Vec<&Said>], learned: &Learned) -> Option<&'static str> {
-    let keys = hosts.iter().flatten().any(|said| said.entry.key.is_some());
+fn unproved(hosts: &[Vec<&ProcessEntry>], learned: &Learned) -> Option<&'static str> {
+    let keys = hosts.iter().flatten().any(|process| process.entry.key.is_some());
     (keys && !learned.own_labels).then_some(
         "the IMPI server has not carried the labels of this project: the public keys of processes are not known to other clusters, whose links are proved by the secret alone",
     )
@@ -223,7 +232,7 @@ fn other(entry: &book::Entry, reach: u64) -> Entry {
 /// The reach of an address of another cluster. A loopback address is reachable from this machine only if the server is
 /// here: a cluster with loopback addresses is always on the server's machine. Any other loopback address gets a reach
 /// that no process here has.
-fn reach(hosts: &[Vec<&Said>], ip: IpAddr, here: bool) -> u64 {
+fn reach(hosts: &[Vec<&ProcessEntry>], ip: IpAddr, here: bool) -> u64 {
     let own = hosts.first().and_then(|host| host.first()).map_or(0, |root| root.entry.reach);
     if here || !ip.is_loopback() { own } else { !own }
 }

@@ -5,7 +5,7 @@ use crate::wire::{Label, Version};
 
 impl Cluster {
     /// Whether there are values under this label.
-    pub(super) fn says(&self, label: Label) -> bool {
+    pub(super) fn has_values(&self, label: Label) -> bool {
         let host = |has: fn(&Host) -> bool| self.hosts.first().is_some_and(has);
         let proc = |has: fn(&Proc) -> bool| self.first_proc().is_some_and(has);
         match label {
@@ -41,7 +41,7 @@ impl Cluster {
 
     /// The values under this label, if there are any.
     pub(super) fn values(&self, label: Label) -> Option<Vec<u8>> {
-        if !self.says(label) {
+        if !self.has_values(label) {
             return None;
         }
         let mut bytes = Vec::with_capacity(self.len(label));

@@ -9,7 +9,7 @@ const ENDED_MAX: usize = 4096;
 
 /// The most recent ends of resources.
 #[derive(Debug, Default)]
-pub(super) struct Ended {
+pub(super) struct RecentEnds {
     /// Number of ends so far.
     count: u64,
     faults: BTreeMap<ResourceId, (u64, Fault)>,
@@ -17,7 +17,7 @@ pub(super) struct Ended {
     order: VecDeque<(u64, ResourceId)>,
 }
 
-impl Ended {
+impl RecentEnds {
     pub(super) fn get(&self, id: ResourceId) -> Option<&Fault> {
         self.faults.get(&id).map(|(_, fault)| fault)
     }
@@ -49,7 +49,7 @@ mod tests {
     /// The map remembers the same ends as that search found.
     #[test]
     fn the_latest_ends_are_remembered_and_the_last_one_of_an_id_counts() {
-        let mut ended = Ended::default();
+        let mut ended = RecentEnds::default();
         let fault = |message: &str| Fault::new(FaultKind::Destroyed, message);
         ended.add(id(1), fault("first"));
         ended.add(id(2), fault("second"));

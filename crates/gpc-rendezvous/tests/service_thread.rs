@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use chained_gpc::{Id, Job};
-use gpc_rendezvous::machine::{Above, Change, Kept, KeptResource, Millis, Up};
+use gpc_rendezvous::machine::{Change, Millis, ParentAction, ParentOutcome, StoredResource, StoredState};
 use gpc_rendezvous::{
-    Answer, Asked, Completion, Desk, Fault, FaultKind, Handle, Keeper, Life, Limits, Of, Parent, Registered,
-    Request, ResourceId, Spec, Store, StoreError, Token, Unit, Wanted,
+    Answer, Completion, Desk, Fault, FaultKind, Handle, Life, Limits, Parent, PendingRequest, RankChoice,
+    Registration, Request, ResourceId, Scope, ServiceThread, Spec, Store, StoreError, Token, Unit,
 };
 use maps::Maps;
 
@@ -33,41 +33,41 @@ struct Slow {
 }
 
 impl Store for Slow {
-    fn load(&mut self) -> Result<Kept, StoreError> {
+    fn load(&mut self) -> Result<StoredState, StoreError> {
         Ok(self.maps.lock().unwrap().load())
     }
 
-    fn keep(&mut self, _now: Millis, changes: &[Change]) -> Result<(), StoreError> {
+    fn save(&mut self, _now: Millis, changes: &[Change]) -> Result<(), StoreError> {
         // At its end the service stores the time alone.
         if changes.is_empty() {
             return Ok(());
         }
         self.given.send(changes.len()).unwrap();
         self.go.recv_timeout(PATIENCE).unwrap()?;
-        self.maps.lock().unwrap().keep(changes);
+        self.maps.lock().unwrap().save(changes);
         Ok(())
     }
 }
 
 /// A service with such a store, and a resource.
-struct Held {
-    keeper: Keeper,
+struct SlowService {
+    service_thread: ServiceThread,
     given: Receiver<usize>,
     go: Sender<Result<(), StoreError>>,
     maps: Arc<Mutex<Maps>>,
     resource: ResourceId,
 }
 
-fn held(spec: Spec) -> Held {
+fn slow_service(spec: Spec) -> SlowService {
     let ((given, is_given), (go, may_go)) = (channel(), channel());
     let maps = Arc::<Mutex<Maps>>::default();
     let store = Slow { maps: Arc::clone(&maps), given, go: may_go };
-    let keeper = Keeper::start(Limits::default(), Some(Box::new(store)), |_, _| {}).unwrap();
-    let created = create(keeper.desk(), spec);
+    let service_thread = ServiceThread::start(Limits::default(), Some(Box::new(store)), |_, _| {}).unwrap();
+    let created = create(service_thread.desk(), spec);
     assert_eq!(is_given.recv_timeout(PATIENCE), Ok(1));
     go.send(Ok(())).unwrap();
     let resource = created_by(&created);
-    Held { keeper, given: is_given, go, maps, resource }
+    SlowService { service_thread, given: is_given, go, maps, resource }
 }
 
 fn create(desk: &Desk, spec: Spec) -> Receiver<Outcome> {
@@ -83,11 +83,11 @@ fn created_by(outcome: &Receiver<Outcome>) -> ResourceId {
     }
 }
 
-fn plain() -> Keeper {
-    Keeper::start(Limits::default(), None, |_, _| {}).unwrap()
+fn plain() -> ServiceThread {
+    ServiceThread::start(Limits::default(), None, |_, _| {}).unwrap()
 }
 
-fn ask(desk: &Desk, request: Request) -> (Asked, Receiver<Outcome>) {
+fn ask(desk: &Desk, request: Request) -> (PendingRequest, Receiver<Outcome>) {
     let (told, outcome) = channel();
     // The receiver may be gone.
     (desk.ask(request, move |answer| drop(told.send(answer))), outcome)
@@ -102,11 +102,11 @@ fn told(desk: &Desk, request: Request) -> Outcome {
 
 fn registration(resource: ResourceId, name: &str, life: Life) -> Request {
     let token = Token::new(name).unwrap();
-    Request::Register { resource, rank: Wanted::Assign, token, data: name.to_owned().into(), life }
+    Request::Register { resource, rank: RankChoice::Assign, token, data: name.to_owned().into(), life }
 }
 
 fn wait(resource: ResourceId) -> Request {
-    Request::Wait { resource, of: Of::Own, until: None, token: None }
+    Request::Wait { resource, of: Scope::Own, until: None, token: None }
 }
 
 fn waiting(desk: &Desk, resource: ResourceId) -> usize {
@@ -117,13 +117,17 @@ fn waiting(desk: &Desk, resource: ResourceId) -> usize {
 }
 
 #[test]
-fn what_many_ask_meanwhile_is_kept_at_once() {
-    let service = held(Spec::new(1001));
-    let (_first, outcome) = ask(service.keeper.desk(), registration(service.resource, "first", Life::Unseen));
+fn requests_during_a_write_are_stored_together() {
+    let service = slow_service(Spec::new(1001));
+    let (_first, outcome) =
+        ask(service.service_thread.desk(), registration(service.resource, "first", Life::Unseen));
     assert_eq!(service.given.recv_timeout(PATIENCE), Ok(1));
     let asked: Vec<_> = (0..1000)
         .map(|number| {
-            ask(service.keeper.desk(), registration(service.resource, &format!("t{number}"), Life::Unseen))
+            ask(
+                service.service_thread.desk(),
+                registration(service.resource, &format!("t{number}"), Life::Unseen),
+            )
         })
         .collect();
     // Nothing is acknowledged before it is stored.
@@ -136,7 +140,7 @@ fn what_many_ask_meanwhile_is_kept_at_once() {
     for (_, outcome) in &asked {
         assert!(matches!(outcome.recv_timeout(PATIENCE), Ok(Ok(Answer::Registered(_)))));
     }
-    assert!(matches!(told(service.keeper.desk(), wait(service.resource)), Ok(Answer::Completed(_))));
+    assert!(matches!(told(service.service_thread.desk(), wait(service.resource)), Ok(Answer::Completed(_))));
     assert_eq!(service.maps.lock().unwrap().load().registrants.len(), 1001);
 }
 
@@ -145,20 +149,20 @@ struct Full {
     maps: Arc<Mutex<Maps>>,
     full: Arc<AtomicBool>,
     /// The state that it loads.
-    begins: Kept,
+    begins: StoredState,
     /// Whether it takes changes although it reports a failure, as when syncing the file fails.
     takes: bool,
 }
 
 impl Store for Full {
-    fn load(&mut self) -> Result<Kept, StoreError> {
+    fn load(&mut self) -> Result<StoredState, StoreError> {
         Ok(self.begins.clone())
     }
 
-    fn keep(&mut self, _now: Millis, changes: &[Change]) -> Result<(), StoreError> {
+    fn save(&mut self, _now: Millis, changes: &[Change]) -> Result<(), StoreError> {
         let full = self.full.load(Ordering::SeqCst);
         if !full || self.takes {
-            self.maps.lock().unwrap().keep(changes);
+            self.maps.lock().unwrap().save(changes);
         }
         if full {
             return Err(StoreError { file: "/there".into(), why: "the disk is full".into() });
@@ -168,15 +172,15 @@ impl Store for Full {
 }
 
 /// A service with such a store.
-fn on_a_disk(begins: Kept) -> (Keeper, Arc<Mutex<Maps>>, Arc<AtomicBool>) {
+fn on_a_disk(begins: StoredState) -> (ServiceThread, Arc<Mutex<Maps>>, Arc<AtomicBool>) {
     on_a_disk_that(begins, false)
 }
 
-fn on_a_disk_that(begins: Kept, takes: bool) -> (Keeper, Arc<Mutex<Maps>>, Arc<AtomicBool>) {
+fn on_a_disk_that(begins: StoredState, takes: bool) -> (ServiceThread, Arc<Mutex<Maps>>, Arc<AtomicBool>) {
     let (maps, full) = (Arc::<Mutex<Maps>>::default(), Arc::<AtomicBool>::default());
     let store = Full { maps: Arc::clone(&maps), full: Arc::clone(&full), begins, takes };
-    let keeper = Keeper::start(Limits::default(), Some(Box::new(store)), |_, _| {}).unwrap();
-    (keeper, maps, full)
+    let service_thread = ServiceThread::start(Limits::default(), Some(Box::new(store)), |_, _| {}).unwrap();
+    (service_thread, maps, full)
 }
 
 /// Sends requests until the store is written again: the service retries by itself.
@@ -205,8 +209,8 @@ fn listed(desk: &Desk) -> Answer {
 #[test]
 fn what_cannot_be_written_is_not_done() {
     for takes in [false, true] {
-        let (keeper, maps, full) = on_a_disk_that(Kept::default(), takes);
-        let desk = keeper.desk();
+        let (service_thread, maps, full) = on_a_disk_that(StoredState::default(), takes);
+        let desk = service_thread.desk();
         let job = Job([7; 16]);
         let resource = created_by(&create(desk, Spec { job: Some(job), ..Spec::new(2) }));
         told(desk, registration(resource, "a", Life::Unseen)).unwrap();
@@ -238,7 +242,7 @@ fn what_cannot_be_written_is_not_done() {
             assert_eq!(*maps.lock().unwrap(), kept, "{request:?}");
         }
         assert!(outcome.try_recv().is_err(), "it waits on");
-        let registered = Registered { rank: 1, tally: 2, capacity: 2 };
+        let registered = Registration { rank: 1, tally: 2, capacity: 2 };
         let second = told(desk, registration(resource, "b", Life::Unseen));
         assert_eq!(second, Ok(Answer::Registered(registered)));
         assert!(matches!(outcome.recv_timeout(PATIENCE).unwrap(), Ok(Answer::Completed(_))));
@@ -248,8 +252,8 @@ fn what_cannot_be_written_is_not_done() {
 /// A full disk ended the whole service: all waits and reads failed, and with them all tasks of all jobs.
 #[test]
 fn a_service_goes_on_while_its_disk_is_full() {
-    let (keeper, maps, full) = on_a_disk(Kept::default());
-    let desk = keeper.desk();
+    let (service_thread, maps, full) = on_a_disk(StoredState::default());
+    let desk = service_thread.desk();
     let resource = created_by(&create(desk, Spec::new(2)));
     let (_waits, of_wait) = ask(desk, wait(resource));
     let tally = || match told(desk, Request::Properties(resource)) {
@@ -267,7 +271,7 @@ fn a_service_goes_on_while_its_disk_is_full() {
     refused(told(desk, Request::Destroy(resource)));
     assert!(matches!(told(desk, Request::List { most: 9 }), Ok(Answer::List(list)) if list.len() == 1));
     let until = Some(desk.now() + 1);
-    let short = Request::Wait { resource, of: Of::Own, until, token: None };
+    let short = Request::Wait { resource, of: Scope::Own, until, token: None };
     assert_eq!(told(desk, short), Ok(Answer::NotYet));
     assert!(of_wait.try_recv().is_err(), "it waits on");
     full.store(false, Ordering::SeqCst);
@@ -281,8 +285,8 @@ fn a_service_goes_on_while_its_disk_is_full() {
 /// If a creation was rejected, its resource stayed: retries on a full disk would have filled the service.
 #[test]
 fn a_creation_on_a_full_disk_leaves_nothing() {
-    let (keeper, maps, full) = on_a_disk(Kept::default());
-    let desk = keeper.desk();
+    let (service_thread, maps, full) = on_a_disk(StoredState::default());
+    let desk = service_thread.desk();
     let resource = created_by(&create(desk, Spec::new(2)));
     full.store(true, Ordering::SeqCst);
     for _ in 0..3 {
@@ -297,15 +301,15 @@ fn a_creation_on_a_full_disk_leaves_nothing() {
 /// A completion is announced only when it is stored. Otherwise a registrant whose data others have received could be
 /// missing after a crash.
 #[test]
-fn a_completion_is_told_when_it_is_kept() {
-    let (keeper, maps, full) = on_a_disk(Kept::default());
-    let desk = keeper.desk();
+fn a_completion_is_reported_when_it_is_stored() {
+    let (service_thread, maps, full) = on_a_disk(StoredState::default());
+    let desk = service_thread.desk();
     let resource = created_by(&create(desk, Spec::new(1)));
     let (_early, early) = ask(desk, wait(resource));
     full.store(true, Ordering::SeqCst);
     refused(told(desk, registration(resource, "a", Life::Unseen)));
     let (_late, late) = ask(desk, wait(resource));
-    let short = Request::Wait { resource, of: Of::Own, until: Some(desk.now() + 20), token: None };
+    let short = Request::Wait { resource, of: Scope::Own, until: Some(desk.now() + 20), token: None };
     assert_eq!(told(desk, short), Ok(Answer::NotYet));
     full.store(false, Ordering::SeqCst);
     recovered(desk, resource);
@@ -326,10 +330,10 @@ fn a_clock_that_jumps_while_the_service_is_down_ends_nothing() {
     let (id, token) = (ResourceId([7; 16]), Token::new("t").unwrap());
     let (job, joint, parent, failed) = (None, None, None, None);
     let (capacity, level, created, expires) = (2, 1, then - 5, then + 3_600_000);
-    let kept = KeptResource { capacity, level, created, expires, job, joint, parent, token, failed };
-    let begins = Kept { now: Some(then), resources: vec![(id, kept)], ..Kept::default() };
-    let (keeper, maps, _) = on_a_disk(begins);
-    let desk = keeper.desk();
+    let kept = StoredResource { capacity, level, created, expires, job, joint, parent, token, failed };
+    let begins = StoredState { now: Some(then), resources: vec![(id, kept)], ..StoredState::default() };
+    let (service_thread, maps, _) = on_a_disk(begins);
+    let desk = service_thread.desk();
     let Ok(Answer::Properties(found)) = told(desk, Request::Properties(id)) else { panic!("it has ended") };
     assert!(found.expires > desk.now() && found.expires <= desk.now() + 3_600_000);
     // The store continues with its own time.
@@ -343,12 +347,12 @@ fn a_clock_that_jumps_while_the_service_is_down_ends_nothing() {
 }
 
 #[test]
-fn who_waits_when_the_service_ends_is_told() {
-    let keeper = plain();
-    let desk = keeper.desk().clone();
+fn waits_are_answered_when_the_service_ends() {
+    let service_thread = plain();
+    let desk = service_thread.desk().clone();
     let resource = created_by(&create(&desk, Spec::new(2)));
     let (_asked, outcome) = ask(&desk, wait(resource));
-    drop(keeper);
+    drop(service_thread);
     let fault = outcome.recv_timeout(PATIENCE).unwrap().unwrap_err();
     assert_eq!((fault.kind, desk.failed()), (FaultKind::Unavailable, None));
     assert_eq!(told(&desk, wait(resource)).unwrap_err().kind, FaultKind::Unavailable);
@@ -356,13 +360,13 @@ fn who_waits_when_the_service_ends_is_told() {
 
 /// Requests that arrived between the last read of the queue and the end of the service were dropped without an answer.
 #[test]
-fn whoever_asks_while_the_service_ends_is_told() {
+fn requests_during_the_end_are_answered() {
     for _ in 0..50 {
-        let keeper = plain();
+        let service_thread = plain();
         let told = Arc::new(AtomicUsize::new(0));
         let asking: Vec<_> = (0..2)
             .map(|_| {
-                let (desk, told) = (keeper.desk().clone(), Arc::clone(&told));
+                let (desk, told) = (service_thread.desk().clone(), Arc::clone(&told));
                 std::thread::spawn(move || {
                     for _ in 0..500 {
                         let told = Arc::clone(&told);
@@ -374,16 +378,16 @@ fn whoever_asks_while_the_service_ends_is_told() {
                 })
             })
             .collect();
-        drop(keeper);
+        drop(service_thread);
         asking.into_iter().for_each(|thread| thread.join().unwrap());
         assert_eq!(told.load(Ordering::SeqCst), 1000);
     }
 }
 
 #[test]
-fn who_no_longer_waits_is_let_go() {
-    let keeper = plain();
-    let desk = keeper.desk();
+fn cancelled_requests_are_removed() {
+    let service_thread = plain();
+    let desk = service_thread.desk();
     let resource = created_by(&create(desk, Spec::new(2)));
     let (asked, outcome) = ask(desk, wait(resource));
     let (_other, _) = ask(desk, wait(resource));
@@ -402,9 +406,9 @@ fn who_no_longer_waits_is_let_go() {
 /// A cancelled request was forgotten although it was still in the queue, and then taken from the queue: it waited until
 /// its resource ended.
 #[test]
-fn who_no_longer_waits_when_it_is_taken_up_is_let_go() {
-    let service = held(Spec::new(20_000));
-    let desk = service.keeper.desk();
+fn requests_cancelled_in_the_queue_are_removed() {
+    let service = slow_service(Spec::new(20_000));
+    let desk = service.service_thread.desk();
     // The first request keeps the service busy; the others are more than it takes in one turn.
     let busy = |number: u32| {
         ask(desk, registration(service.resource, &format!("t{number}"), Life::Unseen)).0.detach();
@@ -429,8 +433,8 @@ fn who_no_longer_waits_when_it_is_taken_up_is_let_go() {
 /// Dropping a cancelled request could drop another request that it owned, which deadlocked.
 #[test]
 fn one_that_is_let_go_may_let_go_another() {
-    let keeper = plain();
-    let desk = keeper.desk();
+    let service_thread = plain();
+    let desk = service_thread.desk();
     let resource = created_by(&create(desk, Spec::new(2)));
     let (inner, _) = ask(desk, wait(resource));
     let outer = desk.ask(wait(resource), move |_| drop(inner));
@@ -443,13 +447,13 @@ fn one_that_is_let_go_may_let_go_another() {
 
 #[test]
 fn too_many_at_once_are_refused() {
-    let service = held(Spec::new(9));
-    let desk = service.keeper.desk();
+    let service = slow_service(Spec::new(9));
+    let desk = service.service_thread.desk();
     let (_asked, outcome) = ask(desk, registration(service.resource, "a", Life::Unseen));
     assert_eq!(service.given.recv_timeout(PATIENCE), Ok(1));
     let told = Arc::new(AtomicUsize::new(0));
     let (full, is_full) = channel();
-    let asked: Vec<Asked> = (0..70_000)
+    let asked: Vec<PendingRequest> = (0..70_000)
         .map(|_| {
             let (full, told) = (full.clone(), Arc::clone(&told));
             desk.ask(Request::List { most: 0 }, move |answer| {
@@ -462,7 +466,7 @@ fn too_many_at_once_are_refused() {
     assert_eq!(refused, 70_000 - (1 << 16));
     service.go.send(Ok(())).unwrap();
     assert!(outcome.recv_timeout(PATIENCE).unwrap().is_ok());
-    drop(service.keeper);
+    drop(service.service_thread);
     assert_eq!((told.load(Ordering::SeqCst), asked.len()), (70_000, 70_000));
 }
 
@@ -484,12 +488,12 @@ impl Drop for Counted {
 /// Data of a resource count once. So when a registrant's data have become a slice of the joined data, its own copy must
 /// be gone. The changes to store hold the copy until the end of the turn, and nothing holds it longer.
 #[test]
-fn what_registrants_brought_is_gone_when_it_is_a_part_of_the_whole() {
-    let keeper = plain();
-    let (desk, gone) = (keeper.desk(), Arc::new(AtomicUsize::new(0)));
+fn registrants_data_are_freed_when_they_are_joined() {
+    let service_thread = plain();
+    let (desk, gone) = (service_thread.desk(), Arc::new(AtomicUsize::new(0)));
     let resource = created_by(&create(desk, Spec::new(2)));
     for name in ["a", "b"] {
-        let (rank, token) = (Wanted::Assign, Token::new(name).unwrap());
+        let (rank, token) = (RankChoice::Assign, Token::new(name).unwrap());
         let data = Bytes::from_owner(Counted(Arc::clone(&gone))).into();
         told(desk, Request::Register { resource, rank, token, data, life: Life::Unseen }).unwrap();
         // Its turn is over when another request is answered.
@@ -503,53 +507,56 @@ fn what_registrants_brought_is_gone_when_it_is_a_part_of_the_whole() {
 }
 
 #[test]
-fn time_passes_for_who_waits() {
-    let keeper = plain();
-    let desk = keeper.desk();
+fn waits_expire() {
+    let service_thread = plain();
+    let desk = service_thread.desk();
     let resource = created_by(&create(desk, Spec { lifetime: Some(50), ..Spec::new(2) }));
     let (_asked, outcome) = ask(desk, wait(resource));
     assert_eq!(outcome.recv_timeout(PATIENCE).unwrap().unwrap_err().kind, FaultKind::Expired);
 }
 
 #[test]
-fn the_driver_is_told_what_to_do_above_and_tells_how_it_went() {
+fn the_driver_gets_parent_actions_and_reports_their_outcome() {
     const MEMBER: Id = 3;
     let (said, ups) = channel();
-    let upward = move |id, up| said.send((id, up)).unwrap();
-    let keeper = Keeper::start(Limits::default(), None, upward).unwrap();
-    let desk = keeper.desk();
+    let parent_driver = move |id, up| said.send((id, up)).unwrap();
+    let service_thread = ServiceThread::start(Limits::default(), None, parent_driver).unwrap();
+    let desk = service_thread.desk();
     let handle = Handle::new("http://above", ResourceId([9; 16])).unwrap();
-    let parent = Some(Parent { handle, rank: Wanted::Rank(4) });
+    let parent = Some(Parent { handle, rank: RankChoice::Rank(4) });
     let resource = created_by(&create(desk, Spec { parent, ..Spec::new(2) }));
-    assert!(matches!(ups.recv_timeout(PATIENCE), Ok((id, Up::Control { .. })) if id == resource));
+    assert!(matches!(ups.recv_timeout(PATIENCE), Ok((id, ParentAction::Control { .. })) if id == resource));
     told(desk, registration(resource, "lost", Life::Member(MEMBER))).unwrap();
-    assert!(desk.lost(MEMBER, "it is gone".into()));
+    assert!(desk.report_loss(MEMBER, "it is gone".into()));
     told(desk, registration(resource, "a", Life::Unseen)).unwrap();
-    let (_asked, top) = ask(desk, Request::Wait { resource, of: Of::Top, until: None, token: None });
+    let (_asked, top) = ask(desk, Request::Wait { resource, of: Scope::Top, until: None, token: None });
     told(desk, registration(resource, "b", Life::Unseen)).unwrap();
-    let Ok((_, Up::Register { data, .. })) = ups.recv_timeout(PATIENCE) else { panic!("no data") };
+    let Ok((_, ParentAction::Register { data, .. })) = ups.recv_timeout(PATIENCE) else { panic!("no data") };
     assert_eq!(&data[..], b"2 1 a1 b");
     let whole = Completion { level: 2, data: "1 2 1 a1 b".into(), joint: None };
-    desk.above(resource, Above::Completed(whole.clone()));
+    desk.report_outcome(resource, ParentOutcome::Completed(whole.clone()));
     assert_eq!(top.recv_timeout(PATIENCE).unwrap(), Ok(Answer::Completed(whole)));
     told(desk, Request::Destroy(resource)).unwrap();
-    assert!(matches!(ups.recv_timeout(PATIENCE), Ok((_, Up::Stop { .. }))));
+    assert!(matches!(ups.recv_timeout(PATIENCE), Ok((_, ParentAction::Stop { .. }))));
 }
 
 #[test]
-fn another_service_goes_on_with_what_was_kept() {
-    let service = held(Spec::new(2));
-    let (_asked, outcome) = ask(service.keeper.desk(), registration(service.resource, "a", Life::Unseen));
+fn another_service_continues_with_the_stored_state() {
+    let service = slow_service(Spec::new(2));
+    let (_asked, outcome) =
+        ask(service.service_thread.desk(), registration(service.resource, "a", Life::Unseen));
     service.go.send(Ok(())).unwrap();
     outcome.recv_timeout(PATIENCE).unwrap().unwrap();
-    drop(service.keeper);
+    drop(service.service_thread);
     let ((given, _is_given), (go, may_go)) = (channel(), channel());
     go.send(Ok(())).unwrap();
     let store = Slow { maps: service.maps, given, go: may_go };
-    let keeper = Keeper::start(Limits::default(), Some(Box::new(store)), |_, _| {}).unwrap();
+    let service_thread = ServiceThread::start(Limits::default(), Some(Box::new(store)), |_, _| {}).unwrap();
     // A retry changes nothing, so there is nothing to store.
-    told(keeper.desk(), registration(service.resource, "a", Life::Unseen)).unwrap();
-    told(keeper.desk(), registration(service.resource, "b", Life::Unseen)).unwrap();
-    let Ok(Answer::Completed(completion)) = told(keeper.desk(), wait(service.resource)) else { panic!("no") };
+    told(service_thread.desk(), registration(service.resource, "a", Life::Unseen)).unwrap();
+    told(service_thread.desk(), registration(service.resource, "b", Life::Unseen)).unwrap();
+    let Ok(Answer::Completed(completion)) = told(service_thread.desk(), wait(service.resource)) else {
+        panic!("no")
+    };
     assert_eq!(&completion.data[..], b"2 1 a1 b");
 }

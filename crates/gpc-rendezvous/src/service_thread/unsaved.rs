@@ -20,7 +20,7 @@ const AGAIN_MOST: Millis = 2000;
 
 /// What a request needs from the store.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Asks {
+pub(super) enum StoreUse {
     /// It reads.
     Read,
     /// It waits until this time for changes that other requests make to this resource.
@@ -29,17 +29,17 @@ pub(super) enum Asks {
     Write(Option<ResourceId>),
 }
 
-impl Asks {
-    pub(super) fn of(request: &Request) -> Asks {
+impl StoreUse {
+    pub(super) fn of(request: &Request) -> StoreUse {
         match request {
-            Request::Properties(_) | Request::Registrant { .. } | Request::List { .. } => Asks::Read,
-            Request::Wait { resource, until, .. } => Asks::Wait(*resource, *until),
+            Request::Properties(_) | Request::Registrant { .. } | Request::List { .. } => StoreUse::Read,
+            Request::Wait { resource, until, .. } => StoreUse::Wait(*resource, *until),
             Request::Register { resource, .. }
             | Request::Withdraw { resource, .. }
             | Request::Control { resource, .. }
             | Request::Release { resource, .. }
-            | Request::Destroy(resource) => Asks::Write(Some(*resource)),
-            Request::Create { .. } | Request::EndJob(_) => Asks::Write(None),
+            | Request::Destroy(resource) => StoreUse::Write(Some(*resource)),
+            Request::Create { .. } | Request::EndJob(_) => StoreUse::Write(None),
         }
     }
 }
@@ -54,7 +54,7 @@ enum Part {
 
 /// Changes that are yet to be stored, and outputs that wait for them.
 #[derive(Debug)]
-pub(super) struct Unkept {
+pub(super) struct UnsavedChanges {
     /// Undo what was refused when the store failed. There are as many as changes in that turn, and those that restore
     /// a resource that was to end.
     undoing: Vec<Change>,
@@ -71,10 +71,10 @@ pub(super) struct Unkept {
     pause: Millis,
 }
 
-impl Unkept {
-    pub(super) fn new(error: StoreError, most: usize) -> Unkept {
+impl UnsavedChanges {
+    pub(super) fn new(error: StoreError, most: usize) -> UnsavedChanges {
         let (changes, outputs) = (BTreeMap::new(), VecDeque::new());
-        Unkept { undoing: Vec::new(), changes, outputs, most, error, again: 0, pause: AGAIN_FIRST }
+        UnsavedChanges { undoing: Vec::new(), changes, outputs, most, error, again: 0, pause: AGAIN_FIRST }
     }
 
     /// Adds changes that undo those of refused requests. They are stored before all others.
@@ -97,11 +97,11 @@ impl Unkept {
                 Change::Registrant(id, rank, ..) | Change::Withdrawn(id, rank) => {
                     (*id, Part::Registrant(*rank))
                 }
-                Change::Lease(id, rank, kept) => {
+                Change::Lease(id, rank, stored) => {
                     // If the registrant itself is yet to be stored, its lease is updated there, so that its data stay.
                     let key = (*id, Part::Registrant(*rank));
                     if let Some(Change::Registrant(_, _, registrant, _)) = self.changes.get_mut(&key) {
-                        *registrant = kept.clone();
+                        *registrant = stored.clone();
                         continue;
                     }
                     key
@@ -133,14 +133,14 @@ impl Unkept {
     }
 
     /// Decides about an output: returns it, or a fault in its place, or holds it back.
-    pub(super) fn pass(&mut self, asks: Option<Asks>, output: Output) -> Option<Output> {
-        let (concerned, until) = match (asks, &output) {
-            (_, Output::Up(id, _)) => (self.concerns(*id), None),
-            (Some(Asks::Wait(id, until)), Output::Answer(_, answer)) => {
+    pub(super) fn pass(&mut self, store_use: Option<StoreUse>, output: Output) -> Option<Output> {
+        let (concerned, until) = match (store_use, &output) {
+            (_, Output::ParentAction(id, _)) => (self.concerns(*id), None),
+            (Some(StoreUse::Wait(id, until)), Output::Answer(_, answer)) => {
                 let is_outcome = !matches!(answer, Ok(Answer::NotYet));
                 (is_outcome && self.concerns(id), until)
             }
-            (Some(Asks::Write(id)), Output::Answer(ticket, Ok(_))) => {
+            (Some(StoreUse::Write(id)), Output::Answer(ticket, Ok(_))) => {
                 let refused = id.is_none_or(|id| self.concerns(id));
                 let ticket = *ticket;
                 return Some(if refused { Output::Answer(ticket, Err(self.uncertain())) } else { output });

@@ -21,12 +21,12 @@ use tokio::task::AbortHandle;
 use tokio::time::sleep;
 
 use crate::checking::checked;
-use crate::client::{Asking, ClientError, ClientOptions, ServiceUrl, Trusted, after};
-use crate::keeper::Desk;
+use crate::client::{ClientError, ClientOptions, Requester, ServiceUrl, Trusted, after};
 use crate::machine::{
-    Above, Answer, Completion, Fault, FaultKind, Handle, Life, Limits, Of, Request, ResourceId, Token, Unit,
-    Up, Wanted, below,
+    Answer, Completion, Fault, FaultKind, Handle, Life, Limits, ParentAction, ParentOutcome, RankChoice,
+    Request, ResourceId, Scope, Token, Unit, below,
 };
+use crate::service_thread::Desk;
 
 /// Lease at the parent: after this time without a renewal the parent gives this service up. Three lost renewals in a
 /// row take less: each is due after 10 s and fails within 7 s.
@@ -41,7 +41,7 @@ const AGAIN_MOST: Duration = Duration::from_secs(1);
 
 /// Most requests in progress from this module to its own service, beside waits. The service takes as many from its
 /// queue in one turn, so the queue always has room for other callers.
-const OWN_TURNS: usize = 4096;
+const OWN_PERMITS: usize = 4096;
 
 /// Limit of ended units whose end is still to be reported, per resource that the service may hold. All resources may
 /// end at one moment, and so may all that are created while these ends are reported.
@@ -53,13 +53,14 @@ const ALWAYS: Duration = Duration::MAX;
 type Outcome = Result<Completion, Fault>;
 
 /// The work for units at their parent resources. Dropping it stops this work.
-pub struct Upward {
+pub struct ParentDriver {
     shared: Arc<Shared>,
     desk: watch::Sender<Option<Desk>>,
 }
 
-/// Returns a driver for the service's [`Up`] outputs, for [`Keeper::start`](crate::Keeper::start) with the same limits.
-/// The work runs on the runtime and starts at [`Upward::begin`].
+/// Returns a driver for the service's [`ParentAction`] outputs, for
+/// [`ServiceThread::start`](crate::ServiceThread::start) with the same limits. The work runs on the runtime and starts
+/// at [`ParentDriver::begin`].
 ///
 /// `own` is the service's own URL, as it stands in its handles. Services of parent resources are asked with `options`,
 /// with two exceptions. The token goes only to services that are on this host, reached over https, or listed in
@@ -73,33 +74,33 @@ pub fn new(
     limits: &Limits,
     options: &ClientOptions,
     above: &[ServiceUrl],
-) -> Result<(impl FnMut(ResourceId, Up) + Send + use<>, Upward), ClientError> {
+) -> Result<(impl FnMut(ResourceId, ParentAction) + Send + use<>, ParentDriver), ClientError> {
     let (desk, begun) = watch::channel(None);
     let options = ClientOptions { data_max: options.data_max.min(limits.held), ..options.clone() };
     let stops = limits.resources.saturating_mul(STOPS_EACH).min(Semaphore::MAX_PERMITS);
     let shared = Arc::new(Shared {
         runtime,
         own: own.to_owned(),
-        asking: Asking::for_others(&options, Trusted::new(own, above))?,
+        requester: Requester::for_others(&options, Trusted::new(own, above))?,
         desk: begun,
         units: Mutex::default(),
         waits: Mutex::default(),
-        own_turns: Semaphore::new(OWN_TURNS),
+        own_permits: Semaphore::new(OWN_PERMITS),
         own_stops: Arc::new(Semaphore::new(stops)),
         stops: Arc::new(Semaphore::new(stops)),
     });
     let told = Arc::clone(&shared);
-    Ok((move |id, up| told.begin(id, up), Upward { shared, desk }))
+    Ok((move |id, up| told.begin(id, up), ParentDriver { shared, desk }))
 }
 
-impl Upward {
+impl ParentDriver {
     /// Starts the work, and reports its progress to this desk.
     pub fn begin(&self, desk: &Desk) {
         self.desk.send_replace(Some(desk.clone()));
     }
 }
 
-impl Drop for Upward {
+impl Drop for ParentDriver {
     fn drop(&mut self) {
         for (_, unit) in locked(&self.shared.units).drain() {
             unit.task.abort();
@@ -107,7 +108,7 @@ impl Drop for Upward {
     }
 }
 
-impl fmt::Debug for Upward {
+impl fmt::Debug for ParentDriver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Upward")
     }
@@ -116,14 +117,14 @@ impl fmt::Debug for Upward {
 struct Shared {
     runtime: Runtime,
     own: String,
-    asking: Asking,
+    requester: Requester,
     desk: watch::Receiver<Option<Desk>>,
     /// Work in progress: one task for each resource with a parent, so at most as many as the service has resources.
     units: Mutex<HashMap<ResourceId, Work>>,
     /// Waits at parent resources, shared by all units of the same parent. The first unit sends the request; if that
     /// unit ends, another continues.
     waits: Mutex<HashMap<Handle, Weak<OnceCell<Outcome>>>>,
-    own_turns: Semaphore,
+    own_permits: Semaphore,
     /// Slots for ends that are reported to this service itself. They are separate from `stops`, because no lease at
     /// this service expires in their place.
     own_stops: Arc<Semaphore>,
@@ -141,7 +142,7 @@ struct Work {
 /// A unit's place at the parent resource.
 struct Place {
     handle: Handle,
-    rank: Wanted,
+    rank: RankChoice,
     token: Token,
     /// Level of the unit.
     level: u16,
@@ -149,26 +150,26 @@ struct Place {
 
 impl Shared {
     /// Carries out an output of the service. Called on the service thread.
-    fn begin(self: &Arc<Shared>, id: ResourceId, up: Up) {
+    fn begin(self: &Arc<Shared>, id: ResourceId, up: ParentAction) {
         let shared = Arc::clone(self);
         match up {
-            Up::Control { handle, rank, token, level } => {
+            ParentAction::Control { handle, rank, token, level } => {
                 let place = Place { handle, rank, token, level };
                 self.work(id, Arc::default(), async move { shared.control(id, place).await });
             }
-            Up::Register { handle, rank, token, level, data } => {
+            ParentAction::Register { handle, rank, token, level, data } => {
                 let (place, registered) =
                     (Place { handle, rank, token, level }, Arc::<AtomicBool>::default());
                 let seen = Arc::clone(&registered);
                 self.work(id, registered, async move { shared.register(id, place, data, &seen).await });
             }
-            Up::Stop { handle, rank, token, why } => {
+            ParentAction::Stop { handle, rank, token, why } => {
                 let work = locked(&self.units).remove(&id);
                 if let Some(work) = &work {
                     work.task.abort();
                 }
                 let registered = work.is_some_and(|work| work.registered.load(Ordering::Acquire));
-                let Wanted::Rank(rank) = rank else { return };
+                let RankChoice::Rank(rank) = rank else { return };
                 if !registered {
                     self.stop(id, handle, rank, token, why);
                 }
@@ -211,7 +212,7 @@ impl Shared {
                 Answer::Properties(above) => above.level,
                 _ => return Ok(()),
             },
-            None => self.asking.properties(handle, after(ALWAYS)).await.map_err(above_failed)?.level,
+            None => self.requester.properties(handle, after(ALWAYS)).await.map_err(above_failed)?.level,
         };
         below(above, Some(level.into()))
     }
@@ -223,10 +224,12 @@ impl Shared {
             return self.give_up(id, &handle, rank, token, fault).await;
         }
         // A unit without a fixed rank has no controlling task at the parent.
-        let Wanted::Rank(rank) = rank else { return };
+        let RankChoice::Rank(rank) = rank else { return };
         let Ok(unit) = u32::try_from(rank).map(Unit::Rank) else {
             let message = format!("there is no rank {rank} above: ranks are below the capacity there");
-            return self.tell(id, Err(Fault::new(FaultKind::RankOutOfRange, message).of_rank(rank))).await;
+            return self
+                .report_outcome(id, Err(Fault::new(FaultKind::RankOutOfRange, message).of_rank(rank)))
+                .await;
         };
         // Ends: the task is aborted when the unit is complete or ends.
         loop {
@@ -238,12 +241,12 @@ impl Shared {
                 None => {
                     let lease = Some(LEASE.as_millis() as u64);
                     let name = self.name(id);
-                    let asked = self.asking.control(&handle, unit, &name, &token, lease, after(ALWAYS));
+                    let asked = self.requester.control(&handle, unit, &name, &token, lease, after(ALWAYS));
                     asked.await.map_err(above_failed)
                 }
             };
             if let Err(fault) = controlled {
-                return self.give_up(id, &handle, Wanted::Rank(rank), token, fault).await;
+                return self.give_up(id, &handle, RankChoice::Rank(rank), token, fault).await;
             }
             sleep(RENEW).await;
         }
@@ -274,7 +277,7 @@ impl Shared {
                 self.ask_own(&desk, request).await.map(drop)
             }
             None => {
-                let asked = self.asking.register(&handle, rank, &token, data, None, after(ALWAYS));
+                let asked = self.requester.register(&handle, rank, &token, data, None, after(ALWAYS));
                 asked.await.map(drop).map_err(above_failed)
             }
         };
@@ -284,12 +287,12 @@ impl Shared {
         registered.store(true, Ordering::Release);
         let shared = SharedWait::of(self, &handle);
         let outcome = shared.cell.get_or_init(|| self.wait(&handle)).await.clone();
-        self.tell(id, outcome).await;
+        self.report_outcome(id, outcome).await;
     }
 
     async fn wait(&self, handle: &Handle) -> Outcome {
         if let Some(desk) = self.own_desk(handle).await {
-            let (resource, of) = (handle.resource(), Of::Top);
+            let (resource, of) = (handle.resource(), Scope::Top);
             let request = Request::Wait { resource, of, until: None, token: None };
             return match ask(&desk, request, None).await? {
                 Answer::Completed(completion) => Ok(completion),
@@ -299,7 +302,7 @@ impl Shared {
         // Ends: the task is aborted when the unit's resource ends.
         loop {
             if let Some(completion) =
-                self.asking.wait(handle, Of::Top, None, after(ALWAYS)).await.map_err(above_failed)?
+                self.requester.wait(handle, Scope::Top, None, after(ALWAYS)).await.map_err(above_failed)?
             {
                 return Ok(completion);
             }
@@ -308,10 +311,10 @@ impl Shared {
 
     /// Fails the unit with this fault and reports the failure to the parent, where tasks would otherwise wait until the
     /// resource's lifetime has passed.
-    async fn give_up(&self, id: ResourceId, handle: &Handle, rank: Wanted, token: Token, fault: Fault) {
+    async fn give_up(&self, id: ResourceId, handle: &Handle, rank: RankChoice, token: Token, fault: Fault) {
         let why = fault.message.clone();
-        self.tell(id, Err(fault)).await;
-        if let Wanted::Rank(rank) = rank {
+        self.report_outcome(id, Err(fault)).await;
+        if let RankChoice::Rank(rank) = rank {
             self.release(id, handle, rank, token, why).await;
         }
     }
@@ -330,8 +333,8 @@ impl Shared {
             // Stop after one lease: by then its expiry has informed the parent.
             None => {
                 let (lease, until) = (Some(LEASE.as_millis() as u64), after(LEASE));
-                let _ = self.asking.control(handle, unit, &self.name(id), &token, lease, until).await;
-                let asked = self.asking.release(handle, unit, &token, Some(&why), until);
+                let _ = self.requester.control(handle, unit, &self.name(id), &token, lease, until).await;
+                let asked = self.requester.release(handle, unit, &token, Some(&why), until);
                 asked.await.map_err(above_failed)
             }
         };
@@ -351,7 +354,7 @@ impl Shared {
 
     /// Asks this service a request that it answers immediately.
     async fn ask_own(&self, desk: &Desk, request: Request) -> Result<Answer, Fault> {
-        ask(desk, request, Some(&self.own_turns)).await
+        ask(desk, request, Some(&self.own_permits)).await
     }
 
     /// The desk of this service, as soon as there is one.
@@ -360,9 +363,9 @@ impl Shared {
         desk.wait_for(Option::is_some).await.ok()?.clone()
     }
 
-    async fn tell(&self, id: ResourceId, outcome: Outcome) {
+    async fn report_outcome(&self, id: ResourceId, outcome: Outcome) {
         let Some(desk) = self.begun().await else { return };
-        desk.above(id, outcome.map_or_else(Above::Failed, Above::Completed));
+        desk.report_outcome(id, outcome.map_or_else(ParentOutcome::Failed, ParentOutcome::Completed));
     }
 }
 
@@ -394,18 +397,18 @@ impl Drop for SharedWait<'_> {
     }
 }
 
-/// Asks this service, and retries while it is full, until other resources end. The turn is released between two
+/// Asks this service, and retries while it is full, until other resources end. The permit is released between two
 /// attempts.
-async fn ask(desk: &Desk, request: Request, turns: Option<&Semaphore>) -> Result<Answer, Fault> {
+async fn ask(desk: &Desk, request: Request, permits: Option<&Semaphore>) -> Result<Answer, Fault> {
     let mut again = AGAIN_FIRST;
     // Ends: with an answer, or when the service ends. The resource in question has a lifetime.
     loop {
-        let turn = match turns {
-            Some(turns) => turns.acquire().await.ok(),
+        let permit = match permits {
+            Some(permits) => permits.acquire().await.ok(),
             None => None,
         };
         let answer = ask_once(desk, request.clone()).await;
-        drop(turn);
+        drop(permit);
         match answer {
             Err(fault) if fault.kind == FaultKind::ServiceFull => {}
             // The store cannot be written at the moment.
@@ -443,8 +446,8 @@ mod tests {
     use std::sync::mpsc;
 
     use super::*;
-    use crate::keeper::Keeper;
     use crate::machine::{OVERHEAD, Parent, Spec};
+    use crate::service_thread::ServiceThread;
 
     const OWN: &str = "http://127.0.0.1:9/rendezvous";
 
@@ -452,8 +455,8 @@ mod tests {
     const PATIENCE: Duration = Duration::from_secs(60);
 
     struct World {
-        keeper: Keeper,
-        _upward: Upward,
+        service_thread: ServiceThread,
+        _parent_driver: ParentDriver,
         /// Dropping it ends the runtime's thread.
         _going: oneshot::Sender<()>,
     }
@@ -466,26 +469,26 @@ mod tests {
         fn with(limits: Limits) -> World {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             let (going, ended) = oneshot::channel();
-            let (told, upward) =
+            let (told, parent_driver) =
                 new(runtime.handle().clone(), OWN, &limits, &ClientOptions::default(), &[]).unwrap();
-            let keeper = Keeper::start(limits, None, told).unwrap();
-            upward.begin(keeper.desk());
+            let service_thread = ServiceThread::start(limits, None, told).unwrap();
+            parent_driver.begin(service_thread.desk());
             std::thread::spawn(move || runtime.block_on(ended));
-            World { keeper, _upward: upward, _going: going }
+            World { service_thread, _parent_driver: parent_driver, _going: going }
         }
 
         fn ask(&self, request: Request) -> mpsc::Receiver<Result<Answer, Fault>> {
             let (tell, told) = mpsc::channel();
-            self.keeper.desk().ask(request, move |answer| drop(tell.send(answer))).detach();
+            self.service_thread.desk().ask(request, move |answer| drop(tell.send(answer))).detach();
             told
         }
 
         fn create(&self, capacity: u64, level: u64, parent: Option<(Handle, u64)>) -> Handle {
-            let parent = parent.map(|(handle, rank)| Parent { handle, rank: Wanted::Rank(rank) });
+            let parent = parent.map(|(handle, rank)| Parent { handle, rank: RankChoice::Rank(rank) });
             let (tell, told) = mpsc::channel();
             let spec = Spec { level: Some(level), parent, ..Spec::new(capacity) };
             let then = move |answer| drop(tell.send(answer));
-            self.keeper.desk().create(spec, then).unwrap().detach();
+            self.service_thread.desk().create(spec, then).unwrap().detach();
             let Ok(Answer::Created(id)) = told.recv_timeout(PATIENCE).unwrap() else { panic!("refused") };
             Handle::new(OWN, id).unwrap()
         }
@@ -497,7 +500,7 @@ mod tests {
             let create = |spec: Spec| {
                 let tell = tell.clone();
                 let then = move |answer| drop(tell.send(answer));
-                self.keeper.desk().create(spec, then).unwrap().detach();
+                self.service_thread.desk().create(spec, then).unwrap().detach();
             };
             let created = || match told.recv_timeout(PATIENCE).unwrap() {
                 Ok(Answer::Created(id)) => Handle::new(OWN, id).unwrap(),
@@ -506,7 +509,7 @@ mod tests {
             (0..count).for_each(|_| create(Spec { level: Some(2), ..Spec::new(1) }));
             let tops: Vec<Handle> = (0..count).map(|_| created()).collect();
             for top in &tops {
-                let parent = Some(Parent { handle: top.clone(), rank: Wanted::Rank(0) });
+                let parent = Some(Parent { handle: top.clone(), rank: RankChoice::Rank(0) });
                 create(Spec { parent, job, ..Spec::new(1) });
                 created();
             }
@@ -515,7 +518,7 @@ mod tests {
 
         fn register(&self, at: &Handle, rank: u64, data: &'static str) {
             let token = Token::new(&format!("{rank}")).unwrap();
-            let (resource, rank) = (at.resource(), Wanted::Rank(rank));
+            let (resource, rank) = (at.resource(), RankChoice::Rank(rank));
             let register = Request::Register { resource, rank, token, data: data.into(), life: Life::Unseen };
             self.ask(register).recv_timeout(PATIENCE).unwrap().unwrap();
         }
@@ -527,11 +530,11 @@ mod tests {
             };
             let (tell, told) = mpsc::channel();
             let then = move |answer| drop(tell.send(answer));
-            self.keeper.desk().create(Spec::new(1), then).unwrap().detach();
+            self.service_thread.desk().create(Spec::new(1), then).unwrap().detach();
             full(told.recv_timeout(PATIENCE).unwrap())
         }
 
-        fn wait(&self, at: &Handle, of: Of) -> mpsc::Receiver<Result<Answer, Fault>> {
+        fn wait(&self, at: &Handle, of: Scope) -> mpsc::Receiver<Result<Answer, Fault>> {
             self.ask(Request::Wait { resource: at.resource(), of, until: None, token: None })
         }
     }
@@ -542,7 +545,7 @@ mod tests {
         let top = world.create(2, 3, None);
         let middle = [0, 1].map(|rank| world.create(1, 2, Some((top.clone(), rank))));
         let low = middle.map(|middle| world.create(2, 1, Some((middle, 0))));
-        let waits = [world.wait(&low[0], Of::Top), world.wait(&low[1], Of::Top)];
+        let waits = [world.wait(&low[0], Scope::Top), world.wait(&low[1], Scope::Top)];
         for (rank, at, data) in [(1, &low[0], "b"), (0, &low[0], "a"), (0, &low[1], "c"), (1, &low[1], "d")] {
             world.register(at, rank, data);
         }
@@ -550,16 +553,16 @@ mod tests {
             let Ok(Answer::Completed(found)) = wait.recv_timeout(PATIENCE).unwrap() else { panic!("failed") };
             assert_eq!((found.level, &found.data[..]), (3, &b"2 1 2 1 a1 b1 2 1 c1 d"[..]));
         }
-        let late = world.wait(&low[0], Of::Top).recv_timeout(PATIENCE).unwrap();
+        let late = world.wait(&low[0], Scope::Top).recv_timeout(PATIENCE).unwrap();
         assert!(late.is_ok_and(|answer| matches!(answer, Answer::Completed(found) if found.level == 3)));
     }
 
     #[test]
-    fn the_end_of_a_unit_is_told_above_with_its_name() {
+    fn the_end_of_a_unit_is_reported_to_its_parent_with_its_name() {
         let world = World::new();
         let top = world.create(2, 2, None);
         let unit = world.create(2, 1, Some((top.clone(), 1)));
-        let wait = world.wait(&top, Of::Top);
+        let wait = world.wait(&top, Scope::Top);
         world.ask(Request::Destroy(unit.resource())).recv_timeout(PATIENCE).unwrap().unwrap();
         let fault = wait.recv_timeout(PATIENCE).unwrap().unwrap_err();
         assert_eq!((fault.kind, fault.rank), (FaultKind::ControllerLost, Some(1)));
@@ -569,10 +572,10 @@ mod tests {
     /// Of units that ended at one moment, with their job, the ends of the first 4,096 were reported to their parents.
     /// The tasks that waited at the other parents hung, because a lease of the service with itself never expires.
     #[test]
-    fn the_end_of_a_job_is_told_above_all_its_units() {
+    fn the_end_of_a_job_is_reported_to_the_parents_of_its_units() {
         let world = World::new();
         let tops = world.pairs(6000);
-        let waits: Vec<_> = tops.iter().map(|top| world.wait(top, Of::Own)).collect();
+        let waits: Vec<_> = tops.iter().map(|top| world.wait(top, Scope::Own)).collect();
         let ended = world.ask(Request::EndJob(Default::default())).recv_timeout(PATIENCE).unwrap();
         assert_eq!(ended, Ok(Answer::Ended(6000)));
         for wait in waits {
@@ -584,11 +587,11 @@ mod tests {
     /// A unit whose data the parent rejected failed, but the tasks that waited at the parent were not informed. They
     /// hung until the lifetime of the resource had passed, because a lease of the service with itself never expires.
     #[test]
-    fn those_above_are_told_of_a_unit_that_is_refused() {
+    fn the_parent_learns_of_a_refused_unit() {
         let world = World::with(Limits { data: 12, ..Limits::default() });
         let top = world.create(2, 2, None);
         let unit = world.create(2, 1, Some((top.clone(), 1)));
-        let waits = [world.wait(&unit, Of::Top), world.wait(&top, Of::Own)];
+        let waits = [world.wait(&unit, Scope::Top), world.wait(&top, Scope::Own)];
         world.register(&unit, 0, "eight so");
         world.register(&unit, 1, "eight so");
         let [below, above] = waits.map(|wait| wait.recv_timeout(PATIENCE).unwrap().unwrap_err());
@@ -609,7 +612,7 @@ mod tests {
             world.register(&other, rank, "");
         }
         let unit = world.create(1, 1, Some((top, 0)));
-        let wait = world.wait(&unit, Of::Top);
+        let wait = world.wait(&unit, Scope::Top);
         let full = world.wait_full();
         world.ask(Request::Destroy(other.resource())).recv_timeout(PATIENCE).unwrap().unwrap();
         world.register(&unit, 0, "data");
@@ -622,9 +625,9 @@ mod tests {
         let world = World::new();
         let nowhere = Handle::new(OWN, ResourceId([1; 16])).unwrap();
         let unit = world.create(1, 1, Some((nowhere, 0)));
-        let fault = world.wait(&unit, Of::Top).recv_timeout(PATIENCE).unwrap().unwrap_err();
+        let fault = world.wait(&unit, Scope::Top).recv_timeout(PATIENCE).unwrap().unwrap_err();
         assert_eq!(fault.kind, FaultKind::UnknownResource);
         world.register(&unit, 0, "data");
-        assert!(world.wait(&unit, Of::Own).recv_timeout(PATIENCE).unwrap().is_ok());
+        assert!(world.wait(&unit, Scope::Own).recv_timeout(PATIENCE).unwrap().is_ok());
     }
 }

@@ -1,9 +1,9 @@
 //! The service thread: takes requests from a queue, stores all changes of a turn together, and then sends the answers.
 //!
-//! In each turn, the requests that change the stored state run last. If the store refuses their changes, they are undone
-//! and fail, and the service continues with requests that do not need the store: see `unkept`.
+//! In each turn, the requests that change the stored state run last. If the store refuses their changes, they are
+//! undone and fail, and the service continues with requests that do not need the store: see `unsaved`.
 
-mod unkept;
+mod unsaved;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -18,11 +18,11 @@ use chained_gpc::{Id, Job, Secret};
 
 use crate::clock::Clock;
 use crate::machine::{
-    Above, Answer, Change, Drawn, Fault, FaultKind, ID_LENGTH, Input, Joint, Kept, Limits, Millis, Output,
-    Request, ResourceId, Service, Spec, Ticket, Token, Up,
+    Answer, Change, Fault, FaultKind, ID_LENGTH, Input, Joint, Limits, Millis, Output, ParentAction,
+    ParentOutcome, RandomValues, Request, ResourceId, Service, Spec, StoredState, Ticket, Token,
 };
 use crate::store::{Store, StoreError};
-use unkept::{Asks, Unkept};
+use unsaved::{StoreUse, UnsavedChanges};
 
 /// Most requests in the queue: some 10,000 tasks may ask at one moment.
 const QUEUE: usize = 1 << 16;
@@ -36,20 +36,20 @@ const SLEEP: Duration = Duration::from_secs(1);
 
 /// Interval at which the time is stored if nothing else changes, milliseconds. After a crash, lifetimes are extended by
 /// at most this time.
-const TIME_KEPT: Millis = 60_000;
+const TIME_STORED_EVERY: Millis = 60_000;
 
 /// Callback for an answer. It runs on the service thread and must not block.
-type Then = Box<dyn FnOnce(Result<Answer, Fault>) + Send>;
+type Continuation = Box<dyn FnOnce(Result<Answer, Fault>) + Send>;
 
-/// Callback of the driver that carries out [`Up`] outputs. It runs on the service thread and must not block.
-type Upward = Box<dyn FnMut(ResourceId, Up) + Send>;
+/// Callback of the driver that carries out [`ParentAction`] outputs. It runs on the service thread and must not block.
+type ParentActionHandler = Box<dyn FnMut(ResourceId, ParentAction) + Send>;
 
 /// The callback of one request. It is called exactly once, even if the service ends.
 struct Reply {
-    then: Option<Then>,
+    then: Option<Continuation>,
 }
 
-enum Task {
+enum Command {
     /// A request. The flag is set when its caller cancels it.
     Ask(Ticket, Request, Reply, Arc<AtomicBool>),
     Input(Input),
@@ -58,7 +58,7 @@ enum Task {
 
 /// A running service. Dropping it ends the service and answers all waiting requests.
 #[derive(Debug)]
-pub struct Keeper {
+pub struct ServiceThread {
     desk: Desk,
     thread: Option<JoinHandle<()>>,
 }
@@ -66,11 +66,11 @@ pub struct Keeper {
 /// Submits requests to a service. Cheap to clone.
 #[derive(Clone)]
 pub struct Desk {
-    tasks: SyncSender<Task>,
+    commands: SyncSender<Command>,
     tickets: Arc<AtomicU64>,
     /// Tickets of cancelled requests. A caller may cancel on the service thread, which must not wait for room in its
     /// own queue. There are at most as many tickets as requests.
-    gone: Arc<Mutex<Vec<Ticket>>>,
+    cancelled: Arc<Mutex<Vec<Ticket>>>,
     /// Why the store cannot be written at present.
     failed: Arc<Mutex<Option<StoreError>>>,
     /// Whether the service has ended.
@@ -80,11 +80,11 @@ pub struct Desk {
 
 /// A request in progress. Dropping it cancels the request.
 #[derive(Debug)]
-pub struct Asked {
+pub struct PendingRequest {
     desk: Desk,
     ticket: Ticket,
     /// Whether the request is cancelled; for a service that has yet to take it from the queue.
-    gone: Arc<AtomicBool>,
+    cancelled: Arc<AtomicBool>,
     detached: bool,
 }
 
@@ -110,55 +110,57 @@ impl Drop for Reply {
     }
 }
 
-impl Keeper {
-    /// Starts a service with the state that the store holds. `upward` receives the [`Up`] outputs, for resources that
-    /// have a parent.
+impl ServiceThread {
+    /// Starts a service with the state that the store holds. `on_parent_action` receives the [`ParentAction`] outputs,
+    /// for resources that have a parent.
     ///
     /// # Errors
     /// Returns an error if the store cannot be read or the thread cannot be started.
     pub fn start(
         limits: Limits,
         mut store: Option<Box<dyn Store>>,
-        upward: impl FnMut(ResourceId, Up) + Send + 'static,
-    ) -> io::Result<Keeper> {
-        let kept = store.as_mut().map_or_else(|| Ok(Kept::default()), |store| store.load());
-        let mut kept = kept.map_err(io::Error::other)?;
+        on_parent_action: impl FnMut(ResourceId, ParentAction) + Send + 'static,
+    ) -> io::Result<ServiceThread> {
+        let stored = store.as_mut().map_or_else(|| Ok(StoredState::default()), |store| store.load());
+        let mut stored = stored.map_err(io::Error::other)?;
         // If the machine's clock was set back, time must still not be before what is stored.
-        let newest = kept.resources.iter().map(|(_, resource)| resource.created).max();
+        let newest = stored.resources.iter().map(|(_, resource)| resource.created).max();
         let clock = Clock::not_before(newest.unwrap_or_default());
         // Lifetimes do not pass while the service is down, whatever the machine's clock says: each resource keeps its
         // remaining lifetime.
-        let shift = kept.now.map_or(0, |then| clock.now().wrapping_sub(then).cast_signed());
-        let lives = kept.resources.iter_mut().map(|(_, resource)| &mut resource.expires);
+        let shift = stored.now.map_or(0, |then| clock.now().wrapping_sub(then).cast_signed());
+        let lives = stored.resources.iter_mut().map(|(_, resource)| &mut resource.expires);
         lives.for_each(|expires| *expires = expires.saturating_add_signed(shift));
-        let service = Service::restored(limits, kept, clock.now());
-        let (tasks, taken) = sync_channel(QUEUE);
+        let service = Service::restored(limits, stored, clock.now());
+        let (commands, taken) = sync_channel(QUEUE);
         let (tickets, failed) = (Arc::default(), Arc::new(Mutex::new(None)));
-        let gone = Arc::<Mutex<Vec<Ticket>>>::default();
+        let cancelled = Arc::<Mutex<Vec<Ticket>>>::default();
         let over = Arc::<AtomicBool>::default();
-        let (gone_too, failed_too, over_too) = (Arc::clone(&gone), Arc::clone(&failed), Arc::clone(&over));
-        let desk = Desk { tasks, tickets, gone: gone_too, failed: failed_too, over: over_too, clock };
-        let (upward, waiting, writes) = (Box::new(upward), HashMap::new(), Vec::new());
+        let (cancelled_too, failed_too, over_too) =
+            (Arc::clone(&cancelled), Arc::clone(&failed), Arc::clone(&over));
+        let desk =
+            Desk { commands, tickets, cancelled: cancelled_too, failed: failed_too, over: over_too, clock };
+        let (on_parent_action, waiting, writes) = (Box::new(on_parent_action), HashMap::new(), Vec::new());
         let later = Vec::new();
-        let (most, unkept, time_kept) = (limits.waiting, None, clock.now());
-        let run = Run {
+        let (most, unsaved, time_stored) = (limits.waiting, None, clock.now());
+        let run = ThreadState {
             service,
             store,
-            upward,
+            on_parent_action,
             waiting,
             writes,
             later,
             most,
-            unkept,
-            gone,
+            unsaved,
+            cancelled,
             failed,
             over,
             clock,
             shift,
-            time_kept,
+            time_stored,
         };
         let thread = thread::Builder::new().name("rendezvous".into()).spawn(move || run.serve(&taken))?;
-        Ok(Keeper { desk, thread: Some(thread) })
+        Ok(ServiceThread { desk, thread: Some(thread) })
     }
 
     /// The desk that submits requests to this service.
@@ -167,10 +169,10 @@ impl Keeper {
     }
 }
 
-impl Drop for Keeper {
+impl Drop for ServiceThread {
     fn drop(&mut self) {
         // Blocks while the queue is full; the service takes from it until it has ended.
-        let _ = self.desk.tasks.send(Task::End);
+        let _ = self.desk.commands.send(Command::End);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
@@ -181,24 +183,28 @@ impl Desk {
     /// Submits a request. `then` is called once with the answer, on the service thread, and must not block. If the
     /// queue is full or the service has ended, `then` is called immediately on this thread. If the returned value is
     /// dropped earlier, `then` may never be called.
-    pub fn ask(&self, request: Request, then: impl FnOnce(Result<Answer, Fault>) + Send + 'static) -> Asked {
+    pub fn ask(
+        &self,
+        request: Request,
+        then: impl FnOnce(Result<Answer, Fault>) + Send + 'static,
+    ) -> PendingRequest {
         let ticket = Ticket(self.tickets.fetch_add(1, Ordering::Relaxed));
-        let gone = Arc::new(AtomicBool::new(false));
+        let cancelled = Arc::new(AtomicBool::new(false));
         let reply = Reply { then: Some(Box::new(then)) };
-        let task = Task::Ask(ticket, request, reply, Arc::clone(&gone));
-        let refused = match self.tasks.try_send(task) {
+        let command = Command::Ask(ticket, request, reply, Arc::clone(&cancelled));
+        let refused = match self.commands.try_send(command) {
             Ok(()) => None,
-            Err(TrySendError::Full(task)) => {
+            Err(TrySendError::Full(command)) => {
                 let message = "the service is full: too many ask at the same time; ask again a little later";
-                Some((task, Fault::new(FaultKind::ServiceFull, message)))
+                Some((command, Fault::new(FaultKind::ServiceFull, message)))
             }
-            Err(TrySendError::Disconnected(task)) => Some((task, ended())),
+            Err(TrySendError::Disconnected(command)) => Some((command, ended())),
         };
         let detached = refused.is_some();
-        if let Some((Task::Ask(_, _, reply, _), fault)) = refused {
+        if let Some((Command::Ask(_, _, reply, _), fault)) = refused {
             reply.give(Err(fault));
         }
-        Asked { desk: self.clone(), ticket, gone, detached }
+        PendingRequest { desk: self.clone(), ticket, cancelled, detached }
     }
 
     /// Requests a new resource, and draws the random values for it.
@@ -209,23 +215,23 @@ impl Desk {
         &self,
         spec: Spec,
         then: impl FnOnce(Result<Answer, Fault>) + Send + 'static,
-    ) -> io::Result<Asked> {
-        let drawn = draw(spec.joint)?;
-        Ok(self.ask(Request::Create { spec, drawn }, then))
+    ) -> io::Result<PendingRequest> {
+        let random = draw(spec.joint)?;
+        Ok(self.ask(Request::Create { spec, random }, then))
     }
 
     /// Reports the outcome at the parent of a resource. Waits for room in the queue, so it must not be called on the
     /// service thread.
-    pub fn above(&self, of: ResourceId, above: Above) {
-        let _ = self.tasks.send(Task::Input(Input::Above(of, above)));
+    pub fn report_outcome(&self, of: ResourceId, above: ParentOutcome) {
+        let _ = self.commands.send(Command::Input(Input::ParentOutcome(of, above)));
     }
 
     /// Reports the loss of the link to a node, after all earlier requests from this thread. Does not block. Returns
     /// `false` if the queue is full: the loss must then be reported again, before the node's next request.
-    pub fn lost(&self, member: Id, why: String) -> bool {
-        let told = self.tasks.try_send(Task::Input(Input::Lost { member, why }));
+    pub fn report_loss(&self, member: Id, why: String) -> bool {
+        let sent = self.commands.try_send(Command::Input(Input::Lost { member, why }));
         // If the service has ended, there is nothing to report.
-        !matches!(told, Err(TrySendError::Full(_)))
+        !matches!(sent, Err(TrySendError::Full(_)))
     }
 
     /// The service's time, by which leases, waits and lifetimes are measured: the machine's time when the service
@@ -251,20 +257,20 @@ impl fmt::Debug for Desk {
     }
 }
 
-impl Asked {
+impl PendingRequest {
     /// Lets the request run without a way to cancel it.
     pub fn detach(mut self) {
         self.detached = true;
     }
 }
 
-impl Drop for Asked {
+impl Drop for PendingRequest {
     fn drop(&mut self) {
         if !self.detached {
             // Before the list: if the service takes the request from its queue after it read the list, it sees this
             // flag.
-            self.gone.store(true, Ordering::Release);
-            locked(&self.desk.gone).push(self.ticket);
+            self.cancelled.store(true, Ordering::Release);
+            locked(&self.desk.cancelled).push(self.ticket);
         }
     }
 }
@@ -278,7 +284,7 @@ pub fn draw_token() -> io::Result<Token> {
 }
 
 /// Draws the random values for a resource.
-pub(crate) fn draw(joint: bool) -> io::Result<Drawn> {
+pub(crate) fn draw(joint: bool) -> io::Result<RandomValues> {
     let (id, token) = (Secret::random()?, draw_token()?);
     let mut bytes = [0; ID_LENGTH];
     bytes.copy_from_slice(&id.as_bytes()[..ID_LENGTH]);
@@ -286,7 +292,7 @@ pub(crate) fn draw(joint: bool) -> io::Result<Drawn> {
         true => Some(Joint { job: Job::random(), secret: Secret::random()? }),
         false => None,
     };
-    Ok(Drawn { id: ResourceId(bytes), token, joint })
+    Ok(RandomValues { id: ResourceId(bytes), token, joint })
 }
 
 fn ended() -> Fault {
@@ -299,11 +305,11 @@ fn locked<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// State of the service thread.
-struct Run {
+struct ThreadState {
     service: Service,
     store: Option<Box<dyn Store>>,
-    upward: Upward,
-    waiting: HashMap<Ticket, (Reply, Asks)>,
+    on_parent_action: ParentActionHandler,
+    waiting: HashMap<Ticket, (Reply, StoreUse)>,
     /// Requests of this turn that change the stored state. It is empty while the store fails.
     writes: Vec<(Ticket, Request)>,
     /// Reads and waits that came after these, and follow them.
@@ -311,8 +317,8 @@ struct Run {
     /// Most waits at a time.
     most: usize,
     /// Changes that the store has yet to take, if its last write failed.
-    unkept: Option<Unkept>,
-    gone: Arc<Mutex<Vec<Ticket>>>,
+    unsaved: Option<UnsavedChanges>,
+    cancelled: Arc<Mutex<Vec<Ticket>>>,
     failed: Arc<Mutex<Option<StoreError>>>,
     over: Arc<AtomicBool>,
     clock: Clock,
@@ -320,20 +326,20 @@ struct Run {
     /// the service is down.
     shift: i64,
     /// The time that was stored last.
-    time_kept: Millis,
+    time_stored: Millis,
 }
 
-impl Run {
-    fn serve(mut self, tasks: &Receiver<Task>) {
+impl ThreadState {
+    fn serve(mut self, commands: &Receiver<Command>) {
         // The restored service may have outputs.
         self.turn();
         let mut going = true;
-        // Ends: with `Task::End`, or when the last desk is dropped.
+        // Ends: with `Command::End`, or when the last desk is dropped.
         while going {
-            going = match tasks.recv_timeout(self.sleep()) {
-                Ok(task) => self.take(task) && self.take_more(tasks),
+            going = match commands.recv_timeout(self.sleep()) {
+                Ok(command) => self.take(command) && self.take_more(commands),
                 Err(RecvTimeoutError::Timeout) => {
-                    self.let_go();
+                    self.remove_cancelled();
                     self.service.handle(self.clock.now(), Input::Tick);
                     true
                 }
@@ -341,64 +347,64 @@ impl Run {
             };
             self.turn();
         }
-        self.end(tasks);
+        self.end(commands);
     }
 
     fn sleep(&self) -> Duration {
-        let again = self.unkept.as_ref().map(|unkept| unkept.again);
+        let again = self.unsaved.as_ref().map(|unsaved| unsaved.again);
         let at = self.service.deadline().into_iter().chain(again).min();
         at.map_or(SLEEP, |at| Duration::from_millis(at.saturating_sub(self.clock.now())).min(SLEEP))
     }
 
-    fn take_more(&mut self, tasks: &Receiver<Task>) -> bool {
-        let more = tasks.try_iter().take(TURN - 1).all(|task| self.take(task));
-        self.let_go();
+    fn take_more(&mut self, commands: &Receiver<Command>) -> bool {
+        let more = commands.try_iter().take(TURN - 1).all(|command| self.take(command));
+        self.remove_cancelled();
         more
     }
 
     /// Removes the cancelled requests. A cancellation takes effect at the next turn, within [`SLEEP`].
-    fn let_go(&mut self) {
+    fn remove_cancelled(&mut self) {
         // The lock is released before the loop: dropping a request may submit another one.
-        let gone = std::mem::take(&mut *locked(&self.gone));
-        gone.into_iter().for_each(|ticket| self.let_one_go(ticket));
+        let cancelled = std::mem::take(&mut *locked(&self.cancelled));
+        cancelled.into_iter().for_each(|ticket| self.remove_request(ticket));
     }
 
-    fn let_one_go(&mut self, ticket: Ticket) {
+    fn remove_request(&mut self, ticket: Ticket) {
         // Most cancelled requests have been answered already.
         if let Some((reply, _)) = self.waiting.remove(&ticket) {
             reply.forget();
-            self.service.handle(self.clock.now(), Input::Gone(ticket));
+            self.service.handle(self.clock.now(), Input::Cancelled(ticket));
         }
     }
 
-    fn take(&mut self, task: Task) -> bool {
-        match task {
-            Task::Ask(_, request, reply, _) if self.unkept.is_some() && self.service.adds(&request) => {
-                let fault = self.unkept.as_ref().map(Unkept::fault);
+    fn take(&mut self, command: Command) -> bool {
+        match command {
+            Command::Ask(_, request, reply, _) if self.unsaved.is_some() && self.service.adds(&request) => {
+                let fault = self.unsaved.as_ref().map(UnsavedChanges::fault);
                 reply.give(Err(fault.unwrap_or_else(ended)));
             }
-            Task::Ask(ticket, request, reply, gone) => {
-                let asks = Asks::of(&request);
-                self.waiting.insert(ticket, (reply, asks));
+            Command::Ask(ticket, request, reply, cancelled) => {
+                let store_use = StoreUse::of(&request);
+                self.waiting.insert(ticket, (reply, store_use));
                 if self.store.is_some() && self.service.adds(&request) {
                     self.writes.push((ticket, request));
-                } else if !self.writes.is_empty() && !matches!(asks, Asks::Write(_)) {
+                } else if !self.writes.is_empty() && !matches!(store_use, StoreUse::Write(_)) {
                     self.later.push((ticket, request));
                 } else {
                     self.service.handle(self.clock.now(), Input::Ask(ticket, request));
                 }
-                if gone.load(Ordering::Acquire) {
-                    self.let_one_go(ticket);
+                if cancelled.load(Ordering::Acquire) {
+                    self.remove_request(ticket);
                 }
             }
-            Task::Input(input) => {
+            Command::Input(input) => {
                 // A node is lost after its earlier requests.
                 if matches!(input, Input::Lost { .. }) && !self.writes.is_empty() {
                     self.turn();
                 }
                 self.service.handle(self.clock.now(), input);
             }
-            Task::End => return false,
+            Command::End => return false,
         }
         true
     }
@@ -418,8 +424,8 @@ impl Run {
         for (ticket, request) in writes {
             self.service.handle(now, Input::Ask(ticket, request));
         }
-        let (asked, answers) = self.outputs();
-        match self.keep(changes, asked, false) {
+        let (requested, answers) = self.outputs();
+        match self.store_changes(changes, requested, false) {
             Ok(()) => {
                 self.service.commit();
                 outputs.into_iter().chain(answers).for_each(|output| self.pass(output));
@@ -427,13 +433,13 @@ impl Run {
             Err(fault) => {
                 self.service.roll_back();
                 let (undoing, _) = self.outputs();
-                self.unkept.iter_mut().for_each(|unkept| unkept.undo(&undoing));
+                self.unsaved.iter_mut().for_each(|unsaved| unsaved.undo(&undoing));
                 outputs.into_iter().for_each(|output| self.pass(output));
                 tickets.into_iter().for_each(|ticket| self.give(ticket, Err(fault.clone())));
             }
         }
         self.follow(now);
-        let late = self.unkept.as_mut().map(|unkept| unkept.late(self.clock.now()));
+        let late = self.unsaved.as_mut().map(|unsaved| unsaved.late(self.clock.now()));
         late.into_iter().flatten().for_each(|ticket| self.give(ticket, Ok(Answer::NotYet)));
     }
 
@@ -455,7 +461,7 @@ impl Run {
         let (mut changes, mut others) = (Vec::new(), Vec::new());
         while let Some(output) = self.service.next_output() {
             match output {
-                Output::Keep(change) => changes.push(change),
+                Output::Store(change) => changes.push(change),
                 output => others.push(output),
             }
         }
@@ -465,12 +471,12 @@ impl Run {
     /// Passes an output on. While the store fails, an output that depends on changes yet to be stored is held back or
     /// replaced by a fault.
     fn pass(&mut self, output: Output) {
-        let Some(unkept) = &mut self.unkept else { return self.put(output) };
-        let asks = match &output {
-            Output::Answer(ticket, _) => self.waiting.get(ticket).map(|(_, asks)| *asks),
+        let Some(unsaved) = &mut self.unsaved else { return self.put(output) };
+        let store_use = match &output {
+            Output::Answer(ticket, _) => self.waiting.get(ticket).map(|(_, store_use)| *store_use),
             _ => None,
         };
-        if let Some(output) = unkept.pass(asks, output) {
+        if let Some(output) = unsaved.pass(store_use, output) {
             self.put(output);
         }
     }
@@ -478,8 +484,8 @@ impl Run {
     fn put(&mut self, output: Output) {
         match output {
             Output::Answer(ticket, answer) => self.give(ticket, answer),
-            Output::Up(id, up) => (self.upward)(id, up),
-            Output::Keep(_) => {}
+            Output::ParentAction(id, up) => (self.on_parent_action)(id, up),
+            Output::Store(_) => {}
         }
     }
 
@@ -488,22 +494,27 @@ impl Run {
     ///
     /// # Errors
     /// The fault for the requests, whose changes are not stored. All other changes are held for the next retry.
-    fn keep(&mut self, changes: Vec<Change>, asked: Vec<Change>, at_once: bool) -> Result<(), Fault> {
+    fn store_changes(
+        &mut self,
+        changes: Vec<Change>,
+        requested: Vec<Change>,
+        at_once: bool,
+    ) -> Result<(), Fault> {
         let now = self.clock.now();
         let Some(store) = &mut self.store else { return Ok(()) };
-        let mut stored = match &mut self.unkept {
+        let mut stored = match &mut self.unsaved {
             None => changes.clone(),
-            Some(unkept) => {
-                unkept.add(changes.clone());
-                if now < unkept.again && !at_once {
+            Some(unsaved) => {
+                unsaved.add(changes.clone());
+                if now < unsaved.again && !at_once {
                     return Ok(());
                 }
-                unkept.changes()
+                unsaved.changes()
             }
         };
-        stored.extend(asked);
-        let time = now.saturating_sub(self.time_kept) >= TIME_KEPT && !self.service.is_empty();
-        if stored.is_empty() && self.unkept.is_none() && !time && !at_once {
+        stored.extend(requested);
+        let time = now.saturating_sub(self.time_stored) >= TIME_STORED_EVERY && !self.service.is_empty();
+        if stored.is_empty() && self.unsaved.is_none() && !time && !at_once {
             return Ok(());
         }
         let counted = |millis: Millis| millis.saturating_add_signed(self.shift.saturating_neg());
@@ -512,9 +523,9 @@ impl Run {
                 resource.expires = counted(resource.expires);
             }
         }
-        match store.keep(counted(now), &stored) {
+        match store.save(counted(now), &stored) {
             Ok(()) => {
-                self.time_kept = now;
+                self.time_stored = now;
                 self.recover();
                 Ok(())
             }
@@ -524,24 +535,24 @@ impl Run {
 
     /// The store has taken all changes: sends the answers that waited for them.
     fn recover(&mut self) {
-        let Some(unkept) = self.unkept.take() else { return };
+        let Some(unsaved) = self.unsaved.take() else { return };
         tracing::warn!("the store of the rendezvous service can be written again");
         *locked(&self.failed) = None;
-        unkept.released().for_each(|output| self.put(output));
+        unsaved.released().for_each(|output| self.put(output));
     }
 
     /// The store has failed: holds the changes that no request asks for until the next retry, and returns the fault for
     /// requests.
     fn fall_back(&mut self, now: Millis, changes: Vec<Change>, error: StoreError) -> Fault {
         *locked(&self.failed) = Some(error.clone());
-        let unkept = self.unkept.get_or_insert_with(|| {
+        let unsaved = self.unsaved.get_or_insert_with(|| {
             tracing::error!(%error, "the rendezvous service cannot write its store: it refuses what it has to keep, goes on with everything else, and tries again");
-            let mut unkept = Unkept::new(error.clone(), self.most);
-            unkept.add(changes);
-            unkept
+            let mut unsaved = UnsavedChanges::new(error.clone(), self.most);
+            unsaved.add(changes);
+            unsaved
         });
-        unkept.failed(now, error);
-        unkept.fault()
+        unsaved.failed(now, error);
+        unsaved.fault()
     }
 
     fn give(&mut self, ticket: Ticket, answer: Result<Answer, Fault>) {
@@ -551,15 +562,15 @@ impl Run {
     }
 
     /// Ends the service: answers the requests that wait and those still in the queue.
-    fn end(mut self, tasks: &Receiver<Task>) {
+    fn end(mut self, commands: &Receiver<Command>) {
         // If it fails, nothing is left to refuse.
-        let _ = self.keep(Vec::new(), Vec::new(), true);
+        let _ = self.store_changes(Vec::new(), Vec::new(), true);
         self.over.store(true, Ordering::Release);
         for (reply, _) in self.waiting.into_values() {
             reply.give(Err(ended()));
         }
-        for task in tasks.try_iter() {
-            if let Task::Ask(_, _, reply, _) = task {
+        for command in commands.try_iter() {
+            if let Command::Ask(_, _, reply, _) = command {
                 reply.give(Err(ended()));
             }
         }

@@ -20,13 +20,13 @@ use tokio::time::{Instant, sleep, timeout};
 use super::ClientOptions;
 use super::connector::{self, Connector};
 use super::error::ClientError;
-use super::exchange::{Ask, Given, Misread};
+use super::exchange::{Misread, ServiceRequest, ServiceResponse};
 use super::names;
+use super::permits::{PermitKind, Permits};
 use super::trusted::Trusted;
-use super::turns::{TurnKind, Turns};
 use super::url::ServiceUrl;
 use crate::machine::{
-    Completion, Fault, FaultKind, Handle, Of, Properties, Registered, Spec, Token, Unit, Wanted,
+    Completion, Fault, FaultKind, Handle, Properties, RankChoice, Registration, Scope, Spec, Token, Unit,
 };
 use crate::token::ServiceToken;
 
@@ -43,12 +43,12 @@ const SLOWEST: u64 = 16 << 10;
 /// Longest wait in one request: shorter than the time after which proxies close idle connections.
 const POLL: Duration = Duration::from_secs(30);
 
-/// Shortest wait in one request, used if more requests wait for a service than it has turns. Then each gets its turn
-/// within about [`POLL`].
+/// Shortest wait in one request, used if more requests wait for a service than it has permits. Then each gets its
+/// permit within about [`POLL`].
 const POLL_LEAST: Duration = Duration::from_secs(1);
 
 /// Time for a service to answer a controlling task's renewal: the next renewal is due soon, and a lease runs.
-const WORD: Duration = Duration::from_secs(5);
+const RENEWAL: Duration = Duration::from_secs(5);
 
 /// First and longest pause before a retry.
 const AGAIN_FIRST: Duration = Duration::from_millis(20);
@@ -59,7 +59,7 @@ const LONGEST: Duration = Duration::from_secs(10 * 365 * 86_400);
 
 /// Sends requests to services. Cheap to clone.
 #[derive(Clone)]
-pub(crate) struct Asking {
+pub(crate) struct Requester {
     http: Http<Connector, Full<Bytes>>,
     authorization: Option<HeaderValue>,
     /// Whether a certificate authority is configured.
@@ -67,11 +67,11 @@ pub(crate) struct Asking {
     data_max: u64,
     /// Services that receive the token; `None` if all do, because the program itself chooses them.
     trusted: Option<Trusted>,
-    turns: Arc<Turns>,
+    permits: Arc<Permits>,
 }
 
 /// An attempt without an answer.
-struct Lost {
+struct NoAnswer {
     why: String,
     /// Whether the service may have received the request.
     sent: bool,
@@ -84,8 +84,8 @@ pub(crate) fn after(limit: Duration) -> Instant {
     Instant::now() + limit.min(LONGEST)
 }
 
-impl Asking {
-    pub(crate) fn new(options: &ClientOptions) -> Result<Asking, ClientError> {
+impl Requester {
+    pub(crate) fn new(options: &ClientOptions) -> Result<Requester, ClientError> {
         let connector = connector::new(options.ca.as_deref())?;
         let http = Http::builder(TokioExecutor::new())
             .pool_timer(TokioTimer::new())
@@ -94,15 +94,15 @@ impl Asking {
             .build(connector);
         let authorization = options.token.as_ref().and_then(authorization);
         let (authority, data_max) = (options.ca.is_some(), options.data_max);
-        let turns = Arc::new(Turns::new());
-        Ok(Asking { http, authorization, authority, data_max, trusted: None, turns })
+        let permits = Arc::new(Permits::new());
+        Ok(Requester { http, authorization, authority, data_max, trusted: None, permits })
     }
 
     #[cfg(feature = "http")]
     /// For a service that sends requests on behalf of its clients, which choose the services. The token is sent only to
     /// trusted services, and errors do not quote answers.
-    pub(crate) fn for_others(options: &ClientOptions, trusted: Trusted) -> Result<Asking, ClientError> {
-        Ok(Asking { trusted: Some(trusted), ..Asking::new(options)? })
+    pub(crate) fn for_others(options: &ClientOptions, trusted: Trusted) -> Result<Requester, ClientError> {
+        Ok(Requester { trusted: Some(trusted), ..Requester::new(options)? })
     }
 
     pub(crate) async fn create(
@@ -111,21 +111,21 @@ impl Asking {
         spec: &Spec,
         until: Instant,
     ) -> Result<Handle, ClientError> {
-        self.ask(service, &Ask::create(service, spec), until, Given::created).await.0
+        self.ask(service, &ServiceRequest::create(service, spec), until, ServiceResponse::created).await.0
     }
 
     pub(crate) async fn register(
         &self,
         handle: &Handle,
-        rank: Wanted,
+        rank: RankChoice,
         token: &Token,
         data: Bytes,
         lease: Option<u64>,
         until: Instant,
-    ) -> Result<Registered, ClientError> {
+    ) -> Result<Registration, ClientError> {
         let service = url(handle)?;
-        let ask = Ask::register((&service, handle.resource()), rank, token, data, lease);
-        self.ask(&service, &ask, until, Given::registered).await.0
+        let ask = ServiceRequest::register((&service, handle.resource()), rank, token, data, lease);
+        self.ask(&service, &ask, until, ServiceResponse::registered).await.0
     }
 
     pub(crate) async fn withdraw(
@@ -136,7 +136,7 @@ impl Asking {
         until: Instant,
     ) -> Result<(), ClientError> {
         let service = url(handle)?;
-        let ask = Ask::withdraw((&service, handle.resource()), rank, token);
+        let ask = ServiceRequest::withdraw((&service, handle.resource()), rank, token);
         self.end(&service, &ask, until, FaultKind::NotRegistered).await
     }
 
@@ -144,7 +144,7 @@ impl Asking {
     pub(crate) async fn wait(
         &self,
         handle: &Handle,
-        of: Of,
+        of: Scope,
         token: Option<&Token>,
         until: Instant,
     ) -> Result<Option<Completion>, ClientError> {
@@ -152,11 +152,11 @@ impl Asking {
         // Ends: when the time limit has passed, or with an answer.
         loop {
             let left = until.saturating_duration_since(Instant::now());
-            let rounds = self.turns.rounds(TurnKind::Kept, &service);
+            let rounds = self.permits.rounds(PermitKind::LongPoll, &service);
             let wait = left.min((POLL / rounds).max(POLL_LEAST)).as_millis() as u64;
             let at = (&service, handle.resource());
-            let ask = Ask::wait(at, of, wait, token, self.data_max);
-            let found = self.ask(&service, &ask, until, Given::completion).await.0?;
+            let ask = ServiceRequest::wait(at, of, wait, token, self.data_max);
+            let found = self.ask(&service, &ask, until, ServiceResponse::completion).await.0?;
             if found.is_some() || Instant::now() >= until {
                 return Ok(found);
             }
@@ -169,13 +169,13 @@ impl Asking {
         until: Instant,
     ) -> Result<Properties, ClientError> {
         let service = url(handle)?;
-        let ask = Ask::properties((&service, handle.resource()));
-        self.ask(&service, &ask, until, Given::properties).await.0
+        let ask = ServiceRequest::properties((&service, handle.resource()));
+        self.ask(&service, &ask, until, ServiceResponse::properties).await.0
     }
 
     pub(crate) async fn destroy(&self, handle: &Handle, until: Instant) -> Result<(), ClientError> {
         let service = url(handle)?;
-        let ask = Ask::destroy((&service, handle.resource()));
+        let ask = ServiceRequest::destroy((&service, handle.resource()));
         self.end(&service, &ask, until, FaultKind::Destroyed).await
     }
 
@@ -185,7 +185,7 @@ impl Asking {
         job: Job,
         until: Instant,
     ) -> Result<u64, ClientError> {
-        self.ask(service, &Ask::end_job(service, job), until, Given::ended).await.0
+        self.ask(service, &ServiceRequest::end_job(service, job), until, ServiceResponse::ended).await.0
     }
 
     pub(crate) async fn control(
@@ -198,8 +198,8 @@ impl Asking {
         until: Instant,
     ) -> Result<(), ClientError> {
         let service = url(handle)?;
-        let ask = Ask::control((&service, handle.resource()), unit, name, token, lease);
-        self.ask(&service, &ask, until, Given::done).await.0
+        let ask = ServiceRequest::control((&service, handle.resource()), unit, name, token, lease);
+        self.ask(&service, &ask, until, ServiceResponse::done).await.0
     }
 
     pub(crate) async fn release(
@@ -211,7 +211,7 @@ impl Asking {
         until: Instant,
     ) -> Result<(), ClientError> {
         let service = url(handle)?;
-        let ask = Ask::release((&service, handle.resource()), unit, token, lost);
+        let ask = ServiceRequest::release((&service, handle.resource()), unit, token, lost);
         self.end(&service, &ask, until, FaultKind::NotRegistered).await
     }
 
@@ -220,11 +220,11 @@ impl Asking {
     async fn end(
         &self,
         service: &ServiceUrl,
-        ask: &Ask,
+        ask: &ServiceRequest,
         until: Instant,
         gone: FaultKind,
     ) -> Result<(), ClientError> {
-        match self.ask(service, ask, until, Given::done).await {
+        match self.ask(service, ask, until, ServiceResponse::done).await {
             (Err(ClientError::Fault(Fault { kind, .. })), true) if kind == gone => Ok(()),
             (result, _) => result,
         }
@@ -234,9 +234,9 @@ impl Asking {
     async fn ask<T>(
         &self,
         service: &ServiceUrl,
-        ask: &Ask,
+        ask: &ServiceRequest,
         until: Instant,
-        read: fn(&Given) -> Result<T, Misread>,
+        read: fn(&ServiceResponse) -> Result<T, Misread>,
     ) -> (Result<T, ClientError>, bool) {
         let mut again = AGAIN_FIRST;
         let mut reached = false;
@@ -244,19 +244,19 @@ impl Asking {
         loop {
             let answered = match self.once(service, ask, until).await {
                 Ok(given) => read(&given),
-                Err(Attempt::Error(error)) => return (Err(error), reached),
-                Err(Attempt::Lost(lost)) => {
+                Err(AttemptError::Error(error)) => return (Err(error), reached),
+                Err(AttemptError::NoAnswer(lost)) => {
                     reached |= lost.sent;
                     let unreachable = || unreachable(service, lost.why.clone(), ask, lost.sent);
                     if lost.hopeless || (lost.sent && !ask.again) {
                         return (Err(unreachable()), reached);
                     }
-                    Err(Misread::Away(lost.why))
+                    Err(Misread::Unreachable(lost.why))
                 }
             };
             let error = match answered {
                 Ok(answer) => return (Ok(answer), reached),
-                Err(Misread::Nonsense(what)) => {
+                Err(Misread::Malformed(what)) => {
                     let service = service.as_str().to_owned();
                     return (Err(ClientError::Nonsense { service, what }), reached);
                 }
@@ -267,7 +267,7 @@ impl Asking {
                 }
                 Err(Misread::Fault(fault)) if passes(&fault) => ClientError::Fault(fault),
                 Err(Misread::Fault(fault)) => return (Err(ClientError::Fault(fault)), reached),
-                Err(Misread::Away(why)) => unreachable(service, why, ask, reached),
+                Err(Misread::Unreachable(why)) => unreachable(service, why, ask, reached),
             };
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
@@ -279,24 +279,29 @@ impl Asking {
     }
 
     /// One attempt.
-    async fn once(&self, service: &ServiceUrl, ask: &Ask, until: Instant) -> Result<Given, Attempt> {
+    async fn once(
+        &self,
+        service: &ServiceUrl,
+        ask: &ServiceRequest,
+        until: Instant,
+    ) -> Result<ServiceResponse, AttemptError> {
         if service.is_secure() && !self.authority {
-            return Err(Attempt::Error(connector::no_authority(service)));
+            return Err(AttemptError::Error(connector::no_authority(service)));
         }
         let with_token = self.trusted.as_ref().is_none_or(|trusted| trusted.has(service));
         let request = self.request(ask, with_token).map_err(|error| {
             let (service, what) = (service.as_str().to_owned(), error.to_string());
-            Attempt::Error(ClientError::Nonsense { service, what })
+            AttemptError::Error(ClientError::Nonsense { service, what })
         })?;
         let left = || until.saturating_duration_since(Instant::now());
-        let waited = timeout(left() + GRACE, self.turns.take(ask.turn, service)).await;
-        let unsent = |why: &str| Lost { why: why.into(), sent: false, hopeless: false };
-        let _turn = waited.map_err(|_| unsent("too much else was asked at the same time"))?;
+        let waited = timeout(left() + GRACE, self.permits.take(ask.permit, service)).await;
+        let unsent = |why: &str| NoAnswer { why: why.into(), sent: false, hopeless: false };
+        let _permit = waited.map_err(|_| unsent("too much else was asked at the same time"))?;
         let upload = ask.content.as_ref().map_or(0, |(_, content)| content.len() as u64);
-        let answer = answer_time(ask.turn);
-        let needed = answer + at_slowest(upload) + Duration::from_millis(ask.kept);
+        let answer = answer_time(ask.permit);
+        let needed = answer + at_slowest(upload) + Duration::from_millis(ask.hold_ms);
         let limit = needed.min(left() + GRACE);
-        let lost = |why: String| Lost { why, sent: true, hopeless: false };
+        let lost = |why: String| NoAnswer { why, sent: true, hopeless: false };
         let asked = names::UNTIL.scope(until, self.http.request(request));
         match timeout(limit, asked).await {
             Err(_) => Err(lost(format!("no answer within {:.1} s", limit.as_secs_f64())).into()),
@@ -304,22 +309,26 @@ impl Asking {
                 let last = cause(&error);
                 if let Some(why) = connector::refused(last) {
                     let service = service.as_str().to_owned();
-                    return Err(Attempt::Error(ClientError::Certificate { service, why }));
+                    return Err(AttemptError::Error(ClientError::Certificate { service, why }));
                 }
                 let why = format!("{last}{}", other_scheme(service, &error, last));
-                Err(Lost { why, sent: !error.is_connect(), hopeless: false }.into())
+                Err(NoAnswer { why, sent: !error.is_connect(), hopeless: false }.into())
             }
             Ok(Ok(response)) if response.status() == 401 && !with_token && self.authorization.is_some() => {
-                Err(Attempt::Error(ClientError::Withheld { service: service.as_str().to_owned() }))
+                Err(AttemptError::Error(ClientError::Withheld { service: service.as_str().to_owned() }))
             }
             Ok(Ok(response)) => {
                 let given = read(response, ask.answer_max, answer).await?;
-                Ok(Given { quotable: self.trusted.is_none(), ..given })
+                Ok(ServiceResponse { quotable: self.trusted.is_none(), ..given })
             }
         }
     }
 
-    fn request(&self, ask: &Ask, with_token: bool) -> Result<Request<Full<Bytes>>, hyper::http::Error> {
+    fn request(
+        &self,
+        ask: &ServiceRequest,
+        with_token: bool,
+    ) -> Result<Request<Full<Bytes>>, hyper::http::Error> {
         let mut request = Request::builder().method(ask.method.clone()).uri(&ask.url);
         // As JSON, a completion includes the joint job and secret.
         request = request.header(ACCEPT, "application/json");
@@ -338,20 +347,24 @@ impl Asking {
 }
 
 /// Failure of an attempt.
-enum Attempt {
-    Lost(Lost),
+enum AttemptError {
+    NoAnswer(NoAnswer),
     Error(ClientError),
 }
 
-impl From<Lost> for Attempt {
-    fn from(lost: Lost) -> Attempt {
-        Attempt::Lost(lost)
+impl From<NoAnswer> for AttemptError {
+    fn from(lost: NoAnswer) -> AttemptError {
+        AttemptError::NoAnswer(lost)
     }
 }
 
 /// Reads the content as it arrives, whatever length was announced.
-async fn read(response: Response<Incoming>, most: u64, answer: Duration) -> Result<Given, Lost> {
-    let lost = |why: String| Lost { why, sent: true, hopeless: false };
+async fn read(
+    response: Response<Incoming>,
+    most: u64,
+    answer: Duration,
+) -> Result<ServiceResponse, NoAnswer> {
+    let lost = |why: String| NoAnswer { why, sent: true, hopeless: false };
     let status = response.status().as_u16();
     let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
     let kind = kind.unwrap_or("of no type").to_owned();
@@ -364,13 +377,15 @@ async fn read(response: Response<Incoming>, most: u64, answer: Duration) -> Resu
         let left = allowed.saturating_sub(begun.elapsed());
         match timeout(left, body.frame()).await {
             Err(_) => return Err(lost(format!("its answer has stopped after {} bytes", content.len()))),
-            Ok(None) => return Ok(Given { status, kind, content: content.freeze(), quotable: true }),
+            Ok(None) => {
+                return Ok(ServiceResponse { status, kind, content: content.freeze(), quotable: true });
+            }
             Ok(Some(Err(error))) => return Err(lost(format!("its answer is cut off: {}", cause(&error)))),
             Ok(Some(Ok(frame))) => {
                 let data = frame.into_data().unwrap_or_default();
                 if (content.len() + data.len()) as u64 > most {
                     let why = format!("its answer is longer than {most} bytes");
-                    return Err(Lost { hopeless: true, ..lost(why) });
+                    return Err(NoAnswer { hopeless: true, ..lost(why) });
                 }
                 content.extend_from_slice(&data);
             }
@@ -384,10 +399,10 @@ fn passes(fault: &Fault) -> bool {
 }
 
 /// Time for a service to answer a request of this kind.
-fn answer_time(kind: TurnKind) -> Duration {
+fn answer_time(kind: PermitKind) -> Duration {
     match kind {
-        TurnKind::Word => WORD,
-        TurnKind::Short | TurnKind::Kept => ANSWER,
+        PermitKind::Renewal => RENEWAL,
+        PermitKind::Short | PermitKind::LongPoll => ANSWER,
     }
 }
 
@@ -407,12 +422,12 @@ fn url(handle: &Handle) -> Result<ServiceUrl, ClientError> {
     Ok(handle.service().parse::<ServiceUrl>()?)
 }
 
-fn unreachable(service: &ServiceUrl, why: String, ask: &Ask, reached: bool) -> ClientError {
+fn unreachable(service: &ServiceUrl, why: String, ask: &ServiceRequest, reached: bool) -> ClientError {
     ClientError::Unreachable { service: service.as_str().to_owned(), why: unsure(why, ask, reached) }
 }
 
 /// A reason, which adds that a request may have been carried out, if that is so.
-fn unsure(why: String, ask: &Ask, reached: bool) -> String {
+fn unsure(why: String, ask: &ServiceRequest, reached: bool) -> String {
     let unsure = match reached && !ask.again {
         true => "; it may have done what it was asked for, so look before you ask again",
         false => "",

@@ -2,7 +2,9 @@
 
 use chained_gpc::Id;
 use gpc_rendezvous::machine::{Input, Ticket};
-use gpc_rendezvous::{Answer, FaultKind, Life, Limits, Of, Request, ResourceId, Spec, Token, Unit, Wanted};
+use gpc_rendezvous::{
+    Answer, FaultKind, Life, Limits, RankChoice, Request, ResourceId, Scope, Spec, Token, Unit,
+};
 
 use crate::support::driven::{Driven, token};
 
@@ -10,21 +12,21 @@ const LEASE: Life = Life::Lease(100);
 const MEMBER: Id = 5;
 
 fn wait_as(driven: &mut Driven, resource: ResourceId, until: u64, token: Token) -> Ticket {
-    driven.ask(Request::Wait { resource, of: Of::Own, until: Some(until), token: Some(token) })
+    driven.ask(Request::Wait { resource, of: Scope::Own, until: Some(until), token: Some(token) })
 }
 
 #[test]
 fn a_registrant_that_is_not_heard_of_is_withdrawn() {
     let mut driven = Driven::new(Limits::default());
     let resource = driven.create(Spec::new(2));
-    driven.register_with(resource, Wanted::Assign, "a", b"1", LEASE).unwrap();
+    driven.register_with(resource, RankChoice::Assign, "a", b"1", LEASE).unwrap();
     driven.at(1099);
     assert_eq!(driven.properties(resource).tally, 1);
     driven.at(1100);
     assert_eq!(driven.properties(resource).tally, 0);
     // The registrant returns after another has taken its place.
-    driven.register(resource, Wanted::Rank(0), "b").unwrap();
-    let again = driven.register_with(resource, Wanted::Assign, "a", b"1", LEASE).unwrap();
+    driven.register(resource, RankChoice::Rank(0), "b").unwrap();
+    let again = driven.register_with(resource, RankChoice::Assign, "a", b"1", LEASE).unwrap();
     assert_eq!((again.rank, again.tally), (1, 2));
 }
 
@@ -32,15 +34,15 @@ fn a_registrant_that_is_not_heard_of_is_withdrawn() {
 fn who_asks_again_or_waits_lives() {
     let mut driven = Driven::new(Limits::default());
     let resource = driven.create(Spec::new(2));
-    driven.register_with(resource, Wanted::Assign, "a", b"1", LEASE).unwrap();
+    driven.register_with(resource, RankChoice::Assign, "a", b"1", LEASE).unwrap();
     driven.at(1090);
-    driven.register_with(resource, Wanted::Assign, "a", b"1", LEASE).unwrap();
+    driven.register_with(resource, RankChoice::Assign, "a", b"1", LEASE).unwrap();
     driven.at(1180);
     let ticket = wait_as(&mut driven, resource, 5000, token("a"));
     let second = wait_as(&mut driven, resource, 6000, token("a"));
     driven.at(5500);
     assert_eq!((driven.answer(ticket), driven.properties(resource).tally), (Some(Ok(Answer::NotYet)), 1));
-    driven.input(Input::Gone(second));
+    driven.input(Input::Cancelled(second));
     driven.at(5599);
     assert_eq!(driven.properties(resource).tally, 1);
     driven.at(5600);
@@ -53,7 +55,7 @@ fn who_asks_again_or_waits_lives() {
 fn who_only_asks_how_it_stands_lives() {
     let mut driven = Driven::new(Limits::default());
     let resource = driven.create(Spec::new(2));
-    driven.register_with(resource, Wanted::Assign, "a", b"1", LEASE).unwrap();
+    driven.register_with(resource, RankChoice::Assign, "a", b"1", LEASE).unwrap();
     for step in 1..=5 {
         driven.at(1000 + 90 * step);
         let ticket = wait_as(&mut driven, resource, 0, token("a"));
@@ -70,7 +72,7 @@ fn who_registers_with_its_token_lives_as_a_controlling_task() {
     driven.control(resource, Unit::Rank(0), "a", LEASE).unwrap();
     for step in 1..=5 {
         driven.at(1000 + 90 * step);
-        driven.register_with(resource, Wanted::Rank(0), "a", b"1", LEASE).unwrap();
+        driven.register_with(resource, RankChoice::Rank(0), "a", b"1", LEASE).unwrap();
     }
     assert_eq!(driven.properties(resource).failed, None);
 }
@@ -79,23 +81,23 @@ fn who_registers_with_its_token_lives_as_a_controlling_task() {
 fn the_wait_of_another_token_keeps_nobody_alive() {
     let mut driven = Driven::new(Limits::default());
     let resource = driven.create(Spec::new(2));
-    driven.register_with(resource, Wanted::Assign, "a", b"1", LEASE).unwrap();
+    driven.register_with(resource, RankChoice::Assign, "a", b"1", LEASE).unwrap();
     wait_as(&mut driven, resource, 5000, token("b"));
     driven.at(1100);
     assert_eq!(driven.properties(resource).tally, 0);
 }
 
 #[test]
-fn what_was_said_last_is_how_it_is_seen_to_live() {
+fn the_last_liveness_requested_counts() {
     let mut driven = Driven::new(Limits::default());
     let resource = driven.create(Spec::new(3));
-    driven.register_with(resource, Wanted::Assign, "a", b"1", LEASE).unwrap();
-    driven.register_with(resource, Wanted::Assign, "a", b"1", Life::Lease(300)).unwrap();
+    driven.register_with(resource, RankChoice::Assign, "a", b"1", LEASE).unwrap();
+    driven.register_with(resource, RankChoice::Assign, "a", b"1", Life::Lease(300)).unwrap();
     driven.at(1299);
     assert_eq!(driven.properties(resource).tally, 1);
-    driven.register_with(resource, Wanted::Assign, "a", b"1", Life::Unseen).unwrap();
+    driven.register_with(resource, RankChoice::Assign, "a", b"1", Life::Unseen).unwrap();
     driven.at(9000);
-    driven.register_with(resource, Wanted::Assign, "a", b"1", Life::Member(MEMBER)).unwrap();
+    driven.register_with(resource, RankChoice::Assign, "a", b"1", Life::Member(MEMBER)).unwrap();
     driven.lost(MEMBER + 1);
     assert_eq!(driven.properties(resource).tally, 1);
     driven.lost(MEMBER);
@@ -105,13 +107,13 @@ fn what_was_said_last_is_how_it_is_seen_to_live() {
 /// When the process of a service ended, all links were lost. A node that repeated its request over a new link was not
 /// tracked afterwards.
 #[test]
-fn a_node_that_asks_again_after_a_restart_is_looked_after_again() {
+fn a_node_that_asks_after_a_restart_is_tracked_again() {
     let mut driven = Driven::new(Limits::default());
     let resource = driven.create(Spec::new(3));
-    driven.register_with(resource, Wanted::Assign, "a", b"1", Life::Member(MEMBER)).unwrap();
+    driven.register_with(resource, RankChoice::Assign, "a", b"1", Life::Member(MEMBER)).unwrap();
     driven.control(resource, Unit::Own, "c", Life::Member(MEMBER + 1)).unwrap();
     driven.restart();
-    driven.register_with(resource, Wanted::Assign, "a", b"1", Life::Member(MEMBER)).unwrap();
+    driven.register_with(resource, RankChoice::Assign, "a", b"1", Life::Member(MEMBER)).unwrap();
     driven.control(resource, Unit::Own, "c", Life::Member(MEMBER + 1)).unwrap();
     driven.lost(MEMBER);
     assert_eq!(driven.properties(resource).tally, 0);
@@ -124,9 +126,9 @@ fn all_that_belongs_to_a_node_is_lost_with_it() {
     let mut driven = Driven::new(Limits::default());
     let (first, second) = (driven.create(Spec::new(4)), driven.create(Spec::new(2)));
     for (resource, name) in [(first, "a"), (first, "b"), (second, "c")] {
-        driven.register_with(resource, Wanted::Assign, name, b"1", Life::Member(MEMBER)).unwrap();
+        driven.register_with(resource, RankChoice::Assign, name, b"1", Life::Member(MEMBER)).unwrap();
     }
-    driven.register(first, Wanted::Assign, "d").unwrap();
+    driven.register(first, RankChoice::Assign, "d").unwrap();
     driven.control(second, Unit::Own, "e", Life::Member(MEMBER)).unwrap();
     let (at_first, at_second) = (driven.wait(first), driven.wait(second));
     driven.lost(MEMBER);
@@ -146,8 +148,8 @@ fn all_that_belongs_to_a_node_is_lost_with_it() {
 fn who_is_part_of_a_complete_rendezvous_may_go() {
     let mut driven = Driven::new(Limits::default());
     let resource = driven.create(Spec::new(2));
-    driven.register_with(resource, Wanted::Assign, "a", b"1", LEASE).unwrap();
-    driven.register_with(resource, Wanted::Assign, "b", b"2", Life::Member(MEMBER)).unwrap();
+    driven.register_with(resource, RankChoice::Assign, "a", b"1", LEASE).unwrap();
+    driven.register_with(resource, RankChoice::Assign, "b", b"2", Life::Member(MEMBER)).unwrap();
     driven.control(resource, Unit::Own, "c", LEASE).unwrap();
     driven.lost(MEMBER);
     driven.at(2000);
@@ -160,7 +162,7 @@ fn the_loss_of_a_controlling_task_ends_the_rendezvous_with_its_name() {
     for (unit, rank) in [(Unit::Own, None), (Unit::Rank(1), Some(1))] {
         let mut driven = Driven::new(Limits::default());
         let resource = driven.create(Spec::new(2));
-        driven.register(resource, Wanted::Assign, "a").unwrap();
+        driven.register(resource, RankChoice::Assign, "a").unwrap();
         driven.control(resource, unit, "node-7", LEASE).unwrap();
         let waiting = driven.wait(resource);
         driven.at(1100);
@@ -170,7 +172,7 @@ fn the_loss_of_a_controlling_task_ends_the_rendezvous_with_its_name() {
         // Later requests get the same fault, also after a restart.
         driven.restart();
         assert_eq!(driven.completion(resource), Err(fault.clone()));
-        assert_eq!(driven.register(resource, Wanted::Assign, "b"), Err(fault.clone()));
+        assert_eq!(driven.register(resource, RankChoice::Assign, "b"), Err(fault.clone()));
         assert_eq!(driven.control(resource, unit, "node-7", LEASE), Err(fault.clone()));
         let withdraw = Request::Withdraw { resource, rank: 0, token: token("a") };
         assert_eq!(driven.told(withdraw), Err(fault.clone()));
@@ -212,8 +214,8 @@ fn a_unit_has_one_controlling_task_and_a_task_one_unit() {
 fn leases_of_any_length_are_understood() {
     let mut driven = Driven::new(Limits::default());
     let resource = driven.create(Spec::new(3));
-    driven.register_with(resource, Wanted::Rank(0), "a", b"", Life::Lease(0)).unwrap();
-    driven.register_with(resource, Wanted::Rank(1), "b", b"", Life::Lease(u64::MAX)).unwrap();
+    driven.register_with(resource, RankChoice::Rank(0), "a", b"", Life::Lease(0)).unwrap();
+    driven.register_with(resource, RankChoice::Rank(1), "b", b"", Life::Lease(u64::MAX)).unwrap();
     driven.at(1001);
     assert_eq!(driven.properties(resource).missing, [0, 2]);
     driven.now = u64::MAX;
