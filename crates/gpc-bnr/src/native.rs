@@ -20,9 +20,9 @@ const HELD_MAX: usize = UP_MAX + (1 << 20);
 
 /// An output of a connection.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Said {
+pub enum NativeOutput {
     /// A request. Abort has no answer; every other request is answered once.
-    Ask(Serial, Request),
+    Request(Serial, Request),
     /// Bytes for the client.
     Send(Bytes),
     /// Close the connection, for this reason. No output follows.
@@ -35,7 +35,7 @@ pub struct Conversation {
     begun: bool,
     held: BytesMut,
     asked: BTreeSet<Serial>,
-    out: VecDeque<Said>,
+    out: VecDeque<NativeOutput>,
     closed: bool,
 }
 
@@ -73,16 +73,16 @@ impl Conversation {
     }
 
     /// The next queued output. Decodes no further request.
-    pub fn pending(&mut self) -> Option<Said> {
+    pub fn pending(&mut self) -> Option<NativeOutput> {
         self.out.pop_front()
     }
 
     /// The next output, if there is one.
     #[expect(clippy::should_implement_trait, reason = "more may come after nothing has")]
-    pub fn next(&mut self) -> Option<Said> {
+    pub fn next(&mut self) -> Option<NativeOutput> {
         if self.out.is_empty() && !self.closed {
             match self.ask() {
-                Ok(Some((serial, request))) => self.out.push_back(Said::Ask(serial, request)),
+                Ok(Some((serial, request))) => self.out.push_back(NativeOutput::Request(serial, request)),
                 Ok(None) => {}
                 Err(why) => self.close(why),
             }
@@ -92,14 +92,14 @@ impl Conversation {
 
     fn send(&mut self, down: &Down) {
         if !self.closed {
-            self.out.push_back(Said::Send(encode_down(down)));
+            self.out.push_back(NativeOutput::Send(encode_down(down)));
         }
     }
 
     fn close(&mut self, why: String) {
         self.closed = true;
         self.held = BytesMut::new();
-        self.out.push_back(Said::Close(why));
+        self.out.push_back(NativeOutput::Close(why));
     }
 
     /// Decodes the next request that has arrived completely.
@@ -146,7 +146,7 @@ mod tests {
     use crate::fault::FaultKind;
     use crate::names::{GroupId, Member};
 
-    fn said(conversation: &mut Conversation) -> Vec<Said> {
+    fn said(conversation: &mut Conversation) -> Vec<NativeOutput> {
         std::iter::from_fn(|| conversation.next()).collect()
     }
 
@@ -161,12 +161,12 @@ mod tests {
         encode_up(serial, &Request::Lookup(b"name".to_vec())).unwrap()
     }
 
-    fn closes(said: &[Said], why: &str) -> bool {
-        matches!(said.last(), Some(Said::Close(text)) if text.contains(why))
+    fn closes(said: &[NativeOutput], why: &str) -> bool {
+        matches!(said.last(), Some(NativeOutput::Close(text)) if text.contains(why))
     }
 
-    fn down(said: &Said) -> Down {
-        let Said::Send(frame) = said else { panic!("{said:?}") };
+    fn down(said: &NativeOutput) -> Down {
+        let NativeOutput::Send(frame) = said else { panic!("{said:?}") };
         decode_down(&frame[4..]).unwrap()
     }
 
@@ -182,7 +182,7 @@ mod tests {
                 heard.extend(said(&mut conversation));
             }
             let expected: Vec<_> =
-                serials.iter().map(|serial| Said::Ask(*serial, Request::Lookup(b"name".to_vec()))).collect();
+                serials.iter().map(|serial| NativeOutput::Request(*serial, Request::Lookup(b"name".to_vec()))).collect();
             prop_assert_eq!(heard, expected);
         }
     }
@@ -214,10 +214,10 @@ mod tests {
         assert_eq!(said(&mut conversation).len(), ASKED_MAX);
         conversation.answered(7, Err(Fault::new(FaultKind::NotFound, "no such name")));
         conversation.bytes(&asks(7));
-        assert!(matches!(said(&mut conversation)[..], [Said::Send(_), Said::Ask(7, _)]));
+        assert!(matches!(said(&mut conversation)[..], [NativeOutput::Send(_), NativeOutput::Request(7, _)]));
         // An abort has no answer, so it does not count.
         conversation.bytes(&encode_up(0, &Request::Abort { code: 1, message: "no".into() }).unwrap());
-        assert!(matches!(said(&mut conversation)[..], [Said::Ask(0, Request::Abort { .. })]));
+        assert!(matches!(said(&mut conversation)[..], [NativeOutput::Request(0, Request::Abort { .. })]));
         conversation.bytes(&asks(9999));
         assert!(closes(&said(&mut conversation), "requests are unanswered"));
     }

@@ -121,7 +121,7 @@ pub fn main() -> ExitCode {
     }
     // Checked before anything else, since a node waits for its supervisor to start.
     #[cfg(feature = "bnr")]
-    if run::is_keeper(env::args_os()) {
+    if run::is_supervisor(env::args_os()) {
         return run::keep().unwrap_or_else(|error| failed(&*error, USAGE));
     }
     // Checked before clap parses the arguments, since a call may start thousands of these.

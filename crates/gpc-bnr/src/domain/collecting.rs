@@ -13,8 +13,8 @@ use chained_gpc::trees::Id;
 use super::Domain;
 use super::collective::{Collecting, mismatch};
 use super::faults::no_group;
-use super::outgoing::{Errand, Then};
-use super::pending::Asker;
+use super::outgoing::{CallPurpose, Continuation};
+use super::pending::Requester;
 use super::sets::purpose_in;
 use super::timers::{PAUSE, Timer};
 use crate::exit::Death;
@@ -30,7 +30,7 @@ impl Domain {
     /// Takes the next possible step of a request that this node may coordinate. `purpose` is that of the members
     /// elsewhere.
     pub(super) fn coordinate(&mut self, meeting: &Meeting, purpose: Option<&Purpose>) {
-        match self.collective.kinds.get(meeting).and_then(|kind| kind.finished(meeting.epoch)) {
+        match self.collective.epochs.get(meeting).and_then(|epochs| epochs.finished(meeting.epoch)) {
             None => {}
             // A member arrives late at a failed request.
             Some(Err(fault)) => return self.release(meeting, &[], Err(fault)),
@@ -83,7 +83,7 @@ impl Domain {
             return Ok(());
         }
         let order = Arc::new(Order::Collect { meeting: meeting.clone(), purpose: purpose.clone() });
-        let call = self.call(others, order, false, STANDS, Errand::Collect(meeting.clone()));
+        let call = self.call(others, order, false, STANDS, CallPurpose::Collect(meeting.clone()));
         if let Some(collecting) = self.collective.collecting.get_mut(meeting) {
             collecting.call = Some(call);
         }
@@ -164,7 +164,7 @@ impl Domain {
             Purpose::Close(group) => Request::Close { over, group, limit: None },
             Purpose::Merge(first, second) => Request::Merge { first, second, limit: None },
         };
-        self.ask_head(Asker::Meeting(meeting.clone()), client, request);
+        self.ask_head(Requester::Meeting(meeting.clone()), client, request);
     }
 
     /// The purpose has been carried out or refused.
@@ -179,7 +179,7 @@ impl Domain {
         if self.collective.collecting.get(meeting).is_some_and(Collecting::is_decided) {
             return;
         }
-        if fault.kind == FaultKind::TimedOut && self.ask_who_is_missing(meeting, &fault) {
+        if fault.kind == FaultKind::TimedOut && self.query_missing(meeting, &fault) {
             return;
         }
         self.finish_meeting(meeting, fault);
@@ -215,15 +215,15 @@ impl Domain {
             }
             None => self.nodes_of(&meeting.set, &purpose).unwrap_or_default(),
         };
-        if let Some(kind) = self.collective.kinds.of_meeting(meeting) {
-            kind.finish(meeting.epoch, outcome.as_ref().err());
+        if let Some(epochs) = self.collective.epochs.of_meeting(meeting) {
+            epochs.finish(meeting.epoch, outcome.as_ref().err());
         }
         let merged = match (&purpose, &outcome) {
-            (Purpose::Merge(..), Ok((_, Answer::Group(group)))) => Then::Merged(*group),
-            _ => Then::Nothing,
+            (Purpose::Merge(..), Ok((_, Answer::Group(group)))) => Continuation::Merged(*group),
+            _ => Continuation::Nothing,
         };
         let order = Order::Release { meeting: meeting.clone(), deaths, outcome: outcome.clone() };
-        self.tell(nodes, order, merged);
+        self.deliver(nodes, order, merged);
         self.release(meeting, &[], outcome);
     }
 
@@ -244,7 +244,7 @@ impl Domain {
     fn refuse_elsewhere(&mut self, root: Id, meeting: &Meeting, deaths: Vec<Death>, fault: Option<Fault>) {
         let Some(fault) = fault else { return };
         let order = Order::Release { meeting: meeting.clone(), deaths, outcome: Err(fault) };
-        self.tell(vec![root], order, Then::Nothing);
+        self.deliver(vec![root], order, Continuation::Nothing);
     }
 
     /// A node reports that a request fails at one of its members. `until`: how long the start of its group here may be
@@ -282,7 +282,7 @@ impl Domain {
     /// If a request has failed, sends the failure again to the node that missed it. Returns whether the request is
     /// finished.
     fn repeat_outcome(&mut self, root: Id, meeting: &Meeting) -> bool {
-        match self.collective.kinds.get(meeting).and_then(|kind| kind.finished(meeting.epoch)) {
+        match self.collective.epochs.get(meeting).and_then(|epochs| epochs.finished(meeting.epoch)) {
             None => false,
             Some(Ok(())) => true,
             Some(Err(fault)) => {

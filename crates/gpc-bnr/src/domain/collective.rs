@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use chained_gpc::trees::Id;
 
+use super::epochs::Epochs;
 use super::events::{CallNumber, Serial, Token};
-use super::kinds::Kinds;
 use super::timers::TimerKey;
 use crate::fault::{Fault, FaultKind};
 use crate::names::Member;
@@ -16,7 +16,7 @@ use crate::request::Answer;
 #[derive(Default, Debug)]
 pub(super) struct Collective {
     /// Counters of collective requests.
-    pub(super) kinds: Kinds,
+    pub(super) epochs: Epochs,
     /// Collective requests that members here have entered, or that a coordinator collects for.
     pub(super) meetings: BTreeMap<Meeting, Gathering>,
     /// Collective requests that have succeeded here and wait for the release of an earlier one, which delivers puts
@@ -39,7 +39,7 @@ pub(super) struct Gathering {
     /// A member here has another purpose: the request can never complete.
     pub(super) wrong: bool,
     /// The coordinator, which may be unaware of the request, has been informed.
-    pub(super) told: bool,
+    pub(super) announced: bool,
     /// The coordinator has been informed that the request fails.
     pub(super) failed: bool,
 }
@@ -91,7 +91,7 @@ impl Gathering {
             collect: None,
             expected: None,
             wrong: false,
-            told: false,
+            announced: false,
             failed: false,
         }
     }

@@ -35,7 +35,7 @@ use super::args::run::RunArgs;
 use super::{CommandResult, say};
 
 pub(super) use self::nodes::{run_launched, serving};
-pub(super) use self::supervisor::{is_keeper, keep};
+pub(super) use self::supervisor::{is_supervisor, keep};
 pub(super) use self::tools::{db, kill, ps};
 
 /// Exit status after the time limit, the same as that of `timeout`.

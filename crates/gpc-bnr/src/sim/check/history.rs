@@ -25,7 +25,7 @@ pub(super) struct Part<'a> {
 }
 
 /// The place of an answer in the history, the answer, and whether it was immediate.
-pub(super) type Told<'a> = (usize, &'a Result<Answer, Fault>, bool);
+pub(super) type RecordedAnswer<'a> = (usize, &'a Result<Answer, Fault>, bool);
 
 pub(super) struct History<'a> {
     pub(super) seen: &'a [Seen],
@@ -41,7 +41,7 @@ pub(super) struct History<'a> {
     pub(super) ends: Option<usize>,
     pub(super) merged: BTreeMap<GroupId, (GroupId, GroupId)>,
     pub(super) requests: BTreeMap<(Client, Serial), (usize, &'a Request)>,
-    pub(super) answers: BTreeMap<(Client, Serial), Told<'a>>,
+    pub(super) answers: BTreeMap<(Client, Serial), RecordedAnswer<'a>>,
     /// Answers without a request, repeated answers, and answers to clients that have left.
     pub(super) strays: Vec<(usize, String)>,
     pub(super) meetings: BTreeMap<Meeting, Vec<Part<'a>>>,

@@ -4,36 +4,36 @@ use std::os::fd::{AsRawFd as _, RawFd};
 
 use mio::Interest;
 
-use super::clients::{Heard, Link};
-use super::doors::{TOOLS_MAX, UNKNOWN_LIMIT, UNKNOWN_MAX};
+use super::clients::{ConnectionInput, Link};
 use super::engine::Engine;
-use super::links::Unknown;
-use super::mailbox::Told;
+use super::links::UnidentifiedConnection;
+use super::listeners::{TOOLS_MAX, UNIDENTIFIED_LIMIT, UNIDENTIFIED_MAX};
+use super::mailbox::EngineMessage;
 use super::sources::Source;
-use super::unread::Held;
+use super::unread::DelayCause;
 use crate::domain::Input;
+use crate::protocol::Conversation;
 use crate::request::Client;
-use crate::speak::Conversation;
 
 impl Engine {
     pub(super) fn read_client(&mut self, client: Client, buffer: &mut [u8]) -> bool {
         let Some(link) = self.links.clients.get_mut(&client) else { return false };
-        let heard = link.read(buffer);
+        let input = link.read(buffer);
         self.links.touched.insert(client);
-        let more = heard.more;
-        if let (Client::Process(member), false) = (client, heard.asked.is_empty()) {
+        let more = input.more;
+        if let (Client::Process(member), false) = (client, input.requests.is_empty()) {
             self.local.silent.remove(member);
         }
-        self.heard(client, heard);
+        self.take_requests(client, input);
         more
     }
 
     /// Takes the requests of a connection.
-    fn heard(&mut self, client: Client, heard: Heard) {
-        for (serial, request) in heard.asked {
+    fn take_requests(&mut self, client: Client, input: ConnectionInput) {
+        for (serial, request) in input.requests {
             self.inputs.push_back(Input::Request { client, serial, request });
         }
-        for (serial, ask) in heard.node {
+        for (serial, ask) in input.node_requests {
             let answers = match client {
                 Client::Process(member) => self.links.attributes.ask(member, serial, ask),
                 Client::Tool(_) => Vec::new(),
@@ -46,7 +46,7 @@ impl Engine {
 
     /// Reads what an ended process has left in its socket. The amount is bounded, since another process that shares the
     /// socket may go on writing.
-    pub(super) fn hear_out(&mut self, client: Client, buffer: &mut [u8]) {
+    pub(super) fn read_rest(&mut self, client: Client, buffer: &mut [u8]) {
         if let Some(link) = self.links.clients.get_mut(&client) {
             link.hung_up();
         }
@@ -64,18 +64,18 @@ impl Engine {
         }
         for client in std::mem::take(&mut self.links.touched) {
             let Some(link) = self.links.clients.get_mut(&client) else { continue };
-            let mut heard = Heard::default();
+            let mut input = ConnectionInput::default();
             // Writing makes room for further answers.
             link.write();
-            let more = link.said(&mut heard);
+            let more = link.take_outputs(&mut input);
             link.write();
             let more = link.goes_on() || more;
-            let put_off = link.holds() == Some(Held::Node);
+            let put_off = link.delay() == Some(DelayCause::Node);
             let room = link.room_wanted().map(|wanted| (wanted, link.socket().as_raw_fd()));
-            let silent = heard.asked.is_empty() && heard.node.is_empty();
+            let silent = input.requests.is_empty() && input.node_requests.is_empty();
             let gone = link.broken.is_some() || link.ended && !more && silent;
             let ends = link.ended && !gone;
-            self.heard(client, heard);
+            self.take_requests(client, input);
             if let Some((wanted, descriptor)) = room {
                 self.watch_room(client, descriptor, wanted);
             }
@@ -94,7 +94,7 @@ impl Engine {
         let goes_on = !self.links.put_off.is_empty() && self.links.unread.has_room();
         if !self.inputs.is_empty() || goes_on {
             // Wakes the loop at once.
-            let _ = self.post.tell(Told::CallReady(u64::MAX));
+            let _ = self.mailbox.send(EngineMessage::CallReady(u64::MAX));
         }
     }
 
@@ -124,9 +124,10 @@ impl Engine {
     }
 
     /// Watches the listeners.
-    pub(super) fn open_doors(&mut self) {
-        let doors = [(Source::Tools, self.links.doors.tools()), (Source::Port, self.links.doors.port())];
-        for (source, descriptor) in doors {
+    pub(super) fn watch_listeners(&mut self) {
+        let listeners =
+            [(Source::Tools, self.links.listeners.tools()), (Source::Port, self.links.listeners.port())];
+        for (source, descriptor) in listeners {
             let Some(descriptor) = descriptor else { continue };
             if let Err(error) = self.sources.watch(source, descriptor, Interest::READABLE) {
                 self.warn(format!("nobody can connect to this node: {error}"));
@@ -136,7 +137,7 @@ impl Engine {
 
     /// Accepts a connection of a command; closes it if there are too many. Returns whether there may be more.
     pub(super) fn accept_tool(&mut self) -> bool {
-        let Some(socket) = self.links.doors.tool() else { return false };
+        let Some(socket) = self.links.listeners.accept_tool() else { return false };
         let tools = self.links.clients.keys().filter(|client| matches!(client, Client::Tool(_))).count();
         self.sources.next_source += 1;
         let client = Client::Tool(self.sources.next_source);
@@ -152,60 +153,66 @@ impl Engine {
 
     /// Accepts connections at the port. Returns whether there may be more.
     pub(super) fn accept_processes(&mut self) -> bool {
-        let visitors = self.links.doors.processes();
-        visitors.warning.into_iter().for_each(|warning| self.warn(warning));
-        for socket in visitors.own {
-            if self.links.unknown.len() >= UNKNOWN_MAX
-                && let Some(longest) = self.links.unknown.keys().next().copied()
+        let accepted = self.links.listeners.accept_processes();
+        accepted.warning.into_iter().for_each(|warning| self.warn(warning));
+        for socket in accepted.own {
+            if self.links.unidentified.len() >= UNIDENTIFIED_MAX
+                && let Some(longest) = self.links.unidentified.keys().next().copied()
             {
-                self.dismiss(longest);
+                self.close_unidentified(longest);
             }
             self.sources.next_source += 1;
             let number = self.sources.next_source;
             let descriptor = socket.as_raw_fd();
-            if self.sources.watch(Source::Unknown(number), descriptor, Interest::READABLE).is_ok() {
+            if self.sources.watch(Source::Unidentified(number), descriptor, Interest::READABLE).is_ok() {
                 let link = Link::new(socket, Conversation::by_port(), self.links.unread.clone());
-                let until = self.now().saturating_add(UNKNOWN_LIMIT);
-                self.links.unknown.insert(number, Unknown { link, until });
+                let until = self.now().saturating_add(UNIDENTIFIED_LIMIT);
+                self.links.unidentified.insert(number, UnidentifiedConnection { link, until });
             }
         }
-        visitors.more
+        accepted.more
     }
 
     /// Closes connections at the port that have not identified themselves in time.
-    pub(super) fn dismiss_late(&mut self) {
+    pub(super) fn close_late(&mut self) {
         let now = self.now();
         // Terminates: each iteration closes one.
-        while let Some((number, unknown)) = self.links.unknown.first_key_value()
-            && unknown.until <= now
+        while let Some((number, unidentified)) = self.links.unidentified.first_key_value()
+            && unidentified.until <= now
         {
-            self.dismiss(*number);
+            self.close_unidentified(*number);
         }
     }
 
     /// Reads a connection at the port until it identifies its process.
-    pub(super) fn read_unknown(&mut self, number: u64, buffer: &mut [u8]) -> bool {
-        let Some(Unknown { link, .. }) = self.links.unknown.get_mut(&number) else { return false };
-        let heard = link.read(buffer);
+    pub(super) fn read_unidentified(&mut self, number: u64, buffer: &mut [u8]) -> bool {
+        let Some(UnidentifiedConnection { link, .. }) = self.links.unidentified.get_mut(&number) else {
+            return false;
+        };
+        let input = link.read(buffer);
         // The first PMI-2 message is answered before the process is identified.
         link.write();
-        if let Some(secret) = heard.who {
-            self.welcome(number, &secret);
+        if let Some(secret) = input.secret {
+            self.identify(number, &secret);
             return false;
         }
-        if link.ended || link.broken.is_some() || !heard.asked.is_empty() {
-            self.dismiss(number);
+        if link.ended || link.broken.is_some() || !input.requests.is_empty() {
+            self.close_unidentified(number);
             return false;
         }
-        heard.more
+        input.more
     }
 
     /// Identifies a connection by its secret; closes it if the secret is unknown.
-    fn welcome(&mut self, number: u64, secret: &str) {
-        let Some(member) = self.links.doors.welcome(secret) else { return self.dismiss(number) };
-        let Some(Unknown { link, .. }) = self.links.unknown.remove(&number) else { return };
+    fn identify(&mut self, number: u64, secret: &str) {
+        let Some(member) = self.links.listeners.take_secret(secret) else {
+            return self.close_unidentified(number);
+        };
+        let Some(UnidentifiedConnection { link, .. }) = self.links.unidentified.remove(&number) else {
+            return;
+        };
         let descriptor = link.socket().as_raw_fd();
-        self.sources.forget(Source::Unknown(number), Some(descriptor));
+        self.sources.forget(Source::Unidentified(number), Some(descriptor));
         let client = Client::Process(member);
         let size = self.local.groups.get(&member.group).map_or(0, |layout| layout.size());
         if self.sources.watch(Source::Client(client), descriptor, Interest::READABLE).is_ok() {
@@ -220,9 +227,9 @@ impl Engine {
         }
     }
 
-    fn dismiss(&mut self, number: u64) {
-        if let Some(Unknown { link, .. }) = self.links.unknown.remove(&number) {
-            self.sources.forget(Source::Unknown(number), Some(link.socket().as_raw_fd()));
+    fn close_unidentified(&mut self, number: u64) {
+        if let Some(UnidentifiedConnection { link, .. }) = self.links.unidentified.remove(&number) {
+            self.sources.forget(Source::Unidentified(number), Some(link.socket().as_raw_fd()));
         }
     }
 }

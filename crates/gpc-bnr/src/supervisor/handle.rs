@@ -21,11 +21,11 @@ use rustix::net::Shutdown;
 use rustix::process::{Pid, PidfdFlags, Resource, Signal, getrlimit, kill_process_group, pidfd_open};
 
 use super::EMPTY_LIMIT;
-use super::codec::{Frames, Sent, get_event, get_hello, put_sent};
-use super::orders::{KeeperEvent, KeeperOrder};
+use super::codec::{Frames, SupervisorMessage, get_event, get_hello, put_message};
+use super::orders::{SupervisorEvent, SupervisorOrder};
 use super::passing::{PASSED_MAX, receive, send};
 use super::tree::kill_tagged;
-use super::{GROUP, NODE, Tag, told};
+use super::{GROUP, NODE, Tag, env_value};
 use crate::names::{GroupId, Member};
 
 /// Descriptors for each started process.
@@ -70,7 +70,7 @@ struct Message {
 /// A running supervisor. Its methods do not block, except at its end.
 ///
 /// Dropping it kills all that it has started, and waits for that, at most a little longer than [`EMPTY_LIMIT`].
-pub struct Keeper {
+pub struct Supervisor {
     socket: UnixStream,
     child: Child,
     messages: VecDeque<Message>,
@@ -88,19 +88,19 @@ pub struct Keeper {
     ended: bool,
 }
 
-impl std::fmt::Debug for Keeper {
+impl std::fmt::Debug for Supervisor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Keeper").field("pid", &self.child.id()).finish_non_exhaustive()
+        f.debug_struct("Supervisor").field("pid", &self.child.id()).finish_non_exhaustive()
     }
 }
 
-impl Keeper {
+impl Supervisor {
     /// Starts the supervisor: a program that calls [`run`](super::run) on its standard input. It shares this process's
     /// standard error. It has a process group of its own, so that Ctrl-C at a terminal does not reach it.
     ///
     /// # Errors
     /// A system error: the program cannot be started.
-    pub fn start(program: &Path, args: &[OsString]) -> io::Result<Keeper> {
+    pub fn start(program: &Path, args: &[OsString]) -> io::Result<Supervisor> {
         let (socket, theirs) = UnixStream::pair()?;
         socket.set_nonblocking(true)?;
         let mut command = Command::new(program);
@@ -112,7 +112,7 @@ impl Keeper {
         // The supervisor has the same limit; a message uses at most a quarter of it.
         let limit = getrlimit(Resource::Nofile).current.and_then(|limit| usize::try_from(limit).ok());
         let at_once = limit.map_or(PASSED_MAX, |limit| (limit / 4).clamp(DESCRIPTORS, PASSED_MAX));
-        Ok(Keeper {
+        Ok(Supervisor {
             socket,
             child,
             messages: VecDeque::new(),
@@ -127,8 +127,8 @@ impl Keeper {
         })
     }
 
-    /// The socket to poll: readable if there may be an [`event`](Keeper::event), writable if [`flush`](Keeper::flush)
-    /// can continue.
+    /// The socket to poll: readable if there may be an [`event`](Supervisor::event), writable if
+    /// [`flush`](Supervisor::flush) can continue.
     pub fn socket(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
@@ -138,45 +138,48 @@ impl Keeper {
         self.child.id()
     }
 
-    /// Queues an order; [`flush`](Keeper::flush) sends it. A start has four descriptors, other orders have none. The
-    /// descriptors are closed here once sent.
+    /// Queues an order; [`flush`](Supervisor::flush) sends it. A start has four descriptors, other orders have none.
+    /// The descriptors are closed here once sent.
     ///
-    /// A start that cannot be ordered is answered by [`KeeperEvent::NotStarted`], like one that fails. The error is
+    /// A start that cannot be ordered is answered by [`SupervisorEvent::NotStarted`], like one that fails. The error is
     /// `E2BIG` if the order is longer than any system allows. It is `EAGAIN` if more than 64 MiB of orders wait, and
     /// `EBADF` if there are not four descriptors.
-    pub fn order(&mut self, order: KeeperOrder, descriptors: Vec<OwnedFd>) {
+    pub fn order(&mut self, order: SupervisorOrder, descriptors: Vec<OwnedFd>) {
         let is_full = self.waiting > WAITING_MAX;
         let sent = match order {
-            KeeperOrder::Start { member, .. } if descriptors.len() != DESCRIPTORS => {
-                Sent::Refused(member, Errno::BADF.raw_os_error())
+            SupervisorOrder::Start { member, .. } if descriptors.len() != DESCRIPTORS => {
+                SupervisorMessage::Refused(member, Errno::BADF.raw_os_error())
             }
-            KeeperOrder::Start { member, .. } if is_full => {
-                Sent::Refused(member, Errno::AGAIN.raw_os_error())
+            SupervisorOrder::Start { member, .. } if is_full => {
+                SupervisorMessage::Refused(member, Errno::AGAIN.raw_os_error())
             }
-            KeeperOrder::Signal { .. } if is_full => return,
-            order => Sent::Order(order, u8::try_from(descriptors.len()).unwrap_or_default()),
+            SupervisorOrder::Signal { .. } if is_full => return,
+            order => SupervisorMessage::Order(order, u8::try_from(descriptors.len()).unwrap_or_default()),
         };
         if self.messages.back().is_none_or(|last| !last.takes(self.at_once)) {
             self.messages.push_back(Message::default());
         }
         let Some(message) = self.messages.back_mut() else { return };
         let before = message.bytes.len();
-        let put = put_sent(&mut message.bytes, &sent);
+        let put = put_message(&mut message.bytes, &sent);
         match sent {
-            Sent::Order(KeeperOrder::Start { member, env, .. }, _) => {
+            SupervisorMessage::Order(SupervisorOrder::Start { member, env, .. }, _) => {
                 message.starts += 1;
                 if let Entry::Vacant(vacant) = self.tags.entry(member.group) {
-                    let value = |name| told(&env, name).map(<[u8]>::to_vec).unwrap_or_default();
+                    let value = |name| env_value(&env, name).map(<[u8]>::to_vec).unwrap_or_default();
                     vacant.insert((value(GROUP), value(NODE)));
                 }
                 if put {
                     message.descriptors.extend(descriptors);
                 } else {
-                    put_sent(&mut message.bytes, &Sent::Refused(member, Errno::TOOBIG.raw_os_error()));
+                    put_message(
+                        &mut message.bytes,
+                        &SupervisorMessage::Refused(member, Errno::TOOBIG.raw_os_error()),
+                    );
                 }
             }
-            Sent::Refused(..) => message.starts += 1,
-            Sent::Order(..) => {}
+            SupervisorMessage::Refused(..) => message.starts += 1,
+            SupervisorMessage::Order(..) => {}
         }
         self.waiting += message.bytes.len() - before;
     }
@@ -214,8 +217,8 @@ impl Keeper {
     ///
     /// # Errors
     /// `UnexpectedEof` if the supervisor is gone, or another system error. Further calls are useless:
-    /// [`abandon`](Keeper::abandon) the supervisor.
-    pub fn event(&mut self) -> io::Result<Option<KeeperEvent>> {
+    /// [`abandon`](Supervisor::abandon) the supervisor.
+    pub fn event(&mut self) -> io::Result<Option<SupervisorEvent>> {
         // Terminates: each iteration reads something or returns.
         loop {
             let body = self.frames.next().map_err(invalid)?;
@@ -244,15 +247,15 @@ impl Keeper {
         }
     }
 
-    fn account(&mut self, event: &KeeperEvent) {
+    fn account(&mut self, event: &SupervisorEvent) {
         match event {
-            KeeperEvent::Started(member, pid) => {
+            SupervisorEvent::Started(member, pid) => {
                 self.unanswered = self.unanswered.saturating_sub(1);
                 self.running.insert(*member, *pid);
             }
-            KeeperEvent::NotStarted(..) => self.unanswered = self.unanswered.saturating_sub(1),
-            KeeperEvent::Ended(member, _) => drop(self.running.remove(member)),
-            KeeperEvent::Emptied(group) => drop(self.tags.remove(group)),
+            SupervisorEvent::NotStarted(..) => self.unanswered = self.unanswered.saturating_sub(1),
+            SupervisorEvent::Ended(member, _) => drop(self.running.remove(member)),
+            SupervisorEvent::Emptied(group) => drop(self.tags.remove(group)),
         }
     }
 
@@ -323,7 +326,7 @@ impl Message {
     }
 }
 
-impl Drop for Keeper {
+impl Drop for Supervisor {
     fn drop(&mut self) {
         self.finish(EMPTY_LIMIT + Duration::from_secs(2));
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 
-use super::orders::{KeeperEvent, KeeperOrder};
+use super::orders::{SupervisorEvent, SupervisorOrder};
 use crate::exit::Exit;
 use crate::names::{GroupId, Member};
 use crate::start_error::StartError;
@@ -41,9 +41,9 @@ pub(super) const FAILED: &str = "the keeper cannot work: ";
 
 /// A message to the supervisor.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Sent {
+pub(super) enum SupervisorMessage {
     /// An order, and the number of its descriptors.
-    Order(KeeperOrder, u8),
+    Order(SupervisorOrder, u8),
     /// A start that the node could not order. The supervisor returns it in sequence with its other answers.
     Refused(Member, i32),
 }
@@ -83,12 +83,12 @@ impl Frames {
 }
 
 /// Appends a frame. Returns `false`, and appends nothing, if the frame would be too long.
-pub(super) fn put_sent(out: &mut BytesMut, sent: &Sent) -> bool {
+pub(super) fn put_message(out: &mut BytesMut, message: &SupervisorMessage) -> bool {
     let begin = out.len();
     out.put_u32_le(0);
-    let put = match sent {
-        Sent::Order(order, descriptors) => put_order(out, order, *descriptors),
-        Sent::Refused(member, errno) => {
+    let put = match message {
+        SupervisorMessage::Order(order, descriptors) => put_order(out, order, *descriptors),
+        SupervisorMessage::Refused(member, errno) => {
             out.put_u8(4);
             put_member(out, *member);
             out.put_i32_le(*errno);
@@ -113,9 +113,9 @@ fn set_length(out: &mut BytesMut, begin: usize, length: usize) -> bool {
     }
 }
 
-fn put_order(out: &mut BytesMut, order: &KeeperOrder, descriptors: u8) -> bool {
+fn put_order(out: &mut BytesMut, order: &SupervisorOrder, descriptors: u8) -> bool {
     match order {
-        KeeperOrder::Start { member, program, args, env, wdir, bind } => {
+        SupervisorOrder::Start { member, program, args, env, wdir, bind } => {
             // Avoids copying an order that is too long.
             let size =
                 args.iter().map(Vec::len).chain(env.iter().map(|(name, value)| name.len() + value.len()));
@@ -136,12 +136,12 @@ fn put_order(out: &mut BytesMut, order: &KeeperOrder, descriptors: u8) -> bool {
             put_optional(out, wdir.as_deref());
             out.put_u64_le(bind.map_or(u64::MAX, |bind| bind as u64));
         }
-        KeeperOrder::Signal { group, signal } => {
+        SupervisorOrder::Signal { group, signal } => {
             out.put_u8(2);
             out.put_u32_le(group.0);
             out.put_u8(*signal);
         }
-        KeeperOrder::Kill { group, grace } => {
+        SupervisorOrder::Kill { group, grace } => {
             out.put_u8(3);
             out.put_u32_le(group.0);
             out.put_u8(u8::from(grace.is_some()));
@@ -173,30 +173,30 @@ fn put_member(out: &mut BytesMut, member: Member) {
 }
 
 /// Decodes the body of a message to the supervisor.
-pub(super) fn get_sent(mut body: Bytes) -> Result<Sent, CodecError> {
+pub(super) fn get_message(mut body: Bytes) -> Result<SupervisorMessage, CodecError> {
     let body = &mut body;
-    let sent = match get_u8(body)? {
+    let message = match get_u8(body)? {
         1 => {
             let descriptors = get_u8(body)?;
-            Sent::Order(get_start(body)?, descriptors)
+            SupervisorMessage::Order(get_start(body)?, descriptors)
         }
         2 => {
             let group = GroupId(get_u32(body)?);
-            Sent::Order(KeeperOrder::Signal { group, signal: get_u8(body)? }, 0)
+            SupervisorMessage::Order(SupervisorOrder::Signal { group, signal: get_u8(body)? }, 0)
         }
         3 => {
             let group = GroupId(get_u32(body)?);
             let is_given = get_u8(body)? == 1;
             let grace = Duration::from_millis(get_u64(body)?);
-            Sent::Order(KeeperOrder::Kill { group, grace: is_given.then_some(grace) }, 0)
+            SupervisorMessage::Order(SupervisorOrder::Kill { group, grace: is_given.then_some(grace) }, 0)
         }
-        4 => Sent::Refused(get_member(body)?, get_i32(body)?),
+        4 => SupervisorMessage::Refused(get_member(body)?, get_i32(body)?),
         _ => return Err(CodecError("an order that there is not")),
     };
-    if body.is_empty() { Ok(sent) } else { Err(LONG) }
+    if body.is_empty() { Ok(message) } else { Err(LONG) }
 }
 
-fn get_start(body: &mut Bytes) -> Result<KeeperOrder, CodecError> {
+fn get_start(body: &mut Bytes) -> Result<SupervisorOrder, CodecError> {
     let member = get_member(body)?;
     let program = get_bytes(body)?;
     // An announced count reserves no memory.
@@ -211,20 +211,20 @@ fn get_start(body: &mut Bytes) -> Result<KeeperOrder, CodecError> {
     let wdir = get_optional(body)?;
     let bind = get_u64(body)?;
     let bind = if bind == u64::MAX { None } else { usize::try_from(bind).ok() };
-    Ok(KeeperOrder::Start { member, program, args, env, wdir, bind })
+    Ok(SupervisorOrder::Start { member, program, args, env, wdir, bind })
 }
 
 /// Appends a frame.
-pub(super) fn put_event(out: &mut BytesMut, event: &KeeperEvent) {
+pub(super) fn put_event(out: &mut BytesMut, event: &SupervisorEvent) {
     let begin = out.len();
     out.put_u32_le(0);
     match event {
-        KeeperEvent::Started(member, pid) => {
+        SupervisorEvent::Started(member, pid) => {
             out.put_u8(1);
             put_member(out, *member);
             out.put_u32_le(*pid);
         }
-        KeeperEvent::NotStarted(member, StartError { errno, status, host, why }) => {
+        SupervisorEvent::NotStarted(member, StartError { errno, status, host, why }) => {
             out.put_u8(2);
             put_member(out, *member);
             out.put_i32_le(*errno);
@@ -232,7 +232,7 @@ pub(super) fn put_event(out: &mut BytesMut, event: &KeeperEvent) {
             put_bytes(out, host.as_bytes());
             put_bytes(out, why.as_bytes());
         }
-        KeeperEvent::Ended(member, exit) => {
+        SupervisorEvent::Ended(member, exit) => {
             let (kind, number) = match *exit {
                 Exit::Code(code) => (0, u32::from(code)),
                 Exit::Signal(signal) => (1, u32::from(signal)),
@@ -245,7 +245,7 @@ pub(super) fn put_event(out: &mut BytesMut, event: &KeeperEvent) {
             out.put_u8(kind);
             out.put_u32_le(number);
         }
-        KeeperEvent::Emptied(group) => {
+        SupervisorEvent::Emptied(group) => {
             out.put_u8(4);
             out.put_u32_le(group.0);
         }
@@ -255,15 +255,15 @@ pub(super) fn put_event(out: &mut BytesMut, event: &KeeperEvent) {
 }
 
 /// Decodes the body of an event.
-pub(super) fn get_event(mut body: Bytes) -> Result<KeeperEvent, CodecError> {
+pub(super) fn get_event(mut body: Bytes) -> Result<SupervisorEvent, CodecError> {
     let body = &mut body;
     let event = match get_u8(body)? {
-        1 => KeeperEvent::Started(get_member(body)?, get_u32(body)?),
+        1 => SupervisorEvent::Started(get_member(body)?, get_u32(body)?),
         2 => {
             let member = get_member(body)?;
             let (errno, status) = (get_i32(body)?, get_u8(body)?);
             let (host, why) = (get_text(body)?, get_text(body)?);
-            KeeperEvent::NotStarted(member, StartError { errno, status, host, why })
+            SupervisorEvent::NotStarted(member, StartError { errno, status, host, why })
         }
         3 => {
             let member = get_member(body)?;
@@ -277,9 +277,9 @@ pub(super) fn get_event(mut body: Bytes) -> Result<KeeperEvent, CodecError> {
                 4 => Exit::OutOfMemory,
                 _ => return Err(CodecError("an exit that there is not")),
             };
-            KeeperEvent::Ended(member, exit)
+            SupervisorEvent::Ended(member, exit)
         }
-        4 => KeeperEvent::Emptied(GroupId(get_u32(body)?)),
+        4 => SupervisorEvent::Emptied(GroupId(get_u32(body)?)),
         _ => return Err(CodecError("an event that there is not")),
     };
     if body.is_empty() { Ok(event) } else { Err(LONG) }

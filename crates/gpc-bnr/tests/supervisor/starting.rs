@@ -5,18 +5,18 @@ use std::io::{Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 
 use gpc_bnr::Exit;
-use gpc_bnr::keeper::{Keeper, KeeperEvent, KeeperOrder};
+use gpc_bnr::supervisor::{Supervisor, SupervisorEvent, SupervisorOrder};
 use rustix::event::PollFlags;
 use rustix::io::Errno;
 
-use crate::support::{Kept, PATIENCE, member, ready};
+use crate::support::{Harness, PATIENCE, member, ready};
 
 /// The order with changed variables or another working directory.
 fn with(
-    mut order: KeeperOrder,
+    mut order: SupervisorOrder,
     change: impl FnOnce(&mut Vec<(Vec<u8>, Vec<u8>)>, &mut Option<Vec<u8>>),
-) -> KeeperOrder {
-    if let KeeperOrder::Start { env, wdir, .. } = &mut order {
+) -> SupervisorOrder {
+    if let SupervisorOrder::Start { env, wdir, .. } = &mut order {
         change(env, wdir);
     }
     order
@@ -24,27 +24,27 @@ fn with(
 
 #[test]
 fn a_process_is_started_and_its_end_is_told() {
-    let mut kept = Kept::new();
+    let mut harness = Harness::new();
     let process =
-        kept.order(kept.words(member(1, 0), "sh", &["-c", "echo $0 \"$@\"; exit 7", "a b", "c", ""]));
-    let KeeperEvent::Started(started, pid) = kept.event() else { panic!("not started") };
+        harness.order(harness.words(member(1, 0), "sh", &["-c", "echo $0 \"$@\"; exit 7", "a b", "c", ""]));
+    let SupervisorEvent::Started(started, pid) = harness.event() else { panic!("not started") };
     assert_eq!(started, member(1, 0));
-    assert_eq!(kept.event(), KeeperEvent::Ended(member(1, 0), Exit::Code(7)));
+    assert_eq!(harness.event(), SupervisorEvent::Ended(member(1, 0), Exit::Code(7)));
     assert_eq!(process.all(), "a b c \n");
-    let process = kept.shell(member(1, 1), "kill -SEGV $$");
-    assert_eq!(kept.event(), KeeperEvent::Ended(member(1, 1), Exit::Signal(11)));
+    let process = harness.shell(member(1, 1), "kill -SEGV $$");
+    assert_eq!(harness.event(), SupervisorEvent::Ended(member(1, 1), Exit::Signal(11)));
     drop(process);
     assert!(pid > 1);
-    kept.kill(1, None);
-    assert_eq!(kept.emptied(1), []);
+    harness.kill(1, None);
+    assert_eq!(harness.emptied(1), []);
 }
 
 /// The supervisor's name does not match a pattern for `gpc`, so it is not killed with such processes.
 #[test]
-fn the_keeper_has_its_own_name() {
-    let mut kept = Kept::new();
-    kept.shell(member(1, 0), "true");
-    let tasks = fs::read_dir(format!("/proc/{}/task", kept.keeper.id())).unwrap();
+fn the_supervisor_has_its_own_name() {
+    let mut harness = Harness::new();
+    harness.shell(member(1, 0), "true");
+    let tasks = fs::read_dir(format!("/proc/{}/task", harness.supervisor.id())).unwrap();
     let names: Vec<String> =
         tasks.map(|task| fs::read_to_string(task.unwrap().path().join("comm")).unwrap()).collect();
     assert!(names.contains(&"bnr-keeper\n".to_owned()), "{names:?}");
@@ -54,15 +54,15 @@ fn the_keeper_has_its_own_name() {
 /// has inherited some descriptors as well.
 #[test]
 fn a_process_inherits_its_own_descriptors_and_no_others() {
-    let mut kept = Kept::behind("exec 7</dev/null 9>/dev/null");
+    let mut harness = Harness::behind("exec 7</dev/null 9>/dev/null");
     let script = "ls -l /proc/$$/fd; echo $PMI_FD $GPC_BNR_FD";
     let processes: Vec<_> =
-        (0..40).map(|rank| kept.queue(kept.words(member(1, rank), "sh", &["-c", script]))).collect();
+        (0..40).map(|rank| harness.queue(harness.words(member(1, rank), "sh", &["-c", script]))).collect();
     let mut ended = 0;
     while ended < 40 {
-        match kept.event() {
-            KeeperEvent::Ended(_, Exit::Code(0)) => ended += 1,
-            KeeperEvent::Started(..) => {}
+        match harness.event() {
+            SupervisorEvent::Ended(_, Exit::Code(0)) => ended += 1,
+            SupervisorEvent::Started(..) => {}
             other => panic!("{other:?}"),
         }
     }
@@ -86,38 +86,40 @@ fn a_process_inherits_its_own_descriptors_and_no_others() {
 
 #[test]
 fn the_socket_leads_to_the_node_and_ends_with_the_process() {
-    let mut kept = Kept::new();
+    let mut harness = Harness::new();
     let script = "eval \"read word <&$PMI_FD; echo heard \\$word >&$PMI_FD\"";
-    let mut process = kept.shell(member(1, 0), script);
+    let mut process = harness.shell(member(1, 0), script);
     process.link.write_all(b"something\n").unwrap();
     let mut said = String::new();
     process.link.read_to_string(&mut said).unwrap();
     assert_eq!(said, "heard something\n");
-    assert_eq!(kept.event(), KeeperEvent::Ended(member(1, 0), Exit::Code(0)));
+    assert_eq!(harness.event(), SupervisorEvent::Ended(member(1, 0), Exit::Code(0)));
 }
 
 #[test]
-fn the_environment_is_the_keepers_and_what_was_said() {
-    let mut kept = Kept::behind("export OWN=kept PMI_RANK=9 PMIX_RANK=8 SLURM_PROCID=7 PMI_FD=6 OTHER=gone");
+fn the_environment_is_the_supervisors_and_what_was_said() {
+    let mut harness =
+        Harness::behind("export OWN=kept PMI_RANK=9 PMIX_RANK=8 SLURM_PROCID=7 PMI_FD=6 OTHER=gone");
     let script = "echo $OWN $OTHER ${PMI_RANK-none} ${PMIX_RANK-none} ${SLURM_PROCID-none}; [ $PMI_FD = $GPC_BNR_FD ] && echo same";
-    let order = kept.words(member(1, 0), "sh", &["-c", script]);
+    let order = harness.words(member(1, 0), "sh", &["-c", script]);
     let order = with(order, |env, _| {
         env.extend([("OTHER", "first"), ("OTHER", "last")].map(|(name, value)| (name.into(), value.into())));
     });
-    let process = kept.order(order);
+    let process = harness.order(order);
     assert_eq!(process.all(), "kept last none none none\nsame\n");
     // A process that connects to a port gets no `PMI_FD`.
-    let order = kept.words(member(1, 1), "sh", &["-c", "echo ${PMI_FD-none} ${GPC_BNR_FD:+one}"]);
-    let process = kept.order(with(order, |env, _| env.push((b"PMI_PORT".to_vec(), b"localhost:1".to_vec()))));
+    let order = harness.words(member(1, 1), "sh", &["-c", "echo ${PMI_FD-none} ${GPC_BNR_FD:+one}"]);
+    let process =
+        harness.order(with(order, |env, _| env.push((b"PMI_PORT".to_vec(), b"localhost:1".to_vec()))));
     assert_eq!(process.all(), "none one\n");
 }
 
 #[test]
 fn a_process_has_its_own_process_group_and_its_number_is_told() {
-    let mut kept = Kept::new();
+    let mut harness = Harness::new();
     let process =
-        kept.order(kept.words(member(1, 0), "sh", &["-c", "cut -d' ' -f1,5 /proc/$$/stat; echo $$"]));
-    let KeeperEvent::Started(_, pid) = kept.event() else { panic!("not started") };
+        harness.order(harness.words(member(1, 0), "sh", &["-c", "cut -d' ' -f1,5 /proc/$$/stat; echo $$"]));
+    let SupervisorEvent::Started(_, pid) = harness.event() else { panic!("not started") };
     assert_eq!(process.all(), format!("{pid} {pid}\n{pid}\n"));
 }
 
@@ -132,18 +134,18 @@ fn a_program_is_found_in_the_path_it_is_told_and_a_relative_one_where_it_runs() 
     fs::set_permissions(folder.path().join("in/bnr-test-program"), fs::Permissions::from_mode(0o755))
         .unwrap();
     let here = fs::canonicalize(folder.path()).unwrap().to_str().unwrap().to_owned();
-    let mut kept = Kept::new();
+    let mut harness = Harness::new();
     let mut rank = 0;
     let mut ask = |program: &str, path: Option<String>, wdir: Option<&str>| {
         rank += 1;
-        let order = with(kept.words(member(1, rank), program, &[]), |env, runs| {
+        let order = with(harness.words(member(1, rank), program, &[]), |env, runs| {
             env.extend(path.map(|path| (b"PATH".to_vec(), path.into_bytes())));
             *runs = wdir.map(|wdir| wdir.as_bytes().to_vec());
         });
-        let process = kept.order(order);
-        match kept.event() {
-            KeeperEvent::Started(..) => {
-                assert!(matches!(kept.event(), KeeperEvent::Ended(_, Exit::Code(0))));
+        let process = harness.order(order);
+        match harness.event() {
+            SupervisorEvent::Started(..) => {
+                assert!(matches!(harness.event(), SupervisorEvent::Ended(_, Exit::Code(0))));
                 Ok(process
                     .all()
                     .lines()
@@ -151,7 +153,7 @@ fn a_program_is_found_in_the_path_it_is_told_and_a_relative_one_where_it_runs() 
                     .collect::<Vec<_>>()
                     .join(" "))
             }
-            KeeperEvent::NotStarted(_, error) => Err(Errno::from_raw_os_error(error.errno)),
+            SupervisorEvent::NotStarted(_, error) => Err(Errno::from_raw_os_error(error.errno)),
             other => panic!("{other:?}"),
         }
     };
@@ -172,25 +174,25 @@ fn a_program_is_found_in_the_path_it_is_told_and_a_relative_one_where_it_runs() 
 
 #[test]
 fn what_no_system_starts_is_told_in_the_order_in_which_it_was_asked() {
-    let mut kept = Kept::new();
+    let mut harness = Harness::new();
     let long = |length: usize| "x".repeat(length);
     // The system allows 128 KiB for one argument, and 6 MiB for all. The largest order is not even sent to the
     // supervisor.
     let words =
         [("true", long(1)), ("true", long(1 << 20)), ("true", "a\0b".into()), ("true", long(9 << 20))];
     for (rank, (program, arg)) in (0..).zip(&words) {
-        kept.order(kept.words(member(1, rank), program, &[arg]));
+        harness.order(harness.words(member(1, rank), program, &[arg]));
     }
-    let order = kept.words(member(1, 4), "true", &[]);
-    kept.keeper.order(order, Vec::new());
+    let order = harness.words(member(1, 4), "true", &[]);
+    harness.supervisor.order(order, Vec::new());
     let mut told = Vec::new();
     while told.len() < 5 {
-        match kept.event() {
-            KeeperEvent::Started(member, _) => told.push((member.rank, None)),
-            KeeperEvent::NotStarted(member, error) => {
+        match harness.event() {
+            SupervisorEvent::Started(member, _) => told.push((member.rank, None)),
+            SupervisorEvent::NotStarted(member, error) => {
                 told.push((member.rank, Some(Errno::from_raw_os_error(error.errno))));
             }
-            KeeperEvent::Ended(..) => {}
+            SupervisorEvent::Ended(..) => {}
             other => panic!("{other:?}"),
         }
     }
@@ -200,16 +202,16 @@ fn what_no_system_starts_is_told_in_the_order_in_which_it_was_asked() {
 
 #[test]
 fn a_process_is_bound_to_a_core_and_the_next_one_is_not() {
-    let mut kept = Kept::new();
+    let mut harness = Harness::new();
     let mut allowed = Vec::new();
     for bind in [None, Some(0), Some(1), Some(usize::MAX - 1), None] {
-        let mut order = kept.words(member(1, 0), "grep", &["Cpus_allowed_list", "/proc/self/status"]);
-        if let KeeperOrder::Start { bind: to, .. } = &mut order {
+        let mut order = harness.words(member(1, 0), "grep", &["Cpus_allowed_list", "/proc/self/status"]);
+        if let SupervisorOrder::Start { bind: to, .. } = &mut order {
             *to = bind;
         }
-        let process = kept.order(order);
-        assert!(matches!(kept.event(), KeeperEvent::Started(..)));
-        assert!(matches!(kept.event(), KeeperEvent::Ended(_, Exit::Code(0))));
+        let process = harness.order(order);
+        assert!(matches!(harness.event(), SupervisorEvent::Started(..)));
+        assert!(matches!(harness.event(), SupervisorEvent::Ended(_, Exit::Code(0))));
         allowed.push(process.all());
     }
     assert_eq!(allowed[0], allowed[4]);
@@ -224,10 +226,10 @@ fn a_process_is_bound_to_a_core_and_the_next_one_is_not() {
 /// A program that sends this text in place of a supervisor, then waits for the end of its socket. Returns the error.
 fn speaks(text: &str) -> std::io::Error {
     let script = format!("printf '{text}' >&0; cat >/dev/null");
-    let mut keeper = Keeper::start("/bin/sh".as_ref(), &["-c".into(), script.into()]).unwrap();
+    let mut supervisor = Supervisor::start("/bin/sh".as_ref(), &["-c".into(), script.into()]).unwrap();
     loop {
-        match keeper.event() {
-            Ok(None) => assert!(ready(keeper.socket(), PollFlags::IN)),
+        match supervisor.event() {
+            Ok(None) => assert!(ready(supervisor.socket(), PollFlags::IN)),
             Ok(Some(event)) => panic!("{event:?}"),
             Err(error) => return error,
         }
@@ -236,7 +238,7 @@ fn speaks(text: &str) -> std::io::Error {
 
 /// After an upgrade, a running node started a supervisor of the new version, and misread its bytes.
 #[test]
-fn a_keeper_of_another_version_is_refused_and_says_which() {
+fn a_supervisor_of_another_version_is_refused_and_says_which() {
     let said = speaks(r"\022\0\0\0bnr-keeper 99.0 99").to_string();
     assert!(
         said.contains("the keeper is `bnr-keeper 99.0 99`") && said.contains("restart the node"),
@@ -251,13 +253,13 @@ fn a_keeper_of_another_version_is_refused_and_says_which() {
 
 /// No order goes to a supervisor before its version is known, since it might misread the order.
 #[test]
-fn a_keeper_gets_no_order_before_it_has_said_its_version() {
+fn a_supervisor_gets_no_order_before_it_has_said_its_version() {
     let folder = tempfile::tempdir().unwrap();
     let got = folder.path().join("got");
     let script = format!("head -c 1 <&0 > {}; exit", got.display());
-    let mut keeper = Keeper::start("/bin/sh".as_ref(), &["-c".into(), script.into()]).unwrap();
-    keeper.order(KeeperOrder::Kill { group: member(1, 0).group, grace: None }, Vec::new());
-    assert!(!keeper.flush().unwrap(), "it waits");
-    keeper.end(PATIENCE);
+    let mut supervisor = Supervisor::start("/bin/sh".as_ref(), &["-c".into(), script.into()]).unwrap();
+    supervisor.order(SupervisorOrder::Kill { group: member(1, 0).group, grace: None }, Vec::new());
+    assert!(!supervisor.flush().unwrap(), "it waits");
+    supervisor.end(PATIENCE);
     assert_eq!(fs::read(got).unwrap(), b"");
 }

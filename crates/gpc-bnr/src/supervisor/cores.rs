@@ -14,7 +14,7 @@ pub(super) struct Cores {
 
 impl Cores {
     /// Reads the cores from the system.
-    pub(super) fn look() -> Result<Cores, Errno> {
+    pub(super) fn read() -> Result<Cores, Errno> {
         let all = sched_getaffinity(None)?;
         let siblings = |cpu: usize| {
             let path = format!("/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list");
@@ -95,7 +95,7 @@ mod tests {
     #[test]
     fn the_thread_is_where_it_was_afterwards() {
         let before = sched_getaffinity(None).unwrap();
-        let cores = Cores::look().unwrap();
+        let cores = Cores::read().unwrap();
         for index in [0, 1, usize::MAX] {
             let during = cores.bound(index, || sched_getaffinity(None).unwrap()).unwrap();
             assert!(cores.each.contains(&during));

@@ -7,7 +7,7 @@ use crate::names::{GroupId, Member, Set};
 use crate::order::{Epoch, Meeting};
 
 /// Most pairs of set and tag that a node counts. Each takes memory until its groups are forgotten.
-const KINDS_MAX: usize = 1 << 16;
+const EPOCHS_MAX: usize = 1 << 16;
 
 /// Most failures of one set and tag that are retained for members that arrive late. If a failure has been dropped, the
 /// member fails by its own time limit.
@@ -19,9 +19,9 @@ const FINISHED_MAX: usize = 1 << 16;
 /// Most sets of removed groups that are remembered: more than are freed while a call is in transit.
 const GONE_MAX: usize = 1 << 10;
 
-/// The collective requests of one set and tag.
+/// Counters and outcomes of one set and tag.
 #[derive(Default, Debug)]
-pub(super) struct Kind {
+pub(super) struct TagEpochs {
     /// The next sequence number of each member here.
     next: BTreeMap<Member, Epoch>,
     /// Failed requests that some members here have not entered yet.
@@ -42,16 +42,16 @@ struct Finished {
     faults: BTreeMap<Epoch, Fault>,
 }
 
-/// The collective requests of all sets.
+/// Counters and outcomes of all sets.
 #[derive(Default, Debug)]
-pub(super) struct Kinds {
-    kinds: BTreeMap<Set, BTreeMap<Vec<u8>, Kind>>,
+pub(super) struct Epochs {
+    sets: BTreeMap<Set, BTreeMap<Vec<u8>, TagEpochs>>,
     count: usize,
     /// Sets of removed groups, oldest first.
     gone: VecDeque<Set>,
 }
 
-impl Kind {
+impl TagEpochs {
     /// Counts a request of a member and returns its sequence number.
     pub(super) fn count(&mut self, member: Member) -> Epoch {
         let next = self.next.entry(member).or_default();
@@ -60,7 +60,7 @@ impl Kind {
     }
 
     /// Whether a member has entered a request, or was refused at once because it had failed.
-    pub(super) fn has_come(&self, member: Member, epoch: Epoch) -> bool {
+    pub(super) fn has_entered(&self, member: Member, epoch: Epoch) -> bool {
         self.next.get(&member).is_some_and(|next| *next > epoch)
     }
 
@@ -106,27 +106,27 @@ fn failed_before() -> Fault {
     Fault::new(FaultKind::TimedOut, "the meeting has failed at the other members before")
 }
 
-impl Kinds {
+impl Epochs {
     /// The entry of a set and tag, created if needed; `None` if there are too many.
-    pub(super) fn of(&mut self, set: &Set, tag: &[u8]) -> Option<&mut Kind> {
-        let known = self.kinds.get(set).is_some_and(|tags| tags.contains_key(tag));
+    pub(super) fn of(&mut self, set: &Set, tag: &[u8]) -> Option<&mut TagEpochs> {
+        let known = self.sets.get(set).is_some_and(|tags| tags.contains_key(tag));
         if !known {
-            if self.count >= KINDS_MAX {
+            if self.count >= EPOCHS_MAX {
                 return None;
             }
             self.count += 1;
-            self.kinds.entry(set.clone()).or_default().insert(tag.to_vec(), Kind::default());
+            self.sets.entry(set.clone()).or_default().insert(tag.to_vec(), TagEpochs::default());
         }
-        self.kinds.get_mut(set)?.get_mut(tag)
+        self.sets.get_mut(set)?.get_mut(tag)
     }
 
-    pub(super) fn of_meeting(&mut self, meeting: &Meeting) -> Option<&mut Kind> {
+    pub(super) fn of_meeting(&mut self, meeting: &Meeting) -> Option<&mut TagEpochs> {
         self.of(&meeting.set, &meeting.tag)
     }
 
     /// The entry of a request, if it exists.
-    pub(super) fn get(&self, meeting: &Meeting) -> Option<&Kind> {
-        self.kinds.get(&meeting.set)?.get(&meeting.tag)
+    pub(super) fn get(&self, meeting: &Meeting) -> Option<&TagEpochs> {
+        self.sets.get(&meeting.set)?.get(&meeting.tag)
     }
 
     /// A group was removed: drops its counters. Finished requests stay known for a while, since messages about them may
@@ -136,15 +136,15 @@ impl Kinds {
             Set::Group(of) => *of == group,
             Set::Members(members) => members.iter().any(|member| member.group == group),
         };
-        for (set, tags) in self.kinds.iter_mut().filter(|(set, _)| of_group(set)) {
-            for kind in tags.values_mut() {
-                kind.next.clear();
-                kind.failed.clear();
+        for (set, tags) in self.sets.iter_mut().filter(|(set, _)| of_group(set)) {
+            for epochs in tags.values_mut() {
+                epochs.next.clear();
+                epochs.failed.clear();
             }
             self.gone.push_back(set.clone());
         }
         while self.gone.len() > GONE_MAX {
-            let tags = self.gone.pop_front().and_then(|set| self.kinds.remove(&set));
+            let tags = self.gone.pop_front().and_then(|set| self.sets.remove(&set));
             self.count -= tags.map_or(0, |tags| tags.len());
         }
     }

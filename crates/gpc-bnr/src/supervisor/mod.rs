@@ -33,7 +33,7 @@
 //! - Without a control group, a program that starts copies of itself faster than they are found. Its process groups die
 //!   at once, but with a new session for each copy it may outlast [`EMPTY_LIMIT`].
 //! - SIGKILL for the supervisor itself: its processes run on as children of another process. The node sees the socket
-//!   close, and [`Keeper::abandon`] kills those that it finds. If the node dies at the same moment, they stay.
+//!   close, and [`Supervisor::abandon`] kills those that it finds. If the node dies at the same moment, they stay.
 //!
 //! Source: BNR, "Spawning": processes are started and killed as a group.
 
@@ -55,8 +55,8 @@ mod tree;
 
 use std::time::Duration;
 
-pub use handle::Keeper;
-pub use orders::{KeeperEvent, KeeperOrder};
+pub use handle::Supervisor;
+pub use orders::{SupervisorEvent, SupervisorOrder};
 pub use process::{run, stdin_control};
 pub(crate) use start::check;
 
@@ -74,6 +74,6 @@ const NODE: &[u8] = b"GPC_BNR_NODE";
 type Tag = (Vec<u8>, Vec<u8>);
 
 /// The value of a variable in a process's environment.
-pub(crate) fn told<'a>(env: &'a [(Vec<u8>, Vec<u8>)], wanted: &[u8]) -> Option<&'a [u8]> {
+pub(crate) fn env_value<'a>(env: &'a [(Vec<u8>, Vec<u8>)], wanted: &[u8]) -> Option<&'a [u8]> {
     env.iter().rfind(|(name, _)| name == wanted).map(|(_, value)| value.as_slice())
 }

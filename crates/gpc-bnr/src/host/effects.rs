@@ -10,25 +10,25 @@ use bytes::Bytes;
 use chained_gpc::trees::Id;
 use mio::Interest;
 
-use super::calls::{Making, reply};
+use super::calls::{CallParameters, reply};
 use super::clients::Link;
-use super::engine::{END_LIMIT, Engine, Errno, Purpose, STREAM_LIMIT};
+use super::engine::{END_LIMIT, Engine, Errno, HostCallPurpose, STREAM_LIMIT};
 use super::events::HostEvent;
-use super::input::From;
-use super::orders::Asked;
+use super::input::InputSender;
+use super::orders::ReplyTarget;
 use super::owner::OWNER;
-use super::processes::{Started, Telling, check, prepare, raise_descriptors};
+use super::processes::{NodeInfo, PreparedProcess, check, prepare, raise_descriptors};
 use super::sources::Source;
 use crate::codec::encode_order;
 use crate::domain::{CallNumber, Input, Output, Serial};
 use crate::fault::{Fault, FaultKind};
-use crate::keeper::{Keeper, KeeperOrder};
 use crate::names::{GroupId, Member, Rank};
 use crate::order::Order;
+use crate::protocol::Conversation;
 use crate::request::{Answer, Client};
-use crate::speak::Conversation;
 use crate::spec::{Block, Layout};
 use crate::start_error::StartError;
+use crate::supervisor::{Supervisor, SupervisorOrder};
 
 impl Engine {
     pub(super) fn carry_out(&mut self, output: Output) {
@@ -45,13 +45,15 @@ impl Engine {
             Output::Call { call, ids, order, partial, limit } => self.call(call, ids, &order, partial, limit),
             Output::Cancel(call) => {
                 if let Some(calls) = &mut self.calls {
-                    calls.cancel(|purpose| matches!(purpose, Purpose::Domain(number) if *number == call));
+                    calls.cancel(
+                        |purpose| matches!(purpose, HostCallPurpose::Domain(number) if *number == call),
+                    );
                 }
                 self.orders.cancel_own(call);
             }
             Output::Report { token, report } => match self.orders.remove(token) {
-                Some(Asked::Deferred(answer)) => answer.reply(reply(&report)),
-                Some(Asked::Own(call)) => {
+                Some(ReplyTarget::Deferred(answer)) => answer.reply(reply(&report)),
+                Some(ReplyTarget::Own(call)) => {
                     let reports = vec![(self.me, Ok(report))];
                     self.inputs.push_back(Input::Called { call, reports });
                 }
@@ -60,7 +62,9 @@ impl Engine {
             Output::Check(layout) => self.check(&layout),
             Output::Start(layout) => self.start(layout),
             Output::Kill { group, grace } => self.kill(group, grace),
-            Output::Signal(group, signal) => self.keep(KeeperOrder::Signal { group, signal }, Vec::new()),
+            Output::Signal(group, signal) => {
+                self.send_order(SupervisorOrder::Signal { group, signal }, Vec::new())
+            }
             Output::Aborted { member, code, message } => {
                 self.event(HostEvent::Aborted { member, code, message });
             }
@@ -92,7 +96,7 @@ impl Engine {
     ) {
         if ids == [self.me] {
             let token = self.orders.token();
-            self.orders.insert(token, Asked::Own(call));
+            self.orders.insert(token, ReplyTarget::Own(call));
             self.inputs.push_back(Input::Order { token, root: self.me, order: (**order).clone() });
             return;
         }
@@ -101,8 +105,9 @@ impl Engine {
             let reports = ids.into_iter().map(|id| (id, Err(fault.clone()))).collect();
             return self.inputs.push_back(Input::Called { call, reports });
         };
-        let making = Making { func: calls.handles.order, ids, data: encode_order(order), partial, limit };
-        if let Err((purpose, ids, error)) = calls.make(making, Purpose::Domain(call)) {
+        let parameters =
+            CallParameters { func: calls.handles.order, ids, data: encode_order(order), partial, limit };
+        if let Err((purpose, ids, error)) = calls.make(parameters, HostCallPurpose::Domain(call)) {
             self.call_ended(purpose, &ids, Err(error));
         }
     }
@@ -114,16 +119,16 @@ impl Engine {
         }
         self.local.groups.insert(layout.group, layout.clone());
         let neighbours: Vec<_> = layout.ranks_on(self.me).collect();
-        if let Err(error) = self.ensure_keeper() {
-            let error = without_keeper(&error);
+        if let Err(error) = self.ensure_supervisor() {
+            let error = without_supervisor(&error);
             let members = neighbours.into_iter().map(|rank| Member { group: layout.group, rank });
             return members.for_each(|member| self.started(member, Err(error.clone())));
         }
         for (local, &rank) in neighbours.iter().enumerate() {
             let member = Member { group: layout.group, rank };
             let here = (local, neighbours.len());
-            let prepared = self.links.doors.invite(member).and_then(|port| {
-                prepare(&layout, rank, &Telling { me: self.me, here, domain: &self.name, port })
+            let prepared = self.links.listeners.issue_secret(member).and_then(|port| {
+                prepare(&layout, rank, &NodeInfo { me: self.me, here, domain: &self.name, port })
             });
             if let Err(error) = prepared.and_then(|started| self.begin(member, started)) {
                 self.started(member, Err(unprepared(&error)));
@@ -147,7 +152,7 @@ impl Engine {
         self.inputs.push_back(Input::Checked { group, failed });
     }
 
-    pub(super) fn begin(&mut self, member: Member, started: Started) -> io::Result<()> {
+    pub(super) fn begin(&mut self, member: Member, started: PreparedProcess) -> io::Result<()> {
         let client = Client::Process(member);
         self.sources.watch(Source::Client(client), started.link.as_raw_fd(), Interest::READABLE)?;
         let link = Link::new(started.link, Conversation::new(), self.links.unread.clone());
@@ -162,36 +167,37 @@ impl Engine {
             self.sources.watch(Source::Input, input.as_raw_fd(), Interest::WRITABLE)?;
             self.stdio.input.open(input);
         }
-        self.keep(started.order, started.theirs);
+        self.send_order(started.order, started.theirs);
         Ok(())
     }
 
-    pub(super) fn ensure_keeper(&mut self) -> io::Result<()> {
-        if self.supervisor.keeper.is_none() {
-            let keeper = Keeper::start(&self.supervisor.command.program, &self.supervisor.command.args)?;
+    pub(super) fn ensure_supervisor(&mut self) -> io::Result<()> {
+        if self.supervisor.process.is_none() {
+            let supervisor =
+                Supervisor::start(&self.supervisor.command.program, &self.supervisor.command.args)?;
             self.sources.watch(
-                Source::Keeper,
-                keeper.socket().as_raw_fd(),
+                Source::Supervisor,
+                supervisor.socket().as_raw_fd(),
                 Interest::READABLE | Interest::WRITABLE,
             )?;
-            self.supervisor.keeper = Some(keeper);
+            self.supervisor.process = Some(supervisor);
             raise_descriptors();
         }
         Ok(())
     }
 
-    pub(super) fn keep(&mut self, order: KeeperOrder, descriptors: Vec<OwnedFd>) {
-        if let Some(keeper) = &mut self.supervisor.keeper {
-            keeper.order(order, descriptors);
+    pub(super) fn send_order(&mut self, order: SupervisorOrder, descriptors: Vec<OwnedFd>) {
+        if let Some(supervisor) = &mut self.supervisor.process {
+            supervisor.order(order, descriptors);
             // Sends at once, so that descriptors wait as briefly as possible. A failure is detected at the end of the
             // iteration.
-            let _ = keeper.flush();
+            let _ = supervisor.flush();
         }
     }
 
     pub(super) fn kill(&mut self, group: GroupId, grace: Option<Duration>) {
-        if self.supervisor.keeper.is_some() && self.local.groups.contains_key(&group) {
-            self.keep(KeeperOrder::Kill { group, grace }, Vec::new());
+        if self.supervisor.process.is_some() && self.local.groups.contains_key(&group) {
+            self.send_order(SupervisorOrder::Kill { group, grace }, Vec::new());
         } else {
             self.inputs.push_back(Input::Emptied(group));
         }
@@ -204,12 +210,12 @@ impl Engine {
         };
         for group in groups {
             if self.nodes.len() == 1 {
-                self.keep(KeeperOrder::Signal { group, signal }, Vec::new());
+                self.send_order(SupervisorOrder::Signal { group, signal }, Vec::new());
                 continue;
             }
             let Some(calls) = &mut self.calls else { continue };
             let data = encode_order(&Order::Signal(group, signal));
-            let making = Making {
+            let parameters = CallParameters {
                 func: calls.handles.order,
                 ids: self.nodes.clone(),
                 data,
@@ -217,20 +223,25 @@ impl Engine {
                 limit: END_LIMIT,
             };
             // An unreached node is lost, and its processes with it.
-            let _ = calls.make(making, Purpose::Signal);
+            let _ = calls.make(parameters, HostCallPurpose::Signal);
         }
     }
 
     /// Passes standard input to rank 0 of the group that reads it, at whatever node.
-    pub(super) fn feed(&mut self, data: Bytes, then: SyncSender<io::Result<()>>) {
+    pub(super) fn feed(&mut self, data: Bytes, done: SyncSender<io::Result<()>>) {
         let node = self.domain.reader();
         if node.is_none_or(|node| node == self.me) {
-            return self.stdio.input.take(data, From::Here(then));
+            return self.stdio.input.take(data, InputSender::Local(done));
         }
         let (Some(calls), Some(node)) = (&mut self.calls, node) else { return };
-        let making =
-            Making { func: calls.handles.input, ids: vec![node], data, partial: false, limit: STREAM_LIMIT };
-        if let Err((purpose, ids, error)) = calls.make(making, Purpose::Feed(then)) {
+        let parameters = CallParameters {
+            func: calls.handles.input,
+            ids: vec![node],
+            data,
+            partial: false,
+            limit: STREAM_LIMIT,
+        };
+        if let Err((purpose, ids, error)) = calls.make(parameters, HostCallPurpose::Feed(done)) {
             self.call_ended(purpose, &ids, Err(error));
         }
     }
@@ -240,14 +251,14 @@ impl Engine {
         self.stdio.outflow.write();
         while let Some((up, data)) = self.stdio.outflow.next_call() {
             let Some(calls) = &mut self.calls else { return };
-            let making = Making {
+            let parameters = CallParameters {
                 func: calls.handles.output,
                 ids: vec![up],
                 data,
                 partial: false,
                 limit: STREAM_LIMIT,
             };
-            if let Err((purpose, ids, error)) = calls.make(making, Purpose::Output(up)) {
+            if let Err((purpose, ids, error)) = calls.make(parameters, HostCallPurpose::Output(up)) {
                 // Too many calls are in flight: the next iteration tries again.
                 self.call_ended(purpose, &ids, Err(error));
                 return;
@@ -255,11 +266,11 @@ impl Engine {
         }
     }
 
-    pub(super) fn drain(&mut self, then: SyncSender<()>) {
-        self.stdio.drains.push(then);
+    pub(super) fn drain(&mut self, done: SyncSender<()>) {
+        self.stdio.drains.push(done);
         let others: Vec<Id> = self.nodes.iter().copied().filter(|id| *id != self.me).collect();
         let (Some(calls), false) = (&mut self.calls, others.is_empty()) else { return };
-        let making = Making {
+        let parameters = CallParameters {
             func: calls.handles.flush,
             ids: others,
             data: Bytes::new(),
@@ -267,7 +278,7 @@ impl Engine {
             limit: END_LIMIT,
         };
         self.stdio.flushing += 1;
-        if let Err((purpose, ids, error)) = calls.make(making, Purpose::Flush) {
+        if let Err((purpose, ids, error)) = calls.make(parameters, HostCallPurpose::Flush) {
             self.call_ended(purpose, &ids, Err(error));
         }
     }
@@ -280,7 +291,7 @@ fn unprepared(error: &io::Error) -> StartError {
 }
 
 /// The error of processes that have no supervisor to start them.
-fn without_keeper(error: &io::Error) -> StartError {
+fn without_supervisor(error: &io::Error) -> StartError {
     let errno = error.raw_os_error().unwrap_or(Errno::IO);
     let why = format!("the keeper, which starts processes, cannot be started: {error}");
     StartError { errno, status: StartError::REFUSED, host: String::new(), why }

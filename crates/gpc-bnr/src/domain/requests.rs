@@ -9,10 +9,10 @@ use chained_gpc::trees::Id;
 use super::database::{check_key, check_length, check_value, shown};
 use super::faults::{domain_ended, no_database, no_group, not_found};
 use super::life::Life;
-use super::local::Whom;
+use super::local::OrderOrigin;
 use super::missing::PATIENCE;
-use super::outgoing::Errand;
-use super::pending::{Asker, Held, Putting};
+use super::outgoing::CallPurpose;
+use super::pending::{PendingOrder, PendingPut, Requester};
 use super::timers::Timer;
 use super::{Domain, Output, Serial, Token};
 use crate::fault::{Fault, FaultKind};
@@ -30,7 +30,7 @@ const UNLINKED_STATUS: u8 = 1;
 
 impl Domain {
     pub(super) fn request(&mut self, client: Client, serial: Serial, request: Request) {
-        let asker = Asker::Client(client, serial);
+        let requester = Requester::Client(client, serial);
         if !matches!(self.life, Life::Begins | Life::Runs) {
             return self.refuse(client, serial, domain_ended());
         }
@@ -40,7 +40,7 @@ impl Domain {
             let message = format!("{member} does not run on node {}", self.me());
             return self.refuse(client, serial, Fault::new(FaultKind::NoMember, message));
         }
-        let waiting = self.pending.open.entry(client).or_default();
+        let waiting = self.pending.requests.entry(client).or_default();
         if waiting.len() >= self.settings.limits.waiting {
             let message = format!("{} requests of one process wait, and no more may", waiting.len());
             return self.refuse(client, serial, Fault::new(FaultKind::TooLarge, message));
@@ -52,11 +52,11 @@ impl Domain {
         match (request, client) {
             (Request::Init, Client::Process(member)) => {
                 let identity = self.init(member);
-                self.settle(asker, identity);
+                self.settle(requester, identity);
             }
             (Request::Finalize, Client::Process(member)) => {
                 self.finalize(member);
-                self.settle(asker, Ok(Answer::Done));
+                self.settle(requester, Ok(Answer::Done));
             }
             (Request::Abort { code, message }, Client::Process(member)) => {
                 self.pending.remove(client, serial);
@@ -64,7 +64,7 @@ impl Domain {
             }
             (Request::Init | Request::Finalize | Request::Abort { .. }, Client::Tool(_)) => {
                 let message = "that is for the processes of a group";
-                self.settle(asker, Err(Fault::new(FaultKind::Unsupported, message)));
+                self.settle(requester, Err(Fault::new(FaultKind::Unsupported, message)));
             }
             (request, _) => self.request_of_any(client, serial, request),
         }
@@ -72,7 +72,7 @@ impl Domain {
 
     /// Handles the requests that tools may send as well.
     fn request_of_any(&mut self, client: Client, serial: Serial, request: Request) {
-        let asker = Asker::Client(client, serial);
+        let requester = Requester::Client(client, serial);
         match request {
             Request::Open { over, limit } => self.enter(client, serial, over, &[], Purpose::Open, limit),
             Request::Close { over, group, limit } => {
@@ -82,43 +82,43 @@ impl Domain {
             Request::Fence { over, limit, tag } => {
                 if tag.first() == Some(&0) {
                     let message = "a tag that begins with a zero byte is the domain's own";
-                    return self.settle(asker, Err(Fault::new(FaultKind::BadRequest, message)));
+                    return self.settle(requester, Err(Fault::new(FaultKind::BadRequest, message)));
                 }
                 self.enter(client, serial, over, &tag, Purpose::Fence, limit);
             }
             // The head's limits: it sent them when the domain began here.
-            Request::Limits => self.settle(asker, Ok(Answer::Limits(self.settings.limits))),
-            Request::Size(group) => match self.local.here.get(&group) {
+            Request::Limits => self.settle(requester, Ok(Answer::Limits(self.settings.limits))),
+            Request::Size(group) => match self.local.groups.get(&group) {
                 Some(here) => {
                     let size = here.layout.size();
-                    self.settle(asker, Ok(Answer::Number(size.into())));
+                    self.settle(requester, Ok(Answer::Number(size.into())));
                 }
-                None => self.ask_head(asker, client, Request::Size(group)),
+                None => self.ask_head(requester, client, Request::Size(group)),
             },
             Request::Subscribe(group) => {
-                self.ask_head(Asker::Subscriber(client, serial), client, Request::Subscribe(group));
+                self.ask_head(Requester::Subscriber(client, serial), client, Request::Subscribe(group));
             }
             Request::Put { database, pair, advice } => {
                 // The advice is ignored: each node of the set gets every value.
                 let _ = advice;
                 self.put(client, serial, database, pair);
             }
-            Request::Get { database, key } => self.get(asker, client, database, key),
-            Request::Iterate(database) => self.iterate(asker, client, database),
+            Request::Get { database, key } => self.get(requester, client, database, key),
+            Request::Iterate(database) => self.iterate(requester, client, database),
             Request::SpawnMultiple { input: true, .. }
                 if !(self.head.is_some() && matches!(client, Client::Tool(_))) =>
             {
                 let message =
                     "standard input is given to groups that are spawned at the head of the domain by a tool";
-                self.settle(asker, Err(Fault::new(FaultKind::Unsupported, message)));
+                self.settle(requester, Err(Fault::new(FaultKind::Unsupported, message)));
             }
-            request => self.ask_head(asker, client, request),
+            request => self.ask_head(requester, client, request),
         }
     }
 
     /// The link of a client has closed.
     pub(super) fn client_gone(&mut self, client: Client) {
-        self.pending.open.remove(&client);
+        self.pending.requests.remove(&client);
         self.deaths.subscribers.retain(|_, clients| {
             clients.remove(&client);
             !clients.is_empty()
@@ -135,7 +135,7 @@ impl Domain {
     /// A registered process has run on without a link. It can enter no collective request, so it counts as failed, like
     /// one that has ended.
     pub(super) fn unlinked(&mut self, member: Member) {
-        let Some(here) = self.local.here.get(&member.group) else { return };
+        let Some(here) = self.local.groups.get(&member.group) else { return };
         let left = here.processes.get(&member.rank).is_some_and(|process| {
             process.unlinked && process.takes_part && !process.finalized && !process.ended
         });
@@ -161,29 +161,29 @@ impl Domain {
     }
 
     /// Passes an answer to its receiver.
-    pub(super) fn settle(&mut self, asker: Asker, result: Result<Answer, Fault>) {
-        match asker {
-            Asker::Nobody => {}
-            Asker::Client(client, serial) => self.answer(client, serial, result),
-            Asker::Order(token) => self.report(token, Report::Answer(result)),
-            Asker::Meeting(meeting) => self.acted(&meeting, result),
-            Asker::Joined(number) => self.joined(number),
-            Asker::Put(number) => self.put_known(number, result.map(drop)),
-            Asker::Subscriber(client, serial) => self.subscribe(client, serial, result),
+    pub(super) fn settle(&mut self, requester: Requester, result: Result<Answer, Fault>) {
+        match requester {
+            Requester::Nobody => {}
+            Requester::Client(client, serial) => self.answer(client, serial, result),
+            Requester::Order(token) => self.report(token, Report::Answer(result)),
+            Requester::Meeting(meeting) => self.acted(&meeting, result),
+            Requester::Joined(number) => self.joined(number),
+            Requester::Put(number) => self.put_known(number, result.map(drop)),
+            Requester::Subscriber(client, serial) => self.subscribe(client, serial, result),
         }
     }
 
     /// Replies to an order, if the reply is still needed.
     pub(super) fn report(&mut self, token: Token, report: Report) {
-        if self.pending.held.remove(&token).is_some() {
+        if self.pending.orders.remove(&token).is_some() {
             self.outputs.push_back(Output::Report { token, report });
         }
     }
 
     /// Sends a request to the head, which may be this node.
-    pub(super) fn ask_head(&mut self, asker: Asker, client: Client, request: Request) {
+    pub(super) fn ask_head(&mut self, requester: Requester, client: Client, request: Request) {
         if self.head.is_some() {
-            return self.asked_of_head(asker, client, request);
+            return self.serve_at_head(requester, client, request);
         }
         let limits = &self.settings.limits;
         let limit = match request {
@@ -194,7 +194,7 @@ impl Domain {
             _ => limits.ask,
         };
         let order = Arc::new(Order::AtHead { client, request });
-        self.call(vec![self.head_id()], order, false, limit, Errand::Ask(asker));
+        self.call(vec![self.head_id()], order, false, limit, CallPurpose::Ask(requester));
     }
 
     /// Handles an order of another node.
@@ -204,22 +204,22 @@ impl Domain {
             let report = no_report(&order);
             return self.outputs.push_back(Output::Report { token, report });
         }
-        let held = match &order {
-            Order::Collect { meeting, .. } => Held::Collect(meeting.clone()),
-            Order::Start(_) => Held::Start,
-            Order::Check(_) => Held::Check,
-            Order::Kill(_) => Held::Kill,
-            Order::Watch => Held::Watch,
-            Order::End => Held::End,
-            _ => Held::Asked,
+        let pending = match &order {
+            Order::Collect { meeting, .. } => PendingOrder::Collect(meeting.clone()),
+            Order::Start(_) => PendingOrder::Start,
+            Order::Check(_) => PendingOrder::Check,
+            Order::Kill(_) => PendingOrder::Kill,
+            Order::Watch => PendingOrder::Watch,
+            Order::End => PendingOrder::End,
+            _ => PendingOrder::Query,
         };
-        self.pending.held.insert(token, held);
+        self.pending.orders.insert(token, pending);
         match order {
             Order::Collect { meeting, purpose } => return self.collect(token, meeting, purpose),
-            Order::Start(layout) => return self.start_here(layout, Whom::Order(token)),
-            Order::Check(layout) => return self.check_here(layout, Whom::Order(token)),
-            Order::Kill(group) => return self.kill_here(group, Some(Whom::Order(token))),
-            Order::Watch => return self.watched(token),
+            Order::Start(layout) => return self.start_here(layout, OrderOrigin::Order(token)),
+            Order::Check(layout) => return self.check_here(layout, OrderOrigin::Order(token)),
+            Order::Kill(group) => return self.kill_here(group, Some(OrderOrigin::Order(token))),
+            Order::Watch => return self.accept_watch(token),
             Order::End => return self.end(Some(token)),
             Order::AtHead { client, request } => return self.at_head(token, client, request),
             Order::Find { database, key } => {
@@ -256,31 +256,38 @@ impl Domain {
     }
 
     fn at_head(&mut self, token: Token, client: Client, request: Request) {
-        let asker = Asker::Order(token);
+        let requester = Requester::Order(token);
         if !matches!(self.life, Life::Begins | Life::Runs) {
-            return self.settle(asker, Err(domain_ended()));
+            return self.settle(requester, Err(domain_ended()));
         }
         match self.head {
-            Some(_) => self.asked_of_head(asker, client, request),
+            Some(_) => self.serve_at_head(requester, client, request),
             None => {
                 let message = format!("node {} is not the head of the domain", self.me());
-                self.settle(asker, Err(Fault::new(FaultKind::Unsupported, message)));
+                self.settle(requester, Err(Fault::new(FaultKind::Unsupported, message)));
             }
         }
     }
 
     /// The reply to an order is no longer needed.
     pub(super) fn cancelled(&mut self, token: Token) {
-        match self.pending.held.remove(&token) {
-            Some(Held::Collect(meeting)) => self.collect_cancelled(&meeting, token),
-            Some(Held::Watch) => self.watch_cancelled(token),
-            Some(Held::Asked | Held::Check | Held::Start | Held::Kill | Held::End) | None => {}
+        match self.pending.orders.remove(&token) {
+            Some(PendingOrder::Collect(meeting)) => self.collect_cancelled(&meeting, token),
+            Some(PendingOrder::Watch) => self.watch_cancelled(token),
+            Some(
+                PendingOrder::Query
+                | PendingOrder::Check
+                | PendingOrder::Start
+                | PendingOrder::Kill
+                | PendingOrder::End,
+            )
+            | None => {}
         }
     }
 
     fn init(&mut self, member: Member) -> Result<Answer, Fault> {
         let no_group = || no_group(member.group);
-        let here = self.local.here.get_mut(&member.group).ok_or_else(no_group)?;
+        let here = self.local.groups.get_mut(&member.group).ok_or_else(no_group)?;
         if let Some(process) = here.processes.get_mut(&member.rank) {
             process.takes_part = true;
             process.finalized = false;
@@ -310,7 +317,7 @@ impl Domain {
     fn abort_here(&mut self, member: Member, code: u8, message: String) {
         let client = Client::Process(member);
         self.kill_here(member.group, None);
-        self.ask_head(Asker::Nobody, client, Request::Abort { code, message });
+        self.ask_head(Requester::Nobody, client, Request::Abort { code, message });
     }
 
     fn put(&mut self, client: Client, serial: Serial, database: String, pair: Pair) {
@@ -327,8 +334,8 @@ impl Domain {
             return self.answer(client, serial, result);
         }
         let asked = Request::Put { database: database.clone(), pair: pair.clone(), advice: None };
-        let number = self.pending.add_put(Putting { client, serial, database, pair, destroyed: false });
-        self.ask_head(Asker::Put(number), client, asked);
+        let number = self.pending.add_put(PendingPut { client, serial, database, pair, destroyed: false });
+        self.ask_head(Requester::Put(number), client, asked);
     }
 
     /// Puts into the local copy, and logs the put for the next fence.
@@ -348,8 +355,8 @@ impl Domain {
 
     /// The head has answered whether the database exists: completes the put.
     fn put_known(&mut self, number: u64, known: Result<(), Fault>) {
-        let Some(putting) = self.pending.putting.remove(&number) else { return };
-        let Putting { client, serial, database, pair, destroyed } = putting;
+        let Some(put) = self.pending.puts.remove(&number) else { return };
+        let PendingPut { client, serial, database, pair, destroyed } = put;
         let result = match known {
             Ok(()) if destroyed => Err(no_database(&database)),
             Ok(()) => self.put_here(client, &database, pair),
@@ -358,22 +365,22 @@ impl Domain {
         self.answer(client, serial, result);
     }
 
-    fn get(&mut self, asker: Asker, client: Client, database: String, key: Vec<u8>) {
+    fn get(&mut self, requester: Requester, client: Client, database: String, key: Vec<u8>) {
         match self.databases.get(&database).map(|copy| copy.get(&key).cloned()) {
-            Some(Some(value)) => self.settle(asker, Ok(Answer::Value(value))),
+            Some(Some(value)) => self.settle(requester, Ok(Answer::Value(value))),
             // The domain writes reserved keys when the group starts, so this one does not exist.
             Some(None) if key.starts_with(RESERVED) && self.is_own_here(&database) => {
-                self.settle(asker, Err(not_found(&key)));
+                self.settle(requester, Err(not_found(&key)));
             }
-            Some(None) => self.find(asker, database, key),
-            None => self.ask_head(asker, client, Request::Get { database, key }),
+            Some(None) => self.find(requester, database, key),
+            None => self.ask_head(requester, client, Request::Get { database, key }),
         }
     }
 
     /// Whether a database is the own database of a group with processes here.
     fn is_own_here(&self, database: &str) -> bool {
         let group = database.strip_prefix(&self.own_prefix()).and_then(|number| number.parse().ok());
-        let here = group.and_then(|group| self.local.here.get(&GroupId(group)));
+        let here = group.and_then(|group| self.local.groups.get(&GroupId(group)));
         here.is_some_and(|here| here.layout.database == database)
     }
 
@@ -391,20 +398,25 @@ impl Domain {
     }
 
     /// Requests a value from all other nodes.
-    pub(super) fn find(&mut self, asker: Asker, database: String, key: Vec<u8>) {
+    pub(super) fn find(&mut self, requester: Requester, database: String, key: Vec<u8>) {
         let others = self.others();
         if others.is_empty() {
-            return self.settle(asker, Err(not_found(&key)));
+            return self.settle(requester, Err(not_found(&key)));
         }
         let order = Arc::new(Order::Find { database, key: key.clone() });
-        self.call(others, order, true, self.settings.limits.ask, Errand::Find(asker, key));
+        self.call(others, order, true, self.settings.limits.ask, CallPurpose::Find(requester, key));
     }
 
-    pub(super) fn found(&mut self, asker: Asker, key: &[u8], reports: Vec<(Id, Result<Report, Fault>)>) {
+    pub(super) fn found(
+        &mut self,
+        requester: Requester,
+        key: &[u8],
+        reports: Vec<(Id, Result<Report, Fault>)>,
+    ) {
         let mut missing = None;
         for (id, report) in reports {
             match report {
-                Ok(Report::Found(Some(value))) => return self.settle(asker, Ok(Answer::Value(value))),
+                Ok(Report::Found(Some(value))) => return self.settle(requester, Ok(Answer::Value(value))),
                 Ok(_) => {}
                 // Values at a lost node are lost with it.
                 Err(fault) if !self.lost.contains(&id) && fault.kind != FaultKind::NodeLost => {
@@ -414,30 +426,30 @@ impl Domain {
             }
         }
         let fault = missing.unwrap_or_else(|| not_found(key));
-        self.settle(asker, Err(fault));
+        self.settle(requester, Err(fault));
     }
 
-    fn iterate(&mut self, asker: Asker, client: Client, database: String) {
+    fn iterate(&mut self, requester: Requester, client: Client, database: String) {
         match self.databases.get(&database) {
-            Some(_) => self.list(asker, database),
-            None => self.ask_head(asker, client, Request::Iterate(database)),
+            Some(_) => self.list(requester, database),
+            None => self.ask_head(requester, client, Request::Iterate(database)),
         }
     }
 
     /// Requests the pairs of a database from all other nodes.
-    pub(super) fn list(&mut self, asker: Asker, database: String) {
+    pub(super) fn list(&mut self, requester: Requester, database: String) {
         let here = self.databases.get(&database).map(|copy| copy.pairs()).unwrap_or_default();
         let others = self.others();
         if others.is_empty() {
-            return self.settle(asker, Ok(Answer::Pairs(into_pairs(here))));
+            return self.settle(requester, Ok(Answer::Pairs(into_pairs(here))));
         }
         let order = Arc::new(Order::List(database));
-        self.call(others, order, true, self.settings.limits.ask, Errand::List(asker, here));
+        self.call(others, order, true, self.settings.limits.ask, CallPurpose::List(requester, here));
     }
 
     pub(super) fn listed(
         &mut self,
-        asker: Asker,
+        requester: Requester,
         mut pairs: BTreeMap<Vec<u8>, Vec<u8>>,
         reports: Vec<(Id, Result<Report, Fault>)>,
     ) {
@@ -451,47 +463,47 @@ impl Domain {
                 }
                 Ok(_) => {}
                 Err(fault) if !self.lost.contains(&id) && fault.kind != FaultKind::NodeLost => {
-                    return self.settle(asker, Err(fault));
+                    return self.settle(requester, Err(fault));
                 }
                 Err(_) => {}
             }
         }
-        self.settle(asker, Ok(Answer::Pairs(into_pairs(pairs))));
+        self.settle(requester, Ok(Answer::Pairs(into_pairs(pairs))));
     }
 
     /// A database has been removed: drops its copy and the logged puts.
     pub(super) fn destroyed_here(&mut self, name: &str) {
         self.databases.remove(name);
-        for process in self.local.here.values_mut().flat_map(|here| here.processes.values_mut()) {
+        for process in self.local.groups.values_mut().flat_map(|here| here.processes.values_mut()) {
             process.log.destroyed(name);
         }
-        for putting in self.pending.putting.values_mut().filter(|putting| putting.database == name) {
-            putting.destroyed = true;
+        for put in self.pending.puts.values_mut().filter(|put| put.database == name) {
+            put.destroyed = true;
         }
     }
 
     /// Answers all pending requests: the domain ends.
     pub(super) fn refuse_all(&mut self) {
-        for (client, serials) in std::mem::take(&mut self.pending.open) {
+        for (client, serials) in std::mem::take(&mut self.pending.requests) {
             for serial in serials {
                 self.refuse(client, serial, domain_ended());
             }
         }
-        self.pending.putting.clear();
+        self.pending.puts.clear();
     }
 
     /// Replies to all pending orders except those that `but` selects.
-    pub(super) fn report_all(&mut self, but: impl Fn(&Held) -> bool) {
-        let held = std::mem::take(&mut self.pending.held);
-        for (token, held) in held {
-            if but(&held) {
-                self.pending.held.insert(token, held);
+    pub(super) fn report_all(&mut self, but: impl Fn(&PendingOrder) -> bool) {
+        let orders = std::mem::take(&mut self.pending.orders);
+        for (token, pending) in orders {
+            if but(&pending) {
+                self.pending.orders.insert(token, pending);
                 continue;
             }
-            let report = match held {
-                Held::Asked => Report::Answer(Err(domain_ended())),
-                Held::Start => Report::Started(Vec::new()),
-                Held::Kill => Report::Groups(Vec::new()),
+            let report = match pending {
+                PendingOrder::Query => Report::Answer(Err(domain_ended())),
+                PendingOrder::Start => Report::Started(Vec::new()),
+                PendingOrder::Kill => Report::Groups(Vec::new()),
                 _ => Report::Done,
             };
             self.outputs.push_back(Output::Report { token, report });

@@ -17,29 +17,29 @@ pub(super) enum Tree {
     /// The system lists the children of each thread.
     Listed,
     /// The system has no such list: the map was built from the parents of all processes.
-    Asked(HashMap<Pid, Vec<Pid>>),
+    Built(HashMap<Pid, Vec<Pid>>),
 }
 
 impl Tree {
     /// The current relation.
-    pub(super) fn look() -> Tree {
-        if fs::exists("/proc/thread-self/children").unwrap_or(false) { Tree::Listed } else { Tree::ask() }
+    pub(super) fn read() -> Tree {
+        if fs::exists("/proc/thread-self/children").unwrap_or(false) { Tree::Listed } else { Tree::build() }
     }
 
-    fn ask() -> Tree {
+    fn build() -> Tree {
         let mut children: HashMap<Pid, Vec<Pid>> = HashMap::new();
         for pid in all() {
             if let Some(parent) = parent(pid) {
                 children.entry(parent).or_default().push(pid);
             }
         }
-        Tree::Asked(children)
+        Tree::Built(children)
     }
 
     /// The children of a process, including zombies.
     pub(super) fn children(&self, of: Pid) -> Vec<Pid> {
         match self {
-            Tree::Asked(children) => children.get(&of).cloned().unwrap_or_default(),
+            Tree::Built(children) => children.get(&of).cloned().unwrap_or_default(),
             Tree::Listed => {
                 let tasks = format!("/proc/{}/task", of.as_raw_nonzero());
                 let tasks = fs::read_dir(tasks).into_iter().flatten().flatten();
@@ -85,7 +85,7 @@ pub(super) fn parent(pid: Pid) -> Option<Pid> {
 }
 
 /// Result of reading a variable of a process.
-pub(super) enum Told {
+pub(super) enum Variable {
     /// The value of the variable; `None` if it is not set or may not be read.
     Value(Option<Vec<u8>>),
     /// The process has no environment at the moment: its program is being loaded, or it is a zombie. Ask again.
@@ -93,21 +93,21 @@ pub(super) enum Told {
 }
 
 /// The value of a variable in the initial environment of a process.
-pub(super) fn variable(pid: Pid, name: &[u8]) -> Told {
+pub(super) fn variable(pid: Pid, name: &[u8]) -> Variable {
     let folder = format!("/proc/{}", pid.as_raw_nonzero());
     let environ = match fs::read(format!("{folder}/environ")) {
         Ok(environ) => environ,
         // For a zombie, some systems return this error, others an empty environment.
         Err(error) if error.raw_os_error() == Some(Errno::SRCH.raw_os_error()) => Vec::new(),
-        Err(_) => return Told::Value(None),
+        Err(_) => return Variable::Value(None),
     };
     let mut variables = environ.split(|byte| *byte == 0);
     let value = variables.find_map(|variable| variable.strip_prefix(name)?.strip_prefix(b"="));
     if value.is_none() && fs::read(format!("{folder}/stat")).is_ok_and(|stat| !is_whole(environ.len(), &stat))
     {
-        return Told::NotNow;
+        return Variable::NotNow;
     }
-    Told::Value(value.map(<[u8]>::to_vec))
+    Variable::Value(value.map(<[u8]>::to_vec))
 }
 
 /// Whether this is the whole size of a process's environment. While a program is being loaded, the environment is
@@ -138,7 +138,8 @@ fn after_name(stat: &[u8]) -> std::str::SplitAsciiWhitespace<'_> {
 /// with an empty group matches no process. Processes whose environment is unreadable now are left to the next search.
 pub(super) fn kill_tagged(tags: &BTreeSet<Tag>) -> usize {
     let is_tagged = |pid| {
-        let (Told::Value(Some(group)), Told::Value(node)) = (variable(pid, GROUP), variable(pid, NODE))
+        let (Variable::Value(Some(group)), Variable::Value(node)) =
+            (variable(pid, GROUP), variable(pid, NODE))
         else {
             return false;
         };
@@ -191,7 +192,7 @@ mod tests {
         let mut expected: Vec<Pid> = said.lines().map(|line| number(line).unwrap()).collect();
         expected.sort_by_key(|pid| pid.as_raw_nonzero());
         let top = Pid::from_child(&shell);
-        for tree in [Tree::look(), Tree::ask()] {
+        for tree in [Tree::read(), Tree::build()] {
             let mut below = tree.below(top);
             let position = |pid: Pid| below.iter().position(|(child, _)| *child == pid);
             for (child, parent_pid) in &below {
@@ -203,7 +204,7 @@ mod tests {
             assert!(tree.children(getpid()).contains(&top));
         }
         // A signal with a wrong parent has no effect; with the right parent it kills.
-        let tree = Tree::look();
+        let tree = Tree::read();
         for (pid, _) in tree.below(top) {
             signal_below(getpid(), pid, Signal::KILL);
             let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).unwrap();
@@ -229,7 +230,7 @@ mod tests {
         let (mut one, mut other, mut third) = (start(&tag, "1"), start("other", "1"), start(&tag, "2"));
         // Until the program runs, the environment is that of this process.
         for child in [&one, &other, &third] {
-            while !matches!(variable(Pid::from_child(child), NODE), Told::Value(Some(_))) {
+            while !matches!(variable(Pid::from_child(child), NODE), Variable::Value(Some(_))) {
                 std::thread::yield_now();
             }
         }

@@ -20,21 +20,21 @@ pub(super) const TOOLS_MAX: usize = 64;
 
 /// Most unidentified connections at the port, and the time limit for each. A process connects once and identifies
 /// itself at once. If there are too many, the one that has waited longest is closed.
-pub(super) const UNKNOWN_MAX: usize = 256;
-pub(super) const UNKNOWN_LIMIT: Duration = Duration::from_secs(10);
+pub(super) const UNIDENTIFIED_MAX: usize = 256;
+pub(super) const UNIDENTIFIED_LIMIT: Duration = Duration::from_secs(10);
 
 /// Most connections at the port that wait to be accepted: the system's usual limit (`net.core.somaxconn`). If there
 /// are more, the system ignores a connection, and its process tries again after 1 s. That happened to the processes of
 /// a large host, and when another user connected often. To accept as many takes about 0.1 s.
 const BACKLOG: i32 = 4096;
 
-/// Most connections accepted at the port per iteration of the loop, about 1 ms. Far fewer than [`UNKNOWN_MAX`]: each
-/// connection is read before others can take its slot.
+/// Most connections accepted at the port per iteration of the loop, about 1 ms. Far fewer than [`UNIDENTIFIED_MAX`]:
+/// each connection is read before others can take its slot.
 const ACCEPTS_MAX: usize = 64;
 
 /// Connections accepted at the port.
 #[derive(Debug, Default)]
-pub(super) struct Visitors {
+pub(super) struct AcceptedConnections {
     /// Those of this user. Those of other users are closed, and so are those that the other end has closed.
     pub(super) own: Vec<OwnedFd>,
     /// A warning about another user, given once.
@@ -90,25 +90,25 @@ impl Port {
 
 /// The listeners.
 #[derive(Debug, Default)]
-pub(super) struct Doors {
+pub(super) struct Listeners {
     tools: Option<UnixListener>,
     port: Option<Port>,
-    invited: BTreeMap<String, Member>,
+    secrets: BTreeMap<String, Member>,
     /// Whether the warning about other users has been given.
     warned: bool,
 }
 
-impl Doors {
+impl Listeners {
     /// Opens the port if requested, and takes the socket for commands.
     ///
     /// # Errors
     /// System errors.
-    pub(super) fn open(tools: Option<UnixListener>, port: bool) -> io::Result<Doors> {
+    pub(super) fn open(tools: Option<UnixListener>, port: bool) -> io::Result<Listeners> {
         if let Some(tools) = &tools {
             tools.set_nonblocking(true)?;
         }
         let port = port.then(Port::open).transpose()?;
-        Ok(Doors { tools, port, invited: BTreeMap::new(), warned: false })
+        Ok(Listeners { tools, port, secrets: BTreeMap::new(), warned: false })
     }
 
     pub(super) fn tools(&self) -> Option<RawFd> {
@@ -123,7 +123,7 @@ impl Doors {
     ///
     /// # Errors
     /// A system error: there are no random bytes.
-    pub(super) fn invite(&mut self, member: Member) -> io::Result<Option<(String, String)>> {
+    pub(super) fn issue_secret(&mut self, member: Member) -> io::Result<Option<(String, String)>> {
         let Some(port) = &self.port else { return Ok(None) };
         let address = address_for_clients(port.address);
         // Terminates: a collision of secrets is very unlikely.
@@ -132,20 +132,20 @@ impl Doors {
             rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
             // Clients parse it as a signed 32-bit number.
             let secret = (u32::from_le_bytes(bytes) >> 1).to_string();
-            if !self.invited.contains_key(&secret) {
-                self.invited.insert(secret.clone(), member);
+            if !self.secrets.contains_key(&secret) {
+                self.secrets.insert(secret.clone(), member);
                 return Ok(Some((address, secret)));
             }
         }
     }
 
     /// The process with this secret. A secret works once.
-    pub(super) fn welcome(&mut self, secret: &str) -> Option<Member> {
-        self.invited.remove(secret)
+    pub(super) fn take_secret(&mut self, secret: &str) -> Option<Member> {
+        self.secrets.remove(secret)
     }
 
     /// Accepts a command of the same user; `None` if no connection is pending.
-    pub(super) fn tool(&self) -> Option<OwnedFd> {
+    pub(super) fn accept_tool(&self) -> Option<OwnedFd> {
         let listener = self.tools.as_ref()?;
         // Terminates when no connection waits.
         loop {
@@ -158,12 +158,12 @@ impl Doors {
     }
 
     /// Accepts connections at the port.
-    pub(super) fn processes(&mut self) -> Visitors {
-        let Some(port) = &self.port else { return Visitors::default() };
+    pub(super) fn accept_processes(&mut self) -> AcceptedConnections {
+        let Some(port) = &self.port else { return AcceptedConnections::default() };
         let (accepted, more) = port.accept();
         let peers: Vec<SocketAddr> = accepted.iter().map(|(_, peer)| *peer).collect();
         let users = port.users.of(port.address, &peers);
-        let mut visitors = Visitors { more, ..Visitors::default() };
+        let mut connections = AcceptedConnections { more, ..AcceptedConnections::default() };
         for ((stream, _), peer) in accepted.into_iter().zip(users) {
             // Data of another user is not read: the connection takes no slot and cannot guess secrets.
             let user = match peer {
@@ -173,15 +173,15 @@ impl Doors {
             };
             if user != Some(geteuid().as_raw()) {
                 if !std::mem::replace(&mut self.warned, true) {
-                    visitors.warning = Some(warning(user));
+                    connections.warning = Some(warning(user));
                 }
             } else if stream.set_nonblocking(true).is_ok() {
                 // Small answers are sent at once. The option is not essential.
                 let _ = stream.set_nodelay(true);
-                visitors.own.push(stream.into());
+                connections.own.push(stream.into());
             }
         }
-        visitors
+        connections
     }
 }
 
@@ -209,14 +209,15 @@ mod tests {
     /// a search of all sockets, so the listener's queue of 128 connections overflowed. The message did not name the user.
     #[test]
     fn a_process_is_accepted_behind_connections_that_were_closed_at_once() {
-        let mut doors = Doors::open(None, true).unwrap();
-        let address = doors.port.as_ref().unwrap().address;
+        let mut listeners = Listeners::open(None, true).unwrap();
+        let address = listeners.port.as_ref().unwrap().address;
         // Fewer than the shortest queue of a system, 128.
         for _ in 0..100 {
             drop(TcpStream::connect(address).unwrap());
         }
         let process = TcpStream::connect(address).unwrap();
-        let turns: Vec<Visitors> = std::iter::repeat_with(|| doors.processes()).take(2).collect();
+        let turns: Vec<AcceptedConnections> =
+            std::iter::repeat_with(|| listeners.accept_processes()).take(2).collect();
         assert_eq!(turns.iter().map(|turn| turn.own.len()).collect::<Vec<_>>(), [0, 1]);
         assert_eq!(turns.iter().map(|turn| turn.more).collect::<Vec<_>>(), [true, false]);
         assert!(turns.iter().all(|turn| turn.warning.is_none()), "{turns:?}");

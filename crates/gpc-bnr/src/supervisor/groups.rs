@@ -13,10 +13,10 @@ use rustix::process::{
 };
 
 use super::cgroup::Cgroup;
-use super::killing::{Do, Killing, PAUSE, PAUSE_MAX, STUBBORN};
-use super::orders::KeeperEvent;
-use super::tree::{Told, Tree, signal_below, variable};
-use super::{EMPTY_LIMIT, GROUP, told};
+use super::killing::{KillAction, Killing, PAUSE, PAUSE_MAX, STUBBORN};
+use super::orders::SupervisorEvent;
+use super::tree::{Tree, Variable, signal_below, variable};
+use super::{EMPTY_LIMIT, GROUP, env_value};
 use crate::exit::Exit;
 use crate::names::{GroupId, Member, Rank};
 
@@ -90,7 +90,7 @@ impl Groups {
         self.childless = false;
         let group = self.groups.entry(member.group).or_default();
         if group.tag.is_none() {
-            group.tag = told(env, GROUP).map(<[u8]>::to_vec);
+            group.tag = env_value(env, GROUP).map(<[u8]>::to_vec);
         }
         group.running.insert(member.rank, pid);
         group.process_groups.insert(pid);
@@ -98,7 +98,7 @@ impl Groups {
     }
 
     /// Takes the exit status of all ended children.
-    pub(super) fn reap(&mut self, mut tell: impl FnMut(KeeperEvent)) {
+    pub(super) fn reap(&mut self, mut tell: impl FnMut(SupervisorEvent)) {
         // Terminates: each iteration takes an ended child, and children are finite.
         loop {
             match wait(WaitOptions::NOHANG) {
@@ -108,7 +108,7 @@ impl Groups {
                     if let Some(group) = self.groups.get_mut(&member.group) {
                         group.running.remove(&member.rank);
                     }
-                    tell(KeeperEvent::Ended(member, self.exit(member.group, status)));
+                    tell(SupervisorEvent::Ended(member, self.exit(member.group, status)));
                 }
                 Err(Errno::INTR) => {}
                 Err(Errno::CHILD) => {
@@ -168,18 +168,18 @@ impl Groups {
     }
 
     /// Takes the next steps of all kills.
-    pub(super) fn step(&mut self, now: Duration, mut tell: impl FnMut(KeeperEvent)) {
+    pub(super) fn step(&mut self, now: Duration, mut tell: impl FnMut(SupervisorEvent)) {
         let killed = self.groups.iter().filter(|(_, group)| group.killing.is_some());
         for id in killed.map(|(id, _)| *id).collect::<Vec<_>>() {
             let mut empty = self.check_empty(id, now);
             if !empty {
                 let Some(Group { killing: Some(killing), .. }) = self.groups.get_mut(&id) else { continue };
                 match killing.step(now) {
-                    Do::Wait => {}
-                    Do::Ask => self.ask(id),
-                    Do::Kill => self.kill_now(id),
-                    Do::Enclose => self.enclose(id),
-                    Do::GiveUp => empty = true,
+                    KillAction::Wait => {}
+                    KillAction::Terminate => self.terminate(id),
+                    KillAction::Kill => self.kill_now(id),
+                    KillAction::Enclose => self.enclose(id),
+                    KillAction::GiveUp => empty = true,
                 }
             }
             if empty {
@@ -207,29 +207,29 @@ impl Groups {
         now >= since.saturating_add(UNKNOWN_LIMIT)
     }
 
-    fn emptied(&mut self, id: GroupId, tell: &mut impl FnMut(KeeperEvent)) {
+    fn emptied(&mut self, id: GroupId, tell: &mut impl FnMut(SupervisorEvent)) {
         let Some(group) = self.groups.remove(&id) else { return };
         for (rank, pid) in group.running {
             // It was given up: SIGKILL is pending, so it executes no more of its program.
             self.running.remove(&pid);
-            tell(KeeperEvent::Ended(Member { group: id, rank }, KILLED));
+            tell(SupervisorEvent::Ended(Member { group: id, rank }, KILLED));
         }
         self.seen.retain(|_, group| *group != id);
         // The control group may still hold processes of another group.
         self.cgroup = self.cgroup.take().and_then(|cgroup| cgroup.remove().err());
-        tell(KeeperEvent::Emptied(id));
+        tell(SupervisorEvent::Emptied(id));
     }
 
     /// The children of this process that belong to a group: its processes and adopted descendants.
     fn left(&self, id: GroupId) -> Vec<Pid> {
-        let children = Tree::look().children(getpid());
+        let children = Tree::read().children(getpid());
         children.into_iter().filter(|pid| self.owner(*pid) == Owner::Group(id)).collect()
     }
 
     /// The rest of a group whose processes have ended.
     fn left_of(&self, id: GroupId) -> Left {
         let mut left = Left::Nothing;
-        for child in Tree::look().children(getpid()) {
+        for child in Tree::read().children(getpid()) {
             match self.owner(child) {
                 Owner::Group(owner) if owner == id => return Left::Some,
                 Owner::Unknown => left = Left::Unknown,
@@ -252,7 +252,7 @@ impl Groups {
         if let Some((id, _)) = self.groups.iter().find(|(_, group)| of_process_group(group)) {
             return Owner::Group(*id);
         }
-        let Told::Value(tag) = variable(pid, GROUP) else { return Owner::Unknown };
+        let Variable::Value(tag) = variable(pid, GROUP) else { return Owner::Unknown };
         if let Some((id, _)) = self.groups.iter().find(|(_, group)| tag.is_some() && group.tag == tag) {
             return Owner::Group(*id);
         }
@@ -263,7 +263,7 @@ impl Groups {
     }
 
     /// Sends SIGTERM to the process groups of a group. Records the descendants first, since their parents may end.
-    fn ask(&mut self, id: GroupId) {
+    fn terminate(&mut self, id: GroupId) {
         self.note(id);
         self.signal_process_groups(id, Signal::TERM);
     }
@@ -295,7 +295,7 @@ impl Groups {
 
     /// Finds and records the descendants of a group's processes, each with its parent.
     fn note(&mut self, id: GroupId) -> Vec<(Pid, Pid)> {
-        let tree = Tree::look();
+        let tree = Tree::read();
         let below: Vec<_> = self.left(id).into_iter().flat_map(|child| tree.below(child)).collect();
         self.seen.extend(below.iter().map(|(pid, _)| (*pid, id)));
         below
@@ -327,7 +327,7 @@ impl Groups {
                 let _ = self.cgroup.take().map(Cgroup::remove);
                 return;
             }
-            let below = Tree::look().below(getpid());
+            let below = Tree::read().below(getpid());
             for pid in self.running.keys() {
                 // The process id is not reused until its exit status is taken above. The process may belong to another
                 // user.
@@ -338,7 +338,7 @@ impl Groups {
                 && let Some(cgroup) = self.cgroup.take().or_else(Cgroup::make)
             {
                 let limit = until.min(Instant::now() + FILL_LIMIT);
-                fill(&cgroup, limit, || Tree::look().below(getpid()));
+                fill(&cgroup, limit, || Tree::read().below(getpid()));
                 self.cgroup = Some(cgroup);
             }
             // The end of a child interrupts the pause.

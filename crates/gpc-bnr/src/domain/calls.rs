@@ -6,7 +6,7 @@ use std::time::Duration;
 use chained_gpc::trees::Id;
 
 use super::life::Life;
-use super::outgoing::{Errand, Telling, Then};
+use super::outgoing::{CallPurpose, Continuation, Delivery};
 use super::timers::{PAUSE, Timer};
 use super::{CallNumber, Domain, Output};
 use crate::fault::{Fault, FaultKind};
@@ -20,9 +20,9 @@ impl Domain {
         order: Arc<Order>,
         partial: bool,
         limit: Duration,
-        errand: Errand,
+        purpose: CallPurpose,
     ) -> CallNumber {
-        let call = self.outgoing.add(errand);
+        let call = self.outgoing.add(purpose);
         self.outputs.push_back(Output::Call { call, ids, order, partial, limit });
         call
     }
@@ -34,67 +34,72 @@ impl Domain {
     }
 
     /// Delivers an order to nodes; repeats it for each node until the node has taken it or is lost.
-    pub(super) fn tell(&mut self, ids: Vec<Id>, order: Order, then: Then) -> Option<CallNumber> {
+    pub(super) fn deliver(
+        &mut self,
+        ids: Vec<Id>,
+        order: Order,
+        continuation: Continuation,
+    ) -> Option<CallNumber> {
         let limit = match order {
             Order::Kill(_) => self.settings.limits.ask.saturating_add(self.settings.limits.grace),
             _ => self.settings.limits.ask,
         };
-        self.tell_again(ids, Telling { order: Arc::new(order), limit, then })
+        self.deliver_again(ids, Delivery { order: Arc::new(order), limit, continuation })
     }
 
-    fn tell_again(&mut self, mut ids: Vec<Id>, telling: Telling) -> Option<CallNumber> {
+    fn deliver_again(&mut self, mut ids: Vec<Id>, delivery: Delivery) -> Option<CallNumber> {
         if !matches!(self.life, Life::Begins | Life::Runs) {
             // The domain ends, so the order is no longer needed.
             return None;
         }
         ids.retain(|id| *id != self.me() && !self.lost.contains(id));
         if ids.is_empty() {
-            self.told(telling.then);
+            self.continue_with(delivery.continuation);
             return None;
         }
-        let (order, limit) = (telling.order.clone(), telling.limit);
-        Some(self.call(ids, order, true, limit, Errand::Tell(telling)))
+        let (order, limit) = (delivery.order.clone(), delivery.limit);
+        Some(self.call(ids, order, true, limit, CallPurpose::Deliver(delivery)))
     }
 
-    fn told(&mut self, then: Then) {
-        match then {
-            Then::Nothing => {}
-            Then::Killed(group) => self.part_killed(group),
-            Then::Destroyed(name) => self.database_destroyed(&name),
-            Then::Forget(group) => self.forget_now(group),
-            Then::Merged(group) => self.merged_known(group),
+    fn continue_with(&mut self, continuation: Continuation) {
+        match continuation {
+            Continuation::Nothing => {}
+            Continuation::Killed(group) => self.part_killed(group),
+            Continuation::Destroyed(name) => self.database_destroyed(&name),
+            Continuation::Forget(group) => self.forget_now(group),
+            Continuation::Merged(group) => self.merged_known(group),
         }
     }
 
     /// A call of this node has ended.
     pub(super) fn called(&mut self, call: CallNumber, reports: Vec<(Id, Result<Report, Fault>)>) {
         // A cancelled call has no entry.
-        let Some(errand) = self.outgoing.remove(call) else { return };
-        match errand {
-            Errand::Begin => self.begun(&reports),
-            Errand::Watch => self.watch_ended(&reports),
-            Errand::Probe => self.probed(&reports),
-            Errand::Tell(telling) => {
+        let Some(purpose) = self.outgoing.remove(call) else { return };
+        match purpose {
+            CallPurpose::Begin => self.begun(&reports),
+            CallPurpose::Watch => self.watch_ended(&reports),
+            CallPurpose::Probe => self.probed(&reports),
+            CallPurpose::Deliver(delivery) => {
                 self.learn_of_killed(&reports);
                 let failed: Vec<Id> =
                     reports.iter().filter(|(_, report)| report.is_err()).map(|(id, _)| *id).collect();
                 let waiting: Vec<Id> = failed.into_iter().filter(|id| !self.lost.contains(id)).collect();
-                self.died_told(call);
+                self.deaths_delivered(call);
                 if waiting.is_empty() {
-                    return self.told(telling.then);
+                    return self.continue_with(delivery.continuation);
                 }
-                self.timers.at(self.now.saturating_add(PAUSE), Timer::Retry(waiting, telling));
+                self.timers.at(self.now.saturating_add(PAUSE), Timer::Retry(waiting, delivery));
             }
-            Errand::Ask(asker) => {
-                let result = asked(reports);
-                self.settle(asker, result);
+            CallPurpose::Ask(requester) => {
+                let result = answer_of_head(reports);
+                self.settle(requester, result);
             }
-            Errand::Find(asker, key) => self.found(asker, &key, reports),
-            Errand::List(asker, here) => self.listed(asker, here, reports),
-            Errand::Collect(meeting) => self.collected(&meeting, reports),
-            Errand::Missing(meeting) => self.missing_known(&meeting, reports),
-            Errand::Start(group) => self.parts_elsewhere(group, reports),
-            Errand::End => self.ended_elsewhere(),
+            CallPurpose::Find(requester, key) => self.found(requester, &key, reports),
+            CallPurpose::List(requester, here) => self.listed(requester, here, reports),
+            CallPurpose::Collect(meeting) => self.collected(&meeting, reports),
+            CallPurpose::Missing(meeting) => self.missing_known(&meeting, reports),
+            CallPurpose::Start(group) => self.parts_elsewhere(group, reports),
+            CallPurpose::End => self.ended_elsewhere(),
         }
     }
 
@@ -116,7 +121,7 @@ impl Domain {
             match timer {
                 Timer::Limit(meeting, member) => self.limit_passed(&meeting, member),
                 Timer::Collect(meeting) => self.coordinate(&meeting, None),
-                Timer::Retry(ids, telling) => drop(self.tell_again(ids, telling)),
+                Timer::Retry(ids, delivery) => drop(self.deliver_again(ids, delivery)),
                 Timer::Failed { root, meeting, fault, until } => {
                     self.failed_elsewhere(root, &meeting, fault, until);
                 }
@@ -130,7 +135,7 @@ impl Domain {
 }
 
 /// The head's answer.
-fn asked(reports: Vec<(Id, Result<Report, Fault>)>) -> Result<crate::request::Answer, Fault> {
+fn answer_of_head(reports: Vec<(Id, Result<Report, Fault>)>) -> Result<crate::request::Answer, Fault> {
     match reports.into_iter().next() {
         Some((_, Ok(Report::Answer(answer)))) => answer,
         Some((_, Err(fault))) => Err(fault),

@@ -9,7 +9,7 @@ use std::process::Command;
 use gpc_bnr::Exit;
 use rustix::process::geteuid;
 
-use crate::support::{Kept, SIGKILL, member};
+use crate::support::{Harness, SIGKILL, member};
 
 /// A user without privileges.
 const NOBODY: u32 = 65534;
@@ -69,12 +69,12 @@ fn who_has_become_another_user_is_killed_by_the_control_group() {
         "if [ $(id -u) = 0 ]; then echo $$ > {}; exec setpriv --reuid {NOBODY} --regid {NOBODY} --clear-groups sh -c 'BNR_TEST_KEEPER=1 exec \"$0\" \"$@\"' \"$0\" \"$@\"; fi",
         procs.display()
     );
-    let mut kept = Kept::behind(&as_nobody);
+    let mut harness = Harness::behind(&as_nobody);
     let script = format!("exec {} --reuid 0 sh -c 'id -u; id -ru; exec sleep 600'", become_root.display());
-    let mut process = kept.shell(member(1, 0), &script);
+    let mut process = harness.shell(member(1, 0), &script);
     assert_eq!((process.line(), process.line()), ("0".into(), "0".into()), "it is root");
-    kept.kill(1, None);
-    assert_eq!(kept.emptied(1), [(0, Exit::Signal(SIGKILL))]);
+    harness.kill(1, None);
+    assert_eq!(harness.emptied(1), [(0, Exit::Signal(SIGKILL))]);
     // No process has its output open any more.
     assert_eq!(process.all(), "");
     assert_eq!(delegated.groups_below(), 0);

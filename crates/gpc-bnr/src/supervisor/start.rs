@@ -71,7 +71,7 @@ impl Starter {
         program: &Program<'_>,
         descriptors: [OwnedFd; 4],
     ) -> Result<Pid, StartError> {
-        let path = super::told(program.env, b"PATH");
+        let path = super::env_value(program.env, b"PATH");
         let found = find(&mut self.lookup, program.program, path, program.wdir)?;
         // The program's name is the requested one, as in a shell.
         let name = [program.program];
@@ -110,7 +110,7 @@ impl Starter {
         let Some(core) = program.bind else { return spawn(&image, &descriptors) };
         let cores = match &self.cores {
             Some(cores) => cores,
-            None => self.cores.insert(Cores::look()?),
+            None => self.cores.insert(Cores::read()?),
         };
         cores.bound(core, || spawn(&image, &descriptors))?
     }

@@ -17,10 +17,10 @@ const DEFAULT_PATH: &[u8] = b"/usr/local/bin:/usr/bin:/bin";
 #[derive(Default)]
 pub(super) struct Lookup {
     own: Option<Vec<u8>>,
-    found: Vec<Found>,
+    found: Vec<CachedPath>,
 }
 
-struct Found {
+struct CachedPath {
     program: Vec<u8>,
     path: Vec<u8>,
     wdir: Option<Vec<u8>>,
@@ -47,8 +47,9 @@ impl Lookup {
             return Ok(PathBuf::from(OsStr::from_bytes(program)));
         }
         let path = path.or(self.own.as_deref()).unwrap_or(DEFAULT_PATH);
-        let known =
-            |found: &Found| found.program == program && found.path == path && found.wdir.as_deref() == wdir;
+        let known = |found: &CachedPath| {
+            found.program == program && found.path == path && found.wdir.as_deref() == wdir
+        };
         if let Some(at) = self.found.iter().position(known) {
             let found = &self.found[at];
             if executable(&found.is, wdir).is_ok() {
@@ -58,7 +59,8 @@ impl Lookup {
             self.found.remove(at);
         }
         let is = search(program, path, wdir)?;
-        let found = Found { program: program.into(), path: path.into(), wdir: wdir.map(<[u8]>::to_vec), is };
+        let found =
+            CachedPath { program: program.into(), path: path.into(), wdir: wdir.map(<[u8]>::to_vec), is };
         let is = found.is.clone();
         if self.found.len() >= REMEMBERED {
             self.found.remove(0);

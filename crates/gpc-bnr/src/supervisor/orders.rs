@@ -8,10 +8,10 @@ use crate::start_error::StartError;
 
 /// An order. Orders are carried out one after the other.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum KeeperOrder {
+pub enum SupervisorOrder {
     /// Starts a process with four descriptors: standard input, output and error, and the socket to its node.
     /// `GPC_BNR_FD` tells the process the number of its socket, and so does `PMI_FD` unless `env` has `PMI_PORT`.
-    /// Answered by [`KeeperEvent::Started`] or [`KeeperEvent::NotStarted`].
+    /// Answered by [`SupervisorEvent::Started`] or [`SupervisorEvent::NotStarted`].
     Start {
         /// The process.
         member: Member,
@@ -35,7 +35,7 @@ pub enum KeeperOrder {
         signal: u8,
     },
     /// Kills a group and all that it has left behind: SIGTERM, then SIGKILL after the grace period. Answered by
-    /// [`KeeperEvent::Emptied`]; two of these orders may share one answer.
+    /// [`SupervisorEvent::Emptied`]; two of these orders may share one answer.
     Kill {
         /// The group.
         group: GroupId,
@@ -46,13 +46,13 @@ pub enum KeeperOrder {
 
 /// An event at the supervisor.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum KeeperEvent {
+pub enum SupervisorEvent {
     /// A process was started. The number is its process id, which is also that of its process group.
     Started(Member, u32),
     /// A process cannot be started.
     NotStarted(Member, StartError),
     /// A process has ended.
     Ended(Member, Exit),
-    /// A killed group has left nothing here. [`KeeperEvent::Ended`] has been sent before for all its processes.
+    /// A killed group has left nothing here. [`SupervisorEvent::Ended`] has been sent before for all its processes.
     Emptied(GroupId),
 }

@@ -25,18 +25,18 @@ enum Stage {
     /// SIGTERM has not been sent. Holds the end of the grace period.
     Ordered(Duration),
     /// SIGTERM has been sent. Holds the end of the grace period.
-    Asked(Duration),
+    Terminating(Duration),
     /// SIGKILL has been sent. It is repeated at `next`, then after `pause`, and abandoned at `last`.
     Killed { next: Duration, pause: Duration, last: Duration },
 }
 
 /// The next action.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Do {
+pub(super) enum KillAction {
     /// Nothing yet.
     Wait,
     /// Send SIGTERM to the process groups.
-    Ask,
+    Terminate,
     /// Send SIGKILL to all remaining processes.
     Kill,
     /// Send SIGKILL, and kill through a control group.
@@ -59,30 +59,30 @@ impl Killing {
     pub(super) fn again(&mut self, now: Duration, grace: Option<Duration>) {
         let end = now.saturating_add(grace.unwrap_or_default());
         match &mut self.stage {
-            Stage::Ordered(until) | Stage::Asked(until) => *until = end.min(*until),
+            Stage::Ordered(until) | Stage::Terminating(until) => *until = end.min(*until),
             Stage::Killed { .. } => {}
         }
     }
 
     /// The action that is due now. Each is returned once.
-    pub(super) fn step(&mut self, now: Duration) -> Do {
+    pub(super) fn step(&mut self, now: Duration) -> KillAction {
         match self.stage {
             Stage::Ordered(until) if now < until => {
-                self.stage = Stage::Asked(until);
-                Do::Ask
+                self.stage = Stage::Terminating(until);
+                KillAction::Terminate
             }
-            Stage::Asked(until) if now < until => Do::Wait,
-            Stage::Ordered(_) | Stage::Asked(_) => {
+            Stage::Terminating(until) if now < until => KillAction::Wait,
+            Stage::Ordered(_) | Stage::Terminating(_) => {
                 self.stage = Stage::killed(now);
                 self.step(now)
             }
-            Stage::Killed { last, .. } if now >= last => Do::GiveUp,
-            Stage::Killed { next, .. } if now < next => Do::Wait,
+            Stage::Killed { last, .. } if now >= last => KillAction::GiveUp,
+            Stage::Killed { next, .. } if now < next => KillAction::Wait,
             Stage::Killed { pause, last, .. } => {
                 let next = now.saturating_add(pause);
                 self.stage = Stage::Killed { next, pause: (pause * 2).min(PAUSE_MAX), last };
                 let stubborn = now.saturating_add(EMPTY_LIMIT) >= last.saturating_add(STUBBORN);
-                if stubborn { Do::Enclose } else { Do::Kill }
+                if stubborn { KillAction::Enclose } else { KillAction::Kill }
             }
         }
     }
@@ -91,7 +91,7 @@ impl Killing {
     pub(super) fn next(&self) -> Duration {
         match self.stage {
             Stage::Ordered(_) => Duration::ZERO,
-            Stage::Asked(until) => until,
+            Stage::Terminating(until) => until,
             Stage::Killed { next, last, .. } => next.min(last),
         }
     }
@@ -115,10 +115,10 @@ mod tests {
     fn asked_first_and_killed_after_the_grace() {
         let mut killing = Killing::new(ms(5), Some(ms(100)));
         assert_eq!(killing.next(), Duration::ZERO);
-        assert_eq!(killing.step(ms(5)), Do::Ask);
-        assert_eq!((killing.step(ms(104)), killing.next()), (Do::Wait, ms(105)));
-        assert_eq!(killing.step(ms(105)), Do::Kill);
-        assert_eq!(killing.step(ms(105)), Do::Wait);
+        assert_eq!(killing.step(ms(5)), KillAction::Terminate);
+        assert_eq!((killing.step(ms(104)), killing.next()), (KillAction::Wait, ms(105)));
+        assert_eq!(killing.step(ms(105)), KillAction::Kill);
+        assert_eq!(killing.step(ms(105)), KillAction::Wait);
         assert_eq!(killing.next(), ms(107));
     }
 
@@ -130,17 +130,17 @@ mod tests {
             let mut now = ms(0);
             loop {
                 match killing.step(now) {
-                    Do::Kill => {
+                    KillAction::Kill => {
                         assert!(now < STUBBORN);
                         kills += 1;
                     }
-                    Do::Enclose => {
+                    KillAction::Enclose => {
                         assert!(now >= STUBBORN);
                         kills += 1;
                     }
-                    Do::Wait => now = killing.next(),
-                    Do::GiveUp => break,
-                    Do::Ask => panic!("nobody is asked"),
+                    KillAction::Wait => now = killing.next(),
+                    KillAction::GiveUp => break,
+                    KillAction::Terminate => panic!("nobody is asked"),
                 }
             }
             assert_eq!(now, EMPTY_LIMIT);
@@ -151,13 +151,13 @@ mod tests {
     #[test]
     fn a_second_order_may_hurry_it_and_never_delays_it() {
         let mut killing = Killing::new(ms(0), Some(ms(1000)));
-        assert_eq!(killing.step(ms(0)), Do::Ask);
+        assert_eq!(killing.step(ms(0)), KillAction::Terminate);
         killing.again(ms(10), Some(ms(5000)));
         assert_eq!(killing.next(), ms(1000));
         killing.again(ms(20), Some(ms(30)));
         assert_eq!(killing.next(), ms(50));
         killing.again(ms(30), None);
-        assert_eq!(killing.step(ms(30)), Do::Kill);
+        assert_eq!(killing.step(ms(30)), KillAction::Kill);
         let before = killing;
         killing.again(ms(40), Some(ms(9000)));
         assert_eq!(killing, before);

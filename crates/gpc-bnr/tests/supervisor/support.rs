@@ -10,8 +10,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use gpc_bnr::Exit;
-use gpc_bnr::keeper::{Keeper, KeeperEvent, KeeperOrder, run, stdin_control};
 use gpc_bnr::names::{GroupId, Member};
+use gpc_bnr::supervisor::{Supervisor, SupervisorEvent, SupervisorOrder, run, stdin_control};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 /// Time limit for everything, on a busy machine.
@@ -25,7 +25,7 @@ pub(crate) const SIGKILL: u8 = 9;
 
 /// The supervisor: runs if the program was started with [`command`].
 #[test]
-fn the_keeper_itself() {
+fn the_supervisor_itself() {
     if std::env::var_os(ROLE).is_some() {
         let ended = run(stdin_control().unwrap());
         std::process::exit(i32::from(ended.is_err()));
@@ -47,8 +47,8 @@ pub(crate) fn member(group: u32, rank: u32) -> Member {
 }
 
 /// A supervisor whose events the tests await.
-pub(crate) struct Kept {
-    pub(crate) keeper: Keeper,
+pub(crate) struct Harness {
+    pub(crate) supervisor: Supervisor,
     domain: String,
 }
 
@@ -59,29 +59,29 @@ pub(crate) struct Process {
     pub(crate) link: UnixStream,
 }
 
-impl Kept {
-    pub(crate) fn new() -> Kept {
-        Kept::behind("")
+impl Harness {
+    pub(crate) fn new() -> Harness {
+        Harness::behind("")
     }
 
     /// The supervisor is started after this shell script.
-    pub(crate) fn behind(before: &str) -> Kept {
+    pub(crate) fn behind(before: &str) -> Harness {
         let (program, args) = command(before);
         // Several tests of this program run at the same time.
         static COUNT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
         let number = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let domain = format!("test{}x{number}", std::process::id());
-        let mut keeper = Keeper::start(Path::new(&program), &args).unwrap();
+        let mut supervisor = Supervisor::start(Path::new(&program), &args).unwrap();
         // Orders wait until the supervisor has sent its version.
-        while !keeper.flush().unwrap() {
-            assert!(ready(keeper.socket(), PollFlags::IN), "the keeper says nothing");
-            assert_eq!(keeper.event().unwrap(), None);
+        while !supervisor.flush().unwrap() {
+            assert!(ready(supervisor.socket(), PollFlags::IN), "the keeper says nothing");
+            assert_eq!(supervisor.event().unwrap(), None);
         }
-        Kept { keeper, domain }
+        Harness { supervisor, domain }
     }
 
-    pub(crate) fn words(&self, member: Member, program: &str, args: &[&str]) -> KeeperOrder {
-        KeeperOrder::Start {
+    pub(crate) fn words(&self, member: Member, program: &str, args: &[&str]) -> SupervisorOrder {
+        SupervisorOrder::Start {
             member,
             program: program.into(),
             args: args.iter().map(|arg| arg.as_bytes().to_vec()).collect(),
@@ -92,16 +92,16 @@ impl Kept {
     }
 
     /// Orders the start of a process.
-    pub(crate) fn order(&mut self, order: KeeperOrder) -> Process {
+    pub(crate) fn order(&mut self, order: SupervisorOrder) -> Process {
         let process = self.queue(order);
         // The rest is sent while events are awaited.
-        let _ = self.keeper.flush();
+        let _ = self.supervisor.flush();
         process
     }
 
     /// Queues the start of a process; several are sent in one message while events are awaited.
-    pub(crate) fn queue(&mut self, order: KeeperOrder) -> Process {
-        let KeeperOrder::Start { member, .. } = order else { panic!("{order:?}") };
+    pub(crate) fn queue(&mut self, order: SupervisorOrder) -> Process {
+        let SupervisorOrder::Start { member, .. } = order else { panic!("{order:?}") };
         // A socket: it reports its end when all processes that have the other end open have ended.
         let (out, theirs) = UnixStream::pair().unwrap();
         let (link, their_link) = UnixStream::pair().unwrap();
@@ -110,43 +110,43 @@ impl Kept {
         let theirs = OwnedFd::from(theirs);
         let nothing = File::open("/dev/null").unwrap();
         let descriptors = vec![nothing.into(), theirs.try_clone().unwrap(), theirs, their_link.into()];
-        self.keeper.order(order, descriptors);
+        self.supervisor.order(order, descriptors);
         Process { member, out, link }
     }
 
     /// Starts a shell.
     pub(crate) fn shell(&mut self, member: Member, script: &str) -> Process {
         let process = self.order(self.words(member, "sh", &["-c", script]));
-        assert!(matches!(self.event(), KeeperEvent::Started(started, _) if started == member));
+        assert!(matches!(self.event(), SupervisorEvent::Started(started, _) if started == member));
         process
     }
 
     /// The next event.
-    pub(crate) fn event(&mut self) -> KeeperEvent {
+    pub(crate) fn event(&mut self) -> SupervisorEvent {
         self.try_event().unwrap()
     }
 
-    pub(crate) fn try_event(&mut self) -> std::io::Result<KeeperEvent> {
+    pub(crate) fn try_event(&mut self) -> std::io::Result<SupervisorEvent> {
         loop {
-            let _ = self.keeper.flush();
-            if let Some(event) = self.keeper.event()? {
+            let _ = self.supervisor.flush();
+            if let Some(event) = self.supervisor.event()? {
                 return Ok(event);
             }
-            let has_gone = self.keeper.flush()?;
+            let has_gone = self.supervisor.flush()?;
             let mut interest = PollFlags::IN;
             interest.set(PollFlags::OUT, !has_gone);
-            assert!(ready(self.keeper.socket(), interest), "the keeper says nothing");
+            assert!(ready(self.supervisor.socket(), interest), "the keeper says nothing");
         }
     }
 
     pub(crate) fn kill(&mut self, group: u32, grace: Option<Duration>) {
-        self.keeper.order(KeeperOrder::Kill { group: GroupId(group), grace }, Vec::new());
-        self.keeper.flush().unwrap();
+        self.supervisor.order(SupervisorOrder::Kill { group: GroupId(group), grace }, Vec::new());
+        self.supervisor.flush().unwrap();
     }
 
     pub(crate) fn signal(&mut self, group: u32, signal: u8) {
-        self.keeper.order(KeeperOrder::Signal { group: GroupId(group), signal }, Vec::new());
-        self.keeper.flush().unwrap();
+        self.supervisor.order(SupervisorOrder::Signal { group: GroupId(group), signal }, Vec::new());
+        self.supervisor.flush().unwrap();
     }
 
     /// Takes events until the group is empty. Returns the exits of its processes.
@@ -154,11 +154,11 @@ impl Kept {
         let mut ended = Vec::new();
         loop {
             match self.event() {
-                KeeperEvent::Ended(member, exit) => {
+                SupervisorEvent::Ended(member, exit) => {
                     assert_eq!(member.group, GroupId(group));
                     ended.push((member.rank, exit));
                 }
-                KeeperEvent::Emptied(id) => {
+                SupervisorEvent::Emptied(id) => {
                     assert_eq!(id, GroupId(group));
                     return ended;
                 }
@@ -170,7 +170,7 @@ impl Kept {
     /// The children of the supervisor, including zombies.
     pub(crate) fn children(&self) -> BTreeSet<u32> {
         let mut children = BTreeSet::new();
-        for task in std::fs::read_dir(format!("/proc/{}/task", self.keeper.id())).unwrap() {
+        for task in std::fs::read_dir(format!("/proc/{}/task", self.supervisor.id())).unwrap() {
             let list = std::fs::read_to_string(task.unwrap().path().join("children")).unwrap();
             children.extend(list.split_whitespace().map(|pid| pid.parse::<u32>().unwrap()));
         }

@@ -2,7 +2,7 @@
 //! `/bin/true`, from the first order until all have ended. Both are measured alternately, so that other load on the
 //! machine affects both.
 //!
-//! `cargo bench -p gpc-bnr --bench keeper [ROUNDS]`
+//! `cargo bench -p gpc-bnr --bench supervisor [ROUNDS]`
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a program that shows what it measures")]
 #![allow(clippy::disallowed_methods, reason = "it measures time")]
 
@@ -14,8 +14,8 @@ use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use gpc_bnr::keeper::{Keeper, KeeperEvent, KeeperOrder, run, stdin_control};
 use gpc_bnr::names::{GroupId, Member};
+use gpc_bnr::supervisor::{Supervisor, SupervisorEvent, SupervisorOrder, run, stdin_control};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::pipe::{PipeFlags, pipe_with};
 
@@ -29,13 +29,13 @@ fn main() -> io::Result<()> {
     }
     let rounds = words.iter().find_map(|word| word.parse().ok()).unwrap_or(50);
     let own = std::env::current_exe()?;
-    let mut keeper = Keeper::start(&own, &["keep".into()])?;
+    let mut supervisor = Supervisor::start(&own, &["keep".into()])?;
     let (mut direct, mut kept, mut fresh) = (Vec::new(), Vec::new(), Vec::new());
     for round in 0..rounds {
         direct.push(directly()?);
-        kept.push(by(&mut keeper, 2 * round)?);
+        kept.push(by(&mut supervisor, 2 * round)?);
         let began = Instant::now();
-        let mut new = Keeper::start(&own, &["keep".into()])?;
+        let mut new = Supervisor::start(&own, &["keep".into()])?;
         by(&mut new, 0)?;
         fresh.push(began.elapsed());
         new.end(Duration::from_secs(60));
@@ -81,7 +81,7 @@ fn directly() -> io::Result<Duration> {
     Ok(began.elapsed())
 }
 
-fn by(keeper: &mut Keeper, group: u32) -> io::Result<Duration> {
+fn by(supervisor: &mut Supervisor, group: u32) -> io::Result<Duration> {
     let began = Instant::now();
     let mut held = Vec::new();
     for rank in 0..COUNT {
@@ -93,7 +93,7 @@ fn by(keeper: &mut Keeper, group: u32) -> io::Result<Duration> {
             ("MPI_LOCALNRANKS", COUNT.to_string()),
             ("GPC_BNR_GROUP", format!("0123456789abcdef/g{group}")),
         ];
-        let order = KeeperOrder::Start {
+        let order = SupervisorOrder::Start {
             member: Member { group: GroupId(group), rank },
             program: PROGRAM.into(),
             args: Vec::new(),
@@ -101,26 +101,27 @@ fn by(keeper: &mut Keeper, group: u32) -> io::Result<Duration> {
             wdir: None,
             bind: None,
         };
-        keeper.order(order, theirs);
-        keeper.flush()?;
+        supervisor.order(order, theirs);
+        supervisor.flush()?;
         held.push(ours);
     }
     let mut left = COUNT;
     loop {
-        match keeper.event()? {
-            Some(KeeperEvent::Ended(..)) => {
+        match supervisor.event()? {
+            Some(SupervisorEvent::Ended(..)) => {
                 left -= 1;
                 if left == 0 {
-                    keeper.order(KeeperOrder::Kill { group: GroupId(group), grace: None }, Vec::new());
+                    supervisor
+                        .order(SupervisorOrder::Kill { group: GroupId(group), grace: None }, Vec::new());
                 }
             }
-            Some(KeeperEvent::Emptied(_)) => return Ok(began.elapsed()),
-            Some(KeeperEvent::Started(..)) => {}
+            Some(SupervisorEvent::Emptied(_)) => return Ok(began.elapsed()),
+            Some(SupervisorEvent::Started(..)) => {}
             Some(other) => return Err(io::Error::other(format!("{other:?}"))),
             None => {
                 let mut interest = PollFlags::IN;
-                interest.set(PollFlags::OUT, !keeper.flush()?);
-                poll(&mut [PollFd::from_borrowed_fd(keeper.socket(), interest)], None)?;
+                interest.set(PollFlags::OUT, !supervisor.flush()?);
+                poll(&mut [PollFd::from_borrowed_fd(supervisor.socket(), interest)], None)?;
             }
         }
     }

@@ -16,9 +16,9 @@ use rustix::process::{getpid, set_child_subreaper};
 use rustix::thread::set_name;
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
-use super::codec::{FAILED, Frames, HELLO, Sent, get_sent, put_event, put_hello};
+use super::codec::{FAILED, Frames, HELLO, SupervisorMessage, get_message, put_event, put_hello};
 use super::groups::Groups;
-use super::orders::{KeeperEvent, KeeperOrder};
+use super::orders::{SupervisorEvent, SupervisorOrder};
 use super::passing::{receive, send};
 use super::start::{Program, Starter, refused};
 use crate::names::Member;
@@ -51,7 +51,7 @@ pub fn run(control: UnixStream) -> io::Result<()> {
         }
     };
     put_hello(&mut process.events, HELLO);
-    let result = process.turns();
+    let result = process.run_loop();
     process.groups.end();
     result
 }
@@ -83,8 +83,8 @@ pub fn stdin_control() -> io::Result<UnixStream> {
 }
 
 /// The answer to a start order, for an error that does not concern the program's file.
-fn not_started(member: Member, errno: i32) -> KeeperEvent {
-    KeeperEvent::NotStarted(member, refused(&io::Error::from_raw_os_error(errno)))
+fn not_started(member: Member, errno: i32) -> SupervisorEvent {
+    SupervisorEvent::NotStarted(member, refused(&io::Error::from_raw_os_error(errno)))
 }
 
 struct Process {
@@ -127,7 +127,7 @@ impl Process {
     }
 
     /// Terminates with the control socket or a signal.
-    fn turns(&mut self) -> io::Result<()> {
+    fn run_loop(&mut self) -> io::Result<()> {
         let mut buffer = vec![0; READ];
         loop {
             self.wait()?;
@@ -198,8 +198,11 @@ impl Process {
         let invalid = |error| io::Error::new(ErrorKind::InvalidData, error);
         // Terminates: the received bytes are bounded, and each iteration consumes some.
         while let Some(body) = self.frames.next().map_err(invalid)? {
-            match get_sent(body).map_err(invalid)? {
-                Sent::Order(KeeperOrder::Start { member, program, args, env, wdir, bind }, count) => {
+            match get_message(body).map_err(invalid)? {
+                SupervisorMessage::Order(
+                    SupervisorOrder::Start { member, program, args, env, wdir, bind },
+                    count,
+                ) => {
                     if count != 4 || self.descriptors.len() < 4 {
                         let message = "a process is to be started without its four descriptors";
                         return Err(io::Error::new(ErrorKind::InvalidData, message));
@@ -209,11 +212,13 @@ impl Process {
                     let event = self.start(member, &program);
                     put_event(&mut self.events, &event);
                 }
-                Sent::Order(KeeperOrder::Signal { group, signal }, _) => self.groups.signal(group, signal),
-                Sent::Order(KeeperOrder::Kill { group, grace }, _) => {
+                SupervisorMessage::Order(SupervisorOrder::Signal { group, signal }, _) => {
+                    self.groups.signal(group, signal)
+                }
+                SupervisorMessage::Order(SupervisorOrder::Kill { group, grace }, _) => {
                     self.groups.kill(group, self.began.elapsed(), grace);
                 }
-                Sent::Refused(member, errno) => {
+                SupervisorMessage::Refused(member, errno) => {
                     put_event(&mut self.events, &not_started(member, errno));
                 }
             }
@@ -221,7 +226,7 @@ impl Process {
         Ok(())
     }
 
-    fn start(&mut self, member: Member, program: &Program<'_>) -> KeeperEvent {
+    fn start(&mut self, member: Member, program: &Program<'_>) -> SupervisorEvent {
         let mut next = || self.descriptors.pop_front();
         let (Some(stdin), Some(stdout), Some(stderr), Some(link)) = (next(), next(), next(), next()) else {
             return not_started(member, Errno::BADF.raw_os_error());
@@ -232,9 +237,9 @@ impl Process {
         match self.starter.start(program, [stdin, stdout, stderr, link]) {
             Ok(pid) => {
                 self.groups.insert(member, pid, program.env);
-                KeeperEvent::Started(member, pid.as_raw_nonzero().get().cast_unsigned())
+                SupervisorEvent::Started(member, pid.as_raw_nonzero().get().cast_unsigned())
             }
-            Err(error) => KeeperEvent::NotStarted(member, error),
+            Err(error) => SupervisorEvent::NotStarted(member, error),
         }
     }
 
