@@ -9,7 +9,7 @@
 use bytes::BytesMut;
 use gpc_bnr::codec::{Down, Frame, FrameError, MAGIC, decode_down, encode_down, encode_up, take_frame};
 use gpc_bnr::names::{GroupId, Member, Set};
-use gpc_bnr::native::{ASKED_MAX, Conversation, NativeOutput};
+use gpc_bnr::native::{Conversation, NativeOutput, UNANSWERED_MAX};
 use gpc_bnr::request::{Answer, Pair, Request};
 use gpc_bnr::{Death, Exit, Fault, FaultKind};
 
@@ -65,7 +65,7 @@ fn heard(stream: &[u8], cuts: &[usize], answers: bool) -> Vec<NativeOutput> {
             heard.push(said);
         }
     }
-    assert!(open <= ASKED_MAX);
+    assert!(open <= UNANSWERED_MAX);
     // After its end the conversation yields nothing, whatever arrives.
     if matches!(heard.last(), Some(NativeOutput::Close(_))) {
         conversation.bytes(stream);

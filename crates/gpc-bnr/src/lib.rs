@@ -32,7 +32,7 @@
 //! | `events` | inputs and outputs of the state machine |
 //! | `requests`, `calls` | requests of clients, and orders that wait; calls to other nodes |
 //! | `pending`, `outgoing`, `timers` | what they wait for: requests and orders; calls and their purposes; timers |
-//! | `meeting`, `collecting`, `missing` | collective requests at members' nodes; at the coordinator; missing members |
+//! | `meeting`, `coordinator`, `missing` | collective requests at members' nodes; at the coordinator; missing members |
 //! | `collective`, `epochs`, `sets` | their state; their counters; members of a set, and their coordinator |
 //! | `groups`, `group` | open, start and kill groups at the head; the state of a group there |
 //! | `head_requests`, `head`, `ids` | other requests at the head; its state; groups that must not be started any more |

@@ -68,11 +68,11 @@ impl Conversation {
 
     /// Collects the first bytes until they identify the protocol.
     fn first(&mut self, bytes: &[u8]) {
-        let Protocol::Unknown(held) = &mut self.protocol else { return };
+        let Protocol::Unknown(received) = &mut self.protocol else { return };
         let longest = MAGIC.len().max(PMI[1].len());
-        let taken = bytes.len().min(longest.saturating_sub(held.len()));
-        held.extend_from_slice(&bytes[..taken]);
-        let begun = std::mem::take(held);
+        let taken = bytes.len().min(longest.saturating_sub(received.len()));
+        received.extend_from_slice(&bytes[..taken]);
+        let begun = std::mem::take(received);
         let begins = |with: &[u8]| with.starts_with(&begun) || begun.starts_with(with);
         self.protocol = if begun.starts_with(&MAGIC) {
             Protocol::Native(native::Conversation::new())

@@ -23,7 +23,7 @@ pub(super) struct Collective {
     /// that they omit.
     pub(super) early: BTreeMap<Meeting, (Brought, Answer)>,
     /// Collective requests that this node coordinates.
-    pub(super) collecting: BTreeMap<Meeting, Collecting>,
+    pub(super) collections: BTreeMap<Meeting, Collection>,
 }
 
 /// State of a collective request at one node.
@@ -55,7 +55,7 @@ pub(super) struct Waiter {
 
 /// State of a collective request at its coordinator.
 #[derive(Debug)]
-pub(super) struct Collecting {
+pub(super) struct Collection {
     pub(super) purpose: Purpose,
     /// The nodes of the members, ordered by their first members.
     pub(super) nodes: Vec<Id>,
@@ -72,14 +72,14 @@ pub(super) struct Collecting {
 impl Collective {
     /// Whether no request is pending.
     pub(super) fn is_empty(&self) -> bool {
-        self.meetings.is_empty() && self.collecting.is_empty()
+        self.meetings.is_empty() && self.collections.is_empty()
     }
 
     /// Drops all requests, but not their counters.
     pub(super) fn drop_all(&mut self) {
         self.meetings.clear();
         self.early.clear();
-        self.collecting.clear();
+        self.collections.clear();
     }
 }
 
@@ -101,7 +101,7 @@ impl Gathering {
     }
 }
 
-impl Collecting {
+impl Collection {
     /// Whether the outcome is settled: the purpose is being carried out, or a time limit has passed.
     pub(super) fn is_decided(&self) -> bool {
         self.acting.is_some() || self.late.is_some()

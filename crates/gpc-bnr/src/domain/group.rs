@@ -99,7 +99,7 @@ impl Group {
     }
 
     /// Whether no operation on it is pending.
-    pub(super) fn rests(&self) -> bool {
+    pub(super) fn is_at_rest(&self) -> bool {
         self.start.parts == 0 && self.kill.parts == 0 && self.start.starter.is_none()
     }
 

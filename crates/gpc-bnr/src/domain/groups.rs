@@ -46,7 +46,7 @@ impl Domain {
         let head = self.head.as_ref();
         if head.is_some_and(|head| head.groups.len() >= most) {
             let over =
-                head.and_then(|head| head.groups.iter().find(|(_, group)| group.over && group.rests()));
+                head.and_then(|head| head.groups.iter().find(|(_, group)| group.over && group.is_at_rest()));
             match over.map(|(group, _)| *group) {
                 Some(over) => self.forget_everywhere(over),
                 None => {
@@ -463,7 +463,7 @@ impl Domain {
 
     /// Forgets a group that has ended and was freed.
     fn forget_if_over(&mut self, group: GroupId) {
-        if self.group(group).is_ok_and(|known| known.freed && known.over && known.rests()) {
+        if self.group(group).is_ok_and(|known| known.freed && known.over && known.is_at_rest()) {
             self.forget_everywhere(group);
         }
     }

@@ -255,7 +255,7 @@ impl Domain {
 
     /// New deaths are known: fails the requests that they break.
     pub(super) fn meetings_after_deaths(&mut self) {
-        self.collecting_after_deaths();
+        self.collections_after_deaths();
         let broken: Vec<(Meeting, Fault)> = self
             .collective
             .meetings
@@ -430,7 +430,7 @@ impl Domain {
     /// New groups are known: retries the requests that wait for them.
     pub(super) fn look_again(&mut self) {
         let waiting: Vec<Meeting> =
-            self.collective.meetings.keys().chain(self.collective.collecting.keys()).cloned().collect();
+            self.collective.meetings.keys().chain(self.collective.collections.keys()).cloned().collect();
         for meeting in waiting {
             self.advance(&meeting);
             self.coordinate(&meeting, None);

@@ -43,10 +43,10 @@ impl Domain {
     /// missing members. Returns false if the request is unknown here.
     pub(super) fn query_missing(&mut self, meeting: &Meeting, fault: &Fault) -> bool {
         let purpose = self.purpose_of(meeting);
-        let Some(collecting) = self.collecting_for(meeting, &purpose) else { return false };
-        collecting.late = Some(fault.clone());
-        let nodes = collecting.nodes.clone();
-        if let Some(call) = collecting.call.take() {
+        let Some(collection) = self.collection_for(meeting, &purpose) else { return false };
+        collection.late = Some(fault.clone());
+        let nodes = collection.nodes.clone();
+        if let Some(call) = collection.call.take() {
             self.cancel_call(call);
         }
         let me = self.me();
@@ -62,8 +62,8 @@ impl Domain {
 
     /// The nodes have reported their missing members: fails the request with a fault that lists them.
     pub(super) fn missing_known(&mut self, meeting: &Meeting, reports: Vec<(Id, Result<Report, Fault>)>) {
-        let Some(collecting) = self.collective.collecting.get_mut(meeting) else { return };
-        let Some(mut fault) = collecting.late.take() else { return };
+        let Some(collection) = self.collective.collections.get_mut(meeting) else { return };
+        let Some(mut fault) = collection.late.take() else { return };
         let purpose = self.purpose_of(meeting);
         let (mut missing, mut more) = self.missing_here(meeting, &purpose);
         let mut silent = Vec::new();

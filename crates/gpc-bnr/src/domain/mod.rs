@@ -4,8 +4,8 @@
 //! Outputs are answers, calls, and processes to start or kill. Drain all outputs after every input.
 
 mod calls;
-mod collecting;
 mod collective;
+mod coordinator;
 mod database;
 mod deaths;
 mod epochs;

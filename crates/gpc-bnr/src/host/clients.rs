@@ -35,9 +35,9 @@ pub(super) struct Link {
     /// Whether input was left unread, since answers wait.
     paused: bool,
     /// Whether the peer reads no more.
-    deaf: bool,
+    ignores_output: bool,
     /// Whether the system reports room for writing.
-    room: bool,
+    polls_room: bool,
     /// Whether the system has reported that the peer has closed its side: the readable bytes end with an end of stream.
     hung_up: bool,
     /// Whether the peer has closed its side and all its bytes are read.
@@ -68,8 +68,8 @@ impl Link {
             unread: Unread::new(node),
             delayed_request: None,
             paused: false,
-            deaf: false,
-            room: false,
+            ignores_output: false,
+            polls_room: false,
             hung_up: false,
             ended: false,
             broken: None,
@@ -89,7 +89,7 @@ impl Link {
     /// otherwise each answer that the peer reads would cause an event.
     pub(super) fn room_wanted(&mut self) -> Option<bool> {
         let wanted = !self.queue.is_empty();
-        (std::mem::replace(&mut self.room, wanted) != wanted).then_some(wanted)
+        (std::mem::replace(&mut self.polls_room, wanted) != wanted).then_some(wanted)
     }
 
     /// Reads some input, unless answers or earlier requests wait. If the buffer is not filled, no more is there now,
@@ -129,7 +129,7 @@ impl Link {
     }
 
     /// Resumes delayed input if it can be read now. Returns whether it does.
-    pub(super) fn goes_on(&mut self) -> bool {
+    pub(super) fn resume(&mut self) -> bool {
         let can = self.delay().is_none() && !self.is_full();
         self.paused && can && std::mem::take(&mut self.paused)
     }
@@ -179,7 +179,7 @@ impl Link {
     }
 
     fn send(&mut self, bytes: Bytes) {
-        if self.deaf {
+        if self.ignores_output {
             return;
         }
         self.unread.add(bytes.len());
@@ -207,7 +207,7 @@ impl Link {
                     // The peer is gone and reads nothing; its earlier requests still count.
                     self.queue.clear();
                     self.unread.remove(self.unread.queued());
-                    (self.deaf, self.hung_up) = (true, true);
+                    (self.ignores_output, self.hung_up) = (true, true);
                 }
             }
         }
@@ -245,7 +245,7 @@ mod tests {
     }
 
     /// One iteration of the loop: reads some input, answers requests, and takes the requests that this makes room for.
-    fn turn(link: &mut Link, buffer: &mut [u8]) -> bool {
+    fn run_iteration(link: &mut Link, buffer: &mut [u8]) -> bool {
         let input = link.read(buffer);
         let mut asked = !input.requests.is_empty();
         answer(link, input);
@@ -271,7 +271,7 @@ mod tests {
         while idle < 3 {
             let wrote = theirs.write(&ASK[asked % ASK.len()..]).unwrap_or(0);
             asked += wrote;
-            let took = turn(&mut link, &mut buffer);
+            let took = run_iteration(&mut link, &mut buffer);
             idle = if wrote == 0 && !took { idle + 1 } else { 0 };
             assert!(link.unread.queued() < 2 << 20, "{} bytes wait", link.unread.queued());
             assert_eq!(link.broken, None);
@@ -283,7 +283,7 @@ mod tests {
             let count = theirs.read(&mut read).unwrap_or(0);
             lines += read[..count].iter().filter(|byte| **byte == b'\n').count();
             link.write();
-            let took = link.goes_on() | turn(&mut link, &mut buffer);
+            let took = link.resume() | run_iteration(&mut link, &mut buffer);
             quiet = if count == 0 && !took { quiet + 1 } else { 0 };
         }
         assert_eq!(lines, 1 + asked / ASK.len());

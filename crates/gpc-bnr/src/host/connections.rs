@@ -69,7 +69,7 @@ impl Engine {
             link.write();
             let more = link.take_outputs(&mut input);
             link.write();
-            let more = link.goes_on() || more;
+            let more = link.resume() || more;
             let put_off = link.delay() == Some(DelayCause::Node);
             let room = link.room_wanted().map(|wanted| (wanted, link.socket().as_raw_fd()));
             let silent = input.requests.is_empty() && input.node_requests.is_empty();

@@ -126,9 +126,9 @@ impl Engine {
         }
         for (local, &rank) in neighbours.iter().enumerate() {
             let member = Member { group: layout.group, rank };
-            let here = (local, neighbours.len());
+            let position = (local, neighbours.len());
             let prepared = self.links.listeners.issue_secret(member).and_then(|port| {
-                prepare(&layout, rank, &NodeInfo { me: self.me, here, domain: &self.name, port })
+                prepare(&layout, rank, &NodeInfo { me: self.me, position, domain: &self.name, port })
             });
             if let Err(error) = prepared.and_then(|started| self.begin(member, started)) {
                 self.started(member, Err(unprepared(&error)));

@@ -60,7 +60,7 @@ pub(super) struct Outflow {
     destination: Destination,
     /// Output of this node's processes that is not yet sent.
     pieces: Vec<Piece>,
-    held: usize,
+    unsent: usize,
     /// Bytes of this node's processes that are sent and not yet written.
     in_flight: usize,
     /// Number of batches that this node has made of its own output.
@@ -76,7 +76,7 @@ pub(super) struct Outflow {
     /// At the head: whether the own processes are next, so that other nodes do not starve them.
     own_first: bool,
     /// At the head: the last number of each origin. Parts sent again after the loss of a node are not written twice.
-    seen: BTreeMap<Id, u64>,
+    last_written: BTreeMap<Id, u64>,
 }
 
 impl Outflow {
@@ -87,7 +87,7 @@ impl Outflow {
             lost: BTreeSet::new(),
             destination,
             pieces: Vec::new(),
-            held: 0,
+            unsent: 0,
             in_flight: 0,
             made: 0,
             waiting: VecDeque::new(),
@@ -95,26 +95,26 @@ impl Outflow {
             again: 0,
             writing: VecDeque::new(),
             own_first: false,
-            seen: BTreeMap::new(),
+            last_written: BTreeMap::new(),
         }
     }
 
     /// Whether more output of processes may be read.
     pub(super) fn has_room(&self) -> bool {
-        self.held + self.in_flight < WINDOW
+        self.unsent + self.in_flight < WINDOW
     }
 
     /// Takes output of a process of this node.
     pub(super) fn take(&mut self, piece: Piece) {
         if !matches!(self.destination, Destination::Dropped) {
-            self.held += piece.bytes.len();
+            self.unsent += piece.bytes.len();
             self.pieces.push(piece);
         }
     }
 
     /// Whether all output has been written.
     pub(super) fn is_empty(&self) -> bool {
-        self.held == 0 && self.in_flight == 0 && self.waiting.is_empty() && self.sent.is_empty()
+        self.unsent == 0 && self.in_flight == 0 && self.waiting.is_empty() && self.sent.is_empty()
     }
 
     /// A node is lost: output avoids it from now on.
@@ -150,9 +150,9 @@ impl Outflow {
             match writer.try_send(writing) {
                 Ok(()) => {
                     self.in_flight += own;
-                    self.held -= own;
+                    self.unsent -= own;
                     if let Some(part) = &part {
-                        self.seen.insert(part.origin, part.number);
+                        self.last_written.insert(part.origin, part.number);
                     }
                     self.writing.push_back((own, part.and_then(|part| part.answer)));
                 }
@@ -175,13 +175,13 @@ impl Outflow {
     fn next_writing(&mut self) -> Option<(Writing, Option<Part>)> {
         // Terminates: each iteration removes a part or returns.
         loop {
-            let own = (self.own_first || self.waiting.is_empty()) && self.held > 0;
+            let own = (self.own_first || self.waiting.is_empty()) && self.unsent > 0;
             self.own_first = !own;
             if own {
-                return Some(((std::mem::take(&mut self.pieces), self.held), None));
+                return Some(((std::mem::take(&mut self.pieces), self.unsent), None));
             }
             let mut part = self.waiting.pop_front()?;
-            if self.seen.get(&part.origin).is_some_and(|seen| *seen >= part.number) {
+            if self.last_written.get(&part.origin).is_some_and(|last_written| *last_written >= part.number) {
                 part.answer.into_iter().for_each(|answer| answer(Ok(())));
                 continue;
             }
@@ -205,7 +205,7 @@ impl Outflow {
 
     /// The writer is gone: drops all output.
     pub(super) fn drop_all(&mut self) {
-        (self.held, self.in_flight) = (0, 0);
+        (self.unsent, self.in_flight) = (0, 0);
         self.pieces.clear();
         let waiting = self.waiting.drain(..).chain(self.sent.drain(..)).filter_map(|part| part.answer);
         for answer in waiting.chain(self.writing.drain(..).filter_map(|(_, answer)| answer)) {
@@ -220,11 +220,11 @@ impl Outflow {
             return None;
         }
         let up = self.up()?;
-        if self.held > 0 {
+        if self.unsent > 0 {
             self.made += 1;
             let batch = encode_batch(&std::mem::take(&mut self.pieces));
             self.waiting.push_back(Part { origin: self.me, number: self.made, batch, answer: None });
-            self.in_flight += std::mem::take(&mut self.held);
+            self.in_flight += std::mem::take(&mut self.unsent);
         }
         let mut data = BytesMut::new();
         while let Some(part) = self.waiting.front() {

@@ -80,7 +80,7 @@ pub(super) struct PreparedProcess {
 pub(super) struct NodeInfo<'a> {
     pub(super) me: Id,
     /// Index of the process among its group's processes on this node, and their number.
-    pub(super) here: (usize, usize),
+    pub(super) position: (usize, usize),
     pub(super) domain: &'a str,
     /// The port's address for processes that do not inherit a socket, and the secret that identifies this one.
     pub(super) port: Option<(String, String)>,
@@ -126,7 +126,7 @@ fn input(wanted: bool) -> io::Result<(Option<OwnedFd>, OwnedFd)> {
 fn order(layout: &Layout, rank: Rank, node: &NodeInfo<'_>) -> SupervisorOrder {
     let empty = Spec::default();
     let spec = layout.spec_of(rank).unwrap_or(&empty);
-    let (local, neighbours) = node.here;
+    let (local, neighbours) = node.position;
     let mut env: Vec<(Vec<u8>, Vec<u8>)> = spec.env.clone();
     let mut say = |name: &str, value: String| env.push((name.into(), value.into_bytes()));
     match &node.port {

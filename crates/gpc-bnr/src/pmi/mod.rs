@@ -35,7 +35,7 @@ use crate::protocol_output::ProtocolOutput;
 use crate::request::{Answer, Identity, Request};
 
 /// Most received bytes that are not yet decoded: the longest request, and one read.
-const HELD_MAX: usize = ASK_MAX + (1 << 20);
+const RECEIVED_MAX: usize = ASK_MAX + (1 << 20);
 
 /// Most unanswered requests that do not block later ones, such as those of several threads. Beyond that, later requests
 /// wait.
@@ -47,9 +47,9 @@ const MESSAGE_MAX: usize = 1024;
 /// One PMI connection. Drain [`next`](Self::next) after each call of another method.
 #[derive(Debug)]
 pub struct Pmi {
-    held: BytesMut,
-    /// Number of leading bytes of `held` without a line end.
-    seen: usize,
+    received: BytesMut,
+    /// Number of leading bytes of `received` without a line end.
+    scanned: usize,
     out: VecDeque<ProtocolOutput>,
     serial: Serial,
     waiting: BTreeMap<Serial, PendingReply>,
@@ -99,8 +99,8 @@ impl Pmi {
     /// The connection of a process that inherited it.
     pub fn new() -> Pmi {
         Pmi {
-            held: BytesMut::new(),
-            seen: 0,
+            received: BytesMut::new(),
+            scanned: 0,
             out: VecDeque::new(),
             serial: 0,
             waiting: BTreeMap::new(),
@@ -130,10 +130,10 @@ impl Pmi {
         if self.input != InputState::Open {
             return;
         }
-        if bytes.len() > HELD_MAX - self.held.len() {
-            return self.close(format!("more than {HELD_MAX} bytes of it wait"));
+        if bytes.len() > RECEIVED_MAX - self.received.len() {
+            return self.close(format!("more than {RECEIVED_MAX} bytes of it wait"));
         }
-        self.held.extend_from_slice(bytes);
+        self.received.extend_from_slice(bytes);
     }
 
     /// Sends the answer to a request.
@@ -180,7 +180,7 @@ impl Pmi {
 
     /// Whether more bytes wait than the longest request has: stop reading until some are decoded.
     pub fn is_full(&self) -> bool {
-        self.held.len() > ASK_MAX
+        self.received.len() > ASK_MAX
     }
 
     /// The next queued output. Decodes no further request.
@@ -211,43 +211,44 @@ impl Pmi {
     fn close(&mut self, why: String) {
         if self.input != InputState::Closed {
             self.input = InputState::Closed;
-            self.held = BytesMut::new();
+            self.received = BytesMut::new();
             self.out.push_back(ProtocolOutput::Close(why));
         }
     }
 
     /// The next line or message, if it is complete and not blocked.
     fn unit(&mut self) -> Result<Option<Unit>, String> {
-        let Some(first) = self.held.first() else { return Ok(None) };
+        let Some(first) = self.received.first() else { return Ok(None) };
         let is_line = self.one.is_inside() || matches!(first, b'c' | b'm');
         let (skip, length, end) = if is_line {
             let Some(length) = self.line()? else { return Ok(None) };
             (0, length, 1)
         } else {
-            let length =
-                message::length(&self.held).map_err(|why| format!("{why}: `{}`", quoted(&self.held)))?;
-            let Some(length) = length.filter(|length| self.held.len() >= LENGTH + length) else {
+            let length = message::length(&self.received)
+                .map_err(|why| format!("{why}: `{}`", quoted(&self.received)))?;
+            let Some(length) = length.filter(|length| self.received.len() >= LENGTH + length) else {
                 return Ok(None);
             };
             (LENGTH, length, 0)
         };
         let held_up = !matches!(self.blocker, Blocker::Nothing) || self.waiting.len() >= WAITING_MAX;
-        if held_up && !self.held[skip..skip + length].starts_with(b"cmd=abort") {
+        if held_up && !self.received[skip..skip + length].starts_with(b"cmd=abort") {
             return Ok(None);
         }
-        let mut unit = self.held.split_to(skip + length + end).freeze();
-        self.seen = 0;
+        let mut unit = self.received.split_to(skip + length + end).freeze();
+        self.scanned = 0;
         let unit = unit.split_off(skip).slice(..length);
         Ok(Some(if is_line { Unit::Line(unit) } else { Unit::Message(unit) }))
     }
 
     /// Length of the next line without its end; `None` if it is incomplete.
     fn line(&mut self) -> Result<Option<usize>, String> {
-        let end = self.held[self.seen..].iter().position(|byte| *byte == b'\n').map(|at| self.seen + at);
-        if end.unwrap_or(self.held.len()) > ASK_MAX {
-            return Err(format!("a line of more than {ASK_MAX} bytes: `{}`", quoted(&self.held)));
+        let end =
+            self.received[self.scanned..].iter().position(|byte| *byte == b'\n').map(|at| self.scanned + at);
+        if end.unwrap_or(self.received.len()) > ASK_MAX {
+            return Err(format!("a line of more than {ASK_MAX} bytes: `{}`", quoted(&self.received)));
         }
-        self.seen = end.unwrap_or(self.held.len());
+        self.scanned = end.unwrap_or(self.received.len());
         Ok(end)
     }
 
@@ -278,7 +279,7 @@ impl Pmi {
             }
             Step::Abort(code, message) => {
                 self.input = InputState::Ignored;
-                self.held = BytesMut::new();
+                self.received = BytesMut::new();
                 let message = bounded(&message);
                 self.serial += 1;
                 self.out.push_back(ProtocolOutput::Request(self.serial, Request::Abort { code, message }));

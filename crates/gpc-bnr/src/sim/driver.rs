@@ -41,7 +41,7 @@ impl World {
         if let Some(node) = self.nodes.get_mut(&id) {
             node.part = Some(part);
         }
-        self.turn(id);
+        self.run_machine(id);
     }
 
     pub(super) fn clock(&self) -> Duration {
@@ -69,7 +69,7 @@ impl World {
         match output {
             ChainOutput::Send { to, message } => self.send(id, to, message),
             ChainOutput::Run(job) => {
-                let (call, result) = self.ordered(id, &job);
+                let (call, result) = self.run_order(id, &job);
                 inputs.push_back(chain::Input::Ran { call, result });
             }
             ChainOutput::Finished { ticket, result, report, .. } => self.finished(id, ticket, result, report),
@@ -90,7 +90,7 @@ impl World {
     }
 
     /// Runs the function: passes the order to the domain's thread.
-    fn ordered(&mut self, id: Id, job: &Job) -> (CallId, JobResult) {
+    fn run_order(&mut self, id: Id, job: &Job) -> (CallId, JobResult) {
         let call = job.call;
         let failed = |why: &str| (call, JobResult::Failed(why.into()));
         let (Work::Func, Some(data)) = (&job.work, job.request.data.bytes()) else {
@@ -192,7 +192,7 @@ impl World {
                 part.inputs.push_back(Input::Called { call, reports });
             }
         }
-        self.turn(id);
+        self.run_machine(id);
     }
 
     /// Passes an input to the machine of a node.
@@ -200,12 +200,12 @@ impl World {
         if let Some(part) = self.nodes.get_mut(&id).filter(|node| node.up).and_then(|node| node.part.as_mut())
         {
             part.inputs.push_back(input);
-            self.turn(id);
+            self.run_machine(id);
         }
     }
 
     /// Passes all inputs to the machine, and carries out its outputs.
-    fn turn(&mut self, id: Id) {
+    fn run_machine(&mut self, id: Id) {
         let now = self.clock();
         // Terminates: an output adds an input only for a call of this node to itself.
         loop {

@@ -143,16 +143,16 @@ impl Links {
 
     /// A node ends. Returns its peers with the epochs that they are to learn.
     pub(super) fn end_of(&mut self, id: Id) -> Vec<(Id, u32)> {
-        let mut told = Vec::new();
+        let mut losses = Vec::new();
         for (&(low, high), pair) in self.0.iter_mut().filter(|((low, high), _)| *low == id || *high == id) {
             let peer = if low == id { high } else { low };
             if pair.up {
-                told.push((peer, pair.lose()));
+                losses.push((peer, pair.lose()));
             }
             let epoch = pair.epoch;
             pair.end(id, peer).seen = epoch;
         }
-        told
+        losses
     }
 
     /// The pairs whose link is up.
@@ -166,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_loss_is_told_before_anything_of_the_next_link() {
+    fn a_loss_is_reported_before_anything_of_the_next_link() {
         let mut links = Links::default();
         assert_eq!(links.send(2, 1, false, true), Fate::Vanishes, "an answer opens none");
         assert_eq!(links.send(1, 2, true, true), Fate::Goes(0));

@@ -41,7 +41,7 @@ pub(super) struct Groups {
     groups: BTreeMap<GroupId, Group>,
     running: HashMap<Pid, Member>,
     /// Other descendants, seen below the processes of a group.
-    seen: HashMap<Pid, GroupId>,
+    descendants: HashMap<Pid, GroupId>,
     /// Whether this process has no children.
     childless: bool,
     /// A control group that is still populated, from the kill of some group.
@@ -73,7 +73,7 @@ struct Group {
 
 /// The rest of a group.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Left {
+enum Remaining {
     Nothing,
     /// Perhaps a child whose group is unknown.
     Unknown,
@@ -103,7 +103,7 @@ impl Groups {
         loop {
             match wait(WaitOptions::NOHANG) {
                 Ok(Some((pid, status))) => {
-                    self.seen.remove(&pid);
+                    self.descendants.remove(&pid);
                     let Some(member) = self.running.remove(&pid) else { continue };
                     if let Some(group) = self.groups.get_mut(&member.group) {
                         group.running.remove(&member.rank);
@@ -148,7 +148,7 @@ impl Groups {
     /// Begins to kill a group, or shortens the grace period.
     pub(super) fn kill(&mut self, group: GroupId, now: Duration, grace: Option<Duration>) {
         match &mut self.groups.entry(group).or_default().killing {
-            Some(killing) => killing.again(now, grace),
+            Some(killing) => killing.order_again(now, grace),
             none => *none = Some(Killing::new(now, grace)),
         }
     }
@@ -192,15 +192,15 @@ impl Groups {
     fn check_empty(&mut self, id: GroupId, now: Duration) -> bool {
         // While one of its processes runs, a search for others is unnecessary.
         let runs = self.groups.get(&id).is_some_and(|group| !group.running.is_empty());
-        let left = match (runs, self.childless) {
-            (true, _) => Left::Some,
-            (false, true) => Left::Nothing,
-            (false, false) => self.left_of(id),
+        let remaining = match (runs, self.childless) {
+            (true, _) => Remaining::Some,
+            (false, true) => Remaining::Nothing,
+            (false, false) => self.remaining_of(id),
         };
         let Some(group) = self.groups.get_mut(&id) else { return false };
-        if left != Left::Unknown {
+        if remaining != Remaining::Unknown {
             group.unknown = None;
-            return left == Left::Nothing;
+            return remaining == Remaining::Nothing;
         }
         let since = group.unknown.map_or(now, |(since, _)| since);
         group.unknown = Some((since, now.saturating_add(UNKNOWN_PAUSE)));
@@ -214,29 +214,29 @@ impl Groups {
             self.running.remove(&pid);
             tell(SupervisorEvent::Ended(Member { group: id, rank }, KILLED));
         }
-        self.seen.retain(|_, group| *group != id);
+        self.descendants.retain(|_, group| *group != id);
         // The control group may still hold processes of another group.
         self.cgroup = self.cgroup.take().and_then(|cgroup| cgroup.remove().err());
         tell(SupervisorEvent::Emptied(id));
     }
 
     /// The children of this process that belong to a group: its processes and adopted descendants.
-    fn left(&self, id: GroupId) -> Vec<Pid> {
+    fn remaining(&self, id: GroupId) -> Vec<Pid> {
         let children = Tree::read().children(getpid());
         children.into_iter().filter(|pid| self.owner(*pid) == Owner::Group(id)).collect()
     }
 
     /// The rest of a group whose processes have ended.
-    fn left_of(&self, id: GroupId) -> Left {
-        let mut left = Left::Nothing;
+    fn remaining_of(&self, id: GroupId) -> Remaining {
+        let mut remaining = Remaining::Nothing;
         for child in Tree::read().children(getpid()) {
             match self.owner(child) {
-                Owner::Group(owner) if owner == id => return Left::Some,
-                Owner::Unknown => left = Left::Unknown,
+                Owner::Group(owner) if owner == id => return Remaining::Some,
+                Owner::Unknown => remaining = Remaining::Unknown,
                 Owner::Group(_) | Owner::Nobody => {}
             }
         }
-        left
+        remaining
     }
 
     /// The group of a child of this process.
@@ -244,7 +244,7 @@ impl Groups {
         if let Some(member) = self.running.get(&pid) {
             return Owner::Group(member.group);
         }
-        if let Some(group) = self.seen.get(&pid) {
+        if let Some(group) = self.descendants.get(&pid) {
             return Owner::Group(*group);
         }
         let Ok(process_group) = getpgid(Some(pid)) else { return Owner::Nobody };
@@ -264,16 +264,16 @@ impl Groups {
 
     /// Sends SIGTERM to the process groups of a group. Records the descendants first, since their parents may end.
     fn terminate(&mut self, id: GroupId) {
-        self.note(id);
+        self.record_descendants(id);
         self.signal_process_groups(id, Signal::TERM);
     }
 
     /// Sends SIGKILL to all processes of a group.
     fn kill_now(&mut self, id: GroupId) {
-        let below = self.note(id);
+        let below = self.record_descendants(id);
         // Parents before children: a script whose program is killed would go on with the next line.
         self.signal_process_groups(id, Signal::KILL);
-        for child in self.left(id) {
+        for child in self.remaining(id) {
             // A child keeps its process id until its exit status is taken here. It may belong to another user.
             let _ = kill_process(child, Signal::KILL);
         }
@@ -286,18 +286,18 @@ impl Groups {
         self.kill_now(id);
         let Some(cgroup) = self.cgroup.take().or_else(Cgroup::make) else { return };
         fill(&cgroup, Instant::now() + FILL_LIMIT, || {
-            let here = self.left(id).into_iter().map(|child| (child, getpid()));
-            let below = self.note(id);
+            let here = self.remaining(id).into_iter().map(|child| (child, getpid()));
+            let below = self.record_descendants(id);
             here.chain(below).collect()
         });
         self.cgroup = cgroup.remove().err();
     }
 
     /// Finds and records the descendants of a group's processes, each with its parent.
-    fn note(&mut self, id: GroupId) -> Vec<(Pid, Pid)> {
+    fn record_descendants(&mut self, id: GroupId) -> Vec<(Pid, Pid)> {
         let tree = Tree::read();
-        let below: Vec<_> = self.left(id).into_iter().flat_map(|child| tree.below(child)).collect();
-        self.seen.extend(below.iter().map(|(pid, _)| (*pid, id)));
+        let below: Vec<_> = self.remaining(id).into_iter().flat_map(|child| tree.below(child)).collect();
+        self.descendants.extend(below.iter().map(|(pid, _)| (*pid, id)));
         below
     }
 

@@ -56,7 +56,7 @@ impl Killing {
     }
 
     /// Another order to kill the group. The earlier end of the grace period wins.
-    pub(super) fn again(&mut self, now: Duration, grace: Option<Duration>) {
+    pub(super) fn order_again(&mut self, now: Duration, grace: Option<Duration>) {
         let end = now.saturating_add(grace.unwrap_or_default());
         match &mut self.stage {
             Stage::Ordered(until) | Stage::Terminating(until) => *until = end.min(*until),
@@ -152,14 +152,14 @@ mod tests {
     fn a_second_order_may_hurry_it_and_never_delays_it() {
         let mut killing = Killing::new(ms(0), Some(ms(1000)));
         assert_eq!(killing.step(ms(0)), KillAction::Terminate);
-        killing.again(ms(10), Some(ms(5000)));
+        killing.order_again(ms(10), Some(ms(5000)));
         assert_eq!(killing.next(), ms(1000));
-        killing.again(ms(20), Some(ms(30)));
+        killing.order_again(ms(20), Some(ms(30)));
         assert_eq!(killing.next(), ms(50));
-        killing.again(ms(30), None);
+        killing.order_again(ms(30), None);
         assert_eq!(killing.step(ms(30)), KillAction::Kill);
         let before = killing;
-        killing.again(ms(40), Some(ms(9000)));
+        killing.order_again(ms(40), Some(ms(9000)));
         assert_eq!(killing, before);
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use gpc_bnr::client::{Process, Waits};
+use gpc_bnr::client::{Process, TimeLimits};
 use gpc_bnr::names::{GroupId, Member};
 use gpc_bnr::native::{Conversation, NativeOutput};
 use gpc_bnr::request::{Answer, Identity, Request};
@@ -117,8 +117,8 @@ pub(crate) fn death(rank: u32) -> Death {
 }
 
 /// Time limits that a busy machine keeps, unless the node is silent.
-pub(crate) fn waits() -> Waits {
-    Waits { collective: PATIENCE, other: PATIENCE, margin: Duration::ZERO }
+pub(crate) fn waits() -> TimeLimits {
+    TimeLimits { collective: PATIENCE, other: PATIENCE, margin: Duration::ZERO }
 }
 
 /// A process of rank 2 that has initialized, and its node.

@@ -320,7 +320,7 @@ fn what_nobody_should_say_is_refused_in_words() {
             assert!(closed.starts_with(&why.replace('\u{1b}', "\\u{1b}")), "{closed}");
             assert!(!closed.contains('\u{1b}') && closed.len() < 300, "{closed}");
             node.hear(b"cmd=get_maxes\n");
-            assert_eq!((node.heard().as_str(), node.pmi.held.capacity()), ("", 0));
+            assert_eq!((node.heard().as_str(), node.pmi.received.capacity()), ("", 0));
         }
     }
     for said in
@@ -339,7 +339,7 @@ fn what_comes_before_it_can_be_taken_has_a_bound() {
     assert!(matches!(pmi.next(), Some(ProtocolOutput::Request(_, Request::Init))));
     let closes = (0..1000).find_map(|_| {
         pmi.bytes(&b"cmd=get_maxes\n".repeat(1000));
-        assert!(pmi.held.len() <= HELD_MAX);
+        assert!(pmi.received.len() <= RECEIVED_MAX);
         pmi.next()
     });
     assert!(matches!(closes, Some(ProtocolOutput::Close(_))));
@@ -391,7 +391,7 @@ proptest! {
         prop_assert_eq!((&whole.asked, &whole.said), (&pieces.asked, &pieces.said));
         // An error message may quote more of the invalid bytes if more have arrived.
         prop_assert_eq!(whole.closed.is_some(), pieces.closed.is_some());
-        prop_assert!(whole.pmi.held.len() <= bytes.len() && whole.pmi.waiting.len() <= WAITING_MAX);
+        prop_assert!(whole.pmi.received.len() <= bytes.len() && whole.pmi.waiting.len() <= WAITING_MAX);
         for line in whole.said.split(|byte| *byte == b'\n').filter(|line| line.starts_with(b"cmd=")) {
             prop_assert!(!line.is_empty());
         }

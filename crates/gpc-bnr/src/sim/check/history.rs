@@ -43,7 +43,7 @@ pub(super) struct History<'a> {
     pub(super) requests: BTreeMap<(Client, Serial), (usize, &'a Request)>,
     pub(super) answers: BTreeMap<(Client, Serial), RecordedAnswer<'a>>,
     /// Answers without a request, repeated answers, and answers to clients that have left.
-    pub(super) strays: Vec<(usize, String)>,
+    pub(super) bad_answers: Vec<(usize, String)>,
     pub(super) meetings: BTreeMap<Meeting, Vec<Part<'a>>>,
 }
 
@@ -66,7 +66,7 @@ impl<'a> History<'a> {
             merged: BTreeMap::new(),
             requests: BTreeMap::new(),
             answers: BTreeMap::new(),
-            strays: Vec::new(),
+            bad_answers: Vec::new(),
             meetings: BTreeMap::new(),
         };
         seen.iter().enumerate().for_each(|(at, seen)| history.take(at, seen));
@@ -108,16 +108,18 @@ impl<'a> History<'a> {
         at_once: bool,
     ) {
         let Some((_, request)) = self.requests.get(&(client, serial)) else {
-            return self.strays.push((at, format!("{client:?} is answered what it has not asked: {serial}")));
+            return self
+                .bad_answers
+                .push((at, format!("{client:?} is answered what it has not asked: {serial}")));
         };
         if let (Request::Merge { first, second, .. }, Ok(Answer::Group(group))) = (request, answer) {
             self.merged.insert(*group, (*first.min(second), *first.max(second)));
         }
         if self.gone.contains_key(&client) {
-            self.strays.push((at, format!("{client:?} is answered after it has gone")));
+            self.bad_answers.push((at, format!("{client:?} is answered after it has gone")));
         }
         if self.answers.insert((client, serial), (at, answer, at_once)).is_some() {
-            self.strays.push((at, format!("{client:?} is answered {serial} twice")));
+            self.bad_answers.push((at, format!("{client:?} is answered {serial} twice")));
         }
     }
 

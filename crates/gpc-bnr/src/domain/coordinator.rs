@@ -11,7 +11,7 @@ use std::time::Duration;
 use chained_gpc::trees::Id;
 
 use super::Domain;
-use super::collective::{Collecting, mismatch};
+use super::collective::{Collection, mismatch};
 use super::faults::no_group;
 use super::outgoing::{CallPurpose, Continuation};
 use super::pending::Requester;
@@ -38,7 +38,7 @@ impl Domain {
         }
         let here = self.collective.meetings.get(meeting).filter(|gathering| !gathering.entered.is_empty());
         let here = here.map(|gathering| gathering.purpose.clone());
-        let begun = self.collective.collecting.get(meeting).map(|collecting| collecting.purpose.clone());
+        let begun = self.collective.collections.get(meeting).map(|collection| collection.purpose.clone());
         let Some(wanted) = begun.or_else(|| here.clone()).or_else(|| purpose.cloned()) else { return };
         if self.coordinator(&meeting.set, &wanted) != Some(self.me()) {
             return;
@@ -64,10 +64,10 @@ impl Domain {
     /// # Errors
     /// The request cannot succeed.
     fn begin_to_collect(&mut self, meeting: &Meeting, purpose: &Purpose) -> Result<(), Fault> {
-        if self.collective.collecting.get(meeting).is_some_and(Collecting::is_decided) {
+        if self.collective.collections.get(meeting).is_some_and(Collection::is_decided) {
             return Ok(());
         }
-        let begun = self.collective.collecting.get(meeting);
+        let begun = self.collective.collections.get(meeting);
         if begun.is_some_and(|begun| begun.call.is_some() || begun.replies.is_some()) {
             return Ok(());
         }
@@ -77,24 +77,24 @@ impl Domain {
         }
         let known = self.is_known_there(&meeting.set, purpose);
         let me = self.me();
-        let Some(collecting) = self.collecting_for(meeting, purpose) else { return Ok(()) };
-        let others: Vec<Id> = collecting.nodes.iter().copied().filter(|id| *id != me).collect();
-        if collecting.call.is_some() || collecting.replies.is_some() || !known {
+        let Some(collection) = self.collection_for(meeting, purpose) else { return Ok(()) };
+        let others: Vec<Id> = collection.nodes.iter().copied().filter(|id| *id != me).collect();
+        if collection.call.is_some() || collection.replies.is_some() || !known {
             return Ok(());
         }
         let order = Arc::new(Order::Collect { meeting: meeting.clone(), purpose: purpose.clone() });
         let call = self.call(others, order, false, STANDS, CallPurpose::Collect(meeting.clone()));
-        if let Some(collecting) = self.collective.collecting.get_mut(meeting) {
-            collecting.call = Some(call);
+        if let Some(collection) = self.collective.collections.get_mut(meeting) {
+            collection.call = Some(call);
         }
         Ok(())
     }
 
     /// The state of a request, created if needed. `None` if its groups do not exist.
-    pub(super) fn collecting_for(&mut self, meeting: &Meeting, purpose: &Purpose) -> Option<&mut Collecting> {
+    pub(super) fn collection_for(&mut self, meeting: &Meeting, purpose: &Purpose) -> Option<&mut Collection> {
         let nodes = self.nodes_of(&meeting.set, purpose).ok()?;
         let alone = nodes.iter().all(|id| *id == self.settings.me);
-        Some(self.collective.collecting.entry(meeting.clone()).or_insert_with(|| Collecting {
+        Some(self.collective.collections.entry(meeting.clone()).or_insert_with(|| Collection {
             purpose: purpose.clone(),
             nodes,
             call: None,
@@ -106,8 +106,8 @@ impl Domain {
 
     /// The collecting call has ended: all nodes have reported, or it has failed.
     pub(super) fn collected(&mut self, meeting: &Meeting, reports: Vec<(Id, Result<Report, Fault>)>) {
-        let Some(collecting) = self.collective.collecting.get_mut(meeting) else { return };
-        collecting.call = None;
+        let Some(collection) = self.collective.collections.get_mut(meeting) else { return };
+        collection.call = None;
         let mut replies = BTreeMap::new();
         for (id, report) in reports {
             if let Ok(Report::Entries(brought)) = report {
@@ -115,8 +115,8 @@ impl Domain {
             }
         }
         let me = self.settings.me;
-        if collecting.nodes.iter().all(|id| *id == me || replies.contains_key(id)) {
-            collecting.replies = Some(replies);
+        if collection.nodes.iter().all(|id| *id == me || replies.contains_key(id)) {
+            collection.replies = Some(replies);
             return self.complete(meeting);
         }
         // A time limit has passed, or a node was not reached. If the node is lost, the head reports it, and the deaths
@@ -126,18 +126,18 @@ impl Domain {
 
     /// If all members have arrived, carries out the purpose.
     fn complete(&mut self, meeting: &Meeting) {
-        let Some(collecting) = self.collective.collecting.get(meeting) else { return };
-        if collecting.is_decided() {
+        let Some(collection) = self.collective.collections.get(meeting) else { return };
+        if collection.is_decided() {
             return;
         }
-        let Some(replies) = &collecting.replies else { return };
-        if collecting.nodes.contains(&self.settings.me) && !self.is_complete_here(meeting)
-            || !self.is_known_there(&meeting.set, &collecting.purpose)
+        let Some(replies) = &collection.replies else { return };
+        if collection.nodes.contains(&self.settings.me) && !self.is_complete_here(meeting)
+            || !self.is_known_there(&meeting.set, &collection.purpose)
         {
             return;
         }
         let mut all = Brought::default();
-        for id in &collecting.nodes {
+        for id in &collection.nodes {
             let Brought { entries, after } = match replies.get(id) {
                 Some(theirs) => theirs.clone(),
                 None => self.brought_here(meeting),
@@ -148,9 +148,9 @@ impl Domain {
         if let Err(fault) = self.databases.has_room(&all.entries, &self.settings.limits) {
             return self.fail_meeting(meeting, fault);
         }
-        let purpose = collecting.purpose.clone();
-        if let Some(collecting) = self.collective.collecting.get_mut(meeting) {
-            collecting.acting = Some(all);
+        let purpose = collection.purpose.clone();
+        if let Some(collection) = self.collective.collections.get_mut(meeting) {
+            collection.acting = Some(all);
         }
         self.act(meeting, purpose);
     }
@@ -169,14 +169,14 @@ impl Domain {
 
     /// The purpose has been carried out or refused.
     pub(super) fn acted(&mut self, meeting: &Meeting, result: Result<Answer, Fault>) {
-        let Some(collecting) = self.collective.collecting.get_mut(meeting) else { return };
-        let brought = collecting.acting.take().unwrap_or_default();
+        let Some(collection) = self.collective.collections.get_mut(meeting) else { return };
+        let brought = collection.acting.take().unwrap_or_default();
         self.finish(meeting, Vec::new(), result.map(|answer| (brought, answer)));
     }
 
     /// Fails a request at all its members.
     pub(super) fn fail_meeting(&mut self, meeting: &Meeting, fault: Fault) {
-        if self.collective.collecting.get(meeting).is_some_and(Collecting::is_decided) {
+        if self.collective.collections.get(meeting).is_some_and(Collection::is_decided) {
             return;
         }
         if fault.kind == FaultKind::TimedOut && self.query_missing(meeting, &fault) {
@@ -199,19 +199,19 @@ impl Domain {
     }
 
     pub(super) fn purpose_of(&self, meeting: &Meeting) -> Purpose {
-        let begun = self.collective.collecting.get(meeting).map(|collecting| &collecting.purpose);
+        let begun = self.collective.collections.get(meeting).map(|collection| &collection.purpose);
         let here = || self.collective.meetings.get(meeting).map(|gathering| &gathering.purpose);
         begun.or_else(here).cloned().or_else(|| purpose_in(&meeting.tag)).unwrap_or(Purpose::Fence)
     }
 
     fn finish(&mut self, meeting: &Meeting, deaths: Vec<Death>, outcome: Result<(Brought, Answer), Fault>) {
         let purpose = self.purpose_of(meeting);
-        let nodes = match self.collective.collecting.remove(meeting) {
-            Some(collecting) => {
-                if let Some(call) = collecting.call {
+        let nodes = match self.collective.collections.remove(meeting) {
+            Some(collection) => {
+                if let Some(call) = collection.call {
                     self.cancel_call(call);
                 }
-                collecting.nodes
+                collection.nodes
             }
             None => self.nodes_of(&meeting.set, &purpose).unwrap_or_default(),
         };
@@ -232,7 +232,8 @@ impl Domain {
         if self.repeat_outcome(root, meeting) {
             return;
         }
-        if self.nodes_of(&meeting.set, &purpose).is_err() && !self.collective.collecting.contains_key(meeting)
+        if self.nodes_of(&meeting.set, &purpose).is_err()
+            && !self.collective.collections.contains_key(meeting)
         {
             // The set does not exist, so no other member can have arrived.
             let fault = self.nodes_of(&meeting.set, &purpose).err();
@@ -259,7 +260,7 @@ impl Domain {
         if self.repeat_outcome(root, meeting) {
             return;
         }
-        if self.collective.collecting.contains_key(meeting)
+        if self.collective.collections.contains_key(meeting)
             || self.nodes_of(&meeting.set, &self.purpose_of(meeting)).is_ok()
         {
             return self.fail_meeting(meeting, fault);
@@ -299,17 +300,17 @@ impl Domain {
             _ => meeting.set == Set::Group(group),
         };
         let waiting =
-            self.collective.collecting.iter().filter(|(meeting, of)| of_group(meeting, &of.purpose));
+            self.collective.collections.iter().filter(|(meeting, of)| of_group(meeting, &of.purpose));
         let waiting: Vec<Meeting> = waiting.map(|(meeting, _)| meeting.clone()).collect();
         waiting.iter().for_each(|meeting| self.fail_meeting(meeting, no_group(group)));
     }
 
     /// New deaths are known: fails the requests that wait for the dead.
-    pub(super) fn collecting_after_deaths(&mut self) {
-        let meetings: BTreeSet<Meeting> = self.collective.collecting.keys().cloned().collect();
+    pub(super) fn collections_after_deaths(&mut self) {
+        let meetings: BTreeSet<Meeting> = self.collective.collections.keys().cloned().collect();
         for meeting in meetings {
-            let Some(collecting) = self.collective.collecting.get(&meeting) else { continue };
-            if let Some((_, fault)) = self.broken(&meeting.set, &collecting.purpose) {
+            let Some(collection) = self.collective.collections.get(&meeting) else { continue };
+            if let Some((_, fault)) = self.broken(&meeting.set, &collection.purpose) {
                 self.fail_meeting(&meeting, fault);
             }
         }
