@@ -95,7 +95,7 @@ impl Domain {
                 self.settle(requester, result);
             }
             CallPurpose::Find(requester, key) => self.found(requester, &key, reports),
-            CallPurpose::List(requester, here) => self.listed(requester, here, reports),
+            CallPurpose::List(requester, pairs) => self.listed(requester, pairs, reports),
             CallPurpose::Collect(meeting) => self.collected(&meeting, reports),
             CallPurpose::Missing(meeting) => self.missing_known(&meeting, reports),
             CallPurpose::Start(group) => self.parts_elsewhere(group, reports),

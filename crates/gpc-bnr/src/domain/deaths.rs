@@ -58,26 +58,27 @@ impl Domain {
 
     /// Whether a death kills the rest of a group that has processes here.
     pub(super) fn takes_group_along(&self, death: &Death) -> bool {
-        let here = self.local.groups.get(&death.member.group);
-        here.is_some_and(|here| here.layout.on_death == OnDeath::Kill) && !death.is_clean()
+        let local_group = self.local.groups.get(&death.member.group);
+        local_group.is_some_and(|local_group| local_group.layout.on_death == OnDeath::Kill)
+            && !death.is_clean()
     }
 
     /// If a reported death means that this node is lost, the head has declared it lost: kills the group here.
     fn lost_processes_end(&mut self, group: GroupId) {
         let Some(deaths) = self.deaths.known.get(&group) else { return };
-        let Some(here) = self.local.groups.get(&group) else { return };
+        let Some(local_group) = self.local.groups.get(&group) else { return };
         let lost = deaths.iter().any(|death| death.exit == Exit::Node(self.settings.me));
-        if lost && !here.emptied {
+        if lost && !local_group.emptied {
             self.kill_here(group, None);
         }
     }
 
     /// Removes a group's own database after its last process has ended.
     fn drop_database_if_over(&mut self, group: GroupId) {
-        let Some(here) = self.local.groups.get(&group) else { return };
+        let Some(local_group) = self.local.groups.get(&group) else { return };
         let dead = self.deaths.known.get(&group).map_or(0, |deaths| deaths.len());
-        if dead as u64 >= u64::from(here.layout.size()) {
-            let database = here.layout.database.clone();
+        if dead as u64 >= u64::from(local_group.layout.size()) {
+            let database = local_group.layout.database.clone();
             self.destroyed_here(&database);
         }
     }
@@ -166,8 +167,8 @@ impl Domain {
         self.deaths.subscribers.remove(&group);
         self.merged.remove(&group);
         self.collective.epochs.forget(group);
-        if let Some(here) = self.local.groups.get(&group) {
-            let (database, emptied) = (here.layout.database.clone(), here.emptied);
+        if let Some(local_group) = self.local.groups.get(&group) {
+            let (database, emptied) = (local_group.layout.database.clone(), local_group.emptied);
             self.destroyed_here(&database);
             if emptied {
                 self.local.groups.remove(&group);

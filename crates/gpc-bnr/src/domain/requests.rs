@@ -89,8 +89,8 @@ impl Domain {
             // The head's limits: it sent them when the domain began here.
             Request::Limits => self.settle(requester, Ok(Answer::Limits(self.settings.limits))),
             Request::Size(group) => match self.local.groups.get(&group) {
-                Some(here) => {
-                    let size = here.layout.size();
+                Some(local_group) => {
+                    let size = local_group.layout.size();
                     self.settle(requester, Ok(Answer::Number(size.into())));
                 }
                 None => self.ask_head(requester, client, Request::Size(group)),
@@ -135,11 +135,11 @@ impl Domain {
     /// A registered process has run on without a link. It can enter no collective request, so it counts as failed, like
     /// one that has ended.
     pub(super) fn unlinked(&mut self, member: Member) {
-        let Some(here) = self.local.groups.get(&member.group) else { return };
-        let left = here.processes.get(&member.rank).is_some_and(|process| {
+        let Some(local_group) = self.local.groups.get(&member.group) else { return };
+        let left = local_group.processes.get(&member.rank).is_some_and(|process| {
             process.unlinked && process.takes_part && !process.finalized && !process.ended
         });
-        if left && !here.is_killed() && here.layout.on_death == OnDeath::Kill {
+        if left && !local_group.is_killed() && local_group.layout.on_death == OnDeath::Kill {
             let message = format!(
                 "its link to node {} has ended without finalizing, and it has run on for {} s",
                 self.me(),
@@ -287,13 +287,13 @@ impl Domain {
 
     fn init(&mut self, member: Member) -> Result<Answer, Fault> {
         let no_group = || no_group(member.group);
-        let here = self.local.groups.get_mut(&member.group).ok_or_else(no_group)?;
-        if let Some(process) = here.processes.get_mut(&member.rank) {
+        let local_group = self.local.groups.get_mut(&member.group).ok_or_else(no_group)?;
+        if let Some(process) = local_group.processes.get_mut(&member.rank) {
             process.takes_part = true;
             process.finalized = false;
             process.unlinked = false;
         }
-        let layout = &here.layout;
+        let layout = &local_group.layout;
         let of_rank = |block: &&crate::spec::Block| {
             member.rank >= block.first && member.rank - block.first < block.count
         };
@@ -303,7 +303,7 @@ impl Domain {
             parent: layout.parent,
             database: layout.database.clone(),
             spec: layout.blocks.iter().find(of_rank).map_or(0, |block| block.spec),
-            neighbours: here.processes.keys().copied().collect(),
+            neighbours: local_group.processes.keys().copied().collect(),
         }))
     }
 
@@ -380,8 +380,8 @@ impl Domain {
     /// Whether a database is the own database of a group with processes here.
     fn is_own_here(&self, database: &str) -> bool {
         let group = database.strip_prefix(&self.own_prefix()).and_then(|number| number.parse().ok());
-        let here = group.and_then(|group| self.local.groups.get(&GroupId(group)));
-        here.is_some_and(|here| here.layout.database == database)
+        let local_group = group.and_then(|group| self.local.groups.get(&GroupId(group)));
+        local_group.is_some_and(|local_group| local_group.layout.database == database)
     }
 
     /// Checks that a key is not reserved for the domain.
@@ -438,13 +438,13 @@ impl Domain {
 
     /// Requests the pairs of a database from all other nodes.
     pub(super) fn list(&mut self, requester: Requester, database: String) {
-        let here = self.databases.get(&database).map(|copy| copy.pairs()).unwrap_or_default();
+        let pairs = self.databases.get(&database).map(|copy| copy.pairs()).unwrap_or_default();
         let others = self.others();
         if others.is_empty() {
-            return self.settle(requester, Ok(Answer::Pairs(into_pairs(here))));
+            return self.settle(requester, Ok(Answer::Pairs(into_pairs(pairs))));
         }
         let order = Arc::new(Order::List(database));
-        self.call(others, order, true, self.settings.limits.ask, CallPurpose::List(requester, here));
+        self.call(others, order, true, self.settings.limits.ask, CallPurpose::List(requester, pairs));
     }
 
     pub(super) fn listed(
@@ -474,7 +474,9 @@ impl Domain {
     /// A database has been removed: drops its copy and the logged puts.
     pub(super) fn destroyed_here(&mut self, name: &str) {
         self.databases.remove(name);
-        for process in self.local.groups.values_mut().flat_map(|here| here.processes.values_mut()) {
+        for process in
+            self.local.groups.values_mut().flat_map(|local_group| local_group.processes.values_mut())
+        {
             process.log.destroyed(name);
         }
         for put in self.pending.puts.values_mut().filter(|put| put.database == name) {

@@ -67,7 +67,7 @@ impl Domain {
             // The head has checked the limits.
             let _ = self.databases.put(&layout.database, pair, None, &self.settings.limits);
         }
-        let here = LocalGroup {
+        let local_group = LocalGroup {
             processes: ranks.into_iter().map(|rank| (rank, Process::default())).collect(),
             layout: layout.clone(),
             starting: Some(origin),
@@ -75,7 +75,7 @@ impl Domain {
             emptied: false,
             waiting: Vec::new(),
         };
-        self.local.groups.insert(group, here);
+        self.local.groups.insert(group, local_group);
         self.outputs.push_back(Output::Start(layout.clone()));
         let lost: Vec<Death> = self.deaths_with_nodes(&layout, |id| self.lost.contains(&id));
         self.learn(&lost);
@@ -97,11 +97,11 @@ impl Domain {
 
     /// The driver has started the processes, or failed to.
     pub(super) fn started(&mut self, group: GroupId, ranks: &[(Rank, Result<u32, StartError>)]) {
-        let Some(here) = self.local.groups.get_mut(&group) else { return };
-        let Some(origin) = here.starting.take() else { return };
+        let Some(local_group) = self.local.groups.get_mut(&group) else { return };
+        let Some(origin) = local_group.starting.take() else { return };
         let mut never = Vec::new();
         for (rank, result) in ranks {
-            let Some(process) = here.processes.get_mut(rank) else { continue };
+            let Some(process) = local_group.processes.get_mut(rank) else { continue };
             process.pid = result.as_ref().ok().copied();
             if result.is_err() && !process.ended {
                 process.ended = true;
@@ -124,8 +124,8 @@ impl Domain {
 
     /// A process has ended.
     pub(super) fn ended(&mut self, member: Member, exit: Exit) {
-        let Some(here) = self.local.groups.get_mut(&member.group) else { return };
-        let Some(process) = here.processes.get_mut(&member.rank) else { return };
+        let Some(local_group) = self.local.groups.get_mut(&member.group) else { return };
+        let Some(process) = local_group.processes.get_mut(&member.rank) else { return };
         if process.ended {
             return;
         }
@@ -138,29 +138,30 @@ impl Domain {
 
     /// When all processes have ended, their descendants are killed.
     fn clear_if_ended(&mut self, group: GroupId) {
-        let Some(here) = self.local.groups.get_mut(&group) else { return };
-        let ended = here.starting.is_none() && here.processes.values().all(|process| process.ended);
-        if ended && !here.killing && !here.emptied {
-            here.killing = true;
+        let Some(local_group) = self.local.groups.get_mut(&group) else { return };
+        let ended =
+            local_group.starting.is_none() && local_group.processes.values().all(|process| process.ended);
+        if ended && !local_group.killing && !local_group.emptied {
+            local_group.killing = true;
             self.outputs.push_back(Output::Kill { group, grace: None });
         }
     }
 
     /// Kills the processes of a group here. The receiver is answered when none is left.
     pub(super) fn kill_here(&mut self, group: GroupId, origin: Option<OrderOrigin>) {
-        let Some(here) = self.local.groups.get_mut(&group) else {
+        let Some(local_group) = self.local.groups.get_mut(&group) else {
             // The start order may be in transit.
             if origin.is_some() {
                 self.local.doomed.insert(group);
             }
             return self.send_killed_report(group, origin);
         };
-        if here.emptied {
+        if local_group.emptied {
             return self.send_killed_report(group, origin);
         }
-        here.waiting.extend(origin);
-        if !here.killing {
-            here.killing = true;
+        local_group.waiting.extend(origin);
+        if !local_group.killing {
+            local_group.killing = true;
             let grace = Some(self.settings.limits.grace);
             self.outputs.push_back(Output::Kill { group, grace });
         }
@@ -179,10 +180,10 @@ impl Domain {
 
     /// Nothing of a killed group is left here.
     pub(super) fn emptied(&mut self, group: GroupId) {
-        let Some(here) = self.local.groups.get_mut(&group) else { return };
-        here.emptied = true;
-        here.killing = true;
-        let waiting = std::mem::take(&mut here.waiting);
+        let Some(local_group) = self.local.groups.get_mut(&group) else { return };
+        local_group.emptied = true;
+        local_group.killing = true;
+        let waiting = std::mem::take(&mut local_group.waiting);
         self.end_unseen(group);
         waiting.into_iter().for_each(|origin| self.send_killed_report(group, Some(origin)));
         if self.local.forgotten.contains(group) {
@@ -193,17 +194,17 @@ impl Domain {
 
     /// Ends processes that no longer exist, although their exits were not seen.
     fn end_unseen(&mut self, group: GroupId) {
-        let Some(here) = self.local.groups.get(&group) else { return };
-        if !here.emptied || here.starting.is_some() {
+        let Some(local_group) = self.local.groups.get(&group) else { return };
+        if !local_group.emptied || local_group.starting.is_some() {
             return;
         }
-        let unseen = here.processes.iter().filter(|(_, process)| !process.ended);
+        let unseen = local_group.processes.iter().filter(|(_, process)| !process.ended);
         let unseen: Vec<Member> = unseen.map(|(rank, _)| Member { group, rank: *rank }).collect();
         unseen.into_iter().for_each(|member| self.ended(member, Exit::Signal(9)));
     }
 
     pub(super) fn signal_here(&mut self, group: GroupId, signal: u8) {
-        if self.local.groups.get(&group).is_some_and(|here| !here.emptied) {
+        if self.local.groups.get(&group).is_some_and(|local_group| !local_group.emptied) {
             self.outputs.push_back(Output::Signal(group, signal));
         }
     }
@@ -215,13 +216,16 @@ impl Domain {
 
     /// The status of the processes here, as known here.
     pub(super) fn status_here(&self, group: Option<GroupId>) -> Vec<GroupStatus> {
-        let wanted =
-            self.local.groups.values().filter(|here| group.is_none_or(|group| here.layout.group == group));
-        wanted.take(SHOWN_MAX).map(|here| self.status_of(here)).collect()
+        let wanted = self
+            .local
+            .groups
+            .values()
+            .filter(|local_group| group.is_none_or(|group| local_group.layout.group == group));
+        wanted.take(SHOWN_MAX).map(|local_group| self.status_of(local_group)).collect()
     }
 
-    fn status_of(&self, here: &LocalGroup) -> GroupStatus {
-        let layout = &here.layout;
+    fn status_of(&self, local_group: &LocalGroup) -> GroupStatus {
+        let layout = &local_group.layout;
         let deaths = self.deaths.known.get(&layout.group);
         let member = |(rank, process): (&Rank, &Process)| MemberStatus {
             rank: *rank,
@@ -232,7 +236,7 @@ impl Domain {
         GroupStatus {
             group: layout.group,
             parent: layout.parent,
-            state: match here {
+            state: match local_group {
                 LocalGroup { emptied: true, .. } => GroupState::Ended,
                 LocalGroup { killing: true, .. } => GroupState::Killed,
                 LocalGroup { starting: Some(_), .. } => GroupState::Starting,
@@ -241,7 +245,7 @@ impl Domain {
             database: layout.database.clone(),
             program: layout.specs.first().map(|spec| spec.program.clone()).unwrap_or_default(),
             age: Duration::ZERO,
-            members: here.processes.iter().map(member).collect(),
+            members: local_group.processes.iter().map(member).collect(),
         }
     }
 }
