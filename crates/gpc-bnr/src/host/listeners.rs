@@ -206,7 +206,8 @@ mod tests {
     }
 
     /// 100 connections a second of another user, each closed at once, locked the processes out of their port. Each cost
-    /// a search of all sockets, so the listener's queue of 128 connections overflowed. The message did not name the user.
+    /// a search of all sockets, so the listener's queue of 128 connections overflowed. The message did not name the
+    /// user.
     #[test]
     fn a_process_is_accepted_behind_connections_that_were_closed_at_once() {
         let mut listeners = Listeners::open(None, true).unwrap();

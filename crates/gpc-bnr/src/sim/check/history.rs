@@ -257,9 +257,9 @@ impl<'a> History<'a> {
         since
     }
 
-    /// Like [`subscriptions`](Self::subscriptions), with the groups that are watched because their parents are: those of
-    /// tools at the head. The second value has those of which the deaths need not come, since the parent may have been
-    /// removed before.
+    /// Like [`subscriptions`](Self::subscriptions), with the groups that are watched because their parents are: those
+    /// of tools at the head. The second value has those of which the deaths need not come, since the parent may have
+    /// been removed before.
     pub(super) fn watched(&self) -> (BTreeMap<Subscription, usize>, BTreeSet<Subscription>) {
         let (mut since, mut vague) = (self.subscriptions(), BTreeSet::new());
         for (at, seen) in self.seen.iter().enumerate() {
